@@ -1,0 +1,173 @@
+#!/usr/bin/env bash
+# Small Energy Masking for end-to-end speech recognition (Kim et al. 2020, "P2") on LibriSpeech.
+# Makes a table of the paper: prepares the data, trains the systems that the table lacks, decodes, scores, and prints the paper's
+# numbers beside its own. Without --librispeech it makes a small synthetic corpus in LibriSpeech's layout.
+#
+# Examples:
+#   ./run.sh --table 1 --rows baseline,0dB                       # two systems on the synthetic corpus
+#   ./run.sh --scale full --librispeech /data/LibriSpeech --table 1 --ngpu 4
+#   ./run.sh --help
+set -euo pipefail
+
+# begin options
+# What to run
+table=1          # <T> number of a table of the paper, several separated by commas, or all
+rows=            # <a,b> rows of the table by name; all if empty
+scale=mini       # {smoke|mini|full} size of the models and of the synthetic corpus; full is the paper's
+seed=1           # <N,N> seeds, separated by commas
+stage=1          # first stage to run
+stop_stage=9     # last stage to run
+# Data
+librispeech=     # <DIR> the LibriSpeech corpus (the folder with SPEAKERS.TXT); a synthetic corpus if empty
+lm_text=         # <FILE> librispeech-lm-norm.txt.gz, if it does not lie in the corpus folder
+check_audio=auto # {auto|header|full} how the audio is checked: auto decodes all of a small corpus, reads the headers of a large one
+# Resources
+ngpu=0           # GPUs of one training
+nj=2             # processes on this machine
+parallel=        # <FILE> conf/parallel/*.yaml: statistics and decoding on a cluster
+# Folders
+expdir=          # <DIR> systems and results; exp/<scale> if empty, exp/<scale>-<corpus> for another corpus than the scale's own
+datadir=         # <DIR> data dirs; data/<scale> or data/<scale>-<corpus> if empty
+# end options
+
+# begin stages
+# 1 data          the corpus: synthetic, or yours, checked; Lhotse manifests
+# 2 format        Kaldi data dirs
+# 3 tokens        word pieces
+# 4 statistics    lengths, mean and variance of the features
+# 5 language model  only for tables whose decoding uses one
+# 6 training      each system and seed that the table lacks
+# 7 decoding      test sets by each system
+# 8 scoring       word error rates
+# 9 tables        results as JSON and Markdown, paper beside ours
+# end stages
+
+command_line="./run.sh $*"
+. "$(dirname "$0")/../../utils/parse_options.sh"
+[[ $# -eq 0 ]] || { echo "run.sh: error: unexpected argument '$1' (run.sh --help lists the options)" >&2; exit 1; }
+
+# paths of the caller's are relative to where the caller is
+[[ -z $librispeech ]] || librispeech=$(realpath -m -- "$librispeech")
+[[ -z $lm_text ]] || lm_text=$(realpath -m -- "$lm_text")
+[[ -z $parallel || -f $parallel ]] || parallel=$(realpath -m -- "$parallel")
+[[ -z $expdir ]] || expdir=$(realpath -m -- "$expdir")
+[[ -z $datadir ]] || datadir=$(realpath -m -- "$datadir")
+cd "$(dirname "$0")"
+. ./path.sh
+. ./cmd.sh
+. ../../utils/stages.sh
+# shellcheck source=conf/scale/mini/settings.sh
+. "conf/scale/$scale/settings.sh"
+
+corpus_name=synthetic
+[[ -z $librispeech ]] || corpus_name=$(basename "$librispeech")
+tag=$scale
+if [[ $scale == full ]]; then
+  [[ -n $librispeech ]] || die "--scale full needs --librispeech DIR (python -m espnet_ext.bin.prepare_corpus download fetches the corpus)"
+elif [[ -n $librispeech ]]; then
+  tag=$scale-$corpus_name
+fi
+expdir=${expdir:-exp/$tag}
+datadir=${datadir:-data/$tag}
+corpus=${librispeech:-$datadir/corpus}
+tokens_dir=$datadir/tokens_$token_type$vocab_size
+stats_dir=$expdir/stats
+lm_dir=$expdir/lm
+. ../../utils/asr.sh
+test_sets=(test-clean test-other)
+parts=("${train_parts[@]}" dev-clean dev-other "${test_sets[@]}")
+
+tables=("$python" -m espnet_ext.bin.table)
+selection=(--tables conf/tables.yaml --table "$table" ${rows:+--rows "$rows"})
+plan=$("${tables[@]}" plan "${selection[@]}") || exit 1
+decodings=$("${tables[@]}" decodings "${selection[@]}") || exit 1
+
+if stage 1 "Data"; then
+  if [[ -z $librispeech ]]; then
+    step --name "synthetic corpus" --log "$datadir/log/corpus.log" --nokey "--nj $nj" -- \
+      "$python" -m espnet_ext.bin.make_mini --corpus librispeech --size "$corpus_size" --output "$corpus"
+  fi
+  step --name "manifests of $corpus_name" --log "$datadir/log/manifests.log" --nokey "--nj $nj --check-audio $check_audio" \
+    --input "$corpus/SPEAKERS.TXT" -- \
+    "$python" -m espnet_ext.bin.prepare_corpus librispeech --corpus "$corpus" --output "$datadir/manifests" \
+    --parts "$(IFS=,; echo "${parts[*]}")"
+fi
+
+if stage 2 "Format"; then
+  for part in "${parts[@]}"; do
+    manifests=$datadir/manifests/librispeech
+    step --name "data dir $part" --log "$datadir/log/format_$part.log" -- \
+      "$python" -m espnet_ext.bin.data_dir from-manifests --recordings "${manifests}_recordings_$part.jsonl.gz" \
+      --supervisions "${manifests}_supervisions_$part.jsonl.gz" "$datadir/$part"
+  done
+  for set in train dev; do
+    [[ $set == train ]] && sources=("${train_parts[@]}") || sources=(dev-clean dev-other)
+    inputs=()
+    for part in "${sources[@]}"; do inputs+=(--input "$datadir/$part/wav.scp" --input "$datadir/$part/text"); done
+    step --name "data dir $set" --log "$datadir/log/format_$set.log" "${inputs[@]}" -- \
+      "$python" -m espnet_ext.bin.data_dir combine --suffix-source "$datadir/$set" "${sources[@]/#/$datadir/}"
+  done
+fi
+
+if stage 3 "Tokens"; then
+  asr_tokens train "$token_type" "$vocab_size"
+fi
+
+# the config of a system: the paper's, the scale's overlay, the system's own overrides
+system_config() {
+  "${tables[@]}" train-config --tables conf/tables.yaml --system "$1" --overlay "conf/scale/$scale/train.yaml" \
+    --output "$expdir/configs/$1.yaml" >/dev/null
+}
+
+decode_config() {
+  "${tables[@]}" decode-config --tables conf/tables.yaml --decoding "$1" --config conf/decode.yaml \
+    --overlay "conf/scale/$scale/decode.yaml" --output "$expdir/configs/decode_$1.yaml" >/dev/null
+}
+
+if stage 4 "Statistics"; then
+  system_config baseline
+  asr_stats "$expdir/configs/baseline.yaml" train dev "$token_type"
+fi
+
+# jobs of a stage, a line each, over systems (or decodings) and seeds
+seeds=${seed//,/ }
+train_jobs() {
+  local system seed
+  while IFS=$'\t' read -r system _; do
+    for seed in $seeds; do printf '%s\t%s\n' "$system" "$seed"; done
+  done <<<"$plan"
+}
+decode_jobs() {
+  local system decoding seed set
+  while IFS=$'\t' read -r system decoding; do
+    for seed in $seeds; do
+      for set in "${test_sets[@]}"; do printf '%s\t%s\t%s\t%s\n' "$system" "$decoding" "$seed" "$set"; done
+    done
+  done <<<"$decodings"
+}
+
+train() {
+  system_config "$1"
+  asr_train "$expdir/$1/seed$2" "$expdir/configs/$1.yaml" train dev "$token_type" "$2"
+}
+decode() {
+  decode_config "$2"
+  asr_decode "$expdir/$1/seed$3" "$decode_model" "$expdir/configs/decode_$2.yaml" "$4" "$expdir/$1/seed$3/decode_$2/$4"
+}
+score() { asr_score "$4" "$expdir/$1/seed$3/decode_$2/$4"; }
+
+if stage 6 "Training"; then
+  train_jobs | run_jobs "$((ngpu > 0 ? 1 : nj))" train
+fi
+
+if stage 7 "Decoding"; then
+  decode_jobs | run_jobs 1 decode
+fi
+
+if stage 8 "Scoring"; then
+  decode_jobs | run_jobs 1 score
+fi
+
+if stage 9 "Tables"; then
+  "${tables[@]}" write "${selection[@]}" --expdir "$expdir" --scale "$scale" --corpus "$corpus_name" --command "$command_line"
+fi

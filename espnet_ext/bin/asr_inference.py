@@ -1,0 +1,14 @@
+"""ESPnet's ``espnet2.bin.asr_inference`` with the plugins of espnet_ext and of third parties."""
+
+from espnet2.bin.asr_inference import main
+
+from espnet_ext.errors import run_main
+from espnet_ext.logs import drop_repeated_warnings
+from espnet_ext.registry import register
+
+# at import time, since the processes that ESPnet spawns for several GPUs import this module again
+register()
+drop_repeated_warnings()
+
+if __name__ == "__main__":
+    run_main(main)

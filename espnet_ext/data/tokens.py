@@ -1,0 +1,112 @@
+"""Token lists: sentencepiece models and ESPnet's ``tokens.txt`` from transcripts."""
+
+import io
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import sentencepiece
+
+from espnet_ext.errors import InputError
+from espnet_ext.files import atomic_write
+
+BLANK, UNKNOWN, SOS_EOS = "<blank>", "<unk>", "<sos/eos>"
+
+
+@dataclass(frozen=True)
+class PieceModel:
+    """A trained sentencepiece model: its bytes and its pieces without control symbols, in the model's order."""
+
+    data: bytes
+    pieces: tuple[str, ...]
+
+
+def train_pieces(
+    texts: Iterable[str], vocab_size: int, model_type: str = "bpe", user_symbols: Sequence[str] = ()
+) -> PieceModel:
+    """Train a sentencepiece model.
+
+    A text with fewer distinct strings than ``vocab_size`` asks for gets the largest vocabulary that it can give.
+
+    Args:
+        texts: transcripts, one a string.
+        vocab_size: number of pieces wanted, the unknown symbol included.
+        model_type: ``bpe`` or ``unigram``.
+        user_symbols: pieces that are never split.
+
+    Raises:
+        InputError: no text, or a vocabulary smaller than the number of characters.
+    """
+    texts = [text for text in texts if text.strip()]
+    if not texts:
+        raise InputError("there is no text to learn word pieces from")
+    options = {
+        "model_type": model_type,
+        "vocab_size": vocab_size,
+        "character_coverage": 1.0,
+        "bos_id": -1,
+        "eos_id": -1,
+        "unk_id": 0,
+        "unk_piece": UNKNOWN,
+        "user_defined_symbols": list(user_symbols),
+        "minloglevel": 2,
+        "num_threads": 1,
+    }
+    try:
+        data = _train(texts, options)
+    except RuntimeError as error:
+        data = _train(texts, options | {"vocab_size": _largest_size(error, vocab_size)})
+    processor = sentencepiece.SentencePieceProcessor(model_proto=data)
+    pieces = (processor.id_to_piece(index) for index in range(processor.get_piece_size()))
+    return PieceModel(data, tuple(piece for piece in pieces if piece != UNKNOWN))
+
+
+def _train(texts: Sequence[str], options: dict) -> bytes:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(texts), model_writer=model, **options)
+    return model.getvalue()
+
+
+def _largest_size(error: RuntimeError, vocab_size: int) -> int:
+    """The vocabulary that sentencepiece names when the one wanted is too large for the text."""
+    limit = re.search(r"value <= (\d+)", str(error))
+    if limit is None:
+        raise InputError(f"no vocabulary of {vocab_size} word pieces can be learnt: {_one_line(error)}") from error
+    return int(limit.group(1))
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def token_list(tokens: Iterable[str]) -> list[str]:
+    """ESPnet's token list: blank, unknown, the tokens, and one symbol for start and end."""
+    return [BLANK, UNKNOWN, *tokens, SOS_EOS]
+
+
+def write_tokens(texts: Sequence[str], output: Path, token_type: str, vocab_size: int = 0) -> list[str]:
+    """Write ``tokens.txt`` and, for word pieces, ``bpe.model`` to a folder.
+
+    Args:
+        texts: transcripts.
+        output: the folder.
+        token_type: ``bpe``, ``unigram``, ``char`` or ``word``.
+        vocab_size: number of word pieces.
+
+    Returns:
+        The token list.
+    """
+    if token_type in ("bpe", "unigram"):
+        model = train_pieces(texts, vocab_size, token_type)
+        with atomic_write(output / "bpe.model", "wb") as file:
+            file.write(model.data)
+        tokens = token_list(model.pieces)
+    elif token_type == "char":
+        characters = {character for text in texts for character in text.replace(" ", "")}
+        tokens = token_list(["<space>", *sorted(characters)])
+    else:
+        tokens = token_list(sorted({word for text in texts for word in text.split()}))
+    with atomic_write(output / "tokens.txt") as file:
+        file.writelines(f"{token}\n" for token in tokens)
+    return tokens

@@ -1,0 +1,88 @@
+"""``encoder: blstm_maxpool``: BLSTM layers interleaved with max-pooling over time (P2, section 4 and Fig. 4)."""
+
+from collections.abc import Sequence
+
+import torch
+from espnet2.asr.encoder.abs_encoder import AbsEncoder
+
+from espnet_ext.errors import InputError
+from espnet_ext.layers.blstm import BLSTM
+from espnet_ext.layers.energy_mask import valid_frames
+
+
+class BLSTMMaxPoolEncoder(AbsEncoder):
+    """BLSTM layers with max-pooling over time after the lowest ones.
+
+    "Six layers of bi-directional LSTMs interleaved with 2:1 maxpool layers in the bottom three layers. Thus, the entire time reduction
+    factor is 8" (P2, section 4). An incomplete last pooling window is pooled as it is, so that every utterance keeps at least one
+    frame.
+
+    Args:
+        input_size: dimension of the features.
+        num_layers: number of BLSTM layers.
+        hidden_size: number of cells of each direction.
+        pooling: pooling factor after each of the lowest layers; layers beyond the list have none.
+        dropout_rate: dropout on the output of each layer.
+
+    Raises:
+        InputError: more pooling factors than layers, or a factor below 1.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        num_layers: int = 6,
+        hidden_size: int = 1024,
+        pooling: Sequence[int] = (2, 2, 2),
+        dropout_rate: float = 0.0,
+    ):
+        super().__init__()
+        if len(pooling) > num_layers or any(factor < 1 for factor in pooling):
+            raise InputError(f"blstm_maxpool: pooling {list(pooling)} does not fit {num_layers} layers")
+        self.pooling = [*pooling, *[1] * (num_layers - len(pooling))]
+        self.layers = torch.nn.ModuleList(
+            BLSTM(input_size if layer == 0 else 2 * hidden_size, hidden_size) for layer in range(num_layers)
+        )
+        self.dropout = torch.nn.Dropout(dropout_rate)
+        self._output_size = 2 * hidden_size
+
+    def output_size(self) -> int:
+        return self._output_size
+
+    def forward(
+        self, xs_pad: torch.Tensor, ilens: torch.Tensor, prev_states: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor, None]:
+        """Encode a padded batch.
+
+        Args:
+            xs_pad: features, (B, T, input_size).
+            ilens: number of frames, (B,), at least 1 each, in any order.
+            prev_states: ignored; ESPnet's interface has it.
+
+        Returns:
+            Encodings, (B, ceil(T / reduction), 2 * hidden_size), zero on padded frames; their lengths, (B,); None.
+        """
+        x, lengths = xs_pad[:, : int(ilens.max())], ilens
+        for layer, factor in zip(self.layers, self.pooling, strict=True):
+            x = self.dropout(layer(x, lengths))
+            x, lengths = max_pool(x, lengths, factor)
+        return x.masked_fill(~valid_frames(lengths, x.size(1)).unsqueeze(-1), 0.0), lengths, None
+
+
+def max_pool(x: torch.Tensor, lengths: torch.Tensor, factor: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Maximum over ``factor`` consecutive valid frames.
+
+    Args:
+        x: (B, T, D).
+        lengths: number of valid frames, (B,).
+        factor: frames per window.
+
+    Returns:
+        (B, ceil(T / factor), D) and lengths ceil(lengths / factor). Windows without a valid frame hold 0.
+    """
+    if factor == 1:
+        return x, lengths
+    x = x.masked_fill(~valid_frames(lengths, x.size(1)).unsqueeze(-1), -torch.inf)
+    pooled = torch.nn.functional.max_pool1d(x.transpose(1, 2), factor, ceil_mode=True).transpose(1, 2)
+    lengths = torch.div(lengths + factor - 1, factor, rounding_mode="floor")
+    return pooled.masked_fill(~valid_frames(lengths, pooled.size(1)).unsqueeze(-1), 0.0), lengths

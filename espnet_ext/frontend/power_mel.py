@@ -1,0 +1,90 @@
+"""``frontend: power_mel``: mel filterbank energies under a power-law nonlinearity (P2, sections 2 and 3)."""
+
+import torch
+import torchaudio
+from espnet2.asr.frontend.abs_frontend import AbsFrontend
+
+from espnet_ext.errors import InputError
+
+
+class PowerMelFrontend(AbsFrontend):
+    """Power-mel features: ``x = (sum_k |X[m, k]|^2 M_c[k]) ** power`` (P2, eq. 1 and section 3); no logarithm.
+
+    A frame is whole: frame m covers the samples from ``m * hop`` to ``m * hop + window`` and none beyond the end of the utterance, so
+    that padding changes no frame. An utterance shorter than a window is padded with zeros to one frame. The spectrum is computed
+    in float32 whatever the autocast setting, since half precision cannot hold energies.
+
+    Args:
+        fs: sampling rate in Hz.
+        n_mels: number of filterbank channels C.
+        window_ms: length of the Hamming window in milliseconds.
+        hop_ms: period of the frames in milliseconds.
+        n_fft: FFT size K; the power of two at or above the window's length if None.
+        fmin: lower edge of the filterbank in Hz.
+        fmax: upper edge in Hz; half the sampling rate if None.
+        power: exponent of the nonlinearity.
+
+    Raises:
+        InputError: the FFT is shorter than the window.
+    """
+
+    def __init__(
+        self,
+        fs: int = 16000,
+        n_mels: int = 40,
+        window_ms: float = 25.0,
+        hop_ms: float = 10.0,
+        n_fft: int | None = None,
+        fmin: float = 0.0,
+        fmax: float | None = None,
+        power: float = 1.0 / 15.0,
+    ):
+        super().__init__()
+        self.fs = fs
+        self.n_mels = n_mels
+        self.window_length = round(fs * window_ms / 1000.0)
+        self.hop_length = round(fs * hop_ms / 1000.0)
+        self.n_fft = n_fft or 1 << (self.window_length - 1).bit_length()
+        if self.n_fft < self.window_length:
+            raise InputError(f"power_mel: n_fft ({self.n_fft}) is shorter than the window ({self.window_length} samples)")
+        self.power = power
+        self.register_buffer("window", torch.hamming_window(self.window_length, periodic=False), persistent=False)
+        mel = torchaudio.functional.melscale_fbanks(
+            self.n_fft // 2 + 1, fmin, fmax or fs / 2.0, n_mels, fs, norm=None, mel_scale="htk"
+        )
+        self.register_buffer("mel", mel, persistent=False)
+
+    def output_size(self) -> int:
+        return self.n_mels
+
+    def forward(self, input: torch.Tensor, input_lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute the features.
+
+        Args:
+            input: waveforms, (B, samples); of several channels, (B, samples, channels), the first is taken.
+            input_lengths: number of samples, (B,).
+
+        Returns:
+            Power-mel features, (B, T, n_mels), not negative, zero on padded frames; number of frames, (B,), at least 1.
+        """
+        with torch.autocast(input.device.type, enabled=False):
+            waveform = input[..., 0] if input.dim() == 3 else input
+            energies = self.energies(waveform.float())
+        lengths = self.output_lengths(input_lengths)
+        features = energies.pow(self.power)
+        padding = torch.arange(features.size(1), device=lengths.device) >= lengths.unsqueeze(1)
+        return features.masked_fill_(padding.unsqueeze(-1), 0.0), lengths
+
+    def energies(self, waveform: torch.Tensor) -> torch.Tensor:
+        """Mel filterbank energies e[m, c] of P2, eq. 1. ``waveform``: (B, samples), float32. Returns (B, T, n_mels)."""
+        missing = self.window_length - waveform.size(1)
+        if missing > 0:
+            waveform = torch.nn.functional.pad(waveform, (0, missing))
+        frames = waveform.unfold(1, self.window_length, self.hop_length) * self.window
+        power_spectrum = torch.fft.rfft(frames, self.n_fft).abs().square()
+        return power_spectrum @ self.mel
+
+    def output_lengths(self, input_lengths: torch.Tensor) -> torch.Tensor:
+        """Number of frames of utterances with these numbers of samples, (B,)."""
+        frames = torch.div(input_lengths - self.window_length, self.hop_length, rounding_mode="floor") + 1
+        return frames.clamp(min=1)

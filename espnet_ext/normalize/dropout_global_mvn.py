@@ -1,0 +1,46 @@
+"""``normalize: dropout_global_mvn``: global mean and variance normalisation followed by input dropout (P2, Table 4)."""
+
+from pathlib import Path
+
+import torch
+from espnet2.layers.global_mvn import GlobalMVN
+
+from espnet_ext.errors import InputError
+
+
+class DropoutGlobalMVN(GlobalMVN):
+    """Global mean and variance normalisation, then dropout of single time-frequency bins in training (P2, section 1).
+
+    Kept bins are scaled by ``1 / (1 - dropout_rate)``. In evaluation this is plain ``global_mvn``.
+
+    Args:
+        stats_file: ESPnet's ``feats_stats.npz``.
+        norm_means: subtract the mean.
+        norm_vars: divide by the standard deviation.
+        eps: floor of the variance.
+        dropout_rate: probability r that a bin is dropped.
+
+    Raises:
+        InputError: ``dropout_rate`` is not in [0, 1).
+    """
+
+    def __init__(
+        self,
+        stats_file: Path | str,
+        norm_means: bool = True,
+        norm_vars: bool = True,
+        eps: float = 1.0e-20,
+        dropout_rate: float = 0.1,
+    ):
+        super().__init__(stats_file, norm_means, norm_vars, eps)
+        if not 0.0 <= dropout_rate < 1.0:
+            raise InputError(f"dropout_global_mvn: dropout_rate is {dropout_rate}, it must be in [0, 1)")
+        self.dropout_rate = dropout_rate
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, dropout_rate={self.dropout_rate}"
+
+    def forward(self, x: torch.Tensor, ilens: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Normalise and, in training, drop. ``x``: (B, T, C); ``ilens``: (B,). Returns features of the same shape; ilens."""
+        normalized, ilens = super().forward(x, ilens)
+        return torch.nn.functional.dropout(normalized, self.dropout_rate, self.training), ilens

@@ -1,0 +1,92 @@
+"""``normalize: sem_global_mvn``: global mean and variance normalisation followed by Small Energy Masking (P2, Fig. 2)."""
+
+from pathlib import Path
+
+import torch
+from espnet2.layers.global_mvn import GlobalMVN
+
+from espnet_ext.errors import InputError
+from espnet_ext.layers.energy_mask import SCALES, draw_threshold_db, small_energy_mask, sum_ratio, valid_frames
+
+
+class SEMGlobalMVN(GlobalMVN):
+    """Global mean and variance normalisation, then Small Energy Masking in training (P2, eq. 6 to 11).
+
+    The mask is found on the un-normalised power-mel features and applied to the normalised ones: masked bins become 0, the mean of
+    the training data. ("Mean subtraction must be applied before masking, otherwise the non-zero values in the masked region will
+    distort the model", P2, section 3.) In evaluation this is plain ``global_mvn``, so a checkpoint can be decoded with either.
+
+    Args:
+        stats_file: ESPnet's ``feats_stats.npz``.
+        norm_means: subtract the mean.
+        norm_vars: divide by the standard deviation.
+        eps: floor of the variance.
+        eta_min: lower bound of the threshold in dB relative to the utterance's peak, eta_a of P2, eq. 6.
+        eta_max: upper bound, eta_b. With ``eta_min == eta_max`` the threshold is fixed (P2, Table 3).
+        scale: what the two sums of P2, eq. 10 run over. ``power_mel``: the un-normalised features, never negative, so that r >= 1.
+            ``normalized``: the paper's words taken literally, the mean-subtracted features, whose sums come near zero or below it;
+            r is then limited to ``max_scale`` and is 1 where the ratio is below 1 or undefined. ``none``: r = 1.
+        max_scale: upper limit of r for ``scale: normalized``.
+
+    Raises:
+        InputError: eta_min > eta_max, or an unknown ``scale``.
+    """
+
+    def __init__(
+        self,
+        stats_file: Path | str,
+        norm_means: bool = True,
+        norm_vars: bool = True,
+        eps: float = 1.0e-20,
+        eta_min: float = -80.0,
+        eta_max: float = 0.0,
+        scale: str = "power_mel",
+        max_scale: float = 10.0,
+    ):
+        super().__init__(stats_file, norm_means, norm_vars, eps)
+        if eta_min > eta_max:
+            raise InputError(f"sem_global_mvn: eta_min ({eta_min}) is above eta_max ({eta_max})")
+        if scale not in SCALES:
+            raise InputError(f"sem_global_mvn: scale is '{scale}', it must be one of {', '.join(SCALES)}")
+        self.eta_min = eta_min
+        self.eta_max = eta_max
+        self.scale = scale
+        self.max_scale = max_scale
+        # share of masked bins over the batches since it was last read, for the training log
+        self.masked_share = 0.0
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, eta_min={self.eta_min}, eta_max={self.eta_max}, scale={self.scale}"
+
+    def forward(self, x: torch.Tensor, ilens: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Normalise and, in training, mask.
+
+        Args:
+            x: un-normalised power-mel features, (B, T, C).
+            ilens: number of frames, (B,); the whole length if None.
+
+        Returns:
+            Features of the same shape, zero on padded frames; ilens.
+        """
+        if ilens is None:
+            ilens = x.new_full([x.size(0)], x.size(1), dtype=torch.long)
+        # GlobalMVN works in place, and the mask needs the features as they were
+        normalized, ilens = super().forward(x.clone() if self.training else x, ilens)
+        if not self.training:
+            return normalized, ilens
+
+        eta_db = draw_threshold_db(x.size(0), self.eta_min, self.eta_max, x.device)
+        valid = valid_frames(ilens, x.size(1)).unsqueeze(-1)
+        kept = small_energy_mask(x, ilens, eta_db) & valid
+        masked = normalized * kept
+        return masked * self._scale(x * valid, normalized, masked, kept)[:, None, None], ilens
+
+    def _scale(
+        self, x: torch.Tensor, normalized: torch.Tensor, masked: torch.Tensor, kept: torch.Tensor
+    ) -> torch.Tensor:
+        """r of P2, eq. 10, (B,), by the setting ``scale``."""
+        if self.scale == "power_mel":
+            return sum_ratio(x, x * kept)
+        if self.scale == "normalized":
+            return sum_ratio(normalized, masked).clamp(max=self.max_scale)
+        return x.new_ones(x.size(0))

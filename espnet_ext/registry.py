@@ -1,0 +1,75 @@
+"""The one place where a plugin's name meets its class.
+
+ESPnet keeps, for each slot of a model, a dict from the name used in YAML to the class. :func:`register` adds ours to those dicts, and
+those of any installed package that names them under the entry-point group ``espnet_ext.plugins``::
+
+    # setup.py of a third party
+    entry_points={"espnet_ext.plugins": ["encoder.my_encoder = my_package.encoder:MyEncoder"]}
+
+The entry point's name is ``<slot>.<name>``; then ``encoder: my_encoder`` works in the YAML of our ``bin`` commands.
+"""
+
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from espnet_ext.errors import InputError
+
+ENTRY_POINT_GROUP = "espnet_ext.plugins"
+
+# "<slot>.<name used in YAML>": "<module>:<class>". Names are lower case, as ESPnet lower-cases what it reads.
+PLUGINS = {
+    "frontend.power_mel": "espnet_ext.frontend.power_mel:PowerMelFrontend",
+    "normalize.sem_global_mvn": "espnet_ext.normalize.sem_global_mvn:SEMGlobalMVN",
+    "normalize.dropout_global_mvn": "espnet_ext.normalize.dropout_global_mvn:DropoutGlobalMVN",
+    "encoder.blstm_maxpool": "espnet_ext.encoder.blstm_maxpool:BLSTMMaxPoolEncoder",
+}
+
+# The slots of ESPnet's models. ESPnet3 keeps copies of the ASR task's dicts, which get the plugins too.
+ASR_SLOTS = ("frontend", "specaug", "normalize", "model", "preencoder", "encoder", "postencoder", "decoder")
+SLOTS = {
+    **{
+        slot: [f"espnet2.tasks.asr:{slot}_choices", f"espnet3.systems.esp2_asr.task:{slot}_choices"]
+        for slot in ASR_SLOTS
+    },
+    "lm": ["espnet2.tasks.lm:lm_choices"],
+}
+
+
+def register() -> None:
+    """Add all plugins to ESPnet's dicts. Idempotent: a second call changes nothing.
+
+    Raises:
+        InputError: a third party's plugin names an unknown slot, takes a name that stands for another class, is no subclass
+            of what the slot needs, or cannot be imported.
+    """
+    for key, target in PLUGINS.items():
+        _add(key, _load(target), "espnet_ext")
+    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name):
+        origin = f"the package {entry.dist.name}" if entry.dist else entry.value
+        try:
+            plugin = entry.load()
+        except Exception as error:
+            raise InputError(f"plugin '{entry.name}' of {origin} cannot be imported: {error}") from error
+        _add(entry.name, plugin, origin)
+
+
+def _load(target: str) -> object:
+    module, _, name = target.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _add(key: str, plugin: type, origin: str) -> None:
+    slot, _, name = key.lower().partition(".")
+    if slot not in SLOTS or not name:
+        raise InputError(f"plugin '{key}' of {origin}: its name must be <slot>.<name>, with a slot of {', '.join(SLOTS)}")
+    for target in SLOTS[slot]:
+        choices = _load(target)
+        present = choices.classes.get(name)
+        if present is plugin:
+            continue
+        if present is not None:
+            raise InputError(f"plugin '{key}' of {origin}: the name '{name}' stands for {present.__qualname__} already")
+        base = choices.base_type
+        if base is not None and not (isinstance(plugin, type) and issubclass(plugin, base)):
+            raise InputError(f"plugin '{key}' of {origin} is no subclass of {base.__name__}")
+        choices.classes[name] = plugin

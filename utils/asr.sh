@@ -1,0 +1,102 @@
+# shellcheck shell=bash
+# ESPnet's stages as functions, shared by the recipes. Source it after stages.sh, in a recipe's folder, with these settings:
+#
+#   datadir   where the Kaldi data dirs lie       expdir   where systems and results go
+#   nj        processes on this machine           ngpu     GPUs of one training
+#   parallel  a YAML of conf/parallel, or empty   python   the interpreter
+#
+#   tokens_dir, stats_dir, lm_dir   where tokens, statistics and the language model go
+#
+# and, from cmd.sh, the array train_cmd_options (ESPnet's flags for several GPUs or nodes).
+: "${python:?}" "${datadir:?}" "${expdir:?}" "${tokens_dir:?}" "${stats_dir:?}" "${lm_dir:?}" "${nj:?}" "${ngpu:?}" "${parallel=}"
+
+# Word pieces (or characters, words) of a training set, in $tokens_dir.
+#   asr_tokens TRAIN_SET TOKEN_TYPE VOCAB_SIZE
+asr_tokens() {
+  step --name tokens --log "$tokens_dir/log/tokens.log" --input "$datadir/$1/text" -- \
+    "$python" -m espnet_ext.bin.tokens --text "$datadir/$1/text" --token-type "$2" --vocab-size "$3" --output "$tokens_dir"
+}
+
+# The options by which ESPnet's commands find the tokens in $tokens_dir.
+#   mapfile -t options < <(asr_token_options TOKEN_TYPE)
+asr_token_options() {
+  printf '%s\n' --token_list "$tokens_dir/tokens.txt"
+  if [[ $1 == bpe || $1 == unigram ]]; then
+    printf '%s\n' --token_type bpe --bpemodel "$tokens_dir/bpe.model"
+  else
+    printf '%s\n' --token_type "$1"
+  fi
+}
+
+# Lengths, and mean and variance of the features, in $stats_dir.
+#   asr_stats CONFIG TRAIN_SET VALID_SET TOKEN_TYPE
+asr_stats() {
+  local options
+  mapfile -t options < <(asr_token_options "$4")
+  step --name statistics --log "$stats_dir/log/stats.log" --nokey "$(asr_jobs)" \
+    --input "$datadir/$2/wav.scp" --input "$datadir/$2/text" --input "$datadir/$3/wav.scp" --input "$datadir/$3/text" -- \
+    "$python" -m espnet_ext.bin.collect_stats --train "$datadir/$2" --valid "$datadir/$3" --config "$1" \
+    --output "$stats_dir" "${options[@]}"
+}
+
+# How work over shards is spread: words of the command line that change no result.
+asr_jobs() { printf -- '--nj %s' "$nj${parallel:+ --parallel $parallel}"; }
+
+# Train one system to its end, or further from its last epoch.
+#   asr_train SYSTEM_DIR CONFIG TRAIN_SET VALID_SET TOKEN_TYPE SEED
+asr_train() {
+  local options shape
+  mapfile -t options < <(asr_token_options "$5")
+  [[ $5 == bpe || $5 == unigram ]] && shape=text_shape.bpe || shape="text_shape.$5"
+  step --name "train ${1#"$expdir"/}" --log "$1/log/train.log" --progress asr_train_progress \
+    --input "$datadir/$3/text" --input "$datadir/$4/text" --input "$stats_dir/train/feats_stats.npz" \
+    --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" -- \
+    "$python" -m espnet_ext.bin.asr_train --config "$2" --output_dir "$1" --seed "$6" --resume true "${options[@]}" \
+    --normalize_conf "stats_file=$stats_dir/train/feats_stats.npz" \
+    --train_data_path_and_name_and_type "$datadir/$3/wav.scp,speech,sound" \
+    --train_data_path_and_name_and_type "$datadir/$3/text,text,text" \
+    --valid_data_path_and_name_and_type "$datadir/$4/wav.scp,speech,sound" \
+    --valid_data_path_and_name_and_type "$datadir/$4/text,text,text" \
+    --train_shape_file "$stats_dir/train/speech_shape" --train_shape_file "$stats_dir/train/$shape" \
+    --valid_shape_file "$stats_dir/valid/speech_shape" --valid_shape_file "$stats_dir/valid/$shape"
+}
+
+# Epoch, batch and losses of a training log in one short line.
+asr_train_progress() {
+  tail -c 20000 "$1" | grep -oE '[0-9]+epoch:train:[0-9]+-[0-9]+batch.*' | tail -n 1 |
+    sed -E 's/^([0-9]+)epoch:train:[0-9]+-([0-9]+)batch/epoch \1, batch \2/; s/: .*(loss_ctc=[0-9.]+, loss_att=[0-9.]+, acc=[0-9.]+).*/, \1/' |
+    cut -c 1-110
+}
+
+# Decode one test set with one system.
+#   asr_decode SYSTEM_DIR MODEL_FILE CONFIG TEST_SET OUTPUT_DIR [OPTION]...
+asr_decode() {
+  local system=$1 model=$2 config=$3 set=$4 output=$5
+  shift 5
+  step --name "decode ${output#"$expdir"/}" --log "$output/log/decode.log" --nokey "$(asr_jobs) --ngpu $((ngpu > 0 ? 1 : 0))" \
+    --input "$datadir/$set/wav.scp" -- \
+    "$python" -m espnet_ext.bin.decode --model-config "$system/config.yaml" --model "$system/$model" --config "$config" \
+    --data "$datadir/$set" --output "$output" "$@"
+}
+
+# Word error rate of a decoding.
+#   asr_score TEST_SET OUTPUT_DIR
+asr_score() {
+  step --name "score ${2#"$expdir"/}" --log "$2/log/score.log" -- \
+    "$python" -m espnet_ext.bin.score wer --ref "$datadir/$1/text" --hyp "$2/text" --utt2spk "$datadir/$1/utt2spk" --output "$2"
+}
+
+# Statistics and training of a language model on a text file with ids, in $lm_dir.
+#   asr_lm CONFIG TRAIN_TEXT VALID_TEXT TOKEN_TYPE SEED
+asr_lm() {
+  local options data
+  mapfile -t options < <(asr_token_options "$4")
+  data=(--train_data_path_and_name_and_type "$2,text,text" --valid_data_path_and_name_and_type "$3,text,text")
+  step --name "language model: statistics" --log "$lm_dir/log/stats.log" -- \
+    "$python" -m espnet_ext.bin.lm_train --collect_stats true --config "$1" --output_dir "$lm_dir/stats" --ngpu 0 \
+    "${options[@]}" "${data[@]}" --train_shape_file "$2" --valid_shape_file "$3" || return 1
+  step --name "language model: training" --log "$lm_dir/log/train.log" --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" -- \
+    "$python" -m espnet_ext.bin.lm_train --config "$1" --output_dir "$lm_dir" --seed "$5" --resume true \
+    "${options[@]}" "${data[@]}" \
+    --train_shape_file "$lm_dir/stats/train/text_shape" --valid_shape_file "$lm_dir/stats/valid/text_shape"
+}
