@@ -27,6 +27,7 @@ setup(
         "numpy",
         "pyyaml>=6,<7",
         "sentencepiece>=0.2,<1",
+        "tabulate>=0.9,<1",
         "tqdm>=4.66,<5",
     ],
     extras_require={

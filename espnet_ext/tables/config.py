@@ -1,0 +1,284 @@
+"""``conf/tables.yaml``: a recipe's systems, its decodings, and the tables of the paper with the paper's numbers."""
+
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.errors import InputError
+from espnet_ext.tables.yaml_files import read_yaml
+
+DEFAULT_DECODING = "default"
+AVERAGE = "average"
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")  # systems, decodings, test sets and tables name files
+_ROW_NAME = re.compile(r"[^,/\s](?:[^,/\n\t]*[^,/\s])?")  # "a,b" lists rows and "1/a" is row a of table 1
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The paper whose tables these are; ``metric`` with its unit."""
+
+    id: str
+    title: str
+    authors: str
+    year: int
+    metric: str
+
+
+@dataclass(frozen=True)
+class System:
+    """One training: the paper's config (relative to the recipe's folder), overrides of it, names of training sets."""
+
+    name: str
+    config: str
+    overrides: Mapping[str, Any]
+    train: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RowRef:
+    """A row of a table, in the file ``row`` (the same table) or ``table/row``."""
+
+    table: str
+    row: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: a system, a decoding of it, and the paper's number for each column (None: the paper has none)."""
+
+    name: str
+    system: str
+    decoding: str
+    paper: Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper: ``better`` has a lower error rate than ``worse`` on each of the test sets."""
+
+    text: str
+    better: RowRef
+    worse: RowRef
+    test_sets: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; ``baseline`` is the row to which reductions of the error rate refer."""
+
+    id: str
+    caption: str
+    columns: tuple[str, ...]
+    baseline: RowRef | None
+    rows: tuple[Row, ...]
+    claims: tuple[Claim, ...]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """All of ``tables.yaml``; ``decodings`` are overrides of the decoding config, ``default`` has none."""
+
+    path: Path
+    recipe: str
+    paper: Paper
+    test_sets: tuple[str, ...]
+    systems: Mapping[str, System]
+    decodings: Mapping[str, Mapping[str, Any]]
+    tables: Mapping[str, Table]
+
+    @property
+    def recipe_dir(self) -> Path:
+        """The recipe's folder: the one that holds ``conf/tables.yaml``."""
+        return Path(os.path.abspath(self.path)).parent.parent
+
+    def row(self, ref: RowRef) -> Row:
+        """The row that ``ref`` names."""
+        return next(row for row in self.tables[ref.table].rows if row.name == ref.row)
+
+
+def load_tables(path: str | Path) -> Tables:
+    """Read and check a ``tables.yaml``.
+
+    Raises:
+        InputError: anything missing, unknown, misspelt or doubled; the message names the place in the file.
+    """
+    path = Path(path)
+    top = _fields(
+        read_yaml(path), str(path), ("recipe", "paper", "test_sets", "systems", "tables"), optional=("decodings",)
+    )
+    test_sets = _names(top["test_sets"], f"{path}: test_sets")
+    if AVERAGE in test_sets:
+        raise InputError(f"{path}: test_sets: {AVERAGE!r} is the mean of the test sets and cannot be one of them")
+    systems = {name: _system(name, value, place) for name, value, place in _items(top["systems"], f"{path}: systems")}
+    decodings: dict[str, Mapping[str, Any]] = {DEFAULT_DECODING: {}}
+    for name, value, place in _items(top.get("decodings", {}), f"{path}: decodings"):
+        if name == DEFAULT_DECODING:
+            raise InputError(f"{place}: {DEFAULT_DECODING!r} is the decoding config itself; give yours another name")
+        decodings[name] = _mapping(value, place)
+    tables = {
+        name: _table(name, value, place, test_sets, systems, decodings)
+        for name, value, place in _items(top["tables"], f"{path}: tables")
+    }
+    for table in tables.values():
+        _check_references(table, tables, f"{path}: tables.{table.id}")
+    return Tables(
+        path, _name(top["recipe"], f"{path}: recipe"), _paper(top["paper"], f"{path}: paper"), test_sets, systems,
+        decodings, tables,
+    )  # fmt: skip
+
+
+def known(names: Sequence[str] | Mapping[str, Any]) -> str:
+    """The end of a message about an unknown name: the names there are."""
+    return "known are " + ", ".join(names) if names else "there are none"
+
+
+def _paper(value: Any, place: str) -> Paper:
+    fields = _fields(value, place, ("id", "title", "authors", "year", "metric"))
+    if not isinstance(fields["year"], int) or isinstance(fields["year"], bool):
+        raise InputError(f"{place}.year: must be a whole number, is {fields['year']!r}")
+    texts = {key: _text(fields[key], f"{place}.{key}") for key in ("id", "title", "authors", "metric")}
+    return Paper(year=fields["year"], **texts)
+
+
+def _system(name: str, value: Any, place: str) -> System:
+    fields = _fields(value, place, ("config", "train"), optional=("overrides",))
+    train = fields["train"]
+    return System(
+        name,
+        _text(fields["config"], f"{place}.config"),
+        _mapping(fields.get("overrides", {}), f"{place}.overrides"),
+        (_name(train, f"{place}.train"),) if not isinstance(train, list) else _names(train, f"{place}.train"),
+    )
+
+
+def _table(
+    name: str,
+    value: Any,
+    place: str,
+    test_sets: tuple[str, ...],
+    systems: Mapping[str, System],
+    decodings: Mapping[str, Any],
+) -> Table:
+    fields = _fields(value, place, ("caption", "columns", "rows"), optional=("baseline", "claims"))
+    columns = _names(fields["columns"], f"{place}.columns")
+    for column in columns:
+        _one_of(column, (*test_sets, AVERAGE), f"{place}.columns", "column")
+    rows: list[Row] = []
+    for number, item in enumerate(_list(fields["rows"], f"{place}.rows")):
+        row = _row(item, f"{place}.rows[{number}]", columns, systems, decodings)
+        if row.name in {other.name for other in rows}:
+            raise InputError(f"{place}.rows[{number}]: the row {row.name!r} stands twice in this table")
+        rows.append(row)
+    claims = [
+        _claim(item, f"{place}.claims[{number}]", name, tuple(c for c in columns if c != AVERAGE))
+        for number, item in enumerate(_list(fields.get("claims", []), f"{place}.claims", empty=True))
+    ]
+    baseline = _reference(fields["baseline"], name, f"{place}.baseline") if "baseline" in fields else None
+    return Table(name, _text(fields["caption"], f"{place}.caption"), columns, baseline, tuple(rows), tuple(claims))
+
+
+def _row(
+    value: Any, place: str, columns: tuple[str, ...], systems: Mapping[str, System], decodings: Mapping[str, Any]
+) -> Row:
+    fields = _fields(value, place, ("name", "system", "paper"), optional=("decoding",))
+    name = _text(fields["name"], f"{place}.name")
+    if not _ROW_NAME.fullmatch(name):
+        raise InputError(f"{place}.name: {name!r} must hold no comma, slash or outer space")
+    place = f"{place} ({name})"
+    system = _one_of(fields["system"], systems, f"{place}.system", "system")
+    decoding = _one_of(fields.get("decoding", DEFAULT_DECODING), decodings, f"{place}.decoding", "decoding")
+    paper = _fields(fields["paper"], f"{place}.paper", columns)
+    return Row(name, system, decoding, {c: _rate(paper[c], f"{place}.paper.{c}") for c in columns})
+
+
+def _claim(value: Any, place: str, table: str, test_sets: tuple[str, ...]) -> Claim:
+    fields = _fields(value, place, ("text", "better", "worse"), optional=("test_sets",))
+    chosen = _names(fields["test_sets"], f"{place}.test_sets") if "test_sets" in fields else test_sets
+    for test_set in chosen:
+        _one_of(test_set, test_sets, f"{place}.test_sets", "test set")
+    better, worse = (_reference(fields[key], table, f"{place}.{key}") for key in ("better", "worse"))
+    return Claim(_text(fields["text"], f"{place}.text"), better, worse, chosen)
+
+
+def _reference(value: Any, table: str, place: str) -> RowRef:
+    parts = _text(value, place).split("/")
+    if len(parts) > 2:
+        raise InputError(f"{place}: {value!r} must be a row, or table/row")
+    return RowRef(parts[0], parts[1]) if len(parts) == 2 else RowRef(table, parts[0])
+
+
+def _check_references(table: Table, tables: Mapping[str, Table], place: str) -> None:
+    references = [(f"{place}.baseline", table.baseline)] if table.baseline else []
+    for number, claim in enumerate(table.claims):
+        references += [(f"{place}.claims[{number}].{key}", getattr(claim, key)) for key in ("better", "worse")]
+        if claim.better == claim.worse:
+            raise InputError(f"{place}.claims[{number}]: better and worse are the same row, {claim.better.row!r}")
+    for where, ref in references:
+        _one_of(ref.table, tables, where, "table")
+        _one_of(ref.row, [row.name for row in tables[ref.table].rows], where, f"row of table {ref.table}")
+
+
+def _fields(value: Any, place: str, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Any]:
+    fields = _mapping(value, place)
+    for key in fields:
+        _one_of(key, (*required, *optional), place, "key")
+    for key in required:
+        if key not in fields:
+            raise InputError(f"{place}: the key {key!r} is missing")
+    return fields
+
+
+def _items(value: Any, place: str) -> list[tuple[str, Any, str]]:
+    return [(_name(key, f"{place}.{key}"), item, f"{place}.{key}") for key, item in _mapping(value, place).items()]
+
+
+def _mapping(value: Any, place: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InputError(f"{place}: must be a mapping (key: value), is {value!r}")
+    for key in value:
+        if not isinstance(key, str):
+            raise InputError(f"{place}: the key {key!r} must be text; put it in quotes")
+    return value
+
+
+def _list(value: Any, place: str, empty: bool = False) -> list[Any]:
+    if not isinstance(value, list) or not (value or empty):
+        raise InputError(f"{place}: must be a list with at least one item, is {value!r}")
+    return value
+
+
+def _names(value: Any, place: str) -> tuple[str, ...]:
+    names = tuple(_name(item, place) for item in _list(value, place))
+    if len(set(names)) < len(names):
+        raise InputError(f"{place}: a name stands twice in {', '.join(names)}")
+    return names
+
+
+def _name(value: Any, place: str) -> str:
+    if not isinstance(value, str) or not _FILE_NAME.fullmatch(value):
+        raise InputError(f"{place}: {value!r} must be a name of letters, digits and . _ + - (a number in quotes)")
+    return value
+
+
+def _text(value: Any, place: str) -> str:
+    if not isinstance(value, str) or not value.strip() or "\n" in value.strip():
+        raise InputError(f"{place}: must be one line of text (a number in quotes), is {value!r}")
+    return value.strip()
+
+
+def _rate(value: Any, place: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise InputError(f"{place}: the paper's value must be a number of at least 0, or null, is {value!r}")
+    return float(value)
+
+
+def _one_of(value: Any, names: Sequence[str] | Mapping[str, Any], place: str, what: str) -> str:
+    if not isinstance(value, str) or value not in names:
+        raise InputError(f"{place}: unknown {what} {value!r}; {known(names)}")
+    return value

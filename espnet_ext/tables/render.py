@@ -1,0 +1,165 @@
+"""Draw a table's results: plain text for the terminal, Markdown for files. Pure functions on the JSON's data."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tabulate import tabulate
+
+NOT_RUN = "-"
+_PIPES = str.maketrans({"|": r"\|", "\n": " "})
+
+
+def plain_table(result: Mapping[str, Any], row_names: Sequence[str] | None = None) -> str:
+    """The table for the terminal, with only the rows named (None: all) and a line for each claim that was tested."""
+    rows = [row for row in result["rows"] if row_names is None or row["name"] in row_names]
+    body = tabulate([_cells(result, row) for row in rows], _plain_header(result), **_layout(result, "simple"))
+    claims = [f"  {text}: {verdict}{figures}" for text, verdict, figures in _claims(result, tested_only=True)]
+    lines = [f"{_title(result)}, {result['meta']['corpus']}, scale {result['scale']}", "", body, "", _legend(result)]
+    if claims:
+        lines += ["", "Claims of the paper, here:", *claims]
+    return "\n".join(lines) + "\n"
+
+
+def markdown_table(result: Mapping[str, Any], heading: str = "#") -> str:
+    """The table as Markdown, all rows and claims, under a heading of the given level."""
+    rows = [[cell.translate(_PIPES) for cell in _cells(result, row)] for row in result["rows"]]
+    lines = [
+        f"{heading} {_title(result)}",
+        "",
+        tabulate(rows, _markdown_header(result), **_layout(result, "pipe")),
+        "",
+        _legend(result),
+    ]
+    if result.get("claims"):
+        lines += ["", "Claims of the paper, here (paired bootstrap test over utterances, two-sided, level 0.05):", ""]
+        lines += [f"- {text}: **{verdict}**{figures}" for text, verdict, figures in _claims(result)]
+    return "\n".join([*lines, "", meta_line(result["meta"]), ""])
+
+
+def meta_line(meta: Mapping[str, Any]) -> str:
+    """One paragraph: how, when, and on what the table came out."""
+    git, hardware = meta["git"], meta["hardware"]
+    commit = "not in git" if git is None else git["commit"][:12] + (" with uncommitted changes" if git["dirty"] else "")
+    parts = [
+        f"Corpus: {meta['corpus']}",
+        f"command: `{meta['command']}`",
+        f"commit: {commit}",
+        f"written: {meta['date']}",
+        f"hardware: {', '.join([hardware['cpu'], _count(hardware['cores'], 'core'), *_gpus(hardware['gpu'])])}, "
+        f"{hardware['memory_gib']} GiB",
+        f"text normalisation: {meta['normaliser'] or NOT_RUN}",
+        "versions: " + ", ".join(f"{name} {version}" for name, version in meta["versions"].items() if version),
+    ]
+    return "; ".join(parts) + "."
+
+
+def has_run(result: Mapping[str, Any]) -> bool:
+    """Whether any cell of the table holds a number from here."""
+    return any(cell["here"] for row in result["rows"] for cell in row["cells"].values())
+
+
+def format_here(here: Mapping[str, Any] | None) -> str:
+    """A number from here with its spread over seeds and its 95% interval, as far as it has them.
+
+    >>> format_here({"value": 6.104, "ci95": [5.8, 6.4], "errors": 321, "words": 5262})
+    '6.10 [5.80, 6.40]'
+    >>> format_here({"value": 6.1, "spread": 0.2, "values": {"1": 6.0, "2": 6.2}, "ci95": None})
+    '6.10 ± 0.20'
+    >>> format_here(None)
+    '-'
+    """
+    if here is None:
+        return NOT_RUN
+    spread = f" ± {here['spread']:.2f}" if "spread" in here else ""
+    interval = "" if here["ci95"] is None else f" [{here['ci95'][0]:.2f}, {here['ci95'][1]:.2f}]"
+    return f"{here['value']:.2f}{spread}{interval}"
+
+
+def reduction(value: float | None, reference: float | None) -> float | None:
+    """By how many percent ``value`` is lower than ``reference`` (negative: higher); None without both, or from 0.
+
+    >>> round(reduction(3.72, 4.19), 1)  # P2, section 5, on test-clean
+    11.2
+    """
+    return None if value is None or not reference else 100 * (reference - value) / reference
+
+
+def _title(result: Mapping[str, Any]) -> str:
+    return f"Table {result['table']}. {result['caption']}: {result['metric']}"
+
+
+def _columns(result: Mapping[str, Any]) -> list[str]:
+    return [*result["columns"], *(["reduction"] if result.get("reference") else [])]
+
+
+def _markdown_header(result: Mapping[str, Any]) -> list[str]:
+    pairs = [f"{column} {who}" for column in _columns(result) for who in ("paper", "here")]
+    return [cell.translate(_PIPES) for cell in ("row", *pairs, "seeds")]
+
+
+def _plain_header(result: Mapping[str, Any]) -> list[str]:
+    """Two lines, with the column's name only above the first of its pair: a terminal is narrow."""
+    return ["row", *(cell for column in _columns(result) for cell in (f"{column}\npaper", "\nhere")), "seeds"]
+
+
+def _layout(result: Mapping[str, Any], style: str) -> dict[str, Any]:
+    """Text to the left, the paper's numbers to the right, and no number of ours drawn anew by tabulate."""
+    align = ["left", *["right", "left"] * len(_columns(result)), "left"]
+    return {"tablefmt": style, "colalign": align, "disable_numparse": True}
+
+
+def _cells(result: Mapping[str, Any], row: Mapping[str, Any]) -> list[str]:
+    cells = [row["name"]]
+    for column in result["columns"]:
+        cell = row["cells"][column]
+        cells += [_number(cell["paper"]), format_here(cell["here"])]
+    reference = result.get("reference")
+    if reference:
+        own, other = row["cells"][result["columns"][-1]], reference["cells"][result["columns"][-1]]
+        here = reduction(_value(own["here"]), _value(other["here"]))
+        cells += [_percent(reduction(own["paper"], other["paper"])), _percent(here)]
+    return [*cells, " ".join(str(seed) for seed in row["seeds"]) or NOT_RUN]
+
+
+def _legend(result: Mapping[str, Any]) -> str:
+    legend = "here: [95% bootstrap interval], ± standard deviation over seeds; - has not run."
+    if result.get("reference"):
+        legend += f" reduction: of the {result['columns'][-1]}, relative to {result['reference']['name']}."
+    return legend
+
+
+def _claims(result: Mapping[str, Any], tested_only: bool = False) -> list[tuple[str, str, str]]:
+    """(text, verdict, figures) of each claim."""
+    claims = []
+    for claim in result.get("claims", []):
+        if claim["verdict"] or not tested_only:
+            missing = [name for name, test in claim["tests"].items() if test is None]
+            verdict = claim["verdict"] or f"not run on {', '.join(missing)}"
+            figures = [_difference(name, test) for name, test in claim["tests"].items() if test]
+            claims.append((claim["text"], verdict, f" ({'; '.join(figures)})" if figures else ""))
+    return claims
+
+
+def _difference(test_set: str, test: Mapping[str, Any]) -> str:
+    direction = "higher" if test["lower_by"] < 0 else "lower"
+    return f"{test_set}: {abs(test['lower_by']):.2f} {direction}, p = {test['p_value']:.2g}"
+
+
+def _value(here: Mapping[str, Any] | None) -> float | None:
+    return None if here is None else here["value"]
+
+
+def _number(value: float | None) -> str:
+    return NOT_RUN if value is None else f"{value:.2f}"
+
+
+def _percent(value: float | None) -> str:
+    return NOT_RUN if value is None else f"{round(value, 1) + 0.0:.1f}%"  # never -0.0
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+def _gpus(names: Sequence[str]) -> list[str]:
+    return [f"{names.count(name)} x {name}" for name in dict.fromkeys(names)]

@@ -1,0 +1,116 @@
+"""A table's results: the paper's numbers and those found on disk, as JSON and as Markdown drawn from it."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.errors import InputError
+from espnet_ext.files import atomic_write, write_json
+from espnet_ext.tables.claims import judge_claim
+from espnet_ext.tables.config import AVERAGE, Row, RowRef, Table, Tables
+from espnet_ext.tables.render import markdown_table
+from espnet_ext.tables.scores import Score, average_here, cell_here, read_scores
+
+
+def collect(
+    tables: Tables, table: Table, expdir: str | Path, scale: str, corpus: str, meta: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Put the paper's numbers and those under ``expdir`` side by side.
+
+    Every row and test set for which there is no score has ``here: null``. ``reference`` is the row (of this table or of
+    another) to which reductions of the error rate refer, or null.
+
+    Raises:
+        InputError: a score file that is none, or scores that cannot be compared: made with different text normalisation
+            or units, or against references of different lengths.
+    """
+    scores = {row.name: _row_scores(tables, row, expdir) for row in table.rows}
+    base_row = tables.row(table.baseline) if table.baseline else None
+    base_scores = _row_scores(tables, base_row, expdir) if base_row else {}
+    normaliser = _check_comparable([item for found in (*scores.values(), base_scores) for item in found.items()])
+    reference = None
+    if base_row:
+        name = _name(table, table.baseline)
+        reference = {"name": name, "system": base_row.system, "cells": _cells(table, base_row, base_scores)}
+    return {
+        "recipe": tables.recipe,
+        "table": table.id,
+        "scale": scale,
+        "caption": table.caption,
+        "metric": tables.paper.metric,
+        "paper": f"{tables.paper.authors}. {tables.paper.title}, {tables.paper.year}. ({tables.paper.id})",
+        "columns": list(table.columns),
+        "meta": {**meta, "normaliser": normaliser, "corpus": corpus, "scale": scale},
+        "reference": reference,
+        "rows": [
+            {
+                "name": row.name,
+                "system": row.system,
+                "decoding": row.decoding,
+                "seeds": sorted({seed for found in scores[row.name].values() for seed in found}),
+                "cells": _cells(table, row, scores[row.name]),
+            }
+            for row in table.rows
+        ],
+        "claims": [judge_claim(claim, tables, expdir) for claim in table.claims],
+    }
+
+
+def write_results(result: Mapping[str, Any], folder: str | Path) -> tuple[Path, Path]:
+    """Write ``table<T>.json`` and the ``table<T>.md`` drawn from it into ``folder``; return both paths."""
+    stem = Path(folder) / f"table{result['table']}"
+    paths = stem.with_name(stem.name + ".json"), stem.with_name(stem.name + ".md")
+    write_json(paths[0], result)
+    with atomic_write(paths[1]) as file:
+        file.write(markdown_table(result))
+    return paths
+
+
+def read_results(path: str | Path) -> dict[str, Any]:
+    """Read a ``table<T>.json``.
+
+    Raises:
+        InputError: not such a file.
+    """
+    try:
+        result = json.loads(Path(path).read_text(encoding="utf-8"))
+        if not {"recipe", "table", "scale", "caption", "metric", "columns", "meta", "rows"} <= result.keys():
+            raise ValueError("keys are missing")
+    except (ValueError, AttributeError) as error:
+        raise InputError(f"{path}: not a table's results ({error}); write the table again") from error
+    return result
+
+
+def _row_scores(tables: Tables, row: Row, expdir: str | Path) -> dict[str, dict[int, Score]]:
+    return {name: read_scores(expdir, row.system, row.decoding, name) for name in tables.test_sets}
+
+
+def _cells(table: Table, row: Row, scores: Mapping[str, Mapping[int, Score]]) -> dict[str, Any]:
+    here = {
+        column: average_here(list(scores.values())) if column == AVERAGE else cell_here(scores[column])
+        for column in table.columns
+    }
+    return {column: {"paper": row.paper.get(column), "here": here[column]} for column in table.columns}
+
+
+def _check_comparable(scores: list[tuple[str, dict[int, Score]]]) -> str | None:
+    """Refuse scores of one table that do not belong together; return their text normalisation."""
+    first: dict[str, Score] = {}
+    any_score: Score | None = None
+    for test_set, by_seed in scores:
+        for score in by_seed.values():
+            any_score = any_score or score
+            same = first.setdefault(test_set, score)
+            if (score.unit, score.normaliser) != (any_score.unit, any_score.normaliser):
+                what = "unit or text normalisation"
+            elif score.words != same.words:
+                what = "reference"
+            else:
+                continue
+            raise InputError(f"{score.path}: another {what} than in {same.path}; score both again in the same way")
+    return any_score.normaliser if any_score else None
+
+
+def _name(table: Table, ref: RowRef) -> str:
+    return ref.row if ref.table == table.id else f"{ref.row} of table {ref.table}"
