@@ -1,0 +1,125 @@
+"""Kaldi's text tables: one ``id rest-of-line`` a line, UTF-8, sorted by id in C order.
+
+Python sorts ``str`` by code point, which is the byte order of UTF-8, and so the order of ``LC_ALL=C sort``.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from espnet_ext.errors import InputError
+from espnet_ext.files import atomic_write
+
+# Only these separate fields: other characters that Python calls white space, such as the ideographic space U+3000,
+# belong to the text.
+_BLANKS = " \t"
+_BLANK = re.compile("[ \t]")
+
+
+@dataclass(frozen=True)
+class TableScan:
+    """A table as it stands on disk, faults included.
+
+    Attributes:
+        table: ``{id: rest of the line}`` in the file's order; of an id that comes twice, the first line.
+        duplicates: ids that come more than once.
+        conflicts: those duplicates whose lines differ.
+        unsorted: ids that are smaller than the id before them.
+        lines_without_id: numbers of blank lines and of lines that begin with white space.
+    """
+
+    table: dict[str, str]
+    duplicates: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    unsorted: tuple[str, ...] = ()
+    lines_without_id: tuple[int, ...] = ()
+
+
+def read_table(path: str | Path, *, require_sorted: bool = False) -> dict[str, str]:
+    """Read a table such as ``text`` or ``utt2spk`` into ``{id: rest of the line}``, in the file's order.
+
+    A line that holds nothing but an id gives ``""``. White space around the value is dropped.
+
+    Raises:
+        InputError: the file is missing, empty or not UTF-8; a line has no id; an id comes twice; or, if
+            ``require_sorted``, the ids are out of order. The message names the file and the line or id.
+    """
+    scan = scan_table(path)
+    if scan.lines_without_id:
+        raise InputError(
+            f"{path}: line {scan.lines_without_id[0]} has no id; each line must be `id value`: delete or mend it"
+        )
+    if scan.duplicates:
+        raise InputError(f"{path}: id {scan.duplicates[0]} comes twice: keep one of its lines")
+    if require_sorted and scan.unsorted:
+        raise InputError(f"{path}: not sorted: {scan.unsorted[0]} comes too late: sort it with `LC_ALL=C sort`")
+    return scan.table
+
+
+def scan_table(path: str | Path) -> TableScan:
+    """Read a table and say what is wrong with it, for checks and repairs; see :func:`read_table` for plain reading.
+
+    Raises:
+        InputError: the file is missing, empty, or not UTF-8.
+    """
+    table: dict[str, str] = {}
+    duplicates: dict[str, None] = {}
+    conflicts: dict[str, None] = {}
+    unsorted, lines_without_id = [], []
+    previous = ""
+    for number, line in enumerate(_lines(Path(path)), start=1):
+        if line[:1] in _BLANKS:  # true of "" as well
+            lines_without_id.append(number)
+            continue
+        key, *rest = _BLANK.split(line, maxsplit=1)
+        value = rest[0].strip(_BLANKS) if rest else ""
+        if key < previous:
+            unsorted.append(key)
+        previous = key
+        if key not in table:
+            table[key] = value
+            continue
+        duplicates[key] = None
+        if table[key] != value:
+            conflicts[key] = None
+    return TableScan(table, tuple(duplicates), tuple(conflicts), tuple(unsorted), tuple(lines_without_id))
+
+
+def write_table(path: str | Path, table: Mapping[str, str]) -> None:
+    """Write ``{id: value}`` as a table sorted by id; ``path`` appears whole or is left as it was.
+
+    Raises:
+        InputError: there is nothing to write, or an id or value cannot stand in one line of a table.
+    """
+    if not table:
+        raise InputError(f"{path}: there is nothing to write: the table would be empty")
+    for key, value in table.items():
+        if not key or any(blank in key for blank in " \t\r\n"):
+            raise InputError(f"{path}: {key!r} cannot be an id: ids are not empty and hold no white space")
+        if "\n" in value or "\r" in value:
+            raise InputError(f"{path}: the value of {key} holds a line break: take it out")
+    with atomic_write(path) as file:
+        file.writelines(f"{key} {table[key]}".rstrip(_BLANKS) + "\n" for key in sorted(table))
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file: check the path, or run the stage that writes it") from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: is a folder, not a file: name the table itself") from None
+    if not data.strip():
+        raise InputError(f"{path}: empty file: write it again with the stage that makes it")
+    if data.startswith(b"\xef\xbb\xbf"):
+        raise InputError(f"{path}: begins with a byte-order mark, which would become part of the first id: delete it")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        number = data.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{path}: line {number} is not UTF-8 (byte {data[error.start]:#04x}): convert the file with iconv"
+        ) from None
+    # Not splitlines(): it also breaks at U+2028 and form feeds, which may stand in a text.
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
