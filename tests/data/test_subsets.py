@@ -128,7 +128,7 @@ def test_suffix_lets_parts_with_the_same_ids_be_combined():
         segments={"a-1": "r-1 0.00 1.00", "a-2": "r-1 1.00 2.00"},
     )
     other = dataclasses.replace(clean, wav_scp={"r-1": "other.wav"})
-    with pytest.raises(InputError, match="a-1 is in two"):
+    with pytest.raises(InputError, match="rename it in one of them"):
         subsets.combine([clean, other])
 
     combined = subsets.combine([subsets.with_suffix(clean, "-clean"), subsets.with_suffix(other, "-other")])

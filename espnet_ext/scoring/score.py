@@ -1,0 +1,188 @@
+"""Score a hypothesis against a reference: Kaldi ``text`` tables in, counts by utterance, speaker and in total out."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from espnet_ext.data.kaldi import read_table
+from espnet_ext.errors import InputError
+from espnet_ext.scoring.bootstrap import REPLICAS, PairedTest, bootstrap_interval, paired_bootstrap, sum_blocks
+from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_errors
+
+UNITS = ("word", "char")
+
+
+@dataclass(frozen=True)
+class Score:
+    """What came out of scoring one test set.
+
+    Attributes:
+        unit: ``word`` or ``char``.
+        reference, hypothesis: the texts that were compared, by utterance id, in the reference's order.
+        utterances: counts by utterance id, in the same order.
+        speakers: counts by speaker, sorted by name; empty where no ``utt2spk`` was given.
+        speaker_of: speaker by utterance id; empty likewise.
+        total: the sum.
+    """
+
+    unit: str
+    reference: Mapping[str, str]
+    hypothesis: Mapping[str, str]
+    utterances: Mapping[str, ErrorRate]
+    speakers: Mapping[str, ErrorRate]
+    speaker_of: Mapping[str, str]
+    total: ErrorRate
+
+    @property
+    def sentence_error_rate(self) -> float:
+        """Share of the utterances that hold an error, a fraction."""
+        return sum(counts.errors > 0 for counts in self.utterances.values()) / len(self.utterances)
+
+    def interval(self, *, by_speaker: bool = False, replicas: int = REPLICAS, seed: int = 0) -> tuple[float, float]:
+        """95% bootstrap interval of the error rate, as fractions, resampling utterances or whole speakers.
+
+        Raises:
+            InputError: ``by_speaker`` without speakers.
+        """
+        if by_speaker and not self.speakers:
+            raise InputError("resampling by speaker needs to know the speakers: give utt2spk")
+        counts = (self.speakers if by_speaker else self.utterances).values()
+        return bootstrap_interval(
+            [c.errors for c in counts], [c.reference_length for c in counts], replicas=replicas, seed=seed
+        )
+
+
+def split_units(text: str, unit: str) -> list[str]:
+    """Split a transcript into what is counted.
+
+    ``word``: at white space, as ``str.split`` has it (ESPnet's habit; the ideographic space U+3000 separates too).
+    ``char``: code points, with one space between words, which counts as a character, as in ESPnet's scoring stage and
+    in jiwer. Mandarin text must therefore be spaced alike, best not at all, in reference and hypothesis.
+    Nothing is normalised: case, punctuation and composed against decomposed accents (NFC, NFD) all count.
+
+    >>> split_units("ab  c", "word"), split_units("ab  c", "char")
+    (['ab', 'c'], ['a', 'b', ' ', 'c'])
+
+    Raises:
+        InputError: an unknown unit.
+    """
+    if unit == "word":
+        return text.split()
+    if unit == "char":
+        return list(" ".join(text.split()))
+    raise InputError(f"unknown unit {unit!r}: choose one of {', '.join(UNITS)}")
+
+
+def score_files(
+    reference: str | Path, hypothesis: str | Path, *, unit: str = "word", utt2spk: str | Path | None = None
+) -> Score:
+    """Score two Kaldi ``text`` files, which need not be in the same order.
+
+    An utterance with nothing behind its id in ``hypothesis`` was recognised as silence: all its words are deletions.
+
+    Raises:
+        InputError: a file that cannot be read or has an id twice (see :func:`read_table`), or what
+            :func:`score_texts` refuses.
+    """
+    return score_texts(
+        read_table(reference),
+        read_table(hypothesis),
+        unit=unit,
+        utt2spk=None if utt2spk is None else read_table(utt2spk),
+        names=(str(reference), str(hypothesis), str(utt2spk)),
+    )
+
+
+def score_texts(
+    reference: Mapping[str, str],
+    hypothesis: Mapping[str, str],
+    *,
+    unit: str = "word",
+    utt2spk: Mapping[str, str] | None = None,
+    names: tuple[str, str, str] = ("reference", "hypothesis", "utt2spk"),
+) -> Score:
+    """Score transcripts by utterance id; ``names`` say in messages where the three tables come from.
+
+    ``utt2spk`` may hold more utterances than are scored.
+
+    >>> score = score_texts({"u1": "one two", "u2": "three"}, {"u1": "one too", "u2": "three"})
+    >>> score.total.rate, score.sentence_error_rate
+    (0.3333333333333333, 0.5)
+
+    Raises:
+        InputError: there is no utterance; an utterance is missing from the hypothesis, or stands only there; its
+            reference is empty; it has no speaker in ``utt2spk``; an unknown unit.
+    """
+    reference_name, hypothesis_name, utt2spk_name = names
+    if not reference:
+        raise InputError(f"{reference_name}: there is no utterance to score")
+    _refuse(
+        [key for key in reference if key not in hypothesis],
+        f"{hypothesis_name}: utterance {{}} of {reference_name} is missing: decode it, or write its id with no text",
+    )
+    _refuse(
+        [key for key in hypothesis if key not in reference],
+        f"{hypothesis_name}: utterance {{}} does not stand in {reference_name}: is this another test set?",
+    )
+    _refuse(
+        [key for key, text in reference.items() if not split_units(text, unit)],
+        f"{reference_name}: utterance {{}} has an empty reference: mend it, or take it out of both files",
+    )
+    if utt2spk is not None:
+        _refuse(
+            [key for key in reference if not utt2spk.get(key)],
+            f"{utt2spk_name}: utterance {{}} of {reference_name} has no speaker: add it",
+        )
+    utterances = {
+        key: count_errors(split_units(text, unit), split_units(hypothesis[key], unit))
+        for key, text in reference.items()
+    }
+    speaker_of = {} if utt2spk is None else {key: utt2spk[key] for key in reference}
+    speakers: dict[str, ErrorRate] = {}
+    for key, speaker in speaker_of.items():
+        speakers[speaker] = speakers.get(speaker, ZERO) + utterances[key]
+    return Score(
+        unit=unit,
+        reference=reference,
+        hypothesis=hypothesis,
+        utterances=utterances,
+        speakers=dict(sorted(speakers.items())),
+        speaker_of=speaker_of,
+        total=sum(utterances.values(), start=ZERO),
+    )
+
+
+def compare(
+    pairs: Iterable[tuple[Score, Score]], *, by_speaker: bool = False, replicas: int = REPLICAS, seed: int = 0
+) -> PairedTest:
+    """Paired bootstrap test of system a against b over one or several pooled pairs of scores.
+
+    An id that stands in several pairs (the test set decoded with several seeds) is resampled as one, since its results
+    are not independent; so is a speaker with ``by_speaker``.
+
+    Raises:
+        InputError: the two scores of a pair have different references, units or speakers; speakers are not known but
+            asked for.
+    """
+    blocks: list[str] = []
+    counts: list[tuple[int, int, int]] = []
+    units = set()
+    for a, b in pairs:
+        if a.reference != b.reference or a.unit != b.unit:
+            raise InputError("the two systems were not scored against the same reference, in the same unit")
+        if by_speaker and not (a.speakers and a.speaker_of == b.speaker_of):
+            raise InputError("resampling by speaker needs to know the speakers: give utt2spk")
+        units.add(a.unit)
+        for key, left in a.utterances.items():
+            blocks.append(a.speaker_of[key] if by_speaker else key)
+            counts.append((left.errors, b.utterances[key].errors, left.reference_length))
+    if len(units) != 1:
+        raise InputError("nothing to compare, or words pooled with characters")
+    errors_a, errors_b, lengths = (sum_blocks(column, blocks) for column in zip(*counts, strict=True))
+    return paired_bootstrap(errors_a, errors_b, lengths, replicas=replicas, seed=seed)
+
+
+def _refuse(ids: list[str], message: str) -> None:
+    if ids:
+        more = f" ({len(ids)} such utterances)" if len(ids) > 1 else ""
+        raise InputError(message.format(ids[0]) + more)

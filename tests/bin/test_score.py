@@ -1,0 +1,132 @@
+"""The scoring command, as a user calls it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from espnet_ext.bin.score import main
+from espnet_ext.errors import InputError
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A reference, a worse and a better hypothesis of 40 utterances by 4 speakers."""
+    keys = [f"s{index // 10}-{index:02d}" for index in range(40)]
+    texts = {
+        "ref": "one two three four",
+        "worse": "one too tree four",
+        "better": "one two three for",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text("".join(f"{key} {text}\n" for key in keys))
+    (tmp_path / "utt2spk").write_text("".join(f"{key} {key[:2]}\n" for key in keys))
+    return {name: str(tmp_path / name) for name in (*texts, "utt2spk")}
+
+
+def test_one_system(files, tmp_path, capsys):
+    output = tmp_path / "out"
+    main(
+        ["wer", "--ref", files["ref"], "--hyp", files["worse"], "--utt2spk", files["utt2spk"], "--output", str(output)]
+    )
+    printed = capsys.readouterr().out
+    assert "WER 50.00 %  (95% interval 50.00 to 50.00)" in printed
+    assert "80 errors in 160 words: 80 substitutions, 0 deletions, 0 insertions" in printed
+    assert "100.00 % of 40 utterances" in printed
+    assert len(printed.splitlines()) <= 6
+    assert sorted(path.name for path in output.iterdir()) == [
+        "alignment.txt",
+        "per_speaker.tsv",
+        "per_utterance.tsv",
+        "score.json",
+    ]
+    assert json.loads((output / "score.json").read_text())["bootstrap"] == {
+        "replicas": 10000,
+        "seed": 0,
+        "resample": "utterance",
+    }
+
+
+def test_characters_and_options(files, tmp_path):
+    output = tmp_path / "out"
+    arguments = ["--unit", "char", "--seed", "7", "--replicas", "50", "--resample", "speaker", "--no-alignment"]
+    arguments += ["--utt2spk", files["utt2spk"], "--output", str(output)]
+    main(["wer", "--ref", files["ref"], "--hyp", files["better"], *arguments])
+    score = json.loads((output / "score.json").read_text())
+    assert (score["unit"], score["words"], score["deletions"]) == ("char", 40 * 18, 40)
+    assert score["bootstrap"] == {"replicas": 50, "seed": 7, "resample": "speaker"}
+    assert not (output / "alignment.txt").exists()
+
+
+def test_two_systems(files, tmp_path, capsys):
+    output = tmp_path / "out"
+    arguments = ["--ref", files["ref"], "--hyp-a", files["worse"], "--hyp-b", files["better"]]
+    main(["compare", *arguments, "--names", "old,new", "--output", str(output)])
+    printed = capsys.readouterr().out
+    assert "WER of old: 50.00 %" in printed
+    assert "WER of new: 25.00 %" in printed
+    assert "old less new: +25.00 points  (95% interval +25.00 to +25.00)" in printed
+    result = json.loads((output / "compare.json").read_text())
+    assert (result["a"]["errors"], result["b"]["errors"], result["words"]) == (80, 40, 160)
+    assert result["difference"] == 25
+    assert result["p_value"] < 0.001
+    assert result["probability_of_improvement"] == 1
+
+
+def test_pooled_sets(files, capsys):
+    one = ["--ref", files["ref"], "--hyp-a", files["worse"], "--hyp-b", files["better"]]
+    two = ["--ref", files["ref"], "--hyp-a", files["better"], "--hyp-b", files["worse"]]
+    main(["compare", *one, *two])
+    printed = capsys.readouterr().out
+    assert "WER of a: 37.50 %  (120 errors)" in printed
+    assert "p = 1.0000" in printed
+    assert "80 utterances, 320 words" in printed
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--names", "one"], "two names"),
+        (["--hyp-a", "another"], "equally often"),
+        (["--resample", "speaker"], "give utt2spk"),
+    ],
+)
+def test_comparisons_that_make_no_sense_are_refused(files, extra, message):
+    arguments = ["--ref", files["ref"], "--hyp-a", files["worse"], "--hyp-b", files["better"]]
+    with pytest.raises(InputError, match=message):
+        main(["compare", *arguments, *extra])
+
+
+@pytest.mark.parametrize("option", [["--replicas", "0"], ["--seed", "-1"], ["--unit", "phone"], ["--unknown", "1"]])
+def test_bad_options_are_refused(files, option, capsys):
+    with pytest.raises(SystemExit) as raised:
+        main(["wer", "--ref", files["ref"], "--hyp", files["worse"], *option])
+    assert raised.value.code == 2
+    assert option[0] in capsys.readouterr().err
+
+
+def test_bad_input_gives_one_line_status_one_and_leaves_old_results(files, tmp_path):
+    output = tmp_path / "out"
+    main(["wer", "--ref", files["ref"], "--hyp", files["better"], "--output", str(output)])
+    before = {path.name: path.read_bytes() for path in output.iterdir()}
+    short = tmp_path / "short"
+    short.write_text("s0-00 one two three four\n")
+    command = [sys.executable, "-m", "espnet_ext.bin.score", "wer", "--ref", files["ref"], "--hyp", str(short)]
+    result = subprocess.run([*command, "--output", str(output)], capture_output=True, text=True)
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith(f"error: {short}: utterance s0-01 of ")
+    assert result.stderr.count("\n") == 1
+    assert {path.name: path.read_bytes() for path in output.iterdir()} == before
+
+
+def test_the_command_needs_no_torch(files):
+    code = (
+        "import sys; from espnet_ext.bin.score import main; main(sys.argv[1:]); "
+        "print(*(name for name in ('torch', 'espnet2', 'espnet', 'lhotse', 'pandas') if name in sys.modules))"
+    )
+    command = [sys.executable, "-c", code, "wer", "--ref", files["ref"], "--hyp", files["worse"]]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[0].startswith("WER 50.00 %")
+    assert result.stdout.splitlines()[-1] == ""

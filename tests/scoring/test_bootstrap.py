@@ -1,0 +1,178 @@
+"""Bootstrap intervals and tests against draws written out, kaldialign, and what the normal distribution says."""
+
+import kaldialign
+import numpy as np
+import pytest
+from scipy import stats
+
+from espnet_ext.scoring import bootstrap
+from espnet_ext.scoring.bootstrap import bootstrap_interval, paired_bootstrap, sum_blocks
+
+
+def made_up_set(seed: int, number: int = 400, rate: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
+    """Errors and lengths of a test set whose utterances are of different difficulty."""
+    generator = np.random.default_rng(seed)
+    lengths = generator.integers(1, 40, number)
+    return generator.binomial(lengths, rate * generator.uniform(0, 2, number)), lengths
+
+
+def drawn_rates(columns: list[np.ndarray], replicas: int, seed: int) -> list[np.ndarray]:
+    """Sums over draws of whole utterances by index, one replica after the other."""
+    generator = np.random.default_rng(seed)
+    number = len(columns[0])
+    sums = []
+    for _ in range(replicas):
+        chosen = generator.integers(0, number, number)
+        sums.append([column[chosen].sum() for column in columns])
+    return list(np.array(sums).T)
+
+
+def test_interval_equals_drawing_utterances():
+    errors, lengths = made_up_set(0)
+    drawn_errors, drawn_lengths = drawn_rates([errors, lengths], 10_000, seed=1)
+    expected = np.quantile(drawn_errors / drawn_lengths, [0.025, 0.975])
+    interval = bootstrap_interval(errors, lengths, seed=2)
+    width = expected[1] - expected[0]
+    # A 2.5th percentile of 10,000 draws has a standard error of 1.1% of the width of the interval.
+    assert np.abs(np.array(interval) - expected).max() < 0.06 * width
+
+
+def test_interval_agrees_with_kaldialign():
+    generator = np.random.default_rng(3)
+    references = [
+        [str(word) for word in generator.integers(0, 50, length)] for length in generator.integers(5, 30, 200)
+    ]
+    hypotheses = [[word if generator.random() > 0.1 else "x" for word in text] for text in references]
+    errors = [kaldialign.edit_distance(*pair)["total"] for pair in zip(references, hypotheses, strict=True)]
+    low, high = bootstrap_interval(errors, [len(text) for text in references])
+    peer = kaldialign.bootstrap_wer_ci(references, hypotheses, seed=1)  # mean and 1.96 standard deviations
+    assert low == pytest.approx(peer["ci95min"], abs=0.08 * 2 * peer["ci95"])
+    assert high == pytest.approx(peer["ci95max"], abs=0.08 * 2 * peer["ci95"])
+
+
+def test_interval_covers_the_true_rate_nineteen_times_in_twenty():
+    covered = 0
+    for seed in range(200):
+        low, high = bootstrap_interval(*made_up_set(seed, number=100), replicas=300)
+        covered += low <= 0.1 <= high
+    assert stats.binomtest(covered, 200, 0.95).pvalue > 1e-4
+
+
+def test_interval_is_seeded_and_does_not_depend_on_the_memory_it_takes(monkeypatch):
+    errors, lengths = made_up_set(1)
+    first = bootstrap_interval(errors, lengths, replicas=1000, seed=5)
+    assert first == bootstrap_interval(errors, lengths, replicas=1000, seed=5)
+    assert first != bootstrap_interval(errors, lengths, replicas=1000, seed=6)
+    monkeypatch.setattr(bootstrap, "_CHUNK_CELLS", 7)
+    assert first == bootstrap_interval(errors, lengths, replicas=1000, seed=5)
+
+
+def test_interval_holds_the_rate_and_widens_with_the_level_and_fewer_utterances():
+    errors, lengths = made_up_set(2)
+    low, high = bootstrap_interval(errors, lengths)
+    assert low < errors.sum() / lengths.sum() < high
+    wide = bootstrap_interval(errors, lengths, level=0.99)
+    assert wide[0] < low and high < wide[1]
+    few = bootstrap_interval(errors[:50], lengths[:50])
+    assert few[1] - few[0] > 2 * (high - low)
+
+
+def test_interval_without_spread():
+    assert bootstrap_interval([0, 0, 0], [3, 4, 5]) == (0, 0)
+    assert bootstrap_interval([2], [8]) == (0.25, 0.25)
+    assert bootstrap_interval([30, 60], [10, 20]) == (3, 3)  # insertions only
+
+
+def test_paired_test_equals_drawing_utterances():
+    errors_a, lengths = made_up_set(4)
+    errors_b = np.maximum(errors_a - (np.random.default_rng(5).random(400) < 0.1), 0) + (np.arange(400) % 25 == 0)
+    drawn_a, drawn_b, drawn_lengths = drawn_rates([errors_a, errors_b, lengths], 10_000, seed=6)
+    differences = (drawn_a - drawn_b) / drawn_lengths
+    expected = np.quantile(differences, [0.025, 0.975])
+    test = paired_bootstrap(errors_a, errors_b, lengths)
+    assert np.abs(np.array(test.ci95) - expected).max() < 0.06 * (expected[1] - expected[0])
+    assert test.probability_of_improvement == pytest.approx((differences > 0).mean(), abs=0.02)
+    assert test.p_value == pytest.approx(2 * min((differences <= 0).mean(), (differences >= 0).mean()), abs=0.03)
+    assert test.rate_a == errors_a.sum() / lengths.sum()
+    assert test.rate_b == errors_b.sum() / lengths.sum()
+    assert test.difference == pytest.approx(test.rate_a - test.rate_b)
+    assert 0.001 < test.p_value < 0.999  # else the comparison above says little
+
+
+def test_probability_of_improvement_agrees_with_kaldialign():
+    generator = np.random.default_rng(8)
+    references = [[str(word) for word in generator.integers(0, 50, 20)] for _ in range(150)]
+    first = [[word if generator.random() > 0.11 else "x" for word in text] for text in references]
+    second = [[word if generator.random() > 0.10 else "x" for word in text] for text in references]
+    peer = kaldialign.bootstrap_wer_ci(references, first, second)["p_s2_improv_over_s1"]
+    errors = [
+        [kaldialign.edit_distance(*pair)["total"] for pair in zip(references, hypotheses, strict=True)]
+        for hypotheses in (first, second)
+    ]
+    test = paired_bootstrap(*errors, [20] * 150)
+    assert test.probability_of_improvement == pytest.approx(peer, abs=0.03)
+
+
+def test_equal_systems_have_p_one():
+    errors, lengths = made_up_set(7)
+    test = paired_bootstrap(errors, errors, lengths)
+    assert (test.difference, test.ci95, test.p_value, test.probability_of_improvement) == (0, (0, 0), 1, 0)
+
+
+def test_clearly_different_systems_have_a_small_p_and_an_interval_without_zero():
+    errors, lengths = made_up_set(8)
+    test = paired_bootstrap(errors + 1, errors, lengths)
+    assert test.p_value == pytest.approx(2 / 10_001)
+    assert 0 < test.ci95[0] < test.difference < test.ci95[1]
+    assert test.probability_of_improvement == 1
+
+
+def test_exchanging_the_systems_exchanges_only_signs():
+    errors_a, lengths = made_up_set(9)
+    errors_b = np.minimum(made_up_set(10)[0], lengths)
+    there, back = paired_bootstrap(errors_a, errors_b, lengths), paired_bootstrap(errors_b, errors_a, lengths)
+    assert there.p_value == back.p_value
+    assert there.difference == -back.difference
+    assert there.ci95 == pytest.approx((-back.ci95[1], -back.ci95[0]))
+
+
+def test_p_is_uniform_where_nothing_differs():
+    """Of two systems of the same quality, about one in twenty comparisons falls below 0.05."""
+    below = 0
+    for seed in range(200):
+        generator = np.random.default_rng(seed)
+        lengths = generator.integers(5, 30, 100)
+        errors = generator.binomial(lengths, 0.1, size=(2, 100))
+        below += paired_bootstrap(*errors, lengths, replicas=300).p_value < 0.05
+    assert stats.binomtest(below, 200, 0.05).pvalue > 1e-4
+
+
+def test_blocks_widen_the_interval_where_utterances_of_a_speaker_are_alike():
+    generator = np.random.default_rng(11)
+    speakers = np.repeat([f"s{number:02d}" for number in range(40)], 25)
+    lengths = np.full(1000, 20)
+    errors = generator.binomial(20, np.repeat(generator.uniform(0, 0.3, 40), 25))
+    by_utterance = bootstrap_interval(errors, lengths)
+    by_speaker = bootstrap_interval(sum_blocks(errors, speakers), sum_blocks(lengths, speakers))
+    assert by_speaker[1] - by_speaker[0] > 2 * (by_utterance[1] - by_utterance[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (([], []), {}, "no utterances"),
+        (([1, 2], [3]), {}, "one number an utterance"),
+        (([[1]], [[2]]), {}, "one number an utterance"),
+        (([1, 2], [3, 0]), {}, "empty reference"),
+        (([1], [2]), {"replicas": 0}, "at least 1"),
+        (([1], [2]), {"level": 1.0}, "between 0 and 1"),
+    ],
+)
+def test_bad_input_is_refused(arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        bootstrap_interval(*arguments, **options)
+
+
+def test_blocks_of_another_length_are_refused():
+    with pytest.raises(ValueError, match="3 values but 2"):
+        sum_blocks([1, 2, 3], ["a", "b"])

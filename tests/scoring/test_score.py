@@ -1,0 +1,180 @@
+"""Scoring of Kaldi text tables: by utterance, by speaker, in total; what is refused."""
+
+from pathlib import Path
+
+import jiwer
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from espnet_ext.errors import InputError
+from espnet_ext.scoring.error_rate import ErrorRate
+from espnet_ext.scoring.score import compare, score_files, score_texts, split_units
+
+REFERENCE = {"al-1": "one two three", "al-2": "four", "bo-1": "five six", "bo-2": "seven eight"}
+HYPOTHESIS = {"al-1": "one too three", "al-2": "four", "bo-1": "", "bo-2": "seven eight nine ten"}
+SPEAKERS = {"al-1": "al", "al-2": "al", "bo-1": "bo", "bo-2": "bo", "cy-1": "cy"}
+TEXTS = st.lists(st.text(alphabet="ab \t\u4f60\u597d\u0301e\u3000", max_size=15), min_size=1, max_size=6)
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_files_are_scored_by_utterance_speaker_and_in_total(tmp_path):
+    reference = write(tmp_path / "ref", [f"{key} {text}" for key, text in REFERENCE.items()])
+    # Another order, and an id with nothing behind it: an empty hypothesis.
+    hypothesis = write(tmp_path / "hyp", [f"{key} {text}".strip() for key, text in reversed(HYPOTHESIS.items())])
+    utt2spk = write(tmp_path / "utt2spk", [f"{key} {speaker}" for key, speaker in SPEAKERS.items()])
+    score = score_files(reference, hypothesis, utt2spk=utt2spk)
+    assert score.utterances == {
+        "al-1": ErrorRate(2, 1, 0, 0),
+        "al-2": ErrorRate(1, 0, 0, 0),
+        "bo-1": ErrorRate(0, 0, 2, 0),
+        "bo-2": ErrorRate(2, 0, 0, 2),
+    }
+    assert list(score.utterances) == list(REFERENCE)
+    assert score.speakers == {"al": ErrorRate(3, 1, 0, 0), "bo": ErrorRate(2, 0, 2, 2)}
+    assert score.total == ErrorRate(5, 1, 2, 2)
+    assert score.sentence_error_rate == 0.75
+    assert not score_files(reference, hypothesis).speakers
+
+
+@given(TEXTS, st.randoms(use_true_random=False))
+@settings(max_examples=100, deadline=None)
+def test_words_and_characters_equal_jiwer(texts, generator):
+    references = {f"u{index}": f"x {text}" for index, text in enumerate(texts)}
+    hypotheses = {
+        key: " ".join(generator.sample(text.split(), k=len(text.split()))) for key, text in references.items()
+    }
+    spaced = [" ".join(text.split()) for text in references.values()]
+    guesses = [" ".join(text.split()) for text in hypotheses.values()]
+    words = score_texts(references, hypotheses).total
+    assert words.rate == pytest.approx(jiwer.wer(spaced, guesses))
+    characters = score_texts(references, hypotheses, unit="char").total
+    assert characters.rate == pytest.approx(jiwer.cer(spaced, guesses))
+    assert characters.reference_length == sum(map(len, spaced))
+
+
+def test_characters_of_mandarin_and_of_combining_marks():
+    assert split_units("今天 天气", "char") == ["今", "天", " ", "天", "气"]
+    assert split_units("今天\u3000天气", "word") == ["今天", "天气"]
+    score = score_texts({"u": "今天天气好"}, {"u": "今天天汽"}, unit="char")
+    assert score.total == ErrorRate(3, 1, 1, 0)
+    assert score_texts({"u": "e\u0301"}, {"u": "e"}, unit="char").total == ErrorRate(1, 0, 1, 0)
+
+
+def test_everything_inserted_and_everything_lost():
+    score = score_texts({"u": "a", "v": "a b c"}, {"u": "x " * 3000 + "a", "v": ""})
+    assert score.utterances == {"u": ErrorRate(1, 0, 0, 3000), "v": ErrorRate(0, 0, 3, 0)}
+    assert score.total.rate == 3003 / 4
+    assert score.sentence_error_rate == 1
+
+
+def test_one_very_long_utterance():
+    words = [f"w{index}" for index in range(5000)]
+    score = score_texts({"u": " ".join(words)}, {"u": " ".join(words[:2500] + words[2600:])})
+    assert score.total == ErrorRate(4900, 0, 100, 0)
+
+
+@pytest.mark.parametrize(
+    ("reference", "hypothesis", "file", "message"),
+    [
+        (["u1 a", "u2 b", "u3 c"], ["u1 a", "u3 c"], "hyp", "utterance u2 of .*ref is missing"),
+        (["u1 a", "u2 b", "u3 c"], ["u1 a"], "hyp", r"utterance u2 of .*\(2 such utterances\)"),
+        (["u1 a"], ["u1 a", "u9 b"], "hyp", "utterance u9 does not stand in .*ref"),
+        (["u1 a", "u2"], ["u1 a", "u2 b"], "ref", "utterance u2 has an empty reference"),
+        (["u1 a", "u2 \u3000"], ["u1 a", "u2 b"], "ref", "utterance u2 has an empty reference"),
+        (["u1 a", "u1 b"], ["u1 a"], "ref", "u1"),
+        (["u1 a"], ["u1 a", "u1 a"], "hyp", "u1"),
+        (["u1 a"], [], "hyp", "empty"),
+        ([], ["u1 a"], "ref", "empty"),
+    ],
+)
+def test_bad_tables_are_refused_by_file_and_id(tmp_path, reference, hypothesis, file, message):
+    files = write(tmp_path / "ref", reference), write(tmp_path / "hyp", hypothesis)
+    with pytest.raises(InputError, match=message) as raised:
+        score_files(*files)
+    assert str(raised.value).startswith(str(tmp_path / file))
+
+
+@pytest.mark.parametrize("speakers", [{"al-1": "al"}, SPEAKERS | {"al-2": ""}])
+def test_an_utterance_without_a_speaker_is_refused(speakers):
+    with pytest.raises(InputError, match="utt2spk: utterance al-2 of reference has no speaker"):
+        score_texts(REFERENCE, HYPOTHESIS, utt2spk=speakers)
+
+
+def test_no_utterances_and_an_unknown_unit_are_refused():
+    with pytest.raises(InputError, match="no utterance"):
+        score_texts({}, {})
+    with pytest.raises(InputError, match="unknown unit 'phone'"):
+        score_texts(REFERENCE, HYPOTHESIS, unit="phone")
+
+
+def test_interval_by_speaker_needs_speakers():
+    score = score_texts(REFERENCE, HYPOTHESIS, utt2spk=SPEAKERS)
+    # Draws of two speakers: both al (1/4), both bo (4/4), or one of each (5/8).
+    assert score.interval(by_speaker=True) == (0.25, 1.0)
+    with pytest.raises(InputError, match="give utt2spk"):
+        score_texts(REFERENCE, HYPOTHESIS).interval(by_speaker=True)
+
+
+def long_score(errors: np.ndarray, **options):
+    """A score whose utterances have 10 words and the given numbers of substitutions."""
+    reference = {f"u{index:03d}": " ".join("abcdefghij") for index in range(len(errors))}
+    hypothesis = {
+        key: " ".join("x" * count + "abcdefghij"[count:])
+        for (key, _), count in zip(reference.items(), errors, strict=True)
+    }
+    return score_texts(reference, hypothesis, **options)
+
+
+def test_decodings_of_the_same_utterances_are_resampled_together():
+    generator = np.random.default_rng(0)
+    a, b = (long_score(generator.binomial(10, 0.2, 60)) for _ in range(2))
+    once, thrice = compare([(a, b)]), compare([(a, b)] * 3)
+    assert once.ci95 == pytest.approx(thrice.ci95)  # the same results three times over prove nothing more
+    assert once.p_value == thrice.p_value
+    assert thrice.rate_a == a.total.rate
+
+
+def test_pooled_test_sets_count_as_more_evidence():
+    generator = np.random.default_rng(1)
+    a, b = (long_score(generator.binomial(10, 0.2, 60)) for _ in range(2))
+    renamed = [
+        score_texts(
+            {f"v{key}": text for key, text in score.reference.items()},
+            {f"v{key}": text for key, text in score.hypothesis.items()},
+        )
+        for score in (a, b)
+    ]
+    one, two = compare([(a, b)]).ci95, compare([(a, b), tuple(renamed)]).ci95
+    assert two[1] - two[0] == pytest.approx((one[1] - one[0]) / 2**0.5, rel=0.05)
+
+
+def test_comparison_by_speaker():
+    generator = np.random.default_rng(2)
+    speakers = {f"u{index:03d}": f"s{index // 20}" for index in range(400)}
+    difficulty = np.repeat(generator.uniform(0, 0.5, 20), 20)
+    a = long_score(generator.binomial(10, difficulty), utt2spk=speakers)
+    b = long_score(generator.binomial(10, difficulty[::-1]), utt2spk=speakers)
+    whole, single = compare([(a, b)], by_speaker=True).ci95, compare([(a, b)]).ci95
+    assert whole[1] - whole[0] > 2 * (single[1] - single[0])
+
+
+def test_what_cannot_be_compared_is_refused():
+    words = score_texts(REFERENCE, HYPOTHESIS)
+    characters = score_texts(REFERENCE, HYPOTHESIS, unit="char")
+    other = score_texts(REFERENCE | {"al-2": "for"}, HYPOTHESIS)
+    with pytest.raises(InputError, match="same reference"):
+        compare([(words, other)])
+    with pytest.raises(InputError, match="same reference, in the same unit"):
+        compare([(words, characters)])
+    with pytest.raises(InputError, match="words pooled with characters"):
+        compare([(words, words), (characters, characters)])
+    with pytest.raises(InputError, match="nothing to compare"):
+        compare([])
+    with pytest.raises(InputError, match="give utt2spk"):
+        compare([(words, words)], by_speaker=True)
