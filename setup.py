@@ -16,7 +16,7 @@ setup(
     packages=find_packages(include=["espnet_ext", "espnet_ext.*"]),
     install_requires=[
         "espnet[train,asr]==202611",
-        "torch>=2.11,<2.15,!=2.12.*",
+        "torch>=2.11,<2.12",  # the release that torchaudio 2.11 is built for
         "torchaudio>=2.11,<2.12",
         "lhotse>=1.33,<2",
         "soundfile>=0.12,<1",

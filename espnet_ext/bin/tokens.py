@@ -17,8 +17,10 @@ def main() -> None:
     args = parser.parse_args()
     texts = list(read_table(args.text).values())
     tokens = write_tokens(texts, args.output, args.token_type, args.vocab_size)
-    wanted = f" (the text gives no more than that; {args.vocab_size} were asked for)" if 0 < len(tokens) - 3 < args.vocab_size - 1 else ""
-    print(f"{len(tokens)} tokens{wanted} -> {args.output / 'tokens.txt'}")
+    print(f"{len(tokens)} tokens -> {args.output / 'tokens.txt'}")
+    # blank, unknown, start and end are no word pieces; sentencepiece counts the unknown one
+    if args.vocab_size > len(tokens) - 2:
+        print(f"The text gives no more word pieces than that: {args.vocab_size} were asked for.")
 
 
 if __name__ == "__main__":

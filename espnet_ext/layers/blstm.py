@@ -41,8 +41,8 @@ class BLSTM(torch.nn.Module):
 def initialise(lstm: torch.nn.LSTM) -> None:
     """Glorot-uniform input weights and orthogonal recurrent ones, gate by gate; biases 0, but 1 for the forget gate.
 
-    PyTorch's own initial values forget half of the state at every frame, and a stack of such layers takes several times as many
-    updates before CTC or attention find the alignment (Jozefowicz et al. 2015, section 2.2, on the forget gate).
+    PyTorch's own initial values forget half of the state at every frame, and a stack of such layers takes several times
+    as many updates before CTC or attention find the alignment (the forget gate: Jozefowicz et al. 2015, section 2.2).
     """
     size = lstm.hidden_size
     with torch.no_grad():

@@ -64,7 +64,7 @@ def _peak_by_sorting(x: torch.Tensor, bins: torch.Tensor, ranks: torch.Tensor) -
 
 
 def draw_threshold_db(batch_size: int, eta_min: float, eta_max: float, device: torch.device | str) -> torch.Tensor:
-    """Draw ``eta_th ~ U(eta_min, eta_max)`` in dB for each utterance from torch's generator (P2, eq. 6). Returns (B,)."""
+    """Draw ``eta_th ~ U(eta_min, eta_max)`` (P2, eq. 6) for each utterance from torch's generator: dB, (B,)."""
     return eta_min + (eta_max - eta_min) * torch.rand(batch_size, device=device)
 
 

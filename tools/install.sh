@@ -1,0 +1,209 @@
+#!/usr/bin/env bash
+# Make tools/venv with everything in it, or say that it is there already. `make -C tools install` calls this.
+#
+#   CPU=1      take torch's CPU build where its index can be reached
+#   PYTHON=P   build a new environment on this interpreter (3.12 or 3.13) and not on one that is found
+set -euo pipefail
+
+tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(dirname "$tools")
+venv=$tools/venv
+bootstrap=$tools/.bootstrap
+stamp=$venv/.installed # written last: an environment without it is not whole
+
+# What the user's shell has active must not leak into the environment that is made here.
+unset VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE PYTHONSTARTUP
+unset UV_PYTHON UV_PROJECT_ENVIRONMENT UV_SYSTEM_PYTHON UV_TARGET UV_PREFIX PIP_TARGET PIP_PREFIX PIP_USER
+unset PIP_REQUIRE_VIRTUALENV
+
+fail() {
+  printf 'error: %s\n' "$1" >&2
+  exit 1
+}
+
+# What the environment was made from, one thing a line; an installed one is right as long as none of it changes.
+state_of_venv() {
+  local version
+  version=$("$venv/bin/python" -I -c 'import platform; print(platform.python_version())' 2>/dev/null) || return 1
+  printf 'place %s\npython %s\ncpu %s\nsetup %s\n' "$venv" "$version" "$cpu" "$(cksum <"$root/setup.py")"
+}
+
+is_installed() {
+  local state
+  [[ -f $stamp ]] && state=$(state_of_venv) && [[ $state == "$(<"$stamp")" ]]
+}
+
+# Is all right but setup.py? Then the packages that are there can stay.
+is_outdated() {
+  local state
+  [[ -f $stamp ]] && state=$(state_of_venv) && [[ ${state%setup *} == "$(sed '/^setup /d' "$stamp")"$'\n' ]]
+}
+
+# watch LABEL COMMAND...: run it with its own progress bars on a terminal, else with a line every 5 s; on failure its
+# last lines.
+watch() {
+  local label=$1 log=$bootstrap/install.log start=$SECONDS status=0 ticks=0 last
+  shift
+  if [[ -t 2 ]]; then
+    "$@" </dev/null || return $?
+  else
+    "$@" >"$log" 2>&1 </dev/null &
+    child=$!
+    while kill -0 "$child" 2>/dev/null; do
+      sleep 0.5
+      if ((++ticks % 10 == 0)); then
+        last=$(tail -n 1 "$log")
+        [[ $last != "Installed "* ]] || last="${last%% in *}, compiling them"
+        printf '  %s: %d s%s\n' "$label" $((SECONDS - start)) "${last:+, ${last:0:70}}"
+      fi
+    done
+    wait "$child" || status=$?
+    child=""
+    if ((status != 0)); then
+      tail -n 25 "$log" >&2
+      return "$status"
+    fi
+  fi
+  printf '  %s: done in %d s\n' "$label" $((SECONDS - start))
+}
+
+# The first of the folders given that can be written to.
+writable_folder() {
+  local folder
+  for folder; do
+    if [[ $folder == /* ]] && mkdir -p "$folder" 2>/dev/null && [[ -w $folder ]]; then
+      printf '%s' "$folder"
+      return
+    fi
+  done
+  fail "cannot write to any of: $*"
+}
+
+# uv and pip keep their downloads below HOME, which may be unset, another user's or read-only.
+set_downloads() {
+  local cache=${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}} data=${XDG_DATA_HOME:-${HOME:+$HOME/.local/share}}
+  UV_CACHE_DIR=$(writable_folder "${UV_CACHE_DIR-}" "${cache:+$cache/uv}" "$bootstrap/cache/uv")
+  PIP_CACHE_DIR=$(writable_folder "${PIP_CACHE_DIR-}" "${cache:+$cache/pip}" "$bootstrap/cache/pip")
+  UV_PYTHON_INSTALL_DIR=$(writable_folder "${UV_PYTHON_INSTALL_DIR-}" "${data:+$data/uv/python}" "$bootstrap/python")
+  UV_HTTP_TIMEOUT=${UV_HTTP_TIMEOUT:-120} UV_HTTP_RETRIES=${UV_HTTP_RETRIES:-6}
+  export UV_CACHE_DIR PIP_CACHE_DIR UV_PYTHON_INSTALL_DIR UV_HTTP_TIMEOUT UV_HTTP_RETRIES
+  # Behind a firm's proxy only the system's certificates are right; a bare container has none, and uv brings its own.
+  if [[ -s /etc/ssl/certs/ca-certificates.crt || -s /etc/pki/tls/certs/ca-bundle.crt || -s /etc/ssl/cert.pem ]]; then
+    export UV_SYSTEM_CERTS=true UV_NATIVE_TLS=true # the new name and the old
+  fi
+}
+
+# Set uv to a working uv: the one on PATH, or one put into tools/.bootstrap by any Python from 3.8 on.
+find_uv() {
+  local candidate
+  for candidate in uv "$bootstrap/uv/bin/uv"; do
+    if "$candidate" --version >/dev/null 2>&1; then
+      uv=$candidate
+      return
+    fi
+  done
+  for candidate in "$1" python3 /usr/bin/python3 python "${PYENV_ROOT:-${HOME-}/.pyenv}"/versions/3.*/bin/python; do
+    "$candidate" -I -c 'import sys; sys.exit(sys.version_info < (3, 8))' >/dev/null 2>&1 || continue
+    echo "uv: none on PATH, so tools/.bootstrap gets one, by $candidate"
+    rm -rf "$bootstrap/uv"
+    # Debian's Python cannot make a virtual environment without the package python3-venv; its pip may do alone.
+    if "$candidate" -m venv "$bootstrap/uv" >/dev/null 2>&1; then
+      watch uv "$bootstrap/uv/bin/python" -m pip install --retries 5 uv || continue
+    else
+      rm -rf "$bootstrap/uv"
+      watch uv "$candidate" -m pip install --retries 5 --target "$bootstrap/uv" uv || continue
+    fi
+    uv=$bootstrap/uv/bin/uv
+    "$uv" --version >/dev/null 2>&1 && return
+  done
+  fail "uv is not on PATH, and no Python here could install it; install uv (docs.astral.sh/uv) and run this again"
+}
+
+make_venv() {
+  if is_outdated; then
+    rm "$stamp"
+    return
+  fi
+  rm -rf "$venv"
+  if [[ -n $1 ]]; then
+    echo "Python: $1"
+    watch environment "$uv" venv --python "$1" "$venv" || fail "no environment could be made with $1; see above"
+  else
+    echo "Python: neither PATH nor pyenv has 3.12 or 3.13, so uv gets one"
+    UV_PYTHON_PREFERENCE=only-managed UV_PYTHON_DOWNLOADS=automatic \
+      watch Python "$uv" venv --python 3.12 "$venv" ||
+      fail "there is no Python 3.12 or 3.13 on PATH or in pyenv's versions, and uv could not get one; install one of \
+them, or name it: make -C tools PYTHON=/path/to/python3.12"
+  fi
+}
+
+# Have uv take torch's CPU build if its index answers.
+choose_torch() {
+  echo "CPU=1: looking for torch's CPU build"
+  if UV_HTTP_TIMEOUT=10 UV_HTTP_RETRIES=0 UV_TORCH_BACKEND=cpu "$uv" pip install --python "$venv/bin/python" \
+    --dry-run --no-deps --reinstall-package torch torch </dev/null >/dev/null 2>&1; then
+    export UV_TORCH_BACKEND=cpu
+  else
+    echo "CPU=1: its index cannot be reached from here, so it is the default build, which runs on CPUs as well"
+  fi
+}
+
+install_packages() {
+  local attempt
+  if ! command -v cc >/dev/null && ! command -v gcc >/dev/null; then
+    echo "note: there is no C compiler here; ESPnet needs ctc-segmentation, which may have to be compiled"
+  fi
+  for attempt in 1 2 3; do
+    if ((attempt > 1)); then
+      echo "That did not go through; attempt $attempt of 3 starts from what is downloaded"
+      sleep 5
+    fi
+    watch packages "$uv" pip install --python "$venv/bin/python" --compile-bytecode pip \
+      --editable "${root}[mini,dev]" && return
+  done
+  fail "the packages could not be installed, see above; run the same command again to go on"
+}
+
+[[ $root != *[[:space:]]* ]] ||
+  fail "the path of this repository has a space in it, '$root'; move it to one without: make and Kaldi split at spaces"
+# Left open, it stays what the environment has.
+cpu=${CPU:-$(sed -n 's/^cpu //p' "$stamp" 2>/dev/null || true)}
+cpu=${cpu:-0}
+[[ $cpu == [01] ]] || fail "CPU takes 0 or 1, not '$cpu'"
+if is_installed; then
+  echo "The environment is complete: $venv"
+  exit 0
+fi
+[[ -w $tools ]] ||
+  fail "$(id -un 2>/dev/null || id -u) cannot write to $tools; clone the repository to a folder of your own"
+
+child=""
+trap '[[ -z $child ]] || kill "$child" 2>/dev/null || true' EXIT
+trap 'exit 130' INT TERM HUP
+mkdir -p "$bootstrap"
+# One install at a time. The lock goes with the process that holds it, however that ends.
+if command -v flock >/dev/null; then
+  exec 9>"$bootstrap/lock"
+  if ! flock -n 9; then
+    echo "Waiting for another install of this folder to end"
+    flock 9
+    if is_installed; then
+      echo "The environment is complete: $venv"
+      exit 0
+    fi
+  fi
+fi
+
+echo "Installing into $venv: about 7 GB; some minutes if that must be downloaded"
+set_downloads
+if ! python=$("$tools/find_python.sh"); then
+  [[ -z ${PYTHON-} ]] || exit 1
+  python=""
+fi
+find_uv "$python"
+make_venv "$python"
+[[ $cpu == 0 ]] || choose_torch
+install_packages
+state_of_venv >"$stamp.new"
+mv "$stamp.new" "$stamp"
+echo "The environment is complete: $venv"
