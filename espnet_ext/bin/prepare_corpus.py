@@ -1,0 +1,76 @@
+"""Check a corpus and write its Lhotse manifests, or download it."""
+
+import argparse
+from collections.abc import Sequence
+
+from espnet_ext.corpora import librispeech
+from espnet_ext.data.audio import CHECKS
+from espnet_ext.errors import run_main
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Parse the arguments, prepare or download the corpus, and say where the result lies."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    _add_librispeech(commands)
+    _add_download(commands)
+    args = parser.parse_args(arguments)
+    args.function(args)
+
+
+def _add_librispeech(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser("librispeech", help="write the manifests of a corpus in LibriSpeech's layout")
+    parser.add_argument(
+        "--corpus", required=True, metavar="DIR", help="the folder that holds train-clean-100 and so on"
+    )
+    parser.add_argument("--output", required=True, metavar="DIR", help="where the manifests go")
+    parser.add_argument("--parts", type=_names, metavar="A,B", help="parts to prepare (default: those that are there)")
+    parser.add_argument("--nj", type=_positive, default=2, help="number of threads (default: %(default)s)")
+    parser.add_argument(
+        "--check-audio",
+        choices=CHECKS,
+        default="auto",
+        help="full decodes all audio, header reads headers only, auto chooses by the number of files "
+        "(default: %(default)s)",
+    )
+    parser.set_defaults(function=_prepare_librispeech)
+
+
+def _prepare_librispeech(args: argparse.Namespace) -> None:
+    manifests = librispeech.prepare_librispeech(args.corpus, args.output, args.parts, args.nj, args.check_audio)
+    for part, sets in manifests.items():
+        hours = sum(recording.duration for recording in sets["recordings"]) / 3600
+        print(f"{part}: {len(sets['supervisions']):,} utterances, {hours:.2f} hours")
+    print(f"manifests in {args.output}")
+
+
+def _add_download(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser("download", help="download a corpus, or go on with a download that broke off")
+    parser.add_argument("corpus", choices=["librispeech"])
+    parser.add_argument("--output", required=True, metavar="DIR", help="archives go here, the corpus into LibriSpeech/")
+    parser.add_argument("--parts", type=_names, default=list(librispeech.PARTS), metavar="A,B", help="(default: all)")
+    parser.add_argument("--no-lm-text", action="store_true", help="without the language-model text (1.5 GB)")
+    parser.add_argument("--base-url", default=librispeech.BASE_URL, help="a mirror of %(default)s")
+    parser.set_defaults(function=_download)
+
+
+def _download(args: argparse.Namespace) -> None:
+    corpus = librispeech.download_librispeech(
+        args.output, args.parts, lm_text=not args.no_lm_text, base_url=args.base_url
+    )
+    print(f"corpus in {corpus}")
+
+
+def _names(value: str) -> list[str]:
+    return [name.strip() for name in value.split(",") if name.strip()]
+
+
+def _positive(value: str) -> int:
+    number = int(value)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{value} is not positive")
+    return number
+
+
+if __name__ == "__main__":
+    run_main(main)

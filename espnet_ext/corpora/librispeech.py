@@ -1,0 +1,257 @@
+"""LibriSpeech (https://www.openslr.org/12) and what has its layout: download, checks, Lhotse manifests."""
+
+import os
+import shutil
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from espnet_ext.corpora.download import download, unpack
+from espnet_ext.corpora.faults import raise_faults
+from espnet_ext.data.audio import audio_faults, decodes
+from espnet_ext.errors import InputError
+
+if TYPE_CHECKING:  # Lhotse imports torch
+    from lhotse import RecordingSet, SupervisionSet
+
+SAMPLING_RATE = 16000
+FOLDER = "LibriSpeech"  # the archives' top folder
+LM_TEXT = "librispeech-lm-norm.txt.gz"
+BASE_URL = "https://www.openslr.org/resources"
+
+# Part -> MD5 of its archive, from https://www.openslr.org/resources/12/md5sum.txt
+PARTS = {
+    "train-clean-100": "2a93770f6d5c6c964bc36631d331a522",
+    "train-clean-360": "c0e676e450a7ff2f54aeade5171606fa",
+    "train-other-500": "d1a0fd59409feb2c614ce4d30c387708",
+    "dev-clean": "42e2234ba48799c1f50f24a7926300a1",
+    "dev-other": "c8d0bcc9cca99d4f8b62fcc847357931",
+    "test-clean": "32fa31d27d2e1cad72775fee3f4849a9",
+    "test-other": "fb5a50374b501bb3bac4815ee91d3135",
+}
+# openslr.org/11 publishes no sum; this is what the file has had in several projects' lists.
+LM_TEXT_MD5 = "c83c64c726a1aedfe65f80aa311de402"
+
+_ADVICE = "mend or remove them; nothing was written"
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """An utterance as it lies on disk."""
+
+    audio: Path
+    text: str
+
+
+def download_librispeech(
+    target: str | Path, parts: Sequence[str] = tuple(PARTS), *, lm_text: bool = True, base_url: str = BASE_URL
+) -> Path:
+    """Download parts of LibriSpeech and unpack them to ``<target>/LibriSpeech``; go on where a former call broke off.
+
+    A part whose folder is there is left as it is. The archives stay in ``target``.
+
+    Args:
+        target: Folder for the archives and the corpus.
+        parts: Keys of ``PARTS``.
+        lm_text: Also get the language-model text, 1.5 GB, into the corpus folder.
+        base_url: A mirror of https://www.openslr.org/resources.
+
+    Returns:
+        The corpus folder, ``<target>/LibriSpeech``.
+
+    Raises:
+        InputError: Unknown part, no connection, a wrong checksum, or an archive that reaches outside its folder.
+            Nothing of such an archive is unpacked.
+    """
+    _require_known(parts)
+    target = Path(target)
+    corpus = target / FOLDER
+    for part in parts:
+        if not (corpus / part).is_dir():
+            name = f"{part}.tar.gz"
+            _unpack_part(download(f"{base_url}/12/{name}", target / name, PARTS[part]), part, corpus)
+    if lm_text:
+        download(f"{base_url}/11/{LM_TEXT}", corpus / LM_TEXT, LM_TEXT_MD5)
+    return corpus
+
+
+def _unpack_part(archive: Path, part: str, corpus: Path) -> None:
+    """Unpack beside the corpus, then move what the archive holds into it: the part's folder last and at once."""
+    unpacked = corpus.with_name(f".{FOLDER}.{part}")
+    shutil.rmtree(unpacked, ignore_errors=True)
+    unpack(archive, unpacked)
+    try:
+        if not (unpacked / FOLDER / part).is_dir():
+            raise InputError(f"{archive}: there is no {FOLDER}/{part} in it: remove it to download it again")
+        corpus.mkdir(parents=True, exist_ok=True)
+        for path in sorted((unpacked / FOLDER).iterdir()):
+            if path.is_file():
+                os.replace(path, corpus / path.name)
+        os.rename(unpacked / FOLDER / part, corpus / part)
+    finally:
+        shutil.rmtree(unpacked, ignore_errors=True)
+
+
+def prepare_librispeech(
+    corpus_dir: str | Path,
+    output_dir: str | Path | None = None,
+    parts: Sequence[str] | None = None,
+    num_jobs: int = 1,
+    check_audio: str = "auto",
+) -> dict[str, dict[str, "RecordingSet | SupervisionSet"]]:
+    """Check a corpus in LibriSpeech's layout, and make its Lhotse manifests.
+
+    Args:
+        corpus_dir: The folder that holds ``train-clean-100`` and so on, or the one above it.
+        output_dir: Where ``librispeech_recordings_<part>.jsonl.gz`` and ``librispeech_supervisions_<part>.jsonl.gz`` go
+            (None: nowhere). They are written when all parts are found good.
+        parts: The parts to prepare (None: those that are there).
+        num_jobs: Threads.
+        check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
+
+    Returns:
+        Part -> ``recordings`` and ``supervisions``, sorted by utterance id.
+
+    Raises:
+        InputError: The folder or a part is missing, or there is a fault in a transcript or in audio (see
+            :func:`scan_librispeech` and :func:`espnet_ext.data.audio.audio_faults`). Nothing has been written.
+    """
+    root, parts = find_parts(corpus_dir, parts)
+    scanned = scan_librispeech(root, parts)
+    files = [(key, utterance.audio) for part in parts for key, utterance in scanned[part].items()]
+    decode = decodes(check_audio, len(files))
+    how = "decoding each" if decode else "headers only; --check-audio full decodes each"
+    print(f"{root}: {len(files):,} utterances in {', '.join(parts)}; checking their audio ({how})", flush=True)
+    raise_faults(str(root), audio_faults(files, SAMPLING_RATE, decode=decode, num_jobs=num_jobs), _ADVICE)
+    manifests = _manifests(root, parts, num_jobs)
+    for part in parts:
+        lost = sorted(scanned[part].keys() - set(manifests[part]["supervisions"].ids))
+        # Lhotse passes over what does not lie at <speaker>/<chapter>/<speaker>-<chapter>-<number>.flac.
+        raise_faults(str(root / part), [f"utterance {key} lies in the wrong folder" for key in lost], _ADVICE)
+    if output_dir is not None:
+        _write(manifests, Path(output_dir))
+    return manifests
+
+
+def find_parts(corpus_dir: str | Path, parts: Sequence[str] | None = None) -> tuple[Path, list[str]]:
+    """Find the folder that holds the parts, and which of them to take: the wanted ones, or all that are there.
+
+    Raises:
+        InputError: The folder is missing or empty, holds no part, or lacks a wanted one.
+    """
+    corpus = Path(os.path.abspath(corpus_dir))
+    if not corpus.is_dir():
+        raise InputError(f"{corpus}: no such corpus folder: give the folder that holds {', '.join(PARTS)}")
+    if not any(corpus.iterdir()):
+        raise InputError(f"{corpus}: the corpus folder is empty: give the folder that holds {', '.join(PARTS)}")
+    root = corpus / FOLDER if (corpus / FOLDER).is_dir() and not _present(corpus) else corpus
+    present = _present(root)
+    if not present:
+        raise InputError(f"{root}: none of LibriSpeech's parts is in this folder: it should hold {', '.join(PARTS)}")
+    if parts is None:
+        return root, present
+    _require_known(parts)
+    missing = [part for part in parts if part not in present]
+    if missing:
+        raise InputError(f"{root}: it has no {', '.join(missing)}: download them, or leave them out (--parts)")
+    return root, list(dict.fromkeys(parts))
+
+
+def _present(folder: Path) -> list[str]:
+    return [part for part in PARTS if (folder / part).is_dir()]
+
+
+def _require_known(parts: Iterable[str]) -> None:
+    unknown = [part for part in parts if part not in PARTS]
+    if unknown:
+        raise InputError(f"LibriSpeech has no part {', '.join(map(repr, unknown))}: its parts are {', '.join(PARTS)}")
+
+
+def scan_librispeech(root: Path, parts: Sequence[str]) -> dict[str, dict[str, Utterance]]:
+    """Read the transcripts and list the audio files of parts, without opening audio.
+
+    Returns:
+        Part -> utterance id -> utterance, sorted by id.
+
+    Raises:
+        InputError: A part without utterances, a malformed line, an empty transcript, an id that comes twice in a part,
+            a transcript without audio or the reverse. The first few are named, with their files.
+    """
+    faults: list[str] = []
+    scanned = {part: _scan_part(root / part, faults) for part in parts}
+    raise_faults(str(root), faults, _ADVICE)
+    return scanned
+
+
+def _scan_part(folder: Path, faults: list[str]) -> dict[str, Utterance]:
+    utterances: dict[str, Utterance] = {}
+    audio = set(folder.rglob("*.flac"))
+    listed: set[Path] = set()
+    for transcripts in sorted(folder.rglob("*.trans.txt")):
+        for number, line in enumerate(_lines(transcripts, faults), 1):
+            key, _, text = line.partition(" ")
+            path = transcripts.parent / f"{key}.flac"
+            listed.add(path)
+            fault = _line_fault(key, text.strip(), transcripts, utterances)
+            if fault:
+                faults.append(f"{fault} (line {number} of {transcripts})")
+                continue
+            utterances[key] = Utterance(path, text.strip())
+            if path not in audio:
+                faults.append(f"no audio file {path} for utterance {key}")
+    faults += [f"no transcript of utterance {path.stem} ({path})" for path in sorted(audio - listed)]
+    if not utterances and not faults:
+        faults.append(f"no utterances in {folder}")
+    return dict(sorted(utterances.items()))
+
+
+def _lines(path: Path, faults: list[str]) -> Iterator[str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        faults.append(f"{path} is not UTF-8 text")
+        return
+    yield from text.removesuffix("\n").split("\n")
+
+
+def _line_fault(key: str, text: str, transcripts: Path, seen: Container[str]) -> str | None:
+    """What is wrong with a line ``<speaker>-<chapter>-<number> <text>`` of a chapter's transcript file."""
+    chapter = transcripts.name.removesuffix(".trans.txt")
+    if not key.startswith(f"{chapter}-") or not key.removeprefix(f"{chapter}-").isalnum():
+        return f"malformed line {f'{key} {text}'.strip()[:60]!r}, not '{chapter}-<number> <text>'"
+    if key in seen:
+        return f"utterance {key} comes twice"
+    if not text:
+        return f"empty transcript of {key}"
+    return None
+
+
+def _manifests(root: Path, parts: Sequence[str], num_jobs: int) -> dict:
+    from lhotse import RecordingSet, SupervisionSet
+    from lhotse.qa import validate_recordings_and_supervisions
+    from lhotse.recipes.librispeech import prepare_librispeech as prepare
+
+    manifests = {}
+    # Lhotse is given no folder to write to, as it would take older manifests there for those of this corpus.
+    for part, sets in prepare(root, dataset_parts=parts, num_jobs=num_jobs).items():
+        recordings = RecordingSet.from_items(sorted(sets["recordings"], key=lambda item: item.id))
+        supervisions = SupervisionSet.from_items(sorted(sets["supervisions"], key=lambda item: item.id))
+        try:
+            validate_recordings_and_supervisions(recordings, supervisions)
+        except AssertionError as error:
+            raise InputError(f"{root / part}: Lhotse refuses its manifests: {error}") from error
+        manifests[part] = {"recordings": recordings, "supervisions": supervisions}
+    return manifests
+
+
+def _write(manifests: dict, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, sets in manifests.items():
+        for kind, manifest in sets.items():
+            temporary = folder / f".librispeech_{kind}_{part}.tmp.jsonl.gz"  # Lhotse takes the format from the suffix
+            try:
+                manifest.to_file(temporary)
+                os.replace(temporary, folder / f"librispeech_{kind}_{part}.jsonl.gz")
+            finally:
+                temporary.unlink(missing_ok=True)

@@ -1,0 +1,118 @@
+"""Room, noise and level: what turns a synthesiser's output, with its digital silence, into a recording."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import soxr
+from scipy.fft import irfft, next_fast_len, rfft, rfftfreq
+from scipy.signal import fftconvolve
+
+SAMPLE_RATE = 16000
+_PEAK = 0.89  # -1 dB below full scale
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Ranges from which a recording's conditions are drawn; dB and seconds, uniform.
+
+    ``snr`` is the power of the speech between its first and last sound over that of the noise, ``direct`` the power of
+    the direct sound over that of the reverberation, ``t60`` the time in which the reverberation falls by 60 dB.
+    """
+
+    snr: tuple[float, float]
+    direct: tuple[float, float]
+    t60: tuple[float, float]
+    babble: float  # probability that the noise is other people's speech rather than a coloured hum
+
+
+CLEAN = Condition(snr=(25, 50), direct=(8, 18), t60=(0.15, 0.4), babble=0.0)
+OTHER = Condition(snr=(5, 15), direct=(2, 8), t60=(0.3, 0.7), babble=0.5)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What stays the same through a chapter: the room, the noise's colour, the level, and the babble (if any)."""
+
+    impulse_response: np.ndarray  # (samples,)
+    colour: float  # the noise's power falls as 1 / frequency ** colour
+    level: float  # speech, dB relative to full scale
+    snr: float  # dB, the chapter's; each utterance varies about it
+    babble: np.ndarray | None  # (samples,), or None for coloured noise alone
+
+
+def draw_scene(condition: Condition, talkers: list[np.ndarray], rng: np.random.Generator) -> Scene:
+    """Draw a chapter's scene. ``talkers``: speech at 22050 Hz for the babble, one array a talker (may be empty)."""
+    return Scene(
+        impulse_response=_impulse_response(rng.uniform(*condition.t60), rng.uniform(*condition.direct), rng),
+        colour=rng.uniform(0.8, 1.6),
+        level=rng.uniform(-32, -20),
+        snr=rng.uniform(*condition.snr),
+        babble=_babble(talkers, rng) if talkers else None,
+    )
+
+
+def record(speech: np.ndarray, scene: Scene, condition: Condition, rng: np.random.Generator) -> np.ndarray:
+    """Record ``speech`` (22050 Hz, [-1, 1]) in a scene: room, silence of 0.1 to 0.4 s at either end, noise, level.
+
+    Returns:
+        Samples at 16 kHz, int16, shape (samples,).
+    """
+    dry = _trim(soxr.resample(speech, 22050, SAMPLE_RATE))
+    before, after = (int(SAMPLE_RATE * rng.uniform(0.1, 0.4)) for _ in range(2))
+    silent = np.concatenate([np.zeros(before), dry, np.zeros(after)])
+    wet = fftconvolve(silent, scene.impulse_response)[: len(silent)]
+    wet *= 10 ** ((scene.level + rng.uniform(-2, 2)) / 20) / _rms(wet[before : before + len(dry)])
+    snr = np.clip(scene.snr + rng.uniform(-3, 3), *condition.snr)
+    noise = _noise(len(wet), scene, rng)
+    noise *= _rms(wet[before : before + len(dry)]) * 10 ** (-snr / 20) / _rms(noise)
+    mixture = wet + noise
+    mixture *= min(1.0, _PEAK / np.abs(mixture).max())
+    return np.round(mixture * 32767).astype(np.int16)
+
+
+def _noise(length: int, scene: Scene, rng: np.random.Generator) -> np.ndarray:
+    hum = _coloured_noise(length, scene.colour, rng)
+    if scene.babble is None:
+        return hum
+    start = int(rng.integers(len(scene.babble)))
+    babble = np.take(scene.babble, np.arange(start, start + length), mode="wrap")
+    return babble / _rms(babble) + 0.3 * hum  # babble over the room's own noise, which fills its pauses
+
+
+def _coloured_noise(length: int, colour: float, rng: np.random.Generator) -> np.ndarray:
+    """Noise of unit power whose power density falls as 1 / frequency ** colour above 50 Hz (pink: 1)."""
+    fast = next_fast_len(length, real=True)
+    spectrum = rfft(rng.standard_normal(fast))
+    frequency = rfftfreq(fast, 1 / SAMPLE_RATE)
+    spectrum *= np.maximum(frequency, 50.0) ** (-colour / 2)
+    spectrum[frequency < 20] = 0  # no direct current: a microphone has none
+    noise = irfft(spectrum, fast)[:length]
+    return noise / _rms(noise)
+
+
+def _impulse_response(t60: float, direct: float, rng: np.random.Generator) -> np.ndarray:
+    """The direct sound, ``direct`` dB above the noise after it, which decays by 60 dB in ``t60`` seconds."""
+    time = np.arange(int(SAMPLE_RATE * t60)) / SAMPLE_RATE
+    tail = rng.standard_normal(len(time)) * 10 ** (-3 * time / t60)
+    tail[: int(0.002 * SAMPLE_RATE)] = 0  # the first reflection comes later than the direct sound
+    tail *= 10 ** (-direct / 20) / np.sqrt(np.sum(tail**2))
+    tail[0] = 1
+    return tail
+
+
+def _babble(talkers: list[np.ndarray], rng: np.random.Generator) -> np.ndarray:
+    """All talkers at once, each from a random place of its speech, in rounds: as long as the longest of them."""
+    speech = [soxr.resample(talker, 22050, SAMPLE_RATE) for talker in talkers]
+    length = max(len(samples) for samples in speech)
+    shifted = [np.roll(np.resize(samples / _rms(samples), length), int(rng.integers(length))) for samples in speech]
+    return np.sum(shifted, axis=0)
+
+
+def _trim(samples: np.ndarray) -> np.ndarray:
+    """Without the silence before the first and after the last sound (50 dB below the peak)."""
+    loud = np.flatnonzero(np.abs(samples) > np.abs(samples).max() * 10 ** (-50 / 20))
+    return samples[loud[0] : loud[-1] + 1]
+
+
+def _rms(samples: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.square(samples, dtype=np.float64))))

@@ -1,0 +1,33 @@
+"""How large a mini corpus is, in one place."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class PartSize:
+    """One part, such as ``train-clean-100``: its speakers, and the chapters and utterances that each of them reads."""
+
+    speakers: int
+    chapters: int
+    utterances: int  # of one chapter
+
+
+@dataclass(frozen=True)
+class Size:
+    """A corpus: its parts by name, and the number of sentences of the language-model text."""
+
+    parts: dict[str, PartSize]
+    lm_sentences: int
+
+
+def librispeech_size(train: PartSize, evaluation: PartSize, lm_sentences: int) -> Size:
+    """A size of LibriSpeech's layout: one training part, and four evaluation parts of one size."""
+    parts = {"train-clean-100": train}
+    parts |= dict.fromkeys(("dev-clean", "dev-other", "test-clean", "test-other"), evaluation)
+    return Size(parts, lm_sentences)
+
+
+LIBRISPEECH_SIZES = {
+    "smoke": librispeech_size(PartSize(4, 1, 15), PartSize(2, 1, 4), lm_sentences=400),
+    "mini": librispeech_size(PartSize(16, 2, 30), PartSize(5, 2, 15), lm_sentences=8000),
+}

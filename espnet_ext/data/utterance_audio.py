@@ -1,0 +1,95 @@
+"""The samples of a data dir's utterances: ``wav.scp``, cut by ``segments`` where there is that file.
+
+Only these two tables are read, so that any Kaldi data dir will do, whether it has transcripts and speakers or not.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import soundfile
+
+from espnet_ext.data.data_dir import parse_segment, require_folder
+from espnet_ext.data.kaldi import read_table
+from espnet_ext.errors import InputError
+
+
+class AudioSpan(NamedTuple):
+    """Where an utterance's samples are: an audio file, and start and end in seconds; an end of -1 is the file's end."""
+
+    path: str
+    start: float = 0.0
+    end: float = -1.0
+
+
+def read_spans(folder: str | Path) -> dict[str, AudioSpan]:
+    """Find the audio of every utterance of a data dir, without opening it: ``{utterance: span}``, sorted by id.
+
+    Raises:
+        InputError: there is no such folder; a table cannot be read (see :func:`espnet_ext.data.kaldi.read_table`); an
+            entry of ``wav.scp`` is empty or a command (they are not run); or a segment is malformed, runs backwards or
+            belongs to no recording.
+    """
+    folder = require_folder(folder)
+    wav_scp = folder / "wav.scp"
+    recordings = read_table(wav_scp)
+    for recording, value in recordings.items():
+        if not value or value.endswith("|"):
+            what = "is a command, and commands are not run" if value else "has no path"
+            raise InputError(f"{wav_scp}: {recording} {what}: write the audio to a file and give its path")
+    segments = folder / "segments"
+    if not segments.exists():
+        return {key: AudioSpan(recordings[key]) for key in sorted(recordings)}
+    table = read_table(segments)
+    return {key: _cut(key, table[key], recordings, segments) for key in sorted(table)}
+
+
+def _cut(utterance: str, value: str, recordings: Mapping[str, str], segments: Path) -> AudioSpan:
+    try:
+        recording, start, end = parse_segment(value)
+    except ValueError:
+        raise InputError(f"{segments}: {utterance}: expected `recording start end`, found `{value}`: mend it") from None
+    if recording not in recordings:
+        raise InputError(f"{segments}: {utterance}: recording {recording} is not in wav.scp: add it, or drop the line")
+    if start < 0 or (end != -1 and end <= start):
+        raise InputError(f"{segments}: {utterance}: from {start} to {end} s is no span of time: mend it")
+    return AudioSpan(recordings[recording], start, end)
+
+
+def read_samples(utterance: str, span: AudioSpan, rate: int) -> np.ndarray:
+    """Read an utterance's samples: float32 in -1 .. 1, (samples,), at least one. A segment is cut at the file's end.
+
+    Args:
+        utterance: its id, for the messages.
+        span: where the audio is.
+        rate: the sampling rate in Hz that the file must have.
+
+    Raises:
+        InputError: the file is missing or cannot be decoded; it has another rate or several channels; the utterance has
+            no samples, or some that are NaN or infinite.
+    """
+    try:
+        with soundfile.SoundFile(span.path) as file:
+            if file.samplerate != rate:
+                raise InputError(
+                    f"{span.path}: utterance {utterance}: sampling rate {file.samplerate} Hz, not {rate} Hz: "
+                    "resample it, or ask for its rate"
+                )
+            if file.channels != 1:
+                raise InputError(f"{span.path}: utterance {utterance}: {file.channels} channels: extract one of them")
+            start = min(round(span.start * rate), file.frames)
+            end = file.frames if span.end == -1 else min(round(span.end * rate), file.frames)
+            file.seek(start)
+            samples = file.read(end - start, dtype="float32")
+    except (soundfile.SoundFileError, OSError):
+        what = "corrupt audio" if Path(span.path).is_file() else "no such audio file"
+        advice = "check the path in wav.scp, or replace the file"
+        raise InputError(f"{span.path}: utterance {utterance}: {what}: {advice}") from None
+    if len(samples) < end - start:
+        raise InputError(f"{span.path}: utterance {utterance}: the audio breaks off before its end: replace the file")
+    if not len(samples):
+        raise InputError(f"{span.path}: utterance {utterance}: no samples: drop the utterance")
+    if not np.isfinite(samples).all():
+        raise InputError(f"{span.path}: utterance {utterance}: NaN or infinite samples: replace the file")
+    return samples

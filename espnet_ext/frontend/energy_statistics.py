@@ -1,0 +1,243 @@
+"""How the energy of speech is distributed over its time-frequency bins (P2, section 2).
+
+Energies are compared within an utterance: ``eta = 10 log10(e / e_peak)`` in dB, with ``e_peak`` the 95th percentile of
+that utterance (P2, eq. 2 and 3). Statistics are pooled: each bin of each utterance counts once, and the share of the
+energy is over all bins of all utterances (eq. 4), so that loud utterances weigh more in it.
+"""
+
+import dataclasses
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from espnet_ext.data.utterance_audio import AudioSpan, read_samples
+from espnet_ext.errors import InputError
+from espnet_ext.frontend.power_mel import PowerMelFrontend
+from espnet_ext.layers.energy_mask import peak, small_energy_mask
+
+LOWEST_DB = -120.0
+HIGHEST_DB = 40.0
+STEP_DB = 0.5
+# The histogram's edges. Multiples of 1/2 are exact in binary, so no bin falls on the wrong side of one.
+EDGES_DB = np.linspace(LOWEST_DB, HIGHEST_DB, round((HIGHEST_DB - LOWEST_DB) / STEP_DB) + 1)
+SHOWN_THRESHOLDS_DB = (-40.0, -20.0, 0.0)  # P2, Fig. 3
+EXAMPLE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class EnergyHistogram:
+    """Number and energy of the time-frequency bins by eta; histograms of different utterances add up.
+
+    Attributes:
+        counts: number of bins below the first edge (those of zero energy left out), between each two edges of
+            ``EDGES_DB`` (the lower one included), and from the last edge on: (len(EDGES_DB) + 1,), integer.
+        energies: the sum of the filterbank energies e[m, c] of the same bins.
+        zeros: number of bins of exactly zero energy, where eta is minus infinity.
+        utterances: number of utterances counted.
+        silent: number of utterances left out because their e_peak is zero: eta is not defined in them.
+    """
+
+    counts: np.ndarray
+    energies: np.ndarray
+    zeros: int
+    utterances: int
+    silent: int = 0
+
+    @classmethod
+    def empty(cls) -> "EnergyHistogram":
+        size = len(EDGES_DB) + 1
+        return cls(np.zeros(size, dtype=np.int64), np.zeros(size), zeros=0, utterances=0)
+
+    def __add__(self, other: "EnergyHistogram") -> "EnergyHistogram":
+        return EnergyHistogram(
+            self.counts + other.counts,
+            self.energies + other.energies,
+            self.zeros + other.zeros,
+            self.utterances + other.utterances,
+            self.silent + other.silent,
+        )
+
+    @property
+    def total(self) -> int:
+        """Number of bins, those of zero energy included."""
+        return int(self.counts.sum()) + self.zeros
+
+    def density(self) -> np.ndarray:
+        """Probability density of eta per dB, between the edges: (len(EDGES_DB) - 1,).
+
+        Bins of zero energy count in the total, so the density of a corpus that has them integrates to less than 1.
+        """
+        return self.counts[1:-1] / (self.total * STEP_DB)
+
+    def share_below(self) -> np.ndarray:
+        """Share of the bins with eta below each edge, zero energy included: what is masked there (P2, Fig. 1b)."""
+        return (np.cumsum(self.counts[:-1]) + self.zeros) / self.total
+
+    def energy_below(self) -> np.ndarray:
+        """Share r_e of the energy in the bins with eta below each edge (P2, eq. 4)."""
+        return np.cumsum(self.energies[:-1]) / self.energies.sum()
+
+
+def edge_index(eta_db: float) -> int:
+    """The index of a threshold in ``EDGES_DB``; ValueError if it is none of the edges."""
+    return EDGES_DB.tolist().index(eta_db)
+
+
+def peak_energy(energies: torch.Tensor) -> float:
+    """e_peak of one utterance with filterbank energies (T, C) (P2, eq. 2)."""
+    return peak(energies.unsqueeze(0), torch.tensor([energies.size(0)])).item()
+
+
+def relative_db(energies: torch.Tensor, e_peak: float) -> np.ndarray:
+    """Eta of each bin in dB; minus infinity where the energy is zero (P2, eq. 3).
+
+    Args:
+        energies: filterbank energies e[m, c], any shape.
+        e_peak: their utterance's peak, above zero.
+
+    Returns:
+        Eta, of the same shape, float64.
+    """
+    with np.errstate(divide="ignore"):
+        return 10.0 * np.log10(energies.double().numpy() / e_peak)
+
+
+def histogram_of(energies: torch.Tensor) -> EnergyHistogram:
+    """Count one utterance with filterbank energies (T, C). One whose e_peak is zero adds only to ``silent``."""
+    e_peak = peak_energy(energies)
+    if e_peak <= 0.0:
+        return dataclasses.replace(EnergyHistogram.empty(), silent=1)
+    audible = energies[energies > 0.0]
+    # Places: 0 below the first edge, 1 from the first edge to the second, ..., len(EDGES_DB) from the last edge on.
+    place = np.searchsorted(EDGES_DB, relative_db(audible, e_peak), side="right")
+    size = len(EDGES_DB) + 1
+    return EnergyHistogram(
+        counts=np.bincount(place, minlength=size),
+        energies=np.bincount(place, audible.double().numpy(), minlength=size),
+        zeros=energies.numel() - audible.numel(),
+        utterances=1,
+    )
+
+
+@dataclass(frozen=True)
+class EnergySurvey:
+    """The statistics of some utterances, and the id of one that is a good example of them."""
+
+    histogram: EnergyHistogram
+    example: str
+
+
+def choose(utterances: Mapping[str, AudioSpan], count: int, seed: int) -> list[str]:
+    """Draw up to ``count`` ids without replacement, the same for the same seed; sorted. InputError if count < 1."""
+    if count < 1:
+        raise InputError(f"{count} utterances were asked for: ask for at least 1")
+    ids = sorted(utterances)
+    return ids if count >= len(ids) else sorted(random.Random(seed).sample(ids, count))
+
+
+def survey(spans: Mapping[str, AudioSpan], frontend: PowerMelFrontend) -> EnergySurvey:
+    """Accumulate the histogram over utterances, one at a time in memory, with a progress bar on stderr.
+
+    Args:
+        spans: the utterances to count.
+        frontend: gives the filterbank energies, and the sampling rate that the audio must have.
+
+    Returns:
+        The histogram; as the example, the longest utterance below ``EXAMPLE_SECONDS``, or else the shortest of all.
+
+    Raises:
+        InputError: an utterance's audio is bad (:func:`espnet_ext.data.utterance_audio.read_samples`), or all of them
+            are silent.
+    """
+    histogram, example = EnergyHistogram.empty(), (float("inf"), "")
+    limit = EXAMPLE_SECONDS * frontend.fs
+    for utterance, span in tqdm(spans.items(), desc="energies", unit="utt"):
+        energies, samples = utterance_energies(utterance, span, frontend)
+        part = histogram_of(energies)
+        histogram += part
+        if part.utterances:
+            # Below the limit longer is better (negative, so always before the others), above it shorter is.
+            rank = -samples if samples < limit else samples
+            example = min(example, (rank, utterance))
+    if not histogram.utterances:
+        raise InputError(f"all {len(spans)} utterances are silent (e_peak is zero): choose data that holds speech")
+    return EnergySurvey(histogram, example[1])
+
+
+def utterance_energies(utterance: str, span: AudioSpan, frontend: PowerMelFrontend) -> tuple[torch.Tensor, int]:
+    """Filterbank energies of an utterance, (T, C) (P2, eq. 1), and its number of samples. InputError: bad audio."""
+    samples = read_samples(utterance, span, frontend.fs)
+    with torch.inference_mode():
+        return frontend.energies(torch.from_numpy(samples).unsqueeze(0))[0], len(samples)
+
+
+@dataclass(frozen=True, eq=False)
+class MaskExample:
+    """The power-mel spectrogram of an utterance and its small-energy masks (P2, Fig. 3).
+
+    Attributes:
+        utterance: its id.
+        features: power-mel features x[m, c], (T, C).
+        kept: threshold in dB -> where a bin is kept, (T, C) (P2, eq. 8).
+        hop_seconds: period of the frames.
+    """
+
+    utterance: str
+    features: np.ndarray
+    kept: dict[float, np.ndarray]
+    hop_seconds: float
+
+    def masked_share(self, eta_db: float) -> float:
+        """Share of the bins that are masked at this threshold."""
+        return 1.0 - float(self.kept[eta_db].mean())
+
+
+def mask_example(
+    utterance: str,
+    span: AudioSpan,
+    frontend: PowerMelFrontend,
+    thresholds_db: tuple[float, ...] = SHOWN_THRESHOLDS_DB,
+) -> MaskExample:
+    """Mask an utterance at fixed thresholds, with the code that masks in training.
+
+    Raises:
+        InputError: its audio is bad, or it is silent, so that there is nothing to see.
+    """
+    energies, _ = utterance_energies(utterance, span, frontend)
+    x, lengths = energies.pow(frontend.power).unsqueeze(0), torch.tensor([energies.size(0)])
+    if peak_energy(energies) <= 0.0:
+        raise InputError(f"{span.path}: utterance {utterance}: silent (e_peak is zero): name another utterance")
+    kept = {eta: small_energy_mask(x, lengths, torch.tensor([eta]))[0].numpy() for eta in thresholds_db}
+    return MaskExample(utterance, x[0].numpy(), kept, frontend.hop_length / frontend.fs)
+
+
+def as_json(histogram: EnergyHistogram, example: MaskExample) -> dict:
+    """The numbers behind the figures, as plain values for a JSON file; shares are between 0 and 1."""
+    share, energy = histogram.share_below().tolist(), histogram.energy_below().tolist()
+    at = {eta: edge_index(eta) for eta in example.kept}
+    return {
+        "utterances": histogram.utterances,
+        "silent_utterances_left_out": histogram.silent,
+        "bins": histogram.total,
+        "zero_energy_bins": histogram.zeros,
+        "thresholds": [
+            {"eta_db": eta, "bins_below": share[index], "energy_below": energy[index]} for eta, index in at.items()
+        ],
+        "histogram": {
+            "edges_db": EDGES_DB.tolist(),
+            "counts": histogram.counts[1:-1].tolist(),
+            "count_below_first_edge": int(histogram.counts[0]),
+            "count_above_last_edge": int(histogram.counts[-1]),
+            "density_per_db": histogram.density().tolist(),
+        },
+        "cumulative": {"eta_db": EDGES_DB.tolist(), "bins_below": share, "energy_below": energy},
+        "example": {
+            "utterance": example.utterance,
+            "frames": len(example.features),
+            "masked": [{"eta_db": eta, "bins_below": example.masked_share(eta)} for eta in example.kept],
+        },
+    }

@@ -1,0 +1,53 @@
+"""The commands decode and collect_stats: help, and bad arguments in one line, before torch or ESPnet is imported."""
+
+import subprocess
+import sys
+
+import pytest
+
+from espnet_ext.bin import collect_stats, decode
+
+
+def run(command: str, *arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", f"espnet_ext.bin.{command}", *arguments], capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize(
+    "command, arguments",
+    [
+        ("decode", ["--model-config", "none.yaml", "--model", "none.pth", "--data", "none", "--output", "none"]),
+        (
+            "collect_stats",
+            ["--config", "none.yaml", "--token-list", "t", "--train", "none", "--valid", "none", "--output", "none"],
+        ),
+    ],
+)
+def test_bad_input_is_one_line(command, arguments):
+    done = run(command, *arguments)
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("import time:")]
+    assert done.returncode == 1 and len(lines) == 1
+    assert lines[0].startswith("error: none.yaml: no such file")
+    imported = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in done.stderr.splitlines() if "|" in line}
+    assert not imported & {"torch", "espnet2", "espnet3", "distributed", "lhotse"}
+
+
+@pytest.mark.parametrize("command", ["decode", "collect_stats"])
+def test_help(command):
+    done = run(command, "--help")
+    assert done.returncode == 0 and "--parallel" in done.stdout and "after `--`" in done.stdout
+
+
+def test_options_after_the_dashes_reach_espnet(monkeypatch, tmp_path, capsys):
+    jobs = []
+    monkeypatch.setattr(decode, "decode", lambda job, **options: jobs.append((job, options)) or 7)
+    decode.main("--model-config c --model m --data d --output o --nj 3 -- --beam_size 4 --nbest=2".split())
+    job, options = jobs.pop()
+    assert job.options == ("--beam_size", "4", "--nbest=2") and options == {"nj": 3, "parallel": None}
+    assert capsys.readouterr().out == "7 utterances -> o/text\n"
+    monkeypatch.setattr(collect_stats, "collect_stats", lambda job, **options: jobs.append((job, options)))
+    arguments = "--train t --valid v --config c --token-list l --output o --parallel p -- --token_type char".split()
+    collect_stats.main(arguments)
+    job, options = jobs.pop()
+    assert job.options == ("--token_type", "char") and options["nj"] == 1 and str(options["parallel"]) == "p"

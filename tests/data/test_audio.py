@@ -1,0 +1,42 @@
+"""Checks of audio files."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from espnet_ext.data.audio import FULL_CHECK_FILES, audio_fault, audio_faults, decodes
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_samples_that_are_no_numbers(tmp_path: Path, value: float) -> None:
+    samples = np.zeros(20000, np.float32)
+    samples[-1] = value
+    soundfile.write(tmp_path / "a.wav", samples, 16000, subtype="FLOAT")
+    assert audio_faults([("a", tmp_path / "a.wav")], 16000, decode=True) == [
+        f"NaN or infinite samples in the audio of a ({tmp_path}/a.wav)"
+    ]
+
+
+def test_good_audio_has_no_fault(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "a.flac", np.zeros(10), 16000)
+    assert audio_fault(tmp_path / "a.flac", 16000, decode=True) is None
+    assert audio_fault(tmp_path / "a.flac", 16000, decode=False) is None
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    assert audio_fault(tmp_path / "a.flac", 16000, decode=False) == "no audio file for"
+
+
+def test_faults_keep_their_order_over_threads(tmp_path: Path) -> None:
+    files = [(f"u{number}", tmp_path / f"{number}.flac") for number in range(40)]
+    for _, path in files[::2]:
+        soundfile.write(path, np.zeros(10), 16000)
+    faults = audio_faults(files, 16000, decode=True, num_jobs=4)
+    assert [fault.split()[-2] for fault in faults] == [key for key, _ in files[1::2]]
+
+
+def test_large_corpora_are_not_decoded_unless_asked() -> None:
+    assert decodes("auto", FULL_CHECK_FILES - 1) and not decodes("auto", FULL_CHECK_FILES)
+    assert decodes("full", 10**6) and not decodes("header", 1)

@@ -1,0 +1,161 @@
+"""Token lists and sentencepiece models."""
+
+import subprocess
+import sys
+
+import pytest
+import sentencepiece
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from espnet_ext.data.tokens import token_list, train_pieces, write_tokens
+from espnet_ext.errors import InputError
+
+TEXTS = [
+    "THE QUICK BROWN FOX JUMPS OVER THE LAZY DOG",
+    "A LAZY DOG IS NOT A QUICK FOX",
+    "THE DOG AND THE FOX ARE QUICK",
+    "BROWN DOGS JUMP OVER BROWN FOXES",
+]
+
+
+def processor(data: bytes) -> sentencepiece.SentencePieceProcessor:
+    return sentencepiece.SentencePieceProcessor(model_proto=data)
+
+
+@pytest.mark.parametrize("model_type", ["bpe", "unigram"])
+def test_vocabulary_has_the_size_asked_for(model_type):
+    model = train_pieces(TEXTS, 32, model_type)
+    # the unknown symbol is one of them
+    assert len(model.pieces) == 31 and len(set(model.pieces)) == 31
+    assert processor(model.data).get_piece_size() == 32 and "<unk>" not in model.pieces
+    assert not {"<s>", "</s>", "<blank>"} & set(model.pieces)
+
+
+@pytest.mark.parametrize("model_type", ["bpe", "unigram"])
+@pytest.mark.parametrize("texts", [TEXTS, ["A"], ["AB AB"], ["你好 世界"], ["ZERO ONE", "TWO"] * 9])
+def test_too_large_a_vocabulary_falls_to_the_largest(model_type, texts):
+    model = train_pieces(texts, 5000, model_type)
+    size = len(model.pieces) + 1
+    assert size < 5000
+    assert train_pieces(texts, size, model_type).pieces == model.pieces
+    # one more is what the text cannot give
+    assert len(train_pieces(texts, size + 1, model_type).pieces) + 1 == size
+
+
+@pytest.mark.parametrize("model_type", ["bpe", "unigram"])
+def test_same_text_gives_the_same_bytes(model_type):
+    assert train_pieces(TEXTS, 40, model_type).data == train_pieces(iter(TEXTS), 40, model_type).data
+
+
+@pytest.fixture(scope="module", params=["bpe", "unigram"])
+def pieces(request):
+    return train_pieces(TEXTS, 60, request.param)
+
+
+@given(st.lists(st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ", min_size=1, max_size=9), min_size=1, max_size=8))
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_encoding_and_decoding_gives_the_text_back(pieces, words):
+    assert {letter for text in TEXTS for letter in text} == set("ABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+    text, model = " ".join(words), processor(pieces.data)
+    encoded = model.encode(text, out_type=str)
+    assert set(encoded) <= set(pieces.pieces)
+    assert model.decode(encoded) == text
+
+
+@given(
+    st.lists(st.text("AB你好é'", min_size=1, max_size=6), min_size=1, max_size=6),
+    st.sampled_from(["bpe", "unigram"]),
+    st.integers(0, 60),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_text_gives_a_vocabulary_or_one_clear_line(texts, model_type, size):
+    letters = {letter for text in texts for letter in text}
+    try:
+        model = train_pieces(texts, size, model_type)
+    except InputError as error:
+        assert f"no vocabulary of {size} word pieces can be learnt" in str(error) and "\n" not in str(error)
+        assert size < len(letters) + 2
+    else:
+        assert letters <= set(model.pieces) and len(model.pieces) < max(size, 2)
+        for text in texts:
+            assert processor(model.data).decode(processor(model.data).encode(text)) == text
+
+
+def test_user_symbols_are_never_split():
+    model = train_pieces(TEXTS, 40, "bpe", ["[MAN]"])
+    assert "[MAN]" in model.pieces
+    assert "[MAN]" in processor(model.data).encode("THE[MAN]DOG", out_type=str)
+
+
+def test_long_transcripts_are_not_left_out():
+    """sentencepiece skips texts above 4,192 bytes by default."""
+    long = " ".join(["ZERO"] * 2000)
+    assert set("ZERO") <= set(train_pieces([long, "NINE"], 12, "bpe").pieces)
+    assert "▁ZERO" in train_pieces([long], 12, "bpe").pieces
+
+
+@pytest.mark.parametrize("token_type", ["bpe", "unigram", "char", "word"])
+@pytest.mark.parametrize("texts", [[], [""], ["  ", "\t"]])
+def test_empty_text_is_refused_and_nothing_written(tmp_path, token_type, texts):
+    with pytest.raises(InputError, match="there is no text"):
+        write_tokens(texts, tmp_path / "tokens", token_type, 10)
+    assert not list(tmp_path.rglob("*.*"))
+
+
+def test_vocabulary_below_the_number_of_characters_is_refused():
+    with pytest.raises(InputError, match="no vocabulary of 10 word pieces can be learnt: .*10 vs 28"):
+        train_pieces(TEXTS, 10)
+
+
+@pytest.mark.parametrize("symbol", ["<blank>", "<unk>", "<sos/eos>"])
+def test_espnets_own_symbols_are_refused(tmp_path, symbol):
+    with pytest.raises(InputError, match=f"'{symbol}'"):
+        token_list(["A", symbol])
+    with pytest.raises(InputError, match=f"'{symbol}'"):
+        write_tokens([f"A {symbol} B"], tmp_path, "word")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("token_type", "expected"),
+    [("char", ["<space>", "A", "B", "é", "好"]), ("word", ["A", "AB", "é好"])],
+)
+def test_characters_and_words(tmp_path, token_type, expected):
+    tokens = write_tokens(["AB A", "é好\u3000A\xa0A"], tmp_path, token_type)
+    assert tokens == ["<blank>", "<unk>", *expected, "<sos/eos>"]
+    # as ESPnet reads it
+    assert [line.rstrip() for line in (tmp_path / "tokens.txt").open(encoding="utf-8")] == tokens
+    assert not (tmp_path / "bpe.model").exists()
+
+
+def test_word_pieces_on_disk_are_the_model_s(tmp_path):
+    tokens = write_tokens(TEXTS, tmp_path, "unigram", 32)
+    model = processor((tmp_path / "bpe.model").read_bytes())
+    assert len(tokens) == 32 + 2
+    assert set(tokens) == {model.id_to_piece(index) for index in range(32)} | {"<blank>", "<sos/eos>"}
+    assert (tmp_path / "tokens.txt").read_text(encoding="utf-8").splitlines() == tokens
+
+
+def run_command(*arguments: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "espnet_ext.bin.tokens", *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_command(tmp_path):
+    text = tmp_path / "text"
+    text.write_text("".join(f"u{number} {line}\n" for number, line in enumerate(TEXTS)))
+    done = run_command("--text", str(text), "--vocab-size", "40", "--output", str(tmp_path / "tokens"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("42 tokens -> ")
+    # too many asked for is said
+    done = run_command("--text", str(text), "--vocab-size", "9000", "--output", str(tmp_path / "tokens"))
+    assert done.returncode == 0 and "9000 were asked for" in done.stdout
+
+
+def test_command_refuses_a_missing_and_an_empty_file(tmp_path):
+    done = run_command("--text", str(tmp_path / "text"), "--vocab-size", "40", "--output", str(tmp_path / "tokens"))
+    assert done.returncode == 1 and "Traceback" not in done.stderr and str(tmp_path / "text") in done.stderr
+    (tmp_path / "text").write_text("")
+    done = run_command("--text", str(tmp_path / "text"), "--vocab-size", "40", "--output", str(tmp_path / "tokens"))
+    assert done.returncode == 1 and done.stderr.startswith("error: ") and not (tmp_path / "tokens").exists()

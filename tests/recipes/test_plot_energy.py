@@ -1,0 +1,102 @@
+"""``local/plot_energy.py`` of the SEM recipe, as a user calls it."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from espnet_ext.errors import InputError
+
+SCRIPT = Path(__file__).parents[2] / "egs" / "librispeech_sem" / "local" / "plot_energy.py"
+RATE = 16000
+OUTPUTS = ["energy.json", "fig1_energy.png", "fig3_masks.png"]
+
+
+@pytest.fixture(scope="module")
+def main():
+    spec = importlib.util.spec_from_file_location("plot_energy", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.main
+
+
+@pytest.fixture
+def data(tmp_path) -> Path:
+    """Three utterances of noise bursts, of 1, 2 and 3 s; the third begins with digital silence."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    lines = []
+    for index in (1, 2, 3):
+        samples = np.random.default_rng(index).normal(size=index * RATE) * 0.1
+        samples *= np.where(np.arange(samples.size) // 4000 % 2, 1.0, 0.003)
+        samples[: RATE if index == 3 else 0] = 0.0
+        path = tmp_path / f"u{index}.flac"
+        soundfile.write(path, samples, RATE)
+        lines.append(f"u{index} {path}\n")
+    (folder / "wav.scp").write_text("".join(lines))
+    return folder
+
+
+def test_writes_figures_and_numbers(main, data, tmp_path, capsys):
+    output = tmp_path / "new" / "out"
+    main(["--data", str(data), "--output", str(output)])
+    assert sorted(path.name for path in output.iterdir()) == OUTPUTS
+    numbers = json.loads((output / "energy.json").read_text())
+    assert numbers["utterances"] == 3
+    assert numbers["bins"] == 40 * (98 + 198 + 298)
+    # The first second of u3 is silent: its 98 whole frames, and those that reach into speech by less than a sample.
+    assert 98 * 40 <= numbers["zero_energy_bins"] <= 99 * 40
+    assert numbers["example"]["utterance"] == "u3"
+    printed = capsys.readouterr().out
+    share = numbers["thresholds"][1]
+    assert share["eta_db"] == -20.0
+    assert f"masked at -20 dB: {share['bins_below']:.1%} of the bins" in printed
+    assert f"energy below -20 dB: {share['energy_below']:.2%}" in printed
+    assert f"zero energy (eta = -inf), counted among the masked: {numbers['zero_energy_bins']:,} bins" in printed
+
+
+def test_same_seed_same_numbers(main, data, tmp_path):
+    for name in "ab":
+        options = ["--max-utterances", "2", "--seed", "3", "--utterance", "u1"]
+        main(["--data", str(data), "--output", str(tmp_path / name), *options])
+    first, second = ((tmp_path / name / "energy.json").read_bytes() for name in "ab")
+    assert first == second
+    numbers = json.loads(first)
+    assert numbers["utterances"] == 2
+    assert numbers["example"] == {**numbers["example"], "utterance": "u1", "frames": 98}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--utterance", "u9"], "there is no utterance u9"),
+        (["--rate", "8000"], "utterance u1: sampling rate 16000 Hz, not 8000 Hz"),
+        (["--rate", "0"], "--rate 0"),
+        (["--max-utterances", "0"], "0 utterances were asked for"),
+        (["--data", "/nonexistent/dir"], "/nonexistent/dir: no such data dir"),
+    ],
+)
+def test_bad_arguments_are_refused(main, data, tmp_path, arguments, message):
+    with pytest.raises(InputError, match=message):
+        main(["--data", str(data), "--output", str(tmp_path / "out"), *arguments])
+    assert not list(tmp_path.glob("out/*"))
+
+
+def test_missing_audio_is_one_line_and_leaves_what_was_there(data, tmp_path):
+    output = tmp_path / "out"
+    output.mkdir()
+    for name in OUTPUTS:
+        (output / name).write_text("former")
+    (tmp_path / "u2.flac").unlink()
+    command = [sys.executable, str(SCRIPT), "--data", str(data), "--output", str(output)]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 1
+    assert run.stderr.splitlines()[-1].startswith("error: ")
+    assert "u2.flac: utterance u2: no such audio file" in run.stderr.splitlines()[-1]
+    assert "Traceback" not in run.stderr
+    assert {path.name: path.read_text() for path in output.iterdir()} == dict.fromkeys(OUTPUTS, "former")
