@@ -1,7 +1,7 @@
 """The one place where a plugin's name meets its class.
 
-ESPnet keeps, for each slot of a model, a dict from the name used in YAML to the class. :func:`register` adds ours to those dicts, and
-those of any installed package that names them under the entry-point group ``espnet_ext.plugins``::
+ESPnet keeps, for each slot of a model, a dict from the name used in YAML to the class. :func:`register` adds ours to
+those dicts, and those of any installed package that names them under the entry-point group ``espnet_ext.plugins``::
 
     # setup.py of a third party
     entry_points={"espnet_ext.plugins": ["encoder.my_encoder = my_package.encoder:MyEncoder"]}
@@ -12,6 +12,7 @@ The entry point's name is ``<slot>.<name>``; then ``encoder: my_encoder`` works 
 from importlib import import_module
 from importlib.metadata import entry_points
 
+from espnet_ext.checkpoint import load_strictly
 from espnet_ext.errors import InputError
 
 ENTRY_POINT_GROUP = "espnet_ext.plugins"
@@ -35,12 +36,18 @@ SLOTS = {
 }
 
 
+# ESPnet reads these as "no module here".
+RESERVED = ("none", "null", "nil")
+
+
 def register() -> None:
-    """Add all plugins to ESPnet's dicts. Idempotent: a second call changes nothing.
+    """Add all plugins to ESPnet's dicts, and have it refuse a checkpoint that does not fit its config.
+
+    Idempotent: a second call changes nothing.
 
     Raises:
-        InputError: a third party's plugin names an unknown slot, takes a name that stands for another class, is no subclass
-            of what the slot needs, or cannot be imported.
+        InputError: a third party's plugin names an unknown slot, takes a name that stands for another class, is no
+            subclass of what the slot needs, or cannot be imported.
     """
     for key, target in PLUGINS.items():
         _add(key, _load(target), "espnet_ext")
@@ -51,6 +58,7 @@ def register() -> None:
         except Exception as error:
             raise InputError(f"plugin '{entry.name}' of {origin} cannot be imported: {error}") from error
         _add(entry.name, plugin, origin)
+    load_strictly()
 
 
 def _load(target: str) -> object:
@@ -61,7 +69,11 @@ def _load(target: str) -> object:
 def _add(key: str, plugin: type, origin: str) -> None:
     slot, _, name = key.lower().partition(".")
     if slot not in SLOTS or not name:
-        raise InputError(f"plugin '{key}' of {origin}: its name must be <slot>.<name>, with a slot of {', '.join(SLOTS)}")
+        raise InputError(
+            f"plugin '{key}' of {origin}: its name must be <slot>.<name>, with a slot of {', '.join(SLOTS)}"
+        )
+    if name in RESERVED:
+        raise InputError(f"plugin '{key}' of {origin}: the name '{name}' means no plugin in ESPnet, take another")
     for target in SLOTS[slot]:
         choices = _load(target)
         present = choices.classes.get(name)

@@ -36,11 +36,12 @@ asr_stats() {
   step --name statistics --log "$stats_dir/log/stats.log" --nokey "$(asr_jobs)" \
     --input "$datadir/$2/wav.scp" --input "$datadir/$2/text" --input "$datadir/$3/wav.scp" --input "$datadir/$3/text" -- \
     "$python" -m espnet_ext.bin.collect_stats --train "$datadir/$2" --valid "$datadir/$3" --config "$1" \
-    --output "$stats_dir" "${options[@]}"
+    --token-list "$tokens_dir/tokens.txt" --output "$stats_dir" {} -- "${options[@]:2}"
 }
 
 # How work over shards is spread: words of the command line that change no result.
-asr_jobs() { printf -- '--nj %s' "$nj${parallel:+ --parallel $parallel}"; }
+#   asr_jobs [JOBS]
+asr_jobs() { printf -- '--nj %s' "${1:-$nj}${parallel:+ --parallel $parallel}"; }
 
 # Train one system to its end, or further from its last epoch.
 #   asr_train SYSTEM_DIR CONFIG TRAIN_SET VALID_SET TOKEN_TYPE SEED
@@ -51,7 +52,7 @@ asr_train() {
   step --name "train ${1#"$expdir"/}" --log "$1/log/train.log" --progress asr_train_progress \
     --input "$datadir/$3/text" --input "$datadir/$4/text" --input "$stats_dir/train/feats_stats.npz" \
     --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" -- \
-    "$python" -m espnet_ext.bin.asr_train --config "$2" --output_dir "$1" --seed "$6" --resume true "${options[@]}" \
+    "$python" -m espnet_ext.bin.asr_train {} --config "$2" --output_dir "$1" --seed "$6" --resume true "${options[@]}" \
     --normalize_conf "stats_file=$stats_dir/train/feats_stats.npz" \
     --train_data_path_and_name_and_type "$datadir/$3/wav.scp,speech,sound" \
     --train_data_path_and_name_and_type "$datadir/$3/text,text,text" \
@@ -68,15 +69,16 @@ asr_train_progress() {
     cut -c 1-110
 }
 
-# Decode one test set with one system.
-#   asr_decode SYSTEM_DIR MODEL_FILE CONFIG TEST_SET OUTPUT_DIR [OPTION]...
+# Decode test sets with one system; the results of each go to OUTPUT_DIR/<test set>.
+#   asr_decode JOBS SYSTEM_DIR MODEL_FILE CONFIG OUTPUT_DIR TEST_SET...
 asr_decode() {
-  local system=$1 model=$2 config=$3 set=$4 output=$5
+  local jobs=$1 system=$2 model=$3 config=$4 output=$5 set inputs=()
   shift 5
-  step --name "decode ${output#"$expdir"/}" --log "$output/log/decode.log" --nokey "$(asr_jobs) --ngpu $((ngpu > 0 ? 1 : 0))" \
-    --input "$datadir/$set/wav.scp" -- \
+  for set; do inputs+=(--input "$datadir/$set/wav.scp"); done
+  step --name "decode ${output#"$expdir"/}" --log "$output/log/decode.log" "${inputs[@]}" \
+    --nokey "$(asr_jobs "$jobs") --ngpu $((ngpu > 0 ? 1 : 0))" -- \
     "$python" -m espnet_ext.bin.decode --model-config "$system/config.yaml" --model "$system/$model" --config "$config" \
-    --data "$datadir/$set" --output "$output" "$@"
+    --data "${@/#/$datadir/}" --output "${@/#/$output/}" {}
 }
 
 # Word error rate of a decoding.
@@ -96,7 +98,7 @@ asr_lm() {
     "$python" -m espnet_ext.bin.lm_train --collect_stats true --config "$1" --output_dir "$lm_dir/stats" --ngpu 0 \
     "${options[@]}" "${data[@]}" --train_shape_file "$2" --valid_shape_file "$3" || return 1
   step --name "language model: training" --log "$lm_dir/log/train.log" --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" -- \
-    "$python" -m espnet_ext.bin.lm_train --config "$1" --output_dir "$lm_dir" --seed "$5" --resume true \
+    "$python" -m espnet_ext.bin.lm_train {} --config "$1" --output_dir "$lm_dir" --seed "$5" --resume true \
     "${options[@]}" "${data[@]}" \
     --train_shape_file "$lm_dir/stats/train/text_shape" --valid_shape_file "$lm_dir/stats/valid/text_shape"
 }

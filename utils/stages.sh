@@ -6,8 +6,8 @@
 #     step --name train-baseline --log exp/x/log/train.log --input exp/x/train.yaml -- python -m ... || exit 1
 #   fi
 #
-# A step is done when its marker, written last, holds the key of this very call: the hash of its command and of its input files.
-# `--nokey WORD...` arguments of a command that change nothing in its result (the number of jobs) are left out of the key.
+# A step is done when its marker, written last, holds the key of this very call: the hash of its command and of its input
+# files. Words of the command that change nothing in its result, such as the number of jobs, are left out of the key.
 
 : "${stage:=1}" "${stop_stage:=100}"
 
@@ -30,7 +30,7 @@ die() {
 #   --name      what the user reads
 #   --log       where the command's output goes; the marker is FILE with the ending .done
 #   --input     a file that the result depends on; may be repeated
-#   --nokey     further words of the command that do not belong to the key, split at blanks
+#   --nokey     words that do not belong to the key, split at blanks; they take the place of {} in the command
 #   --progress  function that prints a short line from the log, shown at most every 10 s; by default the log's last line
 # A failed command shows the end of its log, the log's path and the way on, and gives its status.
 step() {
@@ -47,7 +47,10 @@ step() {
     shift 2
   done
   shift
-  local marker=${log%.log}.done key
+  local marker=${log%.log}.done key word command=()
+  for word; do
+    if [[ $word == '{}' ]]; then command+=("${nokey[@]+"${nokey[@]}"}"); else command+=("$word"); fi
+  done
   key=$(step_key "$@" "${inputs[@]+"${inputs[@]}"}") || die "$name: cannot read its inputs"
   if [[ -f $marker && $(<"$marker") == "$key" ]]; then
     say "$name: done before"
@@ -64,10 +67,10 @@ step() {
   rm -f "$marker"
   {
     printf '# %s\n#' "$(date -u +%FT%TZ)"
-    printf ' %q' "$@" "${nokey[@]+"${nokey[@]}"}"
+    printf ' %q' "${command[@]}"
     printf '\n'
   } >"$log"
-  step_run "$@" "${nokey[@]+"${nokey[@]}"}" || status=$?
+  step_run "${command[@]}" || status=$?
   exec {lock}>&-
   if ((status != 0)); then
     step_failed "$name" "$log" "$status" >&2

@@ -85,21 +85,22 @@ decodings=$("${tables[@]}" decodings "${selection[@]}") || exit 1
 if stage 1 "Data"; then
   if [[ -z $librispeech ]]; then
     step --name "synthetic corpus" --log "$datadir/log/corpus.log" --nokey "--nj $nj" -- \
-      "$python" -m espnet_ext.bin.make_mini --corpus librispeech --size "$corpus_size" --output "$corpus"
+      "$python" -m espnet_ext.bin.make_mini --corpus librispeech --size "$corpus_size" --output "$corpus" {}
   fi
   step --name "manifests of $corpus_name" --log "$datadir/log/manifests.log" --nokey "--nj $nj --check-audio $check_audio" \
     --input "$corpus/SPEAKERS.TXT" -- \
     "$python" -m espnet_ext.bin.prepare_corpus librispeech --corpus "$corpus" --output "$datadir/manifests" \
-    --parts "$(IFS=,; echo "${parts[*]}")"
+    --parts "$(IFS=,; echo "${parts[*]}")" {}
 fi
 
 if stage 2 "Format"; then
+  manifests=()
   for part in "${parts[@]}"; do
-    manifests=$datadir/manifests/librispeech
-    step --name "data dir $part" --log "$datadir/log/format_$part.log" -- \
-      "$python" -m espnet_ext.bin.data_dir from-manifests --recordings "${manifests}_recordings_$part.jsonl.gz" \
-      --supervisions "${manifests}_supervisions_$part.jsonl.gz" "$datadir/$part"
+    manifests+=(--recordings "$datadir/manifests/librispeech_recordings_$part.jsonl.gz")
+    manifests+=(--supervisions "$datadir/manifests/librispeech_supervisions_$part.jsonl.gz")
   done
+  step --name "data dirs" --log "$datadir/log/format.log" -- \
+    "$python" -m espnet_ext.bin.data_dir from-manifests "${manifests[@]}" "${parts[@]/#/$datadir/}"
   for set in train dev; do
     [[ $set == train ]] && sources=("${train_parts[@]}") || sources=(dev-clean dev-other)
     inputs=()
@@ -138,12 +139,17 @@ train_jobs() {
   done <<<"$plan"
 }
 decode_jobs() {
-  local system decoding seed set
+  local system decoding seed
   while IFS=$'\t' read -r system decoding; do
-    for seed in $seeds; do
-      for set in "${test_sets[@]}"; do printf '%s\t%s\t%s\t%s\n' "$system" "$decoding" "$seed" "$set"; done
-    done
+    for seed in $seeds; do printf '%s\t%s\t%s\n' "$system" "$decoding" "$seed"; done
   done <<<"$decodings"
+}
+
+# How many jobs of a stage run side by side here: one with a GPU or a cluster, which they share.
+side_by_side() {
+  local jobs
+  jobs=$("$1" | wc -l)
+  if ((ngpu > 0)) || [[ -n $2 ]]; then echo 1; else echo $((jobs < nj ? jobs : nj)); fi
 }
 
 train() {
@@ -152,16 +158,21 @@ train() {
 }
 decode() {
   decode_config "$2"
-  asr_decode "$expdir/$1/seed$3" "$decode_model" "$expdir/configs/decode_$2.yaml" "$4" "$expdir/$1/seed$3/decode_$2/$4"
+  asr_decode "$((nj / decoders))" "$expdir/$1/seed$3" "$decode_model" "$expdir/configs/decode_$2.yaml" \
+    "$expdir/$1/seed$3/decode_$2" "${test_sets[@]}"
 }
-score() { asr_score "$4" "$expdir/$1/seed$3/decode_$2/$4"; }
+score() {
+  local set
+  for set in "${test_sets[@]}"; do asr_score "$set" "$expdir/$1/seed$3/decode_$2/$set"; done
+}
 
 if stage 6 "Training"; then
-  train_jobs | run_jobs "$((ngpu > 0 ? 1 : nj))" train
+  train_jobs | run_jobs "$(side_by_side train_jobs '')" train
 fi
 
 if stage 7 "Decoding"; then
-  decode_jobs | run_jobs 1 decode
+  decoders=$(side_by_side decode_jobs "$parallel")
+  decode_jobs | run_jobs "$decoders" decode
 fi
 
 if stage 8 "Scoring"; then

@@ -110,10 +110,13 @@ def split(args: argparse.Namespace) -> None:
 def from_manifests(args: argparse.Namespace) -> None:
     from espnet_ext.data import manifests  # imports Lhotse and with it torch, which the other commands do not need
 
-    data = manifests.to_data_dir(*manifests.read_manifests(args.recordings, args.supervisions))
-    checks.raise_problems(args.dir, checks.validate(data, require_text=False) + checks.check_files(data))
-    write_data_dir(data, args.dir)
-    print(f"{args.dir}: {len(data.utt2spk):,} utterances, {len(data.spk2utt):,} speakers")
+    if not len(args.recordings) == len(args.supervisions) == len(args.dirs):
+        raise InputError("give as many --recordings as --supervisions and data dirs")
+    for recordings, supervisions, folder in zip(args.recordings, args.supervisions, args.dirs, strict=True):
+        data = manifests.to_data_dir(*manifests.read_manifests(recordings, supervisions))
+        checks.raise_problems(folder, checks.validate(data, require_text=False) + checks.check_files(data))
+        write_data_dir(data, folder)
+        print(f"{folder}: {len(data.utt2spk):,} utterances, {len(data.spk2utt):,} speakers")
 
 
 def to_manifests(args: argparse.Namespace) -> None:
@@ -181,10 +184,10 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("dir")
     command.add_argument("parts", type=int, metavar="N")
 
-    command = add(from_manifests, "write a data dir from Lhotse manifests", "from-manifests")
-    command.add_argument("--recordings", required=True)
-    command.add_argument("--supervisions", required=True)
-    command.add_argument("dir")
+    command = add(from_manifests, "write data dirs from Lhotse manifests; all may be repeated", "from-manifests")
+    command.add_argument("--recordings", action="append", required=True)
+    command.add_argument("--supervisions", action="append", required=True)
+    command.add_argument("dirs", nargs="+", metavar="DIR")
 
     command = add(to_manifests, "write OUT/recordings.jsonl.gz and OUT/supervisions.jsonl.gz", "to-manifests")
     command.add_argument("dir")

@@ -52,6 +52,8 @@ def train_pieces(
         "user_defined_symbols": list(user_symbols),
         "minloglevel": 2,
         "num_threads": 1,
+        # by default sentencepiece leaves out texts above 4,192 bytes without a word
+        "max_sentence_length": max(4192, *(len(text.encode()) + 1 for text in texts)),
     }
     try:
         data = _train(texts, options)
@@ -81,7 +83,15 @@ def _one_line(error: Exception) -> str:
 
 
 def token_list(tokens: Iterable[str]) -> list[str]:
-    """ESPnet's token list: blank, unknown, the tokens, and one symbol for start and end."""
+    """ESPnet's token list: blank, unknown, the tokens, and one symbol for start and end.
+
+    Raises:
+        InputError: one of the tokens is one of those symbols, which ESPnet could not tell apart.
+    """
+    tokens = list(tokens)
+    for symbol in (BLANK, UNKNOWN, SOS_EOS):
+        if symbol in tokens:
+            raise InputError(f"the text holds '{symbol}', which is ESPnet's own symbol: take it out of the text")
     return [BLANK, UNKNOWN, *tokens, SOS_EOS]
 
 
@@ -96,14 +106,20 @@ def write_tokens(texts: Sequence[str], output: Path, token_type: str, vocab_size
 
     Returns:
         The token list.
+
+    Raises:
+        InputError: no text, a text that holds one of ESPnet's symbols, or a vocabulary smaller than the number of
+            characters.
     """
+    if not any(text.strip() for text in texts):
+        raise InputError("there is no text to learn tokens from")
     if token_type in ("bpe", "unigram"):
         model = train_pieces(texts, vocab_size, token_type)
         with atomic_write(output / "bpe.model", "wb") as file:
             file.write(model.data)
         tokens = token_list(model.pieces)
     elif token_type == "char":
-        characters = {character for text in texts for character in text.replace(" ", "")}
+        characters = {character for text in texts for character in "".join(text.split())}
         tokens = token_list(["<space>", *sorted(characters)])
     else:
         tokens = token_list(sorted({word for text in texts for word in text.split()}))

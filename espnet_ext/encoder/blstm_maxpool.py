@@ -13,9 +13,9 @@ from espnet_ext.layers.energy_mask import valid_frames
 class BLSTMMaxPoolEncoder(AbsEncoder):
     """BLSTM layers with max-pooling over time after the lowest ones.
 
-    "Six layers of bi-directional LSTMs interleaved with 2:1 maxpool layers in the bottom three layers. Thus, the entire time reduction
-    factor is 8" (P2, section 4). An incomplete last pooling window is pooled as it is, so that every utterance keeps at least one
-    frame.
+    "Six layers of bi-directional LSTMs interleaved with 2:1 maxpool layers in the bottom three layers. Thus, the
+    entire time reduction factor is 8" (P2, section 4). An incomplete last pooling window is pooled as it is, so that
+    every utterance keeps at least one frame.
 
     Args:
         input_size: dimension of the features.
@@ -25,7 +25,7 @@ class BLSTMMaxPoolEncoder(AbsEncoder):
         dropout_rate: dropout on the output of each layer.
 
     Raises:
-        InputError: more pooling factors than layers, or a factor below 1.
+        InputError: no layer, more pooling factors than layers, or a factor that is no whole number of 1 or more.
     """
 
     def __init__(
@@ -37,7 +37,9 @@ class BLSTMMaxPoolEncoder(AbsEncoder):
         dropout_rate: float = 0.0,
     ):
         super().__init__()
-        if len(pooling) > num_layers or any(factor < 1 for factor in pooling):
+        if num_layers < 1:
+            raise InputError(f"blstm_maxpool: num_layers is {num_layers}, it must be 1 or more")
+        if len(pooling) > num_layers or any(not isinstance(factor, int) or factor < 1 for factor in pooling):
             raise InputError(f"blstm_maxpool: pooling {list(pooling)} does not fit {num_layers} layers")
         self.pooling = [*pooling, *[1] * (num_layers - len(pooling))]
         self.layers = torch.nn.ModuleList(

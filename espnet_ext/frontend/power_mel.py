@@ -1,21 +1,24 @@
 """``frontend: power_mel``: mel filterbank energies under a power-law nonlinearity (P2, sections 2 and 3)."""
 
+import humanfriendly
 import torch
 import torchaudio
 from espnet2.asr.frontend.abs_frontend import AbsFrontend
 
 from espnet_ext.errors import InputError
+from espnet_ext.layers.energy_mask import valid_frames
 
 
 class PowerMelFrontend(AbsFrontend):
     """Power-mel features: ``x = (sum_k |X[m, k]|^2 M_c[k]) ** power`` (P2, eq. 1 and section 3); no logarithm.
 
-    A frame is whole: frame m covers the samples from ``m * hop`` to ``m * hop + window`` and none beyond the end of the utterance, so
-    that padding changes no frame. An utterance shorter than a window is padded with zeros to one frame. The spectrum is computed
-    in float32 whatever the autocast setting, since half precision cannot hold energies.
+    A frame is whole: frame m covers the samples from ``m * hop`` to ``m * hop + window`` and none beyond the end of
+    the utterance, so that padding changes no frame. An utterance shorter than a window is padded with zeros to one
+    frame. The spectrum is computed in float32 at least, whatever the autocast setting, since half precision cannot
+    hold energies. The channels are triangles in Hz whose corners lie at equal distances on HTK's mel scale.
 
     Args:
-        fs: sampling rate in Hz.
+        fs: sampling rate in Hz; ``16k`` as in ESPnet's recipes will do.
         n_mels: number of filterbank channels C.
         window_ms: length of the Hamming window in milliseconds.
         hop_ms: period of the frames in milliseconds.
@@ -25,12 +28,12 @@ class PowerMelFrontend(AbsFrontend):
         power: exponent of the nonlinearity.
 
     Raises:
-        InputError: the FFT is shorter than the window.
+        InputError: the FFT is shorter than the window, a size is not above 0, or the edges are not in order.
     """
 
     def __init__(
         self,
-        fs: int = 16000,
+        fs: int | str = 16000,
         n_mels: int = 40,
         window_ms: float = 25.0,
         hop_ms: float = 10.0,
@@ -40,17 +43,27 @@ class PowerMelFrontend(AbsFrontend):
         power: float = 1.0 / 15.0,
     ):
         super().__init__()
+        fs = humanfriendly.parse_size(fs) if isinstance(fs, str) else fs
+        fmax = fs / 2.0 if fmax is None else fmax
+        sizes = {"fs": fs, "n_mels": n_mels, "window_ms": window_ms, "hop_ms": hop_ms, "power": power}
+        for name, value in sizes.items():
+            if not value > 0:
+                raise InputError(f"power_mel: {name} is {value}, it must be above 0")
+        if not 0.0 <= fmin < fmax <= fs / 2.0:
+            raise InputError(f"power_mel: fmin ({fmin}) and fmax ({fmax}) must lie in this order in 0 to {fs / 2.0} Hz")
         self.fs = fs
         self.n_mels = n_mels
         self.window_length = round(fs * window_ms / 1000.0)
         self.hop_length = round(fs * hop_ms / 1000.0)
         self.n_fft = n_fft or 1 << (self.window_length - 1).bit_length()
         if self.n_fft < self.window_length:
-            raise InputError(f"power_mel: n_fft ({self.n_fft}) is shorter than the window ({self.window_length} samples)")
+            raise InputError(
+                f"power_mel: n_fft ({self.n_fft}) is shorter than the window ({self.window_length} samples)"
+            )
         self.power = power
         self.register_buffer("window", torch.hamming_window(self.window_length, periodic=False), persistent=False)
         mel = torchaudio.functional.melscale_fbanks(
-            self.n_fft // 2 + 1, fmin, fmax or fs / 2.0, n_mels, fs, norm=None, mel_scale="htk"
+            self.n_fft // 2 + 1, fmin, fmax, n_mels, fs, norm=None, mel_scale="htk"
         )
         self.register_buffer("mel", mel, persistent=False)
 
@@ -67,22 +80,26 @@ class PowerMelFrontend(AbsFrontend):
         Returns:
             Power-mel features, (B, T, n_mels), not negative, zero on padded frames; number of frames, (B,), at least 1.
         """
+        waveform = input[..., 0] if input.dim() == 3 else input
+        # an utterance shorter than a window has samples of padding in its one frame
+        waveform = waveform.masked_fill(~valid_frames(input_lengths, waveform.size(1)), 0.0)
         with torch.autocast(input.device.type, enabled=False):
-            waveform = input[..., 0] if input.dim() == 3 else input
-            energies = self.energies(waveform.float())
+            energies = self.energies(waveform.to(torch.promote_types(waveform.dtype, torch.float32)))
         lengths = self.output_lengths(input_lengths)
-        features = energies.pow(self.power)
-        padding = torch.arange(features.size(1), device=lengths.device) >= lengths.unsqueeze(1)
-        return features.masked_fill_(padding.unsqueeze(-1), 0.0), lengths
+        padding = ~valid_frames(lengths, energies.size(1)).unsqueeze(-1)
+        # the root's gradient at 0 is infinite, so zeros go round it
+        empty = padding | (energies == 0.0)
+        features = energies.masked_fill(empty, 1.0).pow(self.power).masked_fill(empty, 0.0)
+        return features.to(input.dtype), lengths
 
     def energies(self, waveform: torch.Tensor) -> torch.Tensor:
-        """Mel filterbank energies e[m, c] of P2, eq. 1. ``waveform``: (B, samples), float32. Returns (B, T, n_mels)."""
+        """Energies e[m, c] of P2, eq. 1, (B, T, n_mels). ``waveform``: (B, samples), of no half precision."""
         missing = self.window_length - waveform.size(1)
         if missing > 0:
             waveform = torch.nn.functional.pad(waveform, (0, missing))
-        frames = waveform.unfold(1, self.window_length, self.hop_length) * self.window
-        power_spectrum = torch.fft.rfft(frames, self.n_fft).abs().square()
-        return power_spectrum @ self.mel
+        frames = waveform.unfold(1, self.window_length, self.hop_length) * self.window.to(waveform.dtype)
+        spectrum = torch.view_as_real(torch.fft.rfft(frames, self.n_fft))
+        return spectrum.square().sum(dim=-1) @ self.mel.to(waveform.dtype)
 
     def output_lengths(self, input_lengths: torch.Tensor) -> torch.Tensor:
         """Number of frames of utterances with these numbers of samples, (B,)."""

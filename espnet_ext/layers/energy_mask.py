@@ -77,10 +77,12 @@ def small_energy_mask(x: torch.Tensor, lengths: torch.Tensor, eta_db: torch.Tens
         eta_db: threshold relative to the peak in dB, (B,).
 
     Returns:
-        True where a bin is kept, (B, T, C). The value on padded frames has no meaning.
+        True where a bin is kept, (B, T, C), False on padded frames.
     """
     threshold = peak(x, lengths).to(_precise(x)) * 10.0 ** (eta_db.to(_precise(x)) / (10.0 * POWER))
-    return x >= threshold[:, None, None]
+    # nothing reaches a threshold that is no number
+    padding = ~valid_frames(lengths, x.size(1))
+    return x >= threshold.unsqueeze(1).masked_fill(padding, torch.nan).unsqueeze(2)
 
 
 def utterance_sums(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:

@@ -41,6 +41,6 @@ class DropoutGlobalMVN(GlobalMVN):
         return f"{super().extra_repr()}, dropout_rate={self.dropout_rate}"
 
     def forward(self, x: torch.Tensor, ilens: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Normalise and, in training, drop. ``x``: (B, T, C); ``ilens``: (B,). Returns features of the same shape; ilens."""
+        """Normalise and, in training, drop. ``x``: (B, T, C); ``ilens``: (B,). Returns the same shape, and ilens."""
         normalized, ilens = super().forward(x, ilens)
         return torch.nn.functional.dropout(normalized, self.dropout_rate, self.training), ilens

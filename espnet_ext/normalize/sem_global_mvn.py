@@ -1,20 +1,22 @@
-"""``normalize: sem_global_mvn``: global mean and variance normalisation followed by Small Energy Masking (P2, Fig. 2)."""
+"""``normalize: sem_global_mvn``: global mean and variance normalisation, then Small Energy Masking (P2, Fig. 2)."""
 
+import math
 from pathlib import Path
 
 import torch
 from espnet2.layers.global_mvn import GlobalMVN
 
 from espnet_ext.errors import InputError
-from espnet_ext.layers.energy_mask import SCALES, draw_threshold_db, small_energy_mask, sum_ratio, valid_frames
+from espnet_ext.layers.energy_mask import SCALES, draw_threshold_db, small_energy_mask, sum_ratio, utterance_sums
 
 
 class SEMGlobalMVN(GlobalMVN):
     """Global mean and variance normalisation, then Small Energy Masking in training (P2, eq. 6 to 11).
 
-    The mask is found on the un-normalised power-mel features and applied to the normalised ones: masked bins become 0, the mean of
-    the training data. ("Mean subtraction must be applied before masking, otherwise the non-zero values in the masked region will
-    distort the model", P2, section 3.) In evaluation this is plain ``global_mvn``, so a checkpoint can be decoded with either.
+    The mask is found on the un-normalised power-mel features and applied to the normalised ones: masked bins become
+    0, the mean of the training data. ("Mean subtraction must be applied before masking, otherwise the non-zero values
+    in the masked region will distort the model", P2, section 3.) In evaluation this is plain ``global_mvn``, so a
+    checkpoint can be decoded with either.
 
     Args:
         stats_file: ESPnet's ``feats_stats.npz``.
@@ -23,13 +25,14 @@ class SEMGlobalMVN(GlobalMVN):
         eps: floor of the variance.
         eta_min: lower bound of the threshold in dB relative to the utterance's peak, eta_a of P2, eq. 6.
         eta_max: upper bound, eta_b. With ``eta_min == eta_max`` the threshold is fixed (P2, Table 3).
-        scale: what the two sums of P2, eq. 10 run over. ``power_mel``: the un-normalised features, never negative, so that r >= 1.
-            ``normalized``: the paper's words taken literally, the mean-subtracted features, whose sums come near zero or below it;
-            r is then limited to ``max_scale`` and is 1 where the ratio is below 1 or undefined. ``none``: r = 1.
+        scale: what the two sums of P2, eq. 10 run over. ``power_mel``: the un-normalised features, never negative, so
+            that r >= 1. ``normalized``: the paper's words taken literally, the mean-subtracted features, whose sums
+            come near zero or below it; r is then limited to ``max_scale`` and is 1 where the ratio is below 1 or
+            undefined. ``none``: r = 1.
         max_scale: upper limit of r for ``scale: normalized``.
 
     Raises:
-        InputError: eta_min > eta_max, or an unknown ``scale``.
+        InputError: eta_min > eta_max, an infinite bound, an unknown ``scale``, or ``max_scale`` below 1.
     """
 
     def __init__(
@@ -46,14 +49,18 @@ class SEMGlobalMVN(GlobalMVN):
         super().__init__(stats_file, norm_means, norm_vars, eps)
         if eta_min > eta_max:
             raise InputError(f"sem_global_mvn: eta_min ({eta_min}) is above eta_max ({eta_max})")
+        if not (math.isfinite(eta_min) and math.isfinite(eta_max)):
+            raise InputError(
+                f"sem_global_mvn: eta_min ({eta_min}) and eta_max ({eta_max}) must be finite; global_mvn masks nothing"
+            )
         if scale not in SCALES:
             raise InputError(f"sem_global_mvn: scale is '{scale}', it must be one of {', '.join(SCALES)}")
+        if not max_scale >= 1.0:
+            raise InputError(f"sem_global_mvn: max_scale is {max_scale}, it must be 1 or more")
         self.eta_min = eta_min
         self.eta_max = eta_max
         self.scale = scale
         self.max_scale = max_scale
-        # share of masked bins over the batches since it was last read, for the training log
-        self.masked_share = 0.0
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, eta_min={self.eta_min}, eta_max={self.eta_max}, scale={self.scale}"
@@ -70,23 +77,25 @@ class SEMGlobalMVN(GlobalMVN):
         """
         if ilens is None:
             ilens = x.new_full([x.size(0)], x.size(1), dtype=torch.long)
-        # GlobalMVN works in place, and the mask needs the features as they were
-        normalized, ilens = super().forward(x.clone() if self.training else x, ilens)
         if not self.training:
-            return normalized, ilens
+            return super().forward(x, ilens)
 
         eta_db = draw_threshold_db(x.size(0), self.eta_min, self.eta_max, x.device)
-        valid = valid_frames(ilens, x.size(1)).unsqueeze(-1)
-        kept = small_energy_mask(x, ilens, eta_db) & valid
-        masked = normalized * kept
-        return masked * self._scale(x * valid, normalized, masked, kept)[:, None, None], ilens
-
-    def _scale(
-        self, x: torch.Tensor, normalized: torch.Tensor, masked: torch.Tensor, kept: torch.Tensor
-    ) -> torch.Tensor:
-        """r of P2, eq. 10, (B,), by the setting ``scale``."""
+        # a mask of numbers: on a CPU torch multiplies by it several times faster than it fills where a bool says so
+        mask = small_energy_mask(x, ilens, eta_db).to(x.dtype)
+        normalized = self._normalize(x)
+        masked = normalized * mask
+        if self.scale == "none":
+            return masked, ilens
         if self.scale == "power_mel":
-            return sum_ratio(x, x * kept)
-        if self.scale == "normalized":
-            return sum_ratio(normalized, masked).clamp(max=self.max_scale)
-        return x.new_ones(x.size(0))
+            ratio = sum_ratio(utterance_sums(x, ilens), utterance_sums(x * mask, ilens))
+        else:
+            ratio = sum_ratio(utterance_sums(normalized, ilens), utterance_sums(masked, ilens))
+            ratio = ratio.clamp(max=self.max_scale)
+        return masked * ratio.to(masked.dtype)[:, None, None], ilens
+
+    def _normalize(self, x: torch.Tensor) -> torch.Tensor:
+        """GlobalMVN's arithmetic alone: not in place, and without its mask of the padding, which SEM's mask holds."""
+        if self.norm_means:
+            x = x - self.mean.to(x.device, x.dtype)
+        return x / self.std.to(x.device, x.dtype) if self.norm_vars else x

@@ -9,9 +9,8 @@ from espnet_ext.bin import collect_stats, decode
 
 
 def run(command: str, *arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", f"espnet_ext.bin.{command}", *arguments], capture_output=True, text=True
-    )
+    program = [sys.executable, "-X", "importtime", "-m", f"espnet_ext.bin.{command}"]
+    return subprocess.run([*program, *arguments], capture_output=True, text=True)
 
 
 @pytest.mark.parametrize(
@@ -42,12 +41,13 @@ def test_help(command):
 def test_options_after_the_dashes_reach_espnet(monkeypatch, tmp_path, capsys):
     jobs = []
     monkeypatch.setattr(decode, "decode", lambda job, **options: jobs.append((job, options)) or 7)
-    decode.main("--model-config c --model m --data d --output o --nj 3 -- --beam_size 4 --nbest=2".split())
+    files = ["--model-config", "c", "--model", "m", "--data", "d", "--output", "o"]
+    decode.main([*files, "--nj", "3", "--", "--beam_size", "4", "--nbest=2"])
     job, options = jobs.pop()
     assert job.options == ("--beam_size", "4", "--nbest=2") and options == {"nj": 3, "parallel": None}
     assert capsys.readouterr().out == "7 utterances -> o/text\n"
     monkeypatch.setattr(collect_stats, "collect_stats", lambda job, **options: jobs.append((job, options)))
-    arguments = "--train t --valid v --config c --token-list l --output o --parallel p -- --token_type char".split()
-    collect_stats.main(arguments)
+    files = ["--train", "t", "--valid", "v", "--config", "c", "--token-list", "l", "--output", "o"]
+    collect_stats.main([*files, "--parallel", "p", "--", "--token_type", "char"])
     job, options = jobs.pop()
     assert job.options == ("--token_type", "char") and options["nj"] == 1 and str(options["parallel"]) == "p"

@@ -2,6 +2,6 @@
 # The synthetic corpus, or a small real one: at most about 5 minutes a system on 2 cores.
 train_parts=(train-clean-100)
 token_type=bpe
-vocab_size=150
+vocab_size=300
 decode_model=valid.acc.ave.pth
 corpus_size=mini

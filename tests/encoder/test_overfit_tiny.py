@@ -1,0 +1,75 @@
+"""A tiny model of the recipe's kind learns four synthetic utterances by heart."""
+
+import argparse
+
+import numpy as np
+import pytest
+import torch
+from espnet2.tasks.asr import ASRTask
+
+import espnet_ext
+
+WORDS = {"HIGH": 2500.0, "LOW": 300.0, "MID": 900.0}
+TEXTS = ["HIGH LOW MID", "LOW LOW", "MID HIGH HIGH LOW", "LOW MID"]
+TOKENS = ["<blank>", "<unk>", *sorted(WORDS), "<sos/eos>"]
+
+
+def batch() -> dict[str, torch.Tensor]:
+    """Each word is a tone of 0.3 s with its silence of 0.1 s, on a noise floor."""
+    random = np.random.default_rng(0)
+    time = np.arange(4800) / 16000
+    waves = []
+    for text in TEXTS:
+        tones = [np.pad(0.3 * np.sin(2 * np.pi * WORDS[word] * time), (0, 1600)) for word in text.split()]
+        wave = np.concatenate(tones)
+        waves.append(torch.from_numpy(wave + 1e-3 * random.standard_normal(len(wave))).float())
+    labels = [torch.tensor([TOKENS.index(word) for word in text.split()]) for text in TEXTS]
+    order = sorted(range(len(waves)), key=lambda index: -len(waves[index]))
+    pad = torch.nn.utils.rnn.pad_sequence
+    return {
+        "speech": pad([waves[index] for index in order], batch_first=True),
+        "speech_lengths": torch.tensor([len(waves[index]) for index in order]),
+        "text": pad([labels[index] for index in order], batch_first=True, padding_value=-1),
+        "text_lengths": torch.tensor([len(labels[index]) for index in order]),
+    }
+
+
+@pytest.mark.parametrize("normalize", ["global_mvn", "sem_global_mvn"])
+def test_tiny_model_overfits(tmp_path, normalize):
+    espnet_ext.register()
+    torch.manual_seed(0)
+    data = batch()
+    stats = {"count": 1000, "sum": np.full(40, 600.0), "sum_square": np.full(40, 1000 * (0.6**2 + 0.15**2))}
+    np.savez(tmp_path / "feats_stats.npz", **stats)
+    model = ASRTask.build_model(
+        argparse.Namespace(
+            token_list=TOKENS,
+            input_size=None,
+            frontend="power_mel",
+            frontend_conf={},
+            specaug=None,
+            normalize=normalize,
+            normalize_conf={"stats_file": str(tmp_path / "feats_stats.npz")},
+            encoder="blstm_maxpool",
+            encoder_conf={"num_layers": 3, "hidden_size": 24},
+            decoder="rnn",
+            decoder_conf={"hidden_size": 24, "att_conf": {"atype": "location", "adim": 24, "aconv_filts": 10}},
+            ctc_conf={},
+            model="espnet",
+            model_conf={"ctc_weight": 0.5, "lsm_weight": 0.0},
+            init=None,
+        )
+    )
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    model.train()
+    first = model(**data)[0].item()
+    for _ in range(60):
+        optimizer.zero_grad()
+        model(**data)[0].backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        loss, stats, _ = model(**data)
+    assert first > 5.0
+    assert loss.item() < 0.5 and stats["acc"] > 0.99

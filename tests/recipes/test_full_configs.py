@@ -1,0 +1,87 @@
+"""Every full-scale training config builds its model at its real size and takes a step, before anyone meets a cluster."""
+
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+import espnet_ext
+from espnet_ext.tables.config import load_tables
+from espnet_ext.tables.plan import train_config
+
+RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_sem"
+TABLES = load_tables(RECIPE / "conf" / "tables.yaml")
+
+
+def blstm(inputs: int, cells: int) -> int:
+    """Parameters of a BLSTM layer: four gates in two directions, PyTorch's two biases."""
+    return 2 * 4 * cells * (inputs + cells + 2)
+
+
+def expected_parameters(vocabulary: int) -> int:
+    """P2, section 4, counted by hand: 40 channels, 6 BLSTM layers of 1024, one LSTM of 1024, attention of 1024."""
+    encoder = blstm(40, 1024) + 5 * blstm(2048, 1024)
+    embedding = vocabulary * 1024
+    lstm = 4 * 1024 * (1024 + 2048 + 1024 + 2)
+    # projections of the encoder's output, the decoder's state and the convolved weights; the convolution; the energy
+    attention = (2048 * 1024 + 1024) + 1024 * 1024 + 10 * 1024 + 10 * (2 * 100 + 1) + (1024 + 1)
+    output = 1024 * vocabulary + vocabulary
+    ctc = 2048 * vocabulary + vocabulary
+    return encoder + embedding + lstm + attention + output + ctc
+
+
+@pytest.fixture(scope="module")
+def stats_file(tmp_path_factory) -> str:
+    path = tmp_path_factory.mktemp("stats") / "feats_stats.npz"
+    np.savez(path, count=100, sum=np.full(40, 50.0), sum_square=np.full(40, 30.0))
+    return str(path)
+
+
+def parse(config: dict, stats_file: str, tmp_path: Path) -> Namespace:
+    """The config as ESPnet's own parser reads it, so that an unknown key is found."""
+    from espnet2.tasks.asr import ASRTask
+
+    path = tmp_path / "train.yaml"
+    path.write_text(yaml.safe_dump(config))
+    options = ["--config", str(path), "--normalize_conf", f"stats_file={stats_file}", "--output_dir", str(tmp_path)]
+    return ASRTask.get_parser().parse_args([*options, "--token_type", "bpe"])
+
+
+@pytest.mark.parametrize("system", list(TABLES.systems))
+def test_every_system_has_a_config_that_espnet_reads(system, stats_file, tmp_path):
+    from espnet2.tasks.asr import normalize_choices
+
+    espnet_ext.register()
+    args = parse(train_config(TABLES, system), stats_file, tmp_path)
+    normalize_choices.get_class(args.normalize)(**args.normalize_conf)
+    assert args.encoder_conf["num_layers"] == 6 and args.encoder_conf["hidden_size"] == 1024
+
+
+def test_the_papers_system_has_its_size_and_takes_a_step(stats_file, tmp_path):
+    from espnet2.tasks.asr import ASRTask
+
+    espnet_ext.register()
+    vocabulary = 10000
+    args = parse(train_config(TABLES, "sem_m80_0"), stats_file, tmp_path)
+    args.token_list = ["<blank>", "<unk>", *(f"piece{i}" for i in range(vocabulary - 3)), "<sos/eos>"]
+    model = ASRTask.build_model(args)
+    assert sum(parameter.numel() for parameter in model.parameters()) == expected_parameters(vocabulary)
+
+    torch.manual_seed(0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)  # Adam's two moments would be 1.6 GB more
+    batch = {
+        "speech": torch.randn(2, 16000),
+        "speech_lengths": torch.tensor([16000, 12000]),
+        "text": torch.randint(2, vocabulary - 1, (2, 4)),
+        "text_lengths": torch.tensor([4, 3]),
+    }
+    before = model.encoder.layers[0].forwards.weight_ih_l0.detach().clone()
+    loss, _, _ = model.train()(**batch)
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    optimizer.step()
+    assert not torch.equal(model.encoder.layers[0].forwards.weight_ih_l0, before)

@@ -1,0 +1,146 @@
+"""egs/librispeech_sem/run.sh at scale smoke: the whole way, a kill in every stage, and what a user gets wrong."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_sem"
+RUN = ["./run.sh", "--scale", "smoke", "--table", "1"]
+
+
+def run(*options: str, folder: Path, timeout: float = 400) -> subprocess.CompletedProcess:
+    command = [*RUN, "--expdir", str(folder / "exp"), "--datadir", str(folder / "data"), *options]
+    return subprocess.run(command, cwd=RECIPE, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def rows(folder: Path) -> dict[str, dict]:
+    table = json.loads((folder / "exp" / "results" / "table1.json").read_text())
+    return {row["name"]: row for row in table["rows"]}
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
+    """One whole run of two systems."""
+    folder = tmp_path_factory.mktemp("smoke")
+    result = run("--rows", "baseline,0dB", folder=folder)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return folder, result
+
+
+def test_run_fills_the_rows_that_were_asked_for(smoke):
+    folder, result = smoke
+    table = rows(folder)
+    for name in ("baseline", "0dB"):
+        for test_set in ("test-clean", "test-other"):
+            here = table[name]["cells"][test_set]["here"]
+            assert here["words"] > 0 and here["errors"] >= 0
+            assert here["value"] == pytest.approx(100 * here["errors"] / here["words"], abs=0.01)
+    assert table["-60dB"]["cells"]["test-clean"]["here"] is None
+    assert table["baseline"]["cells"]["test-clean"]["paper"] == 4.19
+    assert "table1.json" in result.stdout and "4.19" in result.stdout
+
+
+def test_systems_differ_only_in_what_the_table_says(smoke):
+    folder, _ = smoke
+    base, sem = (
+        yaml.safe_load((folder / "exp" / system / "seed1" / "config.yaml").read_text())
+        for system in ("baseline", "sem_m80_0")
+    )
+    different = {key for key in base if base[key] != sem[key]}
+    assert different <= {"config", "normalize", "normalize_conf", "output_dir"}
+    assert sem["normalize_conf"] == base["normalize_conf"] | {"eta_min": -80.0, "eta_max": 0.0}
+
+
+def test_a_second_run_repeats_nothing(smoke):
+    folder, _ = smoke
+    before = json.loads((folder / "exp" / "results" / "table1.json").read_text())["rows"]
+    began = time.monotonic()
+    again = run("--rows", "baseline,0dB", folder=folder)
+    assert again.returncode == 0
+    steps = [line for line in again.stdout.splitlines() if re.search(r": done (before|in)", line)]
+    assert len(steps) >= 12 and all(line.endswith("done before") for line in steps)
+    assert time.monotonic() - began < 60
+    assert json.loads((folder / "exp" / "results" / "table1.json").read_text())["rows"] == before
+
+
+def test_a_run_killed_in_each_stage_ends_with_the_same_table(smoke, tmp_path):
+    """SIGKILL a moment after each stage has begun; the next run goes on, and the last ends as the unkilled one did."""
+    folder, _ = smoke
+    options = ("--rows", "baseline")
+    for stage, delay in ((1, 3.0), (2, 3.0), (3, 0.3), (4, 9.0), (6, 16.0), (7, 12.0), (8, 0.5), (9, 0.3)):
+        run_until(stage, delay, options, tmp_path)
+    last = run(*options, folder=tmp_path)
+    assert last.returncode == 0, last.stdout + last.stderr
+    assert rows(tmp_path)["baseline"] == rows(folder)["baseline"]
+
+
+def run_until(stage: int, delay: float, options: tuple[str, ...], folder: Path) -> None:
+    command = [*RUN, "--expdir", str(folder / "exp"), "--datadir", str(folder / "data"), *options]
+    process = subprocess.Popen(command, cwd=RECIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    alarm = threading.Timer(300, process.kill)
+    alarm.start()
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if line.startswith(f"== Stage {stage}:"):
+            break
+    alarm.cancel()
+    assert lines and lines[-1].startswith(f"== Stage {stage}:"), "".join(lines)
+    try:
+        process.wait(delay)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+    process.stdout.close()
+    process.wait()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--librispeech", "/no/such/corpus"], r"/no/such/corpus"),
+        (["--scale", "full"], r"--scale full needs --librispeech"),
+        (["--rows", "nonesuch"], r"no row 'nonesuch'"),
+        (["--table", "9"], r"no table '9'"),
+        (["--colour", "red"], r"colour"),
+        (["--stage", "one"], r"stage"),
+        (["extra"], r"unexpected argument 'extra'"),
+    ],
+)
+def test_mistakes_get_a_clear_line(options, message, tmp_path):
+    result = run(*options, folder=tmp_path)
+    assert result.returncode == 1
+    assert re.search(message, result.stdout + result.stderr)
+    assert "Traceback" not in result.stdout + result.stderr
+
+
+def test_a_corrupt_recording_stops_the_first_stage(smoke, tmp_path):
+    corpus = tmp_path / "LibriSpeech"
+    subprocess.run(["cp", "-r", str(smoke[0] / "data" / "corpus"), str(corpus)], check=True)
+    victim = sorted(corpus.glob("test-clean/*/*/*.flac"))[0]
+    victim.write_bytes(victim.read_bytes()[:200])
+    result = run("--librispeech", str(corpus), folder=tmp_path)
+    assert result.returncode == 1
+    assert victim.stem in result.stderr + result.stdout
+    assert not (tmp_path / "data" / "manifests").exists()
+    assert "== Stage 2" not in result.stdout
+
+
+def test_help_lists_options_and_stages():
+    result = subprocess.run(["./run.sh", "--help"], cwd=RECIPE, capture_output=True, text=True, check=False)
+    assert result.returncode == 0
+    for word in ("--scale", "--table", "--rows", "--seed", "--parallel", "--librispeech", "decoding", "scoring"):
+        assert word in result.stdout
+
+
+def test_run_from_any_directory(tmp_path):
+    command = [os.path.relpath(RECIPE / "run.sh", tmp_path), "--rows", "nonesuch"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "no row 'nonesuch'" in result.stderr

@@ -1,0 +1,279 @@
+"""Plugins in ESPnet's registries: trained and decoded through ESPnet's own entry points, ours and a third party's."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+import yaml
+from espnet2.bin.asr_inference import Speech2Text
+
+import espnet_ext
+from espnet_ext.bin import asr_train
+from espnet_ext.errors import InputError
+from espnet_ext.registry import PLUGINS, SLOTS
+
+RATE = 16000
+WORDS = {"HIGH": 2500.0, "LOW": 300.0, "MID": 900.0}
+TEXTS = ["HIGH LOW", "LOW MID LOW", "MID", "HIGH HIGH"]
+TOY_MODULE = """
+import torch
+from espnet2.asr.encoder.abs_encoder import AbsEncoder
+
+class ToyEncoder(AbsEncoder):
+    def __init__(self, input_size: int, size: int = 4):
+        super().__init__()
+        self.size, self.linear = size, torch.nn.Linear(input_size, size)
+
+    def output_size(self):
+        return self.size
+
+    def forward(self, xs_pad, ilens, prev_states=None):
+        return self.linear(xs_pad), ilens, None
+
+class NoEncoder(torch.nn.Module):
+    pass
+"""
+
+
+def choices(slot: str) -> list:
+    """ESPnet's ClassChoices objects of a slot."""
+    targets = (target.split(":") for target in SLOTS[slot])
+    return [getattr(import_module(module), name) for module, name in targets]
+
+
+@pytest.fixture(autouse=True)
+def registries():
+    """Leave ESPnet's registries as they were."""
+    tables = [choice.classes for slot in SLOTS for choice in choices(slot)]
+    before = [dict(table) for table in tables]
+    yield
+    for table, contents in zip(tables, before, strict=True):
+        table.clear()
+        table.update(contents)
+
+
+def make_package(folder: Path, name: str, entries: str, module: str = TOY_MODULE) -> Path:
+    """What pip leaves in site-packages: the module and a dist-info folder with its entry points."""
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.py").write_text(module)
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[espnet_ext.plugins]\n{textwrap.dedent(entries)}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    """Four utterances of tones for words, tokens and statistics: a Kaldi data dir with shape files."""
+    folder = tmp_path_factory.mktemp("data")
+    time = np.arange(4000) / RATE
+    random = np.random.default_rng(0)
+    lines = {"wav.scp": [], "text": [], "speech_shape": [], "text_shape": []}
+    for number, text in enumerate(TEXTS):
+        wave = np.concatenate([0.3 * np.sin(2 * np.pi * WORDS[word] * time) for word in text.split()])
+        path = folder / f"u{number}.flac"
+        soundfile.write(path, wave + 1e-3 * random.standard_normal(len(wave)), RATE)
+        lines["wav.scp"].append(f"u{number} {path}")
+        lines["text"].append(f"u{number} {text}")
+        lines["speech_shape"].append(f"u{number} {len(wave)}")
+        lines["text_shape"].append(f"u{number} {len(text.split())},{len(WORDS) + 3}")
+    for name, rows in lines.items():
+        (folder / name).write_text("".join(f"{row}\n" for row in rows))
+    tokens = ["<blank>", "<unk>", *sorted(WORDS), "<sos/eos>"]
+    (folder / "tokens.txt").write_text("".join(f"{token}\n" for token in tokens))
+    np.savez(folder / "feats_stats.npz", count=100, sum=np.full(40, 60.0), sum_square=np.full(40, 100 * (0.36 + 0.02)))
+    return folder
+
+
+def train(data: Path, output: Path, **config) -> dict:
+    """A few steps through ESPnet's training command. Returns the configuration that it saved."""
+    settings = {
+        "frontend": "power_mel",
+        "frontend_conf": {"n_mels": 40},
+        "normalize": "sem_global_mvn",
+        "normalize_conf": {"eta_min": -60.0},
+        "encoder": "blstm_maxpool",
+        "encoder_conf": {"num_layers": 3, "hidden_size": 8},
+        "decoder": "rnn",
+        "decoder_conf": {"hidden_size": 8, "att_conf": {"atype": "location", "adim": 8, "aconv_filts": 5}},
+        "model_conf": {"ctc_weight": 0.5},
+        "optim": "adam",
+        "optim_conf": {"lr": 0.01},
+        "token_type": "word",
+        "batch_type": "sorted",
+        "batch_size": 2,
+        "max_epoch": 2,
+        "num_workers": 0,
+        "num_att_plot": 0,
+        "use_tensorboard": False,
+        "use_matplotlib": False,
+        "keep_nbest_models": 2,
+        **config,
+    }
+    output.mkdir(parents=True)
+    (output / "train.yaml").write_text(yaml.safe_dump(settings))
+    command = ["--config", str(output / "train.yaml"), "--output_dir", str(output), "--ngpu", "0"]
+    command += ["--token_list", str(data / "tokens.txt"), "--normalize_conf", f"stats_file={data / 'feats_stats.npz'}"]
+    for part in ("train", "valid"):
+        command += [f"--{part}_data_path_and_name_and_type", f"{data / 'wav.scp'},speech,sound"]
+        command += [f"--{part}_data_path_and_name_and_type", f"{data / 'text'},text,text"]
+        for shape in ("speech_shape", "text_shape"):
+            command += [f"--{part}_shape_file", str(data / shape)]
+    asr_train.main(command)
+    return yaml.safe_load((output / "config.yaml").read_text())
+
+
+@pytest.fixture(scope="module")
+def trained(data, tmp_path_factory) -> Path:
+    """The folder of a small system of our plugins, trained for four steps."""
+    output = tmp_path_factory.mktemp("exp") / "ours"
+    train(data, output)
+    return output
+
+
+def test_importing_the_package_is_light():
+    heavy = ("torch", "espnet2", "espnet3", "espnet", "numpy")
+    code = f"import sys, espnet_ext; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_all_plugins_are_in_espnet2_and_espnet3():
+    espnet_ext.register()
+    assert {"frontend.power_mel", "normalize.sem_global_mvn", "normalize.dropout_global_mvn"} <= set(PLUGINS)
+    for key, target in PLUGINS.items():
+        slot, name = key.split(".")
+        module, cls = target.split(":")
+        homes = [target.split(":")[0] for target in SLOTS[slot]]
+        assert homes == ["espnet2.tasks.asr", "espnet3.systems.esp2_asr.task"]
+        for choice in choices(slot):
+            assert choice.get_class(name) is getattr(import_module(module), cls)
+            assert name in choice.choices()
+
+
+def test_registering_is_idempotent():
+    espnet_ext.register()
+    before = [dict(choice.classes) for slot in SLOTS for choice in choices(slot)]
+    espnet_ext.register()
+    assert [dict(choice.classes) for slot in SLOTS for choice in choices(slot)] == before
+
+
+def test_training_saves_our_names_and_updates_our_weights(trained):
+    config = yaml.safe_load((trained / "config.yaml").read_text())
+    assert [config[slot] for slot in ("frontend", "normalize", "encoder", "decoder")] == [
+        "power_mel",
+        "sem_global_mvn",
+        "blstm_maxpool",
+        "rnn",
+    ]
+    # what the user left open is written down, what they set is kept
+    assert config["normalize_conf"]["eta_min"] == -60.0
+    first, second = (torch.load(trained / f"{epoch}epoch.pth", weights_only=True) for epoch in (1, 2))
+    for key in ("encoder.layers.0.forwards.weight_ih_l0", "encoder.layers.2.backwards.weight_hh_l0"):
+        assert not torch.equal(first[key], second[key])
+    assert torch.equal(first["normalize.mean"], second["normalize.mean"])
+    assert not any("frontend" in key for key in second)
+
+
+def test_decodes_through_espnets_speech2text(trained, data):
+    espnet_ext.register()
+    recogniser = Speech2Text(
+        asr_train_config=str(trained / "config.yaml"),
+        asr_model_file=str(trained / "valid.acc.ave.pth"),
+        beam_size=2,
+        ctc_weight=0.3,
+        maxlenratio=0.5,
+        device="cpu",
+    )
+    model = recogniser.asr_model
+    assert type(model.normalize).__name__ == "SEMGlobalMVN" and not model.normalize.training
+    saved = torch.load(trained / "valid.acc.ave.pth", weights_only=True)
+    assert saved.keys() == model.state_dict().keys()
+    for key, value in model.state_dict().items():
+        assert torch.equal(value, saved[key])
+    speech, _ = soundfile.read(data / "u1.flac", dtype="float32")
+    text, tokens, _, hypothesis = recogniser(speech)[0]
+    assert set(tokens) <= set(WORDS) | {"<unk>"} and text == " ".join(tokens)
+    assert np.isfinite(float(hypothesis.score))
+    # masking is off: a second time is the same
+    assert recogniser(speech)[0][3].score == hypothesis.score
+
+
+def test_third_party_package_trains_and_decodes(data, tmp_path, monkeypatch):
+    package = make_package(tmp_path / "site", "toy_encoders", "encoder.Toy_Encoder = toy_encoders:ToyEncoder\n")
+    monkeypatch.syspath_prepend(package)
+    espnet_ext.register()
+    espnet_ext.register()
+    config = train(data, tmp_path / "exp", encoder="toy_encoder", encoder_conf={"size": 6}, max_epoch=1)
+    assert config["encoder"] == "toy_encoder"
+    recogniser = Speech2Text(
+        asr_train_config=str(tmp_path / "exp" / "config.yaml"),
+        asr_model_file=str(tmp_path / "exp" / "valid.acc.ave.pth"),
+        beam_size=1,
+        maxlenratio=0.1,
+        device="cpu",
+    )
+    assert type(recogniser.asr_model.encoder).__name__ == "ToyEncoder"
+    assert recogniser(np.zeros(RATE, dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("encoder.rnn = {}:ToyEncoder", "'encoder.rnn' of the package {}: the name 'rnn' stands for RNNEncoder"),
+        ("encoder.blstm_maxpool = {}:ToyEncoder", "'blstm_maxpool' stands for BLSTMMaxPoolEncoder already"),
+        ("encoder.toy = {}:NoEncoder", "'encoder.toy' of the package {} is no subclass of AbsEncoder"),
+        ("encoder.toy = {}:make", "'encoder.toy' of the package {} is no subclass of AbsEncoder"),
+        ("decoder.toy = {}:ToyEncoder", "'decoder.toy' of the package {} is no subclass of AbsDecoder"),
+        ("coder.toy = {}:ToyEncoder", "'coder.toy' of the package {}: .* with a slot of frontend, "),
+        ("encoder = {}:ToyEncoder", "'encoder' of the package {}: its name must be <slot>.<name>"),
+        ("encoder.none = {}:ToyEncoder", "'encoder.none' of the package {}: .* 'none'"),
+        ("encoder.toy = {}:Missing", "'encoder.toy' of the package {} cannot be imported: .*Missing"),
+        ("encoder.toy = {}_missing:Toy", "'encoder.toy' of the package {} cannot be imported: No module named"),
+    ],
+)
+def test_bad_plugin_is_refused_by_name(tmp_path, monkeypatch, entry, message):
+    name = "toy_bad"
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    module = TOY_MODULE + "\ndef make():\n    return None\n"
+    monkeypatch.syspath_prepend(make_package(tmp_path / "site", name, entry.format(name) + "\n", module))
+    with pytest.raises(InputError, match=message.format(name)):
+        espnet_ext.register()
+
+
+def test_module_that_fails_is_refused_by_name(tmp_path, monkeypatch):
+    entry = "encoder.toy = toy_that_fails:Toy\n"
+    package = make_package(tmp_path / "site", "toy_that_fails", entry, "raise RuntimeError('broken')")
+    monkeypatch.syspath_prepend(package)
+    with pytest.raises(InputError, match="'encoder.toy' of the package toy_that_fails cannot be imported: broken"):
+        espnet_ext.register()
+
+
+def test_two_packages_with_one_name_are_refused(tmp_path, monkeypatch):
+    for name in ("toy_left", "toy_right"):
+        make_package(tmp_path / "site", name, f"encoder.same = {name}:ToyEncoder\n")
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    message = "plugin 'encoder.same' of the package toy_.*: the name 'same' stands for ToyEncoder"
+    with pytest.raises(InputError, match=message):
+        espnet_ext.register()
+
+
+def test_command_says_a_bad_plugin_in_one_line(tmp_path):
+    package = make_package(tmp_path / "site", "toy_clash", "encoder.rnn = toy_clash:ToyEncoder\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "espnet_ext.bin.asr_train", "--help"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(package)},
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("error: plugin 'encoder.rnn' of the package toy_clash")
