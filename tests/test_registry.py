@@ -1,11 +1,11 @@
 """Plugins in ESPnet's registries: trained and decoded through ESPnet's own entry points, ours and a third party's."""
 
-import os
 import subprocess
 import sys
 import textwrap
 from importlib import import_module
 from pathlib import Path
+from runpy import run_module
 
 import numpy as np
 import pytest
@@ -266,14 +266,27 @@ def test_two_packages_with_one_name_are_refused(tmp_path, monkeypatch):
         espnet_ext.register()
 
 
-def test_command_says_a_bad_plugin_in_one_line(tmp_path):
+@pytest.mark.parametrize("command", ["asr_train", "asr_inference", "lm_train"])
+def test_command_says_a_bad_plugin_in_one_line(tmp_path, monkeypatch, capsys, command):
     package = make_package(tmp_path / "site", "toy_clash", "encoder.rnn = toy_clash:ToyEncoder\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "espnet_ext.bin.asr_train", "--help"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(package)},
-    )
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    assert done.stderr.splitlines()[-1].startswith("error: plugin 'encoder.rnn' of the package toy_clash")
+    monkeypatch.syspath_prepend(package)
+    monkeypatch.setattr(sys, "argv", [command, "--help"])
+    monkeypatch.delitem(sys.modules, f"espnet_ext.bin.{command}", raising=False)
+    with pytest.raises(SystemExit) as exit_status:
+        run_module(f"espnet_ext.bin.{command}", run_name="__main__")
+    assert exit_status.value.code == 1
+    said = capsys.readouterr()
+    assert said.err.startswith("error: plugin 'encoder.rnn' of the package toy_clash") and said.err.count("\n") == 1
+    assert not said.out
+
+
+def test_spawned_workers_register_as_they_import_the_command(monkeypatch):
+    """Python's spawn imports the command's module under this name, and never calls its main."""
+    espnet_ext.register()
+    for slot, name in (key.split(".") for key in PLUGINS):
+        for choice in choices(slot):
+            del choice.classes[name]
+    monkeypatch.delitem(sys.modules, "espnet_ext.bin.asr_train")
+    run_module("espnet_ext.bin.asr_train", run_name="__mp_main__")
+    for slot, name in (key.split(".") for key in PLUGINS):
+        assert all(name in choice.classes for choice in choices(slot))

@@ -7,8 +7,8 @@ class BLSTM(torch.nn.Module):
     """One bidirectional LSTM layer; the same function as ``torch.nn.LSTM(bidirectional=True)`` on packed sequences.
 
     Each direction is an LSTM over the padded batch; the backward one reads every utterance reversed within its own
-    length. Padding is thus never seen before the last valid frame. On a CPU, training packed sequences is some thirty
-    times slower than this, as PyTorch's fused kernel takes none; see ``tests/benchmarks``.
+    length. Padding is thus never seen before the last valid frame. On a CPU, training packed sequences
+    is many times slower (5 to 30 times, by the size), as PyTorch's fused kernel takes none; see ``tests/benchmarks``.
 
     Args:
         input_size: dimension of the input.

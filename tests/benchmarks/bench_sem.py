@@ -3,7 +3,7 @@
     python tests/benchmarks/bench_sem.py [--no-step]
 
 The batch is 32 utterances of 1,500 frames of 40 channels. The training step (forward, backward, gradient clipping,
-Adam) needs some 10 GB and some minutes on a CPU; it runs on a GPU if there is one.
+Adam) needs 15 GB and many minutes on a CPU; it runs on a GPU if there is one.
 """
 
 import argparse

@@ -25,8 +25,8 @@ class Condition:
     babble: float  # probability that the noise is other people's speech rather than a coloured hum
 
 
-CLEAN = Condition(snr=(25, 50), direct=(8, 18), t60=(0.15, 0.4), babble=0.0)
-OTHER = Condition(snr=(5, 15), direct=(2, 8), t60=(0.3, 0.7), babble=0.5)
+CLEAN = Condition(snr=(20, 50), direct=(8, 18), t60=(0.15, 0.4), babble=0.0)
+OTHER = Condition(snr=(8, 20), direct=(2, 8), t60=(0.3, 0.7), babble=0.5)
 
 
 @dataclass(frozen=True)

@@ -29,5 +29,5 @@ def librispeech_size(train: PartSize, evaluation: PartSize, lm_sentences: int) -
 
 LIBRISPEECH_SIZES = {
     "smoke": librispeech_size(PartSize(4, 1, 15), PartSize(2, 1, 4), lm_sentences=400),
-    "mini": librispeech_size(PartSize(16, 2, 30), PartSize(5, 2, 15), lm_sentences=8000),
+    "mini": librispeech_size(PartSize(28, 2, 28), PartSize(5, 2, 15), lm_sentences=8000),
 }
