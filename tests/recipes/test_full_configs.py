@@ -1,4 +1,4 @@
-"""Every full-scale training config builds its model at its real size and takes a step, before anyone meets a cluster."""
+"""Every full-scale training config builds its model at its real size and takes a step, long before a cluster does."""
 
 from argparse import Namespace
 from pathlib import Path

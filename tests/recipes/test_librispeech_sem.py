@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_sem"
@@ -80,6 +81,17 @@ def test_a_run_killed_in_each_stage_ends_with_the_same_table(smoke, tmp_path):
     last = run(*options, folder=tmp_path)
     assert last.returncode == 0, last.stdout + last.stderr
     assert rows(tmp_path)["baseline"] == rows(folder)["baseline"]
+    # a model of this size gets little right, so the table alone would hide a difference
+    same_model, same_text = (Path("exp/baseline/seed1") / name for name in ("valid.acc.ave.pth", "decode_default"))
+    for name, value in parameters(folder / same_model).items():
+        assert torch.equal(value, parameters(tmp_path / same_model)[name]), name
+    for test_set in ("test-clean", "test-other"):
+        texts = [(place / same_text / test_set / "score").read_text() for place in (folder, tmp_path)]
+        assert texts[0] == texts[1]
+
+
+def parameters(path: Path) -> dict[str, torch.Tensor]:
+    return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def run_until(stage: int, delay: float, options: tuple[str, ...], folder: Path) -> None:
