@@ -69,16 +69,27 @@ asr_train_progress() {
     cut -c 1-110
 }
 
-# Decode test sets with one system; the results of each go to OUTPUT_DIR/<test set>.
-#   asr_decode JOBS SYSTEM_DIR MODEL_FILE CONFIG OUTPUT_DIR TEST_SET...
+# Average epochs of a training into OUTPUT (a name in its folder), by the options of espnet_ext.bin.average.
+# ESPnet itself averages the best epochs at the end of a training; this is for other choices.
+#   asr_average SYSTEM_DIR OUTPUT OPTION...
+asr_average() {
+  local system=$1 output=$2
+  shift 2
+  step --name "average ${system#"$expdir"/}" --log "$system/log/average.log" --input "$system/checkpoint.pth" -- \
+    "$python" -m espnet_ext.bin.average --dir "$system" --output "$system/$output" "$@"
+}
+
+# Decode test sets (one word, split at blanks) with one system; the results of each go to OUTPUT_DIR/<test set>.
+#   asr_decode JOBS SYSTEM_DIR MODEL_FILE CONFIG OUTPUT_DIR TEST_SETS [OPTION]...
 asr_decode() {
-  local jobs=$1 system=$2 model=$3 config=$4 output=$5 set inputs=()
-  shift 5
-  for set; do inputs+=(--input "$datadir/$set/wav.scp"); done
+  local jobs=$1 system=$2 model=$3 config=$4 output=$5 set sets inputs=()
+  read -ra sets <<<"$6"
+  shift 6
+  for set in "${sets[@]}"; do inputs+=(--input "$datadir/$set/wav.scp"); done
   step --name "decode ${output#"$expdir"/}" --log "$output/log/decode.log" "${inputs[@]}" \
     --nokey "$(asr_jobs "$jobs") --ngpu $((ngpu > 0 ? 1 : 0))" -- \
     "$python" -m espnet_ext.bin.decode --model-config "$system/config.yaml" --model "$system/$model" --config "$config" \
-    --data "${@/#/$datadir/}" --output "${@/#/$output/}" {}
+    --data "${sets[@]/#/$datadir/}" --output "${sets[@]/#/$output/}" {} "$@"
 }
 
 # Word error rate of a decoding.
@@ -88,17 +99,26 @@ asr_score() {
     "$python" -m espnet_ext.bin.score wer --ref "$datadir/$1/text" --hyp "$2/text" --utt2spk "$datadir/$1/utt2spk" --output "$2"
 }
 
-# Statistics and training of a language model on a text file with ids, in $lm_dir.
+# Train a language model in $lm_dir on a text file (one sentence a line, plain or .gz) and measure its perplexity on a
+# Kaldi text file, which also says when to stop.
 #   asr_lm CONFIG TRAIN_TEXT VALID_TEXT TOKEN_TYPE SEED
 asr_lm() {
-  local options data
+  local options data text=$lm_dir/train.txt name="language model"
   mapfile -t options < <(asr_token_options "$4")
-  data=(--train_data_path_and_name_and_type "$2,text,text" --valid_data_path_and_name_and_type "$3,text,text")
-  step --name "language model: statistics" --log "$lm_dir/log/stats.log" -- \
+  data=(--train_data_path_and_name_and_type "$text,text,text" --valid_data_path_and_name_and_type "$3,text,text")
+  step --name "$name: text" --log "$lm_dir/log/text.log" -- \
+    "$python" -m espnet_ext.bin.lm_text --text "$2" --output "$text" || return 1
+  step --name "$name: statistics" --log "$lm_dir/log/stats.log" -- \
     "$python" -m espnet_ext.bin.lm_train --collect_stats true --config "$1" --output_dir "$lm_dir/stats" --ngpu 0 \
-    "${options[@]}" "${data[@]}" --train_shape_file "$2" --valid_shape_file "$3" || return 1
-  step --name "language model: training" --log "$lm_dir/log/train.log" --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" -- \
+    "${options[@]}" "${data[@]}" --train_shape_file "$text" --valid_shape_file "$3" || return 1
+  step --name "$name: training" --log "$lm_dir/log/train.log" --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" \
+    --input "$lm_dir/stats/train/text_shape" -- \
     "$python" -m espnet_ext.bin.lm_train {} --config "$1" --output_dir "$lm_dir" --seed "$5" --resume true \
     "${options[@]}" "${data[@]}" \
-    --train_shape_file "$lm_dir/stats/train/text_shape" --valid_shape_file "$lm_dir/stats/valid/text_shape"
+    --train_shape_file "$lm_dir/stats/train/text_shape" --valid_shape_file "$lm_dir/stats/valid/text_shape" || return 1
+  step --name "$name: perplexity" --log "$lm_dir/log/perplexity.log" --input "$lm_dir/config.yaml" -- \
+    "$python" -m espnet2.bin.lm_calc_perplexity --ngpu 0 --data_path_and_name_and_type "$3,text,text" \
+    --train_config "$lm_dir/config.yaml" --model_file "$lm_dir/valid.loss.ave.pth" --output_dir "$lm_dir/perplexity" ||
+    return 1
+  say "$name: perplexity of a token of ${3#"$datadir"/}: $(<"$lm_dir/perplexity/ppl")"
 }

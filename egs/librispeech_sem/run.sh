@@ -130,6 +130,26 @@ if stage 4 "Statistics"; then
   asr_stats "$expdir/configs/baseline.yaml" train dev "$token_type"
 fi
 
+# Does a decoding use a language model or the prior?
+uses() {
+  awk -v key="$1:" '$1 == key && $2 > 0 {found = 1} END {exit !found}' "$expdir/configs/decode_$2.yaml"
+}
+
+if stage 5 "Language model"; then
+  with_lm=0
+  while IFS=$'\t' read -r _ decoding; do
+    decode_config "$decoding"
+    if uses lm_weight "$decoding"; then with_lm=1; fi
+  done <<<"$decodings"
+  if ((with_lm)); then
+    "${tables[@]}" merge --config conf/train_lm.yaml --overlay "conf/scale/$scale/train_lm.yaml" \
+      --output "$expdir/configs/lm.yaml" >/dev/null
+    asr_lm "$expdir/configs/lm.yaml" "${lm_text:-$corpus/librispeech-lm-norm.txt.gz}" "$datadir/dev/text" "$token_type" 1
+  else
+    say "no decoding of these rows uses one"
+  fi
+fi
+
 # jobs of a stage, a line each, over systems (or decodings) and seeds
 seeds=${seed//,/ }
 train_jobs() {
@@ -157,9 +177,12 @@ train() {
   asr_train "$expdir/$1/seed$2" "$expdir/configs/$1.yaml" train dev "$token_type" "$2"
 }
 decode() {
+  local options=()
   decode_config "$2"
+  if uses lm_weight "$2"; then options+=(--lm-config "$lm_dir/config.yaml" --lm-file "$lm_dir/valid.loss.ave.pth"); fi
+  if uses prior_weight "$2"; then options+=(-- --prior_file "$tokens_dir/prior.txt"); fi
   asr_decode "$((nj / decoders))" "$expdir/$1/seed$3" "$decode_model" "$expdir/configs/decode_$2.yaml" \
-    "$expdir/$1/seed$3/decode_$2" "${test_sets[@]}"
+    "$expdir/$1/seed$3/decode_$2" "${test_sets[*]}" "${options[@]+"${options[@]}"}"
 }
 score() {
   local set

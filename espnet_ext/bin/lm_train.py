@@ -2,23 +2,6 @@
 
 from espnet2.bin.lm_train import main
 
-from espnet_ext.errors import run_main
-from espnet_ext.logs import drop_repeated_warnings
-from espnet_ext.registry import register
+from espnet_ext.bin.with_plugins import with_plugins
 
-
-def set_up() -> None:
-    register()
-    drop_repeated_warnings()
-
-
-def run() -> None:
-    set_up()
-    main()
-
-
-if __name__ == "__main__":
-    run_main(run)
-else:
-    # at import time, since the processes that ESPnet spawns for several GPUs import this module again
-    set_up()
+with_plugins(main, __name__)

@@ -8,7 +8,14 @@ from pathlib import Path
 from espnet_ext.errors import InputError, run_main
 from espnet_ext.tables.config import DEFAULT_DECODING, Table, Tables, load_tables
 from espnet_ext.tables.meta import collect_meta
-from espnet_ext.tables.plan import decode_config, decodings_needed, select, systems_needed, train_config
+from espnet_ext.tables.plan import (
+    decode_config,
+    decodings_needed,
+    merged_files,
+    select,
+    systems_needed,
+    train_config,
+)
 from espnet_ext.tables.render import plain_table
 from espnet_ext.tables.report import write_report
 from espnet_ext.tables.results import collect, write_results
@@ -41,6 +48,10 @@ def get_parser() -> argparse.ArgumentParser:
     decode.add_argument("--decoding", default=DEFAULT_DECODING, help="a decoding in the tables file")
     decode.add_argument("--config", required=True, help="the paper's own decoding config")
     _add_merge(decode)
+
+    merge = _command(commands, "merge", _merge, "write a config with overlays merged into it")
+    merge.add_argument("--config", required=True, help="the paper's own config")
+    _add_merge(merge)
 
     write = _command(commands, "write", _write, "write and print tables: the paper's numbers and those found")
     _add_selection(write)
@@ -121,6 +132,10 @@ def _train_config(args: argparse.Namespace) -> None:
 def _decode_config(args: argparse.Namespace) -> None:
     config = decode_config(load_tables(args.tables), args.decoding, args.config, args.overlay)
     _write_config(args, config, f"decoding {args.decoding} of {args.tables}")
+
+
+def _merge(args: argparse.Namespace) -> None:
+    _write_config(args, merged_files([args.config, *args.overlay]), args.config)
 
 
 def _write_config(args: argparse.Namespace, config: dict, source: str) -> None:

@@ -1,6 +1,7 @@
 """Token lists: sentencepiece models and ESPnet's ``tokens.txt`` from transcripts."""
 
 import io
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ def token_list(tokens: Iterable[str]) -> list[str]:
 
 
 def write_tokens(texts: Sequence[str], output: Path, token_type: str, vocab_size: int = 0) -> list[str]:
-    """Write ``tokens.txt`` and, for word pieces, ``bpe.model`` to a folder.
+    """Write ``tokens.txt``, the tokens' prior ``prior.txt`` and, for word pieces, ``bpe.model`` to a folder.
 
     Args:
         texts: transcripts.
@@ -118,11 +119,52 @@ def write_tokens(texts: Sequence[str], output: Path, token_type: str, vocab_size
         with atomic_write(output / "bpe.model", "wb") as file:
             file.write(model.data)
         tokens = token_list(model.pieces)
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
+        sequences = [processor.encode(text, out_type=str) for text in texts]
     elif token_type == "char":
         characters = {character for text in texts for character in "".join(text.split())}
         tokens = token_list(["<space>", *sorted(characters)])
+        sequences = [["<space>" if character.isspace() else character for character in text] for text in texts]
     else:
         tokens = token_list(sorted({word for text in texts for word in text.split()}))
+        sequences = [text.split() for text in texts]
     with atomic_write(output / "tokens.txt") as file:
         file.writelines(f"{token}\n" for token in tokens)
+    with atomic_write(output / "prior.txt") as file:
+        file.writelines(f"{token} {value:.6f}\n" for token, value in token_prior(sequences, tokens).items())
     return tokens
+
+
+def token_prior(sequences: Iterable[Sequence[str]], tokens: Sequence[str]) -> dict[str, float]:
+    """Natural log-probability of each token in transcripts, each of which ends with one end symbol (P2, Table 5).
+
+    One is added to each count, so that no token is impossible; tokens that are not in the list count as unknown.
+    """
+    counts = dict.fromkeys(tokens, 1)
+    for sequence in sequences:
+        for token in (*sequence, SOS_EOS):
+            counts[token if token in counts else UNKNOWN] += 1
+    total = math.log(sum(counts.values()))
+    return {token: math.log(count) - total for token, count in counts.items()}
+
+
+def read_prior(path: str | Path) -> dict[str, float]:
+    """Read a ``prior.txt``: token -> natural log-probability, in the order of the token list.
+
+    Raises:
+        InputError: a missing file, or a line that is not a token and a finite number.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file: run the token stage first, or check the path") from None
+    prior = {}
+    for number, line in enumerate(lines, start=1):
+        token, _, value = line.rpartition(" ")
+        try:
+            prior[token] = float(value)
+        except ValueError:
+            raise InputError(f"{path}: line {number}: '{line}' is not a token and its log-probability") from None
+        if not token or not math.isfinite(prior[token]):
+            raise InputError(f"{path}: line {number}: '{line}' is not a token and its log-probability")
+    return prior

@@ -54,7 +54,7 @@ def train_config(tables: Tables, system: str, overlays: Sequence[str | Path] = (
     if system not in tables.systems:
         raise InputError(f"{tables.path}: no system {system!r}; {known(tables.systems)}")
     chosen = tables.systems[system]
-    return deep_merge(_merged_files([tables.recipe_dir / chosen.config, *overlays]), chosen.overrides)
+    return deep_merge(merged_files([tables.recipe_dir / chosen.config, *overlays]), chosen.overrides)
 
 
 def decode_config(
@@ -68,10 +68,16 @@ def decode_config(
     """
     if decoding not in tables.decodings:
         raise InputError(f"{tables.path}: no decoding {decoding!r}; {known(tables.decodings)}")
-    return deep_merge(_merged_files([config, *overlays]), tables.decodings[decoding])
+    return deep_merge(merged_files([config, *overlays]), tables.decodings[decoding])
 
 
-def _merged_files(paths: Sequence[str | Path]) -> dict[str, Any]:
+def merged_files(paths: Sequence[str | Path]) -> dict[str, Any]:
+    """YAML files merged in order, the later ones over the earlier.
+
+    Raises:
+        InputError: a file that is not YAML.
+        FileNotFoundError: a file that is not there.
+    """
     merged: dict[str, Any] = {}
     for path in paths:
         merged = deep_merge(merged, read_yaml(path))

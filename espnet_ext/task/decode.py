@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -145,38 +145,30 @@ def decode_shard(shard: Shard) -> None:
         import espnet_ext
 
         espnet_ext.register()
-        from espnet2.bin import asr_inference
+        from espnet_ext.search import inference
 
         own = ["--output_dir", str(folder), "--data_path_and_name_and_type", f"{folder / 'wav.scp'},speech,sound"]
-        args = work.parse_options(asr_inference.get_parser(), [*shard.options, *own, "--num_workers", "0"])
-        kwargs = {name: value for name, value in vars(args).items() if name != "config"}
+        args = work.parse_options(inference.get_parser(), [*shard.options, *own, "--num_workers", "0"])
         files = [path for path in work.option_values(shard.options) if Path(path).is_file()]
         identity = json.dumps([shard.options, work.file_stamps({path: path for path in files})])
         table = shard.tables["wav.scp"]
 
-        class KeptSpeech2Text(asr_inference.Speech2Text):
-            """Built once in a process."""
+        def kept(**options: Any) -> Any:
+            """The Speech2Text of these options, built once in a process."""
+            speech2text = _speech2text(identity, inference.build_speech2text, options)
+            work.check_headers(table, work.sampling_rate(vars(speech2text.asr_train_args)))
+            return speech2text
 
-            @staticmethod
-            def from_pretrained(model_tag: str | None = None, **options: Any) -> asr_inference.Speech2Text:
-                speech2text = _speech2text(identity, original, options)
-                work.check_headers(table, work.sampling_rate(vars(speech2text.asr_train_args)))
-                return speech2text
-
-        original = asr_inference.Speech2Text
-        asr_inference.Speech2Text = KeptSpeech2Text
         try:
-            asr_inference.inference(**kwargs)
+            inference.inference(args, kept)
         except InputError:
             raise
         except Exception:
             work.blame_audio(table)
             raise
-        finally:
-            asr_inference.Speech2Text = original
 
 
-def _speech2text(identity: str, build: type, options: dict[str, Any]) -> Any:
+def _speech2text(identity: str, build: Callable[..., Any], options: dict[str, Any]) -> Any:
     if identity not in _loaded:
         _loaded.clear()
         _loaded[identity] = build(**options)

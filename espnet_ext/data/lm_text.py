@@ -1,0 +1,42 @@
+"""Text for a language model as ESPnet reads it: a Kaldi table whose ids are line numbers."""
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+from espnet_ext.errors import InputError
+from espnet_ext.files import atomic_write
+
+
+def read_lines(path: str | Path) -> Iterator[str]:
+    """The lines of a text file, plain or ``.gz``, with white space folded; empty ones are left out.
+
+    Raises:
+        InputError: a missing file, or one that is not gzip or UTF-8 text.
+    """
+    path = Path(path)
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+            for line in file:
+                if line.strip():
+                    yield " ".join(line.split())
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file: give the language model's text (--lm_text)") from None
+    except (gzip.BadGzipFile, EOFError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as text ({error}): fetch it again") from None
+
+
+def write_lm_text(path: str | Path, output: Path) -> int:
+    """Write the lines of ``path`` with ids ``lm-<number>`` to ``output``, whole or not at all; return their number.
+
+    Raises:
+        InputError: as :func:`read_lines`, or no text.
+    """
+    count = 0
+    with atomic_write(output) as file:
+        for count, line in enumerate(read_lines(path), start=1):
+            # as many digits as keep the ids of LibriSpeech's 40 million lines sorted
+            file.write(f"lm-{count:09d} {line}\n")
+        if count == 0:
+            raise InputError(f"{path}: holds no text")
+    return count

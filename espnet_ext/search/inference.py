@@ -1,0 +1,61 @@
+"""ESPnet's ``asr_inference`` with the options that are ours."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from espnet2.bin import asr_inference
+from espnet2.utils.types import str_or_none
+
+from espnet_ext.search.prior import add_prior
+
+Builder = Callable[..., asr_inference.Speech2Text]
+
+
+def get_parser() -> argparse.ArgumentParser:
+    """ESPnet's options and ours."""
+    parser = asr_inference.get_parser()
+    group = parser.add_argument_group("Modified shallow fusion (espnet_ext)")
+    group.add_argument("--prior_weight", type=float, default=0.0, help="weight of the token prior that is subtracted")
+    group.add_argument("--prior_file", type=str_or_none, help="prior.txt of the token stage")
+    return parser
+
+
+def build_speech2text(prior_weight: float = 0.0, prior_file: str | None = None, **options: Any) -> Any:
+    """ESPnet's ``Speech2Text`` of these options, with our scorers in its beam search."""
+    speech2text = asr_inference.Speech2Text(**options)
+    add_prior(speech2text.beam_search, speech2text.asr_train_args.token_list, prior_file, prior_weight)
+    return speech2text
+
+
+def inference(options: argparse.Namespace, build: Builder = build_speech2text) -> None:
+    """Run ESPnet's ``inference()`` with a ``Speech2Text`` that ``build`` makes.
+
+    Args:
+        options: what :func:`get_parser` has parsed.
+        build: called with the keyword arguments of ``Speech2Text`` and our options.
+    """
+    kwargs = {name: value for name, value in vars(options).items() if name != "config"}
+    ours = {name: kwargs.pop(name) for name in ("prior_weight", "prior_file")}
+    original = asr_inference.Speech2Text
+
+    class OurSpeech2Text(original):
+        """What ``inference()`` finds in place of its own class: it calls ``from_pretrained`` and nothing else."""
+
+        @staticmethod
+        def from_pretrained(model_tag: str | None = None, **arguments: Any) -> Any:
+            asr_inference.Speech2Text = original
+            if model_tag is not None:
+                return original.from_pretrained(model_tag, **arguments)
+            return build(**ours, **arguments)
+
+    asr_inference.Speech2Text = OurSpeech2Text
+    try:
+        asr_inference.inference(**kwargs)
+    finally:
+        asr_inference.Speech2Text = original
+
+
+def main(cmd: Sequence[str] | None = None) -> None:
+    """The command: ``espnet2.bin.asr_inference`` with our options."""
+    inference(get_parser().parse_args(cmd))
