@@ -7,13 +7,13 @@
 #
 #   tokens_dir, stats_dir, lm_dir   where tokens, statistics and the language model go
 #
-# and, from cmd.sh, the array train_cmd_options (ESPnet's flags for several GPUs or nodes).
+# and, from cmd.sh, the arrays train_cmd (what starts a training, such as srun) and train_cmd_options (ESPnet's flags).
 : "${python:?}" "${datadir:?}" "${expdir:?}" "${tokens_dir:?}" "${stats_dir:?}" "${lm_dir:?}" "${nj:?}" "${ngpu:?}" "${parallel=}"
 
 # Word pieces (or characters, words) of a training set, in $tokens_dir.
 #   asr_tokens TRAIN_SET TOKEN_TYPE VOCAB_SIZE
 asr_tokens() {
-  step --name tokens --log "$tokens_dir/log/tokens.log" --input "$datadir/$1/text" -- \
+  step --name tokens --log "$tokens_dir/log/tokens.log" --input "$datadir/$1/text" --output "$tokens_dir/prior.txt" -- \
     "$python" -m espnet_ext.bin.tokens --text "$datadir/$1/text" --token-type "$2" --vocab-size "$3" --output "$tokens_dir"
 }
 
@@ -33,7 +33,7 @@ asr_token_options() {
 asr_stats() {
   local options
   mapfile -t options < <(asr_token_options "$4")
-  step --name statistics --log "$stats_dir/log/stats.log" --nokey "$(asr_jobs)" \
+  step --name statistics --log "$stats_dir/log/stats.log" --nokey "$(asr_jobs)" --output "$stats_dir/train/feats_stats.npz" \
     --input "$datadir/$2/wav.scp" --input "$datadir/$2/text" --input "$datadir/$3/wav.scp" --input "$datadir/$3/text" -- \
     "$python" -m espnet_ext.bin.collect_stats --train "$datadir/$2" --valid "$datadir/$3" --config "$1" \
     --token-list "$tokens_dir/tokens.txt" --output "$stats_dir" {} -- "${options[@]:2}"
@@ -46,20 +46,18 @@ asr_jobs() { printf -- '--nj %s' "${1:-$nj}${parallel:+ --parallel $parallel}"; 
 # Train one system to its end, or further from its last epoch.
 #   asr_train SYSTEM_DIR CONFIG TRAIN_SET VALID_SET TOKEN_TYPE SEED
 asr_train() {
-  local options shape
+  local options
   mapfile -t options < <(asr_token_options "$5")
-  [[ $5 == bpe || $5 == unigram ]] && shape=text_shape.bpe || shape="text_shape.$5"
-  step --name "train ${1#"$expdir"/}" --log "$1/log/train.log" --progress asr_train_progress \
+  step --name "train ${1#"$expdir"/}" --log "$1/log/train.log" --progress asr_train_progress --resumes "$1" \
     --input "$datadir/$3/text" --input "$datadir/$4/text" --input "$stats_dir/train/feats_stats.npz" \
-    --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" -- \
-    "$python" -m espnet_ext.bin.asr_train {} --config "$2" --output_dir "$1" --seed "$6" --resume true "${options[@]}" \
+    --input "$stats_dir/train/speech_shape" --output "$1/config.yaml" --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" -- \
+    "${train_cmd[@]+"${train_cmd[@]}"}" "$python" -m espnet_ext.bin.asr_train {} --config "$2" --output_dir "$1" --seed "$6" --resume true "${options[@]}" \
     --normalize_conf "stats_file=$stats_dir/train/feats_stats.npz" \
     --train_data_path_and_name_and_type "$datadir/$3/wav.scp,speech,sound" \
     --train_data_path_and_name_and_type "$datadir/$3/text,text,text" \
     --valid_data_path_and_name_and_type "$datadir/$4/wav.scp,speech,sound" \
     --valid_data_path_and_name_and_type "$datadir/$4/text,text,text" \
-    --train_shape_file "$stats_dir/train/speech_shape" --train_shape_file "$stats_dir/train/$shape" \
-    --valid_shape_file "$stats_dir/valid/speech_shape" --valid_shape_file "$stats_dir/valid/$shape"
+    --train_shape_file "$stats_dir/train/speech_shape" --valid_shape_file "$stats_dir/valid/speech_shape"
 }
 
 # Epoch, batch and losses of a training log in one short line.
@@ -86,7 +84,7 @@ asr_decode() {
   read -ra sets <<<"$6"
   shift 6
   for set in "${sets[@]}"; do inputs+=(--input "$datadir/$set/wav.scp"); done
-  step --name "decode ${output#"$expdir"/}" --log "$output/log/decode.log" "${inputs[@]}" \
+  step --name "decode ${output#"$expdir"/}" --log "$output/log/decode.log" "${inputs[@]}" --output "$output/${sets[0]}/text" \
     --nokey "$(asr_jobs "$jobs") --ngpu $((ngpu > 0 ? 1 : 0))" -- \
     "$python" -m espnet_ext.bin.decode --model-config "$system/config.yaml" --model "$system/$model" --config "$config" \
     --data "${sets[@]/#/$datadir/}" --output "${sets[@]/#/$output/}" {} "$@"
@@ -95,7 +93,7 @@ asr_decode() {
 # Word error rate of a decoding.
 #   asr_score TEST_SET OUTPUT_DIR
 asr_score() {
-  step --name "score ${2#"$expdir"/}" --log "$2/log/score.log" -- \
+  step --name "score ${2#"$expdir"/}" --log "$2/log/score.log" --output "$2/score.json" -- \
     "$python" -m espnet_ext.bin.score wer --ref "$datadir/$1/text" --hyp "$2/text" --utt2spk "$datadir/$1/utt2spk" --output "$2"
 }
 
@@ -112,8 +110,8 @@ asr_lm() {
     "$python" -m espnet_ext.bin.lm_train --collect_stats true --config "$1" --output_dir "$lm_dir/stats" --ngpu 0 \
     "${options[@]}" "${data[@]}" --train_shape_file "$text" --valid_shape_file "$3" || return 1
   step --name "$name: training" --log "$lm_dir/log/train.log" --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" \
-    --input "$lm_dir/stats/train/text_shape" -- \
-    "$python" -m espnet_ext.bin.lm_train {} --config "$1" --output_dir "$lm_dir" --seed "$5" --resume true \
+    --resumes "$lm_dir" --input "$lm_dir/stats/train/text_shape" -- \
+    "${train_cmd[@]+"${train_cmd[@]}"}" "$python" -m espnet_ext.bin.lm_train {} --config "$1" --output_dir "$lm_dir" --seed "$5" --resume true \
     "${options[@]}" "${data[@]}" \
     --train_shape_file "$lm_dir/stats/train/text_shape" --valid_shape_file "$lm_dir/stats/valid/text_shape" || return 1
   step --name "$name: perplexity" --log "$lm_dir/log/perplexity.log" --input "$lm_dir/config.yaml" -- \

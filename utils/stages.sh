@@ -8,7 +8,6 @@
 #
 # A step is done when its marker, written last, holds the key of this very call: the hash of its command and of its input
 # files. Words of the command that change nothing in its result, such as the number of jobs, are left out of the key.
-
 : "${stage:=1}" "${stop_stage:=100}"
 
 # Print the stage's heading and succeed if it is to be run.
@@ -26,20 +25,24 @@ die() {
   exit 1
 }
 
-# step --name NAME --log FILE [--input FILE]... [--nokey "WORDS"] [--progress FUNCTION] -- COMMAND...
+# step --name NAME --log FILE [SETTING VALUE]... -- COMMAND...
 #   --name      what the user reads
 #   --log       where the command's output goes; the marker is FILE with the ending .done
-#   --input     a file that the result depends on; may be repeated
+#   --input     a file that the result depends on and an earlier stage makes; may be repeated
+#   --output    a file without which the step is not done, whatever its marker says; may be repeated
+#   --resumes   a folder whose half-done work the command goes on with; it is refused if begun under another key
 #   --nokey     words that do not belong to the key, split at blanks; they take the place of {} in the command
 #   --progress  function that prints a short line from the log, shown at most every 10 s; by default the log's last line
 # A failed command shows the end of its log, the log's path and the way on, and gives its status.
 step() {
-  local name='' log='' progress=step_last_line inputs=() nokey=()
+  local name='' log='' progress=step_last_line resumes='' inputs=() outputs=() nokey=()
   while [[ $1 != -- ]]; do
     case $1 in
       --name) name=$2 ;;
       --log) log=$2 ;;
       --input) inputs+=("$2") ;;
+      --output) outputs+=("$2") ;;
+      --resumes) resumes=$2 ;;
       --nokey) read -ra nokey <<<"$2" ;;
       --progress) progress=$2 ;;
       *) die "step: unknown setting $1" ;;
@@ -47,23 +50,28 @@ step() {
     shift 2
   done
   shift
-  local marker=${log%.log}.done key word command=()
+  local marker=${log%.log}.done key word began=$SECONDS status=0 command=()
   for word; do
     if [[ $word == '{}' ]]; then command+=("${nokey[@]+"${nokey[@]}"}"); else command+=("$word"); fi
   done
-  key=$(step_key "$@" "${inputs[@]+"${inputs[@]}"}") || die "$name: cannot read its inputs"
-  if [[ -f $marker && $(<"$marker") == "$key" ]]; then
+  for word in "${inputs[@]+"${inputs[@]}"}"; do
+    [[ -r $word ]] || die "$name: $word is missing: run the earlier stages first"
+  done
+  key=$(step_key "$@" "${inputs[@]+"${inputs[@]}"}")
+  if step_is_done; then
     say "$name: done before"
     return 0
   fi
   mkdir -p "${log%/*}"
-  local began=$SECONDS status=0
-  # The lock is held by the command itself too: one that outlived a killed run.sh is not joined by a second one.
+  # The command holds the lock too: one that outlived a killed run.sh is not joined by a second one.
   exec {lock}>"${log%.log}.lock"
-  if ! flock -n "$lock"; then
-    say "$name: another process is at work on it, waiting for it to end"
-    while ! flock -w 10 "$lock"; do say "$name: still waiting ($((SECONDS - began)) s)"; done
+  step_wait_for_lock
+  if step_is_done; then
+    exec {lock}>&-
+    say "$name: done by another run"
+    return 0
   fi
+  if [[ -n $resumes ]]; then step_claim "$resumes"; fi
   rm -f "$marker"
   {
     printf '# %s\n#' "$(date -u +%FT%TZ)"
@@ -71,36 +79,72 @@ step() {
     printf '\n'
   } >"$log"
   step_run "${command[@]}" || status=$?
-  exec {lock}>&-
   if ((status != 0)); then
+    exec {lock}>&-
     step_failed "$name" "$log" "$status" >&2
     return "$status"
   fi
-  printf '%s\n' "$key" >"$marker.new" && mv "$marker.new" "$marker"
+  { printf '%s\n' "$key" >"$marker.new" && mv "$marker.new" "$marker"; } || die "$name: cannot write $marker"
+  exec {lock}>&-
   say "$name: done in $((SECONDS - began)) s"
 }
 
-# Run a command into the log of the calling step with a sign of life every 10 s. It dies with this script where Linux can see to that.
+# Does the calling step's marker hold its key, with all its outputs in place?
+step_is_done() {
+  local file
+  [[ -f $marker && $(<"$marker") == "$key" ]] || return 1
+  for file in "${outputs[@]+"${outputs[@]}"}"; do [[ -e $file ]] || return 1; done
+}
+
+step_wait_for_lock() {
+  local got=0
+  flock -n -E 75 "$lock" || got=$?
+  if ((got == 75)); then
+    say "$name: another process is at work on it, waiting for it to end"
+    while ((got == 75)); do
+      got=0
+      flock -w 10 -E 75 "$lock" || got=$?
+      ((got != 75)) || say "$name: still waiting ($((SECONDS - began)) s)"
+    done
+  fi
+  ((got == 0)) || say "$name: this file system has no locks: see to it that no second run works here"
+}
+
+# Note under which key a folder's work is begun; refuse a folder that was begun under another.
+step_claim() {
+  local note=$1/.key
+  if [[ -f $note && $(<"$note") != "$key" ]]; then
+    die "$name: $1 was begun with another config or other data; remove it (rm -r $1) or give another --expdir"
+  fi
+  mkdir -p "$1"
+  { printf '%s\n' "$key" >"$note.new" && mv "$note.new" "$note"; } || die "$name: cannot write $note"
+}
+
+# Run a command into the log of the calling step with a sign of life every 10 s. It has a process group of its own, which a
+# watcher kills when this script is gone, however it went: what the command has started dies too.
 step_run() {
-  local guard=() pid last=$SECONDS text
-  command -v setpriv >/dev/null && guard=(setpriv --pdeathsig KILL --)
-  "${guard[@]+"${guard[@]}"}" "$@" >>"$log" 2>&1 </dev/null &
+  local pid last=$SECONDS text status=0
+  setsid "$@" >>"$log" 2>&1 </dev/null &
   pid=$!
-  trap 'kill "$pid" 2>/dev/null; exit 130' INT TERM
+  (
+    trap '' INT TERM HUP
+    while kill -0 "$$" && kill -0 "$pid"; do sleep 0.3; done
+    kill -0 "$$" || kill -KILL -- "-$pid"
+  ) >/dev/null 2>&1 </dev/null {lock}>&- &
   while kill -0 "$pid" 2>/dev/null; do
     sleep 0.2
     if ((SECONDS - last >= 10)); then
       last=$SECONDS
-      text=$("$progress" "$log")
+      text=$("$progress" "$log") || text=''
       say "$name: $((SECONDS - began)) s${text:+, $text}"
     fi
   done
-  trap - INT TERM
-  wait "$pid"
+  wait "$pid" || status=$?
+  return "$status"
 }
 
-# The last line of a log, as progress.
-step_last_line() { tail -c 4000 "$1" | tr '\r' '\n' | grep -v '^\s*$' | tail -n 1 | cut -c 1-120; }
+# The last line of a log, as progress; the command itself, on the log's first lines, is none.
+step_last_line() { tail -c 4000 "$1" | tr '\r' '\n' | grep -v '^#\|^\s*$' | tail -n 1 | cut -c 1-120; }
 
 # The hash of the arguments, of which those that are files count by their content as well.
 step_key() {
@@ -122,7 +166,8 @@ step_failed() {
 }
 
 # Run a function for each of several jobs, at most $1 at a time; job arguments are lines on standard input, split at tabs.
-# Succeeds if all did; a failure starts no further job.
+# Succeeds if all did; a failure starts no further job. Give the lines by `< <(...)`: in a pipe, the jobs would outlive
+# the script. `set -e` does not hold inside the function, so that each of its commands needs its `|| return 1`.
 run_jobs() {
   local limit=$1 function=$2 failed=0 running=0 fields line lines=()
   mapfile -t lines

@@ -49,13 +49,17 @@ command_line="./run.sh $*"
 # paths of the caller's are relative to where the caller is
 [[ -z $librispeech ]] || librispeech=$(realpath -m -- "$librispeech")
 [[ -z $lm_text ]] || lm_text=$(realpath -m -- "$lm_text")
-[[ -z $parallel || -f $parallel ]] || parallel=$(realpath -m -- "$parallel")
+[[ ! -f $parallel ]] || parallel=$(realpath -- "$parallel") # else it is one of the recipe's
 [[ -z $expdir ]] || expdir=$(realpath -m -- "$expdir")
 [[ -z $datadir ]] || datadir=$(realpath -m -- "$datadir")
 cd "$(dirname "$0")"
 . ./path.sh
 . ./cmd.sh
 . ../../utils/stages.sh
+((nj >= 1)) || die "--nj must be at least 1"
+((ngpu >= 0)) || die "--ngpu must be at least 0"
+[[ $seed =~ ^[0-9]+(,[0-9]+)*$ ]] || die "--seed takes whole numbers separated by commas, not '$seed'"
+[[ -z $parallel || -f $parallel ]] || die "--parallel: there is no file $parallel"
 # shellcheck source=conf/scale/mini/settings.sh
 . "conf/scale/$scale/settings.sh"
 
@@ -87,25 +91,30 @@ if stage 1 "Data"; then
     step --name "synthetic corpus" --log "$datadir/log/corpus.log" --nokey "--nj $nj" -- \
       "$python" -m espnet_ext.bin.make_mini --corpus librispeech --size "$corpus_size" --output "$corpus" {}
   fi
-  step --name "manifests of $corpus_name" --log "$datadir/log/manifests.log" --nokey "--nj $nj --check-audio $check_audio" \
-    --input "$corpus/SPEAKERS.TXT" -- \
+  # what lies in the corpus: a file that is added, mended or replaced makes the manifests out of date
+  mkdir -p "$datadir/log"
+  find -L "${parts[@]/#/$corpus/}" -type f -printf '%p %s %T@\n' 2>/dev/null | sort >"$datadir/log/corpus_files.txt" || true
+  step --name "manifests of $corpus_name" --log "$datadir/log/manifests.log" --nokey "--nj $nj" \
+    --input "$datadir/log/corpus_files.txt" --output "$datadir/manifests" -- \
     "$python" -m espnet_ext.bin.prepare_corpus librispeech --corpus "$corpus" --output "$datadir/manifests" \
+    --check-audio "$check_audio" \
     --parts "$(IFS=,; echo "${parts[*]}")" {}
 fi
 
 if stage 2 "Format"; then
-  manifests=()
+  manifests=() outputs=()
   for part in "${parts[@]}"; do
     manifests+=(--recordings "$datadir/manifests/librispeech_recordings_$part.jsonl.gz")
     manifests+=(--supervisions "$datadir/manifests/librispeech_supervisions_$part.jsonl.gz")
+    outputs+=(--output "$datadir/$part/text")
   done
-  step --name "data dirs" --log "$datadir/log/format.log" -- \
+  step --name "data dirs" --log "$datadir/log/format.log" --input "${manifests[1]}" "${outputs[@]}" -- \
     "$python" -m espnet_ext.bin.data_dir from-manifests "${manifests[@]}" "${parts[@]/#/$datadir/}"
   for set in train dev; do
     [[ $set == train ]] && sources=("${train_parts[@]}") || sources=(dev-clean dev-other)
     inputs=()
     for part in "${sources[@]}"; do inputs+=(--input "$datadir/$part/wav.scp" --input "$datadir/$part/text"); done
-    step --name "data dir $set" --log "$datadir/log/format_$set.log" "${inputs[@]}" -- \
+    step --name "data dir $set" --log "$datadir/log/format_$set.log" "${inputs[@]}" --output "$datadir/$set/text" -- \
       "$python" -m espnet_ext.bin.data_dir combine --suffix-source "$datadir/$set" "${sources[@]/#/$datadir/}"
   done
 fi
@@ -173,12 +182,12 @@ side_by_side() {
 }
 
 train() {
-  system_config "$1"
+  system_config "$1" || return 1
   asr_train "$expdir/$1/seed$2" "$expdir/configs/$1.yaml" train dev "$token_type" "$2"
 }
 decode() {
   local options=()
-  decode_config "$2"
+  decode_config "$2" || return 1
   if uses lm_weight "$2"; then options+=(--lm-config "$lm_dir/config.yaml" --lm-file "$lm_dir/valid.loss.ave.pth"); fi
   if uses prior_weight "$2"; then options+=(-- --prior_file "$tokens_dir/prior.txt"); fi
   asr_decode "$((nj / decoders))" "$expdir/$1/seed$3" "$decode_model" "$expdir/configs/decode_$2.yaml" \
@@ -186,20 +195,20 @@ decode() {
 }
 score() {
   local set
-  for set in "${test_sets[@]}"; do asr_score "$set" "$expdir/$1/seed$3/decode_$2/$set"; done
+  for set in "${test_sets[@]}"; do asr_score "$set" "$expdir/$1/seed$3/decode_$2/$set" || return 1; done
 }
 
 if stage 6 "Training"; then
-  train_jobs | run_jobs "$(side_by_side train_jobs '')" train
+  run_jobs "$(side_by_side train_jobs '')" train < <(train_jobs)
 fi
 
 if stage 7 "Decoding"; then
   decoders=$(side_by_side decode_jobs "$parallel")
-  decode_jobs | run_jobs "$decoders" decode
+  run_jobs "$decoders" decode < <(decode_jobs)
 fi
 
 if stage 8 "Scoring"; then
-  decode_jobs | run_jobs 1 score
+  run_jobs 1 score < <(decode_jobs)
 fi
 
 if stage 9 "Tables"; then

@@ -6,7 +6,7 @@ import torchaudio
 from espnet2.asr.frontend.abs_frontend import AbsFrontend
 
 from espnet_ext.errors import InputError
-from espnet_ext.layers.energy_mask import valid_frames
+from espnet_ext.layers.energy_mask import POWER, valid_frames
 
 
 class PowerMelFrontend(AbsFrontend):
@@ -25,7 +25,7 @@ class PowerMelFrontend(AbsFrontend):
         n_fft: FFT size K; the power of two at or above the window's length if None.
         fmin: lower edge of the filterbank in Hz.
         fmax: upper edge in Hz; half the sampling rate if None.
-        power: exponent of the nonlinearity.
+        power: exponent of the nonlinearity; ``sem_global_mvn`` needs the same.
 
     Raises:
         InputError: the FFT is shorter than the window, a size is not above 0, or the edges are not in order.
@@ -40,7 +40,7 @@ class PowerMelFrontend(AbsFrontend):
         n_fft: int | None = None,
         fmin: float = 0.0,
         fmax: float | None = None,
-        power: float = 1.0 / 15.0,
+        power: float = POWER,
     ):
         super().__init__()
         fs = humanfriendly.parse_size(fs) if isinstance(fs, str) else fs

@@ -8,7 +8,7 @@ power is strictly increasing for ``e >= 0``, so that percentiles and comparisons
 import numpy as np
 import torch
 
-POWER = 15.0
+POWER = 1.0 / 15.0  # exponent of the power-law nonlinearity
 PEAK_PERCENTILE = 95
 SCALES = ("power_mel", "normalized", "none")
 
@@ -68,18 +68,21 @@ def draw_threshold_db(batch_size: int, eta_min: float, eta_max: float, device: t
     return eta_min + (eta_max - eta_min) * torch.rand(batch_size, device=device)
 
 
-def small_energy_mask(x: torch.Tensor, lengths: torch.Tensor, eta_db: torch.Tensor) -> torch.Tensor:
+def small_energy_mask(
+    x: torch.Tensor, lengths: torch.Tensor, eta_db: torch.Tensor, power: float = POWER
+) -> torch.Tensor:
     """The mask of P2, eq. 7 and 8, taken on the power-mel features.
 
     Args:
         x: un-normalised power-mel features, non-negative, (B, T, C).
         lengths: number of frames, (B,).
         eta_db: threshold relative to the peak in dB, (B,).
+        power: exponent by which ``x`` comes from energies.
 
     Returns:
         True where a bin is kept, (B, T, C), False on padded frames.
     """
-    threshold = peak(x, lengths).to(_precise(x)) * 10.0 ** (eta_db.to(_precise(x)) / (10.0 * POWER))
+    threshold = peak(x, lengths).to(_precise(x)) * 10.0 ** (eta_db.to(_precise(x)) * (power / 10.0))
     # nothing reaches a threshold that is no number
     padding = ~valid_frames(lengths, x.size(1))
     return x >= threshold.unsqueeze(1).masked_fill(padding, torch.nan).unsqueeze(2)

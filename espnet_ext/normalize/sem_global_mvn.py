@@ -7,7 +7,7 @@ import torch
 from espnet2.layers.global_mvn import GlobalMVN
 
 from espnet_ext.errors import InputError
-from espnet_ext.layers.energy_mask import SCALES, draw_threshold_db, small_energy_mask, sum_ratio, utterance_sums
+from espnet_ext.layers.energy_mask import POWER, SCALES, draw_threshold_db, small_energy_mask, sum_ratio, utterance_sums
 
 
 class SEMGlobalMVN(GlobalMVN):
@@ -30,9 +30,11 @@ class SEMGlobalMVN(GlobalMVN):
             come near zero or below it; r is then limited to ``max_scale`` and is 1 where the ratio is below 1 or
             undefined. ``none``: r = 1.
         max_scale: upper limit of r for ``scale: normalized``.
+        power: exponent by which the features come from energies, the frontend's ``power``.
 
     Raises:
-        InputError: eta_min > eta_max, an infinite bound, an unknown ``scale``, or ``max_scale`` below 1.
+        InputError: eta_min > eta_max, an infinite bound, an unknown ``scale``, or ``max_scale`` below 1; in the first
+            training batch, features that are no powers of energies, such as log-mel ones.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class SEMGlobalMVN(GlobalMVN):
         eta_max: float = 0.0,
         scale: str = "power_mel",
         max_scale: float = 10.0,
+        power: float = POWER,
     ):
         super().__init__(stats_file, norm_means, norm_vars, eps)
         if eta_min > eta_max:
@@ -57,6 +60,8 @@ class SEMGlobalMVN(GlobalMVN):
             raise InputError(f"sem_global_mvn: scale is '{scale}', it must be one of {', '.join(SCALES)}")
         if not max_scale >= 1.0:
             raise InputError(f"sem_global_mvn: max_scale is {max_scale}, it must be 1 or more")
+        self.power = power
+        self.features_checked = False
         self.eta_min = eta_min
         self.eta_max = eta_max
         self.scale = scale
@@ -80,9 +85,11 @@ class SEMGlobalMVN(GlobalMVN):
         if not self.training:
             return super().forward(x, ilens)
 
+        if not self.features_checked:
+            self._check_features(x)
         eta_db = draw_threshold_db(x.size(0), self.eta_min, self.eta_max, x.device)
         # a mask of numbers: on a CPU torch multiplies by it several times faster than it fills where a bool says so
-        mask = small_energy_mask(x, ilens, eta_db).to(x.dtype)
+        mask = small_energy_mask(x, ilens, eta_db, self.power).to(x.dtype)
         normalized = self._normalize(x)
         masked = normalized * mask
         if self.scale == "none":
@@ -93,6 +100,15 @@ class SEMGlobalMVN(GlobalMVN):
             ratio = sum_ratio(utterance_sums(normalized, ilens), utterance_sums(masked, ilens))
             ratio = ratio.clamp(max=self.max_scale)
         return masked * ratio.to(masked.dtype)[:, None, None], ilens
+
+    def _check_features(self, x: torch.Tensor) -> None:
+        """Once, since it makes a GPU wait. SpecAug's time warp, which comes before, may overshoot a little below 0."""
+        if x.min() < -0.1 * x.abs().max():
+            raise InputError(
+                f"sem_global_mvn: features as low as {float(x.min()):.3g} are no powers of energies: "
+                "use frontend: power_mel"
+            )
+        self.features_checked = True
 
     def _normalize(self, x: torch.Tensor) -> torch.Tensor:
         """GlobalMVN's arithmetic alone: not in place, and without its mask of the padding, which SEM's mask holds."""
