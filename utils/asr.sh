@@ -50,8 +50,8 @@ asr_train() {
   mapfile -t options < <(asr_token_options "$5")
   step --name "train ${1#"$expdir"/}" --log "$1/log/train.log" --progress asr_train_progress --resumes "$1" \
     --input "$datadir/$3/text" --input "$datadir/$4/text" --input "$stats_dir/train/feats_stats.npz" \
-    --input "$stats_dir/train/speech_shape" --output "$1/config.yaml" --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" -- \
-    "${train_cmd[@]+"${train_cmd[@]}"}" "$python" -m espnet_ext.bin.asr_train {} --config "$2" --output_dir "$1" --seed "$6" --resume true "${options[@]}" \
+    --input "$stats_dir/train/speech_shape" --output "$1/config.yaml" --prefix "${train_cmd[*]-}" --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" -- \
+    "$python" -m espnet_ext.bin.asr_train {} --config "$2" --output_dir "$1" --seed "$6" --resume true "${options[@]}" \
     --normalize_conf "stats_file=$stats_dir/train/feats_stats.npz" \
     --train_data_path_and_name_and_type "$datadir/$3/wav.scp,speech,sound" \
     --train_data_path_and_name_and_type "$datadir/$3/text,text,text" \
@@ -109,9 +109,9 @@ asr_lm() {
   step --name "$name: statistics" --log "$lm_dir/log/stats.log" -- \
     "$python" -m espnet_ext.bin.lm_train --collect_stats true --config "$1" --output_dir "$lm_dir/stats" --ngpu 0 \
     "${options[@]}" "${data[@]}" --train_shape_file "$text" --valid_shape_file "$3" || return 1
-  step --name "$name: training" --log "$lm_dir/log/train.log" --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" \
+  step --name "$name: training" --log "$lm_dir/log/train.log" --prefix "${train_cmd[*]-}" --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" \
     --resumes "$lm_dir" --input "$lm_dir/stats/train/text_shape" -- \
-    "${train_cmd[@]+"${train_cmd[@]}"}" "$python" -m espnet_ext.bin.lm_train {} --config "$1" --output_dir "$lm_dir" --seed "$5" --resume true \
+    "$python" -m espnet_ext.bin.lm_train {} --config "$1" --output_dir "$lm_dir" --seed "$5" --resume true \
     "${options[@]}" "${data[@]}" \
     --train_shape_file "$lm_dir/stats/train/text_shape" --valid_shape_file "$lm_dir/stats/valid/text_shape" || return 1
   step --name "$name: perplexity" --log "$lm_dir/log/perplexity.log" --input "$lm_dir/config.yaml" -- \

@@ -32,10 +32,11 @@ die() {
 #   --output    a file without which the step is not done, whatever its marker says; may be repeated
 #   --resumes   a folder whose half-done work the command goes on with; it is refused if begun under another key
 #   --nokey     words that do not belong to the key, split at blanks; they take the place of {} in the command
+#   --prefix    words before the command, such as srun, that do not belong to the key, split at blanks
 #   --progress  function that prints a short line from the log, shown at most every 10 s; by default the log's last line
 # A failed command shows the end of its log, the log's path and the way on, and gives its status.
 step() {
-  local name='' log='' progress=step_last_line resumes='' inputs=() outputs=() nokey=()
+  local name='' log='' progress=step_last_line resumes='' prefix=() inputs=() outputs=() nokey=()
   while [[ $1 != -- ]]; do
     case $1 in
       --name) name=$2 ;;
@@ -44,13 +45,14 @@ step() {
       --output) outputs+=("$2") ;;
       --resumes) resumes=$2 ;;
       --nokey) read -ra nokey <<<"$2" ;;
+      --prefix) read -ra prefix <<<"$2" ;;
       --progress) progress=$2 ;;
       *) die "step: unknown setting $1" ;;
     esac
     shift 2
   done
   shift
-  local marker=${log%.log}.done key word began=$SECONDS status=0 command=()
+  local marker=${log%.log}.done key word began=$SECONDS status=0 command=("${prefix[@]+"${prefix[@]}"}")
   for word; do
     if [[ $word == '{}' ]]; then command+=("${nokey[@]+"${nokey[@]}"}"); else command+=("$word"); fi
   done

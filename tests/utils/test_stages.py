@@ -1,0 +1,113 @@
+"""utils/stages.sh: what is skipped, what is refused, and that nothing outlives a killed script."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+STAGES = Path(__file__).parents[2] / "utils" / "stages.sh"
+
+
+def script(folder: Path, body: str) -> list[str]:
+    path = folder / "script.sh"
+    path.write_text(f"set -euo pipefail\nstage=1 stop_stage=9\n. {STAGES}\ncd {folder}\n{body}\n")
+    return ["bash", str(path)]
+
+
+def run(folder: Path, body: str) -> subprocess.CompletedProcess:
+    return subprocess.run(script(folder, body), capture_output=True, text=True, timeout=60, check=False)
+
+
+def lines(folder: Path) -> list[str]:
+    return (folder / "ran").read_text().split()
+
+
+APPEND = """step --name append --log log/append.log --input in.txt --nokey "$1" -- bash -c 'echo x >>ran' {}"""
+
+
+def test_a_step_runs_again_only_when_what_it_depends_on_changes(tmp_path):
+    (tmp_path / "in.txt").write_text("one")
+    for jobs, content, runs in (("2", "one", 1), ("4", "one", 1), ("4", "two", 2), ("4", "two", 2)):
+        (tmp_path / "in.txt").write_text(content)
+        result = run(tmp_path, f"set -- {jobs}\n{APPEND}")
+        assert result.returncode == 0, result.stderr
+        assert len(lines(tmp_path)) == runs
+    assert "append: done before" in result.stdout
+
+
+def test_a_missing_output_is_made_again_and_a_missing_input_refused(tmp_path):
+    body = "step --name make --log log/make.log --output out -- bash -c 'echo x >>ran; touch out'"
+    for expected in (1, 1):
+        run(tmp_path, body)
+        assert len(lines(tmp_path)) == expected
+    (tmp_path / "out").unlink()
+    assert run(tmp_path, body).returncode == 0 and len(lines(tmp_path)) == 2
+    result = run(tmp_path, f"set -- 2\n{APPEND}")
+    assert result.returncode == 1 and "in.txt is missing: run the earlier stages first" in result.stderr
+
+
+def test_half_done_work_of_another_config_is_refused(tmp_path):
+    body = "step --name train --log log/train.log --input conf --resumes exp -- bash -c 'echo x >>ran; exit 1'"
+    (tmp_path / "conf").write_text("a")
+    assert run(tmp_path, body).returncode == 1
+    assert run(tmp_path, body).returncode == 1 and len(lines(tmp_path)) == 2
+    (tmp_path / "conf").write_text("b")
+    result = run(tmp_path, body)
+    assert result.returncode == 1 and "rm -r exp" in result.stderr and len(lines(tmp_path)) == 2
+
+
+def test_a_failure_shows_the_end_of_the_log_and_the_way_on(tmp_path):
+    result = run(tmp_path, "step --name bad --log log/bad.log -- bash -c 'echo reason; exit 7' || exit $?")
+    assert result.returncode == 7
+    for text in ("bad: failed with status 7", "| reason", "log/bad.log", "run the same command again"):
+        assert text in result.stderr
+    assert not (tmp_path / "log" / "bad.done").exists()
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_a_failed_job_fails_the_run_and_starts_no_other(limit, tmp_path):
+    body = f"""
+    job() {{ step --name "$1" --log "log/$1.log" -- bash -c "echo $1 >>ran; exit $2" || return 1; }}
+    run_jobs {limit} job < <(printf 'a\\t1\\nb\\t0\\nc\\t0\\nd\\t0\\n')
+    echo reached"""
+    result = run(tmp_path, body)
+    assert result.returncode == 1 and "reached" not in result.stdout
+    assert len(lines(tmp_path)) <= limit + 1
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_outlives_a_killed_script(limit, how, tmp_path):
+    body = f"""
+    job() {{ step --name "$1" --log "log/$1.log" -- bash -c "echo $1 >>ran; sleep 30.5 & sleep 30.5" || return 1; }}
+    run_jobs {limit} job < <(printf 'a\\nb\\nc\\n')"""
+    process = subprocess.Popen(script(tmp_path, body), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 20
+    while not ((tmp_path / "ran").exists() and len(lines(tmp_path)) == limit) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(lines(tmp_path)) == limit
+    process.send_signal(how)
+    process.wait(10)
+    time.sleep(1.5)
+    assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and _works_in(pid, tmp_path)]
+    assert len(lines(tmp_path)) == limit
+
+
+def _works_in(pid: str, folder: Path) -> bool:
+    try:
+        return Path(os.readlink(f"/proc/{pid}/cwd")) == folder
+    except OSError:
+        return False
+
+
+def test_a_second_run_waits_for_the_first_and_repeats_nothing(tmp_path):
+    body = "step --name slow --log log/slow.log -- bash -c 'echo x >>ran; sleep 3'"
+    first = subprocess.Popen(script(tmp_path, body), stdout=subprocess.DEVNULL)
+    time.sleep(1)
+    second = run(tmp_path, body)
+    assert first.wait() == 0 and second.returncode == 0
+    assert "another process is at work on it" in second.stdout and "done by another run" in second.stdout
+    assert len(lines(tmp_path)) == 1
