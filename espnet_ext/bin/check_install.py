@@ -124,17 +124,11 @@ def check_forward() -> str:
 
 
 def check_voice() -> str:
-    """Load the speech synthesiser of the mini corpora and choose a voice."""
-    import ctypes
+    """Speak a word with the speech synthesiser of the mini corpora."""
+    from espnet_ext.corpora.mini.espeak import SAMPLE_RATE, synthesise
 
-    import espeakng_loader
-
-    library = ctypes.CDLL(espeakng_loader.get_library_path())
-    # 2: synchronous output to a callback, so that no sound card is needed; 0x8000: return an error instead of exiting
-    rate = library.espeak_Initialize(2, 0, espeakng_loader.get_data_path().encode(), 0x8000)
-    if rate <= 0 or library.espeak_SetVoiceByName(b"en-us") != 0:
-        raise InputError("espeak-ng does not start or has no voice en-us; reinstall the package espeakng-loader")
-    return f"en-us at {rate} Hz"
+    synthesise("ready", "en-us", rate=160, pitch=50, pitch_range=50, seed=0)
+    return f"en-us at {SAMPLE_RATE} Hz"
 
 
 def run_checks(checks: Iterable[tuple[str, Callable[[], str]]]) -> int:

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from espnet_ext.bin import collect_stats, decode
+from espnet_ext.errors import InputError
 
 
 def run(command: str, *arguments: str) -> subprocess.CompletedProcess:
@@ -40,12 +41,15 @@ def test_help(command):
 
 def test_options_after_the_dashes_reach_espnet(monkeypatch, tmp_path, capsys):
     jobs = []
-    monkeypatch.setattr(decode, "decode", lambda job, **options: jobs.append((job, options)) or 7)
-    files = ["--model-config", "c", "--model", "m", "--data", "d", "--output", "o"]
+    monkeypatch.setattr(decode, "decode_all", lambda work, **options: jobs.append((work, options)) or [7, 8])
+    files = ["--model-config", "c", "--model", "m", "--data", "d", "e", "--output", "o", "p"]
     decode.main([*files, "--nj", "3", "--", "--beam_size", "4", "--nbest=2"])
-    job, options = jobs.pop()
-    assert job.options == ("--beam_size", "4", "--nbest=2") and options == {"nj": 3, "parallel": None}
-    assert capsys.readouterr().out == "7 utterances -> o/text\n"
+    work, options = jobs.pop()
+    assert [(str(job.data), str(job.output)) for job in work] == [("d", "o"), ("e", "p")]
+    assert work[1].options == ("--beam_size", "4", "--nbest=2") and options == {"nj": 3, "parallel": None}
+    assert capsys.readouterr().out == "7 utterances -> o/text\n8 utterances -> p/text\n"
+    with pytest.raises(InputError, match="1 data dirs, but 2 folders"):
+        decode.main(["--model-config", "c", "--model", "m", "--data", "d", "--output", "o", "p"])
     monkeypatch.setattr(collect_stats, "collect_stats", lambda job, **options: jobs.append((job, options)))
     files = ["--train", "t", "--valid", "v", "--config", "c", "--token-list", "l", "--output", "o"]
     collect_stats.main([*files, "--parallel", "p", "--", "--token_type", "char"])
