@@ -168,12 +168,14 @@ step_failed() {
 }
 
 # Run a function for each of several jobs, at most $1 at a time; job arguments are lines on standard input, split at tabs.
-# Succeeds if all did; a failure starts no further job. Give the lines by `< <(...)`: in a pipe, the jobs would outlive
-# the script. `set -e` does not hold inside the function, so that each of its commands needs its `|| return 1`.
+# Succeeds if all did; a failure starts no further job. Give the lines by `<<<"$(...)"`: in a pipe, the jobs would outlive
+# the script, and `< <(...)` is one more process that `wait -n` would take for a job. `set -e` does not hold inside the
+# function, so that each of its commands needs its `|| return 1`.
 run_jobs() {
   local limit=$1 function=$2 failed=0 running=0 fields line lines=()
   mapfile -t lines
   for line in "${lines[@]+"${lines[@]}"}"; do
+    [[ -n $line ]] || continue
     if ((running >= limit)); then
       wait -n || failed=1
       running=$((running - 1))

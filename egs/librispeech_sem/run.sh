@@ -199,16 +199,16 @@ score() {
 }
 
 if stage 6 "Training"; then
-  run_jobs "$(side_by_side train_jobs '')" train < <(train_jobs)
+  run_jobs "$(side_by_side train_jobs '')" train <<<"$(train_jobs)"
 fi
 
 if stage 7 "Decoding"; then
   decoders=$(side_by_side decode_jobs "$parallel")
-  run_jobs "$decoders" decode < <(decode_jobs)
+  run_jobs "$decoders" decode <<<"$(decode_jobs)"
 fi
 
 if stage 8 "Scoring"; then
-  run_jobs 1 score < <(decode_jobs)
+  run_jobs 1 score <<<"$(decode_jobs)"
 fi
 
 if stage 9 "Tables"; then

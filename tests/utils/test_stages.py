@@ -71,11 +71,24 @@ def test_a_failure_shows_the_end_of_the_log_and_the_way_on(tmp_path):
 def test_a_failed_job_fails_the_run_and_starts_no_other(limit, tmp_path):
     body = f"""
     job() {{ step --name "$1" --log "log/$1.log" -- bash -c "echo $1 >>ran; exit $2" || return 1; }}
-    run_jobs {limit} job < <(printf 'a\\t1\\nb\\t0\\nc\\t0\\nd\\t0\\n')
+    run_jobs {limit} job <<<"$(printf 'a\\t1\\nb\\t0\\nc\\t0\\nd\\t0')"
     echo reached"""
     result = run(tmp_path, body)
     assert result.returncode == 1 and "reached" not in result.stdout
     assert len(lines(tmp_path)) <= limit + 1
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_all_jobs_are_over_when_run_jobs_returns(limit, tmp_path):
+    body = f"""
+    job() {{ step --name "$1" --log "log/$1.log" -- bash -c "sleep 1.2; echo $1 >>ran" || return 1; }}
+    run_jobs {limit} job <<<"$(printf 'a\\nb\\nc')"
+    wc -w <ran"""
+    began = time.monotonic()
+    result = run(tmp_path, body)
+    assert result.returncode == 0 and result.stdout.split()[-1] == "3"
+    # no more than the limit at a time, and no fewer
+    assert 1.2 * -(-3 // limit) <= time.monotonic() - began < 1.2 * -(-3 // limit) + 2.5
 
 
 @pytest.mark.parametrize("limit", [1, 2])
@@ -83,7 +96,7 @@ def test_a_failed_job_fails_the_run_and_starts_no_other(limit, tmp_path):
 def test_nothing_outlives_a_killed_script(limit, how, tmp_path):
     body = f"""
     job() {{ step --name "$1" --log "log/$1.log" -- bash -c "echo $1 >>ran; sleep 30.5 & sleep 30.5" || return 1; }}
-    run_jobs {limit} job < <(printf 'a\\nb\\nc\\n')"""
+    run_jobs {limit} job <<<"$(printf 'a\\nb\\nc')"\n"""
     process = subprocess.Popen(script(tmp_path, body), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 20
     while not ((tmp_path / "ran").exists() and len(lines(tmp_path)) == limit) and time.monotonic() < deadline:
