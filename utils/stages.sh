@@ -128,11 +128,8 @@ step_run() {
   local pid last=$SECONDS text status=0
   setsid "$@" >>"$log" 2>&1 </dev/null &
   pid=$!
-  (
-    trap '' INT TERM HUP
-    while kill -0 "$$" && kill -0 "$pid"; do sleep 0.3; done
-    kill -0 "$$" || kill -KILL -- "-$pid"
-  ) >/dev/null 2>&1 </dev/null {lock}>&- &
+  # not a child of this shell, or run_jobs would take its end for a job's
+  (step_watch "$pid" >/dev/null 2>&1 </dev/null {lock}>&- &)
   while kill -0 "$pid" 2>/dev/null; do
     sleep 0.2
     if ((SECONDS - last >= 10)); then
@@ -143,6 +140,13 @@ step_run() {
   done
   wait "$pid" || status=$?
   return "$status"
+}
+
+# Kill a command's process group once this script is gone.
+step_watch() {
+  trap '' INT TERM HUP
+  while kill -0 "$$" && kill -0 "$1"; do sleep 0.3; done
+  kill -0 "$$" || kill -KILL -- "-$1"
 }
 
 # The last line of a log, as progress; the command itself, on the log's first lines, is none.
