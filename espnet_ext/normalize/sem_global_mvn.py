@@ -7,7 +7,15 @@ import torch
 from espnet2.layers.global_mvn import GlobalMVN
 
 from espnet_ext.errors import InputError
-from espnet_ext.layers.energy_mask import POWER, SCALES, draw_threshold_db, small_energy_mask, sum_ratio, utterance_sums
+from espnet_ext.layers.energy_mask import (
+    POWER,
+    SCALES,
+    draw_threshold_db,
+    small_energy_mask,
+    sum_ratio,
+    utterance_sums,
+    valid_frames,
+)
 
 
 class SEMGlobalMVN(GlobalMVN):
@@ -86,7 +94,7 @@ class SEMGlobalMVN(GlobalMVN):
             return super().forward(x, ilens)
 
         if not self.features_checked:
-            self._check_features(x)
+            self._check_features(x, ilens)
         eta_db = draw_threshold_db(x.size(0), self.eta_min, self.eta_max, x.device)
         # a mask of numbers: on a CPU torch multiplies by it several times faster than it fills where a bool says so
         mask = small_energy_mask(x, ilens, eta_db, self.power).to(x.dtype)
@@ -101,8 +109,9 @@ class SEMGlobalMVN(GlobalMVN):
             ratio = ratio.clamp(max=self.max_scale)
         return masked * ratio.to(masked.dtype)[:, None, None], ilens
 
-    def _check_features(self, x: torch.Tensor) -> None:
+    def _check_features(self, x: torch.Tensor, ilens: torch.Tensor) -> None:
         """Once, since it makes a GPU wait. SpecAug's time warp, which comes before, may overshoot a little below 0."""
+        x = x.masked_fill(~valid_frames(ilens, x.size(1)).unsqueeze(-1), 0.0)
         if x.min() < -0.1 * x.abs().max():
             raise InputError(
                 f"sem_global_mvn: features as low as {float(x.min()):.3g} are no powers of energies: "
