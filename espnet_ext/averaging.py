@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from espnet_ext.checkpoint import load_checkpoint, load_parameters
 from espnet_ext.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,13 +17,11 @@ def average(files: Sequence[Path]) -> "dict[str, torch.Tensor]":
     Raises:
         InputError: no files, or files that are missing, no checkpoints, or hold other names or shapes than the first.
     """
-    import torch
-
     if not files:
         raise InputError("there are no checkpoints to average")
     sums: dict[str, torch.Tensor] = {}
     for file in files:
-        state = _load(file)
+        state = load_parameters(file)
         if sums and {key: value.shape for key, value in state.items()} != {key: v.shape for key, v in sums.items()}:
             raise InputError(f"{file}: holds other parameters than {files[0]}: average epochs of one training only")
         for key, value in state.items():
@@ -52,7 +51,7 @@ def best_epochs(folder: Path, count: int, criterion: tuple[str, str, str]) -> li
         InputError: the training has no such number; one of the epochs is not there any more.
     """
     phase, key, mode = criterion
-    stats = _load(folder / "checkpoint.pth")["reporter"]["stats"]
+    stats = load_checkpoint(folder / "checkpoint.pth")["reporter"]["stats"]
     values = {epoch: stats[epoch][phase][key] for epoch in stats if key in stats[epoch].get(phase, {})}
     if mode not in ("min", "max") or not values:
         raise InputError(f"{folder / 'checkpoint.pth'}: no {phase}.{key} to take the {mode} of: name another criterion")
@@ -66,14 +65,3 @@ def _files(folder: Path, epochs: Sequence[int]) -> list[Path]:
         if not file.exists():
             raise InputError(f"{file}: not there (any more): raise keep_nbest_models and train again, or average fewer")
     return files
-
-
-def _load(file: Path) -> dict:
-    import torch
-
-    try:
-        return torch.load(file, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise InputError(f"{file}: no such file: train first, or check the path") from None
-    except Exception as error:  # whatever torch's readers raise
-        raise InputError(f"{file}: not a checkpoint that loads safely ({str(error).splitlines()[0]})") from None

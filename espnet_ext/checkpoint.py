@@ -1,15 +1,54 @@
-"""Refuse a checkpoint that does not fit its model: ESPnet loads non-strictly and would leave parameters at random."""
+"""Read checkpoints safely, and refuse one that does not fit its model: ESPnet would leave parameters at random."""
 
 import functools
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from espnet_ext.errors import InputError
+from espnet_ext.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     import torch
 
 SHOWN = 3
+
+
+def load_checkpoint(path: str | Path, device: str = "cpu") -> Any:
+    """Load what ``torch.save`` has written, with ``weights_only``. ``device="meta"`` reads names and shapes alone.
+
+    Raises:
+        InputError: no such file, or nothing that loads safely.
+    """
+    import torch
+
+    try:
+        return torch.load(path, map_location=device, weights_only=True)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file: train the model first, or check the path") from None
+    except Exception as error:  # torch raises whatever its readers do: RuntimeError, UnpicklingError, EOFError ...
+        reason = str(error).strip().split("\n")[0]
+        raise InputError(
+            f"{path}: not a checkpoint that loads safely ({reason}): train again, or copy it again"
+        ) from None
+
+
+def load_parameters(path: str | Path, device: str = "cpu") -> "dict[str, torch.Tensor]":
+    """Load a model's parameters and buffers by name, from a file that holds them alone or in a known wrapper.
+
+    Raises:
+        InputError: as :func:`load_checkpoint`, and for a file that holds something else.
+    """
+    import torch
+
+    state = load_checkpoint(path, device)
+    for wrapper in ("module", "state_dict"):  # DeepSpeed's and Lightning's, which ESPnet takes as well
+        if isinstance(state, dict) and isinstance(state.get(wrapper), dict):
+            state = state[wrapper]
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise InputError(
+            f"{path}: holds no model's parameters (a training checkpoint?): give a file such as valid.acc.ave.pth"
+        )
+    return state
 
 
 def check_checkpoint(model_file: str | Path, model: "torch.nn.Module") -> None:
@@ -19,7 +58,7 @@ def check_checkpoint(model_file: str | Path, model: "torch.nn.Module") -> None:
         InputError: the file is missing or no checkpoint that loads with ``weights_only=True``; or it lacks parameters
             or buffers of the model, has others, or has them in other shapes. The message counts each and names a few.
     """
-    found = _shapes(Path(model_file))
+    found = {key: tuple(value.shape) for key, value in load_parameters(model_file, "meta").items()}
     wanted = {key: tuple(value.shape) for key, value in model.state_dict().items()}
     missing = [key for key in wanted if key not in found]
     unexpected = [key for key in found if key not in wanted]
@@ -48,17 +87,7 @@ def check_model(task: type, config_file: str | Path, model_file: str | Path) -> 
     """
     from argparse import Namespace
 
-    import yaml
-
-    try:
-        with Path(config_file).open(encoding="utf-8") as file:
-            config = yaml.load(file, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except FileNotFoundError:
-        raise InputError(f"{config_file}: no such file: give the config.yaml beside the model") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{config_file}: not readable as YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(config, dict):
-        raise InputError(f"{config_file}: is no training config of ESPnet: give the config.yaml beside the model")
+    config = read_yaml(config_file)
     if config.get("use_adapter"):
         return
     # The checkpoint overwrites what initialisation would fill in.
@@ -79,7 +108,8 @@ def load_strictly() -> None:
     @functools.wraps(load)
     def load_and_check(cls, config_file=None, model_file=None, device="cpu"):
         if model_file is not None:
-            _shapes(Path(model_file))  # ESPnet would ask, on a terminal, whether to load a file that is not safe
+            # ESPnet would ask, on a terminal, whether to load a file that is not safe
+            load_parameters(model_file, "meta")
         try:
             model, args = load(cls, config_file, model_file, device)
         except RuntimeError:
@@ -93,25 +123,3 @@ def load_strictly() -> None:
 
     load_and_check.strict = True
     AbsTask.build_model_from_file = classmethod(load_and_check)
-
-
-def _shapes(path: Path) -> dict[str, tuple[int, ...]]:
-    import torch
-
-    try:
-        state = torch.load(path, map_location="meta", weights_only=True)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file: train the model first, or check the path") from None
-    except Exception as error:  # torch raises whatever its readers do: RuntimeError, UnpicklingError, EOFError ...
-        reason = str(error).strip().split("\n")[0]
-        raise InputError(
-            f"{path}: not a checkpoint that loads safely ({reason}): train again, or copy it again"
-        ) from None
-    for wrapper in ("module", "state_dict"):  # DeepSpeed's and Lightning's, which ESPnet takes as well
-        if isinstance(state, dict) and isinstance(state.get(wrapper), dict):
-            state = state[wrapper]
-    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise InputError(
-            f"{path}: holds no model's parameters (a training checkpoint?): give a file such as valid.acc.ave.pth"
-        )
-    return {key: tuple(value.shape) for key, value in state.items()}

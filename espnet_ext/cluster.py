@@ -21,9 +21,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, Self
 
-import yaml
-
 from espnet_ext.errors import InputError
+from espnet_ext.yaml_files import read_yaml
 
 # A batch system and the command that submits its jobs.
 SUBMIT = {
@@ -67,14 +66,7 @@ def read_config(path: str | Path, nj: int) -> ClusterSettings:
         InputError: no such file, not a YAML mapping, an unknown key or ``env``, a bad ``n_workers``, or a batch system
             whose submit command is not on PATH.
     """
-    try:
-        config = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file: give one of conf/parallel/*.yaml") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(config, dict):
-        raise InputError(f"{path}: must hold `env:`, and may hold `n_workers:` and `options:`")
+    config = read_yaml(path)
     unknown = sorted(set(map(str, config)) - {"env", "n_workers", "options"})
     if unknown:
         raise InputError(f"{path}: unknown key {unknown[0]}: only env, n_workers and options are known")

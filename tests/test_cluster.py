@@ -62,8 +62,8 @@ def test_number_of_workers(tmp_path):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("env: [", "not readable as YAML"),
-        ("local", "must hold `env:`"),
+        ("env: [", "did not find expected node content"),
+        ("local", "must hold a mapping"),
         ("env: slrum", "env 'slrum' is not one of local, "),
         ("env: local\nworkers: 3", "unknown key workers"),
         ("env: local\nn_workers: 0", "n_workers must be a whole number of at least 1, not 0"),

@@ -85,8 +85,7 @@ def combine(args: argparse.Namespace) -> None:
         _other_than(args.dest, source)
     if args.suffix_source:
         parts = [
-            subsets.with_suffix(part, f"-{Path(source).name}")
-            for part, source in zip(parts, args.sources, strict=True)
+            subsets.with_suffix(part, f"-{Path(source).name}") for part, source in zip(parts, args.sources, strict=True)
         ]
     combined = subsets.combine(parts)
     write_data_dir(combined, args.dest)

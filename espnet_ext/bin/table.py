@@ -19,7 +19,7 @@ from espnet_ext.tables.plan import (
 from espnet_ext.tables.render import plain_table
 from espnet_ext.tables.report import write_report
 from espnet_ext.tables.results import collect, write_results
-from espnet_ext.tables.yaml_files import write_yaml
+from espnet_ext.yaml_files import write_yaml
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.tables.yaml_files import read_yaml
+from espnet_ext.yaml_files import read_yaml
 
 DEFAULT_DECODING = "default"
 AVERAGE = "average"

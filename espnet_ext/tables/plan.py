@@ -7,7 +7,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.tables.config import System, Table, Tables, known
-from espnet_ext.tables.yaml_files import deep_merge, read_yaml
+from espnet_ext.yaml_files import deep_merge, read_yaml
 
 
 def select(tables: Tables, table_ids: Sequence[str] | None, row_names: Sequence[str] | None = None) -> list[Table]:

@@ -4,14 +4,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from espnet_ext.data.kaldi import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.files import atomic_write
 from espnet_ext.parallel import map_shards
 from espnet_ext.task import shards as work
 from espnet_ext.task.shards import Shard
+from espnet_ext.yaml_files import read_yaml
 
 PARTS = ("train", "valid")
 SHARDS_PER_JOB = 2
@@ -173,8 +172,7 @@ def _aggregate(folders: list[Path], job: Statistics) -> None:
     whole = job.output / "log" / ".stats.all"
     with work.log_to(job.output / "log" / "aggregate.log"):
         aggregate_stats_dirs(input_dir=folders, output_dir=whole, log_level="INFO", skip_sum_stats=False)
-    with (folders[0] / "config.yaml").open(encoding="utf-8") as file:
-        token_type = yaml.load(file, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))["token_type"]
+    token_type = read_yaml(folders[0] / "config.yaml")["token_type"]
     size = len(job.token_list.read_text(encoding="utf-8").removesuffix("\n").split("\n"))
     for part in PARTS:
         target = job.output / part

@@ -1,6 +1,6 @@
 """Training time of BLSTM against torch's own bidirectional LSTM on packed sequences, with the same weights' shapes.
 
-    python tests/benchmarks/bench_blstm.py [--threads N]
+python tests/benchmarks/bench_blstm.py [--threads N]
 """
 
 import argparse

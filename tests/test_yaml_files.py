@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from espnet_ext.errors import InputError
-from espnet_ext.tables.yaml_files import deep_merge, read_yaml, write_yaml
+from espnet_ext.yaml_files import deep_merge, read_yaml, write_yaml
 
 
 def test_merge_leaves_its_inputs_alone():
