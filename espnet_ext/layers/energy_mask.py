@@ -88,6 +88,17 @@ def small_energy_mask(
     return x >= threshold.unsqueeze(1).masked_fill(padding, torch.nan).unsqueeze(2)
 
 
+def masked_share(mask: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """The mean over utterances of the share of their bins that a mask takes away, a scalar.
+
+    Args:
+        mask: 0 where a bin is masked and on padded frames, (B, T, C).
+        lengths: number of frames, (B,).
+    """
+    kept = (mask != 0).sum(dim=(1, 2)) / (lengths * mask.size(2))
+    return 1.0 - kept.mean()
+
+
 def utterance_sums(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     """Sum of each utterance's bins without padding, in float32 at least, (B,). ``x``: (B, T, C); ``lengths``: (B,)."""
     frames = x.sum(dim=2, dtype=_precise(x))

@@ -11,6 +11,7 @@ from espnet_ext.layers.energy_mask import (
     POWER,
     SCALES,
     draw_threshold_db,
+    masked_share,
     small_energy_mask,
     sum_ratio,
     utterance_sums,
@@ -70,6 +71,7 @@ class SEMGlobalMVN(GlobalMVN):
             raise InputError(f"sem_global_mvn: max_scale is {max_scale}, it must be 1 or more")
         self.power = power
         self.features_checked = False
+        self.masked: torch.Tensor | None = None
         self.eta_min = eta_min
         self.eta_max = eta_max
         self.scale = scale
@@ -91,6 +93,7 @@ class SEMGlobalMVN(GlobalMVN):
         if ilens is None:
             ilens = x.new_full([x.size(0)], x.size(1), dtype=torch.long)
         if not self.training:
+            self.masked = None
             return super().forward(x, ilens)
 
         if not self.features_checked:
@@ -98,6 +101,7 @@ class SEMGlobalMVN(GlobalMVN):
         eta_db = draw_threshold_db(x.size(0), self.eta_min, self.eta_max, x.device)
         # a mask of numbers: on a CPU torch multiplies by it several times faster than it fills where a bool says so
         mask = small_energy_mask(x, ilens, eta_db, self.power).to(x.dtype)
+        self.masked = masked_share(mask, ilens)
         normalized = self._normalize(x)
         masked = normalized * mask
         if self.scale == "none":
@@ -108,6 +112,10 @@ class SEMGlobalMVN(GlobalMVN):
             ratio = sum_ratio(utterance_sums(normalized, ilens), utterance_sums(masked, ilens))
             ratio = ratio.clamp(max=self.max_scale)
         return masked * ratio.to(masked.dtype)[:, None, None], ilens
+
+    def layer_stats(self) -> dict[str, torch.Tensor]:
+        """Mean share of masked bins in the last training batch, for ``model: espnet_layer_stats``."""
+        return {} if self.masked is None else {"masked": self.masked}
 
     def _check_features(self, x: torch.Tensor, ilens: torch.Tensor) -> None:
         """Once, since it makes a GPU wait. SpecAug's time warp, which comes before, may overshoot a little below 0."""
