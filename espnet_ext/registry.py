@@ -24,6 +24,7 @@ PLUGINS = {
     "normalize.dropout_global_mvn": "espnet_ext.normalize.dropout_global_mvn:DropoutGlobalMVN",
     "model.espnet_layer_stats": "espnet_ext.model.layer_stats:LayerStatsASRModel",
     "encoder.blstm_maxpool": "espnet_ext.encoder.blstm_maxpool:BLSTMMaxPoolEncoder",
+    "scheduler.warmup_plateau": "espnet_ext.scheduler.warmup_plateau:WarmupPlateau",
 }
 
 # The slots of ESPnet's models. ESPnet3 keeps copies of the ASR task's dicts, which get the plugins too.
@@ -34,6 +35,8 @@ SLOTS = {
         for slot in ASR_SLOTS
     },
     "lm": ["espnet2.tasks.lm:lm_choices"],
+    "optim": ["espnet2.tasks.abs_task:optim_classes"],
+    "scheduler": ["espnet2.tasks.abs_task:scheduler_classes"],
 }
 
 
@@ -62,6 +65,12 @@ def register() -> None:
     load_strictly()
 
 
+def classes_of(target: str) -> tuple[dict[str, type], type | None]:
+    """The dict behind one of a slot's places in ESPnet, and the class of which its values must be subclasses."""
+    choices = _load(target)
+    return (choices, None) if isinstance(choices, dict) else (choices.classes, choices.base_type)
+
+
 def _load(target: str) -> object:
     module, _, name = target.partition(":")
     return getattr(import_module(module), name)
@@ -76,13 +85,12 @@ def _add(key: str, plugin: type, origin: str) -> None:
     if name in RESERVED:
         raise InputError(f"plugin '{key}' of {origin}: the name '{name}' means no plugin in ESPnet, take another")
     for target in SLOTS[slot]:
-        choices = _load(target)
-        present = choices.classes.get(name)
+        classes, base = classes_of(target)
+        present = classes.get(name)
         if present is plugin:
             continue
         if present is not None:
             raise InputError(f"plugin '{key}' of {origin}: the name '{name}' stands for {present.__qualname__} already")
-        base = choices.base_type
         if base is not None and not (isinstance(plugin, type) and issubclass(plugin, base)):
             raise InputError(f"plugin '{key}' of {origin} is no subclass of {base.__name__}")
-        choices.classes[name] = plugin
+        classes[name] = plugin
