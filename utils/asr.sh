@@ -44,10 +44,11 @@ asr_stats() {
 asr_jobs() { printf -- '--nj %s' "${1:-$nj}${parallel:+ --parallel $parallel}"; }
 
 # Train one system to its end, or further from its last epoch.
-#   asr_train SYSTEM_DIR CONFIG TRAIN_SET VALID_SET TOKEN_TYPE SEED
+#   asr_train SYSTEM_DIR CONFIG TRAIN_SET VALID_SET TOKEN_TYPE SEED [OPTION]...
 asr_train() {
   local options
   mapfile -t options < <(asr_token_options "$5")
+  options+=("${@:7}")
   step --name "train ${1#"$expdir"/}" --log "$1/log/train.log" --progress asr_train_progress --resumes "$1" \
     --input "$datadir/$3/text" --input "$datadir/$4/text" --input "$stats_dir/train/feats_stats.npz" \
     --input "$stats_dir/train/speech_shape" --output "$1/config.yaml" --prefix "${train_cmd[*]-}" --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" -- \
@@ -67,14 +68,38 @@ asr_train_progress() {
     cut -c 1-110
 }
 
-# Average epochs of a training into OUTPUT (a name in its folder), by the options of espnet_ext.bin.average.
-# ESPnet itself averages the best epochs at the end of a training; this is for other choices.
-#   asr_average SYSTEM_DIR OUTPUT OPTION...
+# The name of the checkpoint that is the mean of epochs, WHICH being best:N (by the accuracy on the dev set) or last:N.
+#   asr_averaged WHICH
+asr_averaged() { printf '%s.ave.pth' "${1/:/}"; }
+
+# Average epochs of a training.
+#   asr_average SYSTEM_DIR WHICH
 asr_average() {
-  local system=$1 output=$2
-  shift 2
-  step --name "average ${system#"$expdir"/}" --log "$system/log/average.log" --input "$system/checkpoint.pth" -- \
-    "$python" -m espnet_ext.bin.average --dir "$system" --output "$system/$output" "$@"
+  step --name "average ${1#"$expdir"/} ($2)" --log "$1/log/average_${2/:/}.log" --input "$1/checkpoint.pth" \
+    --output "$1/$(asr_averaged "$2")" -- \
+    "$python" -m espnet_ext.bin.average --dir "$1" --output "$1/$(asr_averaged "$2")" "--${2%%:*}" "${2#*:}"
+}
+
+# Layer-wise pre-training of a system: each step starts with what the one before has learnt. Leaves the config of the
+# training itself in SYSTEM_DIR/pretrain/configs/final.yaml, its initial parameters in SYSTEM_DIR/pretrain/final.pth.
+#   asr_pretrain SYSTEM_DIR CONFIG SETTINGS TRAIN_SET VALID_SET TOKEN_TYPE SEED
+# SETTINGS are YAML files, split at blanks, of which the later ones win.
+asr_pretrain() {
+  local dir=$1/pretrain steps name config settings before='' init=()
+  read -ra settings <<<"$3"
+  steps=$("$python" -m espnet_ext.bin.pretrain plan --config "$2" --settings "${settings[@]}" --output "$dir/configs") ||
+    return 1
+  while IFS=$'\t' read -r name config; do
+    if [[ -n $before ]]; then
+      step --name "carry over to ${dir#"$expdir"/}/$name" --log "$dir/log/$name.log" --output "$dir/$name.pth" \
+        --input "$before/latest.pth" -- "$python" -m espnet_ext.bin.pretrain carry --model "$before/latest.pth" \
+        --model-config "$before/config.yaml" --config "$config" --seed "$7" --output "$dir/$name.pth" || return 1
+      init=(--init_param "$dir/$name.pth")
+    fi
+    [[ $name != final ]] || break
+    asr_train "$dir/$name" "$config" "$4" "$5" "$6" "$7" "${init[@]+"${init[@]}"}" || return 1
+    before=$dir/$name
+  done <<<"$steps"
 }
 
 # Decode test sets (one word, split at blanks) with one system; the results of each go to OUTPUT_DIR/<test set>.

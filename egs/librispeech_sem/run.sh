@@ -15,6 +15,8 @@ table=1          # <T> number of a table of the paper, several separated by comm
 rows=            # <a,b> rows of the table by name; all if empty
 scale=mini       # {smoke|mini|full} size of the models and of the synthetic corpus; full is the paper's
 seed=1           # <N,N> seeds, separated by commas
+pretrain=        # {true|false} layer-wise pre-training; the scale's own choice if empty
+average=         # <best:N|last:N> decode the mean of the N best or last epochs; the scale's own choice if empty
 stage=1          # first stage to run
 stop_stage=9     # last stage to run
 # Data
@@ -62,6 +64,7 @@ cd "$(dirname "$0")"
 [[ -z $parallel || -f $parallel ]] || die "--parallel: there is no file $parallel"
 # shellcheck source=conf/scale/mini/settings.sh
 . "conf/scale/$scale/settings.sh"
+[[ $average =~ ^(best|last):[1-9][0-9]*$ ]] || die "--average takes best:N or last:N, not '$average'"
 
 corpus_name=synthetic
 [[ -z $librispeech ]] || corpus_name=$(basename "$librispeech")
@@ -182,15 +185,22 @@ side_by_side() {
 }
 
 train() {
+  local dir=$expdir/$1/seed$2 config=$expdir/configs/$1.yaml init=()
   system_config "$1" || return 1
-  asr_train "$expdir/$1/seed$2" "$expdir/configs/$1.yaml" train dev "$token_type" "$2"
+  if [[ $pretrain == true ]]; then
+    asr_pretrain "$dir" "$config" "conf/pretrain.yaml conf/scale/$scale/pretrain.yaml" train dev "$token_type" "$2" || return 1
+    config=$dir/pretrain/configs/final.yaml
+    init=(--init_param "$dir/pretrain/final.pth")
+  fi
+  asr_train "$dir" "$config" train dev "$token_type" "$2" "${init[@]+"${init[@]}"}" || return 1
+  asr_average "$dir" "$average"
 }
 decode() {
   local options=()
   decode_config "$2" || return 1
   if uses lm_weight "$2"; then options+=(--lm-config "$lm_dir/config.yaml" --lm-file "$lm_dir/valid.loss.ave.pth"); fi
   if uses prior_weight "$2"; then options+=(-- --prior_file "$tokens_dir/prior.txt"); fi
-  asr_decode "$((nj / decoders))" "$expdir/$1/seed$3" "$decode_model" "$expdir/configs/decode_$2.yaml" \
+  asr_decode "$((nj / decoders))" "$expdir/$1/seed$3" "$(asr_averaged "$average")" "$expdir/configs/decode_$2.yaml" \
     "$expdir/$1/seed$3/decode_$2" "${test_sets[*]}" "${options[@]+"${options[@]}"}"
 }
 score() {

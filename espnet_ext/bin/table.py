@@ -11,7 +11,6 @@ from espnet_ext.tables.meta import collect_meta
 from espnet_ext.tables.plan import (
     decode_config,
     decodings_needed,
-    merged_files,
     select,
     systems_needed,
     train_config,
@@ -19,7 +18,7 @@ from espnet_ext.tables.plan import (
 from espnet_ext.tables.render import plain_table
 from espnet_ext.tables.report import write_report
 from espnet_ext.tables.results import collect, write_results
-from espnet_ext.yaml_files import write_yaml
+from espnet_ext.yaml_files import merged_files, write_yaml
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""``scheduler: warmup_plateau``: a linear warm-up that need not start at zero, then decay on a plateau (P2, section 4)."""
+"""``scheduler: warmup_plateau``: linear warm-up that need not start at zero, decay on a plateau (P2, section 4)."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from espnet_ext.errors import InputError
 class WarmupPlateau(WarmupReduceLROnPlateau):
     """Linear warm-up from ``start_lr`` to the optimizer's learning rate, then ``factor`` where a score stops improving.
 
-    ESPnet's ``warmupreducelronplateau`` with two things that P2's reference [17] has (Zeyer et al. 2018, section 4.1):
+    ESPnet's ``warmupreducelronplateau`` with two things that P2's reference [17] has (Zeyer et al. 2018):
     the warm-up starts above zero, from the very first update on, and it can go on where an earlier training, such as a
     step of a layer-wise pre-training, has left it.
 

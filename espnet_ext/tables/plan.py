@@ -7,7 +7,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.tables.config import System, Table, Tables, known
-from espnet_ext.yaml_files import deep_merge, read_yaml
+from espnet_ext.yaml_files import deep_merge, merged_files
 
 
 def select(tables: Tables, table_ids: Sequence[str] | None, row_names: Sequence[str] | None = None) -> list[Table]:
@@ -49,7 +49,6 @@ def train_config(tables: Tables, system: str, overlays: Sequence[str | Path] = (
 
     Raises:
         InputError: an unknown system, or a file that is not YAML.
-        FileNotFoundError: a config or overlay that is not there.
     """
     if system not in tables.systems:
         raise InputError(f"{tables.path}: no system {system!r}; {known(tables.systems)}")
@@ -64,21 +63,7 @@ def decode_config(
 
     Raises:
         InputError: an unknown decoding, or a file that is not YAML.
-        FileNotFoundError: a config or overlay that is not there.
     """
     if decoding not in tables.decodings:
         raise InputError(f"{tables.path}: no decoding {decoding!r}; {known(tables.decodings)}")
     return deep_merge(merged_files([config, *overlays]), tables.decodings[decoding])
-
-
-def merged_files(paths: Sequence[str | Path]) -> dict[str, Any]:
-    """YAML files merged in order, the later ones over the earlier.
-
-    Raises:
-        InputError: a file that is not YAML.
-        FileNotFoundError: a file that is not there.
-    """
-    merged: dict[str, Any] = {}
-    for path in paths:
-        merged = deep_merge(merged, read_yaml(path))
-    return merged

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from espnet_ext.data.kaldi import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.files import atomic_write
 from espnet_ext.parallel import map_shards
+from espnet_ext.task import kept as keep
 from espnet_ext.task import shards as work
 from espnet_ext.task.shards import Shard
 
@@ -30,8 +31,6 @@ OUR_OPTIONS = {
     "--num_workers": "audio is read in the process that decodes",
     "--model_tag": "models are not downloaded: use --model-config and --model",
 }
-# The Speech2Text of this process, under a hash of what it was built from.
-_loaded: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def decode_all(jobs: Sequence[Decoding], *, nj: int = 1, parallel: Path | None =
 
     With ``nbest`` above 1, the n-th hypotheses stand in ``<n>best_recog/`` as well. ``log/output.<k>`` holds the shards
     as ESPnet writes them, ``log/decode.<k>.log`` their logs. Shards that are done, from the same inputs, are skipped.
-    The shards of all jobs share the workers, which load a model once for all shards in a row that need it.
+    The shards of all jobs share the workers, which load a model once for all jobs in a row that need it.
 
     Raises:
         InputError: a missing or bad file, option, audio file or checkpoint, by name; or the result lacks an utterance.
@@ -155,7 +154,7 @@ def decode_shard(shard: Shard) -> None:
 
         def kept(**options: Any) -> Any:
             """The Speech2Text of these options, built once in a process."""
-            speech2text = _speech2text(identity, inference.build_speech2text, options)
+            speech2text = keep.speech2text(identity, inference.build_speech2text, options)
             work.check_headers(table, work.sampling_rate(vars(speech2text.asr_train_args)))
             return speech2text
 
@@ -166,13 +165,6 @@ def decode_shard(shard: Shard) -> None:
         except Exception:
             work.blame_audio(table)
             raise
-
-
-def _speech2text(identity: str, build: Callable[..., Any], options: dict[str, Any]) -> Any:
-    if identity not in _loaded:
-        _loaded.clear()
-        _loaded[identity] = build(**options)
-    return _loaded[identity]
 
 
 def merge(folders: Sequence[Path], output: Path, utterances: Sequence[str]) -> None:

@@ -48,7 +48,11 @@ def test_options_after_the_dashes_reach_espnet(monkeypatch, tmp_path, capsys):
     assert [(str(job.data), str(job.output)) for job in work] == [("d", "o"), ("e", "p")]
     assert work[1].options == ("--beam_size", "4", "--nbest=2") and options == {"nj": 3, "parallel": None}
     assert capsys.readouterr().out == "7 utterances -> o/text\n8 utterances -> p/text\n"
-    with pytest.raises(InputError, match="1 data dirs, but 2 folders"):
+    grid = ["--data", "d", "e", "--config", "x", "y", "--output", "xd", "xe", "yd", "ye"]
+    monkeypatch.setattr(decode, "decode_all", lambda work, **options: jobs.append(work) or [1] * len(work))
+    decode.main(["--model-config", "c", "--model", "m", *grid])
+    assert [f"{job.config}{job.data}" for job in jobs[0]] == [str(job.output) for job in jobs.pop()]
+    with pytest.raises(InputError, match="1 configs for 1 data dirs make 1 results, but --output names 2"):
         decode.main(["--model-config", "c", "--model", "m", "--data", "d", "--output", "o", "p"])
     monkeypatch.setattr(collect_stats, "collect_stats", lambda job, **options: jobs.append((job, options)))
     files = ["--train", "t", "--valid", "v", "--config", "c", "--token-list", "l", "--output", "o"]

@@ -82,7 +82,7 @@ def test_a_run_killed_in_each_stage_ends_with_the_same_table(smoke, tmp_path):
     assert last.returncode == 0, last.stdout + last.stderr
     assert rows(tmp_path)["baseline"] == rows(folder)["baseline"]
     # a model of this size gets little right, so the table alone would hide a difference
-    same_model, same_text = (Path("exp/baseline/seed1") / name for name in ("valid.acc.ave.pth", "decode_default"))
+    same_model, same_text = (Path("exp/baseline/seed1") / name for name in ("best1.ave.pth", "decode_default"))
     for name, value in parameters(folder / same_model).items():
         assert torch.equal(value, parameters(tmp_path / same_model)[name]), name
     for test_set in ("test-clean", "test-other"):

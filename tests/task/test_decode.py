@@ -13,6 +13,7 @@ import torch
 
 from espnet_ext.errors import InputError
 from espnet_ext.task import decode as module
+from espnet_ext.task import kept as keep
 from espnet_ext.task.decode import Decoding, decode, merge, plan
 
 NAMES = ("text", "token", "token_int", "score")
@@ -109,6 +110,34 @@ def test_a_language_model(job, language_model, tmp_path):
     without = replace(job, lm_config=None, lm_file=None, output=tmp_path / "without")
     decode(without)
     assert (job.output / "score").read_text() != (without.output / "score").read_text()
+
+
+def test_a_grid_of_weights_loads_each_model_once(job, language_model, tmp_path, monkeypatch):
+    from espnet2.tasks.asr import ASRTask
+    from espnet2.tasks.lm import LMTask
+
+    job = replace(job, lm_config=language_model / "config.yaml", lm_file=language_model / "model.pth")
+    grid = []
+    for weight in (0.0, 0.4, 0.8):
+        config = tmp_path / f"{weight}.yaml"
+        config.write_text(f"beam_size: 3\nlm_weight: {weight}\n")
+        grid.append(replace(job, config=config, output=tmp_path / f"grid{weight}"))
+    loads = []
+    for task in (ASRTask, LMTask):
+        build = task.build_model.__func__
+        counted = classmethod(lambda cls, args, build=build: loads.append(cls.__name__) or build(cls, args))
+        monkeypatch.setattr(task, "build_model", counted)
+    monkeypatch.setattr(keep, "_searches", {})
+    monkeypatch.setattr(keep, "_models", {})
+    assert module.decode_all(grid, nj=1) == [len(DURATIONS)] * 3
+    assert sorted(loads) == ["ASRTask", "LMTask"]
+    scores = set()
+    for each in grid:
+        expected = espnet(each, each.output.with_suffix(".espnet"))
+        for name in ("text", "score"):
+            assert (each.output / name).read_text() == (expected / "1best_recog" / name).read_text()
+        scores.add((each.output / "score").read_text())
+    assert len(scores) == 3
 
 
 def test_the_key_of_a_shard_changes_with_its_inputs(job, data, model, tmp_path):

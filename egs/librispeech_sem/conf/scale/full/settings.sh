@@ -3,5 +3,6 @@
 train_parts=(train-clean-100 train-clean-360 train-other-500)
 token_type=bpe
 vocab_size=10000
-decode_model=valid.acc.ave.pth
+pretrain=${pretrain:-true}
+average=${average:-best:5}
 corpus_size=

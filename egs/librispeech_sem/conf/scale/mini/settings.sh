@@ -3,5 +3,6 @@
 train_parts=(train-clean-100)
 token_type=bpe
 vocab_size=300
-decode_model=valid.acc.ave.pth
+pretrain=${pretrain:-false}
+average=${average:-best:3}
 corpus_size=mini
