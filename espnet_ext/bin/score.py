@@ -4,7 +4,7 @@ wer: one system. Prints the rate with its 95% bootstrap interval; with --output 
 per_speaker.tsv (where --utt2spk is given) and alignment.txt.
 
 mer: the same for Mandarin-English text, in Han characters and English words: of both together (All), of each language
-(CH and EN), and near the points where the language changes and elsewhere; with --output also measures.txt.
+(CH and EN), and near the points where the language changes and elsewhere; with --output also measures.txt and parts/.
 
 compare: two systems on the same references. Repeat --ref, --hyp-a and --hyp-b (and --utt2spk) to pool test sets. Prints
 the difference with its interval and p-value; with --output writes compare.json. --unit mixed compares all that mer has.
