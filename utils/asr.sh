@@ -115,11 +115,11 @@ asr_decode() {
     --data "${sets[@]/#/$datadir/}" --output "${sets[@]/#/$output/}" {} "$@"
 }
 
-# Word error rate of a decoding.
-#   asr_score TEST_SET OUTPUT_DIR
+# Word error rate of a decoding, or with RATE mer the mixed one of Mandarin-English.
+#   asr_score TEST_SET OUTPUT_DIR [RATE]
 asr_score() {
   step --name "score ${2#"$expdir"/}" --log "$2/log/score.log" --output "$2/score.json" -- \
-    "$python" -m espnet_ext.bin.score wer --ref "$datadir/$1/text" --hyp "$2/text" --utt2spk "$datadir/$1/utt2spk" --output "$2"
+    "$python" -m espnet_ext.bin.score "${3:-wer}" --ref "$datadir/$1/text" --hyp "$2/text" --utt2spk "$datadir/$1/utt2spk" --output "$2"
 }
 
 # Train a language model in $lm_dir on a text file (one sentence a line, plain or .gz) and measure its perplexity on a

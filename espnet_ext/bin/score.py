@@ -1,46 +1,70 @@
-"""Word or character error rates of Kaldi text files, and a paired test between two systems.
+"""Word, character and mixed error rates of Kaldi text files, and a paired test between two systems.
 
 wer: one system. Prints the rate with its 95% bootstrap interval; with --output writes score.json, per_utterance.tsv,
 per_speaker.tsv (where --utt2spk is given) and alignment.txt.
 
+mer: the same for Mandarin-English text, in Han characters and English words: of both together (All), of each language
+(CH and EN), and near the points where the language changes and elsewhere; with --output also measures.txt and parts/.
+
 compare: two systems on the same references. Repeat --ref, --hyp-a and --hyp-b (and --utt2spk) to pool test sets. Prints
-the difference with its interval and p-value; with --output writes compare.json.
+the difference with its interval and p-value; with --output writes compare.json. --unit mixed compares all that mer has.
 """
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+from espnet_ext.data.mixed_text import has_han, mixed_tokens
 from espnet_ext.errors import InputError, run_main
 from espnet_ext.files import write_json
 from espnet_ext.scoring.bootstrap import REPLICAS
 from espnet_ext.scoring.error_rate import ZERO
-from espnet_ext.scoring.report import percent, summarise, write_reports
-from espnet_ext.scoring.score import UNITS, compare, score_files
+from espnet_ext.scoring.mixed import score_mixed_files
+from espnet_ext.scoring.report import comparison_table, measures_table, percent, summarise, write_reports
+from espnet_ext.scoring.score import UNITS, Score, compare, score_files
+from espnet_ext.scoring.switch_points import WITHIN, count_switches
 
-RATE_NAMES = {"word": "WER", "char": "CER"}
+RATE_NAMES = {"word": "WER", "char": "CER", "mixed": "MER"}
+COUNTED = {"word": "words", "char": "chars", "mixed": "tokens"}
 
 
 def main(argv: list[str] | None = None) -> None:
     arguments = _parser().parse_args(argv)
-    if arguments.command == "wer":
-        _wer(arguments)
-    else:
-        _compare(arguments)
+    arguments.run(arguments)
 
 
 def _wer(arguments: argparse.Namespace) -> None:
     score = score_files(arguments.ref, arguments.hyp, unit=arguments.unit, utt2spk=arguments.utt2spk)
-    summary = summarise(
-        score, by_speaker=arguments.resample == "speaker", replicas=arguments.replicas, seed=arguments.seed
+    _write(arguments, score, _summary(arguments, score))
+
+
+def _mer(arguments: argparse.Namespace) -> None:
+    score = score_mixed_files(arguments.ref, arguments.hyp, utt2spk=arguments.utt2spk, within=arguments.within)
+    switches = count_switches(map(mixed_tokens, score.reference.values()), has_han)
+    summary = {**_summary(arguments, score), "within": arguments.within, **switches}
+    _write(arguments, score, summary)
+    print(f"\n{measures_table(summary)}\n")
+    print(
+        f"{switches['switch_points']} switch points in {switches['utterances_with_switch']} utterances; near: within "
+        f"{arguments.within} of one. -filtered: the other language deleted from both texts before"
     )
+
+
+def _summary(arguments: argparse.Namespace, score: Score) -> dict[str, Any]:
+    by_speaker = arguments.resample == "speaker"
+    return summarise(score, by_speaker=by_speaker, replicas=arguments.replicas, seed=arguments.seed)
+
+
+def _write(arguments: argparse.Namespace, score: Score, summary: dict[str, Any]) -> None:
     if arguments.output:
         write_reports(arguments.output, score, summary, alignment=not arguments.no_alignment)
     low, high = summary["ci95"]
     print(f"{RATE_NAMES[score.unit]} {summary['value']:.2f} %  (95% interval {low:.2f} to {high:.2f})")
     print(
-        f"{summary['errors']} errors in {summary['words']} {score.unit}s: {summary['substitutions']} substitutions, "
-        f"{summary['deletions']} deletions, {summary['insertions']} insertions"
+        f"{summary['errors']} errors in {summary['words']} {COUNTED[score.unit]}: {summary['substitutions']} "
+        f"substitutions, {summary['deletions']} deletions, {summary['insertions']} insertions"
     )
     print(f"{summary['sentence_error_rate']:.2f} % of {summary['utterances']} utterances hold an error")
     if score.speakers:
@@ -58,9 +82,42 @@ def _compare(arguments: argparse.Namespace) -> None:
     if len({len(arguments.ref), len(arguments.hyp_a), len(arguments.hyp_b), len(speakers)}) != 1:
         raise InputError("--ref, --hyp-a and --hyp-b (and --utt2spk) must be given equally often, once a test set")
     pairs = [
-        tuple(score_files(ref, hyp, unit=arguments.unit, utt2spk=utt2spk) for hyp in (hyp_a, hyp_b))
+        (_score(arguments, ref, hyp_a, utt2spk), _score(arguments, ref, hyp_b, utt2spk))
         for ref, hyp_a, hyp_b, utt2spk in zip(arguments.ref, arguments.hyp_a, arguments.hyp_b, speakers, strict=True)
     ]
+    result = {
+        "unit": arguments.unit,
+        **_comparison(arguments, names, pairs),
+        "utterances": sum(len(pair[0].utterances) for pair in pairs),
+        "bootstrap": {"replicas": arguments.replicas, "seed": arguments.seed, "resample": arguments.resample},
+    }
+    parts = {name: [(a.parts[name], b.parts[name]) for a, b in pairs] for name in pairs[0][0].parts}
+    counted = {name: some for name, some in parts.items() if any(a.total.reference_length for a, _ in some)}
+    if counted:
+        result["measures"] = {name: _comparison(arguments, names, some) for name, some in counted.items()}
+    if arguments.output:
+        write_json(Path(arguments.output) / "compare.json", result)
+    rate = RATE_NAMES[arguments.unit]
+    for system in (result["a"], result["b"]):
+        print(f"{rate} of {system['name']}: {system['value']:.2f} %  ({system['errors']} errors)")
+    low, high = result["ci95"]
+    print(f"{names[0]} less {names[1]}: {result['difference']:+.2f} points  (95% interval {low:+.2f} to {high:+.2f})")
+    counted_in = f"{result['utterances']} utterances, {result['words']} {COUNTED[arguments.unit]}"
+    print(f"p = {result['p_value']:.4f}, two-sided; {counted_in}")
+    if counted:
+        print(f"\n{comparison_table(result)}\n")
+        print("the p-values are not corrected for their number")
+
+
+def _score(arguments: argparse.Namespace, reference: str, hypothesis: str, utt2spk: str | None) -> Score:
+    if arguments.unit == "mixed":
+        return score_mixed_files(reference, hypothesis, utt2spk=utt2spk, within=arguments.within)
+    return score_files(reference, hypothesis, unit=arguments.unit, utt2spk=utt2spk)
+
+
+def _comparison(
+    arguments: argparse.Namespace, names: Sequence[str], pairs: Sequence[tuple[Score, Score]]
+) -> dict[str, Any]:
     by_speaker = arguments.resample == "speaker"
     test = compare(pairs, by_speaker=by_speaker, replicas=arguments.replicas, seed=arguments.seed)
     totals = [sum((pair[side].total for pair in pairs), start=ZERO) for side in (0, 1)]
@@ -68,8 +125,7 @@ def _compare(arguments: argparse.Namespace) -> None:
         {"name": name, "value": percent(total.rate), **asdict(total), "errors": total.errors}
         for name, total in zip(names, totals, strict=True)
     ]
-    result = {
-        "unit": arguments.unit,
+    return {
         "a": systems[0],
         "b": systems[1],
         "difference": percent(test.difference),
@@ -77,17 +133,7 @@ def _compare(arguments: argparse.Namespace) -> None:
         "p_value": test.p_value,
         "probability_of_improvement": test.probability_of_improvement,
         "words": totals[0].reference_length,
-        "utterances": sum(len(pair[0].utterances) for pair in pairs),
-        "bootstrap": {"replicas": arguments.replicas, "seed": arguments.seed, "resample": arguments.resample},
     }
-    if arguments.output:
-        write_json(Path(arguments.output) / "compare.json", result)
-    rate = RATE_NAMES[arguments.unit]
-    for system in systems:
-        print(f"{rate} of {system['name']}: {system['value']:.2f} %  ({system['errors']} errors)")
-    low, high = result["ci95"]
-    print(f"{names[0]} less {names[1]}: {result['difference']:+.2f} points  (95% interval {low:+.2f} to {high:+.2f})")
-    print(f"p = {test.p_value:.4f}, two-sided; {result['utterances']} utterances, {result['words']} {arguments.unit}s")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -99,25 +145,43 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     common = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    common.add_argument("--unit", choices=UNITS, default="word", help="what is counted (default: word)")
     common.add_argument("--output", metavar="DIR", help="write the reports into this folder")
     common.add_argument("--seed", type=_count(0), default=0, help="of the bootstrap (default: 0)")
     common.add_argument("--replicas", type=_count(1), default=REPLICAS, help=f"of the bootstrap (default: {REPLICAS})")
     common.add_argument(
         "--resample", choices=("utterance", "speaker"), default="utterance", help="what the bootstrap draws"
     )
-    wer = commands.add_parser("wer", parents=[common], allow_abbrev=False, help="score one system")
-    wer.add_argument("--ref", required=True, help="Kaldi text file")
-    wer.add_argument("--hyp", required=True, help="Kaldi text file; an id alone is an empty hypothesis")
-    wer.add_argument("--utt2spk", help="score by speaker too")
-    wer.add_argument("--no-alignment", action="store_true", help="do not write alignment.txt, half of the time")
-    both = commands.add_parser("compare", parents=[common], allow_abbrev=False, help="test one system against another")
+    one = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    one.add_argument("--ref", required=True, help="Kaldi text file")
+    one.add_argument("--hyp", required=True, help="Kaldi text file; an id alone is an empty hypothesis")
+    one.add_argument("--utt2spk", help="score by speaker too")
+    one.add_argument("--no-alignment", action="store_true", help="do not write alignment.txt, half of the time")
+    switch = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    switch.add_argument(
+        "--within", type=_count(1), default=WITHIN, metavar="N", help=f"tokens near a switch (default: {WITHIN})"
+    )
+    wer = commands.add_parser("wer", parents=[common, one], allow_abbrev=False, help="score one system")
+    _add_unit(wer, [unit for unit in UNITS if unit != "mixed"])
+    wer.set_defaults(run=_wer)
+    mer = commands.add_parser(
+        "mer", parents=[common, one, switch], allow_abbrev=False, help="score one system on Mandarin-English"
+    )
+    mer.set_defaults(run=_mer)
+    both = commands.add_parser(
+        "compare", parents=[common, switch], allow_abbrev=False, help="test one system against another"
+    )
+    _add_unit(both, UNITS)
+    both.set_defaults(run=_compare)
     both.add_argument("--ref", action="append", required=True, help="Kaldi text file")
     both.add_argument("--hyp-a", action="append", required=True, help="of the first system")
     both.add_argument("--hyp-b", action="append", required=True, help="of the second system")
     both.add_argument("--utt2spk", action="append", help="for --resample speaker")
     both.add_argument("--names", default="a,b", help="of the two systems (default: a,b)")
     return parser
+
+
+def _add_unit(parser: argparse.ArgumentParser, units: Sequence[str]) -> None:
+    parser.add_argument("--unit", choices=units, default="word", help="what is counted (default: word)")
 
 
 def _count(least: int):

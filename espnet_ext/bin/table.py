@@ -30,7 +30,7 @@ def get_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m espnet_ext.bin.table", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
 
-    plan = _command(commands, "plan", _plan, "print 'system<TAB>config' for each training that the tables need")
+    plan = _command(commands, "plan", _plan, "print 'system<TAB>config<TAB>training sets' for each training needed")
     _add_selection(plan)
     plan.add_argument("--format", choices=["tsv", "text"], default="tsv", help="tsv for scripts, text to read")
 
@@ -110,7 +110,7 @@ def _plan(args: argparse.Namespace) -> None:
     tables, selected, _ = _selection(args)
     if args.format == "tsv":
         for system in systems_needed(tables, selected):
-            print(f"{system.name}\t{system.config}")
+            print(f"{system.name}\t{system.config}\t{' '.join(system.train)}")
         return
     decodings = decodings_needed(selected)
     for system in systems_needed(tables, selected):

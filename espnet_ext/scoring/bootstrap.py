@@ -6,6 +6,9 @@ percentiles of these rates. Two systems are compared on the same draws, so that 
 cancels out. Utterances of one speaker are not independent; where speakers are many, resample whole speakers instead
 (Liu et al., "Statistical testing on ASR performance via blockwise bootstrap", Interspeech 2020): sum the counts
 of each with :func:`sum_blocks` first. Intervals from a handful of utterances or speakers are too narrow.
+
+An utterance may have none of the tokens that are counted (English words in a Mandarin sentence). A draw that has none
+at all has no rate and is left out, which matters only where few utterances have any.
 """
 
 from collections.abc import Sequence
@@ -42,10 +45,11 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """Percentile interval of the error rate sum(errors) / sum(lengths), as fractions.
 
-    ``errors`` and ``lengths`` (reference lengths, >= 1) hold one number an utterance. Same seed, same interval.
+    ``errors`` and ``lengths`` (reference lengths) hold one number an utterance. Same seed, same interval.
 
     Raises:
-        ValueError: no utterances, shapes that differ, a length below 1, or a level or number of replicas out of range.
+        ValueError: no utterances, shapes that differ, a length below 0 or none above, or a level or number of replicas
+            out of range.
     """
     sums = _replicate([errors, lengths], replicas, seed)
     return _percentiles(sums[:, 0] / sums[:, 1], level)
@@ -60,6 +64,9 @@ def paired_bootstrap(
     replica added to each so that it is never 0; it is at most 1, which is what two equal systems get.
     Exchanging a and b exchanges the signs and changes nothing else.
 
+    ``errors_a`` and ``errors_b`` may also be changes of the number of errors from one system to another (and negative):
+    then the test is of a difference of differences, such as whether a gained less from more data than b.
+
     Raises:
         ValueError: as :func:`bootstrap_interval`.
     """
@@ -72,7 +79,7 @@ def paired_bootstrap(
         rate_b=int(np.sum(errors_b)) / words,
         difference=(int(np.sum(errors_a)) - int(np.sum(errors_b))) / words,
         ci95=_percentiles(differences, 0.95),
-        p_value=min(1.0, 2 * (min(below, above) + 1) / (replicas + 1)),
+        p_value=min(1.0, 2 * (min(below, above) + 1) / (len(differences) + 1)),
         probability_of_improvement=float((differences > 0).mean()),
     )
 
@@ -93,7 +100,7 @@ def sum_blocks(values: ArrayLike, blocks: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _replicate(columns: list[ArrayLike], replicas: int, seed: int) -> NDArray[np.int64]:
-    """Sums of each column over each bootstrap draw, (replicas, columns); the last column holds the lengths.
+    """Sums of each column over each bootstrap draw, (draws, columns); the last column holds the lengths.
 
     Utterances with equal counts are interchangeable, so a draw needs only how often each *kind* of utterance comes: a
     multinomial. That is exact, and cheap for large test sets too (281,241 utterances are of some hundred kinds).
@@ -103,8 +110,8 @@ def _replicate(columns: list[ArrayLike], replicas: int, seed: int) -> NDArray[np
         raise ValueError(f"need one number an utterance in each, got shapes {[array.shape for array in arrays]}")
     if not arrays[0].size:
         raise ValueError("no utterances to resample")
-    if arrays[-1].min() < 1:
-        raise ValueError("an utterance with an empty reference cannot be resampled")
+    if arrays[-1].min() < 0 or not arrays[-1].any():
+        raise ValueError("lengths of references must be at least 0, and one above 0")
     if replicas < 1:
         raise ValueError(f"the number of replicas must be at least 1, not {replicas}")
     table = np.stack(arrays, axis=1).astype(np.int64)
@@ -118,7 +125,11 @@ def _replicate(columns: list[ArrayLike], replicas: int, seed: int) -> NDArray[np
         generator.multinomial(len(table), counts / len(table), size=min(chunk, replicas - start)) @ kinds
         for start in range(0, replicas, chunk)
     ]
-    return np.concatenate(sums)
+    drawn = np.concatenate(sums)
+    drawn = drawn[drawn[:, -1] > 0]
+    if not len(drawn):
+        raise ValueError("no draw has a reference: draw more replicas")
+    return drawn
 
 
 def _percentiles(values: NDArray[np.floating], level: float) -> tuple[float, float]:

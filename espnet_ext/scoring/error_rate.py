@@ -1,11 +1,15 @@
 """Count the errors of one hypothesis against its reference; counts add up over utterances, speakers and test sets."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import kaldialign
 
 from espnet_ext.errors import InputError
+
+# An alignment holds 4 bytes a cell of its table; this many are 1.6 GB (20,000 x 20,000 words).
+MAX_ALIGNMENT_CELLS = 400_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +128,19 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[tuple[str
     if "" in reference or "" in hypothesis:
         raise ValueError("an empty string is not a word")
     return [(left or None, right or None) for left, right in kaldialign.align(reference, hypothesis, "")]
+
+
+def count_pairs(pairs: Iterable[tuple[str | None, str | None]]) -> ErrorRate:
+    """Count what :func:`align` gave, or any part of it: the counts of parts add up to those of the whole.
+
+    >>> count_pairs([("the", "the"), ("cat", "hat"), (None, "sat"), ("down", None)])
+    ErrorRate(correct=1, substitutions=1, deletions=1, insertions=1)
+    """
+    kinds = Counter(
+        "ins" if left is None else "del" if right is None else "correct" if left == right else "sub"
+        for left, right in pairs
+    )
+    return ErrorRate(kinds["correct"], kinds["sub"], kinds["del"], kinds["ins"])
 
 
 def _refuse_plain_text(reference: Sequence[str], hypothesis: Sequence[str]) -> None:

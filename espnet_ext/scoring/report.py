@@ -1,18 +1,20 @@
 """Write what scoring found: ``score.json``, tables by utterance and speaker, and the aligned text."""
 
+import shutil
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tabulate import tabulate
+
 from espnet_ext.files import atomic_write, write_json
 from espnet_ext.scoring.bootstrap import REPLICAS
-from espnet_ext.scoring.error_rate import ErrorRate, align
-from espnet_ext.scoring.score import Score, split_units
+from espnet_ext.scoring.error_rate import MAX_ALIGNMENT_CELLS, ErrorRate, align
+from espnet_ext.scoring.score import WHOLE, Score, split_units
 
-# An alignment holds 4 bytes a cell of its table: beyond 1.6 GB (20,000 x 20,000 words) only the counts are written.
-MAX_ALIGNMENT_CELLS = 400_000_000
+PARTS = "parts"  # the folder of a score's parts
 
 
 def summarise(
@@ -20,14 +22,25 @@ def summarise(
 ) -> dict[str, Any]:
     """The content of ``score.json``; rates are in percent, ``words`` is the reference length in ``unit``.
 
-    ``normaliser`` names what was done to both texts before; scoring itself changes nothing.
+    ``normaliser`` names what was done to both texts before; scoring itself changes nothing. Where the score has parts,
+    ``measures`` holds the same figures of each by name; ``value`` and ``ci95`` are null where the reference has no
+    token of a part.
     """
-    total = score.total
-    low, high = score.interval(by_speaker=by_speaker, replicas=replicas, seed=seed)
+    draws = {"by_speaker": by_speaker, "replicas": replicas, "seed": seed}
+    return {
+        **_figures(score, **draws),
+        "normaliser": normaliser,
+        "bootstrap": {"replicas": replicas, "seed": seed, "resample": "speaker" if by_speaker else "utterance"},
+        **({"measures": {name: _figures(part, **draws) for name, part in score.parts.items()}} if score.parts else {}),
+    }
+
+
+def _figures(score: Score, **draws: Any) -> dict[str, Any]:
+    total, known = score.total, score.total.reference_length > 0
     return {
         "unit": score.unit,
-        "value": percent(total.rate),
-        "ci95": [percent(low), percent(high)],
+        "value": percent(total.rate) if known else None,
+        "ci95": [percent(limit) for limit in score.interval(**draws)] if known else None,
         "errors": total.errors,
         "words": total.reference_length,
         "correct": total.correct,
@@ -36,9 +49,51 @@ def summarise(
         "insertions": total.insertions,
         "utterances": len(score.utterances),
         "sentence_error_rate": percent(score.sentence_error_rate),
-        "normaliser": normaliser,
-        "bootstrap": {"replicas": replicas, "seed": seed, "resample": "speaker" if by_speaker else "utterance"},
     }
+
+
+def measures_table(summary: Mapping[str, Any]) -> str:
+    """The whole and its parts, a line each, to read: rate with its interval, tokens of the reference, and errors.
+
+    >>> figures = {"errors": 1, "words": 4, "substitutions": 1, "deletions": 0, "insertions": 0}
+    >>> english = {**figures, "value": None, "ci95": None, "words": 0}
+    >>> print(measures_table({**figures, "value": 25.0, "ci95": [0.0, 50.0], "measures": {"EN": english}}))
+      measure    rate %    95% interval    tokens    errors    sub    del    ins
+    ---------  --------  --------------  --------  --------  -----  -----  -----
+          All     25.00   0.00 to 50.00         4         1      1      0      0
+           EN         -               -         0         1      1      0      0
+    """
+    counts = ("words", "errors", "substitutions", "deletions", "insertions")
+    rows = [
+        [name, _rate(figures["value"]), _interval(figures["ci95"]), *(figures[key] for key in counts)]
+        for name, figures in {WHOLE: summary, **summary["measures"]}.items()
+    ]
+    return _draw(["measure", "rate %", "95% interval", "tokens", "errors", "sub", "del", "ins"], rows)
+
+
+def comparison_table(result: Mapping[str, Any]) -> str:
+    """Two systems on the whole and its parts, a line each: the content of ``compare.json`` to read."""
+    rows = [
+        [
+            name, _rate(test["a"]["value"]), _rate(test["b"]["value"]), f"{test['difference']:+.2f}",
+            _interval(test["ci95"], "+"), f"{test['p_value']:.4f}", test["words"],
+        ]
+        for name, test in {WHOLE: result, **result["measures"]}.items()
+    ]  # fmt: skip
+    names = [f"{result[side]['name']} %" for side in ("a", "b")]
+    return _draw(["measure", *names, "difference", "95% interval", "p", "tokens"], rows)
+
+
+def _draw(header: list[str], rows: list[list[Any]]) -> str:
+    return tabulate(rows, header, disable_numparse=True, stralign="right")
+
+
+def _rate(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _interval(limits: Sequence[float] | None, sign: str = "") -> str:
+    return "-" if limits is None else " to ".join(f"{limit:{sign}.2f}" for limit in limits)
 
 
 def percent(fraction: float) -> float:
@@ -49,15 +104,21 @@ def percent(fraction: float) -> float:
 def write_reports(folder: str | Path, score: Score, summary: Mapping[str, Any], *, alignment: bool = True) -> None:
     """Write the reports into ``folder``; ``score.json`` comes last, so that where it stands the rest is complete.
 
-    ``per_speaker.tsv`` is written where speakers are known, ``alignment.txt`` unless switched off; what an earlier
-    call left of them is deleted otherwise.
+    ``per_speaker.tsv`` is written where speakers are known, ``alignment.txt`` unless switched off. Where the score has
+    parts, ``measures.txt`` lists them and ``parts/<name>/`` holds the counts of each, in files of the same names. What
+    an earlier call left of all these is deleted otherwise.
     """
     folder = Path(folder)
-    for name in ("score.json", "per_speaker.tsv", "alignment.txt"):
+    for name in ("score.json", "per_speaker.tsv", "measures.txt", "alignment.txt"):
         (folder / name).unlink(missing_ok=True)
-    _write_counts(folder / "per_utterance.tsv", score.utterances)
-    if score.speakers:
-        _write_counts(folder / "per_speaker.tsv", score.speakers)
+    if (folder / PARTS).is_dir():
+        shutil.rmtree(folder / PARTS)
+    _write_tables(folder, score)
+    for name, part in score.parts.items():
+        _write_tables(folder / PARTS / name, part)
+    if score.parts:
+        with atomic_write(folder / "measures.txt") as file:
+            file.write(measures_table(summary) + "\n")
     if alignment:
         with atomic_write(folder / "alignment.txt") as file:
             file.writelines(alignment_blocks(score))
@@ -69,7 +130,7 @@ def alignment_blocks(score: Score) -> Iterable[str]:
     for key, counts in score.utterances.items():
         numbers = f"{counts.correct} {counts.substitutions} {counts.deletions} {counts.insertions}"
         yield f"id: ({key})\nScores: (#C #S #D #I) {numbers}\n"
-        if counts.reference_length * counts.hypothesis_length > MAX_ALIGNMENT_CELLS:
+        if counts.reference_length * counts.hypothesis_length > MAX_ALIGNMENT_CELLS:  # the counts need no table
             yield f"(too long to align: {counts.reference_length} x {counts.hypothesis_length})\n\n"
             continue
         pairs = align(split_units(score.reference[key], score.unit), split_units(score.hypothesis[key], score.unit))
@@ -116,6 +177,12 @@ def _width(word: str) -> int:
         if not unicodedata.combining(character):
             columns += 2 if unicodedata.east_asian_width(character) in "WF" else 1
     return max(columns, 1)
+
+
+def _write_tables(folder: Path, score: Score) -> None:
+    _write_counts(folder / "per_utterance.tsv", score.utterances)
+    if score.speakers:
+        _write_counts(folder / "per_speaker.tsv", score.speakers)
 
 
 def _write_counts(path: Path, counts: Mapping[str, ErrorRate]) -> None:

@@ -1,15 +1,17 @@
 """Score a hypothesis against a reference: Kaldi ``text`` tables in, counts by utterance, speaker and in total out."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.mixed_text import mixed_tokens
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.bootstrap import REPLICAS, PairedTest, bootstrap_interval, paired_bootstrap, sum_blocks
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_errors
 
-UNITS = ("word", "char")
+UNITS = ("word", "char", "mixed")
+WHOLE = "All"  # the name of the whole where a score has parts, as in P1's tables
 
 
 @dataclass(frozen=True)
@@ -17,12 +19,14 @@ class Score:
     """What came out of scoring one test set.
 
     Attributes:
-        unit: ``word`` or ``char``.
+        unit: ``word``, ``char`` or ``mixed``.
         reference, hypothesis: the texts that were compared, by utterance id, in the reference's order.
         utterances: counts by utterance id, in the same order.
         speakers: counts by speaker, sorted by name; empty where no ``utt2spk`` was given.
         speaker_of: speaker by utterance id; empty likewise.
         total: the sum.
+        parts: by name, scores of the same texts that count only some of the tokens (those of one language, say); an
+            utterance may then have none of them. Empty where nothing was told apart.
     """
 
     unit: str
@@ -32,6 +36,7 @@ class Score:
     speakers: Mapping[str, ErrorRate]
     speaker_of: Mapping[str, str]
     total: ErrorRate
+    parts: Mapping[str, "Score"] = field(default_factory=dict)
 
     @property
     def sentence_error_rate(self) -> float:
@@ -58,10 +63,11 @@ def split_units(text: str, unit: str) -> list[str]:
     ``word``: at white space, as ``str.split`` has it (ESPnet's habit; the ideographic space U+3000 separates too).
     ``char``: code points, with one space between words, which counts as a character, as in ESPnet's scoring stage and
     in jiwer. Mandarin text must therefore be spaced alike, best not at all, in reference and hypothesis.
+    ``mixed``: Han characters and words of all else (:func:`mixed_tokens`), however they are spaced.
     Nothing is normalised: case, punctuation and composed against decomposed accents (NFC, NFD) all count.
 
-    >>> split_units("ab  c", "word"), split_units("ab  c", "char")
-    (['ab', 'c'], ['a', 'b', ' ', 'c'])
+    >>> split_units("ab  c", "word"), split_units("ab  c", "char"), split_units("去 x吧", "mixed")
+    (['ab', 'c'], ['a', 'b', ' ', 'c'], ['去', 'x', '吧'])
 
     Raises:
         InputError: an unknown unit.
@@ -70,6 +76,8 @@ def split_units(text: str, unit: str) -> list[str]:
         return text.split()
     if unit == "char":
         return list(" ".join(text.split()))
+    if unit == "mixed":
+        return mixed_tokens(text)
     raise InputError(f"unknown unit {unit!r}: choose one of {', '.join(UNITS)}")
 
 
@@ -138,6 +146,17 @@ def score_texts(
         for key, text in reference.items()
     }
     speaker_of = {} if utt2spk is None else {key: utt2spk[key] for key in reference}
+    return add_up(unit, reference, hypothesis, utterances, speaker_of)
+
+
+def add_up(
+    unit: str,
+    reference: Mapping[str, str],
+    hypothesis: Mapping[str, str],
+    utterances: Mapping[str, ErrorRate],
+    speaker_of: Mapping[str, str],
+) -> Score:
+    """Make a score of counts by utterance: sum them by speaker and in total."""
     speakers: dict[str, ErrorRate] = {}
     for key, speaker in speaker_of.items():
         speakers[speaker] = speakers.get(speaker, ZERO) + utterances[key]

@@ -47,6 +47,23 @@ class RowRef:
 
 
 @dataclass(frozen=True)
+class Change:
+    """What becomes of the error rate from one row to another, such as by more training data: a gain is negative."""
+
+    before: RowRef
+    after: RowRef
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: a test set, or ``average`` for the mean of all, and a measure of it (None: there is only one)."""
+
+    name: str
+    test_set: str
+    measure: str | None = None
+
+
+@dataclass(frozen=True)
 class Row:
     """A row: a system, a decoding of it, and the paper's number for each column (None: the paper has none)."""
 
@@ -58,34 +75,39 @@ class Row:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper: ``better`` has a lower error rate than ``worse`` on each of the test sets."""
+    """A statement of the paper: on each column ``better`` has a lower error rate (or change of it) than ``worse``."""
 
     text: str
-    better: RowRef
-    worse: RowRef
-    test_sets: tuple[str, ...]
+    better: RowRef | Change
+    worse: RowRef | Change
+    columns: tuple[Column, ...]
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table; ``baseline`` is the row to which reductions of the error rate refer."""
+    """A table; ``baseline`` is the row to which reductions of the error rate refer, in the column ``reduction``."""
 
     id: str
     caption: str
-    columns: tuple[str, ...]
+    columns: tuple[Column, ...]
     baseline: RowRef | None
+    reduction: str
     rows: tuple[Row, ...]
     claims: tuple[Claim, ...]
 
 
 @dataclass(frozen=True)
 class Tables:
-    """All of ``tables.yaml``; ``decodings`` are overrides of the decoding config, ``default`` has none."""
+    """All of ``tables.yaml``; ``decodings`` are overrides of the decoding config, ``default`` has none.
+
+    ``measures`` are those of ``score.json`` that columns name; empty where a column is just a test set.
+    """
 
     path: Path
     recipe: str
     paper: Paper
     test_sets: tuple[str, ...]
+    measures: tuple[str, ...]
     systems: Mapping[str, System]
     decodings: Mapping[str, Mapping[str, Any]]
     tables: Mapping[str, Table]
@@ -107,12 +129,13 @@ def load_tables(path: str | Path) -> Tables:
         InputError: anything missing, unknown, misspelt or doubled; the message names the place in the file.
     """
     path = Path(path)
-    top = _fields(
-        read_yaml(path), str(path), ("recipe", "paper", "test_sets", "systems", "tables"), optional=("decodings",)
-    )
+    required = ("recipe", "paper", "test_sets", "systems", "tables")
+    top = _fields(read_yaml(path), str(path), required, optional=("measures", "decodings"))
     test_sets = _names(top["test_sets"], f"{path}: test_sets")
     if AVERAGE in test_sets:
         raise InputError(f"{path}: test_sets: {AVERAGE!r} is the mean of the test sets and cannot be one of them")
+    measures = _names(top["measures"], f"{path}: measures") if "measures" in top else ()
+    columns = _columns(test_sets, measures)
     systems = {name: _system(name, value, place) for name, value, place in _items(top["systems"], f"{path}: systems")}
     decodings: dict[str, Mapping[str, Any]] = {DEFAULT_DECODING: {}}
     for name, value, place in _items(top.get("decodings", {}), f"{path}: decodings"):
@@ -120,14 +143,14 @@ def load_tables(path: str | Path) -> Tables:
             raise InputError(f"{place}: {DEFAULT_DECODING!r} is the decoding config itself; give yours another name")
         decodings[name] = _mapping(value, place)
     tables = {
-        name: _table(name, value, place, test_sets, systems, decodings)
+        name: _table(name, value, place, columns, systems, decodings)
         for name, value, place in _items(top["tables"], f"{path}: tables")
     }
     for table in tables.values():
         _check_references(table, tables, f"{path}: tables.{table.id}")
     return Tables(
-        path, _name(top["recipe"], f"{path}: recipe"), _paper(top["paper"], f"{path}: paper"), test_sets, systems,
-        decodings, tables,
+        path, _name(top["recipe"], f"{path}: recipe"), _paper(top["paper"], f"{path}: paper"), test_sets, measures,
+        systems, decodings, tables,
     )  # fmt: skip
 
 
@@ -155,30 +178,39 @@ def _system(name: str, value: Any, place: str) -> System:
     )
 
 
+def _columns(test_sets: tuple[str, ...], measures: tuple[str, ...]) -> dict[str, Column]:
+    """All columns that a table may have, by name: ``dev`` without measures, ``dev CH`` with them."""
+    names = (*test_sets, AVERAGE)
+    if not measures:
+        return {name: Column(name, name) for name in names}
+    columns = [Column(f"{name} {measure}", name, measure) for name in names for measure in measures]
+    return {column.name: column for column in columns}
+
+
 def _table(
     name: str,
     value: Any,
     place: str,
-    test_sets: tuple[str, ...],
+    known_columns: Mapping[str, Column],
     systems: Mapping[str, System],
     decodings: Mapping[str, Any],
 ) -> Table:
-    fields = _fields(value, place, ("caption", "columns", "rows"), optional=("baseline", "claims"))
-    columns = _names(fields["columns"], f"{place}.columns")
-    for column in columns:
-        _one_of(column, (*test_sets, AVERAGE), f"{place}.columns", "column")
+    fields = _fields(value, place, ("caption", "columns", "rows"), optional=("baseline", "reduction", "claims"))
+    columns = _chosen(fields["columns"], f"{place}.columns", known_columns)
     rows: list[Row] = []
     for number, item in enumerate(_list(fields["rows"], f"{place}.rows")):
-        row = _row(item, f"{place}.rows[{number}]", columns, systems, decodings)
+        row = _row(item, f"{place}.rows[{number}]", tuple(columns), systems, decodings)
         if row.name in {other.name for other in rows}:
             raise InputError(f"{place}.rows[{number}]: the row {row.name!r} stands twice in this table")
         rows.append(row)
     claims = [
-        _claim(item, f"{place}.claims[{number}]", name, tuple(c for c in columns if c != AVERAGE))
+        _claim(item, f"{place}.claims[{number}]", name, columns)
         for number, item in enumerate(_list(fields.get("claims", []), f"{place}.claims", empty=True))
     ]
     baseline = _reference(fields["baseline"], name, f"{place}.baseline") if "baseline" in fields else None
-    return Table(name, _text(fields["caption"], f"{place}.caption"), columns, baseline, tuple(rows), tuple(claims))
+    reduction = _one_of(fields.get("reduction", list(columns)[-1]), columns, f"{place}.reduction", "column")
+    caption = _text(fields["caption"], f"{place}.caption")
+    return Table(name, caption, tuple(columns.values()), baseline, reduction, tuple(rows), tuple(claims))
 
 
 def _row(
@@ -195,13 +227,27 @@ def _row(
     return Row(name, system, decoding, {c: _rate(paper[c], f"{place}.paper.{c}") for c in columns})
 
 
-def _claim(value: Any, place: str, table: str, test_sets: tuple[str, ...]) -> Claim:
-    fields = _fields(value, place, ("text", "better", "worse"), optional=("test_sets",))
-    chosen = _names(fields["test_sets"], f"{place}.test_sets") if "test_sets" in fields else test_sets
-    for test_set in chosen:
-        _one_of(test_set, test_sets, f"{place}.test_sets", "test set")
-    better, worse = (_reference(fields[key], table, f"{place}.{key}") for key in ("better", "worse"))
-    return Claim(_text(fields["text"], f"{place}.text"), better, worse, chosen)
+def _claim(value: Any, place: str, table: str, columns: Mapping[str, Column]) -> Claim:
+    fields = _fields(value, place, ("text", "better", "worse"), optional=("columns",))
+    tested = {name: column for name, column in columns.items() if column.test_set != AVERAGE}
+    if "columns" in fields:
+        tested = _chosen(fields["columns"], f"{place}.columns", tested)
+    better, worse = (_side(fields[key], table, f"{place}.{key}") for key in ("better", "worse"))
+    if type(better) is not type(worse):
+        raise InputError(f"{place}: better and worse must both be rows, or both changes {{from: row, to: row}}")
+    if better == worse:
+        raise InputError(f"{place}: better and worse are the same row or change, {fields['better']!r}")
+    return Claim(_text(fields["text"], f"{place}.text"), better, worse, tuple(tested.values()))
+
+
+def _side(value: Any, table: str, place: str) -> RowRef | Change:
+    if not isinstance(value, dict):
+        return _reference(value, table, place)
+    fields = _fields(value, place, ("from", "to"))
+    before, after = (_reference(fields[key], table, f"{place}.{key}") for key in ("from", "to"))
+    if before == after:
+        raise InputError(f"{place}: from and to are the same row, {fields['to']!r}")
+    return Change(before, after)
 
 
 def _reference(value: Any, table: str, place: str) -> RowRef:
@@ -211,12 +257,16 @@ def _reference(value: Any, table: str, place: str) -> RowRef:
     return RowRef(parts[0], parts[1]) if len(parts) == 2 else RowRef(table, parts[0])
 
 
+def rows_of(side: RowRef | Change) -> tuple[RowRef, ...]:
+    """The rows that a side of a claim names; of a change, first the one before."""
+    return (side,) if isinstance(side, RowRef) else (side.before, side.after)
+
+
 def _check_references(table: Table, tables: Mapping[str, Table], place: str) -> None:
     references = [(f"{place}.baseline", table.baseline)] if table.baseline else []
     for number, claim in enumerate(table.claims):
-        references += [(f"{place}.claims[{number}].{key}", getattr(claim, key)) for key in ("better", "worse")]
-        if claim.better == claim.worse:
-            raise InputError(f"{place}.claims[{number}]: better and worse are the same row, {claim.better.row!r}")
+        for key in ("better", "worse"):
+            references += [(f"{place}.claims[{number}].{key}", ref) for ref in rows_of(getattr(claim, key))]
     for where, ref in references:
         _one_of(ref.table, tables, where, "table")
         _one_of(ref.row, [row.name for row in tables[ref.table].rows], where, f"row of table {ref.table}")
@@ -252,10 +302,18 @@ def _list(value: Any, place: str, empty: bool = False) -> list[Any]:
 
 
 def _names(value: Any, place: str) -> tuple[str, ...]:
-    names = tuple(_name(item, place) for item in _list(value, place))
+    return _unique([_name(item, place) for item in _list(value, place)], place)
+
+
+def _chosen(value: Any, place: str, columns: Mapping[str, Column]) -> dict[str, Column]:
+    names = [_one_of(item, columns, place, "column") for item in _list(value, place)]
+    return {name: columns[name] for name in _unique(names, place)}
+
+
+def _unique(names: Sequence[str], place: str) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise InputError(f"{place}: a name stands twice in {', '.join(names)}")
-    return names
+    return tuple(names)
 
 
 def _name(value: Any, place: str) -> str:

@@ -6,13 +6,17 @@ from typing import Any
 from tabulate import tabulate
 
 NOT_RUN = "-"
+REDUCTION = "reduction"  # heads the column of relative reductions
 _PIPES = str.maketrans({"|": r"\|", "\n": " "})
 
 
 def plain_table(result: Mapping[str, Any], row_names: Sequence[str] | None = None) -> str:
     """The table for the terminal, with only the rows named (None: all) and a line for each claim that was tested."""
     rows = [row for row in result["rows"] if row_names is None or row["name"] in row_names]
-    body = tabulate([_cells(result, row) for row in rows], _plain_header(result), **_layout(result, "simple"))
+    body = "\n\n".join(
+        tabulate([_cells(result, row, group) for row in rows], _plain_header(group), **_layout(group, "simple"))
+        for group in _groups(result)
+    )
     claims = [f"  {text}: {verdict}{figures}" for text, verdict, figures in _claims(result, tested_only=True)]
     lines = [f"{_title(result)}, {result['meta']['corpus']}, scale {result['scale']}", "", body, "", _legend(result)]
     if claims:
@@ -22,14 +26,11 @@ def plain_table(result: Mapping[str, Any], row_names: Sequence[str] | None = Non
 
 def markdown_table(result: Mapping[str, Any], heading: str = "#") -> str:
     """The table as Markdown, all rows and claims, under a heading of the given level."""
-    rows = [[cell.translate(_PIPES) for cell in _cells(result, row)] for row in result["rows"]]
-    lines = [
-        f"{heading} {_title(result)}",
-        "",
-        tabulate(rows, _markdown_header(result), **_layout(result, "pipe")),
-        "",
-        _legend(result),
-    ]
+    lines = [f"{heading} {_title(result)}", ""]
+    for group in _groups(result):
+        rows = [[cell.translate(_PIPES) for cell in _cells(result, row, group)] for row in result["rows"]]
+        lines += [tabulate(rows, _markdown_header(group), **_layout(group, "pipe")), ""]
+    lines.append(_legend(result))
     if result.get("claims"):
         lines += ["", "Claims of the paper, here (paired bootstrap test over utterances, two-sided, level 0.05):", ""]
         lines += [f"- {text}: **{verdict}**{figures}" for text, verdict, figures in _claims(result)]
@@ -88,43 +89,52 @@ def _title(result: Mapping[str, Any]) -> str:
     return f"Table {result['table']}. {result['caption']}: {result['metric']}"
 
 
-def _columns(result: Mapping[str, Any]) -> list[str]:
-    return [*result["columns"], *(["reduction"] if result.get("reference") else [])]
+def _groups(result: Mapping[str, Any]) -> list[list[str]]:
+    """Columns to draw side by side, with one for the reduction at the end of the group that it refers to."""
+    groups = result.get("groups", [result["columns"]])
+    if not result.get("reference"):
+        return groups
+    return [[*group, REDUCTION] if _reduced(result) in group else group for group in groups]
 
 
-def _markdown_header(result: Mapping[str, Any]) -> list[str]:
-    pairs = [f"{column} {who}" for column in _columns(result) for who in ("paper", "here")]
+def _reduced(result: Mapping[str, Any]) -> str:
+    """The column whose relative reductions are shown."""
+    return result.get("reduction", result["columns"][-1])
+
+
+def _markdown_header(group: Sequence[str]) -> list[str]:
+    pairs = [f"{column} {who}" for column in group for who in ("paper", "here")]
     return [cell.translate(_PIPES) for cell in ("row", *pairs, "seeds")]
 
 
-def _plain_header(result: Mapping[str, Any]) -> list[str]:
+def _plain_header(group: Sequence[str]) -> list[str]:
     """Two lines, with the column's name only above the first of its pair: a terminal is narrow."""
-    return ["row", *(cell for column in _columns(result) for cell in (f"{column}\npaper", "\nhere")), "seeds"]
+    return ["row", *(cell for column in group for cell in (f"{column}\npaper", "\nhere")), "seeds"]
 
 
-def _layout(result: Mapping[str, Any], style: str) -> dict[str, Any]:
+def _layout(group: Sequence[str], style: str) -> dict[str, Any]:
     """Text to the left, the paper's numbers to the right, and no number of ours drawn anew by tabulate."""
-    align = ["left", *["right", "left"] * len(_columns(result)), "left"]
+    align = ["left", *["right", "left"] * len(group), "left"]
     return {"tablefmt": style, "colalign": align, "disable_numparse": True}
 
 
-def _cells(result: Mapping[str, Any], row: Mapping[str, Any]) -> list[str]:
+def _cells(result: Mapping[str, Any], row: Mapping[str, Any], group: Sequence[str]) -> list[str]:
     cells = [row["name"]]
-    for column in result["columns"]:
-        cell = row["cells"][column]
-        cells += [_number(cell["paper"]), format_here(cell["here"])]
-    reference = result.get("reference")
-    if reference:
-        own, other = row["cells"][result["columns"][-1]], reference["cells"][result["columns"][-1]]
-        here = reduction(_value(own["here"]), _value(other["here"]))
-        cells += [_percent(reduction(own["paper"], other["paper"])), _percent(here)]
+    for column in group:
+        if column == REDUCTION:
+            own, other = (rows[_reduced(result)] for rows in (row["cells"], result["reference"]["cells"]))
+            here = reduction(_value(own["here"]), _value(other["here"]))
+            cells += [_percent(reduction(own["paper"], other["paper"])), _percent(here)]
+        else:
+            cell = row["cells"][column]
+            cells += [_number(cell["paper"]), format_here(cell["here"])]
     return [*cells, " ".join(str(seed) for seed in row["seeds"]) or NOT_RUN]
 
 
 def _legend(result: Mapping[str, Any]) -> str:
     legend = "here: [95% bootstrap interval], ± standard deviation over seeds; - has not run."
     if result.get("reference"):
-        legend += f" reduction: of the {result['columns'][-1]}, relative to {result['reference']['name']}."
+        legend += f" reduction: of the {_reduced(result)}, relative to {result['reference']['name']}."
     return legend
 
 
@@ -135,14 +145,15 @@ def _claims(result: Mapping[str, Any], tested_only: bool = False) -> list[tuple[
         if claim["verdict"] or not tested_only:
             missing = [name for name, test in claim["tests"].items() if test is None]
             verdict = claim["verdict"] or f"not run on {', '.join(missing)}"
-            figures = [_difference(name, test) for name, test in claim["tests"].items() if test]
+            what = "change " if claim.get("compares") == "changes" else ""
+            figures = [f"{name}: {what}{_difference(test)}" for name, test in claim["tests"].items() if test]
             claims.append((claim["text"], verdict, f" ({'; '.join(figures)})" if figures else ""))
     return claims
 
 
-def _difference(test_set: str, test: Mapping[str, Any]) -> str:
+def _difference(test: Mapping[str, Any]) -> str:
     direction = "higher" if test["lower_by"] < 0 else "lower"
-    return f"{test_set}: {abs(test['lower_by']):.2f} {direction}, p = {test['p_value']:.2g}"
+    return f"{abs(test['lower_by']):.2f} {direction}, p = {test['p_value']:.2g}"
 
 
 def _value(here: Mapping[str, Any] | None) -> float | None:

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.files import atomic_write, write_json
 from espnet_ext.tables.claims import judge_claim
-from espnet_ext.tables.config import AVERAGE, Row, RowRef, Table, Tables
+from espnet_ext.tables.config import AVERAGE, Column, Row, RowRef, Table, Tables
 from espnet_ext.tables.render import markdown_table
 from espnet_ext.tables.scores import Score, average_here, cell_here, read_scores
 
@@ -18,21 +19,21 @@ def collect(
 ) -> dict[str, Any]:
     """Put the paper's numbers and those under ``expdir`` side by side.
 
-    Every row and test set for which there is no score has ``here: null``. ``reference`` is the row (of this table or of
+    Every row and column for which there is no score has ``here: null``. ``reference`` is the row (of this table or of
     another) to which reductions of the error rate refer, or null.
 
     Raises:
         InputError: a score file that is none, or scores that cannot be compared: made with different text normalisation
             or units, or against references of different lengths.
     """
-    scores = {row.name: _row_scores(tables, row, expdir) for row in table.rows}
+    scores = {row.name: _row_scores(tables, table, row, expdir) for row in table.rows}
     base_row = tables.row(table.baseline) if table.baseline else None
-    base_scores = _row_scores(tables, base_row, expdir) if base_row else {}
+    base_scores = _row_scores(tables, table, base_row, expdir) if base_row else {}
     normaliser = _check_comparable([item for found in (*scores.values(), base_scores) for item in found.items()])
     reference = None
     if base_row:
         name = _name(table, table.baseline)
-        reference = {"name": name, "system": base_row.system, "cells": _cells(table, base_row, base_scores)}
+        reference = {"name": name, "system": base_row.system, "cells": _cells(tables, table, base_row, base_scores)}
     return {
         "recipe": tables.recipe,
         "table": table.id,
@@ -40,16 +41,18 @@ def collect(
         "caption": table.caption,
         "metric": tables.paper.metric,
         "paper": f"{tables.paper.authors}. {tables.paper.title}, {tables.paper.year}. ({tables.paper.id})",
-        "columns": list(table.columns),
+        "columns": [column.name for column in table.columns],
+        "groups": _groups(table),
         "meta": {**meta, "normaliser": normaliser, "corpus": corpus, "scale": scale},
         "reference": reference,
+        "reduction": table.reduction,
         "rows": [
             {
                 "name": row.name,
                 "system": row.system,
                 "decoding": row.decoding,
                 "seeds": sorted({seed for found in scores[row.name].values() for seed in found}),
-                "cells": _cells(table, row, scores[row.name]),
+                "cells": _cells(tables, table, row, scores[row.name]),
             }
             for row in table.rows
         ],
@@ -82,26 +85,44 @@ def read_results(path: str | Path) -> dict[str, Any]:
     return result
 
 
-def _row_scores(tables: Tables, row: Row, expdir: str | Path) -> dict[str, dict[int, Score]]:
-    return {name: read_scores(expdir, row.system, row.decoding, name) for name in tables.test_sets}
+Scores = Mapping[tuple[str, str | None], dict[int, Score]]  # by test set and measure, then by seed
 
 
-def _cells(table: Table, row: Row, scores: Mapping[str, Mapping[int, Score]]) -> dict[str, Any]:
-    here = {
-        column: average_here(list(scores.values())) if column == AVERAGE else cell_here(scores[column])
+def _row_scores(tables: Tables, table: Table, row: Row, expdir: str | Path) -> Scores:
+    return {
+        (name, column.measure): read_scores(expdir, row.system, row.decoding, name, column.measure)
         for column in table.columns
+        for name in _test_sets(tables, column)
     }
-    return {column: {"paper": row.paper.get(column), "here": here[column]} for column in table.columns}
 
 
-def _check_comparable(scores: list[tuple[str, dict[int, Score]]]) -> str | None:
+def _cells(tables: Tables, table: Table, row: Row, scores: Scores) -> dict[str, Any]:
+    cells = {}
+    for column in table.columns:
+        found = [scores[name, column.measure] for name in _test_sets(tables, column)]
+        here = average_here(found) if column.test_set == AVERAGE else cell_here(*found)
+        cells[column.name] = {"paper": row.paper.get(column.name), "here": here}
+    return cells
+
+
+def _groups(table: Table) -> list[list[str]]:
+    """Columns that are drawn side by side: the measures of a test set, or where there are none, all test sets."""
+    groups = groupby(table.columns, lambda column: column.test_set if column.measure else None)
+    return [[column.name for column in columns] for _, columns in groups]
+
+
+def _test_sets(tables: Tables, column: Column) -> tuple[str, ...]:
+    return tables.test_sets if column.test_set == AVERAGE else (column.test_set,)
+
+
+def _check_comparable(scores: list[tuple[tuple[str, str | None], dict[int, Score]]]) -> str | None:
     """Refuse scores of one table that do not belong together; return their text normalisation."""
-    first: dict[str, Score] = {}
+    first: dict[tuple[str, str | None], Score] = {}
     any_score: Score | None = None
-    for test_set, by_seed in scores:
+    for column, by_seed in scores:
         for score in by_seed.values():
             any_score = any_score or score
-            same = first.setdefault(test_set, score)
+            same = first.setdefault(column, score)
             if (score.unit, score.normaliser) != (any_score.unit, any_score.normaliser):
                 what = "unit or text normalisation"
             elif score.words != same.words:

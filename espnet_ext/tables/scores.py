@@ -11,13 +11,19 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.bootstrap import bootstrap_interval
+from espnet_ext.scoring.report import PARTS
+from espnet_ext.scoring.score import WHOLE
+from espnet_ext.tables.config import known
 
 _SEED = re.compile(r"seed(0|[1-9][0-9]*)")
 
 
 @dataclass(frozen=True)
 class Score:
-    """One ``score.json``: an error rate in percent, its 95% interval, and the counts behind it."""
+    """One measure of a ``score.json``: an error rate in percent, its 95% interval, and the counts behind it.
+
+    ``utterances`` is the file with the counts of each utterance, which need not be there.
+    """
 
     path: Path
     value: float
@@ -26,20 +32,36 @@ class Score:
     words: int
     unit: str
     normaliser: str
+    utterances: Path
 
 
-def read_score(path: str | Path) -> Score:
-    """Read a ``score.json``.
+def read_score(path: str | Path, measure: str | None = None) -> Score | None:
+    """Read a ``score.json``; of its measures ``measure``, if the tables name any.
+
+    Returns:
+        None where the reference has no token of the measure, so that it has no error rate.
 
     Raises:
-        InputError: not a score file, or counts that do not give its value (a file written by half or changed by hand).
+        InputError: not a score file, one without this measure, or counts that do not give its value (a file written by
+            half or changed by hand).
     """
     path = Path(path)
+    utterances = path.parent / "per_utterance.tsv"
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
+        normaliser = str(fields["normaliser"])
+        if measure:
+            measures = {WHOLE: fields, **fields.get("measures", {})}
+            if measure not in measures or "measures" not in fields:
+                raise InputError(f"{path}: no measure {measure!r}; {known(list(measures))}; score with `score mer`")
+            fields = measures[measure]
+            if measure != WHOLE:
+                utterances = path.parent / PARTS / measure / utterances.name
+            if fields["words"] == 0:
+                return None
         value, errors, words = float(fields["value"]), int(fields["errors"]), int(fields["words"])
         ci95 = None if fields.get("ci95") is None else (float(fields["ci95"][0]), float(fields["ci95"][1]))
-        score = Score(path, value, ci95, errors, words, str(fields["unit"]), str(fields["normaliser"]))
+        score = Score(path, value, ci95, errors, words, str(fields["unit"]), normaliser, utterances)
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise InputError(f"{path}: not a score file ({error!r}); delete it and score again") from error
     if words < 1 or not math.isclose(value, 100 * errors / words, abs_tol=0.01):
@@ -47,14 +69,16 @@ def read_score(path: str | Path) -> Score:
     return score
 
 
-def read_scores(expdir: str | Path, system: str, decoding: str, test_set: str) -> dict[int, Score]:
+def read_scores(
+    expdir: str | Path, system: str, decoding: str, test_set: str, measure: str | None = None
+) -> dict[int, Score]:
     """The scores of one system's decoding of one test set, by seed in rising order; empty where nothing has run."""
     found = {}
     for folder in (Path(expdir) / system).glob("seed*"):
         path = folder / f"decode_{decoding}" / test_set / "score.json"
         if (match := _SEED.fullmatch(folder.name)) and path.is_file():
-            found[int(match[1])] = read_score(path)
-    return dict(sorted(found.items()))
+            found[int(match[1])] = read_score(path, measure)
+    return {seed: score for seed, score in sorted(found.items()) if score}
 
 
 def read_utterances(path: str | Path) -> dict[str, tuple[int, int]]:
@@ -87,7 +111,7 @@ def pooled_utterances(scores: Sequence[Score]) -> dict[str, tuple[int, int]] | N
     Raises:
         InputError: two scores were made on different utterances or references; names one.
     """
-    paths = [score.path.parent / "per_utterance.tsv" for score in scores]
+    paths = [score.utterances for score in scores]
     if not paths or not all(path.is_file() for path in paths):
         return None
     tables = [read_utterances(path) for path in paths]

@@ -84,6 +84,59 @@ def test_pooled_sets(files, capsys):
     assert "80 utterances, 320 words" in printed
 
 
+@pytest.fixture
+def mixed_files(tmp_path):
+    """Mandarin-English: in every second utterance ``worse`` has an English word as characters."""
+    keys = [f"s{index // 10}-{index:02d}" for index in range(40)]
+    lines = {
+        "ref": [f"{key} 我想去 library 借书" for key in keys],
+        "worse": [f"{key} 我想去 {'library' if int(key[3:]) % 2 else '赖'} 借书" for key in keys],
+        "better": [f"{key} 我 想去library 借书" for key in keys],
+        "utt2spk": [f"{key} {key[:2]}" for key in keys],
+    }
+    for name, content in lines.items():
+        (tmp_path / name).write_text("\n".join(content) + "\n", encoding="utf-8")
+    return {name: str(tmp_path / name) for name in lines}
+
+
+def test_mixed_error_rate(mixed_files, tmp_path, capsys):
+    output = tmp_path / "out"
+    files = ["--ref", mixed_files["ref"], "--hyp", mixed_files["worse"], "--utt2spk", mixed_files["utt2spk"]]
+    main(["mer", *files, "--output", str(output), "--replicas", "500"])
+    printed = capsys.readouterr().out
+    assert "MER 8.33 %" in printed and "20 errors in 240 tokens: 20 substitutions" in printed
+    assert "80 switch points in 40 utterances; near: within 1 of one" in printed
+    assert (output / "measures.txt").read_text() in printed
+    score = json.loads((output / "score.json").read_text())
+    assert (score["value"], score["within"], score["switch_points"]) == (8.3333, 1, 80)
+    values = {name: measure["value"] for name, measure in score["measures"].items()}
+    assert values == {
+        "CH": 0.0, "EN": 50.0, "CH-filtered": 10.0, "EN-filtered": 50.0,
+        "near-switch": 16.6667, "near-switch-CH": 0.0, "near-switch-EN": 50.0,
+        "elsewhere": 0.0, "elsewhere-CH": 0.0, "elsewhere-EN": None,
+    }  # fmt: skip
+    low, high = score["measures"]["EN"]["ci95"]
+    assert 30 < low < 50 < high < 70
+    main(["mer", *files, "--output", str(output), "--within", "2", "--no-alignment"])
+    assert json.loads((output / "score.json").read_text())["measures"]["near-switch"]["words"] == 40 * 5
+    assert not (output / "alignment.txt").exists()
+
+
+def test_two_systems_by_language(mixed_files, tmp_path, capsys):
+    output = tmp_path / "out"
+    files = ["--ref", mixed_files["ref"], "--hyp-a", mixed_files["worse"], "--hyp-b", mixed_files["better"]]
+    main(["compare", "--unit", "mixed", *files, "--names", "base,shared", "--output", str(output)])
+    printed = capsys.readouterr().out
+    assert "MER of base: 8.33 %  (20 errors)" in printed and "MER of shared: 0.00 %" in printed
+    line = next(line for line in printed.splitlines() if line.split()[:1] == ["EN"])
+    assert line.split()[1:4] == ["50.00", "0.00", "+50.00"]
+    result = json.loads((output / "compare.json").read_text())
+    assert (result["unit"], result["words"], result["difference"]) == ("mixed", 240, 8.3333)
+    assert result["measures"]["CH"]["p_value"] == 1 and result["measures"]["EN"]["p_value"] < 0.001
+    assert result["measures"]["EN"]["a"]["substitutions"] == 20
+    assert "elsewhere-EN" not in result["measures"]  # no such token in the reference
+
+
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
@@ -104,6 +157,12 @@ def test_bad_options_are_refused(files, option, capsys):
         main(["wer", "--ref", files["ref"], "--hyp", files["worse"], *option])
     assert raised.value.code == 2
     assert option[0] in capsys.readouterr().err
+
+
+def test_a_stretch_of_no_tokens_is_refused(mixed_files, capsys):
+    with pytest.raises(SystemExit):
+        main(["mer", "--ref", mixed_files["ref"], "--hyp", mixed_files["worse"], "--within", "0"])
+    assert "--within: must be at least 1" in capsys.readouterr().err
 
 
 def test_bad_input_gives_one_line_status_one_and_leaves_old_results(files, tmp_path):

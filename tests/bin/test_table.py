@@ -28,7 +28,10 @@ def score(expdir: Path, system: str, test_set: str, errors: int) -> None:
 
 def test_plan_and_decodings(capsys: pytest.CaptureFixture):
     words = ("--tables", TABLES, "--table", "1", "--rows", "baseline,0dB")
-    assert output(capsys, "plan", *words) == ["sem_m80_0\tconf/train.yaml", "baseline\tconf/train.yaml"]
+    assert output(capsys, "plan", *words) == [
+        "sem_m80_0\tconf/train.yaml\ttrain",
+        "baseline\tconf/train.yaml\ttrain",
+    ]
     assert output(capsys, "plan", *words, "--format", "text")[1] == (
         "baseline: conf/train.yaml, trained on train; decodings: default"
     )
@@ -39,6 +42,14 @@ def test_plan_and_decodings(capsys: pytest.CaptureFixture):
     assert output(capsys, "decodings", "--tables", TABLES, "--table", "5")[0] == "sem_m80_0\tlm_0.36"
     assert len(output(capsys, "plan", "--tables", TABLES)) == 15
     assert len(output(capsys, "plan", "--tables", TABLES, "--table", "1,3")) == 9
+
+
+def test_plan_says_what_each_system_is_trained_on(capsys: pytest.CaptureFixture):
+    tables = ROOT / "egs" / "asru2019_cs" / "conf" / "tables.yaml"
+    assert output(capsys, "plan", "--tables", tables, "--table", "2", "--rows", "CS,CS+EN") == [
+        "baseline_cs\tconf/train.yaml\ttrain-cs",
+        "baseline_cs_en\tconf/train.yaml\ttrain-cs train-clean-100 train-clean-360",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +129,7 @@ def test_command_line_reports_mistakes_in_one_line_and_loads_no_torch(tmp_path: 
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     good = subprocess.run([*command, TABLES], capture_output=True, text=True, env=environment)
     assert good.returncode == 0, good.stderr
-    assert good.stdout.splitlines()[0] == "sem_m80_m60\tconf/train.yaml" and good.stdout.splitlines()[-1] == "[]"
+    assert good.stdout.splitlines()[0] == "sem_m80_m60\tconf/train.yaml\ttrain" and good.stdout.splitlines()[-1] == "[]"
     bad = subprocess.run([*command, tables], capture_output=True, text=True, env=environment)
     assert bad.returncode == 1
     assert bad.stderr.count("\n") == 1 and "tables.1.rows[0] (-60dB).system: unknown system 'sem'" in bad.stderr

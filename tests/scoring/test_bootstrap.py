@@ -83,6 +83,36 @@ def test_interval_without_spread():
     assert bootstrap_interval([30, 60], [10, 20]) == (3, 3)  # insertions only
 
 
+def test_utterances_without_any_of_the_tokens_are_drawn_too():
+    """Of a language that only some utterances hold: errors (insertions) may stand where there is no reference."""
+    errors, lengths = made_up_set(12)
+    lengths[::3] = 0
+    drawn_errors, drawn_lengths = drawn_rates([errors, lengths], 10_000, seed=13)
+    expected = np.quantile(drawn_errors / drawn_lengths, [0.025, 0.975])
+    interval = bootstrap_interval(errors, lengths)
+    assert np.abs(np.array(interval) - expected).max() < 0.06 * (expected[1] - expected[0])
+
+
+def test_draws_without_a_reference_are_left_out():
+    # Of three utterances only one has a reference; it is drawn k times with probability b(k; 3, 1/3).
+    low, high = bootstrap_interval([1, 1, 0], [4, 0, 0])
+    assert (low, high) == (0.25, 2 / 4 + 1 / 4)
+    test = paired_bootstrap([1, 1, 0], [0, 0, 0], [4, 0, 0])
+    assert test.difference == 0.5 and test.probability_of_improvement == 1
+
+
+def test_difference_of_differences_equals_drawing_utterances():
+    columns = [made_up_set(seed, rate=rate)[0] for seed, rate in ((14, 0.1), (15, 0.08), (16, 0.1), (17, 0.06))]
+    lengths = made_up_set(14)[1]
+    *drawn, drawn_lengths = drawn_rates([*columns, lengths], 10_000, seed=18)
+    gains = (drawn[1] - drawn[0] - (drawn[3] - drawn[2])) / drawn_lengths
+    test = paired_bootstrap(columns[1] - columns[0], columns[3] - columns[2], lengths)
+    expected = np.quantile(gains, [0.025, 0.975])
+    assert np.abs(np.array(test.ci95) - expected).max() < 0.06 * (expected[1] - expected[0])
+    assert test.rate_b == pytest.approx((columns[3].sum() - columns[2].sum()) / lengths.sum())
+    assert test.rate_b < 0
+
+
 def test_paired_test_equals_drawing_utterances():
     errors_a, lengths = made_up_set(4)
     errors_b = np.maximum(errors_a - (np.random.default_rng(5).random(400) < 0.1), 0) + (np.arange(400) % 25 == 0)
@@ -163,7 +193,9 @@ def test_blocks_widen_the_interval_where_utterances_of_a_speaker_are_alike():
         (([], []), {}, "no utterances"),
         (([1, 2], [3]), {}, "one number an utterance"),
         (([[1]], [[2]]), {}, "one number an utterance"),
-        (([1, 2], [3, 0]), {}, "empty reference"),
+        (([1, 2], [3, -1]), {}, "at least 0"),
+        (([1, 2], [0, 0]), {}, "one above 0"),
+        (([0] * 999 + [1], [0] * 999 + [1]), {"replicas": 1, "seed": 2}, "no draw has a reference"),
         (([1], [2]), {"replicas": 0}, "at least 1"),
         (([1], [2]), {"level": 1.0}, "between 0 and 1"),
     ],

@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from espnet_ext.scoring import report
 from espnet_ext.scoring.error_rate import align
-from espnet_ext.scoring.report import alignment_blocks, format_alignment, summarise, write_reports
+from espnet_ext.scoring.mixed import score_mixed_texts
+from espnet_ext.scoring.report import (
+    alignment_blocks,
+    comparison_table,
+    format_alignment,
+    measures_table,
+    summarise,
+    write_reports,
+)
 from espnet_ext.scoring.score import score_texts
 
 REFERENCE = {"al-1": "one two three", "bo-1": "five six"}
@@ -112,3 +120,48 @@ def test_reports_are_written_and_stale_ones_deleted(tmp_path):
 
     write_reports(folder, score_texts(REFERENCE, HYPOTHESIS), summary, alignment=False)
     assert sorted(path.name for path in folder.iterdir()) == ["per_utterance.tsv", "score.json"]
+
+
+def test_parts_are_summarised_and_written_each_in_its_folder(tmp_path):
+    reference, hypothesis = {"u1": "我想 go home", "u2": "好的"}, {"u1": "我想 home", "u2": "好 ok"}
+    score = score_mixed_texts(reference, hypothesis, utt2spk={"u1": "a", "u2": "b"})
+    summary = summarise(score, replicas=500)
+    write_reports(tmp_path, score, summary)
+    assert json.loads((tmp_path / "score.json").read_text()) == summary
+    assert (summary["unit"], summary["errors"], summary["words"]) == ("mixed", 2, 6)
+    han, english = summary["measures"]["CH"], summary["measures"]["EN"]
+    # What replaced the second character counts for the reference's language.
+    assert (han["errors"], han["words"], han["value"], han["sentence_error_rate"]) == (1, 4, 25.0, 50.0)
+    assert (english["errors"], english["words"], english["value"]) == (1, 2, 50.0)
+    assert english["ci95"] == [50.0, 50.0]
+    assert {path.name for path in (tmp_path / "parts").iterdir()} == set(summary["measures"])
+    assert (tmp_path / "parts" / "EN" / "per_utterance.tsv").read_text() == (
+        "id\twords\tcorrect\tsub\tdel\tins\nu1\t2\t1\t0\t1\t0\nu2\t0\t0\t0\t0\t0\n"
+    )
+    assert (tmp_path / "parts" / "CH" / "per_speaker.tsv").read_text().splitlines()[2] == "b\t2\t1\t1\t0\t0"
+    lines = (tmp_path / "measures.txt").read_text().splitlines()
+    assert lines[2].split() == ["All", "33.33", "25.00", "to", "50.00", "6", "2", "1", "1", "0"]
+    assert (
+        (tmp_path / "alignment.txt").read_text().startswith("id: (u1)\nScores: (#C #S #D #I) 3 0 1 0\nREF:  我 想 go")
+    )
+
+    write_reports(tmp_path, score_texts(REFERENCE, HYPOTHESIS), summary)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alignment.txt", "per_utterance.tsv", "score.json"]
+
+
+def test_a_part_without_tokens_has_no_rate():
+    summary = summarise(score_mixed_texts({"u": "好的"}, {"u": "好 ok"}), replicas=10)
+    assert summary["value"] == 50.0
+    english = summary["measures"]["EN"]
+    assert (english["value"], english["ci95"], english["words"], english["errors"]) == (None, None, 0, 0)
+    line = next(line for line in measures_table(summary).splitlines() if line.split()[0] == "EN")
+    assert line.split() == ["EN", "-", "-", "0", "0", "0", "0", "0"]
+
+
+def test_table_of_a_comparison():
+    test = {"a": {"name": "old", "value": 12.0}, "b": {"name": "new", "value": 11.5}, "words": 200}
+    test |= {"difference": 0.5, "ci95": [-0.1, 1.1], "p_value": 0.12345}
+    lines = comparison_table(test | {"measures": {"CH": test | {"words": 150}}}).splitlines()
+    assert lines[0].split("  ")[-1] == "tokens" and "old %" in lines[0]
+    assert lines[2].split() == ["All", "12.00", "11.50", "+0.50", "-0.10", "to", "+1.10", "0.1235", "200"]
+    assert lines[3].split()[0] == "CH" and lines[3].split()[-1] == "150"

@@ -66,6 +66,12 @@ def test_characters_of_mandarin_and_of_combining_marks():
     assert score_texts({"u": "e\u0301"}, {"u": "e"}, unit="char").total == ErrorRate(1, 0, 1, 0)
 
 
+def test_mixed_text_is_counted_in_characters_and_words_however_it_is_spaced():
+    score = score_texts({"u": "我想 去library吧"}, {"u": "我 想library 吧 吧"}, unit="mixed")
+    assert score.total == ErrorRate(4, 0, 1, 1)
+    assert not score.parts
+
+
 def test_everything_inserted_and_everything_lost():
     score = score_texts({"u": "a", "v": "a b c"}, {"u": "x " * 3000 + "a", "v": ""})
     assert score.utterances == {"u": ErrorRate(1, 0, 0, 3000), "v": ErrorRate(0, 0, 3, 0)}

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.report import summarise, write_reports
 from espnet_ext.scoring.score import score_texts
 
@@ -37,6 +38,39 @@ tables:
       - {name: lm, system: new, decoding: lm, paper: {clean: 3.0, other: null, average: null}}
 """
 
+MIXED = """
+recipe: toy
+paper: {id: P0, title: A title, authors: A. Author, year: 2020, metric: MER (%)}
+test_sets: [dev, test]
+measures: [All, CH, EN]
+systems:
+  base: {config: conf/train.yaml, train: cs}
+  base_more: {config: conf/train.yaml, train: [cs, zh]}
+  new: {config: conf/train.yaml, overrides: {decoder_conf: {mode: new}}, train: cs}
+  new_more: {config: conf/train.yaml, overrides: {decoder_conf: {mode: new}}, train: [cs, zh]}
+tables:
+  "1":
+    caption: More data
+    columns: [dev All, dev CH, dev EN, average EN]
+    baseline: base
+    reduction: dev CH
+    rows:
+      - {name: base, system: base, paper: {dev All: 11.0, dev CH: 9.0, dev EN: 29.0, average EN: null}}
+      - {name: more, system: base_more, paper: {dev All: 10.0, dev CH: 8.0, dev EN: 28.0, average EN: null}}
+    claims:
+      - {text: More data are better, better: more, worse: base, columns: [dev All, dev EN]}
+  "2":
+    caption: More data for the new one
+    columns: [dev All]
+    rows:
+      - {name: new, system: new, paper: {dev All: 11.0}}
+      - {name: more, system: new_more, paper: {dev All: 9.0}}
+    claims:
+      - text: The new one gains more
+        better: {from: new, to: more}
+        worse: {from: 1/base, to: 1/more}
+"""
+
 
 @pytest.fixture
 def toy(tmp_path: Path) -> Path:
@@ -45,6 +79,34 @@ def toy(tmp_path: Path) -> Path:
     path.parent.mkdir(parents=True)
     path.write_text(TOY)
     return path
+
+
+@pytest.fixture
+def mixed(toy: Path) -> Path:
+    """The same with measures of each test set, and a claim on changes."""
+    toy.write_text(MIXED)
+    return toy
+
+
+@pytest.fixture
+def scored_mixed(tmp_path: Path) -> Callable[..., Path]:
+    """Score a decoding of utterances of 8 characters and 2 words, of which so many are wrong in each."""
+
+    def score(system: str, test_set: str, wrong: list[tuple[int, int]], seed: int = 1) -> Path:
+        folder = tmp_path / "exp" / system / f"seed{seed}" / "decode_default" / test_set
+        reference = {f"{test_set}-{i:03d}": "一二三四五六七八 go home" for i in range(len(wrong))}
+        hypothesis = {
+            key: "零" * characters
+            + "一二三四五六七八"[characters:]
+            + " "
+            + " ".join(["x"] * words + ["go", "home"][words:])
+            for (key, _), (characters, words) in zip(reference.items(), wrong, strict=True)
+        }
+        result = score_mixed_texts(reference, hypothesis)
+        write_reports(folder, result, summarise(result, replicas=200))
+        return folder
+
+    return score
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.tables.config import RowRef, load_tables
+from espnet_ext.tables.config import Change, Column, RowRef, load_tables
 
 
 def test_toy_is_read(toy: Path):
@@ -13,10 +13,25 @@ def test_toy_is_read(toy: Path):
     assert tables.decodings == {"default": {}, "lm": {"lm_weight": 0.5}}
     first, second = tables.tables.values()
     assert first.baseline == RowRef("1", "base row") and second.baseline == RowRef("1", "-1dB")
-    assert first.claims[0].test_sets == ("clean", "other")
+    assert first.columns == (Column("clean", "clean"), Column("other", "other"), Column("average", "average"))
+    assert first.claims[0].columns == first.columns[:2] and first.reduction == "average"
     assert second.rows[0].paper == {"clean": 3.0, "other": None, "average": None}
     assert tables.row(RowRef("2", "lm")).decoding == "lm" and first.rows[0].decoding == "default"
     assert tables.recipe_dir == toy.parent.parent
+
+
+def test_measures_and_changes_are_read(mixed: Path):
+    tables = load_tables(mixed)
+    first, second = tables.tables.values()
+    assert tables.measures == ("All", "CH", "EN")
+    assert first.columns[1] == Column("dev CH", "dev", "CH")
+    assert first.columns[3] == Column("average EN", "average", "EN")
+    assert first.reduction == "dev CH"
+    assert [column.name for column in first.claims[0].columns] == ["dev All", "dev EN"]
+    (claim,) = second.claims
+    assert claim.better == Change(RowRef("2", "new"), RowRef("2", "more"))
+    assert claim.worse == Change(RowRef("1", "base"), RowRef("1", "more"))
+    assert claim.columns == second.columns
 
 
 @pytest.mark.parametrize(
@@ -56,7 +71,13 @@ def test_toy_is_read(toy: Path):
         ('baseline: "1/-1dB"', 'baseline: "3/-1dB"', r"tables\.2\.baseline: unknown table '3'"),
         ('better: "-1dB"', 'better: "-2dB"', r"tables\.1\.claims\[0\]\.better: unknown row of table 1 '-2dB'"),
         ('better: "-1dB"', "better: base row", r"tables\.1\.claims\[0\]: better and worse are the same row"),
-        ("worse: base row}", "worse: base row, test_sets: [x]}", r"claims\[0\]\.test_sets: unknown test set 'x'"),
+        ("worse: base row}", "worse: base row, columns: [x]}", r"claims\[0\]\.columns: unknown column 'x'"),
+        (
+            "worse: base row}",
+            "worse: base row, columns: [average]}",
+            r"columns: unknown column 'average'; .*clean, other$",
+        ),
+        ("    baseline: base row", "    reduction: dirty", r"tables\.1\.reduction: unknown column 'dirty'"),
         ("train: [a, b]", "train: []", r"systems\.new\.train: must be a list with at least one item"),
         ("overrides: {encoder: new, encoder_conf: {size: 8}}", "overrides: [1]", r"new\.overrides: must be a mapping"),
         ("recipe: toy", "recipe: [toy", r"tables\.yaml: line \d+, column \d+: "),
@@ -64,12 +85,40 @@ def test_toy_is_read(toy: Path):
     ],
 )
 def test_mistakes_are_refused_with_their_place(toy: Path, old: str, new: str, message: str):
-    text = toy.read_text()
+    check_refusal(toy, old, new, message)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("measures: [All, CH, EN]", "measures: []", "measures: must be a list"),
+        ("measures: [All, CH, EN]", "measures: [All, ../CH]", r"measures: '\.\./CH' must be a name"),
+        (
+            "columns: [dev All]",
+            "columns: [dev]",
+            r"tables\.2\.columns: unknown column 'dev'; known are dev All, dev CH",
+        ),
+        ("columns: [dev All]", "columns: [dev Al]", r"columns: unknown column 'dev Al'"),
+        ("columns: [dev All]", "columns: [dev All, dev All]", "columns: a name stands twice"),
+        ("paper: {dev All: 11.0}", "paper: {All: 11.0}", r"rows\[0\] \(new\)\.paper: unknown key 'All'"),
+        ("better: {from: new, to: more}", "better: more", r"claims\[0\]: better and worse must both be rows, or both"),
+        ("better: {from: new, to: more}", "better: {from: new}", r"claims\[0\]\.better: the key 'to' is missing"),
+        ("better: {from: new, to: more}", "better: {from: new, to: 2/new}", r"better: from and to are the same row"),
+        ("better: {from: new, to: more}", "better: {from: old, to: more}", r"better: unknown row of table 2 'old'"),
+        ("worse: {from: 1/base, to: 1/more}", "worse: {from: new, to: more}", r"the same row or change"),
+    ],
+)
+def test_mistakes_in_measures_and_changes_are_refused(mixed: Path, old: str, new: str, message: str):
+    check_refusal(mixed, old, new, message)
+
+
+def check_refusal(path: Path, old: str, new: str, message: str) -> None:
+    text = path.read_text()
     assert old in text
-    toy.write_text(text.replace(old, new, 1))
+    path.write_text(text.replace(old, new, 1))
     with pytest.raises(InputError, match=message) as caught:
-        load_tables(toy)
-    assert str(caught.value).startswith(str(toy))
+        load_tables(path)
+    assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
 
 

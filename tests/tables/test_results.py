@@ -8,8 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from espnet_ext.errors import InputError
+from espnet_ext.scoring.mixed import score_mixed_texts
+from espnet_ext.scoring.report import summarise, write_reports
 from espnet_ext.tables.config import load_tables
-from espnet_ext.tables.render import plain_table
+from espnet_ext.tables.render import markdown_table, plain_table
 from espnet_ext.tables.report import write_report
 from espnet_ext.tables.results import collect, read_results, write_results
 from espnet_ext.tables.scores import read_scores
@@ -23,6 +25,7 @@ def result(toy: Path, exp: SimpleNamespace, meta: dict) -> dict:
 
 def test_cells(result: dict):
     assert result | {"rows": 0, "claims": 0, "reference": 0, "meta": 0, "paper": 0} == {
+        "groups": [["clean", "other", "average"]], "reduction": "average",
         "recipe": "toy", "table": "1", "scale": "mini", "caption": "New against base", "metric": "WER (%)",
         "columns": ["clean", "other", "average"], "rows": 0, "claims": 0, "reference": 0, "meta": 0, "paper": 0,
     }  # fmt: skip
@@ -90,6 +93,91 @@ def test_claims(toy: Path, result: dict, exp: SimpleNamespace, scored: Callable,
     assert collect(tables, tables.tables["1"], exp.folder, "s", "c", meta)["claims"][0]["verdict"] == "holds"
 
 
+def test_measures_of_a_test_set(mixed: Path, tmp_path: Path, scored_mixed: Callable, meta: dict):
+    scored_mixed("base", "dev", [(1, 1)] * 30)
+    scored_mixed("base", "test", [(0, 2)] * 10)
+    scored_mixed("base_more", "dev", [(1, 1), (0, 1), (0, 1)] * 10)
+    tables = load_tables(mixed)
+    result = collect(tables, tables.tables["1"], tmp_path / "exp", "s", "c", meta)
+    base, more = result["rows"]
+    here = {column: cell["here"] and cell["here"]["value"] for column, cell in base["cells"].items()}
+    assert here == {"dev All": 20.0, "dev CH": 12.5, "dev EN": 50.0, "average EN": 75.0}
+    assert base["cells"]["dev EN"]["here"] == {"value": 50.0, "ci95": [50.0, 50.0], "errors": 30, "words": 60}
+    assert more["cells"]["dev CH"]["here"]["errors"] == 10 and more["cells"]["average EN"]["here"] is None
+    assert result["groups"] == [["dev All", "dev CH", "dev EN"], ["average EN"]]
+    (claim,) = result["claims"]
+    assert claim["tests"]["dev All"]["verdict"] == "holds" and claim["tests"]["dev EN"]["verdict"] == "undecided"
+    assert claim["verdict"] == "undecided" and claim["compares"] == "rates"
+    lines = [line.split() for line in plain_table(result).splitlines()]
+    assert [line for line in lines if line[:1] == ["row"]] == [
+        ["row", "dev", "All", "dev", "CH", "dev", "EN", "reduction", "seeds"],
+        ["row", "average", "EN", "seeds"],
+    ]
+    first = next(line for line in lines if line[:1] == ["more"])
+    assert first[-3:] == ["11.1%", "66.7%", "1"]  # of the characters: 8 for 9 in the paper, 10 for 30 errors here
+    assert any("reduction: of the dev CH" in line for line in plain_table(result).splitlines())
+    markdown = write_results(result, tmp_path)[1].read_text(encoding="utf-8").splitlines()
+    assert sum(line.startswith("| more") for line in markdown) == 2
+
+
+def test_several_seeds_of_a_measure(mixed: Path, tmp_path: Path, scored_mixed: Callable, meta: dict):
+    for seed, wrong in ((1, [(1, 0)] * 20), (2, [(1, 1)] * 20)):
+        scored_mixed("base", "dev", wrong, seed)
+    tables = load_tables(mixed)
+    cells = collect(tables, tables.tables["1"], tmp_path / "exp", "s", "c", meta)["rows"][0]["cells"]
+    assert cells["dev EN"]["here"]["values"] == {"1": 0.0, "2": 50.0}
+    assert cells["dev EN"]["here"]["ci95"] == [25.0, 25.0]
+    assert (cells["dev EN"]["here"]["errors"], cells["dev EN"]["here"]["words"]) == (20, 80)
+    assert cells["dev CH"]["here"]["spread"] == 0 and cells["dev All"]["here"]["values"] == {"1": 10.0, "2": 20.0}
+
+
+def test_claims_on_changes(mixed: Path, tmp_path: Path, scored_mixed: Callable, meta: dict):
+    """Both gain by more data; what is tested is by how much more the new one does."""
+    tables = load_tables(mixed)
+    generator = random.Random(0)
+    wrong = {name: [(generator.randint(2, 4), 1) for _ in range(200)] for name in ("base", "new")}
+    wrong["base_more"] = [(characters - 1, 1) for characters, _ in wrong["base"]]
+    wrong["new_more"] = [(characters - 1 - i % 2, 1) for i, (characters, _) in enumerate(wrong["new"])]
+    for name in ("base", "new", "new_more"):
+        scored_mixed(name, "dev", wrong[name])
+    (claim,) = collect(tables, tables.tables["2"], tmp_path / "exp", "s", "c", meta)["claims"]
+    assert claim["verdict"] is None
+    scored_mixed("base_more", "dev", wrong["base_more"])
+    result = collect(tables, tables.tables["2"], tmp_path / "exp", "s", "c", meta)
+    (claim,) = result["claims"]
+    assert (claim["better"], claim["worse"]) == ("2/new -> 2/more", "1/base -> 1/more")
+    test = claim["tests"]["dev All"]
+    # One error more of ten tokens, in every second utterance.
+    assert claim["verdict"] == "holds" and test["lower_by"] == pytest.approx(5.0) and test["p_value"] < 0.001
+    draws = [random.Random(i).choices(range(200), k=200) for i in range(2000)]
+    gains = sorted(statistics.fmean(10 * (i % 2) for i in draw) for draw in draws)
+    assert test["ci95"] == pytest.approx([gains[50], gains[1949]], abs=0.2)
+    assert "dev All: change 5.00 lower, p = " in plain_table(result)
+    # A new one that gains the same decides nothing, one that loses contradicts the claim.
+    scored_mixed("new_more", "dev", [(characters - 1, 1) for characters, _ in wrong["new"]])
+    (claim,) = collect(tables, tables.tables["2"], tmp_path / "exp", "s", "c", meta)["claims"]
+    assert claim["verdict"] == "undecided" and claim["tests"]["dev All"]["p_value"] == 1
+    scored_mixed("new_more", "dev", [(characters + 1, 1) for characters, _ in wrong["new"]])
+    (claim,) = collect(tables, tables.tables["2"], tmp_path / "exp", "s", "c", meta)["claims"]
+    assert claim["verdict"] == "does not hold"
+
+
+def test_scores_without_the_measure_are_refused(mixed: Path, tmp_path: Path, scored: Callable, meta: dict):
+    scored("base", 1, "dev", [1] * 10)
+    tables = load_tables(mixed)
+    with pytest.raises(InputError, match=r"score\.json: no measure 'All'; .*score with `score mer`"):
+        collect(tables, tables.tables["1"], tmp_path / "exp", "s", "c", meta)
+
+
+def test_a_measure_without_tokens_is_a_cell_without_number(tmp_path: Path):
+    score = score_mixed_texts({"u": "一二"}, {"u": "一三"})
+    folder = tmp_path / "base" / "seed1" / "decode_default" / "dev"
+    write_reports(folder, score, summarise(score, replicas=10))
+    assert read_scores(tmp_path, "base", "default", "dev", "EN") == {}
+    assert read_scores(tmp_path, "base", "default", "dev", "CH")[1].value == 50.0
+    assert read_scores(tmp_path, "base", "default", "dev", "All")[1].utterances == folder / "per_utterance.tsv"
+
+
 def test_nothing_has_run(toy: Path, tmp_path: Path, meta: dict):
     tables = load_tables(toy)
     result = collect(tables, tables.tables["1"], tmp_path / "exp", "mini", "c", meta)
@@ -116,6 +204,12 @@ def test_drawn_tables(result: dict, tmp_path: Path):
     assert "- new is better: **not run on other** (clean: 5.83 lower, p = 0.0002)" in markdown
     assert "- new is worse: **not run on other** (clean: 5.83 higher, p = 0.0002)" in markdown
     assert "`./run.sh --table 1`" in markdown and "0123456789ab with uncommitted changes" in markdown
+
+
+def test_results_written_before_there_were_measures_are_drawn_alike(result: dict):
+    old = {key: value for key, value in result.items() if key not in ("groups", "reduction")}
+    old["claims"] = [{k: v for k, v in claim.items() if k != "compares"} for claim in result["claims"]]
+    assert plain_table(old) == plain_table(result) and markdown_table(old) == markdown_table(result)
 
 
 def test_reduction_of_ours(toy: Path, exp: SimpleNamespace, scored: Callable, meta: dict):

@@ -1,0 +1,164 @@
+"""Mixed error rate of Mandarin-English speech: Han characters and English words counted together, and by language.
+
+P1, section 4.2: "We count word error for English and character error for Chinese." One alignment of both languages
+gives all three numbers of its tables: a substitution or deletion counts for the language of the reference's token, an
+insertion for that of the hypothesis's. So the errors of CH and EN add up to those of All, and All is the mean of both
+rates, weighted by their shares of the reference. The numbers of P1 keep to that: one share of English for each test set
+gives All from CH and EN in every row. A token that is not Han counts as English, digits too.
+
+The other habit, here with the suffix ``-filtered``, takes the other language away from both texts and aligns what is
+left. It counts a word heard as characters twice, deleted in one language and inserted in the other; its two rates have
+no mean that would be All.
+
+Of equally cheap alignments kaldialign takes one (:func:`espnet_ext.scoring.error_rate.count_errors`), and on that
+choice the split into languages may depend, as that into substitutions, deletions and insertions does; All does not.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.mixed_text import has_han, mixed_tokens
+from espnet_ext.errors import InputError
+from espnet_ext.scoring.error_rate import MAX_ALIGNMENT_CELLS, ErrorRate, align, count_errors, count_pairs
+from espnet_ext.scoring.score import Score, add_up, score_texts
+from espnet_ext.scoring.switch_points import WITHIN, split_at_switches
+
+HAN, ENGLISH = "CH", "EN"  # as in P1's tables
+FILTERED = "-filtered"
+NEAR, ELSEWHERE = "near-switch", "elsewhere"
+
+
+@dataclass(frozen=True, slots=True)
+class MixedErrorRate:
+    """Counts of one alignment of mixed text, or the sum of such counts: all tokens, Han characters, English words.
+
+    >>> counts = MixedErrorRate(ErrorRate(3, 1, 0, 1), han=ErrorRate(3, 0, 0, 0), english=ErrorRate(0, 1, 0, 1))
+    >>> (counts + counts).total.rate, (counts + counts).han.rate, (counts + counts).english.rate
+    (0.5, 0.0, 2.0)
+
+    Raises:
+        ValueError: the two languages do not add up to the total.
+    """
+
+    total: ErrorRate
+    han: ErrorRate
+    english: ErrorRate
+
+    def __post_init__(self) -> None:
+        if self.han + self.english != self.total:
+            raise ValueError(f"the errors of the two languages are not those of all tokens: {self}")
+
+    def __add__(self, other: "MixedErrorRate") -> "MixedErrorRate":
+        if not isinstance(other, MixedErrorRate):
+            return NotImplemented
+        return MixedErrorRate(self.total + other.total, self.han + other.han, self.english + other.english)
+
+
+def count_mixed_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> MixedErrorRate:
+    """Count the errors of one utterance by language; both are lists of tokens, as :func:`mixed_tokens` makes them.
+
+    The total is counted apart from the languages and must be their sum.
+
+    >>> counts = count_mixed_errors(mixed_tokens("我想 go home"), mixed_tokens("我 go hum 吧"))
+    >>> counts.han
+    ErrorRate(correct=1, substitutions=0, deletions=1, insertions=1)
+    >>> counts.english
+    ErrorRate(correct=1, substitutions=1, deletions=0, insertions=0)
+    """
+    return MixedErrorRate(count_errors(reference, hypothesis), **_by_language(align(reference, hypothesis)))
+
+
+def count_filtered_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> tuple[ErrorRate, ErrorRate]:
+    """The other habit: errors of the Han characters alone, and of the English words alone, aligned without the rest.
+
+    >>> count_filtered_errors(mixed_tokens("我想 go"), mixed_tokens("我想 够"))
+    (ErrorRate(correct=2, substitutions=0, deletions=0, insertions=1), \
+ErrorRate(correct=0, substitutions=0, deletions=1, insertions=0))
+    """
+    han, english = (
+        count_errors(*([token for token in side if has_han(token) == wanted] for side in (reference, hypothesis)))
+        for wanted in (True, False)
+    )
+    return han, english
+
+
+def score_mixed_files(
+    reference: str | Path, hypothesis: str | Path, *, utt2spk: str | Path | None = None, within: int = WITHIN
+) -> Score:
+    """Score two Kaldi ``text`` files as :func:`score_mixed_texts` does.
+
+    Raises:
+        InputError: as :func:`espnet_ext.scoring.score.score_files`.
+    """
+    return score_mixed_texts(
+        read_table(reference),
+        read_table(hypothesis),
+        utt2spk=None if utt2spk is None else read_table(utt2spk),
+        names=(str(reference), str(hypothesis), str(utt2spk)),
+        within=within,
+    )
+
+
+def score_mixed_texts(
+    reference: Mapping[str, str],
+    hypothesis: Mapping[str, str],
+    *,
+    utt2spk: Mapping[str, str] | None = None,
+    names: tuple[str, str, str] = ("reference", "hypothesis", "utt2spk"),
+    within: int = WITHIN,
+) -> Score:
+    """Score mixed transcripts by utterance id: the mixed error rate, and in ``parts`` what it is made of.
+
+    The parts are ``CH`` and ``EN``; the same with ``-filtered`` behind (the other habit, see above); ``near-switch``
+    and ``elsewhere``, the errors ``within`` so many tokens of a switch point (:mod:`espnet_ext.scoring.switch_points`)
+    and the rest; and these two by language, since near a switch there is more English than elsewhere.
+
+    >>> score = score_mixed_texts({"u1": "我想 go home"}, {"u1": "我想狗 home"})
+    >>> score.total.rate, score.parts["CH"].total.rate, score.parts["EN"].total.rate
+    (0.25, 0.0, 0.5)
+    >>> score.parts["near-switch-EN"].total.rate, score.parts["elsewhere-EN"].total.rate
+    (1.0, 0.0)
+
+    Raises:
+        InputError: as :func:`espnet_ext.scoring.score.score_texts`; or an utterance too long to align.
+        ValueError: the languages do not add up to the whole: an error of this program, not of the input.
+    """
+    whole = score_texts(reference, hypothesis, unit="mixed", utt2spk=utt2spk, names=names)
+    parts: dict[str, dict[str, ErrorRate]] = {}
+    for key, total in whole.utterances.items():
+        if total.reference_length * total.hypothesis_length > MAX_ALIGNMENT_CELLS:
+            size = f"{total.reference_length} tokens against {total.hypothesis_length}"
+            raise InputError(f"{names[1]}: utterance {key}: {size} are too many to align: split it in both files")
+        for name, counts in _parts(mixed_tokens(reference[key]), mixed_tokens(hypothesis[key]), total, within).items():
+            parts.setdefault(name, {})[key] = counts
+    scores = {
+        name: add_up(whole.unit, reference, hypothesis, counts, whole.speaker_of) for name, counts in parts.items()
+    }
+    return replace(whole, parts=scores)
+
+
+def _parts(reference: list[str], hypothesis: list[str], total: ErrorRate, within: int) -> dict[str, ErrorRate]:
+    pairs = align(reference, hypothesis)
+    whole = MixedErrorRate(total, **_by_language(pairs))
+    near, elsewhere = (
+        MixedErrorRate(count_pairs(some), **_by_language(some)) for some in split_at_switches(pairs, has_han, within)
+    )
+    if near + elsewhere != whole:
+        raise ValueError(f"errors near switch points and elsewhere are not all errors: {near}, {elsewhere}, {whole}")
+    filtered = count_filtered_errors(reference, hypothesis)
+    parts = {HAN: whole.han, ENGLISH: whole.english, HAN + FILTERED: filtered[0], ENGLISH + FILTERED: filtered[1]}
+    for name, counts in ((NEAR, near), (ELSEWHERE, elsewhere)):
+        parts |= {name: counts.total, f"{name}-{HAN}": counts.han, f"{name}-{ENGLISH}": counts.english}
+    return parts
+
+
+def _by_language(pairs: Iterable[tuple[str | None, str | None]]) -> dict[str, ErrorRate]:
+    """Counts of aligned pairs by language: the reference token's, of an insertion the hypothesis token's."""
+    pairs = list(pairs)
+    han = [has_han(right if left is None else left) for left, right in pairs]
+    return {
+        "han": count_pairs(pair for pair, yes in zip(pairs, han, strict=True) if yes),
+        "english": count_pairs(pair for pair, yes in zip(pairs, han, strict=True) if not yes),
+    }

@@ -1,0 +1,211 @@
+"""The mixed error rate against jiwer, and its split into languages against a table of edit distances in numpy."""
+
+from dataclasses import astuple
+
+import jiwer
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from espnet_ext.data.mixed_text import has_han
+from espnet_ext.errors import InputError
+from espnet_ext.scoring import mixed
+from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_errors
+from espnet_ext.scoring.mixed import (
+    MixedErrorRate,
+    count_filtered_errors,
+    count_mixed_errors,
+    score_mixed_files,
+    score_mixed_texts,
+)
+from espnet_ext.scoring.score import compare
+
+TOKENS = st.sampled_from(["我", "你", "去", "𠀀", "go", "to", "don't", "9"])
+REFERENCES = st.lists(TOKENS, min_size=1, max_size=12)
+HYPOTHESES = st.lists(TOKENS, max_size=12)
+
+REFERENCE = {
+    "a1": "我想去 library 借书",
+    "a2": "今天天气很好",
+    "b1": "this is a meeting 吗",
+    "b2": "请把 PPT 发给 manager",
+}
+HYPOTHESIS = {
+    "a1": "我想去来 library",
+    "a2": "今天 天汽很好 ok",
+    "b1": "this 是 meeting 吗",
+    "b2": "请把PPT 发给 manage",
+}
+SPEAKERS = {"a1": "a", "a2": "a", "b1": "b", "b2": "b"}
+
+
+def distances(reference: list[str], hypothesis: list[str]) -> np.ndarray:
+    """Fewest errors of each pair of beginnings, (reference + 1, hypothesis + 1)."""
+    table = np.add.outer(np.arange(len(reference) + 1), np.arange(len(hypothesis) + 1))
+    for i, left in enumerate(reference):
+        for j, right in enumerate(hypothesis):
+            table[i + 1, j + 1] = min(table[i, j] + (left != right), table[i, j + 1] + 1, table[i + 1, j] + 1)
+    return table
+
+
+def split_by_hand(reference: list[str], hypothesis: list[str]) -> dict[bool, list[int]]:
+    """By language (is it Han?): correct, substituted, deleted, inserted; ties broken as Kaldi's compute-wer does."""
+    table = distances(reference, hypothesis)
+    counts = {True: [0, 0, 0, 0], False: [0, 0, 0, 0]}
+    i, j = len(reference), len(hypothesis)
+    while i or j:
+        if j and table[i, j] == table[i, j - 1] + 1:
+            j -= 1
+            counts[has_han(hypothesis[j])][3] += 1
+        elif i and table[i, j] == table[i - 1, j] + 1:
+            i -= 1
+            counts[has_han(reference[i])][2] += 1
+        else:
+            i, j = i - 1, j - 1
+            counts[has_han(reference[i])][int(reference[i] != hypothesis[j])] += 1
+    return counts
+
+
+def extremes_of_han_errors(reference: list[str], hypothesis: list[str]) -> tuple[int, int]:
+    """Fewest and most errors of Han tokens over all of the cheapest alignments."""
+    table = distances(reference, hypothesis)
+    han = np.zeros((*table.shape, 2), dtype=int)
+    for i in range(len(reference) + 1):
+        for j in range(len(hypothesis) + 1):
+            ways = []
+            if i and table[i, j] == table[i - 1, j] + 1:
+                ways.append(han[i - 1, j] + has_han(reference[i - 1]))
+            if j and table[i, j] == table[i, j - 1] + 1:
+                ways.append(han[i, j - 1] + has_han(hypothesis[j - 1]))
+            if i and j and table[i, j] == table[i - 1, j - 1] + (wrong := reference[i - 1] != hypothesis[j - 1]):
+                ways.append(han[i - 1, j - 1] + (wrong and has_han(reference[i - 1])))
+            if ways:
+                han[i, j] = min(way[0] for way in ways), max(way[1] for way in ways)
+    return tuple(han[-1, -1])
+
+
+@given(REFERENCES, HYPOTHESES)
+@example(["我", "go"], ["go", "我"])
+@example(["我"], ["go"] * 12)
+@example(["go"], [])
+@settings(max_examples=300, deadline=None)
+def test_counts_equal_jiwer_and_the_split_a_table_by_hand(reference, hypothesis):
+    counts = count_mixed_errors(reference, hypothesis)
+    peer = jiwer.process_words(" ".join(reference), " ".join(hypothesis))
+    assert counts.total.errors == peer.substitutions + peer.deletions + peer.insertions
+    expected = split_by_hand(reference, hypothesis)
+    assert [*astuple(counts.han)] == expected[True]
+    assert [*astuple(counts.english)] == expected[False]
+    fewest, most = extremes_of_han_errors(reference, hypothesis)
+    assert fewest <= counts.han.errors <= most
+    assert counts.han.reference_length == sum(map(has_han, reference))
+    assert counts.han.hypothesis_length <= len(hypothesis)
+
+
+@given(REFERENCES, HYPOTHESES)
+@settings(max_examples=200, deadline=None)
+def test_all_is_the_mean_of_both_weighted_by_reference_tokens(reference, hypothesis):
+    counts = count_mixed_errors(reference, hypothesis)
+    share = sum(map(has_han, reference)) / len(reference)
+    han, english = (part.rate if part.reference_length else 0.0 for part in (counts.han, counts.english))
+    loose = sum(part.errors for part in (counts.han, counts.english) if not part.reference_length)
+    assert counts.total.rate == pytest.approx(share * han + (1 - share) * english + loose / len(reference))
+
+
+@given(REFERENCES, HYPOTHESES)
+@settings(max_examples=200, deadline=None)
+def test_filtered_counts_equal_jiwer_on_each_language_alone(reference, hypothesis):
+    for counts, wanted in zip(count_filtered_errors(reference, hypothesis), (True, False), strict=True):
+        left, right = ([token for token in side if has_han(token) == wanted] for side in (reference, hypothesis))
+        assert counts.reference_length == len(left)
+        if left:
+            assert counts.rate == pytest.approx(jiwer.wer(" ".join(left), " ".join(right)))
+        else:
+            assert counts == ErrorRate(0, 0, 0, len(right))
+
+
+@given(REFERENCES, st.lists(st.sampled_from(["我", "你", "去"]), max_size=12))
+@settings(max_examples=100, deadline=None)
+def test_one_language_on_both_sides_is_the_plain_error_rate(reference, hypothesis):
+    characters = [token for token in reference if has_han(token)]
+    counts = count_mixed_errors(characters, hypothesis)
+    assert counts.han == counts.total == count_errors(characters, hypothesis)
+    assert count_filtered_errors(characters, hypothesis) == (counts.han, ZERO)
+
+
+def test_the_two_habits_differ_where_a_word_is_heard_as_a_character():
+    counts = count_mixed_errors(["我", "go"], ["我", "够"])
+    assert counts == MixedErrorRate(ErrorRate(1, 1, 0, 0), ErrorRate(1, 0, 0, 0), ErrorRate(0, 1, 0, 0))
+    assert count_filtered_errors(["我", "go"], ["我", "够"]) == (ErrorRate(1, 0, 0, 1), ErrorRate(0, 0, 1, 0))
+
+
+def test_counts_add_up_and_languages_that_do_not_are_refused():
+    one = count_mixed_errors(["我", "go"], ["go"])
+    assert (one + one).total == one.total + one.total and (one + one).han == ErrorRate(0, 0, 2, 0)
+    with pytest.raises(TypeError):
+        one + one.total
+    with pytest.raises(ValueError, match="not those of all tokens"):
+        MixedErrorRate(ErrorRate(2, 0, 0, 0), han=ErrorRate(1, 0, 0, 0), english=ErrorRate(0, 1, 0, 0))
+
+
+def test_texts_are_scored_by_utterance_speaker_and_part():
+    score = score_mixed_texts(REFERENCE, HYPOTHESIS, utt2spk=SPEAKERS)
+    assert score.utterances == {
+        "a1": ErrorRate(4, 0, 2, 1),
+        "a2": ErrorRate(5, 1, 0, 1),
+        "b1": ErrorRate(3, 1, 1, 0),
+        "b2": ErrorRate(5, 1, 0, 0),
+    }
+    han, english = score.parts["CH"], score.parts["EN"]
+    assert list(han.utterances.values()) == [
+        ErrorRate(3, 0, 2, 1), ErrorRate(5, 1, 0, 0), ErrorRate(1, 0, 0, 0), ErrorRate(4, 0, 0, 0)
+    ]  # fmt: skip
+    assert english.utterances["a2"] == ErrorRate(0, 0, 0, 1)  # no English in the reference: only the insertion
+    assert english.speakers == {"a": ErrorRate(1, 0, 0, 1), "b": ErrorRate(3, 2, 1, 0)}
+    assert han.total + english.total == score.total
+    assert score.parts["CH-filtered"].utterances["b1"] == ErrorRate(1, 0, 0, 1)
+    assert score.parts["EN-filtered"].utterances["b1"] == ErrorRate(2, 0, 2, 0)
+    near, elsewhere = score.parts["near-switch"], score.parts["elsewhere"]
+    assert near.utterances["a1"] == ErrorRate(2, 0, 1, 1) and elsewhere.utterances["a1"] == ErrorRate(2, 0, 1, 0)
+    for part in (near, elsewhere):
+        name = "near-switch" if part is near else "elsewhere"
+        assert score.parts[f"{name}-CH"].total + score.parts[f"{name}-EN"].total == part.total
+    assert near.total + elsewhere.total == score.total
+    low, high = english.interval(replicas=1000)
+    assert 0 < low <= english.total.rate <= high
+
+
+def test_a_wider_stretch_holds_more_tokens():
+    lengths = [
+        score_mixed_texts(REFERENCE, HYPOTHESIS, within=within).parts["near-switch"].total.reference_length
+        for within in (1, 2, 3, 99)
+    ]
+    assert lengths == [2 + 1 + 2 + 5, 2 + 2 + 1 + 3 + 6, 2 + 3 + 1 + 4 + 6, 6 + 5 + 6]
+    with pytest.raises(ValueError, match="at least 1"):
+        score_mixed_texts(REFERENCE, HYPOTHESIS, within=0)
+
+
+def test_files_are_read_as_for_words(tmp_path):
+    for name, table in (("ref", REFERENCE), ("hyp", HYPOTHESIS), ("utt2spk", SPEAKERS)):
+        (tmp_path / name).write_text("".join(f"{key} {text}\n" for key, text in table.items()), encoding="utf-8")
+    score = score_mixed_files(tmp_path / "ref", tmp_path / "hyp", utt2spk=tmp_path / "utt2spk")
+    assert score == score_mixed_texts(REFERENCE, HYPOTHESIS, utt2spk=SPEAKERS)
+    (tmp_path / "hyp").write_text("a1 我\n", encoding="utf-8")
+    with pytest.raises(InputError, match="utterance a2 of .*ref is missing"):
+        score_mixed_files(tmp_path / "ref", tmp_path / "hyp")
+
+
+def test_what_is_too_long_to_align_is_refused_by_id(monkeypatch):
+    monkeypatch.setattr(mixed, "MAX_ALIGNMENT_CELLS", 35)
+    with pytest.raises(InputError, match="hypothesis: utterance a2: 6 tokens against 7 are too many to align"):
+        score_mixed_texts({"a2": REFERENCE["a2"]}, {"a2": HYPOTHESIS["a2"]})
+
+
+def test_systems_are_compared_by_language():
+    reference = {f"u{index}": "我们 去 go home" for index in range(40)}
+    worse = {key: "我们 去 gone home" if index % 2 else text for index, (key, text) in enumerate(reference.items())}
+    a, b = score_mixed_texts(reference, worse), score_mixed_texts(reference, reference)
+    assert compare([(a, b)]).difference == pytest.approx(20 / 200)
+    assert compare([(a.parts["EN"], b.parts["EN"])]).difference == pytest.approx(20 / 80)
+    assert compare([(a.parts["CH"], b.parts["CH"])]).p_value == 1
