@@ -102,17 +102,25 @@ asr_pretrain() {
   done <<<"$steps"
 }
 
-# Decode test sets (one word, split at blanks) with one system; the results of each go to OUTPUT_DIR/<test set>.
-#   asr_decode JOBS SYSTEM_DIR MODEL_FILE CONFIG OUTPUT_DIR TEST_SETS [OPTION]...
+# Decode test sets with one system by one or several decodings, each the config $expdir/configs/decode_<decoding>.yaml, in
+# one command that loads the models once. Results go to SYSTEM_DIR/decode_<decoding>/<test set>.
+#   asr_decode JOBS SYSTEM_DIR MODEL_FILE DECODINGS TEST_SETS [OPTION]...
+# DECODINGS and TEST_SETS are lists, split at blanks.
 asr_decode() {
-  local jobs=$1 system=$2 model=$3 config=$4 output=$5 set sets inputs=()
-  read -ra sets <<<"$6"
-  shift 6
+  local jobs=$1 system=$2 model=$3 set sets name names inputs=() configs=() outputs=()
+  read -ra names <<<"$4"
+  read -ra sets <<<"$5"
+  shift 5
   for set in "${sets[@]}"; do inputs+=(--input "$datadir/$set/wav.scp"); done
-  step --name "decode ${output#"$expdir"/}" --log "$output/log/decode.log" "${inputs[@]}" --output "$output/${sets[0]}/text" \
-    --nokey "$(asr_jobs "$jobs") --ngpu $((ngpu > 0 ? 1 : 0))" -- \
-    "$python" -m espnet_ext.bin.decode --model-config "$system/config.yaml" --model "$system/$model" --config "$config" \
-    --data "${sets[@]/#/$datadir/}" --output "${sets[@]/#/$output/}" {} "$@"
+  for name in "${names[@]}"; do
+    configs+=("$expdir/configs/decode_$name.yaml")
+    for set in "${sets[@]}"; do outputs+=("$system/decode_$name/$set"); done
+  done
+  for set in "${outputs[@]}"; do inputs+=(--output "$set/text"); done
+  step --name "decode ${system#"$expdir"/} (${names[*]})" --log "$system/decode_${names[0]}/log/decode.log" \
+    "${inputs[@]}" --nokey "$(asr_jobs "$jobs") --ngpu $((ngpu > 0 ? 1 : 0))" -- \
+    "$python" -m espnet_ext.bin.decode --model-config "$system/config.yaml" --model "$system/$model" \
+    --config "${configs[@]}" --data "${sets[@]/#/$datadir/}" --output "${outputs[@]}" {} "$@"
 }
 
 # Word error rate of a decoding, or with RATE mer the mixed one of Mandarin-English.

@@ -170,11 +170,19 @@ train_jobs() {
     for seed in $seeds; do printf '%s\t%s\n' "$system" "$seed"; done
   done <<<"$plan"
 }
-decode_jobs() {
+score_jobs() {
   local system decoding seed
   while IFS=$'\t' read -r system decoding; do
-    for seed in $seeds; do printf '%s\t%s\t%s\n' "$system" "$decoding" "$seed"; done
+    for seed in $seeds; do printf '%s\t%s\t%s\n' "$system" "$seed" "$decoding"; done
   done <<<"$decodings"
+}
+# all decodings of a system and seed in one job
+decode_jobs() {
+  local system seed names
+  while IFS=$'\t' read -r system _; do
+    names=$(awk -F '\t' -v system="$system" '$1 == system {printf "\t%s", $2}' <<<"$decodings")
+    for seed in $seeds; do printf '%s\t%s%s\n' "$system" "$seed" "$names"; done
+  done <<<"$plan"
 }
 
 # How many jobs of a stage run side by side here: one with a GPU or a cluster, which they share.
@@ -195,17 +203,26 @@ train() {
   asr_train "$dir" "$config" train dev "$token_type" "$2" "${init[@]+"${init[@]}"}" || return 1
   asr_average "$dir" "$average"
 }
+# decode SYSTEM SEED DECODING...
 decode() {
-  local options=()
-  decode_config "$2" || return 1
-  if uses lm_weight "$2"; then options+=(--lm-config "$lm_dir/config.yaml" --lm-file "$lm_dir/valid.loss.ave.pth"); fi
-  if uses prior_weight "$2"; then options+=(-- --prior_file "$tokens_dir/prior.txt"); fi
-  asr_decode "$((nj / decoders))" "$expdir/$1/seed$3" "$(asr_averaged "$average")" "$expdir/configs/decode_$2.yaml" \
-    "$expdir/$1/seed$3/decode_$2" "${test_sets[*]}" "${options[@]+"${options[@]}"}"
+  local dir=$expdir/$1/seed$2 model decoding plain='' fused=''
+  model=$(asr_averaged "$average")
+  shift 2
+  for decoding; do
+    decode_config "$decoding" || return 1
+    if uses lm_weight "$decoding" || uses prior_weight "$decoding"; then fused+=" $decoding"; else plain+=" $decoding"; fi
+  done
+  if [[ -n $plain ]]; then
+    asr_decode "$((nj / decoders))" "$dir" "$model" "$plain" "${test_sets[*]}" || return 1
+  fi
+  if [[ -n $fused ]]; then
+    asr_decode "$((nj / decoders))" "$dir" "$model" "$fused" "${test_sets[*]}" \
+      --lm-config "$lm_dir/config.yaml" --lm-file "$lm_dir/valid.loss.ave.pth" -- --prior_file "$tokens_dir/prior.txt"
+  fi
 }
 score() {
   local set
-  for set in "${test_sets[@]}"; do asr_score "$set" "$expdir/$1/seed$3/decode_$2/$set" || return 1; done
+  for set in "${test_sets[@]}"; do asr_score "$set" "$expdir/$1/seed$2/decode_$3/$set" || return 1; done
 }
 
 if stage 6 "Training"; then
@@ -218,7 +235,7 @@ if stage 7 "Decoding"; then
 fi
 
 if stage 8 "Scoring"; then
-  run_jobs 1 score <<<"$(decode_jobs)"
+  run_jobs 1 score <<<"$(score_jobs)"
 fi
 
 if stage 9 "Tables"; then
