@@ -239,5 +239,6 @@ if stage 8 "Scoring"; then
 fi
 
 if stage 9 "Tables"; then
-  "${tables[@]}" write "${selection[@]}" --expdir "$expdir" --scale "$scale" --corpus "$corpus_name" --command "$command_line"
+  "${tables[@]}" write "${selection[@]}" --expdir "$expdir" --scale "$scale" --corpus "$corpus_name" \
+    --lm-perplexity "$lm_dir/perplexity/ppl" --command "$command_line"
 fi

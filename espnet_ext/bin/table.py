@@ -14,6 +14,7 @@ from espnet_ext.tables.plan import (
     select,
     systems_needed,
     train_config,
+    uses_lm,
 )
 from espnet_ext.tables.render import plain_table
 from espnet_ext.tables.report import write_report
@@ -58,6 +59,9 @@ def get_parser() -> argparse.ArgumentParser:
     write.add_argument("--scale", required=True)
     write.add_argument("--corpus", required=True, help="name of the corpus, for the reader")
     write.add_argument("--command", default="", help="the command that made the results, for the reader")
+    write.add_argument(
+        "--lm-perplexity", type=Path, help="a file with the LM's perplexity a token, for tables with one"
+    )
 
     results = _command(commands, "results", _results, "write RESULTS.md from the results of several runs")
     results.add_argument("--recipe-dir", required=True, help="the recipe's folder")
@@ -150,7 +154,9 @@ def _write(args: argparse.Namespace) -> None:
     meta = collect_meta(args.command, tables.recipe_dir)
     # The files hold every row, so that a run of two rows does not hide what other rows have already given.
     results = [collect(tables, tables.tables[t.id], args.expdir, args.scale, args.corpus, meta) for t in selected]
-    for result in results:
+    for table, result in zip(selected, results, strict=True):
+        if args.lm_perplexity and args.lm_perplexity.is_file() and uses_lm(tables, table):
+            result["meta"]["lm_perplexity"] = float(args.lm_perplexity.read_text(encoding="utf-8"))
         paths = write_results(result, Path(args.expdir) / "results")
         print(plain_table(result, rows))
         print(f"written: {paths[0]} and {paths[1].name}\n")

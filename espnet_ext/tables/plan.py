@@ -67,3 +67,8 @@ def decode_config(
     if decoding not in tables.decodings:
         raise InputError(f"{tables.path}: no decoding {decoding!r}; {known(tables.decodings)}")
     return deep_merge(merged_files([config, *overlays]), tables.decodings[decoding])
+
+
+def uses_lm(tables: Tables, table: Table) -> bool:
+    """Whether a decoding of the table gives a language model a weight."""
+    return any(tables.decodings[row.decoding].get("lm_weight") for row in table.rows)

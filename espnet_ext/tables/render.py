@@ -49,9 +49,15 @@ def meta_line(meta: Mapping[str, Any]) -> str:
         f"hardware: {', '.join([hardware['cpu'], _count(hardware['cores'], 'core'), *_gpus(hardware['gpu'])])}, "
         f"{hardware['memory_gib']} GiB",
         f"text normalisation: {meta['normaliser'] or NOT_RUN}",
+        *_perplexity(meta),
         "versions: " + ", ".join(f"{name} {version}" for name, version in meta["versions"].items() if version),
     ]
     return "; ".join(parts) + "."
+
+
+def _perplexity(meta: Mapping[str, Any]) -> list[str]:
+    value = meta.get("lm_perplexity")
+    return [] if value is None else [f"perplexity of the language model: {value:.2f} a token of the dev sets"]
 
 
 def has_run(result: Mapping[str, Any]) -> bool:

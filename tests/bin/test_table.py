@@ -80,7 +80,7 @@ def test_configs(tmp_path: Path, capsys: pytest.CaptureFixture):
     out = tmp_path / "decode.yaml"
     words = ["--tables", conf / "tables.yaml", "--config", conf / "decode.yaml", "--output", out]
     output(capsys, "decode-config", "--decoding", "lm_0.36", *words)
-    assert yaml.safe_load(out.read_text()) == {"beam_size": 36, "lm_weight": 0.36, "prior_weight": 0.003}
+    assert yaml.safe_load(out.read_text()) == {"beam_size": 12, "lm_weight": 0.36, "prior_weight": 0.003}
     with pytest.raises(InputError, match="no decoding 'lm_1'; known are default, lm_0.36"):
         main(["decode-config", "--decoding", "lm_1", *map(str, words)])
     with pytest.raises(InputError, match="no system 'sem'; known are baseline"):
@@ -110,6 +110,18 @@ def test_write_and_results(tmp_path: Path, capsys: pytest.CaptureFixture):
     output(capsys, *results, "--output", tmp_path / "R.md")
     text = (tmp_path / "R.md").read_text()
     assert "## What differs from the paper\n\nSmaller.\n" in text and "## toy, scale mini" in text
+
+
+def test_the_perplexity_stands_under_tables_with_a_language_model(tmp_path: Path, capsys: pytest.CaptureFixture):
+    expdir = tmp_path / "exp"
+    score(expdir, "sem_m80_0", "test-clean", 20)
+    (tmp_path / "ppl").write_text("12.3456")
+    words = ["--tables", TABLES, "--table", "1,5", "--expdir", expdir, "--scale", "mini", "--corpus", "toy"]
+    output(capsys, "write", *words, "--lm-perplexity", tmp_path / "ppl")
+    texts = [(expdir / "results" / f"table{table}.md").read_text() for table in (1, 5)]
+    assert ["perplexity of the language model: 12.35 a token" in text for text in texts] == [False, True]
+    output(capsys, "write", *words, "--lm-perplexity", tmp_path / "none")
+    assert "perplexity" not in (expdir / "results" / "table5.md").read_text()
 
 
 def test_folders_that_are_not_there(tmp_path: Path):

@@ -66,7 +66,7 @@ def test_rows_are_the_systems_they_say():
         conf = {"dropout_rate": float(row.name.removeprefix("r="))}
         assert TABLES.systems[row.system].overrides == {"normalize": "dropout_global_mvn", "normalize_conf": conf}
     for row in TABLES.tables["5"].rows:
-        conf = {"lm_weight": float(row.name.removeprefix("lm=")), "prior_weight": 0.003, "beam_size": 36}
+        conf = {"lm_weight": float(row.name.removeprefix("lm=")), "prior_weight": 0.003}
         assert row.system == "sem_m80_0" and TABLES.decodings[row.decoding] == conf
 
 
