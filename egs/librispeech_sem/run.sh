@@ -180,7 +180,7 @@ score_jobs() {
 decode_jobs() {
   local system seed names
   while IFS=$'\t' read -r system _; do
-    names=$(awk -F '\t' -v system="$system" '$1 == system {printf "\t%s", $2}' <<<"$decodings")
+    names=$(awk -F '\t' -v name="$system" '$1 == name {printf "\t%s", $2}' <<<"$decodings")
     for seed in $seeds; do printf '%s\t%s%s\n' "$system" "$seed" "$names"; done
   done <<<"$plan"
 }

@@ -72,6 +72,34 @@ def test_a_second_run_repeats_nothing(smoke):
     assert json.loads((folder / "exp" / "results" / "table1.json").read_text())["rows"] == before
 
 
+def test_language_model_grid_and_pretraining(smoke, tmp_path):
+    """Two weights of Table 5 in one decoding command, by a system that was pre-trained and averaged otherwise."""
+    folder, _ = smoke
+    words = ("--table", "5", "--rows", "lm=0.36,lm=0.44", "--pretrain", "true", "--average", "last:1")
+    command = [*RUN, "--expdir", str(tmp_path / "exp"), "--datadir", str(folder / "data"), *words]
+    result = subprocess.run(command, cwd=RECIPE, capture_output=True, text=True, timeout=400, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    system = tmp_path / "exp" / "sem_m80_0" / "seed1"
+    steps = ["layers2_reduction16_nodropout", "layers2_reduction16", "layers3_reduction16", "layers3_reduction8"]
+    pooling = [
+        yaml.safe_load((system / "pretrain" / name / "config.yaml").read_text())["encoder_conf"]["pooling"]
+        for name in steps
+    ]
+    assert pooling == [[16], [16], [2, 8], [2, 2, 2]]
+    assert "encoder.layers.1." in (system / "pretrain" / "log" / "layers3_reduction16.log").read_text()
+    # the training itself starts with what the last step has learnt
+    last, init = system / "pretrain" / steps[-1] / "latest.pth", system / "pretrain" / "final.pth"
+    assert all(torch.equal(value, parameters(init)[name]) for name, value in parameters(last).items())
+    masked = re.findall(r"1epoch results: \[train\].*masked=([0-9.]+)", (system / "log" / "train.log").read_text())
+    assert len(masked) == 1 and 0.05 < float(masked[0]) < 0.95
+    # one command for both weights, and both hypotheses scored
+    assert len(re.findall(r"decode sem_m80_0/seed1 \(lm_0.36 lm_0.44\): done in", result.stdout)) == 1
+    table = json.loads((tmp_path / "exp" / "results" / "table5.json").read_text())
+    here = {row["name"]: row["cells"]["test-clean"]["here"] for row in table["rows"]}
+    assert here["lm=0.36"]["words"] == here["lm=0.44"]["words"] > 0 and here["lm=0.40"] is None
+    assert 1.0 < table["meta"]["lm_perplexity"] < 1000.0
+
+
 def test_a_run_killed_in_each_stage_ends_with_the_same_table(smoke, tmp_path):
     """SIGKILL a moment after each stage has begun; the next run goes on, and the last ends as the unkilled one did."""
     folder, _ = smoke

@@ -3,6 +3,6 @@
 train_parts=(train-clean-100)
 token_type=bpe
 vocab_size=300
-pretrain=${pretrain:-false}
+pretrain=${pretrain:-true}
 average=${average:-best:3}
 corpus_size=mini
