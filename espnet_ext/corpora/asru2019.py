@@ -10,13 +10,15 @@ formats. This is what is read. The corpus folder holds one folder a part:
 
 Folders of other names, or elsewhere, can be named one by one, and so can LibriSpeech. A part's folder is either
 
-- a Kaldi data dir: ``wav.scp`` (files, no commands), ``text``, ``utt2spk``, and ``segments`` if need be; or
-- audio files ``<utterance>.wav`` in folders of any depth, with lists of lines ``<utterance> <text>`` or with one
-  ``<utterance>.txt`` a file; :func:`espnet_ext.corpora.audio_folder.scan_audio_folder` says which names are found, and
-  how speakers are.
+- a Kaldi data dir: wav.scp (files, no commands), text, utt2spk, and segments if need be; or
+- audio files <utterance>.wav (or .flac) in folders of any depth, with lists of lines "<utterance> <text>" in files
+  called "text" or "*trans*.txt", or else with one <utterance>.txt a file. The speaker is told by a file utt2spk in the
+  part's folder; where there is none, by the folder that the audio lies in, if the utterance's id holds its name
+  (G0013/T0055G0013S0001.wav is of T0055G0013).
 
-Audio is 16 kHz with one channel. Text goes through the rules ``RULES``. Each supervision's language is ``zh``, ``en``
-or ``cs``, by the scripts in its text.
+Audio is 16 kHz with one channel. All text goes through the same named rules: half-width forms, no noise marks, upper
+case, no punctuation but the apostrophe inside a word, no blank beside a Han character. Each utterance's language is zh,
+en or cs, by the scripts in its text.
 """
 
 import dataclasses

@@ -55,13 +55,11 @@ def train_mixed_pieces(english_texts: Iterable[str], vocab_size: int) -> PieceMo
             raise InputError(f"the English text holds Han characters ('{text[:40]}'): give English transcripts alone")
         letters.update("".join(text.split()))
     absent = sorted(set(_ALWAYS) - letters)
-    least = len(letters) + len(absent) + len(BOUNDARY)
+    least = len({*letters, *absent, BOUNDARY})
     if vocab_size < least:
         raise InputError(f"{vocab_size} English word pieces are too few for the text's letters: give {least} or more")
-    model = train_pieces(
-        texts, vocab_size + 1, "bpe", absent, normalization_rule_name="identity"
-    )  # and the unknown one
-    return _with_han(model)
+    with_unknown = vocab_size + 1
+    return _with_han(train_pieces(texts, with_unknown, "bpe", absent, normalization_rule_name="identity"))
 
 
 def _with_han(english: PieceModel) -> PieceModel:
