@@ -93,7 +93,8 @@ def make_asru2019(output: str | Path, size: str = "mini", seed: int = 0, nj: int
 
 def _write_corpus(folder: Path, size: BilingualSize, seed: int, nj: int) -> None:
     sessions, chapters = shards_of(folder, size, seed)
-    lines = map_shards(write_session, sessions, nj=nj, describe="code-switching speech")
+    written = map_shards(write_shard, [*sessions, *chapters], nj=nj, describe="mini corpus")
+    lines, seconds = written[: len(sessions)], written[len(sessions) :]
     listed: dict[Path, str] = {}
     for session, text in zip(sessions, lines, strict=True):
         if not session.beside:
@@ -101,7 +102,6 @@ def _write_corpus(folder: Path, size: BilingualSize, seed: int, nj: int) -> None
             listed[path] = listed.get(path, "") + text
     for path, text in listed.items():
         path.write_text(text, encoding="utf-8")
-    seconds = map_shards(write_chapter, chapters, nj=nj, describe="English speech")
     minutes = {chapter.speaker.id: each / 60 for chapter, each in zip(chapters, seconds, strict=True)}
     members: dict[str, list[Speaker]] = {part: [] for part in ENGLISH_PARTS}
     for chapter in chapters:
@@ -196,6 +196,11 @@ def _joined(sentences: dict[str, list[Sentence]], part: str) -> str:
 def _bounded(fragment: Fragment) -> str:
     """The text with a blank on either side of each word, so that a part of a word is not taken for a word."""
     return "".join(f" {word} " for word in fragment.words)
+
+
+def write_shard(shard: Session | Chapter) -> str | float:
+    """Write a session (see :func:`write_session`) or a chapter, which gives its seconds of audio."""
+    return write_session(shard) if isinstance(shard, Session) else write_chapter(shard)
 
 
 def write_session(session: Session) -> str:
