@@ -10,18 +10,27 @@
 # and, from cmd.sh, the arrays train_cmd (what starts a training, such as srun) and train_cmd_options (ESPnet's flags).
 : "${python:?}" "${datadir:?}" "${expdir:?}" "${tokens_dir:?}" "${stats_dir:?}" "${lm_dir:?}" "${nj:?}" "${ngpu:?}" "${parallel=}"
 
-# Word pieces (or characters, words) of a training set, in $tokens_dir.
-#   asr_tokens TRAIN_SET TOKEN_TYPE VOCAB_SIZE
+# Word pieces (or characters, words) of a training set, in $tokens_dir. With the type mixed: its Han characters, and word
+# pieces of the English sets.
+#   asr_tokens TRAIN_SET TOKEN_TYPE VOCAB_SIZE [ENGLISH_SET]...
 asr_tokens() {
-  step --name tokens --log "$tokens_dir/log/tokens.log" --input "$datadir/$1/text" --output "$tokens_dir/prior.txt" -- \
-    "$python" -m espnet_ext.bin.tokens --text "$datadir/$1/text" --token-type "$2" --vocab-size "$3" --output "$tokens_dir"
+  local train=$1 token_type=$2 vocab_size=$3 set inputs=() english=()
+  shift 3
+  for set in "$@"; do
+    inputs+=(--input "$datadir/$set/text")
+    english+=("$datadir/$set/text")
+  done
+  step --name tokens --log "$tokens_dir/log/tokens.log" --input "$datadir/$train/text" "${inputs[@]+"${inputs[@]}"}" \
+    --output "$tokens_dir/prior.txt" -- \
+    "$python" -m espnet_ext.bin.tokens --text "$datadir/$train/text" --token-type "$token_type" --vocab-size "$vocab_size" \
+    --output "$tokens_dir" ${english[@]+--english-text "${english[@]}"}
 }
 
 # The options by which ESPnet's commands find the tokens in $tokens_dir.
 #   mapfile -t options < <(asr_token_options TOKEN_TYPE)
 asr_token_options() {
   printf '%s\n' --token_list "$tokens_dir/tokens.txt"
-  if [[ $1 == bpe || $1 == unigram ]]; then
+  if [[ $1 == bpe || $1 == unigram || $1 == mixed ]]; then
     printf '%s\n' --token_type bpe --bpemodel "$tokens_dir/bpe.model"
   else
     printf '%s\n' --token_type "$1"

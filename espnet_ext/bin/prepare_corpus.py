@@ -1,9 +1,9 @@
 """Check a corpus and write its Lhotse manifests, or download it."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from espnet_ext.corpora import librispeech
+from espnet_ext.corpora import asru2019, librispeech
 from espnet_ext.data.audio import CHECKS
 from espnet_ext.errors import run_main
 
@@ -13,6 +13,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     _add_librispeech(commands)
+    _add_asru2019(commands)
     _add_download(commands)
     args = parser.parse_args(arguments)
     args.function(args)
@@ -23,6 +24,34 @@ def _add_librispeech(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--corpus", required=True, metavar="DIR", help="the folder that holds train-clean-100 and so on"
     )
+    _add_preparation(parser)
+    parser.set_defaults(function=_prepare_librispeech)
+
+
+def _add_asru2019(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "asru2019",
+        help="write the manifests of the ASRU 2019 code-switching corpus and of LibriSpeech's 460 hours",
+        description=asru2019.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--corpus", required=True, metavar="DIR", help=f"the folder that holds {', '.join(asru2019.PARTS)}"
+    )
+    parser.add_argument("--librispeech", metavar="DIR", help="LibriSpeech (default: LibriSpeech in --corpus, if there)")
+    parser.add_argument(
+        "--folder",
+        type=_part_folder,
+        action="append",
+        default=[],
+        metavar="PART=DIR",
+        help="the folder of a part that has another name or place; may be repeated",
+    )
+    _add_preparation(parser)
+    parser.set_defaults(function=_prepare_asru2019)
+
+
+def _add_preparation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", required=True, metavar="DIR", help="where the manifests go")
     parser.add_argument("--parts", type=_names, metavar="A,B", help="parts to prepare (default: those that are there)")
     parser.add_argument("--nj", type=_positive, default=2, help="number of threads (default: %(default)s)")
@@ -33,15 +62,32 @@ def _add_librispeech(commands: argparse._SubParsersAction) -> None:
         help="full decodes all audio, header reads headers only, auto chooses by the number of files "
         "(default: %(default)s)",
     )
-    parser.set_defaults(function=_prepare_librispeech)
 
 
 def _prepare_librispeech(args: argparse.Namespace) -> None:
     manifests = librispeech.prepare_librispeech(args.corpus, args.output, args.parts, args.nj, args.check_audio)
+    _say_parts(manifests, args.output)
+
+
+def _prepare_asru2019(args: argparse.Namespace) -> None:
+    manifests = asru2019.prepare_asru2019(
+        args.corpus,
+        args.output,
+        args.parts,
+        folders=dict(args.folder),
+        librispeech_dir=args.librispeech,
+        num_jobs=args.nj,
+        check_audio=args.check_audio,
+    )
+    _say_parts(manifests, args.output)
+    print(f"text rules: {', '.join(asru2019.RULES.record['rules'])} ({asru2019.RULES.name})")
+
+
+def _say_parts(manifests: Mapping[str, Mapping], output: str) -> None:
     for part, sets in manifests.items():
-        hours = sum(recording.duration for recording in sets["recordings"]) / 3600
+        hours = sum(supervision.duration for supervision in sets["supervisions"]) / 3600
         print(f"{part}: {len(sets['supervisions']):,} utterances, {hours:.2f} hours")
-    print(f"manifests in {args.output}")
+    print(f"manifests in {output}")
 
 
 def _add_download(commands: argparse._SubParsersAction) -> None:
@@ -63,6 +109,13 @@ def _download(args: argparse.Namespace) -> None:
 
 def _names(value: str) -> list[str]:
     return [name.strip() for name in value.split(",") if name.strip()]
+
+
+def _part_folder(value: str) -> tuple[str, str]:
+    part, _, folder = value.partition("=")
+    if not folder:
+        raise argparse.ArgumentTypeError(f"{value} is not PART=DIR")
+    return part, folder
 
 
 def _positive(value: str) -> int:

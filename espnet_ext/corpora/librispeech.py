@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from espnet_ext.corpora.download import download, unpack
 from espnet_ext.corpora.faults import raise_faults
+from espnet_ext.corpora.manifest_files import checked_manifests, write_parts
 from espnet_ext.data.audio import audio_faults, decodes
 from espnet_ext.errors import InputError
 
@@ -130,7 +131,7 @@ def prepare_librispeech(
         # Lhotse passes over what does not lie at <speaker>/<chapter>/<speaker>-<chapter>-<number>.flac.
         raise_faults(str(root / part), [f"utterance {key} lies in the wrong folder" for key in lost], _ADVICE)
     if output_dir is not None:
-        _write(manifests, Path(output_dir))
+        write_parts("librispeech", manifests, Path(output_dir))
     return manifests
 
 
@@ -228,30 +229,10 @@ def _line_fault(key: str, text: str, transcripts: Path, seen: Container[str]) ->
 
 
 def _manifests(root: Path, parts: Sequence[str], num_jobs: int) -> dict:
-    from lhotse import RecordingSet, SupervisionSet
-    from lhotse.qa import validate_recordings_and_supervisions
     from lhotse.recipes.librispeech import prepare_librispeech as prepare
 
-    manifests = {}
     # Lhotse is given no folder to write to, as it would take older manifests there for those of this corpus.
-    for part, sets in prepare(root, dataset_parts=parts, num_jobs=num_jobs).items():
-        recordings = RecordingSet.from_items(sorted(sets["recordings"], key=lambda item: item.id))
-        supervisions = SupervisionSet.from_items(sorted(sets["supervisions"], key=lambda item: item.id))
-        try:
-            validate_recordings_and_supervisions(recordings, supervisions)
-        except AssertionError as error:
-            raise InputError(f"{root / part}: Lhotse refuses its manifests: {error}") from error
-        manifests[part] = {"recordings": recordings, "supervisions": supervisions}
-    return manifests
-
-
-def _write(manifests: dict, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for part, sets in manifests.items():
-        for kind, manifest in sets.items():
-            temporary = folder / f".librispeech_{kind}_{part}.tmp.jsonl.gz"  # Lhotse takes the format from the suffix
-            try:
-                manifest.to_file(temporary)
-                os.replace(temporary, folder / f"librispeech_{kind}_{part}.jsonl.gz")
-            finally:
-                temporary.unlink(missing_ok=True)
+    return {
+        part: checked_manifests(sets["recordings"], sets["supervisions"], root / part)
+        for part, sets in prepare(root, dataset_parts=parts, num_jobs=num_jobs).items()
+    }

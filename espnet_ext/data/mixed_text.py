@@ -1,10 +1,16 @@
-"""Mandarin-English text: which tokens are Han characters, and how a transcript splits into characters and words."""
+"""Mandarin-English text: which tokens are Han characters, and how a transcript splits into characters and words.
+
+The data dirs' form of such text has no blank beside a Han character and single blanks between words
+(:func:`espnet_ext.data.text_rules.no_blank_beside_han`); :func:`mixed_tokens` reads any spacing alike.
+"""
 
 import regex  # the standard library's re knows no scripts
 
 UNKNOWN_MARK = "\u2047"  # as sentencepiece writes a token that it does not know
 _TOKEN = regex.compile(rf"\p{{Han}}\p{{M}}*|{UNKNOWN_MARK}|[^\p{{Han}}{UNKNOWN_MARK}]+")
 _HAN = regex.compile(r"\p{Han}")
+_LATIN = regex.compile(r"\p{Latin}")
+_FIRST, _LAST = 0x2E80, 0x3FFFF  # from the radicals to the end of the plane of the last extensions
 
 
 def has_han(text: str) -> bool:
@@ -29,3 +35,20 @@ def mixed_tokens(text: str) -> list[str]:
     ['我', '想', '去', 'library', '借', '3', '本', "don't", 'panic']
     """
     return [token for word in text.split() for token in _TOKEN.findall(word)]
+
+
+def han_characters() -> list[str]:
+    """All characters of script Han, in the order of their code points."""
+    return _HAN.findall("".join(map(chr, range(_FIRST, _LAST + 1))))
+
+
+def language_of(text: str, otherwise: str) -> str:
+    """``zh`` for Han, ``en`` for Latin letters, ``cs`` for both, and ``otherwise`` for neither (digits alone).
+
+    >>> [language_of(text, "zh") for text in ("喜欢", "RED WINE", "喜欢WINE", "15")]
+    ['zh', 'en', 'cs', 'zh']
+    """
+    han, latin = has_han(text), _LATIN.search(text) is not None
+    if han and latin:
+        return "cs"
+    return "zh" if han else "en" if latin else otherwise

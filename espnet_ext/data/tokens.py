@@ -24,7 +24,11 @@ class PieceModel:
 
 
 def train_pieces(
-    texts: Iterable[str], vocab_size: int, model_type: str = "bpe", user_symbols: Sequence[str] = ()
+    texts: Iterable[str],
+    vocab_size: int,
+    model_type: str = "bpe",
+    user_symbols: Sequence[str] = (),
+    **options: str,
 ) -> PieceModel:
     """Train a sentencepiece model.
 
@@ -35,6 +39,7 @@ def train_pieces(
         vocab_size: number of pieces wanted, the unknown symbol included.
         model_type: ``bpe`` or ``unigram``.
         user_symbols: pieces that are never split.
+        options: further options of sentencepiece's trainer.
 
     Raises:
         InputError: no text, or a vocabulary smaller than the number of characters.
@@ -42,7 +47,7 @@ def train_pieces(
     texts = [text for text in texts if text.strip()]
     if not texts:
         raise InputError("there is no text to learn word pieces from")
-    options = {
+    options |= {
         "model_type": model_type,
         "vocab_size": vocab_size,
         "character_coverage": 1.0,
@@ -114,10 +119,9 @@ def write_tokens(texts: Sequence[str], output: Path, token_type: str, vocab_size
     """
     if not any(text.strip() for text in texts):
         raise InputError("there is no text to learn tokens from")
+    model = None
     if token_type in ("bpe", "unigram"):
         model = train_pieces(texts, vocab_size, token_type)
-        with atomic_write(output / "bpe.model", "wb") as file:
-            file.write(model.data)
         tokens = token_list(model.pieces)
         processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
         sequences = [processor.encode(text, out_type=str) for text in texts]
@@ -128,11 +132,21 @@ def write_tokens(texts: Sequence[str], output: Path, token_type: str, vocab_size
     else:
         tokens = token_list(sorted({word for text in texts for word in text.split()}))
         sequences = [text.split() for text in texts]
+    write_token_files(output, tokens, sequences, model)
+    return tokens
+
+
+def write_token_files(
+    output: Path, tokens: Sequence[str], sequences: Iterable[Sequence[str]], model: PieceModel | None = None
+) -> None:
+    """Write ``bpe.model`` (if there is a model), ``tokens.txt``, and ``prior.txt`` from the transcripts as tokens."""
+    if model is not None:
+        with atomic_write(output / "bpe.model", "wb") as file:
+            file.write(model.data)
     with atomic_write(output / "tokens.txt") as file:
         file.writelines(f"{token}\n" for token in tokens)
     with atomic_write(output / "prior.txt") as file:
         file.writelines(f"{token} {value:.6f}\n" for token, value in token_prior(sequences, tokens).items())
-    return tokens
 
 
 def token_prior(sequences: Iterable[Sequence[str]], tokens: Sequence[str]) -> dict[str, float]:

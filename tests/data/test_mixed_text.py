@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.data.mixed_text import has_han, mixed_tokens
+from espnet_ext.data.mixed_text import han_characters, has_han, language_of, mixed_tokens
 
 # By Scripts.txt of Unicode: the basic block, extensions A to H, a compatibility form, 々 and 〇.
 HAN = "一龥㐀豈𠀀𪜀𫝀𫠠𬺰\U00030000\U00031350々〇"
@@ -79,3 +79,19 @@ def test_spaces_beside_han_do_not_matter(tokens, generator):
         needed = text and not (has_han(token) or has_han(text[-1]))
         text += (" " if needed else generator.choice(["", " ", "\u3000 "])) + token
     assert mixed_tokens(text) == tokens
+
+
+def test_all_han_characters_are_there():
+    characters = han_characters()
+    assert len(set(characters)) == len(characters) and characters == sorted(characters)
+    assert all(has_han(character) for character in characters) and set(HAN) <= set(characters)
+    # what Python's Unicode names an ideograph
+    names = ("CJK UNIFIED IDEOGRAPH", "CJK COMPATIBILITY IDEOGRAPH")
+    assert {code for code in map(chr, range(0x110000)) if unicodedata.name(code, "").startswith(names)} < {*characters}
+
+
+@pytest.mark.parametrize(
+    ("text", "language"), [("我们", "zh"), ("DON'T", "en"), ("我LIKE它", "cs"), ("3 5", "?"), ("三5", "zh"), ("", "?")]
+)
+def test_language(text, language):
+    assert language_of(text, "?") == language

@@ -105,7 +105,7 @@ def _write_corpus(folder: Path, size: str, seed: int, nj: int) -> None:
     minutes: dict[str, float] = {}
     for chapter, duration in zip(shards, seconds, strict=True):
         minutes[chapter.speaker.id] = minutes.get(chapter.speaker.id, 0.0) + duration / 60
-    _write_speakers(folder / "SPEAKERS.TXT", speakers, minutes)
+    write_speakers(folder / "SPEAKERS.TXT", speakers, minutes)
     _write_lm_text(folder / LM_TEXT, LIBRISPEECH_SIZES[size].lm_sentences, held_out, seed)
     (folder / "README.TXT").write_text(_README, encoding="utf-8")
 
@@ -192,7 +192,8 @@ def _talkers(chapter: Chapter) -> list[np.ndarray]:
     return talkers
 
 
-def _write_speakers(path: Path, speakers: dict[str, list[Speaker]], minutes: dict[str, float]) -> None:
+def write_speakers(path: Path, speakers: dict[str, list[Speaker]], minutes: dict[str, float]) -> None:
+    """Write SPEAKERS.TXT: the speakers of each part, and the minutes of speech by the speaker's id."""
     lines = [
         f"{speaker.id:<6} | {speaker.sex} | {part:<16} | {minutes[speaker.id]:.2f} | {speaker.variant}\n"
         for part, members in speakers.items()

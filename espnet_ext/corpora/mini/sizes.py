@@ -31,3 +31,27 @@ LIBRISPEECH_SIZES = {
     "smoke": librispeech_size(PartSize(4, 1, 15), PartSize(2, 1, 4), lm_sentences=400),
     "mini": librispeech_size(PartSize(28, 2, 28), PartSize(5, 2, 15), lm_sentences=8000),
 }
+
+
+@dataclass(frozen=True)
+class BilingualSize:
+    """The ASRU 2019 corpus: how many speakers there are for training, ``dev`` and ``test``, and what each reads.
+
+    Every training speaker reads in ``train-cs``, in ``train-zh`` and in one of LibriSpeech's two parts. So what a part
+    adds to training is a language, not voices.
+    """
+
+    speakers: dict[str, int]
+    utterances: dict[str, int]  # of one speaker: in train-cs, train-zh, LibriSpeech, dev, test
+
+
+ASRU2019_SIZES = {
+    "smoke": BilingualSize(
+        {"train": 4, "dev": 2, "test": 2},
+        {"train-cs": 8, "train-zh": 8, "LibriSpeech": 6, "dev": 4, "test": 4},
+    ),
+    "mini": BilingualSize(
+        {"train": 34, "dev": 5, "test": 9},
+        {"train-cs": 24, "train-zh": 24, "LibriSpeech": 20, "dev": 24, "test": 28},
+    ),
+}

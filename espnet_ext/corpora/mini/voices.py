@@ -25,7 +25,10 @@ MALE = (
 # Share of female voices in a part, and of speakers with the second accent, as far as the voices go.
 _FEMALE_SHARE = 0.4
 _SECOND_ACCENT_SHARE = 0.2
-ACCENTS = {"en": ("en-us", "en")}  # language -> espeak-ng's voices; "en" is British
+# Language -> espeak-ng's voices; "en" is British, and so are the English words that the Mandarin voice reads within a
+# sentence, without a pause ("cs", code-switching).
+ACCENTS = {"en": ("en-us", "en"), "zh": ("cmn",), "cs": ("cmn",)}
+BRITISH = ACCENTS["en"].index("en")
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,11 @@ class Speaker:
     pitch_range: int  # 0..100
 
     def say(self, text: str, language: str, rng: np.random.Generator) -> np.ndarray:
-        """Speak ``text`` (upper-case words): samples at 22050 Hz. Rate and pitch vary a little, drawn from ``rng``."""
+        """Speak ``text`` (upper-case words, Han characters). Rate and pitch vary a little, drawn from ``rng``.
+
+        Returns:
+            Samples at 22050 Hz.
+        """
         accents = ACCENTS[language]
         return synthesise(
             text.lower() + ".",

@@ -1,0 +1,113 @@
+"""A folder of audio files with their transcripts, as many corpora are handed over: what lies in it, and its faults."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from espnet_ext.corpora.faults import raise_faults
+from espnet_ext.data.data_dir import DataDir
+from espnet_ext.data.kaldi import read_table
+
+AUDIO = (".wav", ".flac")
+_LIST = re.compile(r"text|.*trans.*\.txt")
+
+
+def scan_audio_folder(folder: Path, advice: str) -> DataDir:
+    """Read the transcripts and list the audio files, without opening audio.
+
+    Audio files ``<utterance>.wav`` or ``.flac`` lie in folders of any depth. The transcripts stand in lists of lines
+    ``<utterance> <text>``, which are files with the name ``text`` or whose name holds ``trans`` and ends in ``.txt``;
+    where there is no list, each stands in a file ``<utterance>.txt``. ``README*.txt`` is left alone.
+
+    The speaker of an utterance is told by the table ``utt2spk`` in ``folder``, if it is there. Otherwise it is the name
+    of the folder that the audio lies in if the utterance's id begins with it; if the id holds it further on, the id up
+    to its end (``T0055G0013`` of ``G0013/T0055G0013S0001.wav``); else the utterance is a speaker of its own.
+
+    Raises:
+        InputError: No utterances, a malformed line, an empty transcript, an id that comes twice, a transcript without
+            audio or the reverse, an utterance without a line in ``utt2spk``. The first few are named, with their files,
+            and ``advice`` ends the message.
+    """
+    faults: list[str] = []
+    files = list(_files(folder))
+    audio = _audio(files, faults)
+    texts = _texts(files, faults)
+    faults += [f"no audio file for utterance {key} ({path})" for key, (_, path) in texts.items() if key not in audio]
+    faults += [f"no transcript of utterance {key} ({path})" for key, path in audio.items() if key not in texts]
+    if not audio and not faults:
+        faults.append(f"no utterances in {folder}")
+    speakers = _speakers(folder, audio)
+    faults += [f"no speaker of utterance {key} in {folder / 'utt2spk'}" for key in audio if key not in speakers]
+    raise_faults(str(folder), faults, advice)
+    return DataDir(
+        wav_scp={key: str(path) for key, path in audio.items()},
+        utt2spk={key: speakers[key] for key in audio},
+        text={key: text for key, (text, _) in texts.items()},
+    )
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """All files, in one order everywhere; links to folders are followed, for large parts often lie elsewhere."""
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        folders.sort()
+        yield from (Path(parent, name) for name in sorted(names))
+
+
+def _audio(files: Sequence[Path], faults: list[str]) -> dict[str, Path]:
+    audio: dict[str, Path] = {}
+    for path in files:
+        if path.suffix.lower() not in AUDIO:
+            continue
+        if path.stem in audio:
+            faults.append(f"utterance {path.stem} comes twice ({audio[path.stem]} and {path})")
+        elif any(blank in path.stem for blank in " \t"):
+            faults.append(f"an id with a blank in it ({path})")
+        audio.setdefault(path.stem, path)
+    return audio
+
+
+def _texts(files: Sequence[Path], faults: list[str]) -> dict[str, tuple[str, Path]]:
+    """Utterance -> its transcript and the file that it stands in."""
+    lists = [path for path in files if _LIST.fullmatch(path.name)]
+    if lists:
+        entries = (entry for path in lists for entry in _list_entries(path, faults))
+    else:
+        singles = (path for path in files if path.suffix == ".txt" and not path.name.upper().startswith("README"))
+        entries = ((path.stem, " ".join(_lines(path, faults)), path) for path in singles)
+    texts: dict[str, tuple[str, Path]] = {}
+    for key, text, path in entries:
+        if key in texts:
+            faults.append(f"utterance {key} comes twice ({texts[key][1]} and {path})")
+        elif not text:
+            faults.append(f"empty transcript of {key} ({path})")
+        texts.setdefault(key, (text, path))
+    return texts
+
+
+def _list_entries(path: Path, faults: list[str]) -> Iterator[tuple[str, str, Path]]:
+    for line in _lines(path, faults):
+        key, _, text = line.replace("\t", " ").partition(" ")
+        yield key, text.strip(), path
+
+
+def _lines(path: Path, faults: list[str]) -> list[str]:
+    """The lines that hold something, without blanks at their ends."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        faults.append(f"{path} is not UTF-8 text (iconv -f GB18030 -t UTF-8 mends most Chinese files)")
+        return []
+    return [line.strip() for line in text.split("\n") if line.strip()]
+
+
+def _speakers(folder: Path, audio: Mapping[str, Path]) -> Mapping[str, str]:
+    table = folder / "utt2spk"
+    if table.is_file():
+        return read_table(table)
+    return {key: key if path.parent == folder else _speaker(key, path.parent.name) for key, path in audio.items()}
+
+
+def _speaker(utterance: str, folder: str) -> str:
+    before, name, _ = utterance.partition(folder)
+    return before + name if name else utterance
