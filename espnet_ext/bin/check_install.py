@@ -27,7 +27,7 @@ MODEL = {
     "normalize": "sem_global_mvn",
     "encoder": "blstm_maxpool",
     "encoder_conf": {"num_layers": 2, "hidden_size": 8, "pooling": [2]},
-    "decoder": "rnn",
+    "decoder": "batch_rnn",
     "decoder_conf": {"hidden_size": 8},
     "specaug": None,
     "token_list": ["<blank>", "<unk>", "a", "b", "<sos/eos>"],

@@ -1,0 +1,255 @@
+"""``decoder: batch_rnn``: ESPnet's LSTM or GRU decoder with attention, scoring all hypotheses of a beam at once.
+
+P2 (section 4) has "a single layer of uni-directional LSTM" of 1024 cells whose attention sees the encoder's output, the
+decoder's state and the attention weights so far; in ESPnet that is ``decoder: rnn`` with ``atype: location``. ESPnet
+searches with it one hypothesis at a time. The decoder here is the same one in training and in its parameters.
+"""
+
+from collections.abc import Sequence
+from copy import copy
+from itertools import chain
+from typing import Any
+
+import torch
+from espnet2.asr.decoder.rnn_decoder import RNNDecoder, build_attention_list
+from espnet2.legacy.nets.scorer_interface import BatchScorerInterface
+from espnet2.utils.get_default_kwargs import get_default_kwargs
+
+from espnet_ext.errors import InputError
+from espnet_ext.layers.blocked_linear import blocked_linear
+from espnet_ext.layers.rnn_attention import ATTENTIONS, attend, memorise
+
+# What a hypothesis carries, a dict as the search copies tensors of dicts out of their batch when a hypothesis ends:
+# z_prev, c_prev: states of all layers, (layers, cells); a_prev: attention weights, (T,); memory: the utterance's Memory
+State = dict[str, Any]
+
+
+class BatchRNNDecoder(RNNDecoder, BatchScorerInterface):
+    """ESPnet's ``RNNDecoder``, trained by the same code and with the same parameters, as a batched scorer.
+
+    A step of the search reads the weights once for all hypotheses. Its attention and its products with the previous
+    states are computed once for all hypotheses that continue the same one, as the last token has no part in them.
+
+    Args:
+        vocab_size: number of tokens; the last is sos and eos.
+        encoder_output_size: dimension of the encodings.
+        rnn_type: ``lstm`` or ``gru``.
+        num_layers: number of layers.
+        hidden_size: number of cells of each layer, and size of the embeddings.
+        sampling_probability: how often training feeds back the best token in place of the reference's.
+        dropout: dropout on embeddings and on the output of each layer.
+        context_residual: whether the output layer sees the context vector too.
+        replace_sos: kept for ESPnet's configs, where it has no effect either.
+        num_encs: number of encoders, 1.
+        att_conf: options of the attention; ``atype`` is one of ``noatt``, ``dot``, ``add`` and ``location``.
+
+    Raises:
+        InputError: an unknown ``rnn_type``, an attention that is not supported, or several encoders.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        encoder_output_size: int,
+        rnn_type: str = "lstm",
+        num_layers: int = 1,
+        hidden_size: int = 320,
+        sampling_probability: float = 0.0,
+        dropout: float = 0.0,
+        context_residual: bool = False,
+        replace_sos: bool = False,
+        num_encs: int = 1,
+        att_conf: dict = get_default_kwargs(build_attention_list),  # noqa: B008 -- ESPnet reads the defaults from here
+    ):
+        if rnn_type not in ("lstm", "gru"):
+            raise InputError(f"batch_rnn: rnn_type is '{rnn_type}', it must be lstm or gru")
+        _check(num_encs, att_conf.get("atype", "location"))
+        super().__init__(
+            vocab_size=vocab_size,
+            encoder_output_size=encoder_output_size,
+            rnn_type=rnn_type,
+            num_layers=num_layers,
+            hidden_size=hidden_size,
+            sampling_probability=sampling_probability,
+            dropout=dropout,
+            context_residual=context_residual,
+            replace_sos=replace_sos,
+            num_encs=num_encs,
+            att_conf=att_conf,
+        )
+
+    def init_state(self, x: torch.Tensor) -> State:
+        """State before the first token of one utterance. ``x``: encodings, (T, D)."""
+        return self.batch_init_state(x)
+
+    def batch_init_state(self, x: torch.Tensor, xs_lengths: torch.Tensor | None = None) -> State | list[State]:
+        """States before the first token.
+
+        Args:
+            x: encodings of one utterance, (T, D), or of a padded batch, (B, T, D).
+            xs_lengths: number of frames of a batch, (B,); None: all are T long.
+
+        Returns:
+            The state of one utterance, or the list of those of several.
+        """
+        memories = memorise(self.att_list[0], x if x.dim() == 3 else x.unsqueeze(0), xs_lengths)
+        zeros = x.new_zeros(self.dlayers, self.dunits)
+        states = [{"z_prev": zeros, "c_prev": zeros, "a_prev": m.uniform(), "memory": m} for m in memories]
+        return states[0] if len(states) == 1 else states
+
+    def score(self, yseq: torch.Tensor, state: State, x: torch.Tensor) -> tuple[torch.Tensor, State]:
+        """Log-probabilities of the next token, (vocab_size,), after the prefix ``yseq``, and the state after it."""
+        logp, states = self.batch_score(yseq.unsqueeze(0), [state], x.unsqueeze(0))
+        return logp[0], states[0]
+
+    def batch_score(
+        self,
+        ys: torch.Tensor,
+        states: Sequence[State] | Sequence[list[State]],
+        xs: torch.Tensor,
+        xs_mask: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, list[State]]:
+        """Score the next token of n hypotheses of one or several utterances.
+
+        Args:
+            ys: prefixes, (n, L).
+            states: of each hypothesis; or, before the first token of several utterances, n times their states.
+            xs: encodings of each hypothesis' utterance, (n, T, D). The states hold them; only T is looked at.
+            xs_mask: where ``xs`` is not padding; the states know it.
+
+        Returns:
+            Log-probabilities, (n, vocab_size), and the n states after the last token of ``ys``.
+
+        Raises:
+            InputError: the encodings have grown since the first token, as in a search block by block.
+        """
+        states = _one_each(states)
+        if states[0]["memory"].width != xs.size(1):
+            raise InputError("batch_rnn attends to whole utterances: decode without --streaming")
+        groups, child_of = _parents(states)
+        parents = list(chain.from_iterable(groups))
+        z, c = (torch.stack([parent[name] for parent in parents]) for name in ("z_prev", "c_prev"))
+        context, weights = self._attend(groups, self.dropout_dec[0](z[:, 0]))
+
+        child = torch.tensor(child_of, device=z.device)
+        first = self._first_layer(ys[:, -1], context, z[:, 0], c[:, 0], child)
+        z, c = self._other_layers(*first, z[child], c[child])
+        out = self.dropout_dec[-1](z[:, -1])
+        if self.context_residual:
+            out = torch.cat((out, context[child]), dim=-1)
+        logp = torch.log_softmax(blocked_linear(out, self.output.weight, self.output.bias), dim=-1)
+        return logp, [
+            {"z_prev": z_row, "c_prev": c_row, "a_prev": weights[parent], "memory": parents[parent]["memory"]}
+            for z_row, c_row, parent in zip(z.unbind(), c.unbind(), child_of, strict=True)
+        ]
+
+    def _attend(self, groups: list[list[State]], z: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Context vectors of the parents, (u, D), and their attention weights, u of (T of its utterance,)."""
+        contexts, weights = [], []
+        for group, z_group in zip(groups, z.split([len(group) for group in groups]), strict=True):
+            previous = torch.stack([parent["a_prev"] for parent in group])
+            context, w = attend(self.att_list[0], group[0]["memory"], z_group, previous)
+            contexts.append(context)
+            weights.extend(w.unbind())
+        return torch.cat(contexts), weights
+
+    def _first_layer(
+        self, tokens: torch.Tensor, context: torch.Tensor, z: torch.Tensor, c: torch.Tensor, child: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The cell of the first layer for n hypotheses with u parents.
+
+        Args:
+            tokens: last token of each hypothesis, (n,).
+            context: context vectors, (u, D).
+            z: previous states, (u, cells).
+            c: previous cells, (u, cells); a GRU leaves them as they are.
+            child: which parent each hypothesis continues, (n,).
+
+        Returns:
+            New states and cells, (n, cells) each.
+        """
+        cell = self.decoder[0]
+        embedding = self.dropout_emb(self.embed(tokens))
+        of_token, of_context = cell.weight_ih.split([embedding.size(1), context.size(1)], dim=1)
+        from_input = blocked_linear(context, of_context, cell.bias_ih)[child] + blocked_linear(embedding, of_token)
+        from_state = blocked_linear(z, cell.weight_hh, cell.bias_hh)[child]
+        if self.dtype == "lstm":
+            i, f, g, o = (from_input + from_state).chunk(4, dim=1)
+            c = f.sigmoid() * c[child] + i.sigmoid() * g.tanh()
+            return o.sigmoid() * c.tanh(), c
+        (r, u, n), (r_state, u_state, n_state) = from_input.chunk(3, dim=1), from_state.chunk(3, dim=1)
+        n = (n + (r + r_state).sigmoid() * n_state).tanh()
+        return n + (u + u_state).sigmoid() * (z[child] - n), c[child]
+
+    def _other_layers(
+        self, z_first: torch.Tensor, c_first: torch.Tensor, z: torch.Tensor, c: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The layers above the first.
+
+        Args:
+            z_first, c_first: what the first layer gave, (n, cells) each.
+            z, c: previous states of all layers, (n, layers, cells) each.
+
+        Returns:
+            New states and cells of all layers, (n, layers, cells) each.
+        """
+        zs, cs = [z_first], [c_first]
+        for layer in range(1, self.dlayers):
+            below = self.dropout_dec[layer - 1](zs[-1])
+            if self.dtype == "lstm":
+                new = self.decoder[layer](below, (z[:, layer], c[:, layer]))
+            else:
+                new = self.decoder[layer](below, z[:, layer]), c[:, layer]
+            zs.append(new[0])
+            cs.append(new[1])
+        return torch.stack(zs, dim=1), torch.stack(cs, dim=1)
+
+
+def from_rnn(decoder: RNNDecoder) -> BatchRNNDecoder:
+    """The batched scorer of a decoder that ESPnet has built. It shares the decoder's parameters and submodules.
+
+    Raises:
+        InputError: another decoder, an attention that is not supported, or several encoders.
+    """
+    if isinstance(decoder, BatchRNNDecoder):
+        return decoder
+    if type(decoder) is not RNNDecoder:
+        raise InputError(f"batch_rnn: {type(decoder).__name__} is not ESPnet's RNNDecoder")
+    attention = type(decoder.att_list[0])
+    _check(decoder.num_encs, next((name for name, a in ATTENTIONS.items() if a is attention), attention.__name__))
+    batched = copy(decoder)
+    batched.__class__ = BatchRNNDecoder
+    return batched
+
+
+def _check(num_encs: int, atype: Any) -> None:
+    if num_encs != 1:
+        raise InputError(f"batch_rnn: num_encs is {num_encs}, but it takes one encoder; use decoder: rnn for several")
+    if atype not in list(ATTENTIONS):
+        raise InputError(f"batch_rnn: atype {atype} is not supported, only {', '.join(ATTENTIONS)}; use decoder: rnn")
+
+
+def _one_each(states: Sequence[State] | Sequence[list[State]]) -> Sequence[State]:
+    """The state of each hypothesis: at first, the search gives every one the states of all utterances, B.
+
+    The hypotheses of an utterance stand together, and all utterances have as many.
+    """
+    if isinstance(states[0], dict):
+        return states
+    return [state for state in states[0] for _ in range(len(states) // len(states[0]))]
+
+
+def _parents(states: Sequence[State]) -> tuple[list[list[State]], list[int]]:
+    """The different ones among the states of n hypotheses, and which of them each hypothesis has.
+
+    The search hands the same object to all continuations of a hypothesis.
+
+    Returns:
+        The different states, a list for each utterance; for each hypothesis, the place in the joined lists.
+    """
+    utterances: dict[int, dict[int, State]] = {}
+    for state in states:
+        utterances.setdefault(id(state["memory"]), {})[id(state)] = state
+    groups = [list(parents.values()) for parents in utterances.values()]
+    place = {id(parent): number for number, parent in enumerate(chain.from_iterable(groups))}
+    return groups, [place[id(state)] for state in states]

@@ -1,0 +1,29 @@
+"""A linear layer for few rows, faster on a CPU than PyTorch's own."""
+
+import torch
+from torch.nn.functional import linear
+
+# Rows of the weight, for each thread, that are multiplied at a time.
+ROWS = 512
+
+
+def blocked_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """``torch.nn.functional.linear``, in blocks of the weight's rows.
+
+    With some ten rows of ``x``, MKL spends much of its time on copying the weight into a layout of its own. Of a block,
+    that copy stays in the cache until it is multiplied. See ``tests/benchmarks/bench_rnn_decoder.py``.
+
+    Args:
+        x: (n, inputs).
+        weight: (outputs, inputs).
+        bias: (outputs,) or None.
+
+    Returns:
+        (n, outputs).
+    """
+    rows = ROWS * torch.get_num_threads()
+    if x.device.type != "cpu" or len(x) == 1 or len(weight) <= rows:
+        return linear(x, weight, bias)
+    weights = weight.split(rows)
+    biases = [None] * len(weights) if bias is None else bias.split(rows)
+    return torch.cat([linear(x, w, b) for w, b in zip(weights, biases, strict=True)], dim=1)
