@@ -10,6 +10,37 @@
 # and, from cmd.sh, the arrays train_cmd (what starts a training, such as srun) and train_cmd_options (ESPnet's flags).
 : "${python:?}" "${datadir:?}" "${expdir:?}" "${tokens_dir:?}" "${stats_dir:?}" "${lm_dir:?}" "${nj:?}" "${ngpu:?}" "${parallel=}"
 
+# List the files below folders: a file that is added, mended or replaced puts out of date what depends on the list.
+#   list_files LIST FOLDER...
+list_files() {
+  mkdir -p "${1%/*}"
+  find -L "${@:2}" -type f -printf '%p %s %T@\n' 2>/dev/null | sort >"$1" || true
+}
+
+# Data dirs of a corpus's parts from the Lhotse manifests in $datadir/manifests.
+#   asr_format CORPUS PART...
+asr_format() {
+  local corpus=$1 part manifests=() outputs=()
+  shift
+  for part; do
+    manifests+=(--recordings "$datadir/manifests/${corpus}_recordings_$part.jsonl.gz")
+    manifests+=(--supervisions "$datadir/manifests/${corpus}_supervisions_$part.jsonl.gz")
+    outputs+=(--output "$datadir/$part/text")
+  done
+  step --name "data dirs" --log "$datadir/log/format.log" --input "${manifests[1]}" "${outputs[@]}" -- \
+    "$python" -m espnet_ext.bin.data_dir from-manifests "${manifests[@]}" "${@/#/$datadir/}"
+}
+
+# One data dir of several, all of them in $datadir; the source's name is appended to its ids.
+#   asr_combine SET SOURCE...
+asr_combine() {
+  local set=$1 source inputs=()
+  shift
+  for source; do inputs+=(--input "$datadir/$source/wav.scp" --input "$datadir/$source/text"); done
+  step --name "data dir $set" --log "$datadir/log/format_$set.log" "${inputs[@]}" --output "$datadir/$set/text" -- \
+    "$python" -m espnet_ext.bin.data_dir combine --suffix-source "$datadir/$set" "${@/#/$datadir/}"
+}
+
 # Word pieces (or characters, words) of a training set, in $tokens_dir. With the type mixed: its Han characters, and word
 # pieces of the English sets.
 #   asr_tokens TRAIN_SET TOKEN_TYPE VOCAB_SIZE [ENGLISH_SET]...
@@ -37,15 +68,15 @@ asr_token_options() {
   fi
 }
 
-# Lengths, and mean and variance of the features, in $stats_dir.
+# Lengths, and mean and variance of the features, in $stats_dir/TRAIN_SET.
 #   asr_stats CONFIG TRAIN_SET VALID_SET TOKEN_TYPE
 asr_stats() {
-  local options
+  local options stats=$stats_dir/$2
   mapfile -t options < <(asr_token_options "$4")
-  step --name statistics --log "$stats_dir/log/stats.log" --nokey "$(asr_jobs)" --output "$stats_dir/train/feats_stats.npz" \
+  step --name "statistics of $2" --log "$stats/log/stats.log" --nokey "$(asr_jobs)" --output "$stats/train/feats_stats.npz" \
     --input "$datadir/$2/wav.scp" --input "$datadir/$2/text" --input "$datadir/$3/wav.scp" --input "$datadir/$3/text" -- \
     "$python" -m espnet_ext.bin.collect_stats --train "$datadir/$2" --valid "$datadir/$3" --config "$1" \
-    --token-list "$tokens_dir/tokens.txt" --output "$stats_dir" {} -- "${options[@]:2}"
+    --token-list "$tokens_dir/tokens.txt" --output "$stats" {} -- "${options[@]:2}"
 }
 
 # How work over shards is spread: words of the command line that change no result.
@@ -55,19 +86,19 @@ asr_jobs() { printf -- '--nj %s' "${1:-$nj}${parallel:+ --parallel $parallel}"; 
 # Train one system to its end, or further from its last epoch.
 #   asr_train SYSTEM_DIR CONFIG TRAIN_SET VALID_SET TOKEN_TYPE SEED [OPTION]...
 asr_train() {
-  local options
+  local options stats=$stats_dir/$3
   mapfile -t options < <(asr_token_options "$5")
   options+=("${@:7}")
   step --name "train ${1#"$expdir"/}" --log "$1/log/train.log" --progress asr_train_progress --resumes "$1" \
-    --input "$datadir/$3/text" --input "$datadir/$4/text" --input "$stats_dir/train/feats_stats.npz" \
-    --input "$stats_dir/train/speech_shape" --output "$1/config.yaml" --prefix "${train_cmd[*]-}" --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" -- \
+    --input "$datadir/$3/text" --input "$datadir/$4/text" --input "$stats/train/feats_stats.npz" \
+    --input "$stats/train/speech_shape" --output "$1/config.yaml" --prefix "${train_cmd[*]-}" --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" -- \
     "$python" -m espnet_ext.bin.asr_train {} --config "$2" --output_dir "$1" --seed "$6" --resume true "${options[@]}" \
-    --normalize_conf "stats_file=$stats_dir/train/feats_stats.npz" \
+    --normalize_conf "stats_file=$stats/train/feats_stats.npz" \
     --train_data_path_and_name_and_type "$datadir/$3/wav.scp,speech,sound" \
     --train_data_path_and_name_and_type "$datadir/$3/text,text,text" \
     --valid_data_path_and_name_and_type "$datadir/$4/wav.scp,speech,sound" \
     --valid_data_path_and_name_and_type "$datadir/$4/text,text,text" \
-    --train_shape_file "$stats_dir/train/speech_shape" --valid_shape_file "$stats_dir/valid/speech_shape"
+    --train_shape_file "$stats/train/speech_shape" --valid_shape_file "$stats/valid/speech_shape"
 }
 
 # Epoch, batch and losses of a training log in one short line.

@@ -47,56 +47,23 @@ datadir=         # <DIR> data dirs; data/<scale> or data/<scale>-<corpus> if emp
 command_line="./run.sh $*"
 . "$(dirname "$0")/../../utils/parse_options.sh"
 [[ $# -eq 0 ]] || { echo "run.sh: error: unexpected argument '$1' (run.sh --help lists the options)" >&2; exit 1; }
+. "$(dirname "$0")/../../utils/recipe.sh" librispeech lm_text
 
-# paths of the caller's are relative to where the caller is
-[[ -z $librispeech ]] || librispeech=$(realpath -m -- "$librispeech")
-[[ -z $lm_text ]] || lm_text=$(realpath -m -- "$lm_text")
-[[ ! -f $parallel ]] || parallel=$(realpath -- "$parallel") # else it is one of the recipe's
-[[ -z $expdir ]] || expdir=$(realpath -m -- "$expdir")
-[[ -z $datadir ]] || datadir=$(realpath -m -- "$datadir")
-cd "$(dirname "$0")"
-. ./path.sh
-. ./cmd.sh
-. ../../utils/stages.sh
-((nj >= 1)) || die "--nj must be at least 1"
-((ngpu >= 0)) || die "--ngpu must be at least 0"
-[[ $seed =~ ^[0-9]+(,[0-9]+)*$ ]] || die "--seed takes whole numbers separated by commas, not '$seed'"
-[[ -z $parallel || -f $parallel ]] || die "--parallel: there is no file $parallel"
-# shellcheck source=conf/scale/mini/settings.sh
-. "conf/scale/$scale/settings.sh"
-[[ $average =~ ^(best|last):[1-9][0-9]*$ ]] || die "--average takes best:N or last:N, not '$average'"
-
-corpus_name=synthetic
-[[ -z $librispeech ]] || corpus_name=$(basename "$librispeech")
-tag=$scale
-if [[ $scale == full ]]; then
-  [[ -n $librispeech ]] || die "--scale full needs --librispeech DIR (python -m espnet_ext.bin.prepare_corpus download fetches the corpus)"
-elif [[ -n $librispeech ]]; then
-  tag=$scale-$corpus_name
-fi
-expdir=${expdir:-exp/$tag}
-datadir=${datadir:-data/$tag}
-corpus=${librispeech:-$datadir/corpus}
 tokens_dir=$datadir/tokens_$token_type$vocab_size
-stats_dir=$expdir/stats
-lm_dir=$expdir/lm
-. ../../utils/asr.sh
 test_sets=(test-clean test-other)
 parts=("${train_parts[@]}" dev-clean dev-other "${test_sets[@]}")
-
-tables=("$python" -m espnet_ext.bin.table)
-selection=(--tables conf/tables.yaml --table "$table" ${rows:+--rows "$rows"})
-plan=$("${tables[@]}" plan "${selection[@]}") || exit 1
-decodings=$("${tables[@]}" decodings "${selection[@]}") || exit 1
+valid_set=dev
+score_unit=wer
+train_options=()
+. ../../utils/asr.sh
+. ../../utils/systems.sh
 
 if stage 1 "Data"; then
   if [[ -z $librispeech ]]; then
     step --name "synthetic corpus" --log "$datadir/log/corpus.log" --nokey "--nj $nj" -- \
       "$python" -m espnet_ext.bin.make_mini --corpus librispeech --size "$corpus_size" --output "$corpus" {}
   fi
-  # what lies in the corpus: a file that is added, mended or replaced makes the manifests out of date
-  mkdir -p "$datadir/log"
-  find -L "${parts[@]/#/$corpus/}" -type f -printf '%p %s %T@\n' 2>/dev/null | sort >"$datadir/log/corpus_files.txt" || true
+  list_files "$datadir/log/corpus_files.txt" "${parts[@]/#/$corpus/}"
   step --name "manifests of $corpus_name" --log "$datadir/log/manifests.log" --nokey "--nj $nj" \
     --input "$datadir/log/corpus_files.txt" --output "$datadir/manifests" -- \
     "$python" -m espnet_ext.bin.prepare_corpus librispeech --corpus "$corpus" --output "$datadir/manifests" \
@@ -105,140 +72,35 @@ if stage 1 "Data"; then
 fi
 
 if stage 2 "Format"; then
-  manifests=() outputs=()
-  for part in "${parts[@]}"; do
-    manifests+=(--recordings "$datadir/manifests/librispeech_recordings_$part.jsonl.gz")
-    manifests+=(--supervisions "$datadir/manifests/librispeech_supervisions_$part.jsonl.gz")
-    outputs+=(--output "$datadir/$part/text")
-  done
-  step --name "data dirs" --log "$datadir/log/format.log" --input "${manifests[1]}" "${outputs[@]}" -- \
-    "$python" -m espnet_ext.bin.data_dir from-manifests "${manifests[@]}" "${parts[@]/#/$datadir/}"
-  for set in train dev; do
-    [[ $set == train ]] && sources=("${train_parts[@]}") || sources=(dev-clean dev-other)
-    inputs=()
-    for part in "${sources[@]}"; do inputs+=(--input "$datadir/$part/wav.scp" --input "$datadir/$part/text"); done
-    step --name "data dir $set" --log "$datadir/log/format_$set.log" "${inputs[@]}" --output "$datadir/$set/text" -- \
-      "$python" -m espnet_ext.bin.data_dir combine --suffix-source "$datadir/$set" "${sources[@]/#/$datadir/}"
-  done
+  asr_format librispeech "${parts[@]}"
+  asr_combine train "${train_parts[@]}"
+  asr_combine dev dev-clean dev-other
 fi
 
 if stage 3 "Tokens"; then
   asr_tokens train "$token_type" "$vocab_size"
 fi
 
-# the config of a system: the paper's, the scale's overlay, the system's own overrides
-system_config() {
-  "${tables[@]}" train-config --tables conf/tables.yaml --system "$1" --overlay "conf/scale/$scale/train.yaml" \
-    --output "$expdir/configs/$1.yaml" >/dev/null
-}
-
-decode_config() {
-  "${tables[@]}" decode-config --tables conf/tables.yaml --decoding "$1" --config conf/decode.yaml \
-    --overlay "conf/scale/$scale/decode.yaml" --output "$expdir/configs/decode_$1.yaml" >/dev/null
-}
-
 if stage 4 "Statistics"; then
-  system_config baseline
-  asr_stats "$expdir/configs/baseline.yaml" train dev "$token_type"
+  statistics
 fi
-
-# Does a decoding use a language model or the prior?
-uses() {
-  awk -v key="$1:" '$1 == key && $2 > 0 {found = 1} END {exit !found}' "$expdir/configs/decode_$2.yaml"
-}
 
 if stage 5 "Language model"; then
-  with_lm=0
-  while IFS=$'\t' read -r _ decoding; do
-    decode_config "$decoding"
-    if uses lm_weight "$decoding"; then with_lm=1; fi
-  done <<<"$decodings"
-  if ((with_lm)); then
-    "${tables[@]}" merge --config conf/train_lm.yaml --overlay "conf/scale/$scale/train_lm.yaml" \
-      --output "$expdir/configs/lm.yaml" >/dev/null
-    asr_lm "$expdir/configs/lm.yaml" "${lm_text:-$corpus/librispeech-lm-norm.txt.gz}" "$datadir/dev/text" "$token_type" 1
-  else
-    say "no decoding of these rows uses one"
-  fi
+  language_model "${lm_text:-$corpus/librispeech-lm-norm.txt.gz}"
 fi
 
-# jobs of a stage, a line each, over systems (or decodings) and seeds
-seeds=${seed//,/ }
-train_jobs() {
-  local system seed
-  while IFS=$'\t' read -r system _; do
-    for seed in $seeds; do printf '%s\t%s\n' "$system" "$seed"; done
-  done <<<"$plan"
-}
-score_jobs() {
-  local system decoding seed
-  while IFS=$'\t' read -r system decoding; do
-    for seed in $seeds; do printf '%s\t%s\t%s\n' "$system" "$seed" "$decoding"; done
-  done <<<"$decodings"
-}
-# all decodings of a system and seed in one job
-decode_jobs() {
-  local system seed names
-  while IFS=$'\t' read -r system _; do
-    names=$(awk -F '\t' -v name="$system" '$1 == name {printf "\t%s", $2}' <<<"$decodings")
-    for seed in $seeds; do printf '%s\t%s%s\n' "$system" "$seed" "$names"; done
-  done <<<"$plan"
-}
-
-# How many jobs of a stage run side by side here: one with a GPU or a cluster, which they share.
-side_by_side() {
-  local jobs
-  jobs=$("$1" | wc -l)
-  if ((ngpu > 0)) || [[ -n $2 ]]; then echo 1; else echo $((jobs < nj ? jobs : nj)); fi
-}
-
-train() {
-  local dir=$expdir/$1/seed$2 config=$expdir/configs/$1.yaml init=()
-  system_config "$1" || return 1
-  if [[ $pretrain == true ]]; then
-    asr_pretrain "$dir" "$config" "conf/pretrain.yaml conf/scale/$scale/pretrain.yaml" train dev "$token_type" "$2" || return 1
-    config=$dir/pretrain/configs/final.yaml
-    init=(--init_param "$dir/pretrain/final.pth")
-  fi
-  asr_train "$dir" "$config" train dev "$token_type" "$2" "${init[@]+"${init[@]}"}" || return 1
-  asr_average "$dir" "$average"
-}
-# decode SYSTEM SEED DECODING...
-decode() {
-  local dir=$expdir/$1/seed$2 model decoding plain='' fused=''
-  model=$(asr_averaged "$average")
-  shift 2
-  for decoding; do
-    decode_config "$decoding" || return 1
-    if uses lm_weight "$decoding" || uses prior_weight "$decoding"; then fused+=" $decoding"; else plain+=" $decoding"; fi
-  done
-  if [[ -n $plain ]]; then
-    asr_decode "$((nj / decoders))" "$dir" "$model" "$plain" "${test_sets[*]}" || return 1
-  fi
-  if [[ -n $fused ]]; then
-    asr_decode "$((nj / decoders))" "$dir" "$model" "$fused" "${test_sets[*]}" \
-      --lm-config "$lm_dir/config.yaml" --lm-file "$lm_dir/valid.loss.ave.pth" -- --prior_file "$tokens_dir/prior.txt"
-  fi
-}
-score() {
-  local set
-  for set in "${test_sets[@]}"; do asr_score "$set" "$expdir/$1/seed$2/decode_$3/$set" || return 1; done
-}
-
 if stage 6 "Training"; then
-  run_jobs "$(side_by_side train_jobs '')" train <<<"$(train_jobs)"
+  train_systems
 fi
 
 if stage 7 "Decoding"; then
-  decoders=$(side_by_side decode_jobs "$parallel")
-  run_jobs "$decoders" decode <<<"$(decode_jobs)"
+  decode_systems
 fi
 
 if stage 8 "Scoring"; then
-  run_jobs 1 score <<<"$(score_jobs)"
+  score_systems
 fi
 
 if stage 9 "Tables"; then
-  "${tables[@]}" write "${selection[@]}" --expdir "$expdir" --scale "$scale" --corpus "$corpus_name" \
-    --lm-perplexity "$lm_dir/perplexity/ppl" --command "$command_line"
+  write_tables "$corpus_name" "$command_line"
 fi
