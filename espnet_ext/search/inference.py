@@ -29,8 +29,8 @@ def get_parser() -> argparse.ArgumentParser:
 def build_speech2text(
     prior_weight: float = 0.0, prior_file: str | None = None, fast_decoder: bool = False, **options: Any
 ) -> Any:
-    """ESPnet's ``Speech2Text`` of these options, with our scorers in its beam search."""
-    speech2text = asr_inference.Speech2Text(**options)
+    """ESPnet's ``Speech2Text`` of these options, a ``model_tag`` among them, with our scorers in its beam search."""
+    speech2text = asr_inference.Speech2Text.from_pretrained(**options)
     if fast_decoder:
         use_fast_decoder(speech2text)
     add_prior(speech2text.beam_search, speech2text.asr_train_args.token_list, prior_file, prior_weight)
@@ -52,10 +52,8 @@ def inference(options: argparse.Namespace, build: Builder = build_speech2text) -
         """What ``inference()`` finds in place of its own class: it calls ``from_pretrained`` and nothing else."""
 
         @staticmethod
-        def from_pretrained(model_tag: str | None = None, **arguments: Any) -> Any:
+        def from_pretrained(**arguments: Any) -> Any:
             asr_inference.Speech2Text = original
-            if model_tag is not None:
-                return original.from_pretrained(model_tag, **arguments)
             return build(**ours, **arguments)
 
     asr_inference.Speech2Text = OurSpeech2Text

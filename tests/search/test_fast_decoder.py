@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from espnet2.bin import asr_inference
 from espnet2.tasks.asr import ASRTask
 from espnet2.tasks.lm import LMTask
 from espnet2.utils.yaml_no_alias_safe_dump import yaml_no_alias_safe_dump
@@ -15,7 +16,7 @@ import espnet_ext
 from espnet_ext.decoder.language_transformer import LanguageTransformerDecoder
 from espnet_ext.errors import InputError
 from espnet_ext.search import inference
-from espnet_ext.search.fast_decoder import FAST
+from espnet_ext.search.fast_decoder import FAST, use_fast_decoder
 
 TOKENS = ["<blank>", "<unk>", "<space>", *"ABCDEFGHIJ", "<sos/eos>"]
 ENCODER = {"output_size": 16, "attention_heads": 2, "linear_units": 16, "num_blocks": 1}
@@ -68,9 +69,11 @@ def model(data, tmp_path_factory) -> Path:
     return asr(tmp_path_factory.mktemp("asr") / "exp", data)
 
 
-def decode(model: Path, data: Path, output: Path, *options) -> dict[str, list[str]]:
+def decode(model: Path | None, data: Path, output: Path, *options) -> dict[str, list[str]]:
     """The lines of each file of each of the n best, and the scores."""
-    command = ["--asr_train_config", model / "config.yaml", "--asr_model_file", model / "model.pth", "--beam_size", 4]
+    command = ["--beam_size", 4]
+    if model:
+        command += ["--asr_train_config", model / "config.yaml", "--asr_model_file", model / "model.pth"]
     command += ["--data_path_and_name_and_type", f"{data / 'feats.scp'},speech,npy", "--num_workers", 0]
     command += ["--output_dir", output, "--nbest", 3, "--ctc_weight", 0.3, *options]
     inference.main([str(part) for part in command])
@@ -109,6 +112,17 @@ def test_hypotheses_are_espnets(data, model, tmp_path, batch_size, monkeypatch):
     fast = decode(model, data, tmp_path / "fast", "--batch_size", batch_size, "--fast_decoder", "true")
     assert asked
     check_same(fast, slow)
+
+
+def test_a_published_model(data, model, tmp_path, monkeypatch):
+    files = {"asr_train_config": str(model / "config.yaml"), "asr_model_file": str(model / "model.pth")}
+    monkeypatch.setattr(asr_inference, "download_pretrained", {"somebody/model": files}.get)
+    built = []
+    monkeypatch.setattr(inference, "use_fast_decoder", lambda search: built.append(search) or use_fast_decoder(search))
+    slow = decode(model, data, tmp_path / "slow")
+    assert not built
+    check_same(decode(None, data, tmp_path / "fast", "--model_tag", "somebody/model", "--fast_decoder", "true"), slow)
+    assert len(built) == 1
 
 
 def test_it_may_stand_in_the_decoding_config(data, model, tmp_path):
