@@ -24,6 +24,7 @@ PLUGINS = {
     "normalize.dropout_global_mvn": "espnet_ext.normalize.dropout_global_mvn:DropoutGlobalMVN",
     "model.espnet_layer_stats": "espnet_ext.model.layer_stats:LayerStatsASRModel",
     "encoder.blstm_maxpool": "espnet_ext.encoder.blstm_maxpool:BLSTMMaxPoolEncoder",
+    "decoder.language_transformer": "espnet_ext.decoder.language_transformer:LanguageTransformerDecoder",
     "scheduler.warmup_plateau": "espnet_ext.scheduler.warmup_plateau:WarmupPlateau",
     "decoder.batch_rnn": "espnet_ext.decoder.batch_rnn:BatchRNNDecoder",
 }

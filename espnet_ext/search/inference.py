@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from espnet2.bin import asr_inference
-from espnet2.utils.types import str_or_none
+from espnet2.utils.types import str2bool, str_or_none
 
+from espnet_ext.search.fast_decoder import use_fast_decoder
 from espnet_ext.search.prior import add_prior
 
 Builder = Callable[..., asr_inference.Speech2Text]
@@ -18,12 +19,20 @@ def get_parser() -> argparse.ArgumentParser:
     group = parser.add_argument_group("Modified shallow fusion (espnet_ext)")
     group.add_argument("--prior_weight", type=float, default=0.0, help="weight of the token prior that is subtracted")
     group.add_argument("--prior_file", type=str_or_none, help="prior.txt of the token stage")
+    group = parser.add_argument_group("Speed (espnet_ext)")
+    group.add_argument(
+        "--fast_decoder", type=str2bool, default=False, help="keep keys and values in ESPnet's attention decoder"
+    )
     return parser
 
 
-def build_speech2text(prior_weight: float = 0.0, prior_file: str | None = None, **options: Any) -> Any:
-    """ESPnet's ``Speech2Text`` of these options, with our scorers in its beam search."""
-    speech2text = asr_inference.Speech2Text(**options)
+def build_speech2text(
+    prior_weight: float = 0.0, prior_file: str | None = None, fast_decoder: bool = False, **options: Any
+) -> Any:
+    """ESPnet's ``Speech2Text`` of these options, a ``model_tag`` among them, with our scorers in its beam search."""
+    speech2text = asr_inference.Speech2Text.from_pretrained(**options)
+    if fast_decoder:
+        use_fast_decoder(speech2text)
     add_prior(speech2text.beam_search, speech2text.asr_train_args.token_list, prior_file, prior_weight)
     return speech2text
 
@@ -36,17 +45,15 @@ def inference(options: argparse.Namespace, build: Builder = build_speech2text) -
         build: called with the keyword arguments of ``Speech2Text`` and our options.
     """
     kwargs = {name: value for name, value in vars(options).items() if name != "config"}
-    ours = {name: kwargs.pop(name) for name in ("prior_weight", "prior_file")}
+    ours = {name: kwargs.pop(name) for name in ("prior_weight", "prior_file", "fast_decoder")}
     original = asr_inference.Speech2Text
 
     class OurSpeech2Text(original):
         """What ``inference()`` finds in place of its own class: it calls ``from_pretrained`` and nothing else."""
 
         @staticmethod
-        def from_pretrained(model_tag: str | None = None, **arguments: Any) -> Any:
+        def from_pretrained(**arguments: Any) -> Any:
             asr_inference.Speech2Text = original
-            if model_tag is not None:
-                return original.from_pretrained(model_tag, **arguments)
             return build(**ours, **arguments)
 
     asr_inference.Speech2Text = OurSpeech2Text

@@ -1,0 +1,341 @@
+"""``decoder: language_transformer``: ESPnet's transformer decoder, fast, with language-related self-attention (P1)."""
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
+from espnet2.legacy.nets.pytorch_backend.nets_utils import make_pad_mask
+from espnet2.legacy.nets.pytorch_backend.transformer.attention import MultiHeadedAttention
+from espnet2.legacy.nets.pytorch_backend.transformer.decoder_layer import DecoderLayer
+from espnet2.legacy.nets.pytorch_backend.transformer.mask import subsequent_mask
+from torch.utils.checkpoint import checkpoint
+
+from espnet_ext.data.languages import language_codes, read_languages
+from espnet_ext.errors import InputError
+from espnet_ext.layers.cached_attention import EncoderMemory, ScoredPrefixes
+from espnet_ext.layers.language_attention import KINDS, ReweightedAttention, SeparateStreams, SharedStreams
+from espnet_ext.layers.prefix_tree import Path as TreePath
+from espnet_ext.layers.prefix_tree import PrefixTree, join
+
+MODES = ("none", "reweight", "shared", "separate")
+UNKNOWN = 255  # in the buffer: no languages file, no checkpoint
+
+
+class Scored(tuple):
+    """The state of a hypothesis in a beam search: where its tokens' keys and values are, and the encoder's.
+
+    ESPnet's search copies the state of a hypothesis that has ended, item by item, to let go of what it shares with
+    those that have not. This is a tuple without items: its copy keeps nothing, and stands for no state at all.
+    """
+
+    path: TreePath | None = None
+    memory: EncoderMemory | None = None
+
+    @classmethod
+    def of(cls, path: TreePath, memory: EncoderMemory) -> "Scored":
+        state = cls()
+        state.path, state.memory = path, memory
+        return state
+
+
+class LanguageTransformerDecoder(TransformerDecoder):
+    """ESPnet's ``TransformerDecoder`` with self-attention that tells languages apart (P1, section 3).
+
+    ``mode: none`` is ESPnet's decoder, key by key; ``reweight`` and ``shared`` have its keys and one buffer more, and
+    ``separate`` has ``self_attn.0.``, ``self_attn.1.`` ... in the order of ``languages`` where those have
+    ``self_attn.``. In a beam search all modes keep the keys and values of the scored tokens and of the encoder's
+    output, which ESPnet's decoder computes anew at every step.
+
+    Which language a token has is read from ``languages_file`` and then kept in the buffer ``token_languages``, and so
+    in the checkpoint: decoding needs no file.
+
+    Args:
+        vocab_size: number of tokens.
+        encoder_output_size: dimension of the encoder's output and of the attention.
+        mode: ``none``; ``reweight``: scores are multiplied by a weight (P1, eq. 2); ``shared`` or ``separate``: a
+            stream a language through one set of parameters or one a language (P1, Fig. 1b and c).
+        blocks: the blocks, from 1, that have this attention; the others have ESPnet's. None: all.
+        languages: the languages that the languages file names.
+        languages_file: ``languages.txt`` of the token stage (:mod:`espnet_ext.data.languages`).
+        same_language_weight: weight of scores within a language. P1 gives no number, only that it increases them ...
+        other_language_weight: ... and that it reduces those between languages.
+        other_language_factor: factor of the other languages' embeddings in a stream (P1, section 4.2).
+        transformer: options of ESPnet's ``TransformerDecoder``.
+
+    Raises:
+        InputError: an unknown mode or block, less than two languages, a languages file that does not fit the
+            vocabulary or names other languages.
+    """
+
+    mode = "none"  # also of an ESPnet decoder that from_transformer has taken over
+    _known = False  # whether the languages have been found to be there
+
+    def __init__(
+        self,
+        vocab_size: int,
+        encoder_output_size: int,
+        mode: str = "none",
+        blocks: Sequence[int] | None = None,
+        languages: Sequence[str] = ("en", "zh"),
+        languages_file: str | None = None,
+        same_language_weight: float = 1.5,
+        other_language_weight: float = 0.5,
+        other_language_factor: float = 0.1,
+        **transformer: Any,
+    ):
+        super().__init__(vocab_size, encoder_output_size, **transformer)
+        if mode not in MODES:
+            raise InputError(f"language_transformer: mode '{mode}' is none of {', '.join(MODES)}")
+        self.mode = mode
+        if mode == "none":
+            return
+        if len(set(languages)) < max(2, len(languages)):
+            raise InputError(f"language_transformer: languages {list(languages)}: name two or more, each once")
+        kinds: dict[str, Callable[..., torch.nn.Module]] = {
+            "reweight": partial(ReweightedAttention, same_language_weight, other_language_weight),
+            "shared": partial(SharedStreams, len(languages), other_language_factor),
+            "separate": partial(SeparateStreams, len(languages), other_language_factor),
+        }
+        numbers = list(range(1, len(self.decoders) + 1))
+        if blocks is not None and not (isinstance(blocks, Sequence) and set(blocks) <= set(numbers)):
+            raise InputError(f"language_transformer: blocks {blocks} is no list of numbers from 1 to {len(numbers)}")
+        for number in numbers if blocks is None else sorted(set(blocks)):
+            layer = self.decoders[number - 1]
+            # ESPnet's fused attentions cannot multiply scores
+            fused = {"use_flash_attn": False, "use_sdpa": False} if mode == "reweight" else {}
+            layer.self_attn = kinds[mode](**_options(layer.self_attn) | fused)
+        codes = _read_codes(languages_file, languages, vocab_size)
+        self.languages_file = languages_file
+        # uint8, since ESPnet's average over epochs adds up int64 tensors and divides all others
+        self.register_buffer("token_languages", torch.tensor(codes, dtype=torch.uint8))
+
+    @classmethod
+    def from_transformer(cls, decoder: TransformerDecoder) -> "LanguageTransformerDecoder":
+        """The fast decoder that an ESPnet decoder is: ``mode: none`` with the same modules and parameters."""
+        fast = copy(decoder)
+        fast.__class__ = cls
+        return fast
+
+    def forward(
+        self,
+        hs_pad: torch.Tensor,
+        hlens: torch.Tensor,
+        ys_in_pad: torch.Tensor,
+        ys_in_lens: torch.Tensor,
+        return_hs: bool = False,
+        return_all_hs: bool = False,
+    ) -> tuple[Any, torch.Tensor]:
+        """Score all tokens of a padded batch at once.
+
+        Args:
+            hs_pad: encodings, (B, T, D).
+            hlens: number of frames, (B,).
+            ys_in_pad: tokens that begin with sos, (B, L).
+            ys_in_lens: number of tokens, (B,).
+            return_hs: return what goes into the output layer too.
+            return_all_hs: return the output of each block too.
+
+        Returns:
+            Scores before the softmax, (B, L, vocabulary), or a pair of them and what else was asked for; and numbers
+            of tokens, (B,).
+
+        Raises:
+            InputError: the tokens' languages are not known.
+        """
+        if self.mode == "none":
+            return super().forward(hs_pad, hlens, ys_in_pad, ys_in_lens, return_hs, return_all_hs)
+        languages = self._languages(ys_in_pad)
+        length = ys_in_pad.size(1)
+        valid = ~make_pad_mask(ys_in_lens, maxlen=length).to(hs_pad.device).unsqueeze(1)
+        mask = valid & subsequent_mask(length, device=hs_pad.device)
+        memory_mask = ~make_pad_mask(hlens, maxlen=hs_pad.size(1)).to(hs_pad.device).unsqueeze(1)
+
+        def block(layer: DecoderLayer, x: torch.Tensor) -> torch.Tensor:
+            attention = layer.self_attn
+            by_language = isinstance(attention, KINDS)
+            return _block(
+                layer,
+                x,
+                lambda x: attention(x, mask, languages) if by_language else attention(x, x, x, mask),
+                lambda x: layer.src_attn(x, hs_pad, hs_pad, memory_mask),
+            )
+
+        x = self.embed(ys_in_pad)
+        outputs = []
+        for number, layer in enumerate(self.decoders, start=1):
+            if number in self.gradient_checkpoint_layers:
+                x = checkpoint(block, layer, x, use_reentrant=False)
+            else:
+                x = block(layer, x)
+            outputs.append(x)
+        hidden = self.after_norm(x) if self.normalize_before else x
+        scores = hidden if self.output_layer is None else self.output_layer(hidden)
+        lengths = valid.sum(2).squeeze(1)
+        if return_hs:
+            return (scores, hidden), lengths
+        return ((scores, outputs) if return_all_hs else scores), lengths
+
+    def score(self, ys: torch.Tensor, state: Scored | None, x: torch.Tensor, return_hs: bool = False) -> tuple:
+        """Score the next token of one hypothesis: ``ys`` (L,), ``x`` (T, D); see :meth:`batch_score`."""
+        scores, states = self.batch_score(ys.unsqueeze(0), [state], x.unsqueeze(0), return_hs)
+        if return_hs:
+            return scores[0].squeeze(0), scores[1], states[0]
+        return scores.squeeze(0), states[0]
+
+    @torch.no_grad()
+    def batch_score(
+        self,
+        ys: torch.Tensor,
+        states: list[Scored | None],
+        xs: torch.Tensor,
+        return_hs: bool = False,
+        xs_mask: torch.Tensor | None = None,
+    ) -> tuple[Any, list[Scored]]:
+        """Score the next token of n hypotheses.
+
+        Args:
+            ys: tokens so far, (n, L).
+            states: what an earlier call has returned for all tokens but the last ones, or None.
+            xs: encodings of each hypothesis's utterance, (n, T, D).
+            return_hs: return what goes into the output layer too.
+            xs_mask: True where a frame is no padding, (n, 1, T); None: everywhere.
+
+        Returns:
+            Log-probabilities, (n, vocabulary), or a pair of them and (n, D); and the new states.
+        """
+        memory = self._memory(states, xs)
+        tree, nodes = self._join(states, memory.groups, ys)
+        known = nodes.size(1)
+        tree, nodes = tree.extended(nodes, ys.size(1) - known)
+        prefixes = ScoredPrefixes(tree, nodes, known)
+        languages = None if self.mode == "none" else self._languages(ys)
+        x = self.embed(ys)[:, known:]
+        slot = 0
+        for number, layer in enumerate(self.decoders):
+            x = _block(
+                layer,
+                x,
+                partial(_attend_to_prefix, layer.self_attn, prefixes, slot, languages),
+                lambda x, number=number, layer=layer: memory.attend(number, layer.src_attn, x, xs_mask),
+            )
+            slot += _streams(layer.self_attn)
+        x = x[:, -1]
+        hidden = self.after_norm(x) if self.normalize_before else x
+        scores = hidden if self.output_layer is None else self.output_layer(hidden).log_softmax(-1)
+        each = len(ys) // tree.groups
+        new_states = [Scored.of(TreePath(tree, index // each, path), memory) for index, path in enumerate(nodes)]
+        return ((scores, hidden) if return_hs else scores), new_states
+
+    def _memory(self, states: list[Scored | None], xs: torch.Tensor) -> EncoderMemory:
+        """The encoder's keys and values: those of the states, unless these encodings are others."""
+        memories = {getattr(state, "memory", None) for state in states}
+        memory = memories.pop()
+        if memory is not None and not memories and memory.is_of(xs):
+            return memory
+        return EncoderMemory(xs, [layer.src_attn for layer in self.decoders])
+
+    def _join(self, states: list[Scored | None], groups: int, ys: torch.Tensor) -> tuple[PrefixTree, torch.Tensor]:
+        """The tree of all hypotheses and their nodes in it, (n, t), for t tokens before the last one."""
+        paths = [getattr(state, "path", None) for state in states]
+        if None in paths:
+            slots = sum(_streams(layer.self_attn) for layer in self.decoders)
+            return PrefixTree(slots, groups, 0), ys.new_zeros(len(ys), 0)
+        tree, nodes = join(paths)
+        return tree, nodes[:, : ys.size(1) - 1]
+
+    def _languages(self, ys: torch.Tensor) -> torch.Tensor:
+        """Language codes of tokens."""
+        codes = self.token_languages
+        if not self._known:
+            if (codes == UNKNOWN).any():
+                given = f"{self.languages_file} is not there" if self.languages_file else "languages_file is not set"
+                raise InputError(
+                    f"language_transformer: the tokens' languages are not known, {given}: "
+                    "set languages_file in decoder_conf to languages.txt of the token stage"
+                )
+            self._known = True
+        return codes[ys].long()
+
+    def forward_one_step(self, *args: Any, **options: Any) -> Any:
+        """ESPnet's way to score one step, which only its own attention has; a beam search calls the scorers above."""
+        self._require_none("forward_one_step")
+        return super().forward_one_step(*args, **options)
+
+    def forward_partially_AR(self, *args: Any, **options: Any) -> Any:  # noqa: N802 - ESPnet's name
+        """ESPnet's partially autoregressive decoding, which only its own attention has."""
+        self._require_none("partial_ar")
+        return super().forward_partially_AR(*args, **options)
+
+    def _require_none(self, what: str) -> None:
+        if self.mode != "none":
+            raise InputError(f"language_transformer: {what} works with mode 'none' only, not '{self.mode}'")
+
+
+def _options(attention: MultiHeadedAttention) -> dict[str, Any]:
+    """The options that an attention was made with."""
+    return {
+        "n_head": attention.h,
+        "n_feat": attention.linear_q.in_features,
+        "dropout_rate": attention.dropout_rate,
+        "qk_norm": not isinstance(attention.q_norm, torch.nn.Identity),
+        "use_flash_attn": attention.use_flash_attn,
+        "causal": attention.causal,
+        "cross_attn": attention.cross_attn,
+        "use_sdpa": attention.use_sdpa,
+    }
+
+
+def _read_codes(path: str | None, names: Sequence[str], vocab_size: int) -> list[int]:
+    """Language codes of all tokens; a file that is not there (any more) leaves them to the checkpoint."""
+    if path is None or not Path(path).exists():
+        return [UNKNOWN] * vocab_size
+    languages = read_languages(path)
+    if len(languages) != vocab_size:
+        raise InputError(f"{path}: {len(languages)} tokens, but the vocabulary has {vocab_size}: write it anew for it")
+    try:
+        return language_codes(languages.values(), names)
+    except InputError as error:
+        raise InputError(f"{path}: {error}: set languages in decoder_conf") from None
+
+
+def _streams(attention: torch.nn.Module) -> int:
+    """How many keys and values of a token an attention has."""
+    return len(attention.streams()) if isinstance(attention, KINDS) else 1
+
+
+def _attend_to_prefix(
+    attention: torch.nn.Module, prefixes: ScoredPrefixes, slot: int, languages: torch.Tensor | None, x: torch.Tensor
+) -> torch.Tensor:
+    """Self-attention of new tokens, (n, new, D), to all tokens of their hypotheses."""
+    if isinstance(attention, KINDS):
+        return attention.step(x, languages, lambda stream, *arguments: prefixes.attend(slot + stream, *arguments))
+    return prefixes.attend(slot, attention, x)
+
+
+def _block(
+    layer: DecoderLayer,
+    x: torch.Tensor,
+    self_attention: Callable[[torch.Tensor], torch.Tensor],
+    cross_attention: Callable[[torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    """An ESPnet block with these attentions in place of its own: its norms, residuals, dropout and feed-forward."""
+    parts = (
+        (layer.norm1, self_attention, "concat_linear1"),
+        (layer.norm2, cross_attention, "concat_linear2"),
+        (layer.norm3, layer.feed_forward, None),
+    )
+    for norm, function, linear in parts:
+        residual = x
+        if layer.normalize_before:
+            x = norm(x)
+        if layer.concat_after and linear is not None:
+            x = residual + getattr(layer, linear)(torch.cat((x, function(x)), dim=-1))
+        else:
+            x = residual + layer.dropout(function(x))
+        if not layer.normalize_before:
+            x = norm(x)
+    return x

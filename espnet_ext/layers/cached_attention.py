@@ -1,0 +1,168 @@
+"""ESPnet's attention with keys and values that are kept: those of the encoder's output and those of scored tokens.
+
+Hypotheses come in groups of equally many (a group an utterance), group after group. Those of a group share what they
+attend to, so that one matrix product serves them all.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from espnet2.legacy.nets.pytorch_backend.transformer.attention import MultiHeadedAttention
+
+from espnet_ext.layers.prefix_tree import PrefixTree
+
+
+def project_queries(attention: MultiHeadedAttention, x: torch.Tensor) -> torch.Tensor:
+    """Queries (B, heads, L, d) of x, (B, L, D)."""
+    return attention.q_norm(_heads(attention, attention.linear_q(x)))
+
+
+def project_keys_values(attention: MultiHeadedAttention, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Keys and values of x, (B, L, D): (B, heads, L, d) each."""
+    return attention.k_norm(_heads(attention, attention.linear_k(x))), _heads(attention, attention.linear_v(x))
+
+
+def _heads(attention: MultiHeadedAttention, x: torch.Tensor) -> torch.Tensor:
+    return x.unflatten(-1, (attention.h, attention.d_k)).transpose(1, 2)
+
+
+def grouped(x: torch.Tensor, groups: int) -> torch.Tensor:
+    """Put the hypotheses of a group, (n, heads, tokens, d), in a row: (groups, heads, n / groups * tokens, d)."""
+    return x.unflatten(0, (groups, -1)).transpose(1, 2).flatten(2, 3)
+
+
+def attend(
+    attention: MultiHeadedAttention,
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    visible: torch.Tensor | None = None,
+    weights: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Attend to given keys and values.
+
+    Args:
+        attention: gives the output projection.
+        queries: of n hypotheses, (n, heads, tokens, d).
+        keys: of their groups, (groups, heads, positions, d).
+        values: the same.
+        visible: True where a token may attend, (n, tokens or 1, positions); None: everywhere.
+        weights: multiply the scores before the softmax, (n, tokens, positions).
+
+    Returns:
+        (n, tokens, D).
+    """
+    count, _, tokens, width = queries.shape
+    groups = len(keys)
+    scores = grouped(queries, groups) @ keys.transpose(-2, -1) / width**0.5
+    if weights is not None:
+        scores = scores * weights.reshape(groups, 1, -1, keys.size(2))
+    if visible is not None:
+        visible = visible.expand(-1, tokens, -1).reshape(groups, 1, -1, keys.size(2))
+        scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
+    context = scores.softmax(dim=-1) @ values
+    return attention.linear_out(context.transpose(1, 2).reshape(count, tokens, -1))
+
+
+class EncoderMemory:
+    """Keys and values of the encoder's output for the cross-attention of each block, computed once an utterance.
+
+    Args:
+        xs: encodings of the utterance of each hypothesis, (n, T, D), as the beam search gives them: one utterance's
+            repeated, by a stride of 0 or in fact.
+        attentions: the cross-attention of each block.
+    """
+
+    def __init__(self, xs: torch.Tensor, attentions: Sequence[MultiHeadedAttention]):
+        self._source = xs  # held, so that nothing else can come to lie at its address
+        self._version = _version(xs)
+        self.groups = count_groups(xs)
+        utterances = xs[:: len(xs) // self.groups]
+        self._blocks = [project_keys_values(attention, utterances) for attention in attentions]
+
+    def is_of(self, xs: torch.Tensor) -> bool:
+        """Whether ``xs`` are these encodings, for any number of hypotheses if it is one utterance's, unchanged."""
+        source = self._source
+        same = (
+            xs.data_ptr() == source.data_ptr()
+            and xs.device == source.device
+            and xs.shape[1:] == source.shape[1:]
+            and xs.stride()[1:] == source.stride()[1:]
+            and _version(xs) == self._version
+        )
+        rows = (xs.size(0), xs.stride(0)) == (source.size(0), source.stride(0))
+        return same and (rows or (_is_one(xs) and _is_one(source)))
+
+    def attend(
+        self, block: int, attention: MultiHeadedAttention, x: torch.Tensor, visible: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Cross-attention of a block for n hypotheses, (n, tokens, D); ``visible``: (n, 1, T)."""
+        return attend(attention, project_queries(attention, x), *self._blocks[block], visible)
+
+
+def _is_one(xs: torch.Tensor) -> bool:
+    return len(xs) == 1 or xs.stride(0) == 0
+
+
+def _version(xs: torch.Tensor) -> int:
+    return 0 if xs.is_inference() else xs._version
+
+
+def count_groups(xs: torch.Tensor) -> int:
+    """Number of utterances in encodings that are repeated for their hypotheses, (n, T, D).
+
+    Equal rows that follow one another are an utterance's; where these are not equally many for all utterances, each
+    row counts as one.
+    """
+    if _is_one(xs):
+        return 1
+    changes = (xs[1:] != xs[:-1]).flatten(1).any(1).nonzero().flatten().tolist()
+    groups = len(changes) + 1
+    each = len(xs) // groups
+    regular = len(xs) % groups == 0 and changes == [each * index - 1 for index in range(1, groups)]
+    return groups if regular else len(xs)
+
+
+class ScoredPrefixes:
+    """n hypotheses with new tokens at their ends, of which the tokens before have keys and values in a tree.
+
+    Args:
+        tree: the tree, with room for the new tokens: its last nodes are theirs.
+        nodes: the hypotheses' nodes, (n, L).
+        known: number of tokens that are in the tree already; L - known are new.
+    """
+
+    def __init__(self, tree: PrefixTree, nodes: torch.Tensor, known: int):
+        self.tree = tree
+        self.nodes = nodes
+        count, length = nodes.shape
+        new = length - known
+        self._end = tree.size
+        self._first = tree.size - count // tree.groups * new
+        self._index = nodes.unsqueeze(1).expand(-1, new, -1)
+        earlier = torch.ones(new, length, dtype=torch.bool, device=nodes.device).tril(known)
+        self._visible = self._by_node(earlier.expand(count, -1, -1))
+
+    def _by_node(self, x: torch.Tensor) -> torch.Tensor:
+        """Re-arrange what belongs to the tokens of each hypothesis, (n, new, L), by nodes: (n, new, all nodes)."""
+        return x.new_zeros(*x.shape[:2], self._end).scatter_(2, self._index, x)
+
+    def attend(
+        self, slot: int, attention: MultiHeadedAttention, x: torch.Tensor, weights: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Self-attention of the new tokens, whose keys and values go into the tree.
+
+        Args:
+            slot: where in the tree this attention's keys and values are.
+            attention: the attention.
+            x: embeddings of the new tokens, (n, new, D).
+            weights: multiply the scores of the new tokens with all tokens, (n, new, L).
+
+        Returns:
+            (n, new, D).
+        """
+        keys, values = project_keys_values(attention, x)
+        self.tree.write(slot, self._first, grouped(keys, self.tree.groups), grouped(values, self.tree.groups))
+        weights = None if weights is None else self._by_node(weights)
+        keys, values = self.tree.read(slot, self._end)
+        return attend(attention, project_queries(attention, x), keys, values, self._visible, weights)

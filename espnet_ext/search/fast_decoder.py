@@ -1,0 +1,39 @@
+"""``--fast_decoder``: ESPnet's attention decoder replaced by a fast one with the same parameters and scores."""
+
+from collections.abc import Callable
+
+import torch
+from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
+from espnet2.bin.asr_inference import Speech2Text
+from espnet2.legacy.nets.beam_search import BeamSearch
+
+from espnet_ext.decoder.language_transformer import LanguageTransformerDecoder
+from espnet_ext.errors import InputError
+
+# ESPnet's class -> what makes a fast decoder of one, which shares its parameters. A subclass may compute something
+# else, so that classes count as they are. Ours are fast themselves.
+FAST: dict[type, Callable[[torch.nn.Module], torch.nn.Module]] = {
+    TransformerDecoder: LanguageTransformerDecoder.from_transformer,
+    LanguageTransformerDecoder: lambda decoder: decoder,
+}
+
+
+def use_fast_decoder(speech2text: Speech2Text) -> None:
+    """Replace the decoder in the beam search that ESPnet has built; the model keeps its own.
+
+    Raises:
+        InputError: a decoder that there is no fast one for, or a model that is not decoded by ESPnet's beam search.
+    """
+    search, decoder = speech2text.beam_search, speech2text.asr_model.decoder
+    if type(decoder) not in FAST:
+        name = "no decoder" if decoder is None else type(decoder).__name__
+        raise InputError(
+            f"fast_decoder is set, but the model has {name}: it replaces {', '.join(kind.__name__ for kind in FAST)} "
+            "only, set it to false"
+        )
+    if not isinstance(search, BeamSearch):
+        raise InputError("fast_decoder is set, but this model is not decoded by ESPnet's beam search: set it to false")
+    if "decoder" not in search.full_scorers:  # its weight is 0
+        return
+    fast = FAST[type(decoder)](search.full_scorers["decoder"])
+    search.scorers["decoder"] = search.full_scorers["decoder"] = search.nn_dict["decoder"] = fast

@@ -1,0 +1,395 @@
+"""The language-related decoder against ESPnet's and against its own forward pass, and in ESPnet's beam search."""
+
+import pytest
+import torch
+from espnet2.asr.ctc import CTC
+from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
+from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
+from espnet2.legacy.nets.beam_search import BeamSearch
+from espnet2.legacy.nets.scorers.ctc import CTCPrefixScorer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from espnet_ext.decoder.language_transformer import MODES, UNKNOWN, LanguageTransformerDecoder
+from espnet_ext.errors import InputError
+
+VOCAB, SIZE, FRAMES = 24, 16, 16
+EOS = VOCAB - 1
+OTHERS = [mode for mode in MODES if mode != "none"]
+# what ESPnet's blocks can be besides their default
+KINDS = {
+    "default": {},
+    "concat_after": {"concat_after": True},
+    "normalize_after": {"normalize_before": False},
+    "qk_norm": {"qk_norm": True},
+    "sdpa": {"use_sdpa": True},
+    "no_output_layer": {"use_output_layer": False},
+    "checkpoint": {"gradient_checkpoint_layers": [1, 3]},
+}
+
+
+def make(mode: str = "none", cls=LanguageTransformerDecoder, seed: int = 0, **options) -> TransformerDecoder:
+    """A small decoder in double precision whose tokens are of two languages or neither, ``<sos/eos>`` of neither."""
+    torch.manual_seed(seed)
+    if cls is LanguageTransformerDecoder:
+        options["mode"] = mode
+    options = {"attention_heads": 2, "linear_units": 20, "num_blocks": 3, "dropout_rate": 0.0} | options
+    decoder = cls(VOCAB, SIZE, positional_dropout_rate=0.0, **options).double().eval()
+    for parameter in decoder.parameters():  # larger than ESPnet's, so that attention tells positions apart
+        torch.nn.init.normal_(parameter, std=0.5)
+    if mode != "none":
+        decoder.token_languages.random_(0, 3)
+        decoder.token_languages[EOS] = 0
+    return decoder
+
+
+def encodings(count: int = 1) -> torch.Tensor:
+    return torch.randn(count, FRAMES, SIZE, dtype=torch.float64, generator=torch.Generator().manual_seed(count))
+
+
+def tokens(count: int, length: int, seed: int = 0) -> torch.Tensor:
+    """Random sequences that begin with sos, (count, length)."""
+    ys = torch.randint(0, EOS, (count, length), generator=torch.Generator().manual_seed(seed))
+    ys[:, 0] = EOS
+    return ys
+
+
+def teach(decoder: TransformerDecoder, x: torch.Tensor, ys: torch.Tensor) -> torch.Tensor:
+    """Log-probabilities after each token by the forward pass, (n, L, vocabulary); ``x``: (T, D)."""
+    count, length = ys.shape
+    xs = x.expand(count, -1, -1)
+    scores, _ = decoder(xs, torch.full((count,), len(x)), ys, torch.full((count,), length))
+    return scores.log_softmax(-1) if decoder.output_layer else scores
+
+
+def score_in_steps(decoder: TransformerDecoder, x: torch.Tensor, ys: torch.Tensor) -> torch.Tensor:
+    """The same by the scorer of a beam search, token by token."""
+    states, scores = [None] * len(ys), []
+    for length in range(1, ys.size(1) + 1):
+        score, states = decoder.batch_score(ys[:, :length], states, x.expand(len(ys), -1, -1))
+        scores.append(score)
+    return torch.stack(scores, dim=1)
+
+
+# ---- mode none is ESPnet's decoder
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_none_is_espnets_decoder(kind):
+    ours, peer = make(**KINDS[kind]), make(cls=TransformerDecoder, **KINDS[kind])
+    assert ours.state_dict().keys() == peer.state_dict().keys()
+    ours.load_state_dict(peer.state_dict())
+    xs, ys = encodings(3), tokens(3, 8)
+    batch = (xs, torch.tensor([FRAMES, 4, 6]), ys, torch.tensor([8, 3, 5]))
+    for training in (True, False):
+        for left, right in zip(ours.train(training)(*batch), peer.train(training)(*batch), strict=True):
+            assert torch.equal(left, right)
+    states, peer_states = [None] * 3, [None] * 3
+    for length in range(1, 9):
+        score, states = ours.batch_score(ys[:, :length], states, xs, xs_mask=xs[:, None, :, 0] > -1)
+        expected, peer_states = peer.batch_score(ys[:, :length], peer_states, xs, xs_mask=xs[:, None, :, 0] > -1)
+        torch.testing.assert_close(score, expected, rtol=1e-9, atol=1e-9)
+    one, _ = ours.score(ys[0], None, xs[0])
+    torch.testing.assert_close(one, peer.score(ys[0], None, xs[0])[0], rtol=1e-9, atol=1e-9)
+
+
+def test_none_is_espnets_decoder_in_single_precision():
+    ours, peer = make().float(), make(cls=TransformerDecoder).float()
+    x, ys = encodings()[0].float(), tokens(4, 12)
+    torch.testing.assert_close(score_in_steps(ours, x, ys), score_in_steps(peer, x, ys), rtol=1e-6, atol=1e-6)
+
+
+def test_the_same_seed_gives_espnets_initial_parameters():
+    torch.manual_seed(5)
+    ours = LanguageTransformerDecoder(VOCAB, SIZE, num_blocks=2).state_dict()
+    torch.manual_seed(5)
+    peer = TransformerDecoder(VOCAB, SIZE, num_blocks=2).state_dict()
+    assert all(torch.equal(ours[key], peer[key]) for key in peer)
+
+
+def test_hidden_states_are_espnets():
+    ours, peer = make(), make(cls=TransformerDecoder)
+    ys, xs = tokens(2, 1), encodings(2)
+    (score, hidden), _ = ours.batch_score(ys, [None, None], xs, return_hs=True)
+    (expected, expected_hidden), _ = peer.batch_score(ys, [None, None], xs, return_hs=True)
+    torch.testing.assert_close((score, hidden), (expected, expected_hidden))
+    score, hidden, _ = ours.score(ys[0], None, xs[0], return_hs=True)
+    expected, expected_hidden, _ = peer.score(ys[0], None, xs[0], return_hs=True)
+    torch.testing.assert_close((score, hidden), (expected, expected_hidden))
+
+
+def test_other_modes_return_hidden_states_too():
+    decoder = make("separate")
+    xs, ys = encodings(2), tokens(2, 4)
+    batch = (xs, torch.tensor([FRAMES, FRAMES]), ys, torch.tensor([4, 4]))
+    scores, lengths = decoder(*batch)
+    (same, hidden), _ = decoder(*batch, return_hs=True)
+    (also, outputs), _ = decoder(*batch, return_all_hs=True)
+    assert torch.equal(scores, same) and torch.equal(scores, also) and lengths.tolist() == [4, 4]
+    assert torch.equal(decoder.output_layer(hidden), scores) and len(outputs) == 3
+    assert torch.equal(decoder.after_norm(outputs[-1]), hidden)
+
+
+# ---- where the languages make no difference
+
+
+@pytest.mark.parametrize("blocks", [None, [2]])
+@pytest.mark.parametrize("mode", OTHERS)
+def test_neutral_factors_give_the_scores_of_none(mode, blocks):
+    neutral = {"same_language_weight": 1.0, "other_language_weight": 1.0, "other_language_factor": 1.0}
+    decoder, plain = make(mode, blocks=blocks, **neutral), make()
+    state = plain.state_dict()
+    if mode == "separate":  # both languages have the plain decoder's parameters
+        for key in list(decoder.state_dict()):
+            name, _, rest = key.partition(".self_attn.")
+            if rest[:2] in ("0.", "1."):
+                state[key] = plain.state_dict()[f"{name}.self_attn.{rest[2:]}"]
+        state = {key: state[key] for key in decoder.state_dict() if key != "token_languages"}
+    assert decoder.load_state_dict(state, strict=False).missing_keys == ["token_languages"]
+    x, ys = encodings()[0], tokens(4, 10)
+    expected = teach(plain, x, ys)
+    torch.testing.assert_close(teach(decoder, x, ys), expected, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(score_in_steps(decoder, x, ys), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_an_utterance_in_one_language_has_the_scores_of_none():
+    """Nothing is scaled but in the stream that its tokens' outputs are not taken from; sos sees itself alone."""
+    plain, decoder = make(), make("shared")
+    decoder.load_state_dict(plain.state_dict(), strict=False)
+    decoder.token_languages[:EOS] = 2
+    x, ys = encodings()[0], tokens(3, 10)
+    torch.testing.assert_close(teach(decoder, x, ys), teach(plain, x, ys), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(score_in_steps(decoder, x, ys), teach(plain, x, ys), rtol=1e-9, atol=1e-9)
+    decoder.token_languages[3] = 1  # one token of the other language makes a difference
+    ys[:, 4] = 3
+    assert not torch.allclose(teach(decoder, x, ys)[:, 4:], teach(plain, x, ys)[:, 4:], atol=1e-3)
+
+
+@pytest.mark.parametrize("mode", OTHERS)
+def test_only_the_blocks_named_tell_languages_apart(mode):
+    plain, decoder = make(), make(mode, blocks=[2, 3])
+    assert [type(layer.self_attn) is type(plain.decoders[0].self_attn) for layer in decoder.decoders] == [
+        True,
+        False,
+        False,
+    ]
+    x, ys = encodings()[0], tokens(2, 6)
+    torch.testing.assert_close(score_in_steps(decoder, x, ys), teach(decoder, x, ys), rtol=1e-9, atol=1e-9)
+
+
+# ---- scores in steps
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 1000), count=st.integers(1, 4), length=st.integers(1, 14))
+@pytest.mark.parametrize("mode", MODES)
+def test_scores_in_steps_are_those_of_the_forward_pass(mode, seed, count, length):
+    decoder, x, ys = make(mode, seed=seed), encodings()[0], tokens(count, length, seed)
+    torch.testing.assert_close(score_in_steps(decoder, x, ys), teach(decoder, x, ys), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mode", OTHERS)
+def test_all_kinds_of_blocks_score_alike(mode, kind):
+    decoder, x, ys = make(mode, **KINDS[kind]), encodings()[0], tokens(2, 7)
+    expected = teach(decoder, x, ys)
+    torch.testing.assert_close(score_in_steps(decoder, x, ys), expected, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(teach(decoder.train(), x, ys), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("mode", OTHERS)
+def test_checkpointed_blocks_are_computed_twice_and_have_the_same_gradients(mode):
+    x, ys = encodings()[0], tokens(2, 7)
+    gradients, calls = [], []
+    for kept in ([], [1, 3]):
+        decoder = make(mode, gradient_checkpoint_layers=kept).train()
+        decoder.decoders[0].feed_forward.register_forward_pre_hook(lambda *_, kept=tuple(kept): calls.append(kept))
+        teach(decoder, x, ys).square().sum().backward()
+        gradients.append([parameter.grad for parameter in decoder.parameters()])
+    assert calls == [(), (1, 3), (1, 3)]
+    assert all(gradient.any() for gradient in gradients[0] if gradient.dim() > 1)
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("mode", OTHERS)
+def test_dropout_in_training_only(mode):
+    decoder, x, ys = make(mode, dropout_rate=0.5, self_attention_dropout_rate=0.5), encodings()[0], tokens(1, 5)
+    assert torch.equal(teach(decoder, x, ys), teach(decoder, x, ys))
+    decoder.train()
+    assert not torch.equal(teach(decoder, x, ys), teach(decoder, x, ys))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_single_precision_is_good_to_1e_5(mode):
+    decoder, x, ys = make(mode).float(), encodings()[0].float(), tokens(5, 30)
+    torch.testing.assert_close(score_in_steps(decoder, x, ys), teach(decoder, x, ys), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_hypotheses_may_be_chosen_again_and_again(mode):
+    """As the beam is pruned: several go on from one, some end, and their number changes."""
+    decoder, x = make(mode), encodings()[0]
+    source = torch.Generator().manual_seed(3)
+    ys, states = tokens(1, 1), [None]
+    for count in (4, 4, 2, 5, 1, 3, 3):
+        score, states = decoder.batch_score(ys, states, x.expand(len(ys), -1, -1))
+        torch.testing.assert_close(score, teach(decoder, x, ys)[:, -1], rtol=1e-9, atol=1e-9)
+        chosen = torch.randint(0, len(ys), (count,), generator=source)
+        states = [states[index] for index in chosen]
+        ys = torch.cat((ys[chosen], torch.randint(0, EOS, (count, 1), generator=source)), dim=1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_by_one_and_together(mode):
+    """States of calls for one hypothesis and for many can be used for each other, and more than once."""
+    decoder, x, ys = make(mode), encodings()[0], tokens(3, 6)
+    expected = teach(decoder, x, ys)
+    states = []
+    for y in ys:
+        score, state = decoder.score(y[:1], None, x)
+        for length in (2, 3):
+            score, state = decoder.score(y[:length], state, x)
+        states.append(state)
+    for _ in range(2):
+        scores, _ = decoder.batch_score(ys[:, :4], states, x.expand(3, -1, -1))
+        torch.testing.assert_close(scores, expected[:, 3], rtol=1e-9, atol=1e-9)
+    _, states = decoder.batch_score(ys[:, :4], states, x.expand(3, -1, -1))
+    for y, state, scores in zip(ys, states, expected, strict=True):
+        torch.testing.assert_close(decoder.score(y[:5], state, x)[0], scores[4], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_long_primer_is_scored_at_once_and_a_state_may_be_ahead(mode):
+    decoder, x, ys = make(mode), encodings()[0], tokens(2, 9)
+    xs, expected = x.expand(2, -1, -1), teach(decoder, x, ys)
+    scores, states = decoder.batch_score(ys[:, :5], [None, None], xs)
+    torch.testing.assert_close(scores, expected[:, 4], rtol=1e-9, atol=1e-9)
+    scores, states = decoder.batch_score(ys[:, :8], states, xs)
+    torch.testing.assert_close(scores, expected[:, 7], rtol=1e-9, atol=1e-9)
+    scores, _ = decoder.batch_score(ys[:, :3], states, xs)  # a search that goes back
+    torch.testing.assert_close(scores, expected[:, 2], rtol=1e-9, atol=1e-9)
+    scores, _ = decoder.batch_score(ys[:, :8], [states[0], None], xs)
+    torch.testing.assert_close(scores, expected[:, 7], rtol=1e-9, atol=1e-9)
+
+
+def test_other_encodings_are_never_taken_for_the_ones_before():
+    """A streaming search has more frames at each block; and an utterance may lie where the last one has lain."""
+    ours, peer = make(), make(cls=TransformerDecoder)
+    x, ys = encodings()[0], tokens(2, 6)
+    states, peer_states = [None, None], [None, None]
+    for length, frames in ((1, 4), (2, 4), (3, 7), (4, 7), (5, FRAMES)):
+        if length == 4:
+            x[2] += 1
+        xs = x[:frames].expand(2, -1, -1)
+        score, states = ours.batch_score(ys[:, :length], states, xs)
+        expected, peer_states = peer.batch_score(ys[:, :length], peer_states, xs)
+        torch.testing.assert_close(score, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_tokens_score_never_depends_on_later_tokens(mode):
+    decoder, x, ys = make(mode), encodings()[0], tokens(1, 12)
+    scores = teach(decoder, x, ys)
+    for position in range(1, 12):
+        later = ys.clone()
+        later[:, position:] = tokens(1, 13, seed=position)[:, 1 : 13 - position]
+        assert torch.equal(teach(decoder, x, later)[:, :position], scores[:, :position])
+
+
+# ---- in ESPnet's beam search
+
+
+def search(decoder: torch.nn.Module, cls: type = BatchBeamSearch, ctc_weight: float = 0.0, **options) -> BeamSearch:
+    torch.manual_seed(1)
+    ctc = CTC(VOCAB, SIZE).double()
+    return cls(
+        scorers={"decoder": decoder, "ctc": CTCPrefixScorer(ctc, EOS)},
+        weights={"decoder": 1.0 - ctc_weight, "ctc": ctc_weight},
+        beam_size=4,
+        vocab_size=VOCAB,
+        sos=EOS,
+        eos=EOS,
+        pre_beam_score_key="full",
+        **options,
+    )
+
+
+def best(hypotheses: list, count: int = 4) -> list[tuple]:
+    # ESPnet has the CTC scores of one hypothesis in single precision
+    return [(hyp.yseq.tolist(), pytest.approx(float(hyp.score.detach()), abs=1e-5)) for hyp in hypotheses[:count]]
+
+
+@pytest.mark.parametrize("ctc_weight", [0.0, 0.3])
+@pytest.mark.parametrize("mode", MODES)
+def test_batched_search_finds_what_one_by_one_search_finds(mode, ctc_weight):
+    decoder = make(mode)
+    xs, lengths = encodings(3), torch.tensor([FRAMES, 12, 14])
+    with torch.no_grad():
+        expected = [
+            best(search(decoder, BeamSearch, ctc_weight)(x[:length], maxlenratio=-6, minlenratio=-4))
+            for x, length in zip(xs, lengths, strict=True)
+        ]
+        batched = search(decoder, ctc_weight=ctc_weight)
+        for x, length, hypotheses in zip(xs, lengths, expected, strict=True):
+            assert best(batched(x[:length], maxlenratio=-6, minlenratio=-4)) == hypotheses
+        together = batched(xs, maxlenratio=-6, minlenratio=-4, x_lengths=lengths)
+    assert [best(hypotheses) for hypotheses in together] == expected
+    assert expected[0] != expected[1] != expected[2]
+
+
+def test_a_search_with_espnets_decoder_finds_the_same():
+    xs, lengths = encodings(3), torch.tensor([FRAMES, 12, 14])
+    for options in ({}, {"hyp_primer": [EOS, 3, 4]}, {"return_hs": True}):
+        found = [
+            search(make(cls=cls), ctc_weight=0.3, **options)(xs, maxlenratio=-8, x_lengths=lengths)
+            for cls in (LanguageTransformerDecoder, TransformerDecoder)
+        ]
+        assert [best(hypotheses) for hypotheses in found[0]] == [best(hypotheses) for hypotheses in found[1]]
+
+
+def test_hypotheses_that_have_ended_keep_nothing():
+    """They wait for the end of the search, which holds the keys and values of the whole batch."""
+    decoder = make()
+    xs = encodings(2)
+    ended = [hyp for found in search(decoder)(xs, maxlenratio=-6) for hyp in found]
+    assert ended and all(hyp.states["decoder"] == () and hyp.states["decoder"].path is None for hyp in ended)
+    # and yet they can be scored again
+    hyp = ended[0]
+    score, _ = decoder.score(hyp.yseq, hyp.states["decoder"], xs[0])
+    torch.testing.assert_close(score, teach(decoder, xs[0], hyp.yseq.unsqueeze(0))[0, -1], rtol=1e-9, atol=1e-9)
+
+
+# ---- what is refused
+
+
+def test_scores_without_the_languages_are_refused():
+    decoder = make("shared")
+    decoder.token_languages.fill_(UNKNOWN)
+    with pytest.raises(InputError, match="not known"):
+        decoder.score(tokens(1, 1)[0], None, encodings()[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "share"}, "mode 'share' is none of none, reweight, shared, separate"),
+        ({"mode": "shared", "blocks": [0]}, r"blocks \[0\] is no list of numbers from 1 to 6"),
+        ({"mode": "shared", "blocks": [7]}, "from 1 to 6"),
+        ({"mode": "shared", "blocks": 2}, "blocks 2 is no list"),
+        ({"mode": "shared", "languages": ["en"]}, "name two or more, each once"),
+        ({"mode": "shared", "languages": ["en", "zh", "en"]}, "name two or more, each once"),
+    ],
+)
+def test_bad_options_are_refused(options, message):
+    with pytest.raises(InputError, match=f"language_transformer: .*{message}"):
+        LanguageTransformerDecoder(VOCAB, SIZE, **options)
+
+
+def test_what_espnets_attention_alone_can_do_is_refused():
+    decoder = make("separate")
+    for function in (decoder.forward_one_step, decoder.forward_partially_AR):
+        with pytest.raises(InputError, match="works with mode 'none' only, not 'separate'"):
+            function(None)
+    ys, x = tokens(1, 1), encodings()
+    score, _ = make().forward_one_step(ys, None, x)
+    torch.testing.assert_close(score, make().batch_score(ys, [None], x)[0])
