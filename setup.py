@@ -25,7 +25,9 @@ setup(
         "dask-jobqueue>=0.9,<1",
         "matplotlib>=3.9,<4",
         "numpy",
+        "protobuf>=5,<8",  # of sentencepiece's model files
         "pyyaml>=6,<7",
+        "regex>=2024.5",
         "sentencepiece>=0.2,<1",
         "tabulate>=0.9,<1",
         "tqdm>=4.66,<5",

@@ -27,6 +27,7 @@ from pathlib import Path
 import sentencepiece
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
+from espnet_ext.data.languages import write_languages
 from espnet_ext.data.mixed_text import UNKNOWN_MARK, han_characters, has_han
 from espnet_ext.data.tokens import PieceModel, token_list, train_pieces, write_token_files
 from espnet_ext.errors import InputError
@@ -123,7 +124,7 @@ def write_mixed_tokens(
     vocab_size: int,
     more_than: int = MORE_THAN,
 ) -> list[str]:
-    """Write ``tokens.txt``, ``prior.txt`` and ``bpe.model`` to a folder, for ESPnet's ``token_type: bpe``.
+    """Write ``tokens.txt``, ``prior.txt``, ``bpe.model`` and ``languages.txt``, for ESPnet's ``token_type: bpe``.
 
     Args:
         texts: transcripts of all training data, from which the characters are counted and the prior is made.
@@ -146,4 +147,5 @@ def write_mixed_tokens(
     processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
     sequences = [processor.encode(text, out_type=str) for text in texts]
     write_token_files(output, tokens, sequences, model)
+    write_languages(output / "languages.txt", tokens)
     return tokens
