@@ -25,8 +25,8 @@ PLUGINS = {
     "model.espnet_layer_stats": "espnet_ext.model.layer_stats:LayerStatsASRModel",
     "encoder.blstm_maxpool": "espnet_ext.encoder.blstm_maxpool:BLSTMMaxPoolEncoder",
     "decoder.language_transformer": "espnet_ext.decoder.language_transformer:LanguageTransformerDecoder",
-    "scheduler.warmup_plateau": "espnet_ext.scheduler.warmup_plateau:WarmupPlateau",
     "decoder.batch_rnn": "espnet_ext.decoder.batch_rnn:BatchRNNDecoder",
+    "scheduler.warmup_plateau": "espnet_ext.scheduler.warmup_plateau:WarmupPlateau",
 }
 
 # The slots of ESPnet's models. ESPnet3 keeps copies of the ASR task's dicts, which get the plugins too.

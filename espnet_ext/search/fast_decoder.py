@@ -3,10 +3,14 @@
 from collections.abc import Callable
 
 import torch
+from espnet2.asr.decoder.rnn_decoder import RNNDecoder
 from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
 from espnet2.bin.asr_inference import Speech2Text
+from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
 from espnet2.legacy.nets.beam_search import BeamSearch
+from espnet2.legacy.nets.scorer_interface import BatchPartialScorerInterface, BatchScorerInterface
 
+from espnet_ext.decoder.batch_rnn import BatchRNNDecoder, from_rnn
 from espnet_ext.decoder.language_transformer import LanguageTransformerDecoder
 from espnet_ext.errors import InputError
 
@@ -14,12 +18,18 @@ from espnet_ext.errors import InputError
 # else, so that classes count as they are. Ours are fast themselves.
 FAST: dict[type, Callable[[torch.nn.Module], torch.nn.Module]] = {
     TransformerDecoder: LanguageTransformerDecoder.from_transformer,
+    RNNDecoder: from_rnn,
     LanguageTransformerDecoder: lambda decoder: decoder,
+    BatchRNNDecoder: lambda decoder: decoder,
 }
 
 
 def use_fast_decoder(speech2text: Speech2Text) -> None:
     """Replace the decoder in the beam search that ESPnet has built; the model keeps its own.
+
+    A search that ESPnet runs hypothesis by hypothesis because of its RNN decoder alone then runs them all at once. With
+    CTC that is another search in ESPnet: it always asks CTC for the end of a hypothesis, where the other one asks only
+    if the end is among the likeliest tokens, and its CTC scores are exact with ``ctc_window_margin: 0``.
 
     Raises:
         InputError: a decoder that there is no fast one for, or a model that is not decoded by ESPnet's beam search.
@@ -37,3 +47,8 @@ def use_fast_decoder(speech2text: Speech2Text) -> None:
         return
     fast = FAST[type(decoder)](search.full_scorers["decoder"])
     search.scorers["decoder"] = search.full_scorers["decoder"] = search.nn_dict["decoder"] = fast
+    full, partial = search.full_scorers.values(), search.part_scorers.values()
+    batched = all(isinstance(scorer, BatchScorerInterface) for scorer in full)
+    batched = batched and all(isinstance(scorer, BatchPartialScorerInterface) for scorer in partial)
+    if type(search) is BeamSearch and batched:
+        search.__class__ = BatchBeamSearch  # as ESPnet does it

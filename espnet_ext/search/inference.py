@@ -21,7 +21,7 @@ def get_parser() -> argparse.ArgumentParser:
     group.add_argument("--prior_file", type=str_or_none, help="prior.txt of the token stage")
     group = parser.add_argument_group("Speed (espnet_ext)")
     group.add_argument(
-        "--fast_decoder", type=str2bool, default=False, help="keep keys and values in ESPnet's attention decoder"
+        "--fast_decoder", type=str2bool, default=False, help="score by a fast decoder in place of ESPnet's"
     )
     return parser
 

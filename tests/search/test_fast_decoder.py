@@ -8,6 +8,8 @@ import pytest
 import torch
 import yaml
 from espnet2.bin import asr_inference
+from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
+from espnet2.legacy.nets.beam_search import BeamSearch
 from espnet2.tasks.asr import ASRTask
 from espnet2.tasks.lm import LMTask
 from espnet2.utils.yaml_no_alias_safe_dump import yaml_no_alias_safe_dump
@@ -69,11 +71,16 @@ def model(data, tmp_path_factory) -> Path:
     return asr(tmp_path_factory.mktemp("asr") / "exp", data)
 
 
+def files(model: Path) -> dict[str, str]:
+    """The options that name a model's files."""
+    return {"asr_train_config": str(model / "config.yaml"), "asr_model_file": str(model / "model.pth")}
+
+
 def decode(model: Path | None, data: Path, output: Path, *options) -> dict[str, list[str]]:
     """The lines of each file of each of the n best, and the scores."""
     command = ["--beam_size", 4]
     if model:
-        command += ["--asr_train_config", model / "config.yaml", "--asr_model_file", model / "model.pth"]
+        command += [part for name, path in files(model).items() for part in (f"--{name}", path)]
     command += ["--data_path_and_name_and_type", f"{data / 'feats.scp'},speech,npy", "--num_workers", 0]
     command += ["--output_dir", output, "--nbest", 3, "--ctc_weight", 0.3, *options]
     inference.main([str(part) for part in command])
@@ -115,8 +122,7 @@ def test_hypotheses_are_espnets(data, model, tmp_path, batch_size, monkeypatch):
 
 
 def test_a_published_model(data, model, tmp_path, monkeypatch):
-    files = {"asr_train_config": str(model / "config.yaml"), "asr_model_file": str(model / "model.pth")}
-    monkeypatch.setattr(asr_inference, "download_pretrained", {"somebody/model": files}.get)
+    monkeypatch.setattr(asr_inference, "download_pretrained", {"somebody/model": files(model)}.get)
     built = []
     monkeypatch.setattr(inference, "use_fast_decoder", lambda search: built.append(search) or use_fast_decoder(search))
     slow = decode(model, data, tmp_path / "slow")
@@ -131,6 +137,16 @@ def test_it_may_stand_in_the_decoding_config(data, model, tmp_path):
         ["--config", str(tmp_path / "decode.yaml"), "--output_dir", "x", "--data_path_and_name_and_type", "a,b,npy"]
     )
     assert args.fast_decoder is True
+
+
+def test_an_rnn_decoder_scores_all_hypotheses_at_once(data, tmp_path):
+    conf = {"hidden_size": 12, "att_conf": {"atype": "location", "adim": 8, "aconv_filts": 5}}
+    model = asr(tmp_path / "exp", data, "rnn", conf)
+    assert type(build(model).beam_search) is BatchBeamSearch
+    assert type(inference.build_speech2text(**files(model)).beam_search) is BeamSearch
+    options = ["--beam_size", 10]  # where CTC scores all tokens, ESPnet's two searches do the same
+    slow = decode(model, data, tmp_path / "slow", *options)
+    check_same(decode(model, data, tmp_path / "fast", *options, "--fast_decoder", "true"), slow)
 
 
 def test_with_a_language_model(data, model, tmp_path):
@@ -151,8 +167,7 @@ def test_a_quantised_model(data, model, tmp_path):
 
 
 def build(model: Path, **options):
-    arguments = {"asr_train_config": model / "config.yaml", "asr_model_file": model / "model.pth", "beam_size": 2}
-    return inference.build_speech2text(fast_decoder=True, **(arguments | options))
+    return inference.build_speech2text(fast_decoder=True, beam_size=2, **files(model), **options)
 
 
 def test_parameters_are_shared_and_the_model_keeps_its_own(model):
