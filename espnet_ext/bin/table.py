@@ -17,7 +17,7 @@ from espnet_ext.tables.plan import (
     uses_lm,
 )
 from espnet_ext.tables.render import plain_table
-from espnet_ext.tables.report import write_report
+from espnet_ext.tables.report import keep_results, write_report
 from espnet_ext.tables.results import collect, write_results
 from espnet_ext.yaml_files import merged_files, write_yaml
 
@@ -63,9 +63,9 @@ def get_parser() -> argparse.ArgumentParser:
         "--lm-perplexity", type=Path, help="a file with the LM's perplexity a token, for tables with one"
     )
 
-    results = _command(commands, "results", _results, "write RESULTS.md from the results of several runs")
+    results = _command(commands, "results", _results, "keep the results of runs, and write RESULTS.md from all kept")
     results.add_argument("--recipe-dir", required=True, help="the recipe's folder")
-    results.add_argument("--results", required=True, nargs="+", action="extend", help="folders with table*.json")
+    results.add_argument("--results", nargs="+", action="extend", default=[], help="folders with a run's table*.json")
     results.add_argument("--output", help="default: RESULTS.md in the recipe's folder")
     results.add_argument("--notes", help="what differs from the paper; default: conf/results_notes.md, if there")
     return parser
@@ -168,7 +168,13 @@ def _results(args: argparse.Namespace) -> None:
         raise InputError(f"{recipe_dir}: no such folder; give the recipe's with --recipe-dir")
     notes = Path(args.notes) if args.notes else recipe_dir / "conf" / "results_notes.md"
     output = Path(args.output) if args.output else recipe_dir / "RESULTS.md"
-    count = write_report(args.results, output, notes if args.notes or notes.is_file() else None)
+    kept = recipe_dir / "results"
+    for folder in args.results:
+        keep_results(folder, kept)
+    folders = sorted(path for path in kept.glob("*") if path.is_dir())
+    if not folders:
+        raise InputError(f"{kept}: nothing is kept there yet: give a run's folder with --results")
+    count = write_report(folders, output, notes if args.notes or notes.is_file() else None)
     print(f"{output}: {count} tables")
 
 

@@ -1,4 +1,4 @@
-"""``RESULTS.md`` of a recipe, drawn from its tables' results; never written by hand."""
+"""``RESULTS.md`` of a recipe, drawn from the results that the recipe keeps; never written by hand."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.files import atomic_write
+from espnet_ext.files import atomic_write, write_json
 from espnet_ext.tables.render import has_run, markdown_table
 from espnet_ext.tables.results import read_results
 
@@ -22,7 +22,7 @@ def results_report(results: Sequence[Mapping[str, Any]], notes: str | None = Non
         "",
         f"Beside the numbers of: {results[0].get('paper', 'the paper')}",
         "",
-        "Written by `python -m espnet_ext.bin.table results` from the `table*.json` files of the runs; do not edit.",
+        "Written by `python -m espnet_ext.bin.table results` from the files in `results/`; do not edit.",
         "",
     ]
     if notes:
@@ -37,6 +37,20 @@ def results_report(results: Sequence[Mapping[str, Any]], notes: str | None = Non
         if missing := [result["table"] for result in ordered if not has_run(result)]:
             lines += [f"Not run: table {', '.join(missing)}.", ""]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def keep_results(folder: str | Path, kept: str | Path) -> list[Path]:
+    """Copy a run's ``table*.json`` to ``<kept>/<scale>-<corpus>/``, in place of earlier results of the same tables.
+
+    Raises:
+        InputError: a folder without results, or a file that holds none.
+    """
+    copies = []
+    for path in _result_files(Path(folder)):
+        result = read_results(path)
+        copies.append(Path(kept) / f"{result['scale']}-{result['meta']['corpus']}" / path.name)
+        write_json(copies[-1], result)
+    return copies
 
 
 def write_report(folders: Sequence[str | Path], output: str | Path, notes: str | Path | None = None) -> int:

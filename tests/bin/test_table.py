@@ -107,9 +107,16 @@ def test_write_and_results(tmp_path: Path, capsys: pytest.CaptureFixture):
     assert output(capsys, *results) == [f"{recipe}/RESULTS.md: 1 tables"]
     assert "What differs" not in (recipe / "RESULTS.md").read_text()
     (recipe / "conf" / "results_notes.md").write_text("Smaller.")
-    output(capsys, *results, "--output", tmp_path / "R.md")
+    # what was kept needs no run any more; a new run of the table takes its place
+    assert json.loads((recipe / "results" / "mini-toy" / "table1.json").read_text()) == written
+    output(capsys, *results[:3], "--output", tmp_path / "R.md")
     text = (tmp_path / "R.md").read_text()
     assert "## What differs from the paper\n\nSmaller.\n" in text and "## toy, scale mini" in text
+    output(capsys, "write", *words, "--command", "./run.sh again")
+    output(capsys, *results)
+    assert (recipe / "RESULTS.md").read_text().count("./run.sh again") == 1
+    with pytest.raises(InputError, match="nothing is kept there yet"):
+        main(["results", "--recipe-dir", str(tmp_path)])
 
 
 def test_the_perplexity_stands_under_tables_with_a_language_model(tmp_path: Path, capsys: pytest.CaptureFixture):

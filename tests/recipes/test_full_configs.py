@@ -1,12 +1,9 @@
 """Every full-scale training config builds its model at its real size and takes a step, long before a cluster does."""
 
-from argparse import Namespace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-import yaml
 
 import espnet_ext
 from espnet_ext.tables.config import load_tables
@@ -33,39 +30,22 @@ def expected_parameters(vocabulary: int) -> int:
     return encoder + embedding + lstm + attention + output + ctc
 
 
-@pytest.fixture(scope="module")
-def stats_file(tmp_path_factory) -> str:
-    path = tmp_path_factory.mktemp("stats") / "feats_stats.npz"
-    np.savez(path, count=100, sum=np.full(40, 50.0), sum_square=np.full(40, 30.0))
-    return str(path)
-
-
-def parse(config: dict, stats_file: str, tmp_path: Path) -> Namespace:
-    """The config as ESPnet's own parser reads it, so that an unknown key is found."""
-    from espnet2.tasks.asr import ASRTask
-
-    path = tmp_path / "train.yaml"
-    path.write_text(yaml.safe_dump(config))
-    options = ["--config", str(path), "--normalize_conf", f"stats_file={stats_file}", "--output_dir", str(tmp_path)]
-    return ASRTask.get_parser().parse_args([*options, "--token_type", "bpe"])
-
-
 @pytest.mark.parametrize("system", list(TABLES.systems))
-def test_every_system_has_a_config_that_espnet_reads(system, stats_file, tmp_path):
+def test_every_system_has_a_config_that_espnet_reads(system, parse):
     from espnet2.tasks.asr import normalize_choices
 
     espnet_ext.register()
-    args = parse(train_config(TABLES, system), stats_file, tmp_path)
+    args = parse(train_config(TABLES, system))
     normalize_choices.get_class(args.normalize)(**args.normalize_conf)
     assert args.encoder_conf["num_layers"] == 6 and args.encoder_conf["hidden_size"] == 1024
 
 
-def test_the_papers_system_has_its_size_and_takes_a_step(stats_file, tmp_path):
+def test_the_papers_system_has_its_size_and_takes_a_step(parse):
     from espnet2.tasks.asr import ASRTask
 
     espnet_ext.register()
     vocabulary = 10000
-    args = parse(train_config(TABLES, "sem_m80_0"), stats_file, tmp_path)
+    args = parse(train_config(TABLES, "sem_m80_0"))
     args.token_list = ["<blank>", "<unk>", *(f"piece{i}" for i in range(vocabulary - 3)), "<sos/eos>"]
     model = ASRTask.build_model(args)
     assert sum(parameter.numel() for parameter in model.parameters()) == expected_parameters(vocabulary)
