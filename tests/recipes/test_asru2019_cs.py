@@ -1,0 +1,83 @@
+"""egs/asru2019_cs/run.sh at scale smoke: from the synthetic corpus to two tables, and what a user gets wrong."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+RECIPE = Path(__file__).parents[2] / "egs" / "asru2019_cs"
+
+
+def run(*options: str, folder: Path) -> subprocess.CompletedProcess:
+    command = ["./run.sh", "--scale", "smoke", "--expdir", str(folder / "exp"), "--datadir", str(folder / "data")]
+    return subprocess.run([*command, *options], cwd=RECIPE, capture_output=True, text=True, timeout=500, check=False)
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory) -> Path:
+    """A system of each kind of decoder, and one that is trained on two parts."""
+    folder = tmp_path_factory.mktemp("smoke_cs")
+    for options in (("--table", "1", "--rows", "reweight,separate"), ("--table", "3", "--rows", "CS+CH")):
+        result = run(*options, folder=folder)
+        assert result.returncode == 0, result.stdout + result.stderr
+    return folder
+
+
+def test_tables_have_all_three_measures(smoke):
+    table = json.loads((smoke / "exp" / "results" / "table1.json").read_text())
+    here = {row["name"]: {column: cell["here"] for column, cell in row["cells"].items()} for row in table["rows"]}
+    assert here["baseline"]["dev All"] is None
+    for name in ("reweight", "separate"):
+        for test_set in ("dev", "test"):
+            cells = {measure: here[name][f"{test_set} {measure}"] for measure in ("All", "CH", "EN")}
+            for what in ("errors", "words"):
+                assert cells["All"][what] == cells["CH"][what] + cells["EN"][what] > 0
+
+
+def test_units_and_their_languages(smoke):
+    tokens = smoke / "data" / "tokens_mixed60"
+    languages = dict(line.rsplit(" ", 1) for line in (tokens / "languages.txt").read_text().splitlines())
+    assert list(languages) == (tokens / "tokens.txt").read_text().splitlines()
+    assert languages["<unk>"] == "-" and {"zh", "en"} < set(languages.values())
+
+
+def test_the_checkpoint_knows_the_languages(smoke):
+    system = smoke / "exp" / "separate_cs" / "seed1"
+    state = torch.load(system / "best1.ave.pth", weights_only=True)
+    codes = state["decoder.token_languages"]
+    assert codes.dtype == torch.uint8 and set(codes.tolist()) == {0, 1, 2}
+    assert any(".self_attn.1." in name for name in state)
+
+
+def test_a_system_is_trained_on_the_parts_it_names(smoke):
+    config = yaml.safe_load((smoke / "exp" / "shared_cs_ch" / "seed1" / "config.yaml").read_text())
+    assert "/train-cs+train-zh/wav.scp" in config["train_data_path_and_name_and_type"][0][0]
+    lines = (smoke / "data" / "train-cs+train-zh" / "text").read_text().splitlines()
+    parts = [(smoke / "data" / part / "text").read_text().splitlines() for part in ("train-cs", "train-zh")]
+    assert len(lines) == sum(map(len, parts))
+
+
+def test_hypotheses_are_readable_mixed_text(smoke):
+    texts = [path.read_text() for path in smoke.glob("exp/*/seed1/decode_default/*/text")]
+    assert len(texts) == 6
+    assert not any(re.search(r"[\u4e00-\u9fff] [\u4e00-\u9fff]", text.partition(" ")[2]) for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--asru2019", "/nowhere"], "/nowhere: no such corpus folder"),
+        (["--scale", "full"], "--scale full needs --asru2019 DIR"),
+        (["--seed", "one"], "--seed takes whole numbers"),
+        (["--average", "5"], "--average takes best:N or last:N"),
+        (["--rows", "sharing"], "sharing"),
+    ],
+)
+def test_mistakes_are_one_line(options, message, tmp_path):
+    result = run(*options, folder=tmp_path)
+    assert result.returncode == 1
+    assert message in result.stdout + result.stderr and "Traceback" not in result.stdout + result.stderr
