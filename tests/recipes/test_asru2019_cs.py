@@ -14,7 +14,7 @@ RECIPE = Path(__file__).parents[2] / "egs" / "asru2019_cs"
 
 def run(*options: str, folder: Path) -> subprocess.CompletedProcess:
     command = ["./run.sh", "--scale", "smoke", "--expdir", str(folder / "exp"), "--datadir", str(folder / "data")]
-    return subprocess.run([*command, *options], cwd=RECIPE, capture_output=True, text=True, timeout=500, check=False)
+    return subprocess.run([*command, *options], cwd=RECIPE, capture_output=True, text=True, timeout=900, check=False)
 
 
 @pytest.fixture(scope="module")

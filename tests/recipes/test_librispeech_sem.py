@@ -17,7 +17,7 @@ RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_sem"
 RUN = ["./run.sh", "--scale", "smoke", "--table", "1"]
 
 
-def run(*options: str, folder: Path, timeout: float = 400) -> subprocess.CompletedProcess:
+def run(*options: str, folder: Path, timeout: float = 900) -> subprocess.CompletedProcess:
     command = [*RUN, "--expdir", str(folder / "exp"), "--datadir", str(folder / "data"), *options]
     return subprocess.run(command, cwd=RECIPE, capture_output=True, text=True, timeout=timeout, check=False)
 
@@ -77,7 +77,7 @@ def test_language_model_grid_and_pretraining(smoke, tmp_path):
     folder, _ = smoke
     words = ("--table", "5", "--rows", "lm=0.36,lm=0.44", "--pretrain", "true", "--average", "last:1")
     command = [*RUN, "--expdir", str(tmp_path / "exp"), "--datadir", str(folder / "data"), *words]
-    result = subprocess.run(command, cwd=RECIPE, capture_output=True, text=True, timeout=400, check=False)
+    result = subprocess.run(command, cwd=RECIPE, capture_output=True, text=True, timeout=900, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     system = tmp_path / "exp" / "sem_m80_0" / "seed1"
     steps = ["layers2_reduction16_nodropout", "layers2_reduction16", "layers3_reduction16", "layers3_reduction8"]
