@@ -177,7 +177,7 @@ asr_lm() {
   local options data text=$lm_dir/train.txt name="language model"
   mapfile -t options < <(asr_token_options "$4")
   data=(--train_data_path_and_name_and_type "$text,text,text" --valid_data_path_and_name_and_type "$3,text,text")
-  step --name "$name: text" --log "$lm_dir/log/text.log" -- \
+  step --name "$name: text" --log "$lm_dir/log/text.log" --output "$text" -- \
     "$python" -m espnet_ext.bin.lm_text --text "$2" --output "$text" || return 1
   step --name "$name: statistics" --log "$lm_dir/log/stats.log" -- \
     "$python" -m espnet_ext.bin.lm_train --collect_stats true --config "$1" --output_dir "$lm_dir/stats" --ngpu 0 \

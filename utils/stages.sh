@@ -152,7 +152,7 @@ step_watch() {
 # The last line of a log, as progress; the command itself, on the log's first lines, is none.
 step_last_line() { tail -c 4000 "$1" | tr '\r' '\n' | grep -v '^#\|^\s*$' | tail -n 1 | cut -c 1-120; }
 
-# The hash of the arguments, of which those that are files count by their content as well.
+# The hash of the arguments, of which those that are files count by their content as well, but for what the calling step writes.
 step_key() {
   local argument
   {
@@ -160,9 +160,17 @@ step_key() {
     for argument in "$@"; do
       argument=${argument##*=}
       argument=${argument%%,*}
-      if [[ -f $argument ]]; then sha256sum <"$argument"; fi
+      if [[ -f $argument ]] && ! step_writes "$argument"; then sha256sum <"$argument"; fi
     done
   } | sha256sum | cut -d ' ' -f 1
+}
+
+step_writes() {
+  local file
+  for file in "${outputs[@]+"${outputs[@]}"}"; do
+    if [[ $file == "$1" ]]; then return 0; fi
+  done
+  return 1
 }
 
 step_failed() {

@@ -49,6 +49,12 @@ def test_a_missing_output_is_made_again_and_a_missing_input_refused(tmp_path):
     assert result.returncode == 1 and "in.txt is missing: run the earlier stages first" in result.stderr
 
 
+def test_what_a_step_writes_itself_is_nothing_it_depends_on(tmp_path):
+    body = """step --name make --log log/make.log --output out -- bash -c 'echo x >>ran; date +%N >"$1"' _ out"""
+    for _ in range(2):
+        assert run(tmp_path, body).returncode == 0 and len(lines(tmp_path)) == 1
+
+
 def test_half_done_work_of_another_config_is_refused(tmp_path):
     body = "step --name train --log log/train.log --input conf --resumes exp -- bash -c 'echo x >>ran; exit 1'"
     (tmp_path / "conf").write_text("a")
