@@ -5,8 +5,9 @@ encoder with a high time reduction learns to align first, then grows under its t
 reduction, and last its label smoothing.
 """
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +90,7 @@ def plan(config: Mapping[str, Any], settings: Settings) -> list[Step]:
     names = [f"layers{layers}_reduction{settings.time_reduction}" for layers, _ in shapes]
     last_shape = (last, list(encoder["pooling"]))
     shapes = [shapes[0], *shapes, last_shape]
-    names = [f"{names[0]}_nodropout", *names, f"layers{last}_reduction{product(last_shape[1])}"]
+    names = [f"{names[0]}_nodropout", *names, f"layers{last}_reduction{math.prod(last_shape[1])}"]
     steps, updates = [], 0
     for number, (name, (layers, pooling)) in enumerate(zip(names, shapes, strict=True)):
         epochs = settings.epochs if number else settings.first_epochs
@@ -128,14 +129,6 @@ def high_reduction(layers: int, settings: Settings) -> list[int]:
             f"all but the top one are pooled by 2 or more"
         )
     return [2] * (layers - 2) + [settings.time_reduction // below]
-
-
-def product(factors: Sequence[int]) -> int:
-    """The product of pooling factors."""
-    result = 1
-    for factor in factors:
-        result *= factor
-    return result
 
 
 def continued(config: dict[str, Any], updates: int) -> dict[str, Any]:

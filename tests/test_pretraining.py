@@ -1,5 +1,7 @@
 """The plan of P2's pre-training at its full size, and parameters carried through a real encoder's growth."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,7 @@ import yaml
 from espnet_ext.bin.pretrain import main
 from espnet_ext.encoder.blstm_maxpool import BLSTMMaxPoolEncoder
 from espnet_ext.errors import InputError
-from espnet_ext.pretraining import Settings, carry, final_config, parse_settings, plan, product
+from espnet_ext.pretraining import Settings, carry, final_config, parse_settings, plan
 
 CONFIG = {
     "encoder": "blstm_maxpool",
@@ -27,7 +29,7 @@ def test_the_plan_of_the_paper():
     assert [step.layers for step in steps] == [2, 2, 3, 4, 5, 6, 6]
     pooling = [step.config["encoder_conf"]["pooling"] for step in steps]
     assert pooling == [[32], [32], [2, 16], [2, 2, 8], [2, 2, 2, 4], [2, 2, 2, 2, 2], [2, 2, 2]]
-    assert [product(factors) for factors in pooling] == [32] * 6 + [8]
+    assert [math.prod(factors) for factors in pooling] == [32] * 6 + [8]
     dropout = [(step.config["encoder_conf"]["dropout_rate"], step.config["decoder_conf"]["dropout"]) for step in steps]
     assert dropout == [(0.0, 0.0)] + [(0.3, 0.3)] * 6
     assert all(step.config["model_conf"] == {"lsm_weight": 0.0, "ctc_weight": 0.5} for step in steps)
