@@ -18,10 +18,9 @@ from espnet_ext.corpora.mini.bilingual import ENGLISH, MANDARIN, Fragment
 from espnet_ext.corpora.mini.librispeech import Chapter, write_chapter, write_speakers
 from espnet_ext.corpora.mini.mandarin_english import grammar
 from espnet_ext.corpora.mini.seeds import generator, seed_of
-from espnet_ext.corpora.mini.sizes import ASRU2019_SIZES, BilingualSize
+from espnet_ext.corpora.mini.sizes import ASRU2019_SIZES, BilingualSize, size_called
 from espnet_ext.corpora.mini.voices import BRITISH, Speaker, draw_speakers
 from espnet_ext.corpora.mini.whole_folder import whole_folder
-from espnet_ext.errors import InputError
 from espnet_ext.parallel import map_shards
 
 FORMAT = 1  # raise it when the same parameters no longer give the same bytes (voices, grammar ...)
@@ -75,19 +74,18 @@ def make_asru2019(output: str | Path, size: str = "mini", seed: int = 0, nj: int
     Raises:
         InputError: Unknown size, or ``output`` holds something else, or espeak-ng is missing.
     """
-    if size not in ASRU2019_SIZES:
-        raise InputError(f"the mini corpus has no size {size!r}; known: {', '.join(ASRU2019_SIZES)}")
+    wanted = size_called(size, ASRU2019_SIZES)
     parameters = {
         "corpus": "asru2019",
         "format": FORMAT,
-        "size": asdict(ASRU2019_SIZES[size]),
+        "size": asdict(wanted),
         "condition": asdict(CLEAN),
         "seed": seed,
     }
     with whole_folder(output, parameters) as folder:
         if folder is None:
             return False
-        _write_corpus(folder, ASRU2019_SIZES[size], seed, nj)
+        _write_corpus(folder, wanted, seed, nj)
     return True
 
 

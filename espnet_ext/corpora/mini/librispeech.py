@@ -12,10 +12,9 @@ import soundfile
 from espnet_ext.corpora.mini.acoustics import CLEAN, OTHER, SAMPLE_RATE, Condition, draw_scene, record
 from espnet_ext.corpora.mini.grammar import Grammar, grammar_of
 from espnet_ext.corpora.mini.seeds import generator, seed_of
-from espnet_ext.corpora.mini.sizes import LIBRISPEECH_SIZES, PartSize
+from espnet_ext.corpora.mini.sizes import LIBRISPEECH_SIZES, PartSize, Size, size_called
 from espnet_ext.corpora.mini.voices import Speaker, draw_speakers
 from espnet_ext.corpora.mini.whole_folder import whole_folder
-from espnet_ext.errors import InputError
 from espnet_ext.parallel import map_shards
 
 LANGUAGE = "en"
@@ -76,24 +75,23 @@ def make_librispeech(output: str | Path, size: str = "mini", seed: int = 0, nj: 
     Raises:
         InputError: Unknown size, or ``output`` holds something else, or espeak-ng is missing.
     """
-    if size not in LIBRISPEECH_SIZES:
-        raise InputError(f"the mini corpus has no size {size!r}; known: {', '.join(LIBRISPEECH_SIZES)}")
+    wanted = size_called(size, LIBRISPEECH_SIZES)
     parameters = {
         "corpus": "librispeech",
         "format": FORMAT,
-        "size": asdict(LIBRISPEECH_SIZES[size]),
+        "size": asdict(wanted),
         "conditions": {"clean": asdict(CLEAN), "other": asdict(OTHER)},
         "seed": seed,
     }
     with whole_folder(output, parameters) as folder:
         if folder is None:
             return False
-        _write_corpus(folder, size, seed, nj)
+        _write_corpus(folder, wanted, seed, nj)
     return True
 
 
-def _write_corpus(folder: Path, size: str, seed: int, nj: int) -> None:
-    parts = LIBRISPEECH_SIZES[size].parts
+def _write_corpus(folder: Path, size: Size, seed: int, nj: int) -> None:
+    parts = size.parts
     speakers = draw_speakers({part: part_size.speakers for part, part_size in parts.items()}, seed)
     sentences, held_out = draw_sentences(parts, grammar_of(LANGUAGE), seed)
     shards = [
@@ -106,7 +104,7 @@ def _write_corpus(folder: Path, size: str, seed: int, nj: int) -> None:
     for chapter, duration in zip(shards, seconds, strict=True):
         minutes[chapter.speaker.id] = minutes.get(chapter.speaker.id, 0.0) + duration / 60
     write_speakers(folder / "SPEAKERS.TXT", speakers, minutes)
-    _write_lm_text(folder / LM_TEXT, LIBRISPEECH_SIZES[size].lm_sentences, held_out, seed)
+    _write_lm_text(folder / LM_TEXT, size.lm_sentences, held_out, seed)
     (folder / "README.TXT").write_text(_README, encoding="utf-8")
 
 

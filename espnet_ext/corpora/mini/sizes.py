@@ -1,6 +1,9 @@
 """How large a mini corpus is, in one place."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from espnet_ext.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -55,3 +58,14 @@ ASRU2019_SIZES = {
         {"train-cs": 24, "train-zh": 24, "LibriSpeech": 20, "dev": 24, "test": 28},
     ),
 }
+
+
+def size_called[AnySize](name: str, sizes: Mapping[str, AnySize]) -> AnySize:
+    """The size of that name.
+
+    Raises:
+        InputError: there is none; the message names those that there are.
+    """
+    if name not in sizes:
+        raise InputError(f"the mini corpus has no size {name!r}; known: {', '.join(sizes)}")
+    return sizes[name]
