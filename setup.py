@@ -24,6 +24,7 @@ setup(
         "dask[distributed]>=2026.1",
         "dask-jobqueue>=0.9,<1",
         "matplotlib>=3.9,<4",
+        "zhplot>=1,<2",  # its font: Han characters in figures
         "numpy",
         "protobuf>=5,<8",  # of sentencepiece's model files
         "pyyaml>=6,<7",
@@ -33,6 +34,8 @@ setup(
         "tqdm>=4.66,<5",
     ],
     extras_require={
+        # N-best rescoring: GPT-2, BERT and Whisper, the last one also as converted for CTranslate2
+        "rescore": ["transformers>=5.2,<6", "faster-whisper>=1.2.1,<2"],
         "mini": ["espeakng-loader>=0.2.4,<1", "soxr>=0.5,<2", "scipy>=1.13,<2"],
         "dev": [
             "pytest>=8,<10",

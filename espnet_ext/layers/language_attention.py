@@ -161,6 +161,7 @@ class SeparateStreams(torch.nn.ModuleList):
     def __init__(self, languages: int, other_language_factor: float, **options):
         super().__init__(MultiHeadedAttention(**options) for _ in range(languages))
         self.other_language_factor = other_language_factor
+        self.attn: torch.Tensor | None = None  # as in ESPnet's attention, (B, heads, L, L)
 
     def streams(self) -> Sequence[MultiHeadedAttention]:
         """The attention of each stream."""
@@ -170,10 +171,15 @@ class SeparateStreams(torch.nn.ModuleList):
         """Attend; arguments and result as those of :class:`ReweightedAttention`."""
         inputs = stream_factors(languages, len(self), self.other_language_factor, x.dtype) * x
         shares = stream_shares(languages, len(self), x.dtype)
-        return sum(
+        output = sum(
             share * attention(stream, stream, stream, mask)
             for attention, stream, share in zip(self, inputs, shares, strict=True)
         )
+        kept = [attention.attn for attention in self]
+        self.attn = None
+        if None not in kept:
+            self.attn = sum(share.unsqueeze(1) * each for share, each in zip(shares, kept, strict=True))
+        return output
 
     def step(self, x: torch.Tensor, languages: torch.Tensor, attend: Attend) -> torch.Tensor:
         """Attend from new tokens; arguments and result as those of :class:`ReweightedAttention`."""

@@ -5,7 +5,8 @@ import pytest
 import torch
 from matplotlib.colors import to_rgba
 
-from espnet_ext.frontend.energy_figures import MASKED, draw_distribution, draw_masks, save_png, shown_range
+from espnet_ext.figures import save_png
+from espnet_ext.frontend.energy_figures import MASKED, draw_distribution, draw_masks, shown_range
 from espnet_ext.frontend.energy_statistics import EDGES_DB, EnergyHistogram, MaskExample, edge_index, histogram_of
 
 

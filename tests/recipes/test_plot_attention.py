@@ -1,0 +1,104 @@
+"""``local/plot_attention.py`` of the code-switching recipe; its weights are tested in ``tests/task``."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from espnet_ext.decoder.attention_figures import draw_attention
+from espnet_ext.errors import InputError
+
+SCRIPT = Path(__file__).parents[2] / "egs" / "asru2019_cs" / "local" / "plot_attention.py"
+TOKENS = ("<sos/eos>", "▁A", "$_", "▁你", "好")
+LANGUAGES = ("-", "en", "-", "zh", "zh")
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("plot_attention", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def data(tmp_path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "wav.scp").write_text("u1 u1.wav\nu2 u2.wav\n")
+    (folder / "text").write_text("u1 你好 HELLO\nu2 A 你 B 好\n")
+    return folder
+
+
+def test_figure_names_and_colours_tokens():
+    weights = np.tri(5) / np.arange(1, 6)[:, None]
+    figure = draw_attention({"one": weights, "two": weights}, TOKENS, LANGUAGES, "title")
+    figure.canvas.draw()
+    one, two, bar = figure.axes
+    for axes in (one, two):
+        labels = axes.get_yticklabels()
+        assert [label.get_text() for label in labels] == ["<sos/eos>", "_A", "$_", "你", "好"]
+        colours = [label.get_color() for label in labels]
+        assert colours[3] == colours[4] != colours[1] != colours[0] == colours[2]
+        shown = axes.get_images()[0].get_array()
+        assert shown.mask.sum() == 10 and np.allclose(shown.compressed(), weights[np.tri(5, dtype=bool)])
+    assert one.get_ylabel() == "Attending token" and bar.get_ylabel() == "Attention weight, mean over the heads"
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["English", "Mandarin", "neither"]
+
+
+def test_han_characters_have_a_glyph(recwarn):
+    draw_attention({"one": np.eye(5)}, TOKENS, LANGUAGES, "title").canvas.draw()
+    assert not [str(warning.message) for warning in recwarn if "missing from font" in str(warning.message)]
+
+
+def test_the_utterance_with_most_switches_is_drawn(script):
+    assert script.switches("你好 HELLO") == 1
+    assert script.most_switches({"u1": "你好 HELLO", "u2": "A 你 B 好", "u3": "A你B 好"}) == "u2"
+
+
+def test_systems_side_by_side(script, data, tmp_path, monkeypatch, capsys):
+    """What the models give is replaced; files, names and numbers are the script's."""
+    from espnet_ext.task import attention_maps
+
+    class Fake:
+        def __init__(self, config_file, model_file):
+            self.scale = 1.0 if "baseline" in str(model_file) else 0.5
+
+        def of(self, utterance, span, text, block):
+            assert (utterance, text, block) == ("u2", "A 你 B 好", None)
+            weights = self.scale * np.tri(5) / np.arange(1, 6)[:, None]
+            return attention_maps.AttentionMap(weights, TOKENS, LANGUAGES)
+
+    monkeypatch.setattr(attention_maps, "AttentionMaps", Fake)
+    systems = [tmp_path / "baseline_cs" / "seed1", tmp_path / "shared_cs" / "seed1"]
+    for folder in systems:
+        folder.mkdir(parents=True)
+        (folder / "best3.ave.pth").touch()
+    output = tmp_path / "out"
+    script.main(["--systems", *map(str, systems), "--data", str(data), "--output", str(output)])
+    numbers = json.loads((output / "attention.json").read_text())
+    assert list(numbers["systems"]) == ["baseline_cs", "shared_cs"]
+    # 你 gives 1/4 to the one English token before it, 好 gives it 1/5
+    assert numbers["systems"]["baseline_cs"]["between_languages"] == pytest.approx((1 / 4 + 1 / 5) / 2)
+    assert numbers["systems"]["shared_cs"]["weights"][1] == [0.25, 0.25, 0, 0, 0]
+    assert imread(output / "attention.png").shape[0] > 500
+    assert "shared_cs: between languages 0.113" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--utterance", "u9"], "there is no utterance u9"),
+        ([], "0 averages over epochs"),
+        (["--data", "/nonexistent/dir"], "/nonexistent/dir: no such data dir"),
+    ],
+)
+def test_bad_arguments_are_refused(script, data, tmp_path, arguments, message):
+    (tmp_path / "system").mkdir()
+    base = ["--systems", str(tmp_path / "system"), "--data", str(data), "--output", str(tmp_path / "out")]
+    with pytest.raises(InputError, match=message):
+        script.main([*base, *arguments])
+    assert not (tmp_path / "out").exists()
