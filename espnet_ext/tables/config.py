@@ -56,11 +56,15 @@ class Change:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: a test set, or ``average`` for the mean of all, and a measure of it (None: there is only one)."""
+    """A column: a test set, or ``average`` for the mean of all, and a measure of it (None: there is only one).
+
+    Or, with a ``unit``, a quantity of the system itself, such as its latency in ms: ``test_set`` is then None.
+    """
 
     name: str
-    test_set: str
+    test_set: str | None
     measure: str | None = None
+    unit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -85,13 +89,13 @@ class Claim:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; ``baseline`` is the row to which reductions of the error rate refer, in the column ``reduction``."""
+    """A table; ``baseline`` is the row to which reductions of the error rate refer, in the columns ``reductions``."""
 
     id: str
     caption: str
     columns: tuple[Column, ...]
     baseline: RowRef | None
-    reduction: str
+    reductions: tuple[str, ...]
     rows: tuple[Row, ...]
     claims: tuple[Claim, ...]
 
@@ -100,7 +104,8 @@ class Table:
 class Tables:
     """All of ``tables.yaml``; ``decodings`` are overrides of the decoding config, ``default`` has none.
 
-    ``measures`` are those of ``score.json`` that columns name; empty where a column is just a test set.
+    ``measures`` are those of ``score.json`` that columns name; empty where a column is just a test set. ``quantities``
+    are columns with what a system's own ``<quantity>.json`` holds, and their units.
     """
 
     path: Path
@@ -108,6 +113,7 @@ class Tables:
     paper: Paper
     test_sets: tuple[str, ...]
     measures: tuple[str, ...]
+    quantities: Mapping[str, str]
     systems: Mapping[str, System]
     decodings: Mapping[str, Mapping[str, Any]]
     tables: Mapping[str, Table]
@@ -130,12 +136,15 @@ def load_tables(path: str | Path) -> Tables:
     """
     path = Path(path)
     required = ("recipe", "paper", "test_sets", "systems", "tables")
-    top = _fields(read_yaml(path), str(path), required, optional=("measures", "decodings"))
+    top = _fields(read_yaml(path), str(path), required, optional=("measures", "quantities", "decodings"))
     test_sets = _names(top["test_sets"], f"{path}: test_sets")
     if AVERAGE in test_sets:
         raise InputError(f"{path}: test_sets: {AVERAGE!r} is the mean of the test sets and cannot be one of them")
     measures = _names(top["measures"], f"{path}: measures") if "measures" in top else ()
-    columns = _columns(test_sets, measures)
+    quantities = {
+        name: _text(value, place) for name, value, place in _items(top.get("quantities", {}), f"{path}: quantities")
+    }
+    columns = _columns(test_sets, measures, quantities)
     systems = {name: _system(name, value, place) for name, value, place in _items(top["systems"], f"{path}: systems")}
     decodings: dict[str, Mapping[str, Any]] = {DEFAULT_DECODING: {}}
     for name, value, place in _items(top.get("decodings", {}), f"{path}: decodings"):
@@ -150,7 +159,7 @@ def load_tables(path: str | Path) -> Tables:
         _check_references(table, tables, f"{path}: tables.{table.id}")
     return Tables(
         path, _name(top["recipe"], f"{path}: recipe"), _paper(top["paper"], f"{path}: paper"), test_sets, measures,
-        systems, decodings, tables,
+        quantities, systems, decodings, tables,
     )  # fmt: skip
 
 
@@ -178,12 +187,14 @@ def _system(name: str, value: Any, place: str) -> System:
     )
 
 
-def _columns(test_sets: tuple[str, ...], measures: tuple[str, ...]) -> dict[str, Column]:
-    """All columns that a table may have, by name: ``dev`` without measures, ``dev CH`` with them."""
+def _columns(test_sets: tuple[str, ...], measures: tuple[str, ...], quantities: Mapping[str, str]) -> dict[str, Column]:
+    """All columns that a table may have, by name: ``dev`` without measures, ``dev CH`` with them, and quantities."""
     names = (*test_sets, AVERAGE)
-    if not measures:
-        return {name: Column(name, name) for name in names}
-    columns = [Column(f"{name} {measure}", name, measure) for name in names for measure in measures]
+    columns = [Column(name, None, unit=unit) for name, unit in quantities.items()]
+    if measures:
+        columns += [Column(f"{name} {measure}", name, measure) for name in names for measure in measures]
+    else:
+        columns += [Column(name, name) for name in names]
     return {column.name: column for column in columns}
 
 
@@ -208,9 +219,10 @@ def _table(
         for number, item in enumerate(_list(fields.get("claims", []), f"{place}.claims", empty=True))
     ]
     baseline = _reference(fields["baseline"], name, f"{place}.baseline") if "baseline" in fields else None
-    reduction = _one_of(fields.get("reduction", list(columns)[-1]), columns, f"{place}.reduction", "column")
+    rates = {name: column for name, column in columns.items() if column.test_set}
+    reductions = _chosen(fields.get("reduction", list(columns)[-1:]), f"{place}.reduction", rates)
     caption = _text(fields["caption"], f"{place}.caption")
-    return Table(name, caption, tuple(columns.values()), baseline, reduction, tuple(rows), tuple(claims))
+    return Table(name, caption, tuple(columns.values()), baseline, tuple(reductions), tuple(rows), tuple(claims))
 
 
 def _row(
@@ -229,7 +241,7 @@ def _row(
 
 def _claim(value: Any, place: str, table: str, columns: Mapping[str, Column]) -> Claim:
     fields = _fields(value, place, ("text", "better", "worse"), optional=("columns",))
-    tested = {name: column for name, column in columns.items() if column.test_set != AVERAGE}
+    tested = {name: column for name, column in columns.items() if column.test_set not in (AVERAGE, None)}
     if "columns" in fields:
         tested = _chosen(fields["columns"], f"{place}.columns", tested)
     better, worse = (_side(fields[key], table, f"{place}.{key}") for key in ("better", "worse"))
@@ -306,7 +318,8 @@ def _names(value: Any, place: str) -> tuple[str, ...]:
 
 
 def _chosen(value: Any, place: str, columns: Mapping[str, Column]) -> dict[str, Column]:
-    names = [_one_of(item, columns, place, "column") for item in _list(value, place)]
+    items = [value] if isinstance(value, str) else _list(value, place)
+    names = [_one_of(item, columns, place, "column") for item in items]
     return {name: columns[name] for name in _unique(names, place)}
 
 

@@ -96,16 +96,18 @@ def _title(result: Mapping[str, Any]) -> str:
 
 
 def _groups(result: Mapping[str, Any]) -> list[list[str]]:
-    """Columns to draw side by side, with one for the reduction at the end of the group that it refers to."""
+    """Columns to draw side by side, a group with a column for each reduction that refers to it after it."""
     groups = result.get("groups", [result["columns"]])
     if not result.get("reference"):
         return groups
-    return [[*group, REDUCTION] if _reduced(result) in group else group for group in groups]
+    headings = {column: heading for heading, column in _reductions(result).items()}
+    return [[*group, *(headings[column] for column in group if column in headings)] for group in groups]
 
 
-def _reduced(result: Mapping[str, Any]) -> str:
-    """The column whose relative reductions are shown."""
-    return result.get("reduction", result["columns"][-1])
+def _reductions(result: Mapping[str, Any]) -> dict[str, str]:
+    """Heading of each column of relative reductions -> the column: named in it only where there are several."""
+    columns = result.get("reductions", result["columns"][-1:])
+    return {REDUCTION if len(columns) == 1 else f"{REDUCTION} {column}": column for column in columns}
 
 
 def _markdown_header(group: Sequence[str]) -> list[str]:
@@ -126,9 +128,10 @@ def _layout(group: Sequence[str], style: str) -> dict[str, Any]:
 
 def _cells(result: Mapping[str, Any], row: Mapping[str, Any], group: Sequence[str]) -> list[str]:
     cells = [row["name"]]
+    reduced = _reductions(result)
     for column in group:
-        if column == REDUCTION:
-            own, other = (rows[_reduced(result)] for rows in (row["cells"], result["reference"]["cells"]))
+        if column in reduced:
+            own, other = (rows[reduced[column]] for rows in (row["cells"], result["reference"]["cells"]))
             here = reduction(_value(own["here"]), _value(other["here"]))
             cells += [_percent(reduction(own["paper"], other["paper"])), _percent(here)]
         else:
@@ -140,7 +143,8 @@ def _cells(result: Mapping[str, Any], row: Mapping[str, Any], group: Sequence[st
 def _legend(result: Mapping[str, Any]) -> str:
     legend = "here: [95% bootstrap interval], ± standard deviation over seeds; - has not run."
     if result.get("reference"):
-        legend += f" reduction: of the {_reduced(result)}, relative to {result['reference']['name']}."
+        columns = " and the ".join(_reductions(result).values())
+        legend += f" reduction: of the {columns}, relative to {result['reference']['name']}."
     return legend
 
 

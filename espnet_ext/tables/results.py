@@ -11,7 +11,7 @@ from espnet_ext.files import atomic_write, write_json
 from espnet_ext.tables.claims import judge_claim
 from espnet_ext.tables.config import AVERAGE, Column, Row, RowRef, Table, Tables
 from espnet_ext.tables.render import markdown_table
-from espnet_ext.tables.scores import Score, average_here, cell_here, read_scores
+from espnet_ext.tables.scores import Score, average_here, cell_here, read_quantity, read_scores
 
 
 def collect(
@@ -33,7 +33,11 @@ def collect(
     reference = None
     if base_row:
         name = _name(table, table.baseline)
-        reference = {"name": name, "system": base_row.system, "cells": _cells(tables, table, base_row, base_scores)}
+        reference = {
+            "name": name,
+            "system": base_row.system,
+            "cells": _cells(tables, table, base_row, base_scores, expdir),
+        }
     return {
         "recipe": tables.recipe,
         "table": table.id,
@@ -45,14 +49,14 @@ def collect(
         "groups": _groups(table),
         "meta": {**meta, "normaliser": normaliser, "corpus": corpus, "scale": scale},
         "reference": reference,
-        "reduction": table.reduction,
+        "reductions": list(table.reductions),
         "rows": [
             {
                 "name": row.name,
                 "system": row.system,
                 "decoding": row.decoding,
                 "seeds": sorted({seed for found in scores[row.name].values() for seed in found}),
-                "cells": _cells(tables, table, row, scores[row.name]),
+                "cells": _cells(tables, table, row, scores[row.name], expdir),
             }
             for row in table.rows
         ],
@@ -96,11 +100,14 @@ def _row_scores(tables: Tables, table: Table, row: Row, expdir: str | Path) -> S
     }
 
 
-def _cells(tables: Tables, table: Table, row: Row, scores: Scores) -> dict[str, Any]:
+def _cells(tables: Tables, table: Table, row: Row, scores: Scores, expdir: str | Path) -> dict[str, Any]:
     cells = {}
     for column in table.columns:
-        found = [scores[name, column.measure] for name in _test_sets(tables, column)]
-        here = average_here(found) if column.test_set == AVERAGE else cell_here(*found)
+        if column.test_set is None:
+            here = read_quantity(Path(expdir) / row.system / f"{column.name}.json", column.unit)
+        else:
+            found = [scores[name, column.measure] for name in _test_sets(tables, column)]
+            here = average_here(found) if column.test_set == AVERAGE else cell_here(*found)
         cells[column.name] = {"paper": row.paper.get(column.name), "here": here}
     return cells
 
@@ -112,6 +119,8 @@ def _groups(table: Table) -> list[list[str]]:
 
 
 def _test_sets(tables: Tables, column: Column) -> tuple[str, ...]:
+    if column.test_set is None:
+        return ()
     return tables.test_sets if column.test_set == AVERAGE else (column.test_set,)
 
 

@@ -105,6 +105,28 @@ def read_utterances(path: str | Path) -> dict[str, tuple[int, int]]:
     return counts
 
 
+def read_quantity(path: str | Path, unit: str) -> dict[str, Any] | None:
+    """What a system's ``latency.json`` or the like says, as a cell: ``{"value": 49.0, "unit": "ms"}`` in the file.
+
+    Returns:
+        None where there is no such file.
+
+    Raises:
+        InputError: no such file of a quantity, or one in another unit.
+    """
+    path = Path(path)
+    if not path.is_file():
+        return None
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        value, found = float(fields["value"]), fields["unit"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: not a quantity ({error!r}); delete it and measure again") from error
+    if found != unit:
+        raise InputError(f"{path}: in {found}, but the table has {unit}; delete it and measure again")
+    return {"value": value, "ci95": None, "errors": None, "words": None}
+
+
 def pooled_utterances(scores: Sequence[Score]) -> dict[str, tuple[int, int]] | None:
     """Errors and words of each utterance summed over scores of one test set (seeds); None where a file is missing.
 

@@ -14,7 +14,7 @@ def test_toy_is_read(toy: Path):
     first, second = tables.tables.values()
     assert first.baseline == RowRef("1", "base row") and second.baseline == RowRef("1", "-1dB")
     assert first.columns == (Column("clean", "clean"), Column("other", "other"), Column("average", "average"))
-    assert first.claims[0].columns == first.columns[:2] and first.reduction == "average"
+    assert first.claims[0].columns == first.columns[:2] and first.reductions == ("average",)
     assert second.rows[0].paper == {"clean": 3.0, "other": None, "average": None}
     assert tables.row(RowRef("2", "lm")).decoding == "lm" and first.rows[0].decoding == "default"
     assert tables.recipe_dir == toy.parent.parent
@@ -26,7 +26,7 @@ def test_measures_and_changes_are_read(mixed: Path):
     assert tables.measures == ("All", "CH", "EN")
     assert first.columns[1] == Column("dev CH", "dev", "CH")
     assert first.columns[3] == Column("average EN", "average", "EN")
-    assert first.reduction == "dev CH"
+    assert first.reductions == ("dev CH",)
     assert [column.name for column in first.claims[0].columns] == ["dev All", "dev EN"]
     (claim,) = second.claims
     assert claim.better == Change(RowRef("2", "new"), RowRef("2", "more"))

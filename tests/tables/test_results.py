@@ -25,7 +25,7 @@ def result(toy: Path, exp: SimpleNamespace, meta: dict) -> dict:
 
 def test_cells(result: dict):
     assert result | {"rows": 0, "claims": 0, "reference": 0, "meta": 0, "paper": 0} == {
-        "groups": [["clean", "other", "average"]], "reduction": "average",
+        "groups": [["clean", "other", "average"]], "reductions": ["average"],
         "recipe": "toy", "table": "1", "scale": "mini", "caption": "New against base", "metric": "WER (%)",
         "columns": ["clean", "other", "average"], "rows": 0, "claims": 0, "reference": 0, "meta": 0, "paper": 0,
     }  # fmt: skip
@@ -207,7 +207,7 @@ def test_drawn_tables(result: dict, tmp_path: Path):
 
 
 def test_results_written_before_there_were_measures_are_drawn_alike(result: dict):
-    old = {key: value for key, value in result.items() if key not in ("groups", "reduction")}
+    old = {key: value for key, value in result.items() if key not in ("groups", "reductions")}
     old["claims"] = [{k: v for k, v in claim.items() if k != "compares"} for claim in result["claims"]]
     assert plain_table(old) == plain_table(result) and markdown_table(old) == markdown_table(result)
 
