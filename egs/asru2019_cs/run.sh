@@ -56,7 +56,7 @@ valid_set=dev
 score_unit=mer
 train_options=(--decoder_conf "languages_file=$tokens_dir/languages.txt")
 . ../../utils/asr.sh
-. ../../utils/systems.sh
+. ../../utils/asr_systems.sh
 
 if stage 1 "Data"; then
   if [[ -z $asru2019 ]]; then
@@ -100,5 +100,5 @@ if stage 8 "Scoring"; then
 fi
 
 if stage 9 "Tables"; then
-  write_tables "$corpus_name" "$command_line"
+  write_asr_tables "$corpus_name" "$command_line"
 fi

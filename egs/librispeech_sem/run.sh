@@ -56,7 +56,7 @@ valid_set=dev
 score_unit=wer
 train_options=()
 . ../../utils/asr.sh
-. ../../utils/systems.sh
+. ../../utils/asr_systems.sh
 
 if stage 1 "Data"; then
   if [[ -z $librispeech ]]; then
@@ -102,5 +102,5 @@ if stage 8 "Scoring"; then
 fi
 
 if stage 9 "Tables"; then
-  write_tables "$corpus_name" "$command_line"
+  write_asr_tables "$corpus_name" "$command_line"
 fi
