@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from espnet_ext.corpora.mini.acoustics import CLEAN, OTHER, SAMPLE_RATE, Condition, draw_scene, record
+from espnet_ext.corpora.mini.acoustics import CLEAN, SAMPLE_RATE, Condition, draw_scene, record
 from espnet_ext.corpora.mini.grammar import Grammar, grammar_of
 from espnet_ext.corpora.mini.seeds import generator, seed_of
 from espnet_ext.corpora.mini.sizes import LIBRISPEECH_SIZES, PartSize, Size, size_called
@@ -79,8 +79,8 @@ def make_librispeech(output: str | Path, size: str = "mini", seed: int = 0, nj: 
     parameters = {
         "corpus": "librispeech",
         "format": FORMAT,
-        "size": asdict(wanted),
-        "conditions": {"clean": asdict(CLEAN), "other": asdict(OTHER)},
+        "size": {"parts": asdict(wanted)["parts"], "lm_sentences": wanted.lm_sentences},
+        "conditions": {"clean": asdict(CLEAN), "other": asdict(wanted.other)},
         "seed": seed,
     }
     with whole_folder(output, parameters) as folder:
@@ -97,7 +97,7 @@ def _write_corpus(folder: Path, size: Size, seed: int, nj: int) -> None:
     shards = [
         chapter
         for part, part_size in parts.items()
-        for chapter in _chapters(folder / part, speakers[part], sentences[part], part_size, seed)
+        for chapter in _chapters(folder / part, speakers[part], sentences[part], part_size, condition_of(part, size), seed)
     ]
     seconds = map_shards(write_chapter, shards, nj=nj, describe="mini corpus")
     minutes: dict[str, float] = {}
@@ -134,9 +134,15 @@ def draw_sentences(
     return sentences, frozenset(held_out)
 
 
-def _chapters(folder: Path, speakers: list[Speaker], sentences: list[str], size: PartSize, seed: int) -> list[Chapter]:
+def condition_of(part: str, size: Size) -> Condition:
+    """How a part such as ``dev-clean`` or ``train-other-500`` sounds."""
+    return size.other if "other" in part.split("-") else CLEAN
+
+
+def _chapters(
+    folder: Path, speakers: list[Speaker], sentences: list[str], size: PartSize, condition: Condition, seed: int
+) -> list[Chapter]:
     """Share a part's sentences among its speakers' chapters."""
-    condition = OTHER if folder.name.endswith("other") else CLEAN
     # Behind a noisy recording one hears voices of its own part, never of training or of another evaluation part.
     chapters = []
     for speaker in speakers:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from espnet_ext.corpora.mini.acoustics import OTHER, Condition
 from espnet_ext.errors import InputError
 
 
@@ -17,10 +18,11 @@ class PartSize:
 
 @dataclass(frozen=True)
 class Size:
-    """A corpus: its parts by name, and the number of sentences of the language-model text."""
+    """A corpus: its parts by name, the sentences of the language-model text, and how noisy the noisy parts are."""
 
     parts: dict[str, PartSize]
     lm_sentences: int
+    other: Condition = OTHER
 
 
 def librispeech_size(train: PartSize, evaluation: PartSize, lm_sentences: int) -> Size:
