@@ -28,6 +28,12 @@ _NOISE_MARK = re.compile(
     )
 )
 _BESIDE_HAN = regex.compile(r"(?<=\p{Han}) | (?=\p{Han})")
+_NUMBER = re.compile(r"((?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?)((?:st|nd|rd|th|'?s)\b)?", re.IGNORECASE)
+_DIGIT_BESIDE_LETTER = re.compile(r"(?<=[a-z])(?=[0-9])|(?<=[0-9])(?=[a-z])(?!(?:st|nd|rd|th|s)\b)", re.IGNORECASE)
+_YEAR = re.compile("1[1-9][0-9]{2}")
+_LONGEST_NUMBER = 12  # digits; longer ones are read digit by digit
+_TITLES = {"mr": "mister", "mrs": "missus", "dr": "doctor", "st": "saint"}
+_TITLE = re.compile(rf"\b(?i:({'|'.join(_TITLES)}))\b\.?(?=\s+[A-Z])")
 _VARIATIONS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 _COMBINING = re.compile("[\u0300-\u036f]")
 
@@ -125,6 +131,59 @@ def _is_inside_word(text: str, index: int) -> bool:
     return text[index] == "'" and len(neighbours) == 2 and neighbours.isascii() and neighbours.isalnum()
 
 
+def spell_titles(text: str) -> str:
+    """Mr, Mrs, Dr and St before a capital letter become the words that one reads, as LibriSpeech spells them.
+
+    >>> spell_titles("Mr. Quilter and Mrs Bell, at St. Ives; St. is short")
+    'mister Quilter and missus Bell, at saint Ives; St. is short'
+    """
+    return _TITLE.sub(lambda found: _TITLES[found[1].lower()], text)
+
+
+def spell_numbers(text: str) -> str:
+    """Numbers in digits become English words; four digits from 1100 to 1999 are read as a year.
+
+    >>> spell_numbers("12 men, the 3rd of 1,234, in 1815 or 1906: 2.5 miles, 007")
+    'twelve men, the third of one thousand two hundred thirty-four, in eighteen fifteen or nineteen oh six: \
+two point five miles, zero zero seven'
+    >>> spell_numbers("the 1990s, a 3D film")
+    'the nineteen nineties, a three D film'
+    """
+    text = _DIGIT_BESIDE_LETTER.sub(" ", text)
+    return _NUMBER.sub(lambda found: _number_in_words(found[1], (found[2] or "").lower()), text)
+
+
+def _number_in_words(number: str, suffix: str) -> str:
+    import inflect
+
+    engine = inflect.engine()
+    digits = number.replace(",", "")
+    if _YEAR.fullmatch(number):
+        words = f"{engine.number_to_words(number[:2])} {_later_half(number[2:], engine)}"
+    elif (digits[0] == "0" and digits[1:2].isdigit()) or len(digits) > _LONGEST_NUMBER:
+        words = " ".join("point" if digit == "." else engine.number_to_words(digit) for digit in digits)
+    else:
+        words = engine.number_to_words(digits, andword="", comma="")
+    if not suffix:
+        return words
+    return engine.plural(words) if suffix.endswith("s") else engine.ordinal(words)
+
+
+def _later_half(digits: str, engine: Any) -> str:
+    if digits == "00":
+        return "hundred"
+    return ("oh " if digits[0] == "0" else "") + engine.number_to_words(int(digits))
+
+
+def single_blanks(text: str) -> str:
+    """One blank between words, and none at the ends.
+
+    >>> single_blanks("  THE   CAT ")
+    'THE CAT'
+    """
+    return " ".join(text.split())
+
+
 def no_blank_beside_han(text: str) -> str:
     """Single blanks between words, and none beside a Han character.
 
@@ -145,5 +204,21 @@ MANDARIN_ENGLISH = TextRules(
         drop_accents,
         drop_punctuation,
         no_blank_beside_han,
+    ),
+)
+
+# Written English, as a recogniser gives it, in the form of LibriSpeech's transcripts. Signs such as $ and % go.
+LIBRISPEECH = TextRules(
+    "librispeech",
+    (
+        straight_apostrophes,
+        drop_noise_marks,
+        drop_invisible,
+        spell_titles,
+        spell_numbers,
+        upper_case_english,
+        drop_accents,
+        drop_punctuation,
+        single_blanks,
     ),
 )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from espnet_ext.data import text_rules as rules
 from espnet_ext.data.mixed_text import mixed_tokens
-from espnet_ext.data.text_rules import MANDARIN_ENGLISH, TextRules
+from espnet_ext.data.text_rules import LIBRISPEECH, MANDARIN_ENGLISH, TextRules
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,18 @@ from espnet_ext.data.text_rules import MANDARIN_ENGLISH, TextRules
         (rules.drop_punctuation, "A+B=C€▁⁇", "A B C   "),
         (rules.no_blank_beside_han, "  我 的  NEW   CAR 很 贵 ", "我的NEW CAR很贵"),
         (rules.no_blank_beside_han, "A  B", "A B"),
+        (rules.spell_titles, "mr. Bell met MRS ADAMS and Dr Who", "mister Bell met missus ADAMS and doctor Who"),
+        (rules.spell_titles, "the St. was long, the first; HMRS DRS", "the St. was long, the first; HMRS DRS"),
+        (rules.spell_numbers, "12-14, 21st 2nd 1,000th", "twelve-fourteen, twenty-first second one thousandth"),
+        (
+            rules.spell_numbers,
+            "1100 1099 2001 1900",
+            "eleven hundred one thousand ninety-nine two thousand one nineteen hundred",
+        ),
+        (rules.spell_numbers, "1,2,3 and 1,815", "one,two,three and one thousand eight hundred fifteen"),
+        (rules.spell_numbers, "0 00.5 1.25", "zero zero zero point five one point two five"),
+        (rules.spell_numbers, "9" * 13, " ".join(["nine"] * 13)),
+        (rules.spell_numbers, "the 20's b2b ٣", "the twenties b two b ٣"),
     ],
 )
 def test_one_rule(rule, text: str, expected: str) -> None:
@@ -100,3 +112,24 @@ def test_composition_is_recorded_by_name() -> None:
     assert both("a, b") == "A  B"
     assert both.record == {"name": "both", "rules": ["upper_case_english", "drop_punctuation"]}
     assert len(set(MANDARIN_ENGLISH.record["rules"])) == len(MANDARIN_ENGLISH.rules) == 8
+
+
+@pytest.mark.parametrize(
+    ("written", "transcript"),
+    [
+        (" Mr. Quilter’s 1st café — it’s open at 10 o'clock.", "MISTER QUILTER'S FIRST CAFE IT'S OPEN AT TEN O'CLOCK"),
+        ("[BLANK_AUDIO]", ""),
+        ("It was 1,234 miles; 20% said “no”.", "IT WAS ONE THOUSAND TWO HUNDRED THIRTY FOUR MILES TWENTY SAID NO"),
+        ("SHE DOESN'T SELL TWO-EGG CAKES", "SHE DOESN'T SELL TWO EGG CAKES"),
+    ],
+)
+def test_librispeech(written: str, transcript: str) -> None:
+    assert LIBRISPEECH(written) == transcript
+
+
+@given(st.text(st.sampled_from("aB1,.' s-[]É0"), max_size=30))
+@settings(max_examples=300, deadline=None)
+def test_librispeech_has_one_form_of_a_text(text: str) -> None:
+    once = LIBRISPEECH(text)
+    assert LIBRISPEECH(once) == once
+    assert re.fullmatch(r"(|[A-Z]+('[A-Z]+)*( [A-Z]+('[A-Z]+)*)*)", once)
