@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.kaldi import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.files import atomic_write
 from espnet_ext.parallel import map_shards
@@ -111,7 +110,7 @@ def plan(job: Decoding, nj: int) -> list[Shard]:
         raise InputError(f"--ngpu must be 0 or 1, not {job.ngpu}: --nj makes several processes, each with one GPU")
     work.refuse_options(job.options, OUR_OPTIONS)
     audio = work.read_audio_table(job.data)
-    weights = _durations(job.data, audio)
+    weights = work.durations(job.data, audio)
     count = min(len(audio), max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / UTTERANCES_PER_SHARD)))
     options = _options(job)
     files = [*work.option_values(options), _bpemodel(job.model_config)]
@@ -214,22 +213,6 @@ def _options(job: Decoding) -> tuple[str, ...]:
         "--ngpu": job.ngpu,
     }
     return (*(text for name, value in given.items() if value is not None for text in (name, str(value))), *job.options)
-
-
-def _durations(data: Path, audio: Mapping[str, str]) -> dict[str, float]:
-    path = data / "utt2dur"
-    if not path.exists():
-        return dict.fromkeys(audio, 1.0)
-    table = read_table(path)
-    weights = {}
-    for utterance in audio:
-        try:
-            weights[utterance] = float(table[utterance])
-        except KeyError:
-            raise InputError(f"{path}: {utterance} of wav.scp is missing: mend the file, or remove it") from None
-        except ValueError:
-            raise InputError(f"{path}: {utterance}: {table[utterance]!r} is no duration in seconds: mend it") from None
-    return weights
 
 
 def _bpemodel(config: Path) -> str | None:

@@ -84,6 +84,27 @@ def read_audio_table(data: str | Path) -> dict[str, str]:
     return dict(sorted(table.items()))
 
 
+def durations(data: Path, audio: Mapping[str, str]) -> dict[str, float]:
+    """The seconds of each utterance by ``utt2dur`` of a data dir, or 1 for each if there is no such file.
+
+    Raises:
+        InputError: an utterance is missing there, or its value is no number.
+    """
+    path = data / "utt2dur"
+    if not path.exists():
+        return dict.fromkeys(audio, 1.0)
+    table = read_table(path)
+    weights = {}
+    for utterance in audio:
+        try:
+            weights[utterance] = float(table[utterance])
+        except KeyError:
+            raise InputError(f"{path}: {utterance} of wav.scp is missing: mend the file, or remove it") from None
+        except ValueError:
+            raise InputError(f"{path}: {utterance}: {table[utterance]!r} is no duration in seconds: mend it") from None
+    return weights
+
+
 def balanced(weights: Mapping[str, float], count: int) -> list[list[str]]:
     """Split ids into ``count`` lists of about equal weight, none empty; the heaviest ids are dealt out first."""
     heap = [(0.0, 0, number) for number in range(count)]

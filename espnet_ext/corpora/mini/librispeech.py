@@ -97,7 +97,9 @@ def _write_corpus(folder: Path, size: Size, seed: int, nj: int) -> None:
     shards = [
         chapter
         for part, part_size in parts.items()
-        for chapter in _chapters(folder / part, speakers[part], sentences[part], part_size, condition_of(part, size), seed)
+        for chapter in _chapters(
+            folder / part, speakers[part], sentences[part], part_size, condition_of(part, size), seed
+        )
     ]
     seconds = map_shards(write_chapter, shards, nj=nj, describe="mini corpus")
     minutes: dict[str, float] = {}

