@@ -2,8 +2,8 @@
 
 Two kinds of models are read: those of ``transformers``, and folders that CTranslate2 has converted, which are several
 times as fast on a CPU. Both search by log-probability, without a penalty on length: P3's eq. 1 needs log P(x|y), and an
-average over tokens is none. CTranslate2 spreads the probability of the tokens that Whisper never writes (brackets and
-the like) over the others, transformers does not; scores of the two differ by that.
+average over tokens is none. The probability of the tokens that Whisper is kept from writing (brackets and the like) is
+spread over the others.
 
 Other than ``transformers``' own ``generate`` for Whisper, which returns the best hypothesis many times where many are
 asked for (5.23), this one calls the general beam search below it.
@@ -182,6 +182,7 @@ class _TransformersWhisper(Whisper):
             length_penalty=0.0,
             max_new_tokens=limit,
             do_sample=False,
+            renormalize_logits=True,  # as CTranslate2 does
             output_scores=True,
             return_dict_in_generate=True,
         )

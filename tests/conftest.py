@@ -1,0 +1,50 @@
+"""What tests of several folders use."""
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def random_whisper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with one tiny Whisper of random parameters, twice: ``hf/`` for transformers, ``ct2/`` for CTranslate2.
+
+    It has twenty words, and ends after few of them.
+    """
+    ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra 'rescore' is not installed")
+    import torch
+    from tokenizers import Tokenizer, decoders, models
+    from transformers import GenerationConfig, PreTrainedTokenizerFast, WhisperConfig, WhisperForConditionalGeneration
+
+    folder = tmp_path_factory.mktemp("whisper")
+    marks = "endoftext startoftranscript translate transcribe startoflm startofprev nospeech notimestamps 0.00"
+    special = [f"<|{mark}|>" for mark in marks.split()]
+    words = [f" w{number}" for number in range(20)]
+    ids = {token: number for number, token in enumerate(words + special)}
+    tokenizer = Tokenizer(models.WordLevel(ids, unk_token=words[0]))
+    tokenizer.add_special_tokens(special)
+    tokenizer.decoder = decoders.Fuse()
+    end, start = ids["<|endoftext|>"], ids["<|startoftranscript|>"]
+    sizes = {
+        f"{side}_{name}": value
+        for side in ("encoder", "decoder")
+        for name, value in (("layers", 1), ("ffn_dim", 16), ("attention_heads", 2))
+    }
+    tokens = {"decoder_start_token_id": start, "eos_token_id": end, "pad_token_id": end}
+    torch.manual_seed(1)
+    model = WhisperForConditionalGeneration(
+        WhisperConfig(vocab_size=len(ids), d_model=16, init_std=0.6, bos_token_id=end, **sizes, **tokens)
+    )
+    with torch.no_grad():
+        row = model.model.decoder.embed_tokens.weight[end]
+        torch.nn.init.normal_(row, std=0.6)  # transformers has made it zero, as it pads
+        model.model.decoder.layer_norm.bias.copy_(2.5 * row / row.square().sum())  # so that the end is likely
+    suppressed = [number for number in range(len(words), len(ids)) if number != end]
+    model.generation_config = GenerationConfig(
+        suppress_tokens=suppressed, begin_suppress_tokens=[], is_multilingual=False, **tokens
+    )
+    model.save_pretrained(folder / "hf")
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|endoftext|>").save_pretrained(folder / "hf")
+    converter = ctranslate2.converters.TransformersConverter(str(folder / "hf"), copy_files=["tokenizer.json"])
+    converter.convert(str(folder / "ct2"))
+    return folder
