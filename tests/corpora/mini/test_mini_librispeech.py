@@ -11,11 +11,13 @@ import pytest
 import soundfile
 
 from espnet_ext.corpora.librispeech import prepare_librispeech
+from espnet_ext.corpora.mini.acoustics import CLEAN, OTHER
 from espnet_ext.corpora.mini.grammar import grammar_of
 from espnet_ext.corpora.mini.librispeech import (
     _SPEAKERS_HEADER,
     LM_TEXT,
     Chapter,
+    condition_of,
     draw_sentences,
     make_librispeech,
     write_chapter,
@@ -146,6 +148,15 @@ def test_a_finished_corpus_is_left_as_it_is(mini_corpus: Path, tiny: str) -> Non
 def test_another_corpus_in_the_folder_is_refused(mini_corpus: Path, tiny: str) -> None:
     with pytest.raises(InputError, match="corpus holds a mini corpus of another size, seed or version"):
         make_librispeech(mini_corpus, tiny, seed=1)
+
+
+def test_noisy_parts_are_as_noisy_as_the_size_says() -> None:
+    size = LIBRISPEECH_SIZES["mini-whisper"]
+    assert {part: condition_of(part, size) for part in size.parts} == {
+        **dict.fromkeys(("train-clean-100", "dev-clean", "test-clean"), CLEAN),
+        **dict.fromkeys(("train-other-500", "dev-other", "test-other"), size.other),
+    }
+    assert condition_of("test-other", LIBRISPEECH_SIZES["mini"]) == OTHER != size.other
 
 
 def test_unknown_size(tmp_path: Path) -> None:
