@@ -38,8 +38,8 @@ def librispeech_size(
     return Size(parts, lm_sentences, other)
 
 
-# Whisper tiny.en finds these voices hard without any noise (a quarter of the words of test-clean wrong). With OTHER it
-# gets half of them wrong, and no list of ten holds a good hypothesis any more; so its noisy parts are less so.
+# Whisper tiny.en finds these voices hard: with little noise (CLEAN) it gets a quarter of the words wrong, and half of
+# them with OTHER, which leaves a language model little to choose from. Hence a noise between the two.
 _OTHER_FOR_WHISPER = Condition(snr=(18, 30), direct=(6, 12), t60=(0.2, 0.5), babble=0.25)
 _BOTH_TRAIN_PARTS = ("train-clean-100", "train-other-500")
 
