@@ -29,9 +29,9 @@ from espnet_ext.rescore.scorers import score_lists
 HYPOTHESES, TOKENS = 10, 64
 PAPER_MS = {
     "GPT-2": 49,
-    "BERT": 6115,
     "RescoreGPT": 34,
     "RescoreGPT, attention pooling": 35,
+    "BERT": 6115,
     "RescoreBERT": 33,
     "RescoreBERT, attention pooling": None,
 }
@@ -72,13 +72,18 @@ def word_tokenizer(size: int, bert: bool) -> PreTrainedTokenizerBase:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, mask_token="[MASK]", pad_token="[PAD]")
 
 
+def configs(**size: Any) -> tuple[GPT2Config, BertConfig]:
+    """GPT-2's config and that of bert-base-cased, with other settings where ``size`` has them."""
+    return GPT2Config(**size), BertConfig(**(BERT_CASED | size))
+
+
 def make_scorers(**size: Any) -> Iterator[tuple[str, LmScorer]]:
     """The scorers of P3 at the size of GPT-2 and bert-base-cased with random weights, one after the other.
 
     Args:
         size: other settings of both models' configs, such as ``num_hidden_layers``.
     """
-    gpt2, bert = GPT2Config(**size), BertConfig(**(BERT_CASED | size))
+    gpt2, bert = configs(**size)
     for config, whole, trunk, scorer, names in (
         (gpt2, GPT2LMHeadModel, GPT2Model, CausalScorer, ("GPT-2", "RescoreGPT")),
         (bert, BertForMaskedLM, BertModel, PllScorer, ("BERT", "RescoreBERT")),
