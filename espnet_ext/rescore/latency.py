@@ -25,18 +25,22 @@ from espnet_ext.rescore.pll import PllScorer
 from espnet_ext.rescore.pooled import PooledScorer
 from espnet_ext.rescore.scorers import score_lists
 
-# P3, section 5: ten random hypotheses of 64 tokens, on an Nvidia T4, in ms
+# P3, section 5: ten random hypotheses of 64 tokens
 HYPOTHESES, TOKENS = 10, 64
-PAPER_MS = {
-    "GPT-2": 49,
-    "RescoreGPT": 34,
-    "RescoreGPT, attention pooling": 35,
-    "BERT": 6115,
-    "RescoreBERT": 33,
-    "RescoreBERT, attention pooling": None,
-}
 # of bert-base-cased
 BERT_CASED = {"vocab_size": 28996}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A scorer of P3: the language model that it is made of, and its score."""
+
+    lm: str
+    scorer: str
+    pooling: str | None = None
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.lm, self.scorer, self.pooling) if part)
 
 
 @dataclass(frozen=True)
@@ -44,18 +48,16 @@ class Latency:
     """Time to score a list.
 
     Attributes:
-        name: the scorer, as in P3.
+        kind: the scorer.
         device: "cpu" or "cuda".
         milliseconds: the median.
         runs: of how many.
-        paper: P3's, on an Nvidia T4; None where it gives none.
     """
 
-    name: str
+    kind: Kind
     device: str
     milliseconds: float
     runs: int
-    paper: float | None
 
 
 def word_tokenizer(size: int, bert: bool) -> PreTrainedTokenizerBase:
@@ -77,21 +79,21 @@ def configs(**size: Any) -> tuple[GPT2Config, BertConfig]:
     return GPT2Config(**size), BertConfig(**(BERT_CASED | size))
 
 
-def make_scorers(**size: Any) -> Iterator[tuple[str, LmScorer]]:
+def make_scorers(**size: Any) -> Iterator[tuple[Kind, LmScorer]]:
     """The scorers of P3 at the size of GPT-2 and bert-base-cased with random weights, one after the other.
 
     Args:
         size: other settings of both models' configs, such as ``num_hidden_layers``.
     """
     gpt2, bert = configs(**size)
-    for config, whole, trunk, scorer, names in (
-        (gpt2, GPT2LMHeadModel, GPT2Model, CausalScorer, ("GPT-2", "RescoreGPT")),
-        (bert, BertForMaskedLM, BertModel, PllScorer, ("BERT", "RescoreBERT")),
+    for lm, config, whole, trunk, scorer, pooling in (
+        ("gpt2", gpt2, GPT2LMHeadModel, GPT2Model, CausalScorer, "last"),
+        ("bert-base-cased", bert, BertForMaskedLM, BertModel, PllScorer, "cls"),
     ):
         tokenizer = word_tokenizer(config.vocab_size, config is bert)
-        yield names[0], scorer(whole(config), tokenizer).eval()
-        yield names[1], PooledScorer(trunk(config), tokenizer).eval()
-        yield f"{names[1]}, attention pooling", PooledScorer(trunk(config), tokenizer, pooling="attention").eval()
+        yield Kind(lm, scorer.name), scorer(whole(config), tokenizer).eval()
+        for pool in (pooling, "attention"):
+            yield Kind(lm, "pooled", pool), PooledScorer(trunk(config), tokenizer, pooling=pool).eval()
 
 
 def measure(scorer: LmScorer, hypotheses: list[str], runs: int, seconds: float) -> tuple[float, int]:
@@ -118,8 +120,8 @@ def survey(device: str, runs: int, seconds: float, **size: Any) -> Iterator[Late
         size: as of ``make_scorers``.
     """
     generator = torch.Generator().manual_seed(0)
-    for name, scorer in make_scorers(**size):
+    for kind, scorer in make_scorers(**size):
         words = torch.randint(scorer.model.config.vocab_size - 10, (HYPOTHESES, TOKENS), generator=generator)
         hypotheses = [" ".join(f"w{word}" for word in row) for row in words.tolist()]
         median, done = measure(scorer.to(device), hypotheses, runs, seconds)
-        yield Latency(name, device, median, done, PAPER_MS[name])
+        yield Latency(kind, device, median, done)
