@@ -1,0 +1,1 @@
+"""Second-pass rescoring of N-best lists with language models: P3."""
