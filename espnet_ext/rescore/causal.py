@@ -1,0 +1,67 @@
+"""Log-likelihoods of a causal language model (P3, eq. 2)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from espnet_ext.rescore.language_model import begin_and_end
+from espnet_ext.rescore.prefix_trees import Rows, padded
+from espnet_ext.rescore.lm_scorer import LmScorer
+from espnet_ext.rescore.tree_attention import forward, to_rows, tree_limit
+
+
+@dataclass(frozen=True, eq=False)
+class CausalChunk:
+    """Hypotheses of one forward pass.
+
+    Attributes:
+        rows: their tokens after a begin token.
+        targets: what follows each token, the end token at last, as ``rows.paths``, (n, longest).
+    """
+
+    rows: Rows
+    targets: torch.Tensor
+
+
+class CausalScorer(LmScorer):
+    """Scores a hypothesis by its log-likelihood, from its first token to the end token.
+
+    A begin token stands before it, so that the first token is scored as well. The tokens of a prefix that hypotheses
+    of a list share are computed once if the model takes a tree's attention mask. A hypothesis without words has the
+    log-probability of the end right after the beginning.
+
+    Args:
+        model: one of ``AutoModelForCausalLM``.
+        tokenizer: its tokenizer; needs a begin or an end token.
+        casing: a key of ``CASINGS``.
+
+    Attributes:
+        tree_limit: nodes that a tree may have; 0 for one hypothesis a row.
+    """
+
+    name = "causal"
+
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, casing: str = "as-is"):
+        begin, self.end = begin_and_end(tokenizer)
+        super().__init__(model, tokenizer, casing, ([begin], []))
+        self.tree_limit = tree_limit(model)
+
+    def chunks(self, lists: Sequence[Sequence[str]]) -> list[CausalChunk]:
+        """Forward passes over the hypotheses of all lists."""
+        numbered = self.encode(lists)
+        following = [ids[1:] + [self.end] for hypotheses in numbered for _, ids in hypotheses]
+        return [
+            CausalChunk(rows, torch.from_numpy(padded([following[hyp] for hyp in rows.hyps.tolist()])))
+            for rows in to_rows(numbered, self.tree_limit, self.budget)
+        ]
+
+    def terms(self, chunk: CausalChunk) -> tuple[torch.Tensor, torch.Tensor]:
+        """Log-probabilities of tokens, (n,), and the hypotheses that they belong to, (n,)."""
+        logits = forward(self.model, chunk.rows)
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        there = chunk.rows.paths >= 0
+        nodes, targets = chunk.rows.paths[there].to(logits.device), chunk.targets[there].to(logits.device)
+        hyps = chunk.rows.hyps.unsqueeze(1).expand_as(there)[there].to(logits.device)
+        return logits[nodes, targets] - logits.logsumexp(dim=-1)[nodes], hyps

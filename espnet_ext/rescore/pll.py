@@ -1,0 +1,92 @@
+"""Pseudo-log-likelihoods of a masked language model (P3, eq. 3)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from espnet_ext.errors import InputError
+from espnet_ext.rescore.language_model import select, surrounding
+from espnet_ext.rescore.prefix_trees import in_batches, padded
+from espnet_ext.rescore.lm_scorer import LmScorer
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedChunk:
+    """Masked copies of one forward pass.
+
+    Attributes:
+        ids: token ids, padded with -1, (copies, positions).
+        masked: the position that is masked, (copies,).
+        copies: of each term the copy, (n,).
+        targets: of each term the token under the mask, (n,).
+        hyps: of each term the hypothesis, (n,).
+    """
+
+    ids: torch.Tensor
+    masked: torch.Tensor
+    copies: torch.Tensor
+    targets: torch.Tensor
+    hyps: torch.Tensor
+
+
+class PllScorer(LmScorer):
+    """Scores a hypothesis by the sum of each token's log-probability where that token alone is masked.
+
+    P3 writes eq. 3 and 9 with a minus before that sum; here, as for eq. 1 it must be, more is better. Special tokens
+    are never masked, and all sub-tokens of the text are. Hypotheses that differ in one token have one masked copy in
+    common, which is computed once. A hypothesis without words has nothing to sum and scores 0.
+
+    Args:
+        model: one of ``AutoModelForMaskedLM``.
+        tokenizer: its tokenizer; needs a mask token.
+        casing: a key of ``CASINGS``.
+    """
+
+    name = "pll"
+
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, casing: str = "as-is"):
+        if tokenizer.mask_token_id is None:
+            raise InputError(f"{tokenizer.name_or_path}: its tokenizer has no mask token: score it as a causal model")
+        super().__init__(model, tokenizer, casing, surrounding(tokenizer))
+
+    def chunks(self, lists: Sequence[Sequence[str]]) -> list[MaskedChunk]:
+        """Forward passes over the masked copies of all lists' hypotheses, those of like length together."""
+        mask, first = self.tokenizer.mask_token_id, len(self.before)
+        found: dict[tuple[int, tuple[int, ...]], list[tuple[int, int]]] = {}  # copy: its targets and their hypotheses
+        for hypotheses in self.encode(lists):
+            for hyp, ids in hypotheses:
+                tokens = tuple(ids)
+                for place in range(first, len(ids) - len(self.after)):
+                    copy = (place, (*tokens[:place], mask, *tokens[place + 1 :]))
+                    found.setdefault(copy, []).append((tokens[place], hyp))
+        copies = list(found)
+        batches = in_batches([len(ids) for _, ids in copies], self.budget)
+        return [_chunk([(*copies[index], found[copies[index]]) for index in batch]) for batch in batches]
+
+    def terms(self, chunk: MaskedChunk) -> tuple[torch.Tensor, torch.Tensor]:
+        """Log-probabilities of tokens under the mask, (n,), and the hypotheses that they belong to, (n,)."""
+        device = self.model.device
+        ids = chunk.ids.to(device)
+        chosen = torch.zeros_like(ids, dtype=torch.bool)
+        chosen[torch.arange(len(ids), device=device), chunk.masked.to(device)] = True
+        real = ids >= 0
+        logits = select(self.model, chosen, input_ids=ids.masked_fill(~real, 0), attention_mask=real.long())
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        copies = chunk.copies.to(device)
+        terms = logits[copies, chunk.targets.to(device)] - logits.logsumexp(dim=-1)[copies]
+        return terms, chunk.hyps.to(device)
+
+
+def _chunk(copies: Sequence[tuple[int, tuple[int, ...], list[tuple[int, int]]]]) -> MaskedChunk:
+    """Copies given as masked place, token ids, and targets with their hypotheses."""
+    terms = [(index, *term) for index, (_, _, terms) in enumerate(copies) for term in terms]
+    index, targets, hyps = torch.tensor(terms).unbind(dim=1)
+    return MaskedChunk(
+        ids=torch.from_numpy(padded([ids for _, ids, _ in copies])),
+        masked=torch.tensor([place for place, _, _ in copies]),
+        copies=index,
+        targets=targets,
+        hyps=hyps,
+    )

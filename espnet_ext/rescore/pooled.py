@@ -1,0 +1,128 @@
+"""RescoreGPT and RescoreBERT: a score from a model's hidden states, without its vocabulary (P3, eq. 10 to 12)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from espnet_ext.errors import InputError
+from espnet_ext.rescore.language_model import begin_and_end, reads_both_ways, surrounding
+from espnet_ext.rescore.prefix_trees import Rows
+from espnet_ext.rescore.lm_scorer import LmScorer
+from espnet_ext.rescore.tree_attention import forward, to_rows, tree_limit
+
+HEAD = "pooling.safetensors"
+
+
+class TokenHead(torch.nn.Module):
+    """A linear layer on the hidden state of one token (eq. 10, 11).
+
+    Args:
+        size: width of the hidden states.
+        place: which token, 0 for the first ([CLS]), -1 for the last.
+    """
+
+    def __init__(self, size: int, place: int):
+        super().__init__()
+        self.place = place
+        self.score = torch.nn.Linear(size, 1)
+
+    def forward(self, hidden: torch.Tensor, paths: torch.Tensor) -> torch.Tensor:
+        """Scores, (n,), of hidden states, (nodes, size), on paths padded with -1, (n, longest)."""
+        last = (paths >= 0).sum(dim=1) - 1
+        chosen = paths[:, 0] if self.place == 0 else paths.gather(1, last.unsqueeze(1)).squeeze(1)
+        return self.score(hidden[chosen]).squeeze(1)
+
+
+class AttentionHead(torch.nn.Module):
+    """Attention of one learnt query to all tokens, and a linear layer (eq. 12).
+
+    Args:
+        size: width of the hidden states.
+    """
+
+    def __init__(self, size: int):
+        super().__init__()
+        self.origin = torch.nn.Parameter(torch.randn(size) / size**0.5)
+        self.query = torch.nn.Linear(size, size, bias=False)
+        self.key = torch.nn.Linear(size, size, bias=False)
+        self.value = torch.nn.Linear(size, size, bias=False)
+        self.score = torch.nn.Linear(size, 1)
+
+    def forward(self, hidden: torch.Tensor, paths: torch.Tensor) -> torch.Tensor:
+        """Scores, (n,), of hidden states, (nodes, size), on paths padded with -1, (n, longest)."""
+        # the query is the same for all, and the weights add up before W_V as well as behind it: of both products with
+        # every token's state, vectors are left
+        query = self.query(self.origin) @ self.key.weight
+        energies = (hidden @ query / hidden.size(1) ** 0.5)[paths].masked_fill(paths < 0, -torch.inf)
+        pooled = (energies.softmax(dim=1).unsqueeze(2) * hidden[paths]).sum(dim=1)
+        return self.score(self.value(pooled)).squeeze(1)
+
+
+class PooledScorer(LmScorer):
+    """Scores a hypothesis by a layer on a language model's hidden states.
+
+    A causal model reads a begin token before the hypothesis and nothing after it, so that the last token is the text's;
+    a bidirectional one reads its own special tokens around it. Attention pooling is over all of these. A hypothesis
+    without words is scored by the special tokens alone.
+
+    Args:
+        model: one of ``AutoModel``.
+        tokenizer: its tokenizer.
+        casing: a key of ``CASINGS``.
+        pooling: "last" (causal models), "cls" (bidirectional models) or "attention"; "last" or "cls" if not given.
+
+    Attributes:
+        tree_limit: nodes that a tree may have; 0 for one hypothesis a row.
+    """
+
+    name = "pooled"
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        casing: str = "as-is",
+        pooling: str | None = None,
+    ):
+        both_ways = reads_both_ways(model.config)
+        token = "cls" if both_ways else "last"
+        if pooling not in (None, token, "attention"):
+            raise InputError(f"pooling {pooling}: for {model.config.model_type} choose {token} or attention")
+        around = surrounding(tokenizer) if both_ways else ([begin_and_end(tokenizer)[0]], [])
+        super().__init__(model, tokenizer, casing, around)
+        self.pooling = pooling or token
+        self.tree_limit = 0 if both_ways else tree_limit(model, hidden=True)
+        size = model.config.hidden_size
+        self.head = AttentionHead(size) if pooling == "attention" else TokenHead(size, 0 if both_ways else -1)
+
+    def chunks(self, lists: Sequence[Sequence[str]]) -> list[Rows]:
+        """Forward passes over the hypotheses of all lists."""
+        return to_rows(self.encode(lists), self.tree_limit, self.budget)
+
+    def terms(self, chunk: Rows) -> tuple[torch.Tensor, torch.Tensor]:
+        """Scores of hypotheses, (n,), and their numbers, (n,)."""
+        hidden = forward(self.model, chunk, hidden=True)
+        return self.head(hidden, chunk.paths.to(hidden.device)), chunk.hyps.to(hidden.device)
+
+    def settings(self) -> dict[str, str]:
+        return super().settings() | {"pooling": self.pooling}
+
+    def save(self, folder: str | Path) -> None:
+        super().save(folder)
+        save_file(self.head.state_dict(), Path(folder) / HEAD)
+
+    def load_head(self, folder: str | Path) -> None:
+        """Load the pooling layer that ``save`` has written.
+
+        Raises:
+            InputError: it is missing or does not fit.
+        """
+        path = Path(folder) / HEAD
+        try:
+            self.head.load_state_dict(load_file(path))
+        except Exception as error:  # safetensors' own errors, and RuntimeError for what does not fit
+            reason = str(error).strip().split("\n")[0]
+            raise InputError(f"{path}: no pooling layer of this model ({reason}): train it again") from error
