@@ -137,7 +137,7 @@ def _require_keys(job: Path, found: dict[str, dict[int, Hypothesis]]) -> None:
 def _nbest(folder: Path, utterance: str, ranked: dict[int, Hypothesis]) -> NBest:
     for rank in range(1, max(ranked) + 1):
         if rank not in ranked:
-            raise InputError(f"{folder}: {utterance} has a {max(ranked)}th hypothesis but no {rank}th: decode again")
+            raise InputError(f"{folder}: {utterance} has hypothesis {max(ranked)} but not {rank}: decode again")
     try:
         return NBest(utterance, tuple(ranked[rank] for rank in sorted(ranked)))
     except InputError as error:
