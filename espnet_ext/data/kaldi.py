@@ -68,7 +68,7 @@ def scan_table(path: str | Path) -> TableScan:
     conflicts: dict[str, None] = {}
     unsorted, lines_without_id = [], []
     previous = ""
-    for number, line in enumerate(_lines(Path(path)), start=1):
+    for number, line in enumerate(text_lines(Path(path)), start=1):
         if line[:1] in _BLANKS:  # true of "" as well
             lines_without_id.append(number)
             continue
@@ -86,24 +86,12 @@ def scan_table(path: str | Path) -> TableScan:
     return TableScan(table, tuple(duplicates), tuple(conflicts), tuple(unsorted), tuple(lines_without_id))
 
 
-def write_table(path: str | Path, table: Mapping[str, str]) -> None:
-    """Write ``{id: value}`` as a table sorted by id; ``path`` appears whole or is left as it was.
+def text_lines(path: Path) -> list[str]:
+    """The lines of a text file that must hold something.
 
     Raises:
-        InputError: there is nothing to write, or an id or value cannot stand in one line of a table.
+        InputError: the file is missing, empty, not UTF-8, or begins with a byte-order mark.
     """
-    if not table:
-        raise InputError(f"{path}: there is nothing to write: the table would be empty")
-    for key, value in table.items():
-        if not key or any(blank in key for blank in " \t\r\n"):
-            raise InputError(f"{path}: {key!r} cannot be an id: ids are not empty and hold no white space")
-        if "\n" in value or "\r" in value:
-            raise InputError(f"{path}: the value of {key} holds a line break: take it out")
-    with atomic_write(path) as file:
-        file.writelines(f"{key} {table[key]}".rstrip(_BLANKS) + "\n" for key in sorted(table))
-
-
-def _lines(path: Path) -> list[str]:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -123,3 +111,20 @@ def _lines(path: Path) -> list[str]:
         ) from None
     # Not splitlines(): it also breaks at U+2028 and form feeds, which may stand in a text.
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
+def write_table(path: str | Path, table: Mapping[str, str]) -> None:
+    """Write ``{id: value}`` as a table sorted by id; ``path`` appears whole or is left as it was.
+
+    Raises:
+        InputError: there is nothing to write, or an id or value cannot stand in one line of a table.
+    """
+    if not table:
+        raise InputError(f"{path}: there is nothing to write: the table would be empty")
+    for key, value in table.items():
+        if not key or any(blank in key for blank in " \t\r\n"):
+            raise InputError(f"{path}: {key!r} cannot be an id: ids are not empty and hold no white space")
+        if "\n" in value or "\r" in value:
+            raise InputError(f"{path}: the value of {key} holds a line break: take it out")
+    with atomic_write(path) as file:
+        file.writelines(f"{key} {table[key]}".rstrip(_BLANKS) + "\n" for key in sorted(table))

@@ -1,26 +1,19 @@
 """Figures of the energy distribution and of small-energy masks (P2, Fig. 1 and Fig. 3), drawn without a display."""
 
-from pathlib import Path
-
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from espnet_ext.files import atomic_write
+from espnet_ext.figures import BLUE, STYLE, VERMILLION
 from espnet_ext.frontend.energy_statistics import EDGES_DB, STEP_DB, EnergyHistogram, MaskExample, edge_index
 
-# Colours by Okabe and Ito, which readers with any colour vision can tell apart.
-BLUE = "#0072B2"
-VERMILLION = "#D55E00"
 MASKED = "#D9D9D9"  # lighter than the map's dark end and without its hues
 SPECTRUM = "viridis"
 MARKED_DB = -20.0  # P2, section 3: 74.3 % of the bins are masked here
 PAPER_RANGE_DB = (-90.0, 10.0)
 HIDDEN_SHARE = 0.005  # of the bins, and of the energy, at most, beyond each end of the axis
-DOTS_PER_INCH = 300
-STYLE = {"font.size": 10, "axes.titlesize": 10, "axes.labelsize": 10, "legend.fontsize": 9, "figure.titlesize": 11}
 
 
 def draw_distribution(histogram: EnergyHistogram, name: str) -> Figure:
@@ -128,12 +121,6 @@ def draw_masks(example: MaskExample) -> Figure:
         masked = Patch(facecolor=MASKED, edgecolor="0.5", label="masked")
         figure.legend(handles=[masked], loc="upper right", frameon=False)
         return figure
-
-
-def save_png(figure: Figure, path: str | Path) -> None:
-    """Write a figure as PNG, whole or not at all."""
-    with matplotlib.rc_context(STYLE), atomic_write(path, "wb") as file:
-        figure.savefig(file, format="png", dpi=DOTS_PER_INCH)
 
 
 def _percent(share: float) -> str:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.data.kaldi import text_lines
 from espnet_ext.errors import InputError
 from espnet_ext.files import atomic_write
 from espnet_ext.scoring.error_rate import count_errors
@@ -80,7 +81,7 @@ def read_nbest(path: str | Path) -> list[NBest]:
             twice; names file, line and utterance.
     """
     lists: dict[str, NBest] = {}
-    for number, line in enumerate(_lines(Path(path)), start=1):
+    for number, line in enumerate(text_lines(Path(path)), start=1):
         try:
             nbest = _from_record(json.loads(line))
             if nbest.utt_id in lists:
@@ -155,16 +156,22 @@ def distinct(nbest: NBest) -> NBest:
     return replace(nbest, hyps=tuple(best.values()))
 
 
-def _lines(path: Path) -> list[str]:
+def hypothesis_of(utt_id: str, number: int, record: Any) -> Hypothesis:
+    """The hypothesis that a JSON object holds; ``utt_id`` and ``number`` say in messages which one it is.
+
+    Raises:
+        InputError: ``text`` or ``score`` is missing or of another kind.
+    """
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file: check the path, or make it with `bin.nbest convert`") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8: is it an N-best file in JSONL?") from None
-    if not text.strip():
-        raise InputError(f"{path}: empty file: write it again")
-    return text.removesuffix("\n").split("\n")
+        text, score, scores = record["text"], float(record["score"]), record.get("scores") or {}
+        if not isinstance(text, str):
+            raise TypeError("text is not a string")
+        named = {str(name): float(value) for name, value in scores.items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"{utt_id}: hypothesis {number} must be an object with text, score and perhaps scores ({error!r})"
+        ) from None
+    return Hypothesis(" ".join(text.split()), score, named)
 
 
 def _from_record(record: Any) -> NBest:
@@ -173,19 +180,7 @@ def _from_record(record: Any) -> NBest:
     utt_id, ref, hyps = record["utt_id"], record.get("ref"), record.get("hyps")
     if not isinstance(hyps, list) or not (ref is None or isinstance(ref, str)):
         raise InputError(f"{utt_id}: hyps must be a list of hypotheses, and ref a text or null")
-    return NBest(utt_id, tuple(_hypothesis(utt_id, number, hyp) for number, hyp in enumerate(hyps, start=1)), ref)
-
-
-def _hypothesis(utt_id: str, number: int, record: Any) -> Hypothesis:
-    try:
-        text, score, scores = record["text"], float(record["score"]), record.get("scores") or {}
-        if not isinstance(text, str):
-            raise TypeError("text is not a string")
-        return Hypothesis(text, score, {str(name): float(value) for name, value in scores.items()})
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"{utt_id}: hypothesis {number} must be an object with text, score and scores ({error!r})"
-        ) from None
+    return NBest(utt_id, tuple(hypothesis_of(utt_id, number, hyp) for number, hyp in enumerate(hyps, start=1)), ref)
 
 
 def _to_record(nbest: NBest) -> dict[str, Any]:
