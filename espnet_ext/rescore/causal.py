@@ -7,8 +7,8 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.rescore.language_model import begin_and_end
-from espnet_ext.rescore.prefix_trees import Rows, padded
 from espnet_ext.rescore.lm_scorer import LmScorer
+from espnet_ext.rescore.prefix_trees import Rows, padded
 from espnet_ext.rescore.tree_attention import forward, to_rows, tree_limit
 
 

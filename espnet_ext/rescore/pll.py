@@ -8,8 +8,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.language_model import select, surrounding
-from espnet_ext.rescore.prefix_trees import in_batches, padded
 from espnet_ext.rescore.lm_scorer import LmScorer
+from espnet_ext.rescore.prefix_trees import in_batches, padded
 
 
 @dataclass(frozen=True, eq=False)

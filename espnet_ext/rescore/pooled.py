@@ -9,8 +9,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.language_model import begin_and_end, reads_both_ways, surrounding
-from espnet_ext.rescore.prefix_trees import Rows
 from espnet_ext.rescore.lm_scorer import LmScorer
+from espnet_ext.rescore.prefix_trees import Rows
 from espnet_ext.rescore.tree_attention import forward, to_rows, tree_limit
 
 HEAD = "pooling.safetensors"
