@@ -21,9 +21,9 @@ from espnet_ext.rescore.causal import CausalScorer
 from espnet_ext.rescore.pll import PllScorer
 from espnet_ext.rescore.scorers import score_lists
 
-# Places where a list's hypotheses differ, and the hypotheses of a list: with these, as many tokens a node of the
-# prefix tree as ESPnet's lists of LibriSpeech hold, 1.8 for 10-best and 2.1 for 30-best.
-SITES = {10: 6, 30: 7}
+# Places where a list's hypotheses differ, and how much earlier than evenly spread they lie: with these, as many tokens
+# a node of the prefix tree as ESPnet's lists of LibriSpeech hold, 1.8 for 10-best and 2.1 for 30-best.
+SITES = {10: (6, 1.6), 30: (8, 2.0)}
 WORDS = 5000
 
 
@@ -48,7 +48,11 @@ def main() -> None:
 def make_list(source: random.Random, nbest: int, length: int) -> list[str]:
     """Hypotheses of this many words, a token each: the likeliest choices at places where there are two."""
     words = [source.randrange(WORDS) for _ in range(length)]
-    sites = {place: (source.randrange(WORDS), source.random()) for place in source.sample(range(length), SITES[nbest])}
+    count, early = SITES[nbest]
+    places: set[int] = set()
+    while len(places) < count:
+        places.add(int(length * source.random() ** early))
+    sites = {place: (source.randrange(WORDS), source.random()) for place in sorted(places)}
     choices = sorted(
         itertools.product((False, True), repeat=len(sites)),
         key=lambda chosen: sum(cost for take, (_, cost) in zip(chosen, sites.values(), strict=True) if take),
