@@ -7,9 +7,10 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.rescore.language_model import begin_and_end
-from espnet_ext.rescore.prefix_trees import Rows, padded
 from espnet_ext.rescore.lm_scorer import LmScorer
-from espnet_ext.rescore.tree_attention import forward, to_rows, tree_limit
+from espnet_ext.rescore.prefix_trees import Rows, padded
+from espnet_ext.rescore.tree_attention import inputs_of, to_rows, tree_limit
+from espnet_ext.rescore.vocabulary import is_plain, log_probs
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,7 @@ class CausalScorer(LmScorer):
         casing: a key of ``CASINGS``.
 
     Attributes:
+        plain: whether the vocabulary can be computed in blocks.
         tree_limit: nodes that a tree may have; 0 for one hypothesis a row.
     """
 
@@ -46,6 +48,7 @@ class CausalScorer(LmScorer):
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, casing: str = "as-is"):
         begin, self.end = begin_and_end(tokenizer)
         super().__init__(model, tokenizer, casing, ([begin], []))
+        self.plain = is_plain(model)
         self.tree_limit = tree_limit(model)
 
     def chunks(self, lists: Sequence[Sequence[str]]) -> list[CausalChunk]:
@@ -59,9 +62,14 @@ class CausalScorer(LmScorer):
 
     def terms(self, chunk: CausalChunk) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probabilities of tokens, (n,), and the hypotheses that they belong to, (n,)."""
-        logits = forward(self.model, chunk.rows)
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        there = chunk.rows.paths >= 0
-        nodes, targets = chunk.rows.paths[there].to(logits.device), chunk.targets[there].to(logits.device)
-        hyps = chunk.rows.hyps.unsqueeze(1).expand_as(there)[there].to(logits.device)
-        return logits[nodes, targets] - logits.logsumexp(dim=-1)[nodes], hyps
+        device, rows = self.model.device, chunk.rows
+        there = rows.paths >= 0
+        terms = log_probs(
+            self.model,
+            rows.real.to(device),
+            rows.paths[there].to(device),
+            chunk.targets[there].to(device),
+            self.plain,
+            **inputs_of(self.model, rows),
+        )
+        return terms, rows.hyps.unsqueeze(1).expand_as(there)[there].to(device)

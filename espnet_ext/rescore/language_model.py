@@ -1,4 +1,4 @@
-"""Models and tokenizers of Hugging Face ``transformers``: loaded, checked, given text, and run where it is needed."""
+"""Models and tokenizers of Hugging Face ``transformers``: loaded and checked."""
 
 import logging
 from pathlib import Path
@@ -109,25 +109,3 @@ def position_limit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
             limits.append(module.num_embeddings - module.padding_idx - 1)
     return min((limit for limit in limits if isinstance(limit, int) and 0 < limit < 1e9), default=float("inf"))
-
-
-def select(model: PreTrainedModel, chosen: torch.Tensor, **inputs: torch.Tensor) -> torch.Tensor:
-    """Run a language model, its vocabulary layer on chosen positions alone: that is a third of GPT-2's work.
-
-    Args:
-        model: a causal or masked language model.
-        chosen: (rows, positions), bool.
-        inputs: its other inputs.
-
-    Returns:
-        Logits of the n chosen positions, row by row, (n, vocabulary).
-    """
-
-    def keep(_module: torch.nn.Module, args: tuple[torch.Tensor]) -> torch.Tensor:
-        return args[0][chosen].unsqueeze(0)
-
-    handle = model.get_output_embeddings().register_forward_pre_hook(keep)
-    try:
-        return model(**inputs).logits.squeeze(0)
-    finally:
-        handle.remove()

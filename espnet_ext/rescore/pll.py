@@ -7,9 +7,10 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.language_model import select, surrounding
-from espnet_ext.rescore.prefix_trees import in_batches, padded
+from espnet_ext.rescore.language_model import surrounding
 from espnet_ext.rescore.lm_scorer import LmScorer
+from espnet_ext.rescore.prefix_trees import in_batches, padded
+from espnet_ext.rescore.vocabulary import is_plain, log_probs
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,9 @@ class PllScorer(LmScorer):
         model: one of ``AutoModelForMaskedLM``.
         tokenizer: its tokenizer; needs a mask token.
         casing: a key of ``CASINGS``.
+
+    Attributes:
+        plain: whether the vocabulary can be computed in blocks.
     """
 
     name = "pll"
@@ -50,6 +54,8 @@ class PllScorer(LmScorer):
         if tokenizer.mask_token_id is None:
             raise InputError(f"{tokenizer.name_or_path}: its tokenizer has no mask token: score it as a causal model")
         super().__init__(model, tokenizer, casing, surrounding(tokenizer))
+        self.padding = tokenizer.pad_token_id or 0
+        self.plain = is_plain(model)
 
     def chunks(self, lists: Sequence[Sequence[str]]) -> list[MaskedChunk]:
         """Forward passes over the masked copies of all lists' hypotheses, those of like length together."""
@@ -72,10 +78,8 @@ class PllScorer(LmScorer):
         chosen = torch.zeros_like(ids, dtype=torch.bool)
         chosen[torch.arange(len(ids), device=device), chunk.masked.to(device)] = True
         real = ids >= 0
-        logits = select(self.model, chosen, input_ids=ids.masked_fill(~real, 0), attention_mask=real.long())
-        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        copies = chunk.copies.to(device)
-        terms = logits[copies, chunk.targets.to(device)] - logits.logsumexp(dim=-1)[copies]
+        inputs = {"input_ids": ids.masked_fill(~real, self.padding), "attention_mask": real.long()}
+        terms = log_probs(self.model, chosen, chunk.copies.to(device), chunk.targets.to(device), self.plain, **inputs)
         return terms, chunk.hyps.to(device)
 
 

@@ -9,9 +9,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.language_model import begin_and_end, reads_both_ways, surrounding
-from espnet_ext.rescore.prefix_trees import Rows
 from espnet_ext.rescore.lm_scorer import LmScorer
-from espnet_ext.rescore.tree_attention import forward, to_rows, tree_limit
+from espnet_ext.rescore.prefix_trees import Rows
+from espnet_ext.rescore.tree_attention import hidden_states, to_rows, tree_limit
 
 HEAD = "pooling.safetensors"
 
@@ -94,7 +94,7 @@ class PooledScorer(LmScorer):
         around = surrounding(tokenizer) if both_ways else ([begin_and_end(tokenizer)[0]], [])
         super().__init__(model, tokenizer, casing, around)
         self.pooling = pooling or token
-        self.tree_limit = 0 if both_ways else tree_limit(model, hidden=True)
+        self.tree_limit = 0 if both_ways else tree_limit(model)
         size = model.config.hidden_size
         self.head = AttentionHead(size) if pooling == "attention" else TokenHead(size, 0 if both_ways else -1)
 
@@ -104,7 +104,7 @@ class PooledScorer(LmScorer):
 
     def terms(self, chunk: Rows) -> tuple[torch.Tensor, torch.Tensor]:
         """Scores of hypotheses, (n,), and their numbers, (n,)."""
-        hidden = forward(self.model, chunk, hidden=True)
+        hidden = hidden_states(self.model, chunk)
         return self.head(hidden, chunk.paths.to(hidden.device)), chunk.hyps.to(hidden.device)
 
     def settings(self) -> dict[str, str]:

@@ -15,6 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+# Of a row, one part in so many may be padding, if it has as many positions.
+PADDING = 10
+
 
 @dataclass(frozen=True, eq=False)
 class Tree:
@@ -96,15 +99,16 @@ def _shared(children: dict[tuple[int, int], int], tokens: Sequence[int]) -> int:
 def in_batches(sizes: Sequence[int], budget: int) -> list[list[int]]:
     """Indices of rows of these sizes, those of like size together, at most ``budget`` positions with padding a batch.
 
-    A row larger than that is a batch of its own.
+    No more than one part in ``PADDING`` of a row is padding. A row larger than the budget is a batch of its own.
 
-    >>> in_batches([5, 1, 4, 2], 8)
-    [[0], [2, 3], [1]]
+    >>> in_batches([50, 10, 49, 48, 9, 50], 150)
+    [[0, 5, 2], [3], [1, 4]]
     """
     batches: list[list[int]] = []
     width = 0
     for index in sorted(range(len(sizes)), key=lambda index: -sizes[index]):
-        if not batches or (len(batches[-1]) + 1) * width > budget:
+        full = batches and (len(batches[-1]) + 1) * width > budget
+        if not batches or full or width - sizes[index] > width // PADDING:
             batches.append([])
             width = sizes[index]
         batches[-1].append(index)

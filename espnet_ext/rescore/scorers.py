@@ -12,9 +12,9 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.causal import CausalScorer
 from espnet_ext.rescore.language_model import HypothesisError, config_of, load, reads_both_ways
+from espnet_ext.rescore.lm_scorer import SETTINGS, LmScorer
 from espnet_ext.rescore.pll import PllScorer
 from espnet_ext.rescore.pooled import PooledScorer
-from espnet_ext.rescore.lm_scorer import SETTINGS, LmScorer
 
 SCORERS = ("causal", "pll", "pooled")
 # Lists that are put into forward passes together: enough to find hypotheses of like length, few enough to hold.

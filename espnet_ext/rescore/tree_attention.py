@@ -1,4 +1,4 @@
-"""Causal models on prefix trees: hidden states and logits of the nodes, for models that take a 4-d attention mask."""
+"""Causal models on prefix trees, for those that take a 4-d attention mask."""
 
 import random
 from collections.abc import Sequence
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import torch
 from transformers import PreTrainedModel
 
-from espnet_ext.rescore.language_model import select
 from espnet_ext.rescore.prefix_trees import Rows, Tree, grow, in_batches, stack
+from espnet_ext.rescore.vocabulary import states
 
 # A tree's results may differ from the padded batch's by this part of what a wrong mask makes them differ.
 TOLERANCE = 0.02
@@ -17,33 +17,29 @@ WINDOWS = ("sliding_window", "window_size", "attention_chunk_size", "local_atten
 PROBE_SEED, PROBE_TOKENS = 1, 12
 
 
-def forward(model: PreTrainedModel, rows: Rows, hidden: bool = False) -> torch.Tensor:
-    """Run a causal model on rows.
-
-    Args:
-        model: a causal language model, or with ``hidden`` one without output layers.
-        rows: on any device.
-        hidden: give hidden states, not logits.
-
-    Returns:
-        Those of the real positions, row by row, (n, vocabulary) or (n, hidden).
-    """
+def inputs_of(model: PreTrainedModel, rows: Rows) -> dict[str, torch.Tensor]:
+    """Inputs of a model's ``forward``, on its device."""
     device = model.device
-    real = rows.real.to(device)
     inputs = {"input_ids": rows.ids.to(device)}
     if hasattr(model.config, "use_cache"):
         inputs["use_cache"] = False
     if rows.sees is None:
-        inputs["attention_mask"] = real.long()
-    else:
-        # to be added, as models that compute attention step by step want it
-        mask = torch.zeros(rows.sees.shape, dtype=model.dtype, device=device)
-        mask.masked_fill_(~rows.sees.to(device), torch.finfo(model.dtype).min)
-        inputs |= {"attention_mask": mask.unsqueeze(1), "position_ids": rows.depths.to(device)}
-    return model(**inputs).last_hidden_state[real] if hidden else select(model, real, **inputs)
+        return inputs | {"attention_mask": rows.real.to(device).long()}
+    # to be added, as models that compute attention step by step want it
+    mask = torch.zeros(rows.sees.shape, dtype=model.dtype, device=device)
+    mask.masked_fill_(~rows.sees.to(device), torch.finfo(model.dtype).min)
+    return inputs | {"attention_mask": mask.unsqueeze(1), "position_ids": rows.depths.to(device)}
 
 
-def tree_limit(model: PreTrainedModel, hidden: bool = False) -> int:
+def hidden_states(model: PreTrainedModel, rows: Rows) -> torch.Tensor:
+    """Hidden states of the real positions, row by row, (n, width): what a vocabulary layer takes, if there is one."""
+    real = rows.real.to(model.device)
+    if model.get_output_embeddings() is None:
+        return model(**inputs_of(model, rows)).last_hidden_state[real]
+    return states(model, real, False, **inputs_of(model, rows))[0]
+
+
+def tree_limit(model: PreTrainedModel) -> int:
     """How many nodes a tree may have for this model, 0 if it takes none.
 
     A model takes them if it gives a tree the results of its hypotheses, one a row. That is tried out, on a few random
@@ -55,12 +51,12 @@ def tree_limit(model: PreTrainedModel, hidden: bool = False) -> int:
     model.eval()
     try:
         with torch.no_grad():
-            return limit if _scores_trees(model, hidden) else 0
+            return limit if _scores_trees(model) else 0
     finally:
         model.train(was_training)
 
 
-def _scores_trees(model: PreTrainedModel, hidden: bool) -> bool:
+def _scores_trees(model: PreTrainedModel) -> bool:
     source = random.Random(PROBE_SEED)
     size = model.get_input_embeddings().num_embeddings
     stem = [source.randrange(size) for _ in range(PROBE_TOKENS // 2)]
@@ -69,18 +65,18 @@ def _scores_trees(model: PreTrainedModel, hidden: bool) -> bool:
     alone = [tree for item in enumerate(texts) for tree in grow([item], size)]
     tree = stack(grow(list(enumerate(texts)), PROBE_TOKENS * len(texts)), masked=True)
     wrong = Rows(tree.ids, tree.real, tree.depths, None, tree.hyps, tree.paths)
-    wanted = _on_paths(model, stack(alone, masked=False), hidden)
+    wanted = _on_paths(model, stack(alone, masked=False))
     try:
-        found = _on_paths(model, tree, hidden)
+        found = _on_paths(model, tree)
     except Exception:  # each family that takes no such mask fails in its own way
         return False
     difference = (found - wanted).abs().max()
-    return bool(difference <= TOLERANCE * (_on_paths(model, wrong, hidden) - wanted).abs().max())
+    return bool(difference <= TOLERANCE * (_on_paths(model, wrong) - wanted).abs().max())
 
 
-def _on_paths(model: PreTrainedModel, rows: Rows, hidden: bool) -> torch.Tensor:
+def _on_paths(model: PreTrainedModel, rows: Rows) -> torch.Tensor:
     """Results of each hypothesis's tokens, one hypothesis after the other."""
-    return forward(model, rows, hidden)[rows.paths[rows.paths >= 0].to(model.device)].float()
+    return hidden_states(model, rows)[rows.paths[rows.paths >= 0].to(model.device)].float()
 
 
 def to_rows(lists: Sequence[Sequence[tuple[int, Sequence[int]]]], limit: int, budget: int) -> list[Rows]:

@@ -1,0 +1,160 @@
+"""Scoring of N-best lists at the size of GPT-2 and BERT: prefix trees against padded batches, PLL against naive PLL."""
+
+import argparse
+import itertools
+import random
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    PreTrainedTokenizerFast,
+)
+
+from espnet_ext.rescore.causal import CausalScorer
+from espnet_ext.rescore.pll import PllScorer
+from espnet_ext.rescore.scorers import score_lists
+
+# Places where a list's hypotheses differ, and how much earlier than evenly spread they lie: with these, as many tokens
+# a node of the prefix tree as ESPnet's lists of LibriSpeech hold, 1.8 for 10-best and 2.1 for 30-best.
+SITES = {10: (6, 1.6), 30: (8, 2.0)}
+WORDS = 5000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=1, help="threads of torch")
+    parser.add_argument("--rounds", type=int, default=3, help="times that each is run; the fastest counts")
+    parser.add_argument("--lists", type=int, default=16, help="N-best lists for GPT-2; BERT gets one in eight")
+    parser.add_argument("--nbest", type=int, default=10, choices=list(SITES), help="hypotheses a list")
+    parser.add_argument("--layers", type=int, default=12, help="layers of both models")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(0)
+    source = random.Random(0)
+    lists = [make_list(source, args.nbest, source.randint(12, 45)) for _ in range(args.lists)]
+    print(f"cpu, {args.threads} threads, {args.layers} layers of 768; the fastest of {args.rounds} rounds")
+    with torch.no_grad():
+        causal(lists, args.layers, args.rounds)
+        masked(lists[: max(1, args.lists // 8)], args.layers, args.rounds)
+
+
+def make_list(source: random.Random, nbest: int, length: int) -> list[str]:
+    """Hypotheses of this many words, a token each: the likeliest choices at places where there are two."""
+    words = [source.randrange(WORDS) for _ in range(length)]
+    count, early = SITES[nbest]
+    places: set[int] = set()
+    while len(places) < count:
+        places.add(int(length * source.random() ** early))
+    sites = {place: (source.randrange(WORDS), source.random()) for place in sorted(places)}
+    choices = sorted(
+        itertools.product((False, True), repeat=len(sites)),
+        key=lambda chosen: sum(cost for take, (_, cost) in zip(chosen, sites.values(), strict=True) if take),
+    )
+    hypotheses = []
+    for chosen in choices[:nbest]:
+        changed = {place: word for take, (place, (word, _)) in zip(chosen, sites.items(), strict=True) if take}
+        hypotheses.append(" ".join(f"w{changed.get(place, word)}" for place, word in enumerate(words)))
+    return hypotheses
+
+
+def make_tokenizer(size: int, special: Sequence[str]) -> PreTrainedTokenizerFast:
+    """One token a word, as large as the model's vocabulary."""
+    vocabulary = {word: n for n, word in enumerate([*special, *(f"w{n}" for n in range(size - len(special)))])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=special[0]))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    if len(special) == 1:
+        return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=special[0], eos_token=special[0])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{special[0]} $A {special[1]}", special_tokens=[(special[0], 0), (special[1], 1)]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, mask_token=special[2])
+
+
+def causal(lists: list[list[str]], layers: int, rounds: int) -> None:
+    """Print hypotheses a second of prefix trees, of padded batches, and of batches with everything computed."""
+    config = GPT2Config(n_layer=layers)
+    scorer = CausalScorer(GPT2LMHeadModel(config).eval(), make_tokenizer(config.vocab_size, ["<end>"]))
+    padded = CausalScorer(scorer.model, scorer.tokenizer)
+    padded.tree_limit = 0
+    tokens = nodes = 0
+    for texts in scorer.encode(lists):
+        tokens += sum(len(ids) for _, ids in texts)
+        nodes += len({tuple(ids[: end + 1]) for _, ids in texts for end in range(len(ids))})
+    works = {
+        "prefix trees": partial(score_lists, scorer, lists),
+        "padded batches, like lengths together, logits of tokens": partial(score_lists, padded, lists),
+        "a padded batch a list, logits of padding too": partial(plain_causal, scorer, lists),
+    }
+    print(f"\nGPT-2: {tokens / nodes:.2f} tokens a node ({len(lists)} lists, {tokens} tokens, {nodes} nodes)")
+    report(works, lists, rounds, "prefix trees")
+
+
+def plain_causal(scorer: CausalScorer, lists: list[list[str]]) -> list[list[float]]:
+    """Each list as one padded batch, log-probabilities of the whole vocabulary everywhere."""
+    scores = []
+    for hypotheses in scorer.encode(lists):
+        ids = [torch.tensor([*ids, scorer.end]) for _, ids in hypotheses]
+        lengths = torch.tensor([len(row) for row in ids])
+        batch = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True)
+        real = torch.arange(batch.size(1)) < lengths.unsqueeze(1)
+        logits = scorer.model(input_ids=batch, attention_mask=real.long(), use_cache=False).logits
+        found = logits[:, :-1].log_softmax(dim=-1).gather(2, batch[:, 1:, None]).squeeze(2)
+        scores.append((found * real[:, 1:]).sum(dim=1).tolist())
+    return scores
+
+
+def masked(lists: list[list[str]], layers: int, rounds: int) -> None:
+    """Print hypotheses a second of PLL, ours and naive."""
+    config = BertConfig(vocab_size=28996, num_hidden_layers=layers)
+    tokenizer = make_tokenizer(config.vocab_size, ["[CLS]", "[SEP]", "[MASK]"])
+    scorer = PllScorer(BertForMaskedLM(config).eval(), tokenizer)
+    copies = sum(len(chunk.ids) for chunk in scorer.chunks(lists))
+    terms = sum(len(chunk.hyps) for chunk in scorer.chunks(lists))
+    works = {
+        "copies once, logits under the mask": partial(score_lists, scorer, lists),
+        "naive: a batch a hypothesis, logits everywhere": partial(plain_pll, scorer, lists),
+    }
+    print(f"\nBERT, PLL: {terms / copies:.2f} tokens a masked copy ({len(lists)} lists, {copies} copies)")
+    report(works, lists, rounds, "copies once, logits under the mask")
+
+
+def plain_pll(scorer: PllScorer, lists: list[list[str]]) -> list[list[float]]:
+    """Each hypothesis as one batch of its masked copies, log-probabilities of the whole vocabulary everywhere."""
+    scores = []
+    for hypotheses in scorer.encode(lists):
+        scores.append([])
+        for _, ids in hypotheses:
+            places = torch.arange(1, len(ids) - 1)
+            targets = torch.tensor(ids)[places]
+            batch = torch.tensor(ids).repeat(len(places), 1)
+            batch[torch.arange(len(places)), places] = scorer.tokenizer.mask_token_id
+            found = scorer.model(input_ids=batch).logits.log_softmax(dim=-1)
+            scores[-1].append(found[torch.arange(len(places)), places, targets].sum().item())
+    return scores
+
+
+def report(works: dict[str, Callable[[], list[list[float]]]], lists: list[list[str]], rounds: int, ours: str) -> None:
+    """Print a table of what each work does in a second, after checking that all give the same."""
+    best: dict[str, float] = {}
+    for _ in range(rounds):  # in turns, so that the machine's other work falls on all
+        results = {}
+        for name, work in works.items():
+            start = time.perf_counter()
+            results[name] = work()
+            best[name] = min(best.get(name, float("inf")), time.perf_counter() - start)
+    hypotheses = sum(map(len, lists))
+    print(f"{'':58}{'hypotheses/s':>13}{'ours is faster':>16}{'differs by':>12}")
+    for name, seconds in best.items():
+        difference = (torch.tensor(results[name]) - torch.tensor(results[ours])).abs().max()
+        print(f"{name:58}{hypotheses / seconds:13.2f}{seconds / best[ours]:16.2f}{difference:12.0e}")
+
+
+if __name__ == "__main__":
+    main()
