@@ -29,7 +29,7 @@ def draw_curve(curve: ErrorCurve, tuned: Tuned, name: str) -> Figure:
         axes = figure.subplots()
         axes.set_xscale("log")
         # The outer pieces reach to 0 and to infinity, which a logarithmic axis cannot show.
-        edges = np.concatenate(([min(low, *inside[:1])], inside, [max(high, *inside[-1:])]))
+        edges = np.concatenate(([min([low, *inside[:1]])], inside, [max([high, *inside[-1:]])]))
         axes.stairs(rates, edges, baseline=None, color=BLUE, label="word error rate")
         for rate, label, line in (
             (rates[0], r"language model alone ($\lambda = 0$)", ":"),

@@ -72,10 +72,10 @@ class LanguageModel:
         """
         import torch  # it takes seconds, like transformers: bad lists are refused without it
 
-        from espnet_ext.rescore.scorers import load_lm, score_lists
-
         if self.ngpu and not torch.cuda.is_available():
             raise InputError("there is no GPU that torch can use: score on the CPU (--ngpu 0)")
+        from espnet_ext.rescore.scorers import load_lm, score_lists
+
         model = load_lm(self.name, scorer=self.scorer, pooling=self.pooling, casing=self.casing)
         model = model.to("cuda" if self.ngpu else "cpu").eval()
 

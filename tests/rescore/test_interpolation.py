@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.interpolation import (
-    ErrorCurve,
     combined,
     envelope,
     error_curve,
@@ -42,7 +41,7 @@ def errors_with(lists: list[NBest], weight: float) -> int:
     total = 0
     for nbest in lists:
         s = np.array([hyp.scores["lm"] + weight * hyp.score for hyp in nbest.hyps])
-        total += word_errors(nbest)[int(np.argmax(s))]
+        total += word_errors(replace(nbest, hyps=(nbest.hyps[int(np.argmax(s))],)))[0]
     return total
 
 
