@@ -24,7 +24,9 @@ from espnet_ext.rescore.nbest import Hypothesis, NBest
 _JOBS = ("output.*", "logdir/output.*", "log/output.*")
 _RECOG = re.compile(r"([1-9][0-9]*)best_recog")
 _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?|[-+]?inf(?:inity)?|nan"
-_VALUE = re.compile(rf"(?:tensor|np\.float[0-9]+)\(\[?\s*({_NUMBER})\s*\]?(?:,[^()]*)?\)|({_NUMBER})", re.IGNORECASE)
+_VALUE = re.compile(
+    rf"(?:tensor|np\.float[0-9]+)\(\[?\s*({_NUMBER})\s*\]?(?:,\s*[a-z_]+=[^()]*)?\)|({_NUMBER})", re.IGNORECASE
+)
 _PART = re.compile(rf"""\s*["']([^"']+)["']\s*:\s*({_VALUE.pattern})\s*(?:,|$)""", re.IGNORECASE)
 
 
@@ -83,7 +85,7 @@ def parse_scores(text: str) -> dict[str, float]:
         while match := _PART.match(inside):
             parts[match[1]] = parse_score(match[2])
             inside = inside[match.end() :]
-    if inside:
+    if inside or not text.strip():
         raise InputError(f"{text!r} is not a dictionary of scores, such as {{'ctc': tensor(-1.2345)}}")
     return parts
 

@@ -25,11 +25,11 @@ def draw_curve(curve: ErrorCurve, tuned: Tuned, name: str) -> Figure:
     inside = np.array([weight_of(corner) for corner in curve.corners[1:-1]])
     rates = 100.0 * np.array(curve.errors) / curve.words
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(5.6, 3.8), layout="constrained")
+        figure = Figure(figsize=(5.8, 4.4), layout="constrained")
         axes = figure.subplots()
         axes.set_xscale("log")
         # The outer pieces reach to 0 and to infinity, which a logarithmic axis cannot show.
-        edges = np.concatenate(([min(low, *inside[:1])], inside, [max(high, *inside[-1:])]))
+        edges = np.concatenate(([min([low, *inside[:1]])], inside, [max([high, *inside[-1:]])]))
         axes.stairs(rates, edges, baseline=None, color=BLUE, label="word error rate")
         for rate, label, line in (
             (rates[0], r"language model alone ($\lambda = 0$)", ":"),
@@ -41,10 +41,11 @@ def draw_curve(curve: ErrorCurve, tuned: Tuned, name: str) -> Figure:
         axes.plot(tuned.weight, best, "o", color=VERMILLION, markersize=5, label=label)
         axes.set_xlim(low, high)
         axes.grid(color="0.9", linewidth=0.6)
+        axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
         axes.set_xlabel(r"Interpolation weight $\lambda$ of the first pass")
         axes.set_ylabel("Word error rate (%)")
-        axes.legend(frameon=False)
+        figure.legend(loc="outside lower center", ncols=2, frameon=False)
         figure.suptitle(f"{name}: {tuned.lists:,} N-best lists, {tuned.words:,} words", parse_math=False)
         return figure
 

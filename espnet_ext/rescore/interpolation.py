@@ -91,6 +91,16 @@ def weight_of(share: float) -> float:
     return math.inf if share == 1.0 else share / (1.0 - share)
 
 
+def check_weight(weight: float) -> None:
+    """Refuse a lambda that eq. 1 has no use for.
+
+    Raises:
+        InputError: it is negative or not finite.
+    """
+    if not (math.isfinite(weight) and weight >= 0.0):
+        raise InputError(f"an interpolation weight of {weight}: it must be a finite number, 0 or more")
+
+
 def combined(nbest: NBest, scores: str, weight: float) -> list[float]:
     """s_i of P3, eq. 1: the scores named ``scores`` plus ``weight`` (lambda) times the first pass's.
 
@@ -106,8 +116,7 @@ def rerank(nbest: NBest, scores: str, weight: float) -> NBest:
     Raises:
         InputError: a hypothesis lacks the scores, or the weight is negative or not finite.
     """
-    if not (math.isfinite(weight) and weight >= 0.0):
-        raise InputError(f"an interpolation weight of {weight}: it must be a finite number, 0 or more")
+    check_weight(weight)
     totals = combined(nbest, scores, weight)
     order = sorted(range(len(totals)), key=lambda index: -totals[index])
     return replace(nbest, hyps=tuple(nbest.hyps[index] for index in order))
@@ -216,8 +225,7 @@ def read_weight(path: str | Path) -> float:
         raise InputError(f"{path}: no such file: tune the weight first, with --tune-on") from None
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: holds no tuned weight ({error!r}): tune it again, with --tune-on") from None
-    if not (math.isfinite(weight) and weight >= 0.0):
-        raise InputError(f"{path}: a weight of {weight}: tune it again, with --tune-on")
+    check_weight(weight)
     return weight
 
 

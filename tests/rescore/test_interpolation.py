@@ -1,0 +1,213 @@
+"""The exact line search against trying out weights, one by one."""
+
+import json
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from espnet_ext.errors import InputError
+from espnet_ext.rescore.interpolation import (
+    combined,
+    envelope,
+    error_curve,
+    read_weight,
+    rerank,
+    share_of,
+    tune,
+    weight_of,
+    write_curve,
+    write_tuned,
+)
+from espnet_ext.rescore.nbest import Hypothesis, NBest, word_errors
+
+WORDS = st.lists(st.sampled_from("AB"), max_size=4).map(" ".join)
+
+
+def lists_of(scores: st.SearchStrategy[float]) -> st.SearchStrategy[list[NBest]]:
+    hypotheses = st.builds(lambda text, am, lm: Hypothesis(text, am, {"lm": lm}), WORDS, scores, scores)
+    lists = st.lists(
+        st.tuples(WORDS.filter(bool), st.lists(hypotheses, min_size=1, max_size=6)), min_size=1, max_size=6
+    )
+    return lists.map(lambda drawn: [NBest(f"u{n}", tuple(hyps), ref) for n, (ref, hyps) in enumerate(drawn)])
+
+
+def errors_with(lists: list[NBest], weight: float) -> int:
+    """Word errors of each list's first hypothesis with the highest s_i of eq. 1, in numpy."""
+    total = 0
+    for nbest in lists:
+        s = np.array([hyp.scores["lm"] + weight * hyp.score for hyp in nbest.hyps])
+        total += word_errors(replace(nbest, hyps=(nbest.hyps[int(np.argmax(s))],)))[0]
+    return total
+
+
+def exact_errors(lists: list[NBest], share: Fraction) -> int:
+    """The same in rational numbers, over w."""
+    total = 0
+    for nbest in lists:
+        s = [(1 - share) * Fraction(hyp.scores["lm"]) + share * Fraction(hyp.score) for hyp in nbest.hyps]
+        total += word_errors(nbest)[s.index(max(s))]
+    return total
+
+
+def all_crossings(lists: list[NBest]) -> set[Fraction]:
+    """Where any two lines of a list meet: there, and only there, floats may choose otherwise than paper."""
+    lines = [[(Fraction(hyp.scores["lm"]), Fraction(hyp.score)) for hyp in nbest.hyps] for nbest in lists]
+    pairs = [(a, b) for own in lines for a in own for b in own if a[1] - a[0] != b[1] - b[0]]
+    return {(a[0] - b[0]) / ((a[0] - b[0]) + (b[1] - a[1])) for a, b in pairs}
+
+
+# Small whole numbers, so that many lines are equal, parallel or meet in one corner.
+@settings(max_examples=100)
+@given(lists_of(st.integers(-4, 0).map(float)), st.fractions(0, 1, max_denominator=97))
+def test_the_curve_is_the_error_count_everywhere(lists, share):
+    curve = error_curve(lists, "lm")
+    assert curve.corners[0] == 0.0 and curve.corners[-1] == 1.0
+    assert list(curve.corners) == sorted(set(curve.corners))
+    crossings = all_crossings(lists)
+    assert all(any(abs(corner - meet) < 1e-9 for meet in crossings) for corner in curve.corners[1:-1])
+    if share not in crossings | {1}:
+        assert curve.at(weight_of(float(share))) == exact_errors(lists, share)
+
+
+@settings(max_examples=50)
+@given(lists_of(st.floats(-50, 0)))
+def test_the_tuned_weight_is_best_of_all_and_reranking_finds_its_errors(lists):
+    tuned, curve = tune(lists, "lm")
+    assert errors_with(lists, tuned.weight) == tuned.errors == curve.at(tuned.weight) == min(curve.errors)
+    assert sum(word_errors(rerank(nbest, "lm", tuned.weight))[0] for nbest in lists) == tuned.errors
+    assert all(errors_with(lists, weight) >= tuned.errors for weight in np.logspace(-3, 3, 31))
+    assert tuned.interval[0] < tuned.weight < tuned.interval[1]
+    middles = [weight_of((low + high) / 2) for low, high in zip(curve.corners, curve.corners[1:], strict=False)]
+    assert [errors_with(lists, weight) for weight in middles] == list(curve.errors)
+
+
+def test_real_sized_lists_on_a_grid():
+    random = np.random.default_rng(0)
+    lists = []
+    for number in range(60):
+        ref = random.choice(list("ABCDEFGH"), 12)
+        hyps = []
+        for _ in range(10):
+            text, wrong = ref.copy(), random.integers(0, 5)
+            text[random.integers(0, 12, wrong)] = "X"
+            am, lm = -random.exponential(2.0) - 0.3 * wrong, -random.normal(40, 5) - 3.0 * wrong
+            hyps.append(Hypothesis(" ".join(text), float(am), {"lm": float(lm)}))
+        lists.append(NBest(f"u{number}", tuple(hyps), " ".join(ref)))
+    tuned, curve = tune(lists, "lm")
+    assert len(curve.errors) > 50
+    grid = np.concatenate(([0.0], np.logspace(-3, 4, 400)))
+    assert [curve.at(weight) for weight in grid] == [errors_with(lists, weight) for weight in grid]
+    assert tuned.errors <= min(errors_with(lists, weight) for weight in grid)
+    assert tuned.language_model_errors == errors_with(lists, 0.0)
+    assert tuned.first_pass_errors == errors_with(lists, 1e9)
+    assert (tuned.lists, tuned.words) == (60, 720)
+
+
+def one(*scores: tuple[str, float, float]) -> NBest:
+    return NBest("u", tuple(Hypothesis(text, am, {"lm": lm}) for text, am, lm in scores), "A")
+
+
+def test_a_curve_by_hand():
+    # X from w = 0; A beats it where -2 (1-w) - 1 w = -1 (1-w) - 3 w, w = 1/3; Y has the best first pass, from w = 2/3.
+    nbest = one(("Y B", -0.5, -3.0), ("A", -1.0, -2.0), ("X", -3.0, -1.0))
+    curve = error_curve([nbest], "lm")
+    assert curve.corners == pytest.approx((0.0, 1 / 3, 2 / 3, 1.0))
+    assert (curve.errors, curve.words) == ((1, 0, 2), 1)
+    tuned, _ = tune([nbest], "lm", ["dev"])
+    assert tuned.weight == pytest.approx(1.0)
+    assert tuned.interval == pytest.approx((0.5, 2.0))
+    assert (tuned.errors, tuned.language_model_errors, tuned.first_pass_errors) == (0, 1, 2)
+    assert tuned.tuned_on == ("dev",)
+    assert [curve.at(weight) for weight in (0.0, 0.49, 0.51, 1.99, 2.01, 1e9, math.inf)] == [1, 1, 0, 0, 2, 2, 2]
+
+
+def test_sets_are_tuned_on_jointly():
+    left = one(("A", -1.0, -2.0), ("B", -2.0, -1.0))  # right from w = 1/2
+    right = one(("B B", -1.0, -1.5), ("A", -2.0, 0.0))  # right up to w = 3/5
+    joint, curve = tune([left, right], "lm")
+    assert curve.corners == pytest.approx((0.0, 0.5, 0.6, 1.0))
+    assert curve.errors == (1, 0, 2)
+    assert share_of(joint.weight) == pytest.approx(0.55)
+    assert share_of(tune([left], "lm")[0].weight) == pytest.approx(0.75)
+    assert share_of(tune([right], "lm")[0].weight) == pytest.approx(0.3)
+
+
+def test_the_widest_of_the_best_pieces():
+    # One list, chosen from in this order; A, without error, twice.
+    texts, corners, slopes = ("X", "A", "Y", "A", "Z"), (0.1, 0.2, 0.5, 0.9), (-8.0, -4.0, -2.0, 1.0, 3.0)
+    left, hyps = -1.0, []
+    for rank, text in enumerate(texts):
+        left += (slopes[rank - 1] - slopes[rank]) * corners[rank - 1] if rank else 0.0
+        hyps.append((text, left + slopes[rank], left))
+    tuned, curve = tune([one(*hyps)], "lm")
+    assert curve.corners == pytest.approx((0.0, *corners, 1.0))
+    assert curve.errors == (1, 0, 1, 0, 1)
+    assert share_of(tuned.weight) == pytest.approx(0.7)
+
+
+def test_where_all_weights_are_equal_it_is_one():
+    tuned, curve = tune([one(("B", -1.0, -5.0), ("C", -5.0, -1.0))], "lm")
+    assert (curve.corners, curve.errors) == ((0.0, 1.0), (1,))
+    assert (tuned.weight, tuned.interval) == (1.0, (0.0, math.inf))
+
+
+def test_of_equal_scores_the_first_hypothesis_is_chosen():
+    nbest = one(("B", -1.0, -1.0), ("A", -1.0, -1.0), ("A A A", -1.0, -1.0))
+    assert error_curve([nbest], "lm").errors == (1,)
+    assert rerank(nbest, "lm", 0.7) == nbest
+    assert envelope(np.array([-1.0, -1.0]), np.array([-2.0, -1.0])) == [(0.0, 1)]
+
+
+def test_log_zeros_of_a_beam_search():
+    nbest = one(("B", -4e9, -1.0), ("A", -0.5, -90.0))
+    tuned, _ = tune([nbest], "lm")
+    assert (tuned.errors, rerank(nbest, "lm", tuned.weight).hyps[0].text) == (0, "A")
+
+
+def test_rerank_orders_by_equation_one_and_keeps_all_else():
+    nbest = one(("B", -1.0, -9.0), ("A", -2.0, -6.0), ("C", -3.0, -8.0))
+    assert combined(nbest, "lm", 0.5) == [-9.5, -7.0, -9.5]
+    ranked = rerank(nbest, "lm", 0.5)
+    assert [hyp.text for hyp in ranked.hyps] == ["A", "B", "C"]
+    assert ranked == replace(nbest, hyps=(nbest.hyps[1], nbest.hyps[0], nbest.hyps[2]))
+
+
+def test_what_is_stored_is_read(tmp_path):
+    nbest = one(("A", -1.0, -2.0), ("B", -2.0, -1.0))
+    tuned, curve = tune([nbest], "lm", ["dev-clean.jsonl"])
+    write_tuned(tmp_path / "interpolation.json", tuned)
+    write_curve(tmp_path / "curve.json", curve)
+    assert read_weight(tmp_path / "interpolation.json") == tuned.weight
+    stored = json.loads((tmp_path / "interpolation.json").read_text())
+    assert stored["interval"] == [1.0, None] and stored["tuned_on"] == ["dev-clean.jsonl"]
+    assert json.loads((tmp_path / "curve.json").read_text()) == {"lambda": [1.0], "errors": [1, 0], "words": 1}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"weight": null}', '{"weight": "x"}'])
+def test_files_without_a_weight(tmp_path, text):
+    (tmp_path / "interpolation.json").write_text(text)
+    with pytest.raises(InputError, match="interpolation.json: holds no tuned weight"):
+        read_weight(tmp_path / "interpolation.json")
+
+
+def test_bad_weights_scores_and_lists(tmp_path):
+    with pytest.raises(InputError, match="none.json: no such file: tune the weight first"):
+        read_weight(tmp_path / "none.json")
+    nbest = one(("A", -1.0, -2.0))
+    for weight in (-0.1, math.nan, math.inf):
+        (tmp_path / "w.json").write_text(json.dumps({"weight": weight}))
+        with pytest.raises(InputError, match="an interpolation weight of"):
+            rerank(nbest, "lm", weight)
+        with pytest.raises(InputError, match="an interpolation weight of"):
+            read_weight(tmp_path / "w.json")
+    with pytest.raises(InputError, match="^u: hypothesis 1 has no scores named gpt2; it has lm$"):
+        tune([nbest], "gpt2")
+    with pytest.raises(InputError, match="^u: no reference"):
+        tune([replace(nbest, ref=None)], "lm")
+    with pytest.raises(InputError, match="no N-best lists to tune"):
+        tune([], "lm")
