@@ -4,26 +4,20 @@ import argparse
 import itertools
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import torch
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import (
-    BertConfig,
-    BertForMaskedLM,
-    GPT2Config,
-    GPT2LMHeadModel,
-    PreTrainedTokenizerFast,
-)
+from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
 
 from espnet_ext.rescore.causal import CausalScorer
+from espnet_ext.rescore.latency import BERT_CASED, word_tokenizer
 from espnet_ext.rescore.pll import PllScorer
 from espnet_ext.rescore.scorers import score_lists
 
 # Places where a list's hypotheses differ, and how much earlier than evenly spread they lie: with these, as many tokens
 # a node of the prefix tree as ESPnet's lists of LibriSpeech hold, 1.8 for 10-best and 2.1 for 30-best.
-SITES = {10: (6, 1.6), 30: (8, 2.0)}
+SITES = {10: (6, 1.9), 30: (7, 1.8)}
 WORDS = 5000
 
 
@@ -72,23 +66,10 @@ def make_list(source: random.Random, nbest: int, length: int) -> list[str]:
     return hypotheses
 
 
-def make_tokenizer(size: int, special: Sequence[str]) -> PreTrainedTokenizerFast:
-    """One token a word, as large as the model's vocabulary."""
-    vocabulary = {word: n for n, word in enumerate([*special, *(f"w{n}" for n in range(size - len(special)))])}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=special[0]))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    if len(special) == 1:
-        return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=special[0], eos_token=special[0])
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single=f"{special[0]} $A {special[1]}", special_tokens=[(special[0], 0), (special[1], 1)]
-    )
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, mask_token=special[2])
-
-
 def causal(lists: list[list[str]], layers: int, show: Callable) -> None:
     """Print hypotheses a second of prefix trees, of padded batches, and of batches with everything computed."""
     config = GPT2Config(n_layer=layers)
-    scorer = CausalScorer(GPT2LMHeadModel(config).eval(), make_tokenizer(config.vocab_size, ["<end>"]))
+    scorer = CausalScorer(GPT2LMHeadModel(config).eval(), word_tokenizer(config.vocab_size, bert=False))
     padded = CausalScorer(scorer.model, scorer.tokenizer)
     padded.tree_limit = 0
     tokens = nodes = 0
@@ -120,8 +101,8 @@ def plain_causal(scorer: CausalScorer, lists: list[list[str]]) -> list[list[floa
 
 def masked(lists: list[list[str]], layers: int, show: Callable) -> None:
     """Print hypotheses a second of PLL, ours and naive."""
-    config = BertConfig(vocab_size=28996, num_hidden_layers=layers)
-    tokenizer = make_tokenizer(config.vocab_size, ["[CLS]", "[SEP]", "[MASK]"])
+    config = BertConfig(**BERT_CASED, num_hidden_layers=layers)
+    tokenizer = word_tokenizer(config.vocab_size, bert=True)
     scorer = PllScorer(BertForMaskedLM(config).eval(), tokenizer)
     copies = sum(len(chunk.ids) for chunk in scorer.chunks(lists))
     terms = sum(len(chunk.hyps) for chunk in scorer.chunks(lists))

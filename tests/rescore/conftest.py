@@ -127,13 +127,33 @@ def make_tokenizer(ends: bool) -> PreTrainedTokenizerFast:
     )
 
 
+@pytest.fixture
+def make_causal():
+    """Return a function that makes a causal model of a family in ``CAUSAL`` and its tokenizer."""
+
+    def make(family: str):
+        torch.manual_seed(0)
+        return spread(CAUSAL[family]()), make_tokenizer(ends=True)
+
+    return make
+
+
+@pytest.fixture
+def make_masked():
+    """Return a function that makes a masked model of a family in ``MASKED`` and its tokenizer."""
+
+    def make(family: str):
+        torch.manual_seed(0)
+        return spread(MASKED[family]()), make_tokenizer(ends=False)
+
+    return make
+
+
 @pytest.fixture(params=list(CAUSAL))
-def causal_model(request):
-    torch.manual_seed(0)
-    return request.param, spread(CAUSAL[request.param]()), make_tokenizer(ends=True)
+def causal_model(request, make_causal):
+    return request.param, *make_causal(request.param)
 
 
 @pytest.fixture(params=list(MASKED))
-def masked_model(request):
-    torch.manual_seed(0)
-    return request.param, spread(MASKED[request.param]()), make_tokenizer(ends=False)
+def masked_model(request, make_masked):
+    return request.param, *make_masked(request.param)

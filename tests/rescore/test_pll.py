@@ -6,7 +6,11 @@ from espnet_ext.rescore import vocabulary
 from espnet_ext.rescore.pll import PllScorer
 from espnet_ext.rescore.scorers import score_lists
 
-LISTS = [["the cat sat on the mat", "the cat sat on a mat", "", "the cat sat on"], [], ["the matmat sat", "the xyz sat"]]
+LISTS = [
+    ["the cat sat on the mat", "the cat sat on a mat", "", "the cat sat on"],
+    [],
+    ["the matmat sat", "the xyz sat"],
+]
 MASK = 3
 
 

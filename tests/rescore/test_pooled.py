@@ -43,8 +43,10 @@ def test_rescore_bert(masked_model, pooling):
         assert scores == pytest.approx([by_hand(scorer, tokenizer(text)["input_ids"]) for text in texts], abs=1e-4)
 
 
-def test_each_kind_of_model_has_its_token(causal_model, masked_model):
-    for (family, model, tokenizer), own, other in ((causal_model, "last", "cls"), (masked_model, "cls", "last")):
+def test_each_kind_of_model_has_its_token(make_causal, make_masked):
+    kinds = {"gpt2": (make_causal, "last", "cls"), "bert": (make_masked, "cls", "last")}
+    for family, (make, own, other) in kinds.items():
+        model, tokenizer = make(family)
         assert PooledScorer(model.base_model, tokenizer).pooling == own
         with pytest.raises(InputError, match=f"pooling {other}: for {family} choose {own} or attention"):
             PooledScorer(model.base_model, tokenizer, pooling=other)

@@ -15,7 +15,11 @@ def test_rows_hold_every_hypothesis_with_its_own_prefixes(lists, most, masked):
         trees += grow([(len(told) + n, tokens) for n, tokens in enumerate(hypotheses)], most)
         told += hypotheses
     rows = stack(trees, masked)
-    ids, depths, row_of = rows.ids[rows.real].tolist(), rows.depths[rows.real].tolist(), rows.real.nonzero()[:, 0].tolist()
+    ids, depths, row_of = (
+        rows.ids[rows.real].tolist(),
+        rows.depths[rows.real].tolist(),
+        rows.real.nonzero()[:, 0].tolist(),
+    )
     starts = np.concatenate(([0], rows.real.sum(1).cumsum(0)))
     assert sorted(rows.hyps.tolist()) == list(range(len(told)))
     for hyp, path in zip(rows.hyps.tolist(), rows.paths.tolist(), strict=True):
