@@ -1,12 +1,11 @@
 """Models and tokenizers of Hugging Face ``transformers``: loaded and checked."""
 
-import logging
 from pathlib import Path
-from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
+from transformers.utils import logging
 
 from espnet_ext.errors import InputError
 
@@ -30,38 +29,52 @@ class HypothesisError(InputError):
         self.number = number
 
 
-def load(loader: type, name: str | Path, **options: Any) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def load(loader: type, name: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load a model by one of ``transformers``' Auto classes, in float32, and its tokenizer.
+
+    A model without output layers is loaded without the layer that some families put on the first token's hidden
+    state, which masked language models are not trained with.
 
     Args:
         loader: such as ``AutoModelForCausalLM``.
         name: a local folder or a name on the hub. Code that comes with a model is not run.
-        options: further options of ``from_pretrained``.
 
     Raises:
-        InputError: neither exists, files are broken, weights are missing, or the tokenizer has more tokens than the
-            model.
+        InputError: neither exists, files are broken, weights are missing, or the tokenizer has no tokens or
+            more than the model.
     """
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # of weights that are missing, which are looked at here, and those of other layers
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
-        model, report = loader.from_pretrained(name, dtype=torch.float32, output_loading_info=True, **options)
+        model, report = loader.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
     except Exception as error:  # an OSError for most faults, and whatever the readers of the files raise
-        reason = str(error).strip().split("\n")[0]
         raise InputError(
-            f"{name}: no language model and tokenizer that load ({reason}): give a folder that transformers has "
-            "written, or a name on the hub"
+            f"{name}: no language model and tokenizer that load ({first_line(error)}): give a folder that transformers "
+            "has written, or a name on the hub"
         ) from error
-    faults = sorted(report["missing_keys"]) + [str(key) for key in report["mismatched_keys"]]
+    finally:
+        logging.set_verbosity(verbosity)
+    if getattr(model, "pooler", None) is not None:
+        model.pooler = None
+    faults = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
+    faults += [str(key) for key in report["mismatched_keys"]]
     if faults:
         raise InputError(
             f"{name}: {len(faults)} weights of {type(model).__name__} are missing or of another shape "
             f"({', '.join(faults[:3])}): give a model that was trained for this"
         )
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes of no files at all
+        raise InputError(f"{name}: its tokenizer has no tokens: copy the tokenizer's files into the folder too")
     size = model.get_input_embeddings().num_embeddings
     if len(tokenizer) > size:
         raise InputError(f"{name}: its tokenizer has {len(tokenizer)} tokens, its model {size}: they are no pair")
-    logging.getLogger("transformers.tokenization_utils_base").setLevel(logging.ERROR)  # we check lengths ourselves
     return model, tokenizer
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, in one line."""
+    return str(error).strip().split("\n")[0]
 
 
 def config_of(name: str | Path) -> PreTrainedConfig:
@@ -73,8 +86,9 @@ def config_of(name: str | Path) -> PreTrainedConfig:
     try:
         return AutoConfig.from_pretrained(name)
     except (OSError, ValueError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise InputError(f"{name}: no language model ({reason}): give a folder or a name on the hub") from error
+        raise InputError(
+            f"{name}: no language model ({first_line(error)}): give a folder or a name on the hub"
+        ) from error
 
 
 def reads_both_ways(config: PreTrainedConfig) -> bool:

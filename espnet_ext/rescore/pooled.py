@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.language_model import begin_and_end, reads_both_ways, surrounding
+from espnet_ext.rescore.language_model import begin_and_end, first_line, reads_both_ways, surrounding
 from espnet_ext.rescore.lm_scorer import LmScorer
 from espnet_ext.rescore.prefix_trees import Rows
 from espnet_ext.rescore.tree_attention import hidden_states, to_rows, tree_limit
@@ -124,5 +124,4 @@ class PooledScorer(LmScorer):
         try:
             self.head.load_state_dict(load_file(path))
         except Exception as error:  # safetensors' own errors, and RuntimeError for what does not fit
-            reason = str(error).strip().split("\n")[0]
-            raise InputError(f"{path}: no pooling layer of this model ({reason}): train it again") from error
+            raise InputError(f"{path}: no pooling layer of this model ({first_line(error)}): train it again") from error

@@ -10,7 +10,7 @@ from torch.nn.functional import linear
 from transformers import PreTrainedModel
 
 # Tokens of the vocabulary that are computed at a time.
-BLOCK = 4096
+BLOCK = 1024
 
 
 def states(
@@ -50,7 +50,8 @@ def is_plain(model: PreTrainedModel) -> bool:
     ids = torch.arange(4, device=model.device).unsqueeze(0)
     with torch.no_grad():
         hidden, logits = states(model, torch.ones_like(ids, dtype=torch.bool), True, input_ids=ids)
-        return torch.allclose(linear(hidden, layer.weight, layer.bias), logits, rtol=1e-4, atol=1e-5)
+        found = linear(hidden, layer.weight, layer.bias).to(logits)
+        return torch.allclose(found, logits, rtol=1e-4, atol=1e-5)
 
 
 def log_probs(
@@ -75,7 +76,7 @@ def log_probs(
         Natural logarithms, in float32 or what is more exact, (n,).
     """
     hidden, logits = states(model, chosen, not plain, **inputs)
-    exact = torch.promote_types(logits.dtype, torch.float32)
+    exact = torch.promote_types(hidden.dtype, torch.float32)
     if not plain:
         logits = logits.to(exact)
         return logits[places, targets] - logits.logsumexp(dim=1)[places]

@@ -8,6 +8,8 @@ from transformers import (
     BertForMaskedLM,
     BloomConfig,
     BloomForCausalLM,
+    Gemma2Config,
+    Gemma2ForCausalLM,
     GPT2Config,
     GPT2LMHeadModel,
     GPTNeoConfig,
@@ -44,7 +46,19 @@ CAUSAL = {
     ),
     "mistral": lambda: MistralForCausalLM(
         MistralConfig(
-            **SIZE, intermediate_size=32, num_key_value_heads=2, max_position_embeddings=64, sliding_window=9, **ENDS
+            **SIZE, intermediate_size=32, num_key_value_heads=2, max_position_embeddings=64, sliding_window=24, **ENDS
+        )
+    ),
+    "gemma2": lambda: Gemma2ForCausalLM(
+        Gemma2Config(
+            **SIZE,
+            intermediate_size=32,
+            num_key_value_heads=2,
+            head_dim=8,
+            max_position_embeddings=64,
+            sliding_window=64,
+            final_logit_softcapping=3.0,
+            **ENDS,
         )
     ),
     "gpt_neo": lambda: GPTNeoForCausalLM(
@@ -54,7 +68,7 @@ CAUSAL = {
             num_layers=2,
             num_heads=2,
             attention_types=[[["global", "local"], 1]],
-            window_size=9,
+            window_size=24,
             max_position_embeddings=64,
             **ENDS,
         )
@@ -113,13 +127,33 @@ def make_tokenizer(ends: bool) -> PreTrainedTokenizerFast:
     )
 
 
+@pytest.fixture
+def make_causal():
+    """Return a function that makes a causal model of a family in ``CAUSAL`` and its tokenizer."""
+
+    def make(family: str):
+        torch.manual_seed(0)
+        return spread(CAUSAL[family]()), make_tokenizer(ends=True)
+
+    return make
+
+
+@pytest.fixture
+def make_masked():
+    """Return a function that makes a masked model of a family in ``MASKED`` and its tokenizer."""
+
+    def make(family: str):
+        torch.manual_seed(0)
+        return spread(MASKED[family]()), make_tokenizer(ends=False)
+
+    return make
+
+
 @pytest.fixture(params=list(CAUSAL))
-def causal_model(request):
-    torch.manual_seed(0)
-    return request.param, spread(CAUSAL[request.param]()), make_tokenizer(ends=True)
+def causal_model(request, make_causal):
+    return request.param, *make_causal(request.param)
 
 
 @pytest.fixture(params=list(MASKED))
-def masked_model(request):
-    torch.manual_seed(0)
-    return request.param, spread(MASKED[request.param]()), make_tokenizer(ends=False)
+def masked_model(request, make_masked):
+    return request.param, *make_masked(request.param)

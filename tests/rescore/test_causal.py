@@ -3,6 +3,8 @@ import math
 import pytest
 import torch
 
+from espnet_ext.errors import InputError
+from espnet_ext.rescore import vocabulary
 from espnet_ext.rescore.causal import CausalScorer
 from espnet_ext.rescore.scorers import score_lists
 
@@ -31,3 +33,75 @@ def test_a_score_is_the_sum_over_tokens_and_the_end(causal_model):
     scorer = CausalScorer(model, tokenizer)
     for texts, scores in zip(LISTS, score_lists(scorer, LISTS), strict=True):
         assert scores == pytest.approx([by_hand(model, tokenizer, text) for text in texts], abs=1e-4)
+
+
+def test_trees_are_taken_by_models_that_take_their_mask(causal_model):
+    family, model, tokenizer = causal_model
+    scorer = CausalScorer(model, tokenizer)
+    taken = {"gpt2": 2**31, "llama": 2**31, "opt": 2**31, "gpt_neox": 2**31, "mistral": 24, "gemma2": 64}
+    assert scorer.tree_limit == taken.get(family, 0)
+    assert any(chunk.rows.sees is not None for chunk in scorer.chunks(LISTS)) == (scorer.tree_limit > 0)
+    nodes = sum(int(chunk.rows.real.sum()) for chunk in scorer.chunks(LISTS[:1]))
+    assert nodes == (18 if scorer.tree_limit else 33)
+    padded = CausalScorer(model, tokenizer)
+    padded.tree_limit = 0
+    for found, wanted in zip(score_lists(scorer, LISTS), score_lists(padded, LISTS), strict=True):
+        assert found == pytest.approx(wanted, abs=1e-4)
+
+
+def test_a_hypothesis_longer_than_the_window_is_no_tree(causal_model):
+    family, model, tokenizer = causal_model
+    texts = ["a b c d " * 7 + word for word in ("cat", "sat", "mat")]
+    scores = score_lists(CausalScorer(model, tokenizer), [texts])
+    with torch.no_grad():
+        assert scores == [pytest.approx([by_hand(model, tokenizer, text) for text in texts], abs=1e-4)]
+
+
+@pytest.mark.parametrize("budget", [1, 10, 40])
+def test_scores_do_not_depend_on_how_much_is_computed_at_a_time(causal_model, budget):
+    _, model, tokenizer = causal_model
+    scorer = CausalScorer(model, tokenizer)
+    wanted = score_lists(scorer, LISTS)
+    scorer.budget = budget
+    for found, expected in zip(score_lists(scorer, LISTS), wanted, strict=True):
+        assert found == pytest.approx(expected, abs=1e-4)
+    for chunk in scorer.chunks(LISTS):
+        assert chunk.rows.ids.numel() <= budget or len(chunk.rows.ids) == 1
+
+
+def test_gradients_are_those_of_the_padded_batch(causal_model):
+    family, model, tokenizer = causal_model
+    model.double()
+    tolerance = 1e-9 if family in ("gpt2", "opt", "gpt_neo", "bloom") else 1e-4  # others compute parts in float32
+    weights = torch.linspace(-1, 1, sum(map(len, LISTS)), dtype=torch.float64)
+    found = []
+    for limit in (None, 0):
+        scorer = CausalScorer(model, tokenizer)
+        scorer.tree_limit = scorer.tree_limit if limit is None else limit
+        model.zero_grad()
+        for chunk in scorer.chunks(LISTS):
+            terms, hyps = scorer.terms(chunk)
+            (terms * weights[hyps]).sum().backward()
+        found.append(torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]))
+    assert found[0].abs().max() > 0.1
+    torch.testing.assert_close(*found, rtol=tolerance, atol=tolerance)
+
+
+def test_logits_that_are_bounded_afterwards_are_the_models_own(causal_model):
+    family, model, tokenizer = causal_model
+    assert CausalScorer(model, tokenizer).plain == (family != "gemma2")
+
+
+def test_a_vocabulary_of_several_blocks(monkeypatch, causal_model):
+    _, model, tokenizer = causal_model
+    wanted = score_lists(CausalScorer(model, tokenizer), LISTS)
+    monkeypatch.setattr(vocabulary, "BLOCK", 7)
+    for found, expected in zip(score_lists(CausalScorer(model, tokenizer), LISTS), wanted, strict=True):
+        assert found == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_tokenizer_without_ends_is_refused(causal_model):
+    _, model, tokenizer = causal_model
+    tokenizer.bos_token = tokenizer.eos_token = None
+    with pytest.raises(InputError, match="no begin or end token"):
+        CausalScorer(model, tokenizer)

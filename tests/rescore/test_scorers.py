@@ -1,0 +1,160 @@
+import json
+
+import pytest
+import torch
+from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
+
+from espnet_ext.errors import InputError
+from espnet_ext.rescore.scorers import load_lm, score_lists
+
+LISTS = [["THE CAT SAT", "the cat sat on  the mat", ""], [], ["cat"]]
+
+
+@pytest.fixture
+def gpt2(make_causal, tmp_path):
+    return write(*make_causal("gpt2"), tmp_path / "gpt2")
+
+
+@pytest.fixture
+def bert(make_masked, tmp_path):
+    return write(*make_masked("bert"), tmp_path / "bert")
+
+
+def write(model, tokenizer, folder):
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def flat(lists):
+    return [score for scores in lists for score in scores]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "loader"),
+    [
+        ("gpt2", {"scorer": "causal", "casing": "lower"}, AutoModelForCausalLM),
+        ("bert", {"scorer": "pll"}, AutoModelForMaskedLM),
+        ("gpt2", {"scorer": "pooled"}, AutoModel),
+        ("gpt2", {"scorer": "pooled", "pooling": "attention", "casing": "sentence"}, AutoModel),
+        ("bert", {"scorer": "pooled"}, AutoModel),
+        ("bert", {"scorer": "pooled", "pooling": "attention"}, AutoModel),
+    ],
+)
+def test_a_saved_scorer_is_loaded_as_it_was(name, options, loader, request, tmp_path):
+    scorer = load_lm(request.getfixturevalue(name), **options)
+    with torch.no_grad():
+        scorer.get_parameter(next(key for key, _ in scorer.named_parameters())).add_(0.1)
+    scorer.save(tmp_path / "saved")
+    again = load_lm(tmp_path / "saved")
+    assert (again.name, again.casing, again.settings()) == (scorer.name, scorer.casing, scorer.settings())
+    assert not again.training
+    assert score_lists(again, LISTS) == score_lists(scorer, LISTS)
+    model, report = loader.from_pretrained(tmp_path / "saved", output_loading_info=True)
+    assert not report["unexpected_keys"]
+    assert {key.partition(".")[0] for key in report["missing_keys"]} <= {"pooler"}  # BERT's, which nothing here uses
+    AutoTokenizer.from_pretrained(tmp_path / "saved")
+    assert not any(path.suffix in (".bin", ".pt", ".pth") for path in (tmp_path / "saved").iterdir())
+
+
+def test_a_folder_of_transformers_is_scored_by_its_kind(gpt2, bert):
+    assert load_lm(gpt2).name == "causal"
+    assert load_lm(bert).name == "pll"
+    assert (load_lm(gpt2, "pooled").pooling, load_lm(bert, "pooled").pooling) == ("last", "cls")
+
+
+def test_an_adapted_model_may_become_pooled_but_not_back(gpt2, tmp_path):
+    load_lm(gpt2).save(tmp_path / "adapted")
+    pooled = load_lm(tmp_path / "adapted", "pooled")
+    wanted = load_lm(gpt2).model.transformer.state_dict()
+    assert all(torch.equal(value, wanted[key]) for key, value in pooled.model.state_dict().items())
+    pooled.save(tmp_path / "pooled")
+    with pytest.raises(InputError, match="was trained as scorer pooled, pooling last"):
+        load_lm(tmp_path / "pooled", "causal")
+    with pytest.raises(InputError, match="was trained as scorer pooled, pooling last"):
+        load_lm(tmp_path / "pooled", "pooled", "attention")
+
+
+def test_casing(gpt2):
+    scores = {casing: flat(score_lists(load_lm(gpt2, casing=casing), LISTS)) for casing in ("as-is", "lower", "upper")}
+    upper = flat(score_lists(load_lm(gpt2), [[text.upper() for text in texts] for texts in LISTS]))
+    assert scores["upper"] == upper != scores["as-is"] != scores["lower"]
+    with pytest.raises(InputError, match="casing small: choose one of as-is, lower, upper, sentence"):
+        load_lm(gpt2, casing="small")
+
+
+def test_lists_keep_their_order_however_many(gpt2, monkeypatch):
+    scorer = load_lm(gpt2)
+    lists = [["cat sat"] * (n % 4) + ["the cat " * (n % 7)] for n in range(20)]
+    wanted = [flat(score_lists(scorer, [[text] for text in texts])) for texts in lists]
+    monkeypatch.setattr("espnet_ext.rescore.scorers.TOGETHER", 3)
+    for found, expected in zip(score_lists(scorer, lists), wanted, strict=True):
+        assert found == pytest.approx(expected, abs=1e-4)
+    assert score_lists(scorer, []) == []
+
+
+def test_scores_that_are_no_numbers_are_refused(gpt2):
+    scorer = load_lm(gpt2)
+    scorer.model.transformer.ln_f.weight.data[0] = float("nan")
+    with pytest.raises(InputError, match="utt2: the language model's score is not a finite number"):
+        score_lists(scorer, [[], ["cat"]], ["utt1", "utt2"])
+
+
+def test_a_hypothesis_that_is_too_long_is_named(gpt2):
+    with pytest.raises(
+        InputError, match='N-best list 3: hypothesis "cat cat cat .*": 71 tokens, but the model takes 64'
+    ):
+        score_lists(load_lm(gpt2), [["cat"], [], ["cat", "cat " * 70]])
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("gpt2", {"scorer": "pll"}, "scorer pll does not do for this model: it is causal"),
+        ("bert", {"scorer": "causal"}, "scorer causal does not do for this model: it is bidirectional"),
+        ("bert", {"scorer": "ppl"}, "scorer ppl: choose one of causal, pll, pooled"),
+        ("bert", {"scorer": "pooled", "pooling": "last"}, "pooling last: for bert choose cls or attention"),
+    ],
+)
+def test_wrong_options_are_refused(name, options, message, request):
+    with pytest.raises(InputError, match=message):
+        load_lm(request.getfixturevalue(name), **options)
+
+
+@pytest.mark.parametrize(
+    "fault", ["no folder", "no config", "no weights", "broken weights", "no tokenizer", "settings"]
+)
+def test_broken_folders_are_refused_in_one_line(gpt2, fault, tmp_path):
+    folder = gpt2
+    if fault == "no folder":
+        folder = tmp_path / "nowhere"
+    elif fault == "settings":
+        (folder / "scorer.json").write_text("{")
+    elif fault == "broken weights":
+        (folder / "model.safetensors").write_bytes(b"xx")
+    elif fault == "no tokenizer":
+        for path in folder.glob("tokenizer*"):
+            path.unlink()
+    else:
+        (folder / {"no config": "config.json", "no weights": "model.safetensors"}[fault]).unlink()
+    with pytest.raises(InputError) as caught:
+        load_lm(folder)
+    assert "\n" not in str(caught.value) and str(folder) in str(caught.value)
+
+
+def test_weights_that_are_missing_or_too_few_are_refused(gpt2, make_causal, tmp_path):
+    config = json.loads((gpt2 / "config.json").read_text())
+    (gpt2 / "config.json").write_text(json.dumps(config | {"n_layer": 3}))
+    with pytest.raises(InputError, match="weights of GPT2LMHeadModel are missing"):
+        load_lm(gpt2)
+    model, tokenizer = make_causal("llama")
+    tokenizer.add_tokens(["more", "and more"])
+    with pytest.raises(InputError, match="its tokenizer has 22 tokens, its model 20"):
+        load_lm(write(model, tokenizer, tmp_path / "few"))
+
+
+def test_a_pooling_layer_that_is_lost_is_refused(bert, tmp_path):
+    load_lm(bert, "pooled").save(tmp_path / "saved")
+    (tmp_path / "saved" / "pooling.safetensors").unlink()
+    with pytest.raises(InputError, match="no pooling layer of this model"):
+        load_lm(tmp_path / "saved")
