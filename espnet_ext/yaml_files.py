@@ -1,5 +1,6 @@
 """YAML read safely, merged as ESPnet's configs need it, and written only when it changes."""
 
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -99,3 +100,17 @@ def write_yaml(path: str | Path, value: Mapping[str, Any], comment: str) -> bool
     with atomic_write(path) as file:
         file.write(text)
     return True
+
+
+def take_options(options: Namespace, config: dict[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Fill in options of a command that its config has: those not given (None) come from there, or from ``defaults``.
+
+    Args:
+        options: what argparse has read; changed.
+        config: loses the keys of ``defaults``, so that the rest is what else it sets.
+        defaults: of each option that the config may have.
+    """
+    for name, default in defaults.items():
+        value = config.pop(name, default)
+        if getattr(options, name) is None:
+            setattr(options, name, value)

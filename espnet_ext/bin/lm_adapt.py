@@ -10,14 +10,17 @@ from pathlib import Path
 
 from espnet_ext.data.lm_text import sample, sentences
 from espnet_ext.errors import run_main
-from espnet_ext.yaml_files import merged_files
+from espnet_ext.yaml_files import merged_files, take_options
+
+OPTIONS = {"lm": None, "scorer": None, "casing": None}  # those that the config may have
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--lm", required=True, help="folder of a model and its tokenizer, or a name on the hub")
+    parser.add_argument("--lm", help="folder of a model and its tokenizer, or a name on the hub")
+    parser.add_argument("--scorer", choices=("causal", "pll"), help="default: what suits the model")
     parser.add_argument("--casing", help="how sentences are written for it: lower, upper, sentence or as-is")
     for name, role in (("", "to train on"), ("dev-", "to choose the model by")):
         parser.add_argument(
@@ -36,6 +39,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder of the training")
     args = parser.parse_args(argv)
     config = merged_files(args.config)
+    take_options(args, config, OPTIONS)
+    if args.lm is None:
+        parser.error("--lm is missing: give a folder or a name on the hub")
     masking = {name: config.pop(name) for name in ("mask_probability",) if name in config}
     text = sample(sentences(args.text, args.transcripts), config.pop("sentences", None), args.seed)
     dev_text = list(sentences(args.dev_text, args.dev_transcripts))
@@ -45,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from espnet_ext.rescore.training import device_for, parse_settings, summary
 
     settings, device = parse_settings(config, seed=args.seed), device_for(args.ngpu)
-    scorer = load_lm(args.lm, casing=args.casing).to(device)
+    scorer = load_lm(args.lm, args.scorer, casing=args.casing).to(device)
     print(summary(args.output, train_lm(scorer, text, dev_text, settings, args.output, **masking)))
 
 
