@@ -1,0 +1,258 @@
+"""MWER: the loss against the equations in numpy, and gradients in chunks against one graph of each model."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+from transformers import AutoModel
+
+from espnet_ext.errors import InputError
+from espnet_ext.rescore.mwer import Example, Loss, backward, example, expected_errors
+from espnet_ext.rescore.nbest import Hypothesis, NBest
+from espnet_ext.rescore.pooled import PooledScorer
+from espnet_ext.rescore.small_models import make_small_model
+
+SENTENCES = ["THE CAT SAT ON THE MAT", "A DOG RAN", "THE DOG SAT", "TWO CATS RAN HOME", "HE SAT AT HOME"]
+SIZES = {
+    "gpt2": {"n_layer": 2, "n_embd": 16, "n_head": 2, "n_positions": 64},
+    "bert": {
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "max_position_embeddings": 64,
+    },
+}
+DROPOUT = {
+    "gpt2": ("resid_pdrop", "embd_pdrop", "attn_pdrop"),
+    "bert": ("hidden_dropout_prob", "attention_probs_dropout_prob"),
+}
+BATCH = [
+    Example(
+        "a",
+        ("THE CAT SAT ON A MAT", "THE CAT SAT ON THE MAT", "CATS AT MAT"),
+        (-3.0, -3.5, -6.0),
+        (1, 0, 5),
+        SENTENCES[0],
+    ),
+    Example("b", ("A DOG RAN", "A DOG", "", "THE DOG RAN HOME"), (-1.0, -2.5, -9.0, -2.0), (0, 1, 3, 2), "A DOG RAN"),
+    Example("c", ("TWO CATS RAN",), (-4.0,), (1,), "TWO CATS RAN HOME"),
+]
+
+
+def make_scorer(which: str, dropout: float = 0.0, dtype: torch.dtype = torch.float64):
+    """Tiny models with large weights, so that scores differ well; several chunks a batch."""
+    kind, _, pooling = which.partition("-")
+    names = (
+        ("resid_pdrop", "embd_pdrop", "attn_pdrop")
+        if kind == "gpt2"
+        else ("hidden_dropout_prob", "attention_probs_dropout_prob")
+    )
+    scorer = make_small_model(kind, SENTENCES, 330, SIZES[kind] | dict.fromkeys(names, dropout))
+    if pooling:
+        torch.manual_seed(1)
+        scorer = PooledScorer(AutoModel.from_config(scorer.model.config), scorer.tokenizer, pooling=pooling)
+    torch.manual_seed(2)
+    for parameter in scorer.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.3)
+    scorer.budget = 26
+    return scorer.to(dtype)
+
+
+def naive_score(scorer, text: str) -> torch.Tensor:
+    """Eq. 2, 3 and 10 to 12 for one hypothesis, with nothing shared and nothing padded."""
+    tokenizer, model = scorer.tokenizer, scorer.model
+    ids = tokenizer(text, add_special_tokens=False).input_ids
+    if scorer.name == "causal":
+        whole = torch.tensor([[tokenizer.bos_token_id, *ids, tokenizer.eos_token_id]])
+        logp = model(input_ids=whole).logits[0].log_softmax(dim=-1)
+        return sum(logp[place, whole[0, place + 1]] for place in range(len(ids) + 1))
+    whole = (
+        [tokenizer.cls_token_id, *ids, tokenizer.sep_token_id]
+        if tokenizer.cls_token_id
+        else [tokenizer.bos_token_id, *ids]
+    )
+    if scorer.name == "pll":
+        total = torch.zeros((), dtype=torch.float64)
+        for place in range(1, len(ids) + 1):
+            masked = torch.tensor([whole])
+            masked[0, place] = tokenizer.mask_token_id
+            total = total + model(input_ids=masked).logits[0, place].log_softmax(dim=-1)[whole[place]]
+        return total
+    hidden, head = model(input_ids=torch.tensor([whole])).last_hidden_state[0], scorer.head
+    if scorer.pooling == "attention":
+        query, keys, values = head.query(head.origin), head.key(hidden), head.value(hidden)
+        return head.score((keys @ query / len(query) ** 0.5).softmax(dim=0) @ values)[0]
+    return head.score(hidden[0 if scorer.pooling == "cls" else -1])[0]
+
+
+def balanced(scorer, weight: float) -> list[Example]:
+    """First-pass scores by which s_i is what BATCH has for them, so that no posterior is nearly 1."""
+    return [
+        replace(
+            item,
+            first_pass=tuple(
+                (s - naive_score(scorer, text).item()) / weight
+                for s, text in zip(item.first_pass, item.texts, strict=True)
+            ),
+        )
+        for item in BATCH
+    ]
+
+
+def naive_loss(scorer, batch: list[Example], loss: Loss) -> torch.Tensor:
+    """Eq. 7 to 9 written out, and alpha CE."""
+    total = 0.0
+    for item in batch:
+        s = [
+            naive_score(scorer, text) + loss.first_pass_weight * am
+            for text, am in zip(item.texts, item.first_pass, strict=True)
+        ]
+        exponentials = [each.exp() for each in s]
+        total = total + sum(e / sum(exponentials) * errors for e, errors in zip(exponentials, item.errors, strict=True))
+        if loss.ce_weight:
+            total = total - loss.ce_weight * naive_score(scorer, item.reference)
+    return total / len(batch)
+
+
+def gradients(scorer) -> dict[str, torch.Tensor]:
+    return {name: value.grad.clone() for name, value in scorer.named_parameters() if value.grad is not None}
+
+
+@pytest.mark.parametrize(
+    ("which", "ce_weight"),
+    [("gpt2", 0.0), ("gpt2", 0.1), ("bert", 0.0), ("bert", 0.1)]
+    + [(which, 0.0) for which in ("gpt2-last", "gpt2-attention", "bert-cls", "bert-attention")],
+)
+def test_gradients_in_chunks_are_those_of_one_graph(which, ce_weight):
+    scorer = make_scorer(which).train()
+    loss = Loss(first_pass_weight=0.7, ce_weight=ce_weight)
+    batch = balanced(scorer, loss.first_pass_weight)
+    assert len(scorer.chunks(loss.texts(batch))) > 1
+    values = backward(scorer, batch, loss)
+    found = gradients(scorer)
+    scorer.zero_grad()
+    expected = naive_loss(scorer, batch, loss)
+    expected.backward()
+    wanted = gradients(scorer)
+    assert values["loss"] == pytest.approx(expected.item(), rel=1e-9)
+    for name, gradient in wanted.items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-5, atol=1e-9)
+    assert max(gradient.abs().max() for gradient in wanted.values()) > 1e-2
+
+
+def test_expected_errors_against_numpy():
+    scores, errors = np.array([-120.0, -121.5, -119.0]), np.array([2.0, 0.0, 3.0])
+    posteriors = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
+    s = torch.tensor(scores, requires_grad=True)
+    loss = expected_errors(s, torch.tensor(errors))
+    assert loss.item() == pytest.approx(posteriors @ errors)
+    loss.backward()
+    np.testing.assert_allclose(s.grad.numpy(), posteriors * (errors - posteriors @ errors), rtol=1e-12)
+
+
+def test_the_parts_of_the_loss():
+    scores = [torch.tensor([-2.0, -1.0, -3.0, -4.0]), torch.tensor([0.0] * 4 + [-8.0]), torch.tensor([0.0, -6.0])]
+    values = Loss(first_pass_weight=0.0, ce_weight=0.01)(scores, BATCH)
+    assert values["ce"].item() == pytest.approx(6.0)
+    weights = np.exp([-2.0, -1.0, -3.0])
+    assert values["mwer"].item() == pytest.approx((weights @ [1, 0, 5] / weights.sum() + 1.5 + 1.0) / 3)
+    assert values["loss"].item() == pytest.approx(values["mwer"].item() + 0.06)
+    assert list(Loss()([each[:-1] for each in scores], BATCH)) == ["loss", "mwer"]
+
+
+def test_example_of_an_nbest_list():
+    nbest = NBest("u", (Hypothesis("A DOG RUN", -1.0), Hypothesis("", -2.0)), ref="A DOG RAN")
+    assert example(nbest) == Example("u", ("A DOG RUN", ""), (-1.0, -2.0), (1, 3), "A DOG RAN")
+    with pytest.raises(InputError, match="u: no reference"):
+        example(NBest("u", nbest.hyps))
+
+
+class Recording(torch.nn.Module):
+    """A scorer that keeps what each chunk gave."""
+
+    def __init__(self, scorer):
+        super().__init__()
+        self.scorer, self.name = scorer, scorer.name
+        self.seen = []
+
+    def chunks(self, lists):
+        return self.scorer.chunks(lists)
+
+    def terms(self, chunk):
+        terms, index = self.scorer.terms(chunk)
+        self.seen.append(terms.detach().clone())
+        return terms, index
+
+
+@pytest.mark.parametrize("which", ["gpt2", "bert", "gpt2-last"])
+def test_dropout_is_the_same_in_both_passes_and_another_in_the_next_batch(which):
+    scorer = Recording(make_scorer(which, dropout=0.3)).train()
+    count = len(scorer.chunks(Loss().texts(BATCH)))
+    torch.manual_seed(5)
+    backward(scorer, BATCH, Loss())
+    first, second = scorer.seen[:count], scorer.seen[count:]
+    assert len(second) == count - 1  # the last one's graph was kept
+    for once, again in zip(first, second, strict=False):
+        torch.testing.assert_close(once, again)
+    scorer.seen = []
+    backward(scorer, BATCH, Loss())
+    assert not torch.allclose(scorer.seen[0], first[0])
+
+
+def test_a_batch_of_one_chunk_is_computed_once():
+    scorer = Recording(make_scorer("bert-cls"))
+    scorer.scorer.budget = 10_000
+    backward(scorer, BATCH, Loss())
+    assert len(scorer.seen) == 1
+
+
+class Saved:
+    """A tensor that a graph keeps, counted while it is there."""
+
+    now = most = 0
+
+    def __init__(self, tensor: torch.Tensor):
+        self.tensor = tensor
+        Saved.now += tensor.nbytes
+        Saved.most = max(Saved.most, Saved.now)
+
+    def __del__(self):
+        Saved.now -= self.tensor.nbytes
+
+
+def most_saved(run) -> int:
+    Saved.now = Saved.most = 0
+    with saved_tensors_hooks(Saved, lambda saved: saved.tensor):
+        run()
+    return Saved.most
+
+
+def test_memory_is_that_of_one_chunk():
+    scorer = make_scorer("bert")
+    whole = most_saved(lambda: naive_loss(scorer, BATCH, Loss()).backward())
+    bounded = most_saved(lambda: backward(scorer, BATCH, Loss()))
+    largest = max(
+        most_saved(lambda chunk=chunk: scorer.terms(chunk)[0].sum().backward())
+        for chunk in scorer.chunks(Loss().texts(BATCH))
+    )
+    assert largest <= bounded < 1.1 * largest
+    assert bounded < whole / 4
+
+
+def test_a_score_that_is_not_finite_is_refused_and_nothing_learnt():
+    scorer = make_scorer("gpt2")
+    with torch.no_grad():
+        scorer.model.transformer.wte.weight[scorer.tokenizer("HOME").input_ids] = torch.nan
+    with pytest.raises(InputError, match="b: the language model gives a score that is not finite"):
+        backward(scorer, BATCH[1:], Loss())
+    assert not gradients(scorer)
+
+
+def test_a_list_of_equal_errors_teaches_nothing():
+    scorer = make_scorer("gpt2")
+    assert backward(scorer, BATCH[2:], Loss())["mwer"] == 1.0
+    assert all(not gradient.any() for gradient in gradients(scorer).values())
