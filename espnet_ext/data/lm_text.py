@@ -1,9 +1,11 @@
 """Text for a language model as ESPnet reads it: a Kaldi table whose ids are line numbers."""
 
 import gzip
-from collections.abc import Iterator
+import random
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from espnet_ext.data.kaldi import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.files import atomic_write
 
@@ -40,3 +42,33 @@ def write_lm_text(path: str | Path, output: Path) -> int:
         if count == 0:
             raise InputError(f"{path}: holds no text")
     return count
+
+
+def sentences(text: Iterable[str | Path] = (), transcripts: Iterable[str | Path] = ()) -> Iterator[str]:
+    """The sentences of text files, as :func:`read_lines` reads them, and of Kaldi tables; empty ones are left out.
+
+    Raises:
+        InputError: a file is missing or not readable as what it should be.
+    """
+    for path in text:
+        yield from read_lines(path)
+    for path in transcripts:
+        yield from filter(None, read_table(path).values())
+
+
+def sample(lines: Iterable[str], count: int | None, seed: int = 0) -> list[str]:
+    """At most ``count`` lines, each equally likely, in one pass and in the memory of those alone; None takes all.
+
+    >>> len(sample(map(str, range(1000)), 10)), sample(["A", "B"], 10)
+    (10, ['A', 'B'])
+    """
+    if count is None:
+        return list(lines)
+    draw = random.Random(seed)
+    kept: list[str] = []
+    for number, line in enumerate(lines):
+        if number < count:
+            kept.append(line)
+        elif (place := int(draw.random() * (number + 1))) < count:
+            kept[place] = line
+    return kept

@@ -55,39 +55,66 @@ def kinds() -> dict[str, Kind]:
     }
 
 
-def make_small_model(
-    kind: str, texts: Sequence[str], vocabulary: int, config: Mapping[str, Any], casing: str = "as-is", seed: int = 0
-) -> LmScorer:
-    """A scorer with a model at random, and a tokenizer trained on ``texts``.
+@dataclass(frozen=True)
+class Recipe:
+    """What a small model is made of.
 
-    Args:
+    Attributes:
         kind: ``gpt2`` or ``bert``.
-        texts: sentences.
         vocabulary: tokens, special ones included; fewer if the text has not as many.
-        config: sizes by their names in ``GPT2Config`` or ``BertConfig``.
-        casing: how the sentences are written, a key of ``CASINGS``.
-        seed: of the parameters.
+        sizes: by their names in ``GPT2Config`` or ``BertConfig``.
+        casing: how sentences are written for it, a key of ``CASINGS``.
 
     Raises:
-        InputError: another kind or casing, no text, a size that the kind does not have, or sizes that do not fit.
+        InputError: another kind or casing, or a size that the kind does not have.
     """
-    known = kinds()
-    if kind not in known or casing not in CASINGS:
-        what, names = ("kind", known) if kind not in known else ("casing", CASINGS)
-        raise InputError(f"no {what} {kind if what == 'kind' else casing}: choose one of {', '.join(names)}")
+
+    kind: str
+    vocabulary: int
+    sizes: Mapping[str, Any]
+    casing: str = "as-is"
+
+    def __post_init__(self) -> None:
+        for what, value, known in (("kind", self.kind, kinds()), ("casing", self.casing, CASINGS)):
+            if value not in known:
+                raise InputError(f"no {what} {value}: choose one of {', '.join(known)}")
+        config = kinds()[self.kind].config
+        for name in self.sizes:
+            if not hasattr(config(), name):
+                raise InputError(f"{config.__name__} has no {name}: its documentation names the sizes")
+
+
+def parse_recipe(values: Mapping[str, Any]) -> Recipe:
+    """A recipe from YAML.
+
+    Raises:
+        InputError: a name is unknown or missing, or as :class:`Recipe`.
+    """
+    known = Recipe.__dataclass_fields__
+    for name in {**dict.fromkeys(("kind", "vocabulary", "sizes")), **values}:
+        if name not in known or name not in values:
+            what = "unknown" if name in values else "missing"
+            raise InputError(f"small model: {name} is {what}: give {', '.join(known)}")
+    return Recipe(**values)
+
+
+def make_small_model(recipe: Recipe, texts: Sequence[str], seed: int = 0) -> LmScorer:
+    """A scorer with a model at random, and a tokenizer trained on ``texts``.
+
+    Raises:
+        InputError: there is no text, or the sizes do not fit each other.
+    """
     if not texts:
         raise InputError("there is no text to train a tokenizer on: give more sentences")
-    family = known[kind]
-    for name in config:
-        if not hasattr(family.config(), name):
-            raise InputError(f"{family.config.__name__} has no {name}: see its documentation for the names of sizes")
-    sentences = [CASINGS[casing](text) for text in texts]
-    tokenizer = family.tokenizer.train_new_from_iterator([sentences, LETTERS], vocabulary, show_progress=False)
+    family, write = kinds()[recipe.kind], CASINGS[recipe.casing]
+    tokenizer = family.tokenizer.train_new_from_iterator(
+        [list(map(write, texts)), LETTERS], recipe.vocabulary, show_progress=False
+    )
     special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     torch.manual_seed(seed)
     try:
-        model = family.model(family.config(vocab_size=len(tokenizer), **special, **config))
+        model = family.model(family.config(vocab_size=len(tokenizer), **special, **recipe.sizes))
     except ValueError as error:
-        raise InputError(f"{kind}: {error}") from None
+        raise InputError(f"{recipe.kind}: {error}") from None
     tokenizer.model_max_length = model.config.max_position_embeddings
-    return family.scorer(model, tokenizer, casing)
+    return family.scorer(model, tokenizer, recipe.casing)

@@ -12,7 +12,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.rescore.mwer import Example, Loss, backward, example, expected_errors
 from espnet_ext.rescore.nbest import Hypothesis, NBest
 from espnet_ext.rescore.pooled import PooledScorer
-from espnet_ext.rescore.small_models import make_small_model
+from espnet_ext.rescore.small_models import Recipe, make_small_model
 
 SENTENCES = ["THE CAT SAT ON THE MAT", "A DOG RAN", "THE DOG SAT", "TWO CATS RAN HOME", "HE SAT AT HOME"]
 SIZES = {
@@ -45,12 +45,8 @@ BATCH = [
 def make_scorer(which: str, dropout: float = 0.0, dtype: torch.dtype = torch.float64):
     """Tiny models with large weights, so that scores differ well; several chunks a batch."""
     kind, _, pooling = which.partition("-")
-    names = (
-        ("resid_pdrop", "embd_pdrop", "attn_pdrop")
-        if kind == "gpt2"
-        else ("hidden_dropout_prob", "attention_probs_dropout_prob")
-    )
-    scorer = make_small_model(kind, SENTENCES, 330, SIZES[kind] | dict.fromkeys(names, dropout))
+    sizes = SIZES[kind] | dict.fromkeys(DROPOUT[kind], dropout)
+    scorer = make_small_model(Recipe(kind, 330, sizes), SENTENCES)
     if pooling:
         torch.manual_seed(1)
         scorer = PooledScorer(AutoModel.from_config(scorer.model.config), scorer.tokenizer, pooling=pooling)

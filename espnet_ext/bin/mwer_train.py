@@ -1,0 +1,61 @@
+"""Train a language model to rescore N-best lists: minimum word error rate (P3, eq. 5 to 12).
+
+Writes what rescores the development lists best to OUTPUT/model, and what happened to OUTPUT/training.json. Lists are
+JSONL, ESPnet's output folder, or masked-LM-scoring JSON (.json), with references, hypotheses and references normalised
+alike. A killed run goes on where it stopped.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from espnet_ext.errors import run_main
+from espnet_ext.yaml_files import merged_files
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--nbest", type=Path, nargs="+", required=True, help="lists to train on")
+    parser.add_argument("--dev", type=Path, nargs="+", required=True, help="lists to choose the model by, all together")
+    parser.add_argument("--lm", required=True, help="folder of a model and its tokenizer, or a name on the hub")
+    parser.add_argument("--scorer", choices=("causal", "pll", "pooled"), help="default: as the model was saved")
+    parser.add_argument("--pooling", choices=("last", "cls", "attention"), help="of a pooled scorer")
+    parser.add_argument("--casing", help="how hypotheses are written for it: lower, upper, sentence or as-is")
+    parser.add_argument(
+        "--first-pass-weight",
+        type=float,
+        help="lambda of eq. 8 and 9 (default: tuned on the development lists; 1 for a pooled scorer)",
+    )
+    parser.add_argument("--ce-weight", type=float, default=0.0, help="alpha of MWER + alpha CE (default: 0)")
+    parser.add_argument(
+        "--config", type=Path, nargs="+", required=True, help="YAML: batch_size, lr ...; later ones win"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the lists' order and of new layers (default: 0)")
+    parser.add_argument("--ngpu", type=int, default=0, help="1: train on a GPU (default: 0)")
+    parser.add_argument("--output", type=Path, required=True, help="folder of the training")
+    args = parser.parse_args(argv)
+    config = merged_files(args.config)
+
+    from espnet_ext.rescore.sources import read_lists
+
+    lists, dev = ([nbest for path in paths for nbest in read_lists(path)] for paths in (args.nbest, args.dev))
+
+    import torch
+
+    from espnet_ext.rescore.mwer import Loss
+    from espnet_ext.rescore.mwer_training import train_mwer, tuned_weight
+    from espnet_ext.rescore.scorers import load_lm
+    from espnet_ext.rescore.training import device_for, parse_settings, summary
+
+    settings, device = parse_settings(config, seed=args.seed), device_for(args.ngpu)
+    torch.manual_seed(args.seed)  # of a new pooling layer
+    scorer = load_lm(args.lm, args.scorer, args.pooling, args.casing).to(device)
+    weight = tuned_weight(scorer, dev) if args.first_pass_weight is None else args.first_pass_weight
+    report = train_mwer(scorer, lists, dev, Loss(weight, args.ce_weight), settings, args.output)
+    print(summary(args.output, report))
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,336 @@
+"""Train a scorer: updates, evaluations, the best model kept; killed at any moment, it goes on to the same numbers.
+
+``transformers.Trainer`` needs accelerate, which nothing else here does, and backpropagates one loss a batch, where MWER
+goes through its batch in chunks; the loop below is what is left to write. A training's folder holds:
+
+- ``checkpoint.pth``: all that going on needs, written at each evaluation; gone when the training has ended;
+- ``step<N>/``: the best model so far; in the end ``model/``;
+- ``training.json``: settings, evaluations and the choice, written last, so that it says that the training is done.
+"""
+
+import hashlib
+import json
+import math
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from espnet_ext.checkpoint import load_checkpoint
+from espnet_ext.errors import InputError
+from espnet_ext.files import atomic_write, write_json
+from espnet_ext.rescore.random_state import random_state, set_random_state
+
+CHECKPOINT, MODEL, REPORT = "checkpoint.pth", "model", "training.json"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a training goes.
+
+    Attributes:
+        batch_size: examples of an update.
+        epochs: passes over the examples, each in its own order.
+        max_steps: updates after which it ends in any case.
+        lr: learning rate after the warm-up.
+        schedule: what becomes of it; a name of ``transformers.get_scheduler``.
+        warmup_steps: updates of the linear warm-up from 0.
+        weight_decay: of AdamW.
+        grad_clip: largest norm of the gradient.
+        evaluate_every: updates between evaluations; by default there are ten.
+        seed: of the examples' order, of dropout and of whatever else is drawn.
+
+    Raises:
+        InputError: a number that is out of range.
+    """
+
+    batch_size: int
+    epochs: int = 1
+    max_steps: int | None = None
+    lr: float = 1e-5
+    schedule: str = "linear"
+    warmup_steps: int = 0
+    weight_decay: float = 0.0
+    grad_clip: float = 1.0
+    evaluate_every: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "epochs", "max_steps", "evaluate_every"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name} is {value}: give at least 1")
+        for name in ("lr", "grad_clip"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise InputError(f"{name} is {getattr(self, name)}: give a number above 0")
+
+    def steps(self, examples: int) -> int:
+        """Updates in all.
+
+        >>> Settings(batch_size=4, epochs=3).steps(10), Settings(batch_size=4, epochs=3, max_steps=5).steps(10)
+        (9, 5)
+        """
+        steps = math.ceil(examples / self.batch_size) * self.epochs
+        return steps if self.max_steps is None else min(steps, self.max_steps)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is trained, on what, and how it is judged.
+
+    Attributes:
+        module: the model; moved to its device already.
+        examples: what batches are made of.
+        backward: adds a batch's gradient to the parameters, in training mode; returns numbers worth logging.
+        evaluate: numbers on the development sets, in evaluation mode; it must draw no random numbers.
+        best_by: names of those numbers by which a model is better than another if they are smaller, the first first.
+        save: writes the model to a folder.
+    """
+
+    module: nn.Module
+    examples: Sequence[Any]
+    backward: Callable[[list[Any]], dict[str, float]]
+    evaluate: Callable[[], dict[str, float]]
+    best_by: tuple[str, ...]
+    save: Callable[[Path], None]
+
+
+def train(
+    task: Task, settings: Settings, output: Path, key: Mapping[str, Any], say: Callable[[str], None] = print
+) -> dict[str, Any]:
+    """Train, or go on with what a killed run has left, or only report what has been trained.
+
+    Args:
+        output: the training's folder; ``output/model`` is the best model in the end, the initial one included.
+        key: what else the result depends on, beside the settings: goes on only where it was begun with the same.
+
+    Returns:
+        What ``training.json`` holds.
+
+    Raises:
+        InputError: ``output`` was begun with another key or other settings, there are no examples, or the gradient is
+            not finite any more.
+    """
+    if not task.examples:
+        raise InputError("there is nothing to train on: no examples")
+    begun = json.loads(json.dumps({**key, **asdict(settings)}))
+    if (output / REPORT).exists():
+        report = json.loads((output / REPORT).read_text(encoding="utf-8"))
+        _check_same(output, report["key"], begun)
+        say(f"{output / MODEL}: trained already")
+        return report
+    output.mkdir(parents=True, exist_ok=True)
+    run = _Run(task, settings, output, begun, say)
+    return run.to_the_end()
+
+
+class _Run:
+    """One training on its way: what changes from update to update, and its checkpoints."""
+
+    def __init__(self, task: Task, settings: Settings, output: Path, key: dict, say: Callable[[str], None]):
+        from transformers import get_scheduler
+
+        self.task, self.settings, self.output, self.key, self.say = task, settings, output, key, say
+        self.total = settings.steps(len(task.examples))
+        self.device = next(task.module.parameters()).device
+        self.optimizer = torch.optim.AdamW(
+            task.module.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
+        )
+        self.scheduler = get_scheduler(
+            settings.schedule, self.optimizer, num_warmup_steps=settings.warmup_steps, num_training_steps=self.total
+        )
+        self.step = 0
+        self.history: list[dict[str, float]] = []
+        self.seconds = 0.0
+        self._order: tuple[int, torch.Tensor] = (-1, torch.empty(0))
+
+    def to_the_end(self) -> dict[str, Any]:
+        if (self.output / CHECKPOINT).exists():
+            self._resume()
+            self.say(f"goes on after {self.step} of {self.total} updates")
+        else:
+            torch.manual_seed(self.settings.seed)
+            self._evaluate({})
+        every = self.settings.evaluate_every or max(1, self.total // 10)
+        numbers: list[dict[str, float]] = []
+        began = time.monotonic()
+        while self.step < self.total:
+            numbers.append(self._update())
+            if self.step % every == 0 or self.step == self.total:
+                self.seconds += time.monotonic() - began
+                self._evaluate(_means(numbers))
+                numbers, began = [], time.monotonic()
+        return self._finish()
+
+    def _update(self) -> dict[str, float]:
+        self.task.module.train()
+        self.optimizer.zero_grad()
+        numbers = self.task.backward(self._batch())
+        norm = nn.utils.clip_grad_norm_(self.task.module.parameters(), self.settings.grad_clip)
+        if not norm.isfinite():
+            raise InputError(
+                f"{self.output}: update {self.step + 1}: the gradient is not finite: training has diverged, so lower lr"
+            )
+        self.optimizer.step()
+        self.scheduler.step()
+        self.step += 1
+        return numbers
+
+    def _batch(self) -> list[Any]:
+        """The examples of the next update; which they are depends on the seed and the update's number alone."""
+        count, size = len(self.task.examples), self.settings.batch_size
+        epoch, number = divmod(self.step, math.ceil(count / size))
+        if self._order[0] != epoch:
+            generator = torch.Generator().manual_seed(self.settings.seed * 1_000_003 + epoch)
+            self._order = epoch, torch.randperm(count, generator=generator)
+        return [self.task.examples[index] for index in self._order[1][number * size : (number + 1) * size]]
+
+    def _evaluate(self, numbers: dict[str, float]) -> None:
+        """Evaluate, keep the model if it is the best, and write the checkpoint."""
+        self.task.module.eval()
+        began = time.monotonic()
+        with torch.no_grad():
+            values = {f"dev_{name}": value for name, value in self.task.evaluate().items()}
+        self.history.append({"step": self.step, **numbers, **values})
+        shown = "  ".join(f"{name} {value:.5g}" for name, value in {**numbers, **values}.items())
+        self.say(f"{self.step:6d}/{self.total}  {shown}")
+        best = self._best()
+        if best == self.step:
+            self._save_model()
+        self.seconds += time.monotonic() - began
+        self._write_checkpoint()
+        for folder in self.output.glob("step*"):
+            if folder.name != f"step{best}":
+                shutil.rmtree(folder)
+
+    def _best(self) -> int:
+        """The update with the best evaluation; of equal ones the first."""
+
+        def rank(values: Mapping[str, float]) -> list[float]:
+            found = [values[f"dev_{name}"] for name in self.task.best_by]
+            return [math.inf if math.isnan(value) else value for value in found]
+
+        return min(self.history, key=rank)["step"]
+
+    def _save_model(self) -> None:
+        partial = self.output / f".step{self.step}"
+        final = self.output / f"step{self.step}"
+        for folder in (partial, final):
+            shutil.rmtree(folder, ignore_errors=True)
+        self.task.save(partial)
+        partial.rename(final)
+
+    def _write_checkpoint(self) -> None:
+        state = {
+            "key": json.dumps(self.key),
+            "step": self.step,
+            "history": self.history,
+            "seconds": self.seconds,
+            "module": self.task.module.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": self.scheduler.state_dict(),
+            "random": random_state(self.device),
+        }
+        with atomic_write(self.output / CHECKPOINT, "wb") as file:
+            torch.save(state, file)
+
+    def _resume(self) -> None:
+        state = load_checkpoint(self.output / CHECKPOINT)
+        _check_same(self.output, json.loads(state["key"]), self.key)
+        self.task.module.load_state_dict(state["module"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.scheduler.load_state_dict(state["scheduler"])
+        set_random_state(state["random"], self.device)
+        self.step, self.history, self.seconds = state["step"], state["history"], state["seconds"]
+
+    def _finish(self) -> dict[str, Any]:
+        best = self._best()
+        if (self.output / f"step{best}").exists():  # else a killed run has renamed it, and come no further
+            shutil.rmtree(self.output / MODEL, ignore_errors=True)
+            (self.output / f"step{best}").rename(self.output / MODEL)
+        report = {"key": self.key, "best_step": best, "seconds": round(self.seconds, 1), "history": self.history}
+        write_json(self.output / REPORT, report)
+        (self.output / CHECKPOINT).unlink()
+        return report
+
+
+def summary(output: Path, report: Mapping[str, Any]) -> str:
+    """What a training came to, in a line."""
+    best = next(values for values in report["history"] if values["step"] == report["best_step"])
+    shown = ", ".join(f"{name} {value:.5g}" for name, value in best.items() if name.startswith("dev_"))
+    return f"{output / MODEL}: after {best['step']} updates: {shown} ({report['seconds']:.0f} s of training)"
+
+
+def parse_settings(values: Mapping[str, Any], **given: Any) -> Settings:
+    """Settings from YAML, and ``given`` ones over them.
+
+    Raises:
+        InputError: an unknown name, or a value of another kind.
+    """
+    known = Settings.__dataclass_fields__
+    merged = {**values, **given}
+    for name, value in merged.items():
+        if name not in known:
+            raise InputError(f"training: unknown setting {name}: only {', '.join(known)} are known")
+        whole = "int" in str(known[name].type)
+        number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+        if name == "schedule" or (value is None and known[name].default is None):
+            continue
+        if not number:
+            raise InputError(
+                f"training: {name} must be a {'whole ' if whole else ''}number, not {value!r} (YAML reads 1e-5 as "
+                "text: write 1.0e-5)"
+            )
+    if "batch_size" not in merged:
+        raise InputError("training: batch_size is not set")
+    return Settings(**merged)
+
+
+def device_for(ngpu: int) -> torch.device:
+    """The CPU for 0, the GPU for 1.
+
+    Raises:
+        InputError: another number, or there is no GPU that torch can use.
+    """
+    if ngpu not in (0, 1):
+        raise InputError(f"--ngpu {ngpu}: this training runs on one GPU or on none: give 0 or 1")
+    if ngpu and not torch.cuda.is_available():
+        raise InputError("--ngpu 1, but torch finds no GPU: give --ngpu 0, or run it where there is one")
+    return torch.device("cuda" if ngpu else "cpu")
+
+
+def digest(values: Iterable[str | bytes]) -> str:
+    """A hash of texts or bytes in their order, for a training's key."""
+    total = hashlib.sha256()
+    for value in values:
+        data = value.encode() if isinstance(value, str) else value
+        total.update(len(data).to_bytes(8, "little"))
+        total.update(data)
+    return total.hexdigest()
+
+
+def module_digest(module: nn.Module) -> str:
+    """A hash of a model's parameters and buffers."""
+    return digest(
+        part
+        for name, value in module.state_dict().items()
+        for part in (name, value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    )
+
+
+def _check_same(output: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    for name in old | new:
+        if old.get(name) != new.get(name):
+            raise InputError(
+                f"{output}: holds a training with another {name} ({old.get(name)}, now {new.get(name)}): remove the "
+                "folder to begin anew, or give another"
+            )
+
+
+def _means(numbers: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: sum(each[name] for each in numbers) / len(numbers) for name in (numbers[0] if numbers else {})}
