@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn import functional
 from transformers import DataCollatorForLanguageModeling
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.language_model import CASINGS, select
+from espnet_ext.rescore.language_model import CASINGS
 from espnet_ext.rescore.lm_scorer import LmScorer
 from espnet_ext.rescore.prefix_trees import padded
 from espnet_ext.rescore.training import Settings, Task, digest, module_digest, train
+from espnet_ext.rescore.vocabulary import log_probs
 
 DEV_BATCH = 64
 # Tells that a model is trained as its scorer, by the scorer's name.
@@ -50,7 +50,7 @@ def train_lm(
         raise InputError(f"a language model is trained on text as {' or '.join(OBJECTIVES)}, not as {scorer.name}")
     if not texts or not dev_texts:
         raise InputError(f"there is no text to {'judge by' if texts else 'train on'}: give more sentences")
-    task = _LmTask(scorer)
+    task = LmTask(scorer)
     examples = [task.encode(text) for text in texts]
     dev = [task.encode(text) for text in dev_texts]
     key = {
@@ -69,7 +69,7 @@ def train_lm(
     )
 
 
-class _LmTask:
+class LmTask:
     """The objective that belongs to a scorer."""
 
     def __init__(self, scorer: LmScorer):
@@ -105,13 +105,18 @@ class _LmTask:
             masked = mask([{"input_ids": ids, "special_tokens_mask": self._special(ids)} for ids in batch])
             inputs, real, chosen = masked["input_ids"], masked["attention_mask"], masked["labels"] != -100
             targets = masked["labels"][chosen]
-        logits = select(
+        if not len(targets):
+            return torch.zeros((), device=self.device), 0
+        logp = log_probs(
             self.scorer.model,
             chosen.to(self.device),
+            torch.arange(len(targets), device=self.device),
+            targets.to(self.device),
+            self.scorer.plain,
             input_ids=inputs.to(self.device),
             attention_mask=real.long().to(self.device),
         )
-        return functional.cross_entropy(logits, targets.to(self.device), reduction="sum"), len(targets)
+        return -logp.sum(), len(targets)
 
     def _special(self, ids: Sequence[int]) -> list[int]:
         """1 for each token that is not of the text; those of unknown words are, and are predicted like any."""
@@ -121,7 +126,9 @@ class _LmTask:
     def backward(self, batch: Sequence[list[int]]) -> dict[str, float]:
         """Add the gradient of the mean over the batch's predicted tokens."""
         total, count = self.loss(batch, self.mask)
-        mean = total / max(count, 1)  # of a few short sentences no token may be drawn
+        if not count:  # of a few short sentences no token may be drawn
+            return {"loss": 0.0}
+        mean = total / count
         mean.backward()
         return {"loss": mean.item()}
 

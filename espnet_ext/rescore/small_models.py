@@ -4,7 +4,7 @@ They are ``transformers``' own classes, at random: :mod:`espnet_ext.rescore.lm_t
 """
 
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +27,7 @@ from espnet_ext.rescore.language_model import CASINGS
 from espnet_ext.rescore.lm_scorer import LmScorer
 from espnet_ext.rescore.pll import PllScorer
 
-# Each letter at the start and inside of a word, so that WordPiece knows what the text does not have in both places.
-LETTERS = [char * 2 for char in string.ascii_letters + string.digits + string.punctuation]
+LETTERS = string.ascii_letters + string.digits + string.punctuation
 
 
 @dataclass(frozen=True)
@@ -36,23 +35,38 @@ class Kind:
     """A family of models.
 
     Attributes:
-        tokenizer: untrained; its own kind of pieces is learnt from text.
+        tokenizer: trains its kind of tokenizer on sentences, with this many tokens.
         config, model: classes of ``transformers``.
         scorer: what scores by it.
     """
 
-    tokenizer: PreTrainedTokenizerBase
+    tokenizer: Callable[[Sequence[str], int], PreTrainedTokenizerBase]
     config: type[PreTrainedConfig]
     model: type[PreTrainedModel]
     scorer: type[LmScorer]
 
 
-def kinds() -> dict[str, Kind]:
-    """What can be made: byte-level BPE for GPT-2, cased WordPiece for BERT."""
-    return {
-        "gpt2": Kind(GPT2Tokenizer(), GPT2Config, GPT2LMHeadModel, CausalScorer),
-        "bert": Kind(BertTokenizer(do_lower_case=False), BertConfig, BertForMaskedLM, PllScorer),
-    }
+def byte_pairs(sentences: Sequence[str], vocabulary: int) -> PreTrainedTokenizerBase:
+    """GPT-2's byte-level BPE."""
+    return GPT2Tokenizer().train_new_from_iterator([sentences], vocabulary, show_progress=False)
+
+
+def word_pieces(sentences: Sequence[str], vocabulary: int) -> PreTrainedTokenizerBase:
+    """BERT's WordPiece, cased. It knows each letter at the start and inside of a word, and all of ASCII's."""
+    letters = sorted(set(LETTERS).union(*sentences) - set(" "))
+    # Trained as it is, ids and even pieces change from run to run, since the trainer numbers the letters inside of
+    # words as it comes across them in a hash table. Special tokens are numbered first.
+    inside = [f"##{letter}" for letter in letters]
+    trained = BertTokenizer(do_lower_case=False).train_new_from_iterator(
+        [sentences, letters], vocabulary, new_special_tokens=inside, show_progress=False
+    )
+    return BertTokenizer(vocab=trained.get_vocab(), do_lower_case=False)
+
+
+KINDS = {
+    "gpt2": Kind(byte_pairs, GPT2Config, GPT2LMHeadModel, CausalScorer),
+    "bert": Kind(word_pieces, BertConfig, BertForMaskedLM, PllScorer),
+}
 
 
 @dataclass(frozen=True)
@@ -66,7 +80,7 @@ class Recipe:
         casing: how sentences are written for it, a key of ``CASINGS``.
 
     Raises:
-        InputError: another kind or casing, or a size that the kind does not have.
+        InputError: another kind or casing, a vocabulary that is no number, or a size that the kind does not have.
     """
 
     kind: str
@@ -75,10 +89,12 @@ class Recipe:
     casing: str = "as-is"
 
     def __post_init__(self) -> None:
-        for what, value, known in (("kind", self.kind, kinds()), ("casing", self.casing, CASINGS)):
+        for what, value, known in (("kind", self.kind, KINDS), ("casing", self.casing, CASINGS)):
             if value not in known:
                 raise InputError(f"no {what} {value}: choose one of {', '.join(known)}")
-        config = kinds()[self.kind].config
+        if not isinstance(self.vocabulary, int) or self.vocabulary < 1:
+            raise InputError(f"vocabulary must be a whole number above 0, not {self.vocabulary!r}")
+        config = KINDS[self.kind].config
         for name in self.sizes:
             if not hasattr(config(), name):
                 raise InputError(f"{config.__name__} has no {name}: its documentation names the sizes")
@@ -106,10 +122,8 @@ def make_small_model(recipe: Recipe, texts: Sequence[str], seed: int = 0) -> LmS
     """
     if not texts:
         raise InputError("there is no text to train a tokenizer on: give more sentences")
-    family, write = kinds()[recipe.kind], CASINGS[recipe.casing]
-    tokenizer = family.tokenizer.train_new_from_iterator(
-        [list(map(write, texts)), LETTERS], recipe.vocabulary, show_progress=False
-    )
+    family, write = KINDS[recipe.kind], CASINGS[recipe.casing]
+    tokenizer = family.tokenizer(list(map(write, texts)), recipe.vocabulary)
     special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     torch.manual_seed(seed)
     try:

@@ -27,6 +27,8 @@ from espnet_ext.files import atomic_write, write_json
 from espnet_ext.rescore.random_state import random_state, set_random_state
 
 CHECKPOINT, MODEL, REPORT = "checkpoint.pth", "model", "training.json"
+# Those of transformers.get_scheduler that need nothing but the warm-up and the number of updates.
+SCHEDULES = ("linear", "cosine", "constant_with_warmup")
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Settings:
         epochs: passes over the examples, each in its own order.
         max_steps: updates after which it ends in any case.
         lr: learning rate after the warm-up.
-        schedule: what becomes of it; a name of ``transformers.get_scheduler``.
+        schedule: what becomes of it, one of ``SCHEDULES``.
         warmup_steps: updates of the linear warm-up from 0.
         weight_decay: of AdamW.
         grad_clip: largest norm of the gradient.
@@ -65,6 +67,8 @@ class Settings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"{name} is {value}: give at least 1")
+        if self.schedule not in SCHEDULES:
+            raise InputError(f"no schedule {self.schedule}: choose one of {', '.join(SCHEDULES)}")
         for name in ("lr", "grad_clip"):
             if not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"{name} is {getattr(self, name)}: give a number above 0")

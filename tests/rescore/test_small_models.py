@@ -1,0 +1,76 @@
+"""Small models: the same text gives the same tokenizer and weights, pieces are known, wrong recipes are refused."""
+
+import subprocess
+import sys
+
+import pytest
+from transformers import AutoTokenizer
+
+from espnet_ext.errors import InputError
+from espnet_ext.rescore.scorers import load_lm
+from espnet_ext.rescore.small_models import Recipe, make_small_model, parse_recipe
+
+TEXTS = ["THE CAT SAT ON THE MAT", "A DOG RAN HOME", "THE CATS RAN"] * 5 + ["DON'T MIND HIM"]
+SIZES = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "max_position_embeddings": 64}
+ANOTHER_PROCESS = """
+import sys
+from espnet_ext.rescore.small_models import byte_pairs, word_pieces
+print(sorted({"gpt2": byte_pairs, "bert": word_pieces}[sys.argv[1]](sys.argv[2:], 300).get_vocab().items()))
+"""
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "bert"])
+def test_saved_and_loaded_with_its_tokenizer(tmp_path, kind):
+    scorer = make_small_model(Recipe(kind, 300, SIZES, "lower"), TEXTS)
+    scorer.save(tmp_path)
+    loaded = load_lm(tmp_path)
+    assert (loaded.name, loaded.casing) == (scorer.name, "lower")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    for text in ("the cat sat", "don't quiz a vexed jackpot"):
+        ids = tokenizer(text, add_special_tokens=False).input_ids
+        assert ids == scorer.tokenizer(text, add_special_tokens=False).input_ids
+        assert tokenizer.unk_token_id not in ids
+        assert tokenizer.decode(ids).replace(" ' ", "'") == text
+    assert len(tokenizer("the cat", add_special_tokens=False).input_ids) == 2
+    assert scorer.model.config.vocab_size == len(tokenizer) <= 300
+    assert tokenizer.model_max_length == 64
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "bert"])
+def test_the_same_tokenizer_in_another_process(kind):
+    command = [sys.executable, "-c", ANOTHER_PROCESS, kind, *TEXTS]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    vocabulary = make_small_model(Recipe(kind, 300, SIZES), TEXTS).tokenizer.get_vocab()
+    assert found.strip() == str(sorted(vocabulary.items()))
+
+
+def test_the_seed_makes_the_weights():
+    one, same, other = (make_small_model(Recipe("gpt2", 300, SIZES), TEXTS, seed) for seed in (0, 0, 1))
+    weights = [scorer.model.transformer.wte.weight for scorer in (one, same, other)]
+    assert weights[0].equal(weights[1])
+    assert not weights[0].equal(weights[2])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "t5"}, "no kind t5: choose one of gpt2, bert"),
+        ({"casing": "title"}, "no casing title: choose one of as-is, lower"),
+        ({"sizes": {"layers": 2}}, "GPT2Config has no layers"),
+        ({"layers": 2}, "layers is unknown: give kind, vocabulary, sizes, casing"),
+        ({"vocabulary": "many"}, "vocabulary must be a whole number above 0, not 'many'"),
+    ],
+)
+def test_wrong_recipes_are_refused(change, message):
+    values = {"kind": "gpt2", "vocabulary": 300, "sizes": SIZES} | change
+    with pytest.raises(InputError, match=message):
+        parse_recipe(values)
+
+
+def test_what_cannot_be_made_is_refused():
+    with pytest.raises(InputError, match="kind is missing"):
+        parse_recipe({"vocabulary": 300, "sizes": SIZES})
+    with pytest.raises(InputError, match="no text"):
+        make_small_model(Recipe("gpt2", 300, SIZES), [])
+    with pytest.raises(InputError, match="gpt2: "):
+        make_small_model(Recipe("gpt2", 300, SIZES | {"num_attention_heads": 3}), TEXTS)

@@ -1,0 +1,179 @@
+"""The training loop on a linear model: killed and resumed to the same bits, the best kept, bad settings refused."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from espnet_ext.errors import InputError
+from espnet_ext.files import atomic_write
+from espnet_ext.rescore.training import Settings, Task, digest, module_digest, parse_settings, summary, train
+
+SETTINGS = Settings(batch_size=3, epochs=4, lr=0.05, warmup_steps=2, evaluate_every=3, seed=7)
+
+
+class Killed(Exception):
+    pass
+
+
+class Line:
+    """Least squares with dropout on the input, so that every update draws random numbers."""
+
+    def __init__(self, kill_at: int | None = None):
+        torch.manual_seed(0)
+        self.module = torch.nn.Sequential(torch.nn.Dropout(0.3), torch.nn.Linear(4, 1))
+        x = torch.randn(10, 4)
+        self.examples = list(zip(x, x @ torch.tensor([1.0, -2.0, 3.0, 0.5]), strict=True))
+        self.kill_at, self.batches = kill_at, []
+
+    def loss(self, batch) -> torch.Tensor:
+        x, y = (torch.stack(part) for part in zip(*batch, strict=True))
+        return (self.module(x).squeeze(1) - y).square().mean()
+
+    def backward(self, batch) -> dict[str, float]:
+        if len(self.batches) == self.kill_at:
+            raise Killed
+        assert self.module.training
+        self.batches.append([y.item() for _, y in batch])
+        loss = self.loss(batch)
+        loss.backward()
+        return {"loss": loss.item()}
+
+    def evaluate(self) -> dict[str, float]:
+        assert not self.module.training
+        return {"loss": self.loss(self.examples).item()}
+
+    def save(self, folder: Path) -> None:
+        with atomic_write(folder / "weights.pth", "wb") as file:
+            torch.save(self.module.state_dict(), file)
+
+    def train(self, output: Path, settings: Settings = SETTINGS, key: dict | None = None) -> dict:
+        task = Task(self.module, self.examples, self.backward, self.evaluate, ("loss",), self.save)
+        return train(task, settings, output, key or {"data": "a"}, lambda text: None)
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return torch.load(folder / "model" / "weights.pth", weights_only=True)
+
+
+@pytest.mark.parametrize("kill_at", [0, 1, 3, 5, 15])
+def test_killed_and_resumed_it_comes_to_the_same_bits(tmp_path, kill_at):
+    whole = Line()
+    expected = whole.train(tmp_path / "whole")
+    assert len(whole.batches) == 16
+    assert sorted(sum(whole.batches[:4], [])) == sorted(y.item() for _, y in whole.examples)
+    assert whole.batches[:4] != whole.batches[4:8]
+    with pytest.raises(Killed):
+        Line(kill_at).train(tmp_path / "killed")
+    found = Line().train(tmp_path / "killed")
+    assert found["history"] == expected["history"] and found["best_step"] == expected["best_step"]
+    for name, value in weights(tmp_path / "whole").items():
+        assert torch.equal(weights(tmp_path / "killed")[name], value)
+    assert sorted(path.name for path in (tmp_path / "killed").iterdir()) == ["model", "training.json"]
+
+
+def test_killed_while_it_finishes(tmp_path, monkeypatch):
+    expected = Line().train(tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr("espnet_ext.rescore.training.write_json", lambda *args: (_ for _ in ()).throw(Killed()))
+        with pytest.raises(Killed):
+            Line().train(tmp_path / "killed")
+    assert Line().train(tmp_path / "killed")["history"] == expected["history"]
+    assert torch.equal(weights(tmp_path / "killed")["1.weight"], weights(tmp_path / "whole")["1.weight"])
+
+
+def test_the_best_evaluation_is_kept_and_not_the_last(tmp_path):
+    line = Line()
+    values = iter([5.0, 3.0, float("nan"), 1.0, 1.0, 4.0, 2.0])
+    states = []
+
+    def evaluate() -> dict[str, float]:
+        states.append({name: value.clone() for name, value in line.module.state_dict().items()})
+        return {"loss": next(values)}
+
+    line.evaluate = evaluate
+    report = line.train(tmp_path)
+    assert [each["step"] for each in report["history"]] == [0, 3, 6, 9, 12, 15, 16]
+    assert report["best_step"] == 9
+    assert torch.equal(weights(tmp_path)["1.weight"], states[3]["1.weight"])
+    assert summary(tmp_path, report).startswith(f"{tmp_path}/model: after 9 updates: dev_loss 1 ")
+
+
+def test_updates_are_those_of_adamw_with_linear_decay(tmp_path):
+    settings = Settings(batch_size=10, epochs=5, lr=0.1, weight_decay=0.01, grad_clip=0.5, warmup_steps=1)
+    line, other = Line(), Line()
+    for each in (line, other):
+        each.module[0].p = 0.0
+        each.evaluate = lambda: {"loss": 1.0}
+    line.train(tmp_path, settings)
+    optimizer = torch.optim.AdamW(other.module.parameters(), lr=0.1, weight_decay=0.01)
+    for rate in (0.0, 0.1, 0.075, 0.05, 0.025):
+        optimizer.param_groups[0]["lr"] = rate
+        optimizer.zero_grad()
+        other.loss(other.examples).backward()
+        torch.nn.utils.clip_grad_norm_(other.module.parameters(), 0.5)
+        optimizer.step()
+    torch.testing.assert_close(line.module[1].weight, other.module[1].weight)
+
+
+def test_what_is_done_is_reported_and_what_was_begun_otherwise_refused(tmp_path):
+    report = Line().train(tmp_path)
+    again = Line(kill_at=0)
+    assert again.train(tmp_path) == report == json.loads((tmp_path / "training.json").read_text())
+    with pytest.raises(InputError, match=r"another data \(a, now b\)"):
+        Line().train(tmp_path, key={"data": "b"})
+    with pytest.raises(Killed):
+        Line(kill_at=4).train(tmp_path / "killed")
+    with pytest.raises(InputError, match=r"another lr \(0.05, now 0.1\)"):
+        Line().train(
+            tmp_path / "killed", Settings(batch_size=3, epochs=4, lr=0.1, warmup_steps=2, evaluate_every=3, seed=7)
+        )
+
+
+def test_divergence_is_said(tmp_path):
+    line = Line()
+    line.examples[0][0][0] = torch.nan
+    with pytest.raises(InputError, match="update [1-4]: the gradient is not finite"):
+        line.train(tmp_path)
+
+
+def test_no_examples(tmp_path):
+    line = Line()
+    line.examples = []
+    with pytest.raises(InputError, match="no examples"):
+        line.train(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "batch_size is not set"),
+        ({"batch_size": 4, "learning_rate": 1.0}, "unknown setting learning_rate"),
+        ({"batch_size": 4, "lr": "1e-5"}, "write 1.0e-5"),
+        ({"batch_size": 4.0}, "batch_size must be a whole number, not 4.0"),
+        ({"batch_size": True}, "batch_size must be a whole number, not True"),
+        ({"batch_size": 0}, "batch_size is 0: give at least 1"),
+        ({"batch_size": 4, "max_steps": 0}, "max_steps is 0"),
+        ({"batch_size": 4, "lr": -1.0}, "lr is -1.0: give a number above 0"),
+        ({"batch_size": 4, "epochs": None}, "epochs must be a whole number, not None"),
+        ({"batch_size": 4, "schedule": "up"}, "no schedule up: choose one of linear"),
+    ],
+)
+def test_bad_settings_are_refused(values, message):
+    with pytest.raises(InputError, match=message):
+        parse_settings(values)
+
+
+def test_settings_given_win():
+    assert parse_settings({"batch_size": 4, "max_steps": None, "seed": 1}, seed=3) == Settings(4, seed=3)
+
+
+def test_digests_tell_models_and_texts_apart():
+    assert digest(["ab", "c"]) != digest(["a", "bc"])
+    line, other = Line().module, Line().module
+    assert module_digest(line) == module_digest(other)
+    with torch.no_grad():
+        other[1].bias += 1
+    assert module_digest(line) != module_digest(other)
