@@ -25,13 +25,18 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
         parser.add_argument(f"--{name}transcripts", type=Path, nargs="+", default=[], help=f"{role}: Kaldi text")
     parser.add_argument(
-        "--config", type=Path, nargs="+", required=True, help="YAML: sentences, batch_size, lr ...; later ones win"
+        "--config",
+        type=Path,
+        nargs="+",
+        required=True,
+        help="YAML: batch_size, lr, sentences ...; later ones win",
     )
     parser.add_argument("--seed", type=int, default=0, help="of the examples' choice and order (default: 0)")
     parser.add_argument("--ngpu", type=int, default=0, help="1: train on a GPU (default: 0)")
     parser.add_argument("--output", type=Path, required=True, help="folder of the training")
     args = parser.parse_args(argv)
     config = merged_files(args.config)
+    masking = {name: config.pop(name) for name in ("mask_probability",) if name in config}
     text = sample(sentences(args.text, args.transcripts), config.pop("sentences", None), args.seed)
     dev_text = list(sentences(args.dev_text, args.dev_transcripts))
 
@@ -41,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     settings, device = parse_settings(config, seed=args.seed), device_for(args.ngpu)
     scorer = load_lm(args.lm, casing=args.casing).to(device)
-    print(summary(args.output, train_lm(scorer, text, dev_text, settings, args.output)))
+    print(summary(args.output, train_lm(scorer, text, dev_text, settings, args.output, **masking)))
 
 
 if __name__ == "__main__":

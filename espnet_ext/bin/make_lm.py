@@ -13,7 +13,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--text", type=Path, nargs="+", required=True, help="a sentence a line; plain or .gz")
     parser.add_argument(
-        "--config", type=Path, nargs="+", required=True, help="YAML: kind, vocabulary, casing, sizes; later ones win"
+        "--config", type=Path, nargs="+", required=True, help="YAML: kind, vocabulary, casing, config; later ones win"
     )
     parser.add_argument("--seed", type=int, default=0, help="of the parameters (default: 0)")
     parser.add_argument("--output", type=Path, required=True, help="folder, as transformers writes it")

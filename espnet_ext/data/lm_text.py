@@ -61,9 +61,14 @@ def sample(lines: Iterable[str], count: int | None, seed: int = 0) -> list[str]:
 
     >>> len(sample(map(str, range(1000)), 10)), sample(["A", "B"], 10)
     (10, ['A', 'B'])
+
+    Raises:
+        InputError: ``count`` is neither None nor a whole number of at least 1.
     """
     if count is None:
         return list(lines)
+    if not isinstance(count, int) or count < 1:
+        raise InputError(f"sentences must be a whole number of at least 1, not {count!r}")
     draw = random.Random(seed)
     kept: list[str] = []
     for number, line in enumerate(lines):

@@ -1,7 +1,7 @@
 """Train a scorer of any kind by MWER on N-best lists, and choose the model on development lists (P3, section 4.2.2)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,10 @@ from espnet_ext.errors import InputError
 from espnet_ext.rescore.interpolation import tune
 from espnet_ext.rescore.language_model import HypothesisError
 from espnet_ext.rescore.lm_scorer import LmScorer
-from espnet_ext.rescore.mwer import Example, Loss, backward, example
+from espnet_ext.rescore.mwer import Loss, backward, example
 from espnet_ext.rescore.nbest import NBest
 from espnet_ext.rescore.scorers import score_lists
+from espnet_ext.rescore.second_pass import add_scores
 from espnet_ext.rescore.training import Settings, Task, digest, module_digest, train
 
 SCORES = "lm"
@@ -46,8 +47,8 @@ def train_mwer(
     examples, dev = ([example(nbest) for nbest in each] for each in (lists, dev_lists))
     if not dev:
         raise InputError("there are no development lists to choose the model by")
-    for item in (*examples, *dev):
-        _check_lengths(scorer, item)
+    for item, texts in zip(examples + dev, loss.texts(examples) + Loss().texts(dev), strict=True):
+        _check_lengths(scorer, item.utt_id, texts)
     idle = sum(len(set(item.errors)) == 1 for item in examples)
     say(f"{len(examples)} lists to train on; in {idle} of them all hypotheses are as good, which teaches MWER nothing")
     key = {
@@ -102,22 +103,16 @@ def tuned_weight(scorer: LmScorer, lists: Sequence[NBest]) -> float:
 
 def scored_lists(scorer: LmScorer, lists: Sequence[NBest]) -> list[NBest]:
     """The lists with the scorer's log-probabilities as scores ``lm``."""
-    texts = [[hyp.text for hyp in nbest.hyps] for nbest in lists]
-    scores = score_lists(scorer, texts, [nbest.utt_id for nbest in lists])
-    return [
-        replace(
-            nbest,
-            hyps=tuple(
-                replace(hyp, scores={**hyp.scores, SCORES: value}) for hyp, value in zip(nbest.hyps, own, strict=True)
-            ),
-        )
-        for nbest, own in zip(lists, scores, strict=True)
-    ]
+
+    def score(part: Sequence[NBest]) -> list[list[float]]:
+        return score_lists(scorer, [[hyp.text for hyp in nbest.hyps] for nbest in part], [n.utt_id for n in part])
+
+    return add_scores(lists, SCORES, score)
 
 
-def _check_lengths(scorer: LmScorer, item: Example) -> None:
+def _check_lengths(scorer: LmScorer, utt_id: str, texts: Sequence[str]) -> None:
     """Refuse what the model cannot take before hours of training are spent."""
     try:
-        scorer.encode([[*item.texts, item.reference]])
+        scorer.encode([texts])
     except HypothesisError as error:
-        raise InputError(f"{item.utt_id}: {error}") from None
+        raise InputError(f"{utt_id}: {error}") from None

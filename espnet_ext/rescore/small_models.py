@@ -76,16 +76,16 @@ class Recipe:
     Attributes:
         kind: ``gpt2`` or ``bert``.
         vocabulary: tokens, special ones included; fewer if the text has not as many.
-        sizes: by their names in ``GPT2Config`` or ``BertConfig``.
+        config: sizes and other options of ``GPT2Config`` or ``BertConfig``.
         casing: how sentences are written for it, a key of ``CASINGS``.
 
     Raises:
-        InputError: another kind or casing, a vocabulary that is no number, or a size that the kind does not have.
+        InputError: another kind or casing, a vocabulary that is no number, or an option that the kind does not have.
     """
 
     kind: str
     vocabulary: int
-    sizes: Mapping[str, Any]
+    config: Mapping[str, Any]
     casing: str = "as-is"
 
     def __post_init__(self) -> None:
@@ -94,10 +94,10 @@ class Recipe:
                 raise InputError(f"no {what} {value}: choose one of {', '.join(known)}")
         if not isinstance(self.vocabulary, int) or self.vocabulary < 1:
             raise InputError(f"vocabulary must be a whole number above 0, not {self.vocabulary!r}")
-        config = KINDS[self.kind].config
-        for name in self.sizes:
-            if not hasattr(config(), name):
-                raise InputError(f"{config.__name__} has no {name}: its documentation names the sizes")
+        known = KINDS[self.kind].config
+        for name in self.config:
+            if not hasattr(known(), name):
+                raise InputError(f"{known.__name__} has no {name}: its documentation says what there is")
 
 
 def parse_recipe(values: Mapping[str, Any]) -> Recipe:
@@ -107,7 +107,7 @@ def parse_recipe(values: Mapping[str, Any]) -> Recipe:
         InputError: a name is unknown or missing, or as :class:`Recipe`.
     """
     known = Recipe.__dataclass_fields__
-    for name in {**dict.fromkeys(("kind", "vocabulary", "sizes")), **values}:
+    for name in {**dict.fromkeys(("kind", "vocabulary", "config")), **values}:
         if name not in known or name not in values:
             what = "unknown" if name in values else "missing"
             raise InputError(f"small model: {name} is {what}: give {', '.join(known)}")
@@ -118,7 +118,7 @@ def make_small_model(recipe: Recipe, texts: Sequence[str], seed: int = 0) -> LmS
     """A scorer with a model at random, and a tokenizer trained on ``texts``.
 
     Raises:
-        InputError: there is no text, or the sizes do not fit each other.
+        InputError: there is no text, or its sizes do not fit each other.
     """
     if not texts:
         raise InputError("there is no text to train a tokenizer on: give more sentences")
@@ -127,7 +127,7 @@ def make_small_model(recipe: Recipe, texts: Sequence[str], seed: int = 0) -> LmS
     special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     torch.manual_seed(seed)
     try:
-        model = family.model(family.config(vocab_size=len(tokenizer), **special, **recipe.sizes))
+        model = family.model(family.config(vocab_size=len(tokenizer), **special, **recipe.config))
     except ValueError as error:
         raise InputError(f"{recipe.kind}: {error}") from None
     tokenizer.model_max_length = model.config.max_position_embeddings

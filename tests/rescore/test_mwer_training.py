@@ -1,0 +1,141 @@
+"""MWER training on a few lists: they are learnt, the choice is made on development lists, bad input is refused."""
+
+import numpy as np
+import pytest
+import torch
+
+from espnet_ext.errors import InputError
+from espnet_ext.rescore import mwer_training
+from espnet_ext.rescore.mwer import Loss
+from espnet_ext.rescore.mwer_training import evaluate, train_mwer, tuned_weight
+from espnet_ext.rescore.nbest import Hypothesis, NBest
+from espnet_ext.rescore.pooled import PooledScorer
+from espnet_ext.rescore.scorers import load_lm, score_lists
+from espnet_ext.rescore.small_models import Recipe, make_small_model
+from espnet_ext.rescore.training import Settings
+
+RIGHT = ["the cat sat on the mat", "a dog ran", "two cats ran home", "he sat at home"]
+WRONG = [["the cat at on a mat", "cat sat on mat"], ["a dog"], ["two cats home", "too cat ran"], ["he at home", ""]]
+# the first pass prefers what is wrong
+LISTS = [
+    NBest(f"u{n}", (*(Hypothesis(text, -1.0) for text in wrong), Hypothesis(right, -2.0)), ref=right)
+    for n, (right, wrong) in enumerate(zip(RIGHT, WRONG, strict=True))
+]
+SETTINGS = Settings(batch_size=2, epochs=20, lr=0.003, evaluate_every=10, seed=3)
+
+
+def make_scorer(which: str, dropout: float = 0.0):
+    kind, _, pooling = which.partition("-")
+    sizes = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
+    names = ("resid_pdrop", "attn_pdrop") if kind == "gpt2" else ("hidden_dropout_prob", "attention_probs_dropout_prob")
+    scorer = make_small_model(Recipe(kind, 320, sizes | dict.fromkeys(names, dropout)), RIGHT)
+    if pooling:
+        torch.manual_seed(1)
+        scorer = PooledScorer(scorer.model.base_model, scorer.tokenizer, pooling=pooling)
+    return scorer
+
+
+def quiet(text: str) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("which", "ce_weight"),
+    [
+        ("gpt2", 0.0),
+        ("bert", 0.01),
+        ("gpt2-last", 0.0),
+        ("bert-cls", 0.0),
+        ("gpt2-attention", 0.0),
+        ("bert-attention", 0.0),
+    ],
+)
+def test_a_few_lists_are_learnt(tmp_path, which, ce_weight):
+    scorer = make_scorer(which)
+    report = train_mwer(scorer, LISTS, LISTS, Loss(1.0, ce_weight), SETTINGS, tmp_path, quiet)
+    first, best = report["history"][0], min(report["history"], key=lambda values: values["dev_mwer"])
+    assert first["dev_mwer"] > 1.0 and first["dev_wer"] > 0.0
+    assert best["dev_mwer"] < 0.1 and best["dev_wer"] == best["dev_wer_fixed"] == 0.0
+    chosen = load_lm(tmp_path / "model")
+    assert chosen.name == scorer.name
+    assert evaluate(chosen, LISTS, Loss(1.0))["mwer"] == pytest.approx(
+        next(each["dev_mwer"] for each in report["history"] if each["step"] == report["best_step"]), abs=1e-4
+    )
+    losses = [each["loss"] for each in report["history"][1:]]
+    assert losses[-1] < losses[0]
+
+
+def test_evaluation_written_out():
+    scorer = make_scorer("gpt2").eval()
+    found = evaluate(scorer, LISTS, Loss(first_pass_weight=0.5))
+    scores = score_lists(scorer, [[hyp.text for hyp in nbest.hyps] for nbest in LISTS])
+    errors = [[3, 2, 0], [1, 0], [1, 2, 0], [1, 4, 0]]
+    expected, chosen = 0.0, 0
+    for nbest, lm, wrong in zip(LISTS, scores, errors, strict=True):
+        s = np.array(lm) + 0.5 * np.array([hyp.score for hyp in nbest.hyps])
+        expected += np.exp(s) @ wrong / np.exp(s).sum() / len(LISTS)
+        chosen += wrong[int(s.argmax())]
+    assert found["mwer"] == pytest.approx(expected)
+    assert found["wer_fixed"] == pytest.approx(100 * chosen / 17)
+    assert found["wer"] <= found["wer_fixed"]
+    assert tuned_weight(scorer, LISTS) == found["lambda"]
+    assert tuned_weight(make_scorer("gpt2-last"), LISTS) == 1.0
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.parametrize("which", ["gpt2", "bert-attention"])
+def test_killed_and_resumed_it_comes_to_the_same_bits(tmp_path, monkeypatch, which):
+    settings = Settings(batch_size=3, epochs=4, lr=0.01, evaluate_every=3, seed=2)
+
+    def run(folder: str) -> list[dict]:
+        return train_mwer(make_scorer(which, 0.2), LISTS, LISTS[:2], Loss(), settings, tmp_path / folder, quiet)[
+            "history"
+        ]
+
+    expected = run("whole")
+    updates, backward = iter(range(5)), mwer_training.backward
+
+    def until_killed(*args):
+        if next(updates, None) is None:
+            raise Killed
+        return backward(*args)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(mwer_training, "backward", until_killed)
+        run("killed")
+    assert run("killed") == expected
+    files = [(tmp_path / each / "model" / "model.safetensors").read_bytes() for each in ("whole", "killed")]
+    assert files[0] == files[1]
+
+
+def test_bad_lists_are_refused_before_training(tmp_path):
+    scorer = make_scorer("gpt2")
+
+    def run(lists, dev=LISTS, loss=None, scorer=scorer):
+        train_mwer(scorer, lists, dev, loss or Loss(), SETTINGS, tmp_path, quiet)
+
+    with pytest.raises(InputError, match="no examples"):
+        run([])
+    with pytest.raises(InputError, match="no development lists"):
+        run(LISTS, [])
+    with pytest.raises(InputError, match="x: no reference"):
+        run([*LISTS, NBest("x", LISTS[0].hyps)])
+    with pytest.raises(InputError, match="x: an empty reference"):
+        run(LISTS, [NBest("x", LISTS[0].hyps, ref=" ")])
+    with pytest.raises(InputError, match="long: hypothesis .* tokens, but the model takes 64"):
+        run([*LISTS, NBest("long", (Hypothesis("cat " * 100, -1.0),), ref="a cat")])
+    with pytest.raises(InputError, match="a pooled scorer has no cross-entropy"):
+        run(LISTS, loss=Loss(ce_weight=0.01), scorer=make_scorer("gpt2-last"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_reference_is_taken_where_cross_entropy_needs_it(tmp_path):
+    """It may be longer than all hypotheses; without cross-entropy that is nobody's concern."""
+    nbest = NBest("u", LISTS[0].hyps, ref="cat " * 100)
+    settings = Settings(batch_size=1, max_steps=1)
+    train_mwer(make_scorer("gpt2"), [nbest], LISTS, Loss(), settings, tmp_path, quiet)
+    with pytest.raises(InputError, match="u: hypothesis .* tokens, but the model takes 64"):
+        train_mwer(make_scorer("gpt2"), [nbest], LISTS, Loss(ce_weight=0.1), settings, tmp_path / "ce", quiet)
