@@ -122,7 +122,7 @@ def train(
     """
     if not task.examples:
         raise InputError("there is nothing to train on: no examples")
-    begun = json.loads(json.dumps({**key, **asdict(settings)}))
+    begun = json.loads(json.dumps({**asdict(settings), **key}))
     if (output / REPORT).exists():
         report = json.loads((output / REPORT).read_text(encoding="utf-8"))
         _check_same(output, report["key"], begun)

@@ -89,7 +89,7 @@ def test_a_tiny_text_is_learnt(tmp_path, kind):
     first, best = report["history"][0], min(each["dev_loss"] for each in report["history"])
     assert first["dev_loss"] > 4.0
     assert first["dev_perplexity"] == pytest.approx(math.exp(first["dev_loss"]))
-    assert best < 0.5
+    assert best < 0.7
     right, wrong = score_lists(load_lm(tmp_path / "model"), [["the cat sat on the mat", "the cat ran on the mat"]])[0]
     assert right > wrong + 1.0
     loader = AutoModelForCausalLM if kind == "gpt2" else AutoModelForMaskedLM

@@ -15,13 +15,20 @@ from espnet_ext.rescore.small_models import Recipe, make_small_model
 from espnet_ext.rescore.training import Settings
 
 RIGHT = ["the cat sat on the mat", "a dog ran", "two cats ran home", "he sat at home"]
-WRONG = [["the cat at on a mat", "cat sat on mat"], ["a dog"], ["two cats home", "too cat ran"], ["he at home", ""]]
-# the first pass prefers what is wrong
+# the same words in another order, so that no model at random has a firm opinion
+WRONG = [
+    ["the mat sat on the cat", "the cat on sat the mat"],
+    ["dog a ran"],
+    ["two ran cats home", "home ran cats two"],
+    ["at home he sat", ""],
+]
+ERRORS = [[2, 2, 0], [2, 0], [2, 4, 0], [4, 4, 0]]
+# the first pass prefers what is wrong, but for the empty hypothesis
 LISTS = [
-    NBest(f"u{n}", (*(Hypothesis(text, -1.0) for text in wrong), Hypothesis(right, -2.0)), ref=right)
+    NBest(f"u{n}", (*(Hypothesis(text, -1.0 if text else -40.0) for text in wrong), Hypothesis(right, -2.0)), ref=right)
     for n, (right, wrong) in enumerate(zip(RIGHT, WRONG, strict=True))
 ]
-SETTINGS = Settings(batch_size=2, epochs=20, lr=0.003, evaluate_every=10, seed=3)
+SETTINGS = Settings(batch_size=2, epochs=30, lr=0.01, evaluate_every=10, seed=3)
 
 
 def make_scorer(which: str, dropout: float = 0.0):
@@ -54,7 +61,7 @@ def test_a_few_lists_are_learnt(tmp_path, which, ce_weight):
     scorer = make_scorer(which)
     report = train_mwer(scorer, LISTS, LISTS, Loss(1.0, ce_weight), SETTINGS, tmp_path, quiet)
     first, best = report["history"][0], min(report["history"], key=lambda values: values["dev_mwer"])
-    assert first["dev_mwer"] > 1.0 and first["dev_wer"] > 0.0
+    assert first["dev_mwer"] > 0.5
     assert best["dev_mwer"] < 0.1 and best["dev_wer"] == best["dev_wer_fixed"] == 0.0
     chosen = load_lm(tmp_path / "model")
     assert chosen.name == scorer.name
@@ -69,9 +76,8 @@ def test_evaluation_written_out():
     scorer = make_scorer("gpt2").eval()
     found = evaluate(scorer, LISTS, Loss(first_pass_weight=0.5))
     scores = score_lists(scorer, [[hyp.text for hyp in nbest.hyps] for nbest in LISTS])
-    errors = [[3, 2, 0], [1, 0], [1, 2, 0], [1, 4, 0]]
     expected, chosen = 0.0, 0
-    for nbest, lm, wrong in zip(LISTS, scores, errors, strict=True):
+    for nbest, lm, wrong in zip(LISTS, scores, ERRORS, strict=True):
         s = np.array(lm) + 0.5 * np.array([hyp.score for hyp in nbest.hyps])
         expected += np.exp(s) @ wrong / np.exp(s).sum() / len(LISTS)
         chosen += wrong[int(s.argmax())]
