@@ -8,7 +8,7 @@
 #   tokens_dir, stats_dir, lm_dir   where tokens, statistics and the language model go
 #
 # and, from cmd.sh, the arrays train_cmd (what starts a training, such as srun) and train_cmd_options (ESPnet's flags).
-: "${python:?}" "${datadir:?}" "${expdir:?}" "${tokens_dir:?}" "${stats_dir:?}" "${lm_dir:?}" "${nj:?}" "${ngpu:?}" "${parallel=}"
+: "${python:?}" "${datadir:?}" "${expdir:?}" "${tokens_dir=}" "${stats_dir:?}" "${lm_dir:?}" "${nj:?}" "${ngpu:?}" "${parallel=}"
 
 # List the files below folders: a file that is added, mended or replaced puts out of date what depends on the list.
 #   list_files LIST FOLDER...

