@@ -99,15 +99,16 @@ def make_scorers(**size: Any) -> Iterator[tuple[Kind, LmScorer]]:
 def measure(scorer: LmScorer, hypotheses: list[str], runs: int, seconds: float) -> tuple[float, int]:
     """Median time to score a list, in ms, of ``runs`` runs, or of as many as start within some seconds; and how many.
 
-    Three runs at least, after one that does not count.
+    One run before these does not count, unless it alone takes that long.
     """
     times: list[float] = []
     begin = time.perf_counter()
-    while len(times) < 4 or (len(times) <= runs and time.perf_counter() - begin < seconds):
+    while not times or (len(times) <= runs and time.perf_counter() - begin < seconds):
         start = time.perf_counter()
         score_lists(scorer, [hypotheses])  # ends with the scores on the CPU, so that a GPU has finished
         times.append(1000 * (time.perf_counter() - start))
-    return statistics.median(times[1:]), len(times) - 1
+    counted = times[1:] or times
+    return statistics.median(counted), len(counted)
 
 
 def survey(device: str, runs: int, seconds: float, **size: Any) -> Iterator[Latency]:

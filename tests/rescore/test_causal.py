@@ -105,3 +105,12 @@ def test_a_tokenizer_without_ends_is_refused(causal_model):
     tokenizer.bos_token = tokenizer.eos_token = None
     with pytest.raises(InputError, match="no begin or end token"):
         CausalScorer(model, tokenizer)
+
+
+def test_a_model_of_few_positions_is_no_fault(make_causal):
+    model, tokenizer = make_causal("gpt2")
+    model.transformer.wpe = torch.nn.Embedding(8, 16)
+    model.config.n_positions = 8
+    scorer = CausalScorer(model, tokenizer)
+    assert (scorer.longest, scorer.tree_limit) == (8, 0)
+    assert score_lists(scorer, [["the cat sat on the mat"]])[0][0] < 0

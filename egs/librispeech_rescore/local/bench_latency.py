@@ -55,7 +55,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--systems", type=Path, nargs="+", default=[], metavar="YAML", help="configs of systems")
     parser.add_argument("--runs", type=int, default=50, help="most runs a scorer (default: 50)")
     parser.add_argument(
-        "--seconds", type=float, default=60, help="no run of a scorer starts after so long (default: 60); 3 always do"
+        "--seconds", type=float, default=60, help="no further run of a scorer starts after so long (default: 60)"
     )
     parser.add_argument("--threads", type=int, default=1, help="threads of torch (default: 1)")
     parser.add_argument("--layers", type=int, help="layers of both models (default: 12, as GPT-2 and BERT have)")
