@@ -126,9 +126,7 @@ def test_what_is_done_is_reported_and_what_was_begun_otherwise_refused(tmp_path)
     with pytest.raises(Killed):
         Line(kill_at=4).train(tmp_path / "killed")
     with pytest.raises(InputError, match=r"another lr \(0.05, now 0.1\)"):
-        Line().train(
-            tmp_path / "killed", Settings(batch_size=3, epochs=4, lr=0.1, warmup_steps=2, evaluate_every=3, seed=7)
-        )
+        Line().train(tmp_path / "killed", replace(SETTINGS, lr=0.1))
 
 
 def test_divergence_is_said(tmp_path):
