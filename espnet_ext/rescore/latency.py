@@ -4,6 +4,7 @@ import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -88,7 +89,7 @@ def make_scorers(**size: Any) -> Iterator[tuple[Kind, LmScorer]]:
     gpt2, bert = configs(**size)
     for lm, config, whole, trunk, scorer, pooling in (
         ("gpt2", gpt2, GPT2LMHeadModel, GPT2Model, CausalScorer, "last"),
-        ("bert-base-cased", bert, BertForMaskedLM, BertModel, PllScorer, "cls"),
+        ("bert-base-cased", bert, BertForMaskedLM, partial(BertModel, add_pooling_layer=False), PllScorer, "cls"),
     ):
         tokenizer = word_tokenizer(config.vocab_size, config is bert)
         yield Kind(lm, scorer.name), scorer(whole(config), tokenizer).eval()

@@ -1,6 +1,7 @@
 """The training loop on a linear model: killed and resumed to the same bits, the best kept, bad settings refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest

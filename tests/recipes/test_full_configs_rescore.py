@@ -1,0 +1,44 @@
+"""The full-scale configs of librispeech_rescore: each is read, and the full-size models take a step of MWER."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from espnet_ext.rescore.latency import Kind, make_scorers
+from espnet_ext.rescore.mwer import Example, Loss, backward
+from espnet_ext.rescore.training import parse_settings
+from espnet_ext.tables.config import load_tables
+from espnet_ext.tables.plan import train_config
+
+RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_rescore"
+TABLES = load_tables(RECIPE / "conf" / "tables.yaml")
+TRAINED = [name for name, system in TABLES.systems.items() if system.overrides]
+OURS = ("lm", "scorer", "pooling", "ce_weight", "sentences")
+
+
+@pytest.mark.parametrize("system", TRAINED)
+def test_every_system_has_settings_that_training_reads(system):
+    config = train_config(TABLES, system, [RECIPE / "conf" / "scale" / "full" / TABLES.systems[system].config[5:]])
+    settings = parse_settings({name: value for name, value in config.items() if name not in OURS}, seed=1)
+    assert settings.lr == 1e-5  # P3, section 4.2.2
+    assert settings.batch_size == (16 if system in ("gpt2_ce", "bert_ce") else 4)
+
+
+def test_the_papers_models_take_a_step():
+    """Two hypotheses of an utterance; every parameter that the score depends on has a gradient."""
+    batch = [Example("u1", ("w1 w2 w3", "w1 w4"), (-1.0, -2.0), (1, 0), "w1 w4")]
+    sizes = {}
+    for kind, scorer in make_scorers():
+        if kind.pooling == "attention":
+            continue  # the same model under another small layer
+        torch.manual_seed(0)
+        sizes[kind] = sum(parameter.numel() for parameter in scorer.parameters()) / 1e6
+        optimizer = torch.optim.AdamW(scorer.parameters(), lr=1e-5)
+        values = backward(scorer.train(), batch, Loss(ce_weight=0.0 if kind.scorer == "pooled" else 0.01))
+        assert 0 < values["mwer"] < 1
+        without = [name for name, parameter in scorer.named_parameters() if parameter.grad is None]
+        assert without == [], kind
+        optimizer.step()
+    assert sizes[Kind("gpt2", "causal")] == pytest.approx(124.4, abs=0.1)
+    assert sizes[Kind("bert-base-cased", "pll")] == pytest.approx(108.3, abs=0.1)

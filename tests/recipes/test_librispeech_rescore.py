@@ -1,0 +1,89 @@
+"""egs/librispeech_rescore/run.sh at scale smoke: from audio to the table, lists of one's own, and mistakes."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from espnet_ext.rescore.nbest import read_nbest
+
+RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_rescore"
+ROWS = ("first pass", "GPT-2 CE", "BERT MWER", "RescoreGPT attention", "10-best oracle")
+
+
+def run(*options: str, folder: Path) -> subprocess.CompletedProcess:
+    command = ["./run.sh", "--scale", "smoke", "--expdir", str(folder / "exp"), "--datadir", str(folder / "data")]
+    return subprocess.run([*command, *options], cwd=RECIPE, capture_output=True, text=True, timeout=900, check=False)
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("smoke_rescore")
+    result = run("--rows", ",".join(ROWS), folder=folder)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def here(smoke) -> dict[str, dict]:
+    table = json.loads((smoke / "exp" / "results" / "table1.json").read_text())
+    return {row["name"]: {name: cell["here"] for name, cell in row["cells"].items()} for row in table["rows"]}
+
+
+def test_the_table_has_the_rows_that_were_asked_for(here):
+    for name, cells in here.items():
+        assert (cells["test-clean"] is not None) == (cells["test-other"] is not None) == (name in ROWS)
+        assert (cells["latency"] is not None) == (name in ROWS and name not in ("first pass", "10-best oracle"))
+
+
+def test_no_choice_is_better_than_the_oracle(here):
+    for test_set in ("test-clean", "test-other"):
+        words = {here[name][test_set]["words"] for name in ROWS}
+        errors = [here[name][test_set]["errors"] for name in ROWS]
+        assert len(words) == 1 and min(errors) == errors[-1]
+
+
+def test_lists_are_whispers_and_rescored_ones_are_the_same_in_another_order(smoke):
+    lists = {nbest.utt_id: nbest for nbest in read_nbest(smoke / "exp" / "lists" / "test-other.jsonl")}
+    reference = dict(line.split(" ", 1) for line in (smoke / "data/test-other/text").read_text().splitlines())
+    assert lists.keys() == reference.keys()
+    rescored = smoke / "exp" / "gpt2_ce" / "seed1" / "decode_default" / "test-other"
+    for nbest in read_nbest(rescored / "nbest.jsonl"):
+        before = lists[nbest.utt_id]
+        assert sorted(hyp.text for hyp in nbest.hyps) == sorted(hyp.text for hyp in before.hyps)
+        assert {hyp.text: hyp.score for hyp in nbest.hyps} == {hyp.text: hyp.score for hyp in before.hyps}
+        assert all("gpt2_ce" in hyp.scores for hyp in nbest.hyps)
+    assert json.loads((rescored / "interpolation.json").read_text())["weight"] >= 0
+
+
+def test_lists_of_ones_own_take_the_place_of_whispers(smoke, tmp_path):
+    """Reversed lists as JSONL: the first pass is what stands first in them."""
+    for path in (smoke / "exp" / "lists").glob("*.jsonl"):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            line["hyps"] = [{**hyp, "score": -float(n)} for n, hyp in enumerate(reversed(line["hyps"]))]
+        (tmp_path / path.name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    command = ["./run.sh", "--scale", "smoke", "--rows", "first pass", "--nbest_lists", str(tmp_path)]
+    folders = ["--expdir", str(tmp_path / "exp"), "--datadir", str(smoke / "data")]
+    result = subprocess.run([*command, *folders], cwd=RECIPE, capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    text = (tmp_path / "exp/first_pass/seed1/decode_default/test-clean/text").read_text()
+    (first, *_) = (json.loads(line) for line in (tmp_path / "test-clean.jsonl").read_text().splitlines())
+    assert f"{first['utt_id']} {first['hyps'][0]['text']}".strip() in text.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--librispeech", "/nowhere"], "/nowhere"),
+        (["--scale", "full"], "--scale full needs --librispeech DIR"),
+        (["--seed", "one"], "--seed takes whole numbers"),
+        (["--rows", "GPT-3"], "GPT-3"),
+        (["--whisper", "/nowhere", "--stage", "10"], None),
+    ],
+)
+def test_mistakes_are_one_line(options, message, tmp_path):
+    result = run(*options, folder=tmp_path)
+    assert result.returncode == (1 if message else 0)
+    assert (message or "") in result.stdout + result.stderr and "Traceback" not in result.stdout + result.stderr
