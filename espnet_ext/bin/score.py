@@ -6,17 +6,22 @@ per_speaker.tsv (where --utt2spk is given) and alignment.txt.
 mer: the same for Mandarin-English text, in Han characters and English words: of both together (All), of each language
 (CH and EN), and near the points where the language changes and elsewhere; with --output also measures.txt and parts/.
 
+sa: speaker-attributed transcripts (SegLST, JSON): SA-WER, where words count only under the right name, and beside it
+cpWER, ORC-WER and the error of speaker counting. --groups (a table of recording and condition) gives each condition's.
+
 compare: two systems on the same references. Repeat --ref, --hyp-a and --hyp-b (and --utt2spk) to pool test sets. Prints
 the difference with its interval and p-value; with --output writes compare.json. --unit mixed compares all that mer has.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.data.kaldi import read_table
 from espnet_ext.data.mixed_text import has_han, mixed_tokens
+from espnet_ext.data.turns import read_turns
 from espnet_ext.errors import InputError, run_main
 from espnet_ext.files import write_json
 from espnet_ext.scoring.bootstrap import REPLICAS
@@ -24,6 +29,7 @@ from espnet_ext.scoring.error_rate import ZERO
 from espnet_ext.scoring.mixed import score_mixed_files
 from espnet_ext.scoring.report import comparison_table, measures_table, percent, summarise, write_reports
 from espnet_ext.scoring.score import UNITS, Score, compare, score_files
+from espnet_ext.scoring.speaker_attributed import score_speakers, summarise_speakers, write_speaker_reports
 from espnet_ext.scoring.switch_points import WITHIN, count_switches
 
 RATE_NAMES = {"word": "WER", "char": "CER", "mixed": "MER"}
@@ -62,14 +68,46 @@ def _write(arguments: argparse.Namespace, score: Score, summary: dict[str, Any])
         write_reports(arguments.output, score, summary, alignment=not arguments.no_alignment)
     low, high = summary["ci95"]
     print(f"{RATE_NAMES[score.unit]} {summary['value']:.2f} %  (95% interval {low:.2f} to {high:.2f})")
-    print(
-        f"{summary['errors']} errors in {summary['words']} {COUNTED[score.unit]}: {summary['substitutions']} "
-        f"substitutions, {summary['deletions']} deletions, {summary['insertions']} insertions"
-    )
+    _say_errors(summary, COUNTED[score.unit])
     print(f"{summary['sentence_error_rate']:.2f} % of {summary['utterances']} utterances hold an error")
     if score.speakers:
         worst = max(score.speakers, key=lambda name: score.speakers[name].rate)
         print(f"{len(score.speakers)} speakers, the worst {worst} at {100 * score.speakers[worst].rate:.2f} %")
+    if arguments.output:
+        print(f"written to {arguments.output}")
+
+
+def _say_errors(summary: Mapping[str, Any], counted: str) -> None:
+    print(
+        f"{summary['errors']} errors in {summary['words']} {counted}: {summary['substitutions']} substitutions, "
+        f"{summary['deletions']} deletions, {summary['insertions']} insertions"
+    )
+
+
+def _sa(arguments: argparse.Namespace) -> None:
+    result = score_speakers(
+        read_turns(arguments.ref),
+        read_turns(arguments.hyp),
+        groups=read_table(arguments.groups) if arguments.groups else None,
+        meeteval=not arguments.no_meeteval,
+        names=(arguments.ref, arguments.hyp),
+    )
+    summary = summarise_speakers(result, replicas=arguments.replicas, seed=arguments.seed)
+    if arguments.output:
+        write_speaker_reports(arguments.output, result, summary)
+    low, high = summary["ci95"]
+    print(f"SA-WER {summary['value']:.2f} %  (95% interval {low:.2f} to {high:.2f})")
+    _say_errors(summary, f"words of {summary['utterances']} recordings")
+    if "cpwer" in summary:
+        bound = " at most" if result.orc_greedy else ""
+        print(f"cpWER {summary['cpwer']['value']:.2f} %, ORC-WER{bound} {summary['orcwer']['value']:.2f} %")
+    counting = summary["speaker_counting"]
+    print(
+        f"speaker counting error {counting['value']:.2f} %: {counting['missed']} missed and {counting['false_alarms']} "
+        f"too many of {counting['speakers']}; {summary['unknown_speakers']} were not in the reference"
+    )
+    if "measures" in summary:
+        print(f"\n{measures_table(summary)}\n")
     if arguments.output:
         print(f"written to {arguments.output}")
 
@@ -148,7 +186,8 @@ def _parser() -> argparse.ArgumentParser:
     common.add_argument("--output", metavar="DIR", help="write the reports into this folder")
     common.add_argument("--seed", type=_count(0), default=0, help="of the bootstrap (default: 0)")
     common.add_argument("--replicas", type=_count(1), default=REPLICAS, help=f"of the bootstrap (default: {REPLICAS})")
-    common.add_argument(
+    drawn = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    drawn.add_argument(
         "--resample", choices=("utterance", "speaker"), default="utterance", help="what the bootstrap draws"
     )
     one = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -160,15 +199,23 @@ def _parser() -> argparse.ArgumentParser:
     switch.add_argument(
         "--within", type=_count(1), default=WITHIN, metavar="N", help=f"tokens near a switch (default: {WITHIN})"
     )
-    wer = commands.add_parser("wer", parents=[common, one], allow_abbrev=False, help="score one system")
+    wer = commands.add_parser("wer", parents=[common, drawn, one], allow_abbrev=False, help="score one system")
     _add_unit(wer, [unit for unit in UNITS if unit != "mixed"])
     wer.set_defaults(run=_wer)
     mer = commands.add_parser(
-        "mer", parents=[common, one, switch], allow_abbrev=False, help="score one system on Mandarin-English"
+        "mer", parents=[common, drawn, one, switch], allow_abbrev=False, help="score one system on Mandarin-English"
     )
     mer.set_defaults(run=_mer)
+    speakers = commands.add_parser(
+        "sa", parents=[common], allow_abbrev=False, help="score one system's speaker-attributed transcripts"
+    )
+    speakers.add_argument("--ref", required=True, help="SegLST: the utterances")
+    speakers.add_argument("--hyp", required=True, help="SegLST: what was recognised")
+    speakers.add_argument("--groups", help="table of recording and condition: score by condition too")
+    speakers.add_argument("--no-meeteval", action="store_true", help="SA-WER alone")
+    speakers.set_defaults(run=_sa)
     both = commands.add_parser(
-        "compare", parents=[common, switch], allow_abbrev=False, help="test one system against another"
+        "compare", parents=[common, drawn, switch], allow_abbrev=False, help="test one system against another"
     )
     _add_unit(both, UNITS)
     both.set_defaults(run=_compare)

@@ -101,12 +101,14 @@ def percent(fraction: float) -> float:
     return round(100 * fraction, 4)
 
 
-def write_reports(folder: str | Path, score: Score, summary: Mapping[str, Any], *, alignment: bool = True) -> None:
+def write_reports(
+    folder: str | Path, score: Score, summary: Mapping[str, Any], *, alignment: bool | Iterable[str] = True
+) -> None:
     """Write the reports into ``folder``; ``score.json`` comes last, so that where it stands the rest is complete.
 
-    ``per_speaker.tsv`` is written where speakers are known, ``alignment.txt`` unless switched off. Where the score has
-    parts, ``measures.txt`` lists them and ``parts/<name>/`` holds the counts of each, in files of the same names. What
-    an earlier call left of all these is deleted otherwise.
+    ``per_speaker.tsv`` is written where speakers are known, ``alignment.txt`` unless switched off; ``alignment`` may
+    also be its text. Where the score has parts, ``measures.txt`` lists them and ``parts/<name>/`` holds the counts of
+    each, in files of the same names. What an earlier call left of all these is deleted otherwise.
     """
     folder = Path(folder)
     for name in ("score.json", "per_speaker.tsv", "measures.txt", "alignment.txt"):
@@ -121,7 +123,7 @@ def write_reports(folder: str | Path, score: Score, summary: Mapping[str, Any], 
             file.write(measures_table(summary) + "\n")
     if alignment:
         with atomic_write(folder / "alignment.txt") as file:
-            file.writelines(alignment_blocks(score))
+            file.writelines(alignment_blocks(score) if alignment is True else alignment)
     write_json(folder / "score.json", summary)
 
 

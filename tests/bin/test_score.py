@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from espnet_ext.bin.score import main
+from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
 
 
@@ -189,3 +190,21 @@ def test_the_command_needs_no_torch(files):
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert result.stdout.splitlines()[0].startswith("WER 50.00 %")
     assert result.stdout.splitlines()[-1] == ""
+
+
+def test_speaker_attributed_transcripts(tmp_path, capsys):
+    reference = [Turn("m1", "a", ("one", "two"), 0.0, 1.0), Turn("m2", "b", ("three",), 0.0, 1.0)]
+    write_turns(tmp_path / "ref.json", reference)
+    write_turns(tmp_path / "hyp.json", [Turn("m1", "b", ("one", "two")), Turn("m2", "b", ("three",))])
+    (tmp_path / "conditions").write_text("m1 0S\nm2 40\n")
+    files = ["--ref", str(tmp_path / "ref.json"), "--hyp", str(tmp_path / "hyp.json")]
+    main(["sa", *files, "--groups", str(tmp_path / "conditions"), "--output", str(tmp_path / "out")])
+    printed = capsys.readouterr().out
+    assert "SA-WER 133.33 %" in printed
+    assert "4 errors in 3 words of 2 recordings: 0 substitutions, 2 deletions, 2 insertions" in printed
+    assert "cpWER 0.00 %, ORC-WER 0.00 %" in printed
+    assert "speaker counting error 0.00 %: 0 missed and 0 too many of 2; 1 were not in the reference" in printed
+    measures = json.loads((tmp_path / "out" / "score.json").read_text())["measures"]
+    assert {name: measure["value"] for name, measure in measures.items()} == {"0S": 200.0, "40": 0.0}
+    main(["sa", *files, "--no-meeteval"])
+    assert "cpWER" not in capsys.readouterr().out
