@@ -1,0 +1,236 @@
+"""Overlapping inference (P4, 2.2; Chiu et al., ASRU 2019): one transcript of windows that overlap.
+
+Windows overlap by half. Windows 1, 3, 5 ... (counted from 1) stand side by side, and so do windows 2, 4, 6 ...; their
+two sequences of words are aligned with the fewest edits, and of each aligned pair the word is taken that lies
+nearer to the middle of its window. Words of windows that do not overlap are never aligned.
+
+That last rule makes the alignment cheap. A word can be paired only with words of the two windows beside its own. In
+the table of the dynamic programme, cells with such pairs form a chain of blocks, each touching the next, from corner to
+corner; outside them there are only gaps, and a path through gaps alone can as well go along the chain. So the cells of
+the chain suffice, and their number grows linearly with the recording.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from espnet_ext.errors import InputError
+from espnet_ext.stitcher.hypotheses import WindowHypothesis, word_times
+
+_TOLERANCE = 1e-3  # seconds
+EDGE = -0.5  # the confidence at a window's edge, the lowest there is
+# Of two alignments with equally many edits the one with fewer substitutions has more words in common. So an edit costs
+# far more than there can be words, and a substitution 1 on top.
+_EDIT = 1 << 32
+_SUBSTITUTION = _EDIT + 1
+_FAR = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One word of one window: the window's index, the word's place in it from 0, and the word."""
+
+    window: int
+    place: int
+    word: str
+
+
+# A word of an odd and one of an even window; None where the other sequence has no word (the paper's empty prediction).
+HeardPair = tuple[Heard | None, Heard | None]
+
+
+def overlapping_inference(windows: Sequence[WindowHypothesis]) -> tuple[str, ...]:
+    """Merge what was heard of one speaker in all windows of a recording into one transcript (P4, eq. 15 and 18).
+
+    Args:
+        windows: one hypothesis a window, window 0 first (as :func:`group_by_speaker` gives them).
+
+    Raises:
+        InputError: neighbours overlap by less than half, or windows overlap that are not neighbours.
+    """
+    check_overlap(windows)
+    odd, even = windows[::2], windows[1::2]
+    return tuple(heard.word for heard in choose(align_windows(windows), positions(odd), positions(even)))
+
+
+def check_overlap(windows: Sequence[WindowHypothesis]) -> None:
+    """Refuse windows that are not each other's neighbours by half; one window alone is merged already."""
+    for left, right in pairwise(windows):
+        if right.start > (left.start + left.end) / 2 + _TOLERANCE:
+            raise InputError(
+                f"{left.recording}: windows {left.window} and {right.window} overlap by less than half: join them "
+                "block-wise, or cut and decode windows that overlap by half"
+            )
+    for left, right in zip(windows, windows[2:], strict=False):
+        if _overlap(left, right):
+            raise InputError(
+                f"{left.recording}: windows {left.window} and {right.window} overlap: cut and decode windows that "
+                "overlap with their neighbours by half, and with no others"
+            )
+
+
+def _overlap(left: WindowHypothesis, right: WindowHypothesis) -> bool:
+    return left.end > right.start + _TOLERANCE
+
+
+def align_windows(windows: Sequence[WindowHypothesis]) -> list[HeardPair]:
+    """Align the words of odd with those of even windows (counted from 1) with the fewest edits.
+
+    A substitution, and a word without partner, cost one edit. Of alignments with equally many edits one with the most
+    equal words is taken; of several such, the one that, from the end backwards, pairs words where it can, and else
+    leaves the word of the later window alone.
+
+    Args:
+        windows: of one speaker, window 0 first. Only neighbours that overlap in time are aligned.
+    """
+    odd, even = (
+        [Heard(item.window, place, word) for item in windows[parity::2] for place, word in enumerate(item.words)]
+        for parity in (0, 1)
+    )
+    overlaps = [_overlap(left, right) for left, right in pairwise(windows)]
+    table = _Table(odd, even, overlaps)
+    return list(reversed(list(_trace(odd, even, table))))
+
+
+class _Table:
+    """The cells of the dynamic programme that lie on the chain of blocks.
+
+    ``rows[i][j - first[i]]`` is the least cost of aligning the first i odd with the first j even words.
+    """
+
+    def __init__(self, odd: Sequence[Heard], even: Sequence[Heard], overlaps: Sequence[bool]) -> None:
+        windows = len(overlaps) + 1
+        # ends[w + 1]: even words of windows up to w. Windows of the other parity hold none of them.
+        ends = np.concatenate([[0], np.cumsum(np.bincount([word.window for word in even], minlength=windows))])
+        numbers = {word: number for number, word in enumerate({item.word for item in (*odd, *even)})}
+        self._even = np.array([numbers[item.word] for item in even], dtype=np.int32)
+        self._ends, self._overlaps = ends, overlaps
+        self.first: list[int] = []
+        self.rows: list[np.ndarray] = []
+        for index in range(len(odd) + 1):
+            # Even words that may already be behind: all before the windows beside the last odd word's.
+            first = int(ends[max(odd[index - 1].window - 1, 0)]) if index else 0
+            last = int(ends[min(odd[index].window + 2, windows)]) if index < len(odd) else len(even)
+            self.rows.append(self._row(index, first, last, odd, numbers))
+            self.first.append(first)
+
+    def _row(self, index: int, first: int, last: int, odd: Sequence[Heard], numbers: dict[str, int]) -> np.ndarray:
+        """Cells ``first`` to ``last`` (inclusive) of the row behind ``index`` odd words."""
+        row = np.full(last - first + 1, _FAR, dtype=np.int64)
+        if not index:
+            row[0] = 0
+        else:
+            above, above_first = self.rows[-1], self.first[-1]
+            shared = above[first - above_first :]
+            row[: len(shared)] = shared[: len(row)] + _EDIT
+            start, end = self.partners(odd[index - 1].window)
+            if start < end:
+                differ = self._even[start:end] != numbers[odd[index - 1].word]
+                paired = above[start - above_first : end - above_first] + differ * _SUBSTITUTION
+                cells = row[start + 1 - first : end + 1 - first]
+                np.minimum(cells, paired, out=cells)
+        # Even words without partner: row[j] = min over k <= j of row[k] + (j - k) edits.
+        steps = np.arange(len(row)) * _EDIT
+        return np.minimum.accumulate(row - steps) + steps
+
+    def partners(self, window: int) -> tuple[int, int]:
+        """The even words that words of a window may be paired with: those of the neighbours that overlap with it."""
+        before = window > 0 and self._overlaps[window - 1]
+        after = window < len(self._overlaps) and self._overlaps[window]
+        return (
+            int(self._ends[window - 1 if before else window]),
+            int(self._ends[window + 2 if after else window + 1]),
+        )
+
+    def at(self, i: int, j: int) -> int:
+        """The cell behind i odd and j even words; far too much where it is not on the chain."""
+        place = j - self.first[i]
+        return int(self.rows[i][place]) if 0 <= place < len(self.rows[i]) else _FAR
+
+
+def _trace(odd: Sequence[Heard], even: Sequence[Heard], table: _Table) -> Iterator[HeardPair]:
+    """The pairs of the best path, the last first."""
+    i, j = len(odd), len(even)
+    while i or j:
+        here = table.at(i, j)
+        start, end = table.partners(odd[i - 1].window) if i else (0, 0)
+        if start < j <= end and here == table.at(i - 1, j - 1) + _distance(odd[i - 1], even[j - 1]):
+            i, j = i - 1, j - 1
+            yield odd[i], even[j]
+            continue
+        alone_odd = i > 0 and here == table.at(i - 1, j) + _EDIT
+        alone_even = j > 0 and here == table.at(i, j - 1) + _EDIT
+        if alone_odd and not (alone_even and even[j - 1].window > odd[i - 1].window):
+            i -= 1
+            yield odd[i], None
+        else:
+            j -= 1
+            yield None, even[j]
+
+
+def _distance(left: Heard, right: Heard) -> int:
+    return 0 if left.word == right.word else _SUBSTITUTION
+
+
+def positions(windows: Sequence[WindowHypothesis]) -> dict[int, tuple[float, ...]]:
+    """Where in its window each word lies, from 0 to 1, by the window's index.
+
+    By its time, if the recogniser gives times; else by its number among the window's words, as in the paper. There the
+    middle of a word counts ((j + 1/2) / C for the word j, from 0, of C) so that a window's two edges are alike.
+    """
+    return {
+        item.window: tuple(
+            min(max(((start + end) / 2 - item.start) / (item.end - item.start), 0.0), 1.0)
+            for start, end in word_times(item)
+        )
+        for item in windows
+    }
+
+
+def choose(
+    pairs: Sequence[HeardPair], odd: dict[int, tuple[float, ...]], even: dict[int, tuple[float, ...]]
+) -> list[Heard]:
+    """Take of each pair the side with the greater confidence, -|position - 1/2| (P4, eq. 18); words before gaps.
+
+    A gap lies between two words of its sequence: within a window if both are of the same window, which then had its
+    say here and heard nothing; its position is the middle between theirs. Otherwise the gap lies at windows' edges,
+    where the confidence is lowest and the word of the other sequence stays.
+
+    Args:
+        pairs: in the order of speech.
+        odd, even: position of each word by window (:func:`positions`).
+    """
+    gaps = [_gap_confidences([pair[side] for pair in pairs], known) for side, known in enumerate((odd, even))]
+    chosen = []
+    for number, pair in enumerate(pairs):
+        left, right = (
+            _confidence(known[heard.window][heard.place]) if heard else gaps[side][number]
+            for side, (heard, known) in enumerate(zip(pair, (odd, even), strict=True))
+        )
+        heard = pair[0] if left > right or (left == right and pair[0]) else pair[1]
+        if heard:
+            chosen.append(heard)
+    return chosen
+
+
+def _confidence(position: float) -> float:
+    return -abs(position - 0.5)
+
+
+def _gap_confidences(sequence: Sequence[Heard | None], known: dict[int, tuple[float, ...]]) -> list[float]:
+    """The confidence of each gap (None) of a sequence; of words nothing is said."""
+    confidences = [EDGE] * len(sequence)
+    last: Heard | None = None
+    waiting: list[int] = []
+    for number, heard in enumerate(sequence):
+        if heard is None:
+            waiting.append(number)
+            continue
+        if last is not None and last.window == heard.window:
+            middle = (known[last.window][last.place] + known[heard.window][heard.place]) / 2
+            for gap in waiting:
+                confidences[gap] = _confidence(middle)
+        waiting, last = [], heard
+    return confidences

@@ -1,0 +1,58 @@
+"""Overlapping inference: its time grows linearly, against an unrestricted alignment of the same words, which does not.
+
+Windows of 16 s, half of it overlap, 100,000 words in ten hours, each window with one word in ten wrong. The peer is
+kaldialign (C++), which aligns the odd with the even windows over the whole table: quicker on short recordings, and out
+of time and memory on long ones. Times are of the process, so that a busy machine does not spoil them.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from tabulate import tabulate
+
+from espnet_ext.scoring.error_rate import align
+from espnet_ext.stitcher.hypotheses import WindowHypothesis
+from espnet_ext.stitcher.overlapping import overlapping_inference
+from espnet_ext.stitcher.windows import Windowing
+
+WORDS_A_SECOND = 100_000 / 36_000
+PEER_HOURS = 1.0  # the peer's table of ten hours has 10^10 cells
+
+
+def recording(hours: float, seed: int = 0) -> list[WindowHypothesis]:
+    """What a recogniser heard in so many hours."""
+    rng = np.random.default_rng(seed)
+    seconds = hours * 3600
+    text = np.array([f"w{number}" for number in rng.integers(3000, size=int(seconds * WORDS_A_SECOND))])
+    hypotheses = []
+    for window in Windowing(16.0, 0.5).cut("r", seconds):
+        words = text[int(window.start * WORDS_A_SECOND) : int(window.end * WORDS_A_SECOND)].copy()
+        words[rng.random(len(words)) < 0.1] = "wrong"
+        hypotheses.append(WindowHypothesis("r", window.index, "a", tuple(words.tolist()), window.start, window.end))
+    return hypotheses
+
+
+def timed(function: Callable[[Sequence[WindowHypothesis]], object], windows: Sequence[WindowHypothesis]) -> float:
+    start = time.process_time()
+    function(windows)
+    return time.process_time() - start
+
+
+def unrestricted(windows: Sequence[WindowHypothesis]) -> object:
+    return align(*([word for item in windows[side::2] for word in item.words] for side in (0, 1)))
+
+
+def main() -> None:
+    rows = []
+    for hours in (0.1, 1.0, 10.0):
+        windows = recording(hours)
+        ours = timed(overlapping_inference, windows)
+        peer = timed(unrestricted, windows) if hours <= PEER_HOURS else None
+        ratio = "-" if peer is None else f"{peer / ours:.2f}"
+        rows.append([hours, int(hours * 3600 * WORDS_A_SECOND), f"{ours:.2f}", peer and f"{peer:.2f}", ratio])
+    print(tabulate(rows, ["hours", "words", "overlapping inference, s", "kaldialign, s", "peer / ours"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Overlapping inference: the alignment against the full dynamic programme, the choice against P4's eq. 18."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from espnet_ext.errors import InputError
+from espnet_ext.stitcher.hypotheses import WindowHypothesis
+from espnet_ext.stitcher.overlapping import align_windows, overlapping_inference
+from espnet_ext.stitcher.windows import Windowing
+
+
+def windows(*texts: str, overlap: float = 0.5) -> list[WindowHypothesis]:
+    windowing = Windowing(16.0, overlap)
+    return [
+        WindowHypothesis("r", index, "a", tuple(text.split()), *windowing.span(index))
+        for index, text in enumerate(texts)
+    ]
+
+
+def full_alignment(hypotheses: list[WindowHypothesis]) -> tuple[int, list]:
+    """The whole table: edits and substitutions of each cell; words of windows that do not overlap are far apart."""
+    odd, even = (
+        [(item.window, place, word, item.start, item.end) for item in hypotheses[side::2]
+         for place, word in enumerate(item.words)]
+        for side in (0, 1)
+    )  # fmt: skip
+
+    def add(cell, edits, substitutions):
+        return cell[0] + edits, cell[1] + substitutions
+
+    def pair(i, j):
+        left, right = odd[i - 1], even[j - 1]
+        far = left[4] <= right[3] or right[4] <= left[3]
+        return add(cost[i - 1][j - 1], math.inf if far else left[2] != right[2], left[2] != right[2])
+
+    cost = [[(0, 0)] * (len(even) + 1) for _ in range(len(odd) + 1)]
+    for i in range(len(odd) + 1):
+        for j in range(len(even) + 1):
+            moves = [add(cost[i - 1][j], 1, 0)] if i else []
+            moves += [add(cost[i][j - 1], 1, 0)] if j else []
+            moves += [pair(i, j)] if i and j else []
+            cost[i][j] = min(moves, default=(0, 0))
+    i, j, pairs = len(odd), len(even), []
+    while i or j:
+        alone_odd = i and cost[i][j] == add(cost[i - 1][j], 1, 0)
+        alone_even = j and cost[i][j] == add(cost[i][j - 1], 1, 0)
+        if i and j and cost[i][j] == pair(i, j):
+            i, j = i - 1, j - 1
+            pairs.append((odd[i][:3], even[j][:3]))
+        elif alone_odd and not (alone_even and even[j - 1][0] > odd[i - 1][0]):
+            i -= 1
+            pairs.append((odd[i][:3], None))
+        else:
+            j -= 1
+            pairs.append((None, even[j][:3]))
+    return cost[-1][-1][0], pairs[::-1]
+
+
+TEXTS = st.lists(st.lists(st.sampled_from("ABCD"), max_size=6).map(" ".join), min_size=1, max_size=8)
+
+
+@given(TEXTS, st.sampled_from([0.0, 0.25, 0.5]))
+@settings(max_examples=300, deadline=None)
+def test_alignment_equals_the_full_dynamic_programme(texts, overlap):
+    hypotheses = windows(*texts, overlap=overlap)
+    edits, expected = full_alignment(hypotheses)
+    pairs = align_windows(hypotheses)
+    assert [tuple(heard and (heard.window, heard.place, heard.word) for heard in pair) for pair in pairs] == expected
+    assert sum(left is None or right is None or left.word != right.word for left, right in pairs) == edits
+
+
+@given(TEXTS)
+@settings(max_examples=100, deadline=None)
+def test_every_word_stands_in_one_pair_and_in_order(texts):
+    pairs = align_windows(windows(*texts))
+    for side in (0, 1):
+        words = [(pair[side].window, pair[side].place) for pair in pairs if pair[side]]
+        assert words == [(w, p) for w, text in enumerate(texts) if w % 2 == side for p in range(len(text.split()))]
+    for left, right in pairs:
+        assert left is None or right is None or abs(left.window - right.window) == 1
+
+
+def test_a_long_text_in_agreeing_windows_comes_out_whole():
+    text = [f"W{number}" for number in range(95)]
+    cut = [" ".join(text[start : start + 10]) for start in range(0, 90, 5)]
+    assert list(overlapping_inference(windows(*cut))) == text
+
+
+def test_choice_by_the_position_in_the_window():
+    # An error at the end of window 0 lies further inside window 1, and the reverse.
+    assert overlapping_inference(windows("A B C D X", "C D E F G")) == tuple("ABCDEFG")
+    assert overlapping_inference(windows("A B C D E", "X D E F G")) == tuple("ABCDEFG")
+
+
+def test_a_word_that_one_window_did_not_hear():
+    # "X" is the sixth of six words of window 0 and lies between the third and the fourth of six of window 1, which is
+    # nearer to a middle: there is no "X". The other way round it stays.
+    assert overlapping_inference(windows("A B C D E X", "C D E F G H")) == tuple("ABCDEFGH")
+    assert overlapping_inference(windows("A B C D X E F G", "D E F G H I J K")) == tuple("ABCDXEFGHIJK")
+
+
+def test_words_that_only_one_window_can_hear_stay():
+    assert overlapping_inference(windows("A B", "", "C")) == ("A", "B", "C")
+    assert overlapping_inference(windows("", "A", "", "", "B")) == ("A", "B")
+
+
+def test_times_decide_where_a_word_lies():
+    # By its number the second of two words lies at 3/4 of either window; by its time "X" lies at the edge of window 0.
+    left = WindowHypothesis("r", 0, "a", ("A", "X"), 0.0, 16.0, times=((8.5, 9.0), (14.5, 15.5)))
+    right = WindowHypothesis("r", 1, "a", ("A", "D"), 8.0, 24.0, times=((8.5, 9.0), (14.5, 15.5)))
+    assert overlapping_inference([left, right]) == ("A", "D")
+    assert overlapping_inference(windows("A X", "A D")) == ("A", "X"), (
+        "of two words that lie alike, the earlier window's"
+    )
+
+
+def test_silence():
+    assert overlapping_inference(windows("", "", "")) == ()
+    assert overlapping_inference(windows("A B")) == ("A", "B")
+    assert overlapping_inference([]) == ()
+
+
+@pytest.mark.parametrize("overlap", [0.0, 0.25])
+def test_windows_that_overlap_too_little(overlap):
+    with pytest.raises(InputError, match="r: windows 0 and 1 overlap by less than half: join them block-wise"):
+        overlapping_inference(windows("A", "B", overlap=overlap))
+
+
+def test_windows_that_overlap_too_much():
+    hypotheses = [WindowHypothesis("r", index, "a", ("A",), 4.0 * index, 4.0 * index + 16) for index in range(3)]
+    with pytest.raises(InputError, match="r: windows 0 and 2 overlap"):
+        overlapping_inference(hypotheses)
