@@ -1,0 +1,84 @@
+"""From the hypotheses of a recogniser in windows to transcripts of long recordings, by speaker.
+
+merge: without a trained model: windows joined block-wise, or overlapping inference. Writes SegLST (JSON).
+
+text: the inputs and targets of a stitcher, for training one or for stitching with it: Kaldi text files.
+
+Hypotheses come as JSONL (one window and speaker a line) or as CTM (second column: the window's index, eighth: the
+speaker). For CTM --window and --window-overlap say how the recordings were cut.
+"""
+
+import argparse
+from pathlib import Path
+
+from espnet_ext.data.kaldi import write_table
+from espnet_ext.data.turns import read_turns, words_by_speaker, write_turns
+from espnet_ext.errors import run_main
+from espnet_ext.stitcher.baselines import MERGES, transcripts
+from espnet_ext.stitcher.hypotheses import Grouped, group_by_speaker, read_ctm, read_jsonl
+from espnet_ext.stitcher.serialise import STYLES, stitch_examples
+from espnet_ext.stitcher.windows import WINDOW_SECONDS, Windowing
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Parse the arguments and run one of the commands."""
+    arguments = _parser().parse_args(argv)
+    arguments.run(arguments)
+
+
+def _merge(arguments: argparse.Namespace) -> None:
+    turns = transcripts(_read(arguments), MERGES[arguments.method])
+    write_turns(arguments.output, turns)
+    recordings, words = len({turn.recording for turn in turns}), sum(len(turn.words) for turn in turns)
+    print(f"{recordings} recordings, {words} words, written to {arguments.output}")
+
+
+def _text(arguments: argparse.Namespace) -> None:
+    references = words_by_speaker(read_turns(arguments.references)) if arguments.references else None
+    examples = stitch_examples(_read(arguments), arguments.style, references)
+    folder = Path(arguments.output)
+    names = ("src_text", "src2_text")[: 2 if arguments.style == "aligned" else 1]
+    for side, name in enumerate(names):
+        write_table(folder / name, {example.id: " ".join(example.sources[side]) for example in examples})
+    if references is not None:
+        write_table(folder / "text", {example.id: " ".join(example.target) for example in examples})
+    write_table(folder / "recording_speaker", {item.id: f"{item.recording} {item.speaker}" for item in examples})
+    print(f"{len(examples)} examples in the style {arguments.style}, written to {folder}")
+
+
+def _read(arguments: argparse.Namespace) -> Grouped:
+    path = arguments.hypotheses
+    if path.endswith(".jsonl"):
+        return group_by_speaker(read_jsonl(path))
+    windowing = Windowing(arguments.window, arguments.window_overlap)
+    return group_by_speaker(read_ctm(path, windowing, speaker=arguments.speaker))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m espnet_ext.bin.stitch",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    common = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    common.add_argument("--hypotheses", required=True, metavar="FILE", help="JSONL (.jsonl) or CTM (any other name)")
+    common.add_argument("--output", required=True, help="what to write: a file (merge) or a folder (text)")
+    common.add_argument("--window", type=float, default=WINDOW_SECONDS, help="CTM: seconds (default: %(default)s)")
+    common.add_argument(
+        "--window-overlap", type=float, default=0.5, help="CTM: share of a window, 0 to 0.5 (default: %(default)s)"
+    )
+    common.add_argument("--speaker", default="speaker", help="CTM without speakers: whose words they are")
+    commands = parser.add_subparsers(dest="command", required=True)
+    merge = commands.add_parser("merge", parents=[common], allow_abbrev=False, help="merge without a trained model")
+    merge.add_argument("--method", choices=sorted(MERGES), required=True)
+    merge.set_defaults(run=_merge)
+    text = commands.add_parser("text", parents=[common], allow_abbrev=False, help="write a stitcher's text")
+    text.add_argument("--style", choices=sorted(STYLES), required=True, help="how windows are told apart")
+    text.add_argument("--references", metavar="FILE", help="SegLST: write the targets too")
+    text.set_defaults(run=_text)
+    return parser
+
+
+if __name__ == "__main__":
+    run_main(main)

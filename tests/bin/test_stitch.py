@@ -1,0 +1,59 @@
+"""The stitching command on hypotheses of any recogniser."""
+
+import pytest
+
+from espnet_ext.bin.stitch import main
+from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.turns import Turn, read_turns, write_turns
+from espnet_ext.errors import InputError
+from espnet_ext.stitcher.hypotheses import WindowHypothesis, write_jsonl
+from espnet_ext.stitcher.windows import Windowing
+
+
+def hypotheses(*texts: str, overlap: float = 0.5) -> list[WindowHypothesis]:
+    windowing = Windowing(16.0, overlap)
+    return [
+        WindowHypothesis("r", index, "a", tuple(text.split()), *windowing.span(index))
+        for index, text in enumerate(texts)
+    ]
+
+
+def run(tmp_path, command: str, *options: str, name: str = "hyp.jsonl") -> None:
+    main([command, "--hypotheses", str(tmp_path / name), "--output", str(tmp_path / "out"), *options])
+
+
+def test_merging(tmp_path, capsys):
+    write_jsonl(tmp_path / "hyp.jsonl", hypotheses("A B C D X", "C D E F G"))
+    run(tmp_path, "merge", "--method", "overlapping")
+    assert read_turns(tmp_path / "out") == [Turn("r", "a", tuple("ABCDEFG"))]
+    assert "1 recordings, 7 words" in capsys.readouterr().out
+    with pytest.raises(InputError, match="r: windows 0 and 1 overlap: their common words would come twice"):
+        run(tmp_path, "merge", "--method", "block")
+    write_jsonl(tmp_path / "hyp.jsonl", hypotheses("A B", "", "C", overlap=0.0))
+    run(tmp_path, "merge", "--method", "block")
+    assert read_turns(tmp_path / "out")[0].words == ("A", "B", "C")
+
+
+def test_a_ctm_of_one_speaker(tmp_path):
+    lines = ["long 0 1.0 0.5 A", "long 0 9.0 0.5 B", "long 1 9.0 0.5 B", "long 1 20.0 0.5 C"]
+    (tmp_path / "hyp.ctm").write_text("\n".join(lines) + "\n")
+    run(tmp_path, "merge", "--method", "overlapping", "--speaker", "me", name="hyp.ctm")
+    assert read_turns(tmp_path / "out") == [Turn("long", "me", ("A", "B", "C"))]
+
+
+def test_nobody_heard_in_any_window(tmp_path):
+    silent = [WindowHypothesis("r", index, "", (), 8.0 * index, 8.0 * index + 16) for index in range(3)]
+    write_jsonl(tmp_path / "hyp.jsonl", silent)
+    run(tmp_path, "merge", "--method", "overlapping")
+    assert read_turns(tmp_path / "out") == [Turn("r", "", ())]
+
+
+def test_text_of_a_stitcher(tmp_path):
+    write_jsonl(tmp_path / "hyp.jsonl", hypotheses("A B", "B C"))
+    write_turns(tmp_path / "ref.json", [Turn("r", "a", ("A", "B", "C"), 0.0, 9.0)])
+    run(tmp_path, "text", "--style", "aligned", "--references", str(tmp_path / "ref.json"))
+    out = tmp_path / "out"
+    assert read_table(out / "src_text") == {"r--a": "A B <gap>"}
+    assert read_table(out / "src2_text") == {"r--a": "<gap> B C"}
+    assert read_table(out / "text") == {"r--a": "A B C"}
+    assert read_table(out / "recording_speaker") == {"r--a": "r a"}
