@@ -4,11 +4,12 @@ import argparse
 from collections.abc import Sequence
 
 from espnet_ext.corpora.mini.asru2019 import make_asru2019
+from espnet_ext.corpora.mini.libricss import make_libricss
 from espnet_ext.corpora.mini.librispeech import make_librispeech
 from espnet_ext.corpora.mini.sizes import LIBRISPEECH_SIZES
 from espnet_ext.errors import run_main
 
-MAKERS = {"asru2019": make_asru2019, "librispeech": make_librispeech}
+MAKERS = {"asru2019": make_asru2019, "libricss": make_libricss, "librispeech": make_librispeech}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

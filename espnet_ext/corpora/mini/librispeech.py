@@ -86,11 +86,12 @@ def make_librispeech(output: str | Path, size: str = "mini", seed: int = 0, nj: 
     with whole_folder(output, parameters) as folder:
         if folder is None:
             return False
-        _write_corpus(folder, wanted, seed, nj)
+        write_corpus(folder, wanted, seed, nj)
     return True
 
 
-def _write_corpus(folder: Path, size: Size, seed: int, nj: int) -> None:
+def write_corpus(folder: Path, size: Size, seed: int, nj: int) -> None:
+    """Write the parts of a corpus, SPEAKERS.TXT, the language-model text and a README into a folder that is there."""
     parts = size.parts
     speakers = draw_speakers({part: part_size.speakers for part, part_size in parts.items()}, seed)
     sentences, held_out = draw_sentences(parts, grammar_of(LANGUAGE), seed)

@@ -81,6 +81,26 @@ ASRU2019_SIZES = {
 }
 
 
+@dataclass(frozen=True)
+class LibriCssSize:
+    """LibriCSS and the LibriSpeech that it is made of, whose ``test-clean`` has the sessions' speakers."""
+
+    librispeech: Size
+    sessions: int  # of a condition
+    utterances: int  # of a session's eight speakers each
+
+
+def _libricss_size(train: PartSize, dev: PartSize, test: PartSize, sessions: int, utterances: int) -> LibriCssSize:
+    parts = {"train-clean-100": train, "dev-clean": dev, "test-clean": test}
+    return LibriCssSize(Size(parts, lm_sentences=400), sessions, utterances)
+
+
+LIBRICSS_SIZES = {
+    "smoke": _libricss_size(PartSize(4, 1, 12), PartSize(3, 1, 6), PartSize(8, 1, 5), sessions=1, utterances=1),
+    "mini": _libricss_size(PartSize(28, 2, 28), PartSize(8, 2, 15), PartSize(12, 2, 12), sessions=2, utterances=4),
+}
+
+
 def size_called[AnySize](name: str, sizes: Mapping[str, AnySize]) -> AnySize:
     """The size of that name.
 

@@ -1,0 +1,264 @@
+"""LibriCSS (https://github.com/chenzhuo1011/libri_css): ten hours of LibriSpeech replayed in a meeting room.
+
+What is read: ``for_release/<condition>/<session>/`` with ``record/raw_recording.wav`` (7 channels, of which P4 uses the
+first) and ``transcription/meeting_info.txt``; and the enrolment list ``libricss_speaker_info.jsonl`` of the project's
+repository, where ``unused_uttid`` names, by session and speaker, LibriSpeech utterances that are not played in it.
+
+Who speaks stands in ``meeting_info.txt``. The STM references of LibriCSS have a speaker column too, but what stands
+there (A, B, C) is a track on which utterances were laid out so that none overlaps another; it is no person.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import soundfile
+
+from espnet_ext.corpora.faults import raise_faults
+from espnet_ext.data.data_dir import DataDir, format_seconds, write_data_dir
+from espnet_ext.data.kaldi import write_table
+from espnet_ext.data.turns import Turn, write_turns
+from espnet_ext.errors import InputError
+
+if TYPE_CHECKING:  # Lhotse imports torch
+    from lhotse import RecordingSet, SupervisionSet
+
+SAMPLING_RATE = 16000
+CHANNELS = 7
+SPEAKERS = 8  # of a session
+FOLDER = "for_release"
+CONDITIONS = {"0S": "0S", "0L": "0L", "OV10": "10", "OV20": "20", "OV30": "30", "OV40": "40"}  # folder -> P4's Table 4
+MEETING_INFO = "meeting_info.txt"
+ENROLMENT_LIST = "libricss_speaker_info.jsonl"
+ENROLMENT_UTTERANCES = 2  # of a speaker
+
+_COLUMNS = ("start_time", "end_time", "speaker", "utterance_id", "transcription")
+_SESSION = re.compile(r"overlap_ratio_(\d+)\.0_sil([\d.]+)_[\d.]+_(session\d+)_actual[\d.]+")
+_LONG_SILENCE = 1.0  # seconds: 0L has silences of 2.9 s and more, 0S of 0.1 to 0.5 s
+_ADVICE = "mend or remove them; nothing was written"
+
+
+def prepare_libricss(corpus_dir: str | Path) -> dict[str, "RecordingSet | SupervisionSet"]:
+    """Check LibriCSS and make its Lhotse manifests, for the first channel; speakers are LibriSpeech's.
+
+    Args:
+        corpus_dir: the folder ``for_release``, or the one above it.
+
+    Returns:
+        ``recordings`` (``OV10_session0`` and so on) and ``supervisions``, sorted by id.
+
+    Raises:
+        InputError: a condition's folder is missing; a session has another name, no audio, audio of another rate or
+            number of channels, a malformed ``meeting_info.txt``, or another number of speakers than eight.
+    """
+    root = find_release(corpus_dir)
+    sessions = find_sessions(root)
+    faults = [fault for session in sessions for fault in _session_faults(session)]
+    raise_faults(str(root), faults, _ADVICE)
+    return _manifests(root)
+
+
+def find_release(corpus_dir: str | Path) -> Path:
+    """The folder ``for_release``, given it or the one above it; InputError if a condition is missing in it."""
+    root = Path(corpus_dir).resolve()
+    if root.name != FOLDER:
+        root /= FOLDER
+    missing = [name for name in CONDITIONS if not (root / name).is_dir()]
+    if missing:
+        raise InputError(f"{root}: no folder {', '.join(missing)}: give the folder that holds LibriCSS's {FOLDER}")
+    return root
+
+
+def find_sessions(root: Path) -> list[Path]:
+    """The sessions' folders, by condition and name; InputError if there is none in a condition."""
+    sessions = []
+    for name in CONDITIONS:
+        found = sorted(path for path in (root / name).iterdir() if path.is_dir())
+        if not found:
+            raise InputError(f"{root / name}: there is no session in it: unpack LibriCSS again")
+        sessions += found
+    return sessions
+
+
+def recording_of(session: str) -> str:
+    """The recording's id that Lhotse gives to a session.
+
+    >>> recording_of("overlap_ratio_0.0_sil2.9_3.0_session4_actual0.0")
+    '0L_session4'
+
+    Raises:
+        InputError: not the name of a session.
+    """
+    match = _SESSION.fullmatch(session)
+    if not match:
+        raise InputError(
+            f"{session} is not the name of a session, such as overlap_ratio_10.0_sil0.1_1.0_session0_actual10.1"
+        )
+    ratio, silence, name = match.groups()
+    condition = f"OV{ratio}" if int(ratio) else "0L" if float(silence) > _LONG_SILENCE else "0S"
+    return f"{condition}_{name}"
+
+
+def condition_of(recording: str) -> str:
+    """P4's name of a recording's condition: ``condition_of("OV10_session3") == "10"``."""
+    return CONDITIONS[recording.split("_")[0]]
+
+
+def _session_faults(session: Path) -> list[str]:
+    faults = []
+    try:
+        if not recording_of(session.name).startswith(f"{session.parent.name}_"):
+            faults.append(f"session {session.name} lies in {session.parent.name}")
+        speakers = {turn.speaker for turn in read_meeting_info(session / "transcription" / MEETING_INFO)}
+        if len(speakers) != SPEAKERS:
+            faults.append(f"{len(speakers)} speakers instead of {SPEAKERS} in {session}")
+    except InputError as error:
+        faults.append(str(error))
+    audio = session / "record" / "raw_recording.wav"
+    try:
+        header = soundfile.info(audio)
+    except (soundfile.SoundFileError, OSError):
+        return [*faults, f"no audio that can be read at {audio}"]
+    if (header.samplerate, header.channels) != (SAMPLING_RATE, CHANNELS):
+        faults.append(f"{header.channels} channels at {header.samplerate} Hz in {audio}")
+    return faults
+
+
+def read_meeting_info(path: Path) -> list[Turn]:
+    """The utterances of a session with the persons who speak them; the recording's name is the session's.
+
+    Raises:
+        InputError: no such file, or a line that is not ``start end speaker utterance text``, with tabs between.
+    """
+    try:
+        header, *lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        raise InputError(f"{path} is missing, empty or not UTF-8") from None
+    if tuple(header.split("\t")) != _COLUMNS:
+        raise InputError(f"the first line of {path} is not {' '.join(_COLUMNS)}")
+    turns = []
+    for number, line in enumerate(lines, start=2):
+        try:
+            start, end, speaker, utterance, text = line.split("\t")
+            turn = Turn(path.parent.parent.name, speaker, tuple(text.split()), float(start), float(end))
+        except ValueError:
+            raise InputError(f"line {number} of {path} is not {' '.join(_COLUMNS)}") from None
+        if not turn.words or not 0 <= turn.start < turn.end or not utterance.startswith(f"{speaker}-"):
+            raise InputError(f"line {number} of {path} has no words, no length, or an utterance of another speaker")
+        turns.append(turn)
+    return turns
+
+
+def _manifests(root: Path) -> dict:
+    from lhotse import SupervisionSet
+    from lhotse.recipes.libricss import prepare_libricss as prepare
+    from lhotse.utils import fastcopy
+
+    from espnet_ext.corpora.manifest_files import checked_manifests
+
+    sets = prepare(root, type="sdm")
+    # Lhotse leaves the line break at the end of each text.
+    supervisions = SupervisionSet.from_segments(fastcopy(item, text=item.text.strip()) for item in sets["supervisions"])
+    return checked_manifests(sets["recordings"], supervisions, root)
+
+
+def speech_segments(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The stretches between silences: an oracle voice activity detector (P4, 4.2). Seconds in, seconds out.
+
+    >>> speech_segments([(5.0, 7.0), (0.0, 2.0), (1.5, 4.0), (4.0, 4.5)])
+    [(0.0, 4.5), (5.0, 7.0)]
+    """
+    segments: list[tuple[float, float]] = []
+    for start, end in sorted(spans):
+        if segments and start <= segments[-1][1]:
+            segments[-1] = (segments[-1][0], max(segments[-1][1], end))
+        else:
+            segments.append((start, end))
+    return segments
+
+
+def write_segments(manifests: Mapping[str, "RecordingSet | SupervisionSet"], folder: str | Path) -> None:
+    """Cut the first channel of each session at its silences, and write what recognition and scoring need.
+
+    The folder gets ``audio/<segment>.flac``; a data dir whose utterances are the segments (``<recording>-<number>``),
+    in ``data/``; ``references.json`` (SegLST, by person, times from the segment's start); ``groups`` (segment ->
+    condition) and ``segment_recording`` (segment -> session's recording, whose eight profiles it is decoded with).
+    """
+    folder = Path(folder).resolve()
+    (folder / "audio").mkdir(parents=True, exist_ok=True)
+    turns: list[Turn] = []
+    paths, seconds, recording_ids = {}, {}, {}
+    for recording in manifests["recordings"]:
+        spoken = [item for item in manifests["supervisions"] if item.recording_id == recording.id]
+        with soundfile.SoundFile(recording.sources[0].source) as file:
+            for number, (start, end) in enumerate(speech_segments((item.start, item.end) for item in spoken)):
+                name = f"{recording.id}-{number:03d}"
+                paths[name] = str(folder / "audio" / f"{name}.flac")
+                seconds[name] = _write_segment(file, start, end, paths[name])
+                recording_ids[name] = recording.id
+                turns += [
+                    Turn(name, item.speaker, tuple(item.text.split()), item.start - start, item.end - start)
+                    for item in spoken
+                    if start <= item.start < end
+                ]
+    durations = {name: format_seconds(value) for name, value in seconds.items()}
+    data = DataDir(wav_scp=paths, utt2spk={name: name for name in paths}, utt2dur=durations, reco2dur=durations)
+    write_data_dir(data, folder / "data")
+    write_turns(folder / "references.json", [_rounded(turn) for turn in turns])
+    write_table(folder / "groups", {name: condition_of(recording) for name, recording in recording_ids.items()})
+    write_table(folder / "segment_recording", recording_ids)
+
+
+def _rounded(turn: Turn) -> Turn:
+    return Turn(turn.recording, turn.speaker, turn.words, round(turn.start, 6), round(turn.end, 6))
+
+
+def _write_segment(file: soundfile.SoundFile, start: float, end: float, path: str) -> float:
+    """Write the first channel from ``start`` to ``end``; returns the seconds that there were."""
+    file.seek(min(round(start * SAMPLING_RATE), file.frames))
+    samples = file.read(round((end - start) * SAMPLING_RATE), dtype="float32", always_2d=True)[:, 0]
+    if not len(samples) or not np.isfinite(samples).all():
+        raise InputError(
+            f"{file.name}: no audio, or NaN or infinite samples, from {start} to {end} s: replace the file"
+        )
+    soundfile.write(path, samples, SAMPLING_RATE, subtype="PCM_16")
+    return len(samples) / SAMPLING_RATE
+
+
+def read_enrolment(
+    path: str | Path, recordings: Iterable[str], utterances: int = ENROLMENT_UTTERANCES
+) -> dict[str, dict[str, Sequence[str]]]:
+    """The first utterances of the enrolment list: recording -> speaker -> ids of LibriSpeech utterances.
+
+    Raises:
+        InputError: no such file, a malformed line, a recording that is not in the list, or a speaker with fewer
+            utterances that are not played in the session.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        raise InputError(f"{path}: no enrolment list there that can be read: name {ENROLMENT_LIST}") from None
+    enrolment: dict[str, dict[str, Sequence[str]]] = {}
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = json.loads(line)
+            unused = {speaker: list(ids) for speaker, ids in record["unused_uttid"].items()}
+            session = record["dataid"]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise InputError(f"{path}: line {number} has no dataid and unused_uttid: get the list again") from None
+        enrolment[recording_of(session)] = {speaker: tuple(ids[:utterances]) for speaker, ids in unused.items()}
+    chosen = {}
+    for recording in recordings:
+        if recording not in enrolment:
+            raise InputError(f"{path}: session {recording} is not in it: get the whole list")
+        for speaker, ids in enrolment[recording].items():
+            if len(ids) < utterances:
+                raise InputError(
+                    f"{path}: {recording}: {len(ids)} unused utterances of speaker {speaker}, {utterances} are wanted: "
+                    "ask for fewer"
+                )
+        chosen[recording] = enrolment[recording]
+    return chosen
