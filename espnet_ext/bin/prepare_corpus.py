@@ -2,8 +2,10 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-from espnet_ext.corpora import asru2019, librispeech
+from espnet_ext.corpora import asru2019, libricss, librispeech
+from espnet_ext.corpora.manifest_files import write_parts
 from espnet_ext.data.audio import CHECKS
 from espnet_ext.errors import run_main
 
@@ -14,6 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     _add_librispeech(commands)
     _add_asru2019(commands)
+    _add_libricss(commands)
     _add_download(commands)
     args = parser.parse_args(arguments)
     args.function(args)
@@ -49,6 +52,22 @@ def _add_asru2019(commands: argparse._SubParsersAction) -> None:
     )
     _add_preparation(parser)
     parser.set_defaults(function=_prepare_asru2019)
+
+
+def _add_libricss(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "libricss", help="write LibriCSS's manifests, and its first channel cut at silences with references by person"
+    )
+    parser.add_argument("--corpus", required=True, metavar="DIR", help="the folder that holds for_release")
+    parser.add_argument("--output", required=True, metavar="DIR", help="where manifests and segments/ go")
+    parser.set_defaults(function=_prepare_libricss)
+
+
+def _prepare_libricss(args: argparse.Namespace) -> None:
+    manifests = libricss.prepare_libricss(args.corpus)
+    write_parts("libricss", {"all": manifests}, Path(args.output))
+    libricss.write_segments(manifests, Path(args.output) / "segments")
+    _say_parts({"all": manifests}, args.output)
 
 
 def _add_preparation(parser: argparse.ArgumentParser) -> None:

@@ -1,5 +1,7 @@
 """From the hypotheses of a recogniser in windows to transcripts of long recordings, by speaker.
 
+windows: a data dir whose utterances are the windows of another's recordings, for the recogniser to decode.
+
 merge: without a trained model: windows joined block-wise, or overlapping inference. Writes SegLST (JSON).
 
 text: the inputs and targets of a stitcher, for training one or for stitching with it: Kaldi text files.
@@ -11,13 +13,14 @@ speaker). For CTM --window and --window-overlap say how the recordings were cut.
 import argparse
 from pathlib import Path
 
+from espnet_ext.data.data_dir import read_data_dir, write_data_dir
 from espnet_ext.data.kaldi import write_table
 from espnet_ext.data.turns import read_turns, words_by_speaker, write_turns
 from espnet_ext.errors import run_main
 from espnet_ext.stitcher.baselines import MERGES, transcripts
 from espnet_ext.stitcher.hypotheses import Grouped, group_by_speaker, read_ctm, read_jsonl
 from espnet_ext.stitcher.serialise import STYLES, stitch_examples
-from espnet_ext.stitcher.windows import WINDOW_SECONDS, Windowing
+from espnet_ext.stitcher.windows import WINDOW_SECONDS, Windowing, window_data_dir
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -46,6 +49,13 @@ def _text(arguments: argparse.Namespace) -> None:
     print(f"{len(examples)} examples in the style {arguments.style}, written to {folder}")
 
 
+def _windows(arguments: argparse.Namespace) -> None:
+    windowing = Windowing(arguments.window, arguments.window_overlap)
+    data, windows = window_data_dir(read_data_dir(arguments.data), windowing)
+    write_data_dir(data, arguments.output)
+    print(f"{len(windows)} windows of {len(data.wav_scp)} recordings, written to {arguments.output}")
+
+
 def _read(arguments: argparse.Namespace) -> Grouped:
     path = arguments.hypotheses
     if path.endswith(".jsonl"):
@@ -62,18 +72,25 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     common = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    cut = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    cut.add_argument("--window", type=float, default=WINDOW_SECONDS, help="seconds (default: %(default)s)")
+    cut.add_argument(
+        "--window-overlap", type=float, default=0.5, help="share of a window, 0 to 0.5 (default: %(default)s)"
+    )
     common.add_argument("--hypotheses", required=True, metavar="FILE", help="JSONL (.jsonl) or CTM (any other name)")
     common.add_argument("--output", required=True, help="what to write: a file (merge) or a folder (text)")
-    common.add_argument("--window", type=float, default=WINDOW_SECONDS, help="CTM: seconds (default: %(default)s)")
-    common.add_argument(
-        "--window-overlap", type=float, default=0.5, help="CTM: share of a window, 0 to 0.5 (default: %(default)s)"
-    )
     common.add_argument("--speaker", default="speaker", help="CTM without speakers: whose words they are")
     commands = parser.add_subparsers(dest="command", required=True)
-    merge = commands.add_parser("merge", parents=[common], allow_abbrev=False, help="merge without a trained model")
+    windows = commands.add_parser("windows", parents=[cut], allow_abbrev=False, help="cut recordings into windows")
+    windows.add_argument("--data", required=True, metavar="DIR", help="data dir with reco2dur, or utt2dur")
+    windows.add_argument("--output", required=True, metavar="DIR", help="the data dir of windows")
+    windows.set_defaults(run=_windows)
+    merge = commands.add_parser(
+        "merge", parents=[common, cut], allow_abbrev=False, help="merge without a trained model"
+    )
     merge.add_argument("--method", choices=sorted(MERGES), required=True)
     merge.set_defaults(run=_merge)
-    text = commands.add_parser("text", parents=[common], allow_abbrev=False, help="write a stitcher's text")
+    text = commands.add_parser("text", parents=[common, cut], allow_abbrev=False, help="write a stitcher's text")
     text.add_argument("--style", choices=sorted(STYLES), required=True, help="how windows are told apart")
     text.add_argument("--references", metavar="FILE", help="SegLST: write the targets too")
     text.set_defaults(run=_text)

@@ -3,6 +3,7 @@
 import pytest
 
 from espnet_ext.bin.stitch import main
+from espnet_ext.data.data_dir import DataDir, write_data_dir
 from espnet_ext.data.kaldi import read_table
 from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.errors import InputError
@@ -57,3 +58,14 @@ def test_text_of_a_stitcher(tmp_path):
     assert read_table(out / "src2_text") == {"r--a": "<gap> B C"}
     assert read_table(out / "text") == {"r--a": "A B C"}
     assert read_table(out / "recording_speaker") == {"r--a": "r a"}
+
+
+def test_windows_of_a_data_dir(tmp_path):
+    write_data_dir(DataDir(wav_scp={"r": "r.wav"}, utt2spk={"r": "r"}, utt2dur={"r": "30"}), tmp_path / "data")
+    options = ["--data", str(tmp_path / "data"), "--output", str(tmp_path / "windows"), "--window-overlap"]
+    main(["windows", *options, "0.25"])
+    assert read_table(tmp_path / "windows" / "segments") == {
+        "r-w00000": "r 0 16", "r-w00001": "r 12 28", "r-w00002": "r 24 30",
+    }  # fmt: skip
+    with pytest.raises(InputError, match="windows cannot overlap by 75 %"):
+        main(["windows", *options, "0.75"])

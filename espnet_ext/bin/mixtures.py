@@ -1,0 +1,57 @@
+"""Make a set of multi-talker mixtures of a corpus's utterances, and count it as P4's Table 1 does.
+
+Without --count every utterance of the manifests is used once, as in P4's sets. Where --name is that of a set in the
+paper ("train", "dev short", "dev long", "test short", "test long"), the paper's counts stand beside.
+"""
+
+import argparse
+
+from espnet_ext.data.mixture_plan import MixtureSettings, count_set, counts_table, plan_mixtures
+from espnet_ext.data.mixtures import read_sources, write_mixtures
+from espnet_ext.errors import InputError, run_main
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Parse the arguments, make the mixtures, and print their counts."""
+    arguments = _parser().parse_args(argv)
+    least, _, most = arguments.utterances.partition("-")
+    if not (least.isdecimal() and (most or least).isdecimal()):
+        raise InputError(f"--utterances {arguments.utterances}: give the fewest and the most, such as 3-8")
+    settings = MixtureSettings(
+        utterances=(int(least), int(most or least)),
+        speakers=arguments.speakers,
+        overlap=arguments.overlap,
+        gap=arguments.gap,
+        count=arguments.count,
+    )
+    sources = read_sources(arguments.recordings, arguments.supervisions)
+    prefix = arguments.name.replace(" ", "-")
+    mixtures = plan_mixtures(sources, settings, prefix=prefix, seed=arguments.seed)
+    write_mixtures(mixtures, arguments.output, nj=arguments.nj)
+    print(counts_table({arguments.name: count_set(mixtures)}))
+    print(f"written to {arguments.output}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m espnet_ext.bin.mixtures",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--recordings", required=True, metavar="FILE", help="Lhotse manifest of the utterances' audio")
+    parser.add_argument("--supervisions", required=True, metavar="FILE", help="and of their text and speakers")
+    parser.add_argument("--output", required=True, metavar="DIR", help="the set's folder")
+    parser.add_argument("--name", required=True, help="of the set; begins the mixtures' ids")
+    parser.add_argument("--utterances", required=True, metavar="A-B", help="the fewest and the most of a mixture")
+    parser.add_argument("--speakers", type=int, required=True, help="the most of a mixture")
+    parser.add_argument("--overlap", type=float, required=True, help="share of the speech in which several speak")
+    parser.add_argument("--gap", type=float, default=0.5, help="least seconds between starts (default: %(default)s)")
+    parser.add_argument("--count", type=int, help="of mixtures (default: every utterance once)")
+    parser.add_argument("--seed", type=int, default=0, help="(default: %(default)s)")
+    parser.add_argument("--nj", type=int, default=2, help="number of processes (default: %(default)s)")
+    return parser
+
+
+if __name__ == "__main__":
+    run_main(main)
