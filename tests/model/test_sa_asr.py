@@ -1,39 +1,13 @@
 """The speaker-attributed model: its loss against the equations, its speakers' labels, and what it refuses."""
 
-import argparse
-
 import numpy as np
 import pytest
 import torch
 
-import espnet_ext
 from espnet_ext.errors import InputError
-from espnet_ext.task.sa_asr import SAASRTask
 
-TOKENS = ["<blank>", "<unk>", "<sc>", "A", "B", "C", "<sos/eos>"]
-ENCODER = {"output_size": 8, "attention_heads": 2, "linear_units": 8, "num_blocks": 1}
 GAMMA = 0.3
-
-
-def build(**options):
-    espnet_ext.register()
-    torch.manual_seed(0)
-    model_conf = {"profile_size": 4, "gamma": GAMMA, "lsm_weight": 0.0, **options.pop("model_conf", {})}
-    settings = {
-        "token_list": TOKENS,
-        "input_size": 12,
-        "normalize": None,
-        "encoder": "transformer",
-        "encoder_conf": ENCODER,
-        "speaker_encoder": "transformer",
-        "speaker_encoder_conf": ENCODER,
-        "decoder": "transformer",
-        "decoder_conf": {"attention_heads": 2, "linear_units": 8, "num_blocks": 1},
-        "model": "sa_asr",
-        "model_conf": {"speaker_conf": {"query_conf": {"hidden_size": 6}}, **model_conf},
-        **options,
-    }
-    return SAASRTask.build_model(argparse.Namespace(**SAASRTask.get_default_config() | settings)).eval()
+LOSS = {"gamma": GAMMA, "lsm_weight": 0.0}
 
 
 def batch() -> dict[str, torch.Tensor]:
@@ -51,8 +25,8 @@ def batch() -> dict[str, torch.Tensor]:
     }
 
 
-def test_loss_is_that_of_the_tokens_and_gamma_times_that_of_the_speakers():
-    model, data = build(), batch()
+def test_loss_is_that_of_the_tokens_and_gamma_times_that_of_the_speakers(build_sa_asr):
+    model, data = build_sa_asr(model_conf=LOSS), batch()
     loss, stats, weight = model(**data)
     with torch.no_grad():
         encodings, speaker_encodings, lengths = model.encode_both(data["speech"], data["speech_lengths"])
@@ -74,8 +48,8 @@ def test_loss_is_that_of_the_tokens_and_gamma_times_that_of_the_speakers():
     assert stats["acc_speaker"] == pytest.approx(right / 9) and weight == 2
 
 
-def test_permuted_profiles_with_permuted_labels_have_the_same_loss():
-    model, data = build(), batch()
+def test_permuted_profiles_with_permuted_labels_have_the_same_loss(build_sa_asr):
+    model, data = build_sa_asr(model_conf=LOSS), batch()
     loss = model(**data)[0]
     order = torch.tensor([2, 0, 1])
     data["profiles"][0] = data["profiles"][0][order]
@@ -85,8 +59,8 @@ def test_permuted_profiles_with_permuted_labels_have_the_same_loss():
     assert abs(model(**data)[0] - loss) > 1e-4
 
 
-def test_absent_speakers_get_gradients_of_neither_label_nor_padding():
-    model, data = build(), batch()
+def test_absent_speakers_get_gradients_of_neither_label_nor_padding(build_sa_asr):
+    model, data = build_sa_asr(model_conf=LOSS), batch()
     data["profiles"].requires_grad_()
     model(**data)[0].backward()
     gradient = data["profiles"].grad
@@ -94,8 +68,8 @@ def test_absent_speakers_get_gradients_of_neither_label_nor_padding():
     assert not gradient[1, 2].any()  # padding does not
 
 
-def test_ctc_joins_the_loss():
-    model, data = build(model_conf={"ctc_weight": 0.4}), batch()
+def test_ctc_joins_the_loss(build_sa_asr):
+    model, data = build_sa_asr(model_conf=LOSS | {"ctc_weight": 0.4}), batch()
     loss, stats, _ = model(**data)
     expected = 0.4 * stats["loss_ctc"] + 0.6 * (stats["loss_att"] + GAMMA * stats["loss_speaker"])
     torch.testing.assert_close(loss, expected)
@@ -116,8 +90,8 @@ def test_ctc_joins_the_loss():
     ],
     ids=["conformer", "lstm"],
 )
-def test_every_parameter_of_other_blocks_is_trained(options):
-    model, data = build(**options).train(), batch()
+def test_every_parameter_of_other_blocks_is_trained(options, build_sa_asr):
+    model, data = build_sa_asr(**options).train(), batch()
     model(**data)[0].backward()
     idle = [name for name, p in model.named_parameters() if p.requires_grad and p.grad is None]
     assert not [name for name in idle if not name.startswith("encoder.encoders")]
@@ -132,14 +106,15 @@ def test_every_parameter_of_other_blocks_is_trained(options):
         ({"profiles": None}, "training needs speakers"),
     ],
 )
-def test_bad_batches_are_refused(change, message):
+def test_bad_batches_are_refused(change, message, build_sa_asr):
     with pytest.raises(InputError, match=message):
-        build()(**batch() | change)
+        build_sa_asr()(**batch() | change)
 
 
-def test_bad_models_are_refused():
+def test_bad_models_are_refused(build_sa_asr):
     with pytest.raises(InputError, match="the token list has no <turn>"):
-        build(model_conf={"change_symbol": "<turn>"})
-    deeper = build(speaker_encoder_conf={**ENCODER, "input_layer": "conv2d6"})
+        build_sa_asr(model_conf={"change_symbol": "<turn>"})
+    encoder = {"output_size": 8, "attention_heads": 2, "linear_units": 8, "num_blocks": 1, "input_layer": "conv2d6"}
+    deeper = build_sa_asr(speaker_encoder_conf=encoder)
     with pytest.raises(InputError, match="of 40 frames the encoder makes 9 and the speaker encoder 5: give both"):
         deeper(**batch())
