@@ -13,6 +13,7 @@ from espnet_ext.data.profiles import write_profiles
 from espnet_ext.errors import InputError
 from espnet_ext.stitcher.hypotheses import read_jsonl
 from espnet_ext.task.sa_decode import by_speaker
+from espnet_ext.task.stats import Statistics, collect_stats
 
 TOKENS = ["<blank>", "<unk>", "<sc>", "AB", "CAD", "E", "<sos/eos>"]
 MIXTURES = {"m1": ("AB <sc> E CAD", "x y"), "m2": ("E", "z"), "m3": ("AB <sc> E <sc> AB", "z x z"), "m4": ("CAD", "y")}
@@ -36,7 +37,7 @@ CONFIG = {
     "batch_size": 2,
     "max_epoch": 2,
     "num_workers": 0,
-    "num_att_plot": 0,
+    "num_att_plot": 1,
     "use_tensorboard": False,
     "use_matplotlib": False,
     "best_model_criterion": [["valid", "acc_speaker", "max"]],
@@ -132,6 +133,17 @@ def test_recordings_without_windows_and_an_inventory_of_all(data, model, tmp_pat
 def test_a_window_in_which_nobody_is_heard_has_a_line():
     (line,) = by_speaker(None, ["x"], "m", 3, 24.0, 40.0)
     assert (line.recording, line.window, line.speaker, line.words, line.end) == ("m", 3, "", (), 40.0)
+
+
+def test_statistics_are_collected_without_speakers(data, tmp_path):
+    (tmp_path / "train.yaml").write_text(yaml.safe_dump(CONFIG))
+    job = Statistics(
+        data / "train", data / "train", tmp_path / "train.yaml", data / "tokens.txt", tmp_path / "stats", task="sa_asr"
+    )
+    collect_stats(job)
+    assert set(read_table(tmp_path / "stats" / "train" / "speech_shape")) == set(MIXTURES)
+    with np.load(tmp_path / "stats" / "train" / "feats_stats.npz") as stats:
+        assert stats["sum"].shape == (20,)
 
 
 def test_bad_decoding_is_refused(data, model, tmp_path):
