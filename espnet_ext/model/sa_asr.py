@@ -36,15 +36,15 @@ class SAASRModel(ESPnetASRModel):
         espnet: the other arguments of ESPnet's model.
 
     Raises:
-        InputError: a token list without the symbol, a pre- or post-encoder, intermediate CTC, or a decoder that is not
-            supported.
+        InputError: no speaker encoder, a token list without the symbol, a pre- or post-encoder, intermediate CTC, or a
+            decoder that is not supported.
     """
 
     def __init__(
         self,
         vocab_size: int,
         token_list: list[str] | tuple[str, ...],
-        speaker_encoder: AbsEncoder,
+        speaker_encoder: AbsEncoder | None = None,
         profile_size: int = 256,
         gamma: float = 0.1,
         change_symbol: str = "<sc>",
@@ -52,6 +52,8 @@ class SAASRModel(ESPnetASRModel):
         ctc_weight: float = 0.0,
         **espnet: Any,
     ):
+        if speaker_encoder is None:
+            raise InputError("sa_asr: no speaker encoder: train with python -m espnet_ext.bin.sa_asr_train")
         super().__init__(vocab_size=vocab_size, token_list=token_list, ctc_weight=ctc_weight, **espnet)
         if self.preencoder is not None or self.postencoder is not None or self.interctc_weight:
             raise InputError("sa_asr: preencoder, postencoder and interctc_weight are not supported: leave them out")

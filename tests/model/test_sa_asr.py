@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from espnet_ext.errors import InputError
+from espnet_ext.model.sa_asr import SAASRModel
 
 GAMMA = 0.3
 LOSS = {"gamma": GAMMA, "lsm_weight": 0.0}
@@ -112,6 +113,8 @@ def test_bad_batches_are_refused(change, message, build_sa_asr):
 
 
 def test_bad_models_are_refused(build_sa_asr):
+    with pytest.raises(InputError, match="no speaker encoder: train with python -m espnet_ext.bin.sa_asr_train"):
+        SAASRModel(7, list("abcdefg"))
     with pytest.raises(InputError, match="the token list has no <turn>"):
         build_sa_asr(model_conf={"change_symbol": "<turn>"})
     encoder = {"output_size": 8, "attention_heads": 2, "linear_units": 8, "num_blocks": 1, "input_layer": "conv2d6"}

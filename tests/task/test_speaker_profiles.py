@@ -55,9 +55,7 @@ def test_the_command_writes_profiles_and_who_enrolled_with_what(data, tmp_path, 
 
 
 def test_bad_input_is_refused(data, tmp_path):
-    with pytest.raises(
-        InputError, match="a-[123].wav: utterance a-[123]: no voice is found in it: enrol a with another"
-    ):
+    with pytest.raises(InputError, match="utterance a-[123]: no voice is found in it: enrol a with another"):
         make_profiles(data, lambda samples: np.zeros(4))
     with pytest.raises(InputError, match="of 0 enrolment utterances"):
         make_profiles(data, pitch, count=0)
