@@ -22,6 +22,7 @@ PLUGINS = {
     "frontend.power_mel": "espnet_ext.frontend.power_mel:PowerMelFrontend",
     "normalize.sem_global_mvn": "espnet_ext.normalize.sem_global_mvn:SEMGlobalMVN",
     "normalize.dropout_global_mvn": "espnet_ext.normalize.dropout_global_mvn:DropoutGlobalMVN",
+    "model.sa_asr": "espnet_ext.model.sa_asr:SAASRModel",
     "model.espnet_layer_stats": "espnet_ext.model.layer_stats:LayerStatsASRModel",
     "encoder.blstm_maxpool": "espnet_ext.encoder.blstm_maxpool:BLSTMMaxPoolEncoder",
     "decoder.language_transformer": "espnet_ext.decoder.language_transformer:LanguageTransformerDecoder",

@@ -1,8 +1,11 @@
 """What tests of several folders use."""
 
+import argparse
 from pathlib import Path
 
 import pytest
+
+SA_ASR_TOKENS = ["<blank>", "<unk>", "<sc>", "A", "B", "C", "<sos/eos>"]
 
 
 @pytest.fixture(scope="session")
@@ -48,3 +51,36 @@ def random_whisper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     converter = ctranslate2.converters.TransformersConverter(str(folder / "hf"), copy_files=["tokenizer.json"])
     converter.convert(str(folder / "ct2"))
     return folder
+
+
+@pytest.fixture(scope="session")
+def build_sa_asr():
+    """Return a function that builds the model, in evaluation mode, from a config that its arguments change."""
+    encoder = {"output_size": 8, "attention_heads": 2, "linear_units": 8, "num_blocks": 1}
+
+    def build(**options):
+        import torch
+
+        import espnet_ext
+        from espnet_ext.task.sa_asr import SAASRTask
+
+        espnet_ext.register()
+        torch.manual_seed(0)
+        speakers = {"profile_size": 4, "speaker_conf": {"query_conf": {"hidden_size": 6}}}
+        settings = {
+            "token_list": SA_ASR_TOKENS,
+            "input_size": 12,
+            "normalize": None,
+            "encoder": "transformer",
+            "encoder_conf": encoder,
+            "speaker_encoder": "transformer",
+            "speaker_encoder_conf": encoder,
+            "decoder": "transformer",
+            "decoder_conf": {"attention_heads": 2, "linear_units": 8, "num_blocks": 1},
+            "model": "sa_asr",
+            **options,
+            "model_conf": speakers | options.get("model_conf", {}),
+        }
+        return SAASRTask.build_model(argparse.Namespace(**SAASRTask.get_default_config() | settings)).eval()
+
+    return build

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.errors import run_main
-from espnet_ext.task.stats import Statistics, collect_stats
+from espnet_ext.task.stats import TASKS, Statistics, collect_stats
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -17,6 +17,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--train", type=Path, required=True, help="Kaldi data dir to train on, without segments")
     parser.add_argument("--valid", type=Path, required=True, help="the same of the development set")
     parser.add_argument("--config", type=Path, required=True, help="training config of the model")
+    parser.add_argument("--task", choices=list(TASKS), default="asr", help="whose config it is (default: %(default)s)")
     parser.add_argument("--token-list", type=Path, required=True, help="one token a line")
     parser.add_argument("--output", type=Path, required=True, help="folder for the statistics")
     parser.add_argument("--nj", type=int, default=1, help="number of processes or cluster jobs (default: 1)")
@@ -30,6 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         token_list=args.token_list,
         output=args.output,
         options=tuple(args.options),
+        task=args.task,
     )
     collect_stats(job, nj=args.nj, parallel=args.parallel)
     print(f"statistics -> {args.output}")

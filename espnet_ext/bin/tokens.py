@@ -30,16 +30,21 @@ def main() -> None:
         metavar="N",
         help="mixed: Han characters with more than N occurrences are units (default: %(default)s)",
     )
+    parser.add_argument(
+        "--symbols", nargs="+", default=[], metavar="WORD", help="words that are one token each, such as '<sc>'"
+    )
     parser.add_argument("--output", type=Path, required=True, help="folder to write to")
     args = parser.parse_args()
     if (args.token_type == "mixed") != bool(args.english_text):
         raise InputError("--token-type mixed and --english-text go together: give both or neither")
+    if args.token_type == "mixed" and args.symbols:
+        raise InputError("--symbols is for word pieces, characters and words: leave it out for --token-type mixed")
     texts = _texts(args.text)
     if args.token_type == "mixed":
         english = [text for path in args.english_text for text in _texts(path)]
         tokens = write_mixed_tokens(texts, english, args.output, args.vocab_size, args.more_than)
     else:
-        tokens = write_tokens(texts, args.output, args.token_type, args.vocab_size)
+        tokens = write_tokens(texts, args.output, args.token_type, args.vocab_size, args.symbols)
     print(f"{len(tokens)} tokens -> {args.output / 'tokens.txt'}")
     pieces = len(tokens) - 2  # blank, unknown, start and end are no word pieces; sentencepiece counts the unknown one
     if args.token_type == "mixed":

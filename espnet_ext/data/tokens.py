@@ -13,6 +13,8 @@ from espnet_ext.errors import InputError
 from espnet_ext.files import atomic_write
 
 BLANK, UNKNOWN, SOS_EOS = "<blank>", "<unk>", "<sos/eos>"
+SPACE = "<space>"  # among characters
+BOUNDARY = "▁"  # sentencepiece's mark of a word's beginning
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,9 @@ def token_list(tokens: Iterable[str]) -> list[str]:
     return [BLANK, UNKNOWN, *tokens, SOS_EOS]
 
 
-def write_tokens(texts: Sequence[str], output: Path, token_type: str, vocab_size: int = 0) -> list[str]:
+def write_tokens(
+    texts: Sequence[str], output: Path, token_type: str, vocab_size: int = 0, symbols: Sequence[str] = ()
+) -> list[str]:
     """Write ``tokens.txt``, the tokens' prior ``prior.txt`` and, for word pieces, ``bpe.model`` to a folder.
 
     Args:
@@ -109,6 +113,8 @@ def write_tokens(texts: Sequence[str], output: Path, token_type: str, vocab_size
         output: the folder.
         token_type: ``bpe``, ``unigram``, ``char`` or ``word``.
         vocab_size: number of word pieces.
+        symbols: words that are one token each whatever the type, such as ``<sc>``; as a word piece, with the word
+            boundary before it. For ``char``, ESPnet's training needs them as ``--non_linguistic_symbols`` too.
 
     Returns:
         The token list.
@@ -121,19 +127,27 @@ def write_tokens(texts: Sequence[str], output: Path, token_type: str, vocab_size
         raise InputError("there is no text to learn tokens from")
     model = None
     if token_type in ("bpe", "unigram"):
-        model = train_pieces(texts, vocab_size, token_type)
+        model = train_pieces(texts, vocab_size, token_type, [f"{BOUNDARY}{symbol}" for symbol in symbols])
         tokens = token_list(model.pieces)
         processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
         sequences = [processor.encode(text, out_type=str) for text in texts]
     elif token_type == "char":
-        characters = {character for text in texts for character in "".join(text.split())}
-        tokens = token_list(["<space>", *sorted(characters)])
-        sequences = [["<space>" if character.isspace() else character for character in text] for text in texts]
+        sequences = [_characters(text, symbols) for text in texts]
+        characters = {character for sequence in sequences for character in sequence} - {SPACE, *symbols}
+        tokens = token_list([SPACE, *symbols, *sorted(characters)])
     else:
-        tokens = token_list(sorted({word for text in texts for word in text.split()}))
+        tokens = token_list([*symbols, *sorted({word for text in texts for word in text.split()} - set(symbols))])
         sequences = [text.split() for text in texts]
     write_token_files(output, tokens, sequences, model)
     return tokens
+
+
+def _characters(text: str, symbols: Sequence[str]) -> list[str]:
+    """Characters as ESPnet's tokenizer sees them: a symbol for each blank, and each of ``symbols`` whole."""
+    sequence = []
+    for piece in re.split(r"(\s)", text):
+        sequence += [SPACE] if piece.isspace() else [piece] if piece in symbols else piece
+    return sequence
 
 
 def write_token_files(

@@ -123,6 +123,16 @@ class BatchRNNDecoder(RNNDecoder, BatchScorerInterface):
         Raises:
             InputError: the encodings have grown since the first token, as in a search block by block.
         """
+        hidden, states = self.batch_hidden(ys, states, xs)
+        return torch.log_softmax(blocked_linear(hidden, self.output.weight, self.output.bias), dim=-1), states
+
+    def batch_hidden(
+        self, ys: torch.Tensor, states: Sequence[State] | Sequence[list[State]], xs: torch.Tensor
+    ) -> tuple[torch.Tensor, list[State]]:
+        """What goes into the output layer, (n, cells), with ``context_residual`` (n, cells + D), and the new states.
+
+        Arguments and errors are those of :meth:`batch_score`.
+        """
         states = _one_each(states)
         if states[0]["memory"].width != xs.size(1):
             raise InputError("batch_rnn attends to whole utterances: decode without --streaming")
@@ -137,8 +147,7 @@ class BatchRNNDecoder(RNNDecoder, BatchScorerInterface):
         out = self.dropout_dec[-1](z[:, -1])
         if self.context_residual:
             out = torch.cat((out, context[child]), dim=-1)
-        logp = torch.log_softmax(blocked_linear(out, self.output.weight, self.output.bias), dim=-1)
-        return logp, [
+        return out, [
             {"z_prev": z_row, "c_prev": c_row, "a_prev": weights[parent], "memory": parents[parent]["memory"]}
             for z_row, c_row, parent in zip(z.unbind(), c.unbind(), child_of, strict=True)
         ]

@@ -38,6 +38,7 @@ def attend(
     values: torch.Tensor,
     visible: torch.Tensor | None = None,
     weights: torch.Tensor | None = None,
+    keep: bool = False,
 ) -> torch.Tensor:
     """Attend to given keys and values.
 
@@ -48,6 +49,8 @@ def attend(
         values: the same.
         visible: True where a token may attend, (n, tokens or 1, positions); None: everywhere.
         weights: multiply the scores before the softmax, (n, tokens, positions).
+        keep: leave the attention weights in ``attention.attn``, as ESPnet's own call does: (n, heads, tokens,
+            positions).
 
     Returns:
         (n, tokens, D).
@@ -60,7 +63,10 @@ def attend(
     if visible is not None:
         visible = visible.expand(-1, tokens, -1).reshape(groups, 1, -1, keys.size(2))
         scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
-    context = scores.softmax(dim=-1) @ values
+    shares = scores.softmax(dim=-1)
+    if keep:
+        attention.attn = shares.unflatten(2, (-1, tokens)).transpose(1, 2).flatten(0, 1)
+    context = shares @ values
     return attention.linear_out(context.transpose(1, 2).reshape(count, tokens, -1))
 
 
@@ -96,8 +102,8 @@ class EncoderMemory:
     def attend(
         self, block: int, attention: MultiHeadedAttention, x: torch.Tensor, visible: torch.Tensor | None
     ) -> torch.Tensor:
-        """Cross-attention of a block for n hypotheses, (n, tokens, D); ``visible``: (n, 1, T)."""
-        return attend(attention, project_queries(attention, x), *self._blocks[block], visible)
+        """Cross-attention of a block for n hypotheses, (n, tokens, D); ``visible``: (n, 1, T). It keeps its weights."""
+        return attend(attention, project_queries(attention, x), *self._blocks[block], visible, keep=True)
 
 
 def _is_one(xs: torch.Tensor) -> bool:

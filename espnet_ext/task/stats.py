@@ -2,6 +2,8 @@
 
 import os
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from espnet_ext.data.kaldi import read_table
@@ -13,6 +15,8 @@ from espnet_ext.task.shards import Shard
 from espnet_ext.yaml_files import read_yaml
 
 PARTS = ("train", "valid")
+# Names of --task, and the task whose parser knows the config and whose model computes the features.
+TASKS = {"asr": "espnet2.tasks.asr:ASRTask", "sa_asr": "espnet_ext.task.sa_asr:SAASRTask"}
 SHARDS_PER_JOB = 2
 UTTERANCES_PER_SHARD = 2000
 OUR_OPTIONS = {
@@ -36,6 +40,7 @@ class Statistics:
         token_list: one token a line.
         output: folder for ``train/`` and ``valid/``.
         options: more options of ``espnet2.bin.asr_train``, such as ``--token_type bpe --bpemodel bpe.model``.
+        task: whose config it is, one of ``TASKS``.
     """
 
     train: Path
@@ -44,6 +49,7 @@ class Statistics:
     token_list: Path
     output: Path
     options: tuple[str, ...] = ()
+    task: str = "asr"
 
 
 def collect_stats(job: Statistics, *, nj: int = 1, parallel: Path | None = None) -> None:
@@ -62,7 +68,9 @@ def collect_stats(job: Statistics, *, nj: int = 1, parallel: Path | None = None)
     todo = [shard for shard in shards if not shard.is_done()]
     if len(todo) < len(shards):
         work.say(f"statistics: {len(shards) - len(todo)} of {len(shards)} shards are done already")
-    map_shards(collect_shard, todo, nj=nj, config=parallel, describe="statistics", log_dir=log / "jobs")
+    map_shards(
+        partial(collect_shard, task=job.task), todo, nj=nj, config=parallel, describe="statistics", log_dir=log / "jobs"
+    )
     work.clean(log, shards)  # of workers that died
     _aggregate([Path(shard.folder) for shard in shards], job)
 
@@ -102,8 +110,8 @@ def plan(job: Statistics, nj: int) -> list[Shard]:
     return shards
 
 
-def collect_shard(shard: Shard) -> None:
-    """Run ESPnet's ``collect_stats`` on one shard (in a worker process).
+def collect_shard(shard: Shard, task: str = "asr") -> None:
+    """Run ESPnet's ``collect_stats`` on one shard (in a worker process), by the task of that name in ``TASKS``.
 
     Raises:
         InputError: bad options; an audio file that is corrupt or of the wrong rate; statistics that are not finite.
@@ -115,8 +123,8 @@ def collect_shard(shard: Shard) -> None:
         import espnet_ext
 
         espnet_ext.register()
-        from espnet2.tasks.asr import ASRTask
-
+        module, _, name = TASKS[task].partition(":")
+        task_class = getattr(import_module(module), name)
         data = [
             text
             for part in PARTS
@@ -126,10 +134,10 @@ def collect_shard(shard: Shard) -> None:
         # statistics are of the features before normalisation, whose layer could not be built without them
         own = ["--collect_stats", "true", "--normalize", "none", "--use_preprocessor", "true", "--num_workers", "0"]
         options = [*shard.options, *own, "--output_dir", str(folder), *data]
-        args = work.parse_options(ASRTask.get_parser(), options)
+        args = work.parse_options(task_class.get_parser(), options)
         work.check_headers(audio, work.sampling_rate(vars(args)))
         try:
-            ASRTask.main(args=args)
+            task_class.main(args=args)
         except InputError:
             raise
         except Exception:

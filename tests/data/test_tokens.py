@@ -159,3 +159,22 @@ def test_command_refuses_a_missing_and_an_empty_file(tmp_path):
     (tmp_path / "text").write_text("")
     done = run_command("--text", str(tmp_path / "text"), "--vocab-size", "40", "--output", str(tmp_path / "tokens"))
     assert done.returncode == 1 and done.stderr.startswith("error: ") and not (tmp_path / "tokens").exists()
+
+
+@pytest.mark.parametrize("token_type", ["bpe", "unigram", "char", "word"])
+def test_symbols_are_one_token_in_espnets_tokenizer(token_type, tmp_path):
+    from espnet2.text.build_tokenizer import build_tokenizer
+
+    texts = ["THE FOX <sc> A DOG <sc> THE DOG", "A FOX"]
+    tokens = write_tokens(texts, tmp_path, token_type, 24, ["<sc>"])
+    symbol = "▁<sc>" if token_type in ("bpe", "unigram") else "<sc>"
+    assert tokens.count(symbol) == 1 and not set("<>") & set(tokens)
+    (tmp_path / "symbols").write_text("<sc>\n")
+    kind, model = ("bpe", str(tmp_path / "bpe.model")) if symbol != "<sc>" else (token_type, None)
+    tokenizer = build_tokenizer(kind, bpemodel=model, non_linguistic_symbols=tmp_path / "symbols")
+    found = tokenizer.text2tokens(texts[0])
+    assert found.count(symbol) == 2 and set(found) <= set(tokens)
+    assert tokenizer.tokens2text(found).split() == texts[0].split()
+    # its prior is counted as that of any other token
+    prior = dict(line.split() for line in (tmp_path / "prior.txt").read_text().splitlines())
+    assert float(prior[symbol]) > float(prior["<unk>"])

@@ -94,7 +94,7 @@ def test_a_second_run_does_only_what_has_changed(job, monkeypatch):
     collect_stats(job)
     done = []
     run = module.collect_shard
-    monkeypatch.setattr(module, "collect_shard", lambda shard: done.append(shard.name) or run(shard))
+    monkeypatch.setattr(module, "collect_shard", lambda shard, **task: done.append(shard.name) or run(shard, **task))
     collect_stats(job)
     assert done == []
     text = (job.train / "text").read_text()

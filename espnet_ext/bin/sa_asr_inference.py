@@ -1,0 +1,42 @@
+"""Decode windows or whole recordings with a speaker-attributed ASR model: hypotheses.jsonl, text and speakers.
+
+hypotheses.jsonl has a line for each window and speaker heard in it, as `espnet_ext.stitcher.hypotheses` describes. A
+killed run goes on where it stopped.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from espnet_ext.errors import InputError, run_main
+from espnet_ext.task.sa_decode import SpeakerDecoding, decode_speakers
+from espnet_ext.yaml_files import read_yaml
+
+OPTIONS = ("beam_size", "ctc_weight", "penalty", "maxlenratio", "minlenratio", "normalize_length")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model-config", type=Path, required=True, help="config.yaml of the trained model")
+    parser.add_argument("--model", type=Path, required=True, help="its parameters, such as valid.acc.ave.pth")
+    parser.add_argument("--data", type=Path, required=True, help="Kaldi data dir; `inventory` in it names the speakers")
+    parser.add_argument("--profiles", type=Path, nargs="+", required=True, help="profiles.scp of all speakers")
+    parser.add_argument("--output", type=Path, required=True, help="folder for the results")
+    parser.add_argument("--config", type=Path, help=f"YAML with {', '.join(OPTIONS)}")
+    parser.add_argument("--nj", type=int, default=1, help="number of processes or cluster jobs (default: 1)")
+    parser.add_argument("--parallel", type=Path, help="conf/parallel/*.yaml; default: processes on this machine")
+    parser.add_argument("--ngpu", type=int, choices=(0, 1), default=0, help="1: decode on a GPU (default: 0)")
+    args = parser.parse_args(argv)
+    search = read_yaml(args.config) if args.config else {}
+    unknown = next((name for name in search if name not in OPTIONS), None)
+    if unknown is not None:
+        raise InputError(f"{args.config}: {unknown} is no option of this search: it has {', '.join(OPTIONS)}")
+    job = SpeakerDecoding(
+        args.model_config, args.model, args.data, tuple(args.profiles), args.output, search, args.ngpu
+    )
+    count = decode_speakers(job, nj=args.nj, parallel=args.parallel)
+    print(f"{count} windows -> {args.output / 'hypotheses.jsonl'}")
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,39 @@
+"""Make speaker profiles from a Kaldi data dir of enrolment utterances: profiles.ark, profiles.scp and enrolment.
+
+`enrolment` names the utterances behind each profile, so that they can be kept out of mixtures. The embeddings are
+Resemblyzer's d-vectors, or with --model-config and --model those of a speaker model that ESPnet has trained.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from espnet_ext.data.kaldi import write_table
+from espnet_ext.data.profiles import write_profiles
+from espnet_ext.errors import InputError, run_main
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True, help="Kaldi data dir with utt2spk")
+    parser.add_argument("--output", type=Path, required=True, help="folder for the profiles")
+    parser.add_argument("--utterances", type=int, default=2, help="of each speaker (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of the choice of utterances (default: %(default)s)")
+    parser.add_argument("--model-config", type=Path, help="config.yaml of an ESPnet speaker model")
+    parser.add_argument("--model", type=Path, help="its parameters")
+    args = parser.parse_args(argv)
+    if (args.model_config is None) != (args.model is None):
+        raise InputError("a speaker model needs both --model-config and --model")
+
+    from espnet_ext.task.profiles import espnet_speaker_model, make_profiles, resemblyzer
+
+    embed = espnet_speaker_model(args.model_config, args.model) if args.model else resemblyzer()
+    profiles, chosen = make_profiles(args.data, embed, args.utterances, args.seed)
+    scp = write_profiles(args.output, profiles)
+    write_table(args.output / "enrolment", {speaker: " ".join(utterances) for speaker, utterances in chosen.items()})
+    size = next(iter(profiles.values())).shape[1]
+    print(f"{len(profiles)} speakers, {size} dimensions -> {scp}")
+
+
+if __name__ == "__main__":
+    run_main(main)

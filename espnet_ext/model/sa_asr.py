@@ -1,0 +1,181 @@
+"""``model: sa_asr``: end-to-end speaker-attributed ASR by serialized output training (P4, section 2.1)."""
+
+from typing import Any
+
+import torch
+from espnet2.asr.encoder.abs_encoder import AbsEncoder
+from espnet2.asr.espnet_model import ESPnetASRModel
+from espnet2.legacy.nets.pytorch_backend.nets_utils import th_accuracy
+from espnet2.legacy.nets.pytorch_backend.transformer.add_sos_eos import add_sos_eos
+from espnet2.torch_utils.device_funcs import force_gatherable
+
+from espnet_ext.decoder.speaker_attributed import SpeakerAttributedDecoder
+from espnet_ext.errors import InputError
+from espnet_ext.layers.energy_mask import valid_frames
+from espnet_ext.layers.speaker_inventory import segment_numbers
+
+
+class SAASRModel(ESPnetASRModel):
+    """Which speaker of an inventory said what, for any number of speakers that may talk at once.
+
+    The transcripts of all speakers' utterances stand in one sequence in the order in which they start, with a symbol
+    where the speaker changes. Each token has a speaker: the symbol has that of the utterance it ends, and so has the
+    end of the sequence. The loss is that of the tokens plus ``gamma`` times that of their speakers, each the sum over
+    tokens of negative log-posteriors (P4, after eq. 11); CTC over the serialized tokens may join it, which the paper
+    does not have: ``ctc_weight`` is 0 here unless it is set.
+
+    Args:
+        vocab_size: number of tokens.
+        token_list: the tokens.
+        speaker_encoder: SpeakerEncoder (eq. 6); gives as many frames as the ASR encoder.
+        profile_size: dimension of the profiles.
+        gamma: weight of the speakers' loss.
+        change_symbol: the token of a speaker change, with or without the word boundary of a word-piece model.
+        speaker_conf: options of :class:`SpeakerAttributedDecoder`.
+        ctc_weight: weight of the CTC loss.
+        espnet: the other arguments of ESPnet's model.
+
+    Raises:
+        InputError: no speaker encoder, a token list without the symbol, a pre- or post-encoder, intermediate CTC, or a
+            decoder that is not supported.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        token_list: list[str] | tuple[str, ...],
+        speaker_encoder: AbsEncoder | None = None,
+        profile_size: int = 256,
+        gamma: float = 0.1,
+        change_symbol: str = "<sc>",
+        speaker_conf: dict[str, Any] | None = None,
+        ctc_weight: float = 0.0,
+        **espnet: Any,
+    ):
+        if speaker_encoder is None:
+            raise InputError("sa_asr: no speaker encoder: train with python -m espnet_ext.bin.sa_asr_train")
+        super().__init__(vocab_size=vocab_size, token_list=token_list, ctc_weight=ctc_weight, **espnet)
+        if self.preencoder is not None or self.postencoder is not None or self.interctc_weight:
+            raise InputError("sa_asr: preencoder, postencoder and interctc_weight are not supported: leave them out")
+        if self.decoder is None:
+            raise InputError("sa_asr: needs an attention decoder: set decoder, and ctc_weight below 1")
+        self.change = change_id(self.token_list, change_symbol)
+        self.gamma = gamma
+        self.profile_size = profile_size
+        self.speaker_encoder = speaker_encoder
+        self.decoder = SpeakerAttributedDecoder(
+            self.decoder, vocab_size, speaker_encoder.output_size(), profile_size, **(speaker_conf or {})
+        )
+
+    def forward(
+        self,
+        speech: torch.Tensor,
+        speech_lengths: torch.Tensor,
+        text: torch.Tensor,
+        text_lengths: torch.Tensor,
+        profiles: torch.Tensor | None = None,
+        profiles_lengths: torch.Tensor | None = None,
+        speakers: torch.Tensor | None = None,
+        **kwargs: Any,
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor], torch.Tensor]:
+        """Loss of a batch.
+
+        Args:
+            speech: samples, (B, N), or features.
+            speech_lengths: (B,).
+            text: serialized tokens, (B, L), padded with -1.
+            text_lengths: (B,).
+            profiles: speaker profiles, (B, K, profile_size).
+            profiles_lengths: how many of them there are, (B,).
+            speakers: which profile is of the speaker of each utterance in the text, (B, utterances), padded with -1.
+            kwargs: ESPnet's other data, such as the ids.
+
+        Returns:
+            The loss, what is logged, and the batch's size, as ESPnet's models do.
+
+        Raises:
+            InputError: no profiles or speakers, or profiles of another dimension.
+        """
+        if profiles is None or speakers is None:
+            raise InputError("sa_asr: training needs speakers: give the data `speakers` (type text) and --profiles")
+        text = text[:, : text_lengths.max()]
+        encodings, speaker_encodings, lengths = self.encode_both(speech, speech_lengths)
+        ys_in, ys_out = add_sos_eos(text, self.sos, self.eos, self.ignore_id)
+        present = valid_frames(profiles_lengths, profiles.size(1))
+        self.check_profiles(profiles)
+        scores, log_posteriors = self.decoder(
+            encodings, lengths, speaker_encodings, ys_in, text_lengths + 1, profiles, present
+        )
+        labels = speakers.gather(1, segment_numbers(ys_out, self.change).clamp(max=speakers.size(1) - 1))
+        labels = labels.masked_fill(ys_out == self.ignore_id, -1)
+        loss_att = self.criterion_att(scores, ys_out)
+        loss_speaker = torch.nn.functional.nll_loss(
+            log_posteriors.flatten(0, 1), labels.flatten(), ignore_index=-1, reduction="sum"
+        )
+        # the same divisor as that of ESPnet's label smoothing, so that gamma means what it says
+        loss_speaker = loss_speaker / ((labels >= 0).sum() if self.criterion_att.normalize_length else len(speech))
+        loss = loss_att + self.gamma * loss_speaker
+        stats = {
+            "loss_att": loss_att.detach(),
+            "loss_speaker": loss_speaker.detach(),
+            "acc": th_accuracy(scores.flatten(0, 1), ys_out, ignore_label=self.ignore_id),
+            "acc_speaker": th_accuracy(log_posteriors.flatten(0, 1), labels, ignore_label=-1),
+        }
+        if self.ctc_weight:
+            loss_ctc, _ = self._calc_ctc_loss(encodings, lengths, text, text_lengths)
+            loss = self.ctc_weight * loss_ctc + (1 - self.ctc_weight) * loss
+            stats["loss_ctc"] = loss_ctc.detach()
+        stats["loss"] = loss.detach()
+        return force_gatherable((loss, stats, len(speech)), loss.device)
+
+    def encode_both(
+        self, speech: torch.Tensor, speech_lengths: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Both encoders' output from the same features (P4, eq. 1 and 6).
+
+        Args:
+            speech: (B, N).
+            speech_lengths: (B,).
+
+        Returns:
+            ASR encodings, (B, T, D); speaker encodings, (B, T, D'); numbers of frames, (B,).
+
+        Raises:
+            InputError: the encoders' numbers of frames differ.
+        """
+        feats, lengths = self._extract_feats(speech, speech_lengths)
+        if self.specaug is not None and self.training:
+            feats, lengths = self.specaug(feats, lengths)
+        if self.normalize is not None:
+            feats, lengths = self.normalize(feats, lengths)
+        encodings, frames, _ = self.encoder(feats, lengths)
+        speaker_encodings, speaker_frames, _ = self.speaker_encoder(feats, lengths)
+        if encodings.size(1) != speaker_encodings.size(1):
+            raise InputError(
+                f"sa_asr: of {feats.size(1)} frames the encoder makes {encodings.size(1)} and the speaker encoder "
+                f"{speaker_encodings.size(1)}: give both the same subsampling"
+            )
+        return encodings, speaker_encodings, frames
+
+    def check_profiles(self, profiles: torch.Tensor) -> None:
+        """InputError if profiles, (..., E), have another dimension than the model's."""
+        if profiles.size(-1) != self.profile_size:
+            raise InputError(
+                f"sa_asr: the profiles have {profiles.size(-1)} dimensions, but the model takes {self.profile_size}: "
+                "make them with the extractor of its training, or set profile_size in model_conf"
+            )
+
+
+def change_id(tokens: list[str] | tuple[str, ...], symbol: str) -> int:
+    """The id of the speaker-change symbol, which a word-piece model may have with its word boundary before it.
+
+    >>> change_id(["<blank>", "<unk>", "▁<sc>", "▁a", "<sos/eos>"], "<sc>")
+    2
+
+    Raises:
+        InputError: it is not among the tokens.
+    """
+    for token in (symbol, f"▁{symbol}"):
+        if token in tokens:
+            return list(tokens).index(token)
+    raise InputError(f"sa_asr: the token list has no {symbol}: make it from transcripts with {symbol} as one token")

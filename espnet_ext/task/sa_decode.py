@@ -1,0 +1,230 @@
+"""Speaker-attributed decoding of a data dir, shard by shard: who said what in each utterance or window."""
+
+import functools
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import soundfile
+
+from espnet_ext.data.data_dir import segment_recording
+from espnet_ext.data.kaldi import read_table, write_table
+from espnet_ext.data.profiles import CHANGE_SYMBOL, Inventories, read_profiles
+from espnet_ext.data.utterance_audio import AudioSpan, read_samples, read_spans
+from espnet_ext.errors import InputError
+from espnet_ext.parallel import map_shards
+from espnet_ext.stitcher.hypotheses import NOBODY, WindowHypothesis, read_jsonl, write_jsonl
+from espnet_ext.stitcher.windows import parse_window_id
+from espnet_ext.task import shards as work
+from espnet_ext.task.shards import Shard
+
+if TYPE_CHECKING:
+    from espnet_ext.model.sa_asr import SAASRModel
+    from espnet_ext.search.speaker_attributed import Hypothesis
+
+UTTERANCES_PER_SHARD = 20
+SHARDS_PER_JOB = 4
+DEFAULT_RATE = 16000
+
+
+@dataclass(frozen=True)
+class SpeakerDecoding:
+    """What to decode, and with what.
+
+    Attributes:
+        model_config, model_file: ``config.yaml`` and checkpoint.
+        data: Kaldi data dir. Segments that are named as windows are (``<recording>-w<index>``) are windows of their
+            recording, other utterances are recordings of one window. A table ``inventory`` names the
+            speakers to choose from for each utterance; without it they are all that have profiles.
+        profiles: ``profiles.scp`` files.
+        output: folder for the results.
+        search: options of the beam search by name; see :class:`espnet_ext.search.speaker_attributed.SearchOptions`.
+        ngpu: 0, or 1 to decode on a GPU.
+    """
+
+    model_config: Path
+    model_file: Path
+    data: Path
+    profiles: tuple[Path, ...]
+    output: Path
+    search: Mapping[str, Any]
+    ngpu: int = 0
+
+
+def decode_speakers(job: SpeakerDecoding, *, nj: int = 1, parallel: Path | None = None) -> int:
+    """Decode a data dir into ``hypotheses.jsonl``, ``text`` and ``speakers``; return the number of utterances.
+
+    ``hypotheses.jsonl`` has a line for each window and speaker heard in it. ``text`` has the utterances of a window in
+    one line, in the order in which they start, with ``<sc>`` between them, and ``speakers`` the speaker of each. Shards
+    that are done, from the same inputs, are skipped.
+
+    Raises:
+        InputError: a missing or bad file, option, profile, audio file or checkpoint, by name.
+    """
+    shards = plan(job, nj)
+    log = job.output / "log"
+    work.clean(log, shards)
+    todo = [shard for shard in shards if not shard.is_done()]
+    if len(todo) < len(shards):
+        work.say(f"decode: {len(shards) - len(todo)} of {len(shards)} shards are done already")
+    map_shards(decode_shard, todo, nj=nj, config=parallel, describe="decode", log_dir=log / "jobs")
+    work.clean(log, shards)  # of workers that died
+    folders = [Path(shard.folder) for shard in shards]
+    for name in ("text", "speakers"):
+        write_table(job.output / name, {key: row for each in folders for key, row in read_table(each / name).items()})
+    write_jsonl(
+        job.output / "hypotheses.jsonl", [item for each in folders for item in read_jsonl(each / "heard.jsonl")]
+    )
+    return sum(len(shard.tables["spans"]) for shard in shards)
+
+
+def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
+    """Split the data dir into shards, balanced by their lengths, after a look at all that they need."""
+    for path, what in ((job.model_config, "--model-config"), (job.model_file, "--model")):
+        if not path.is_file():
+            raise InputError(f"{path}: no such file ({what}): check the path, or run the stage that makes it")
+    spans = read_spans(job.data)
+    inventories = Inventories(read_profiles(job.profiles))
+    inventory = _inventory(job.data, spans, inventories)
+    ends = {key: span.end if span.end != -1 else _duration(key, span.path) for key, span in spans.items()}
+    weights = {key: ends[key] - span.start for key, span in spans.items()}
+    count = min(len(spans), max(SHARDS_PER_JOB * nj, math.ceil(len(spans) / UTTERANCES_PER_SHARD)))
+    settings = {
+        "config": str(job.model_config),
+        "model": str(job.model_file),
+        "profiles": [str(path) for path in job.profiles],
+        "search": dict(job.search),
+        "device": "cuda" if job.ngpu else "cpu",
+    }
+    models = work.file_stamps({what: settings[what] for what in ("config", "model")})
+    inputs = work.fingerprint(settings, models, work.file_hashes(job.profiles))
+    recordings = _recordings(job.data)
+    shards = []
+    for number, keys in enumerate(work.balanced(weights, count), start=1):
+        tables = {
+            "spans": {key: f"{spans[key].start} {ends[key]} {spans[key].path}" for key in keys},
+            "inventory": {key: " ".join(inventory[key]) for key in keys},
+            "recordings": {key: recordings[key] for key in keys},
+        }
+        shards.append(
+            Shard(
+                name=str(number),
+                folder=str(job.output / "log" / f"output.{number}"),
+                log=str(job.output / "log" / f"decode.{number}.log"),
+                options=(json.dumps(settings),),
+                tables=tables,
+                key=work.fingerprint(inputs, tables, work.file_stamps({key: spans[key].path for key in keys})),
+            )
+        )
+    return shards
+
+
+def _inventory(data: Path, spans: Mapping[str, AudioSpan], inventories: Inventories) -> dict[str, list[str]]:
+    path = data / "inventory"
+    if not path.exists():
+        every = sorted(inventories.profiles)
+        return dict.fromkeys(spans, every)
+    table = read_table(path)
+    missing = next((key for key in spans if key not in table), None)
+    if missing is not None:
+        raise InputError(f"{path}: {missing} is missing: name the speakers that it may have")
+    named = {key: table[key].split() for key in spans}
+    for key, names in named.items():
+        inventories.of(names, f"{path}: {key}")
+    return named
+
+
+def _recordings(data: Path) -> dict[str, str]:
+    """Utterance -> its recording; without ``segments`` an utterance is a recording."""
+    segments = data / "segments"
+    if not segments.exists():
+        return {key: key for key in read_table(data / "wav.scp")}
+    return {key: segment_recording(row) for key, row in read_table(segments).items()}
+
+
+def _duration(utterance: str, path: str) -> float:
+    try:
+        return soundfile.info(path).duration
+    except (soundfile.SoundFileError, OSError):
+        raise InputError(
+            f"{path}: utterance {utterance}: no audio can be read: mend wav.scp, or replace the file"
+        ) from None
+
+
+def decode_shard(shard: Shard) -> None:
+    """Decode one shard (in a worker process), with the model kept from shard to shard.
+
+    Raises:
+        InputError: a checkpoint that does not fit, profiles of another dimension, or a bad audio file.
+    """
+    if shard.is_done():  # its worker died after it had finished
+        return
+    with work.attempt(shard) as folder:
+        from espnet_ext.search.speaker_attributed import SearchOptions, recognise
+
+        (settings,) = shard.options
+        job = json.loads(settings)
+        stamps = work.file_stamps({what: job[what] for what in ("config", "model")})
+        model, to_words, rate = _model(job["config"], job["model"], job["device"], json.dumps(stamps))
+        inventories = Inventories(read_profiles(job["profiles"]))
+        options = SearchOptions(**job["search"])
+        heard, texts, speakers = [], {}, {}
+        for key, row in shard.tables["spans"].items():
+            start, end, path = row.split(" ", 2)
+            span = AudioSpan(path, float(start), float(end))
+            names = shard.tables["inventory"][key].split()
+            found = recognise(model, read_samples(key, span, rate), inventories.of(names, key), to_words, options)
+            best = found[0] if found else None
+            window = _window(key, shard.tables["recordings"][key])
+            heard += by_speaker(best, names, *window, span.start, span.end)
+            segments = best.segments if best else ()
+            texts[key] = f" {CHANGE_SYMBOL} ".join(" ".join(each.words) for each in segments)
+            speakers[key] = " ".join(names[each.speaker] for each in segments)
+        write_jsonl(folder / "heard.jsonl", heard)
+        write_table(folder / "text", texts)
+        write_table(folder / "speakers", speakers)
+
+
+def _window(utterance: str, recording: str) -> tuple[str, int]:
+    """Recording and index of a window; what is not named as one is the only window of a recording of its name."""
+    try:
+        name, index = parse_window_id(utterance)
+    except InputError:
+        return utterance, 0
+    return (name, index) if name == recording else (utterance, 0)
+
+
+def by_speaker(
+    hypothesis: "Hypothesis | None", names: Sequence[str], recording: str, window: int, start: float, end: float
+) -> list[WindowHypothesis]:
+    """What was heard of each speaker in a window; if nobody was, one line that says so.
+
+    Several utterances of the same speaker are joined, in the order in which they start.
+    """
+    if hypothesis is None or not hypothesis.segments:
+        return [WindowHypothesis(recording, window, NOBODY, (), start, end)]
+    return [
+        WindowHypothesis(recording, window, names[speaker], hypothesis.words_of(speaker), start, end)
+        for speaker in hypothesis.speakers
+    ]
+
+
+@functools.lru_cache(maxsize=1)
+def _model(
+    config: str, model_file: str, device: str, stamps: str
+) -> tuple["SAASRModel", Callable[[list[str]], list[str]], int]:
+    """A model, what makes words of its tokens, and its sampling rate in Hz. ``stamps`` tell a changed file."""
+    import espnet_ext
+
+    espnet_ext.register()
+    from espnet2.text.build_tokenizer import build_tokenizer
+
+    from espnet_ext.task.sa_asr import SAASRTask
+
+    model, args = SAASRTask.build_model_from_file(config, model_file, device)
+    tokenizer = build_tokenizer(args.token_type, bpemodel=args.bpemodel)
+    rate = work.sampling_rate(vars(args)) or DEFAULT_RATE
+    return model.eval(), lambda tokens: tokenizer.tokens2text(tokens).split(), rate
