@@ -16,7 +16,7 @@ STYLE = {"font.size": 10, "axes.titlesize": 10, "axes.labelsize": 10, "legend.fo
 DOTS_PER_INCH = 300
 
 
-def save_png(figure: Figure, path: str | Path) -> None:
+def save_png(figure: Figure, path: str | Path, dots_per_inch: int = DOTS_PER_INCH) -> None:
     """Write a figure as PNG, whole or not at all."""
     with matplotlib.rc_context(STYLE), atomic_write(path, "wb") as file:
-        figure.savefig(file, format="png", dpi=DOTS_PER_INCH)
+        figure.savefig(file, format="png", dpi=dots_per_inch)

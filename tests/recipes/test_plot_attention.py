@@ -76,7 +76,8 @@ def test_systems_side_by_side(script, data, tmp_path, monkeypatch, capsys):
     systems = [tmp_path / "baseline_cs" / "seed1", tmp_path / "shared_cs" / "seed1"]
     for folder in systems:
         folder.mkdir(parents=True)
-        (folder / "best3.ave.pth").touch()
+        for name in ("best3.ave.pth", "valid.acc.ave.pth"):  # the recipe's, and what ESPnet leaves
+            (folder / name).touch()
     output = tmp_path / "out"
     script.main(["--systems", *map(str, systems), "--data", str(data), "--output", str(output)])
     numbers = json.loads((output / "attention.json").read_text())

@@ -17,7 +17,7 @@ from espnet_ext.data.kaldi import read_table
 from espnet_ext.data.mixed_text import has_han
 from espnet_ext.data.utterance_audio import read_spans
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.figures import save_png
+from espnet_ext.figures import DOTS_PER_INCH, save_png
 from espnet_ext.files import write_json
 
 
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     block = "last block" if args.block is None else f"block {args.block}"
     figure = draw_attention(panels, first.tokens, first.languages, f"Decoder self-attention, {block}: {utterance}")
     args.output.mkdir(parents=True, exist_ok=True)
-    save_png(figure, args.output / "attention.png")
+    save_png(figure, args.output / "attention.png", args.dpi)
     numbers = {
         "utterance": utterance,
         "block": args.block,
@@ -80,12 +80,12 @@ def switches(text: str) -> int:
 
 
 def checkpoint(folder: Path, name: str | None) -> Path:
-    """A system's checkpoint: the one called ``name``, or the only average over epochs in its folder."""
+    """A system's checkpoint: the one called ``name``, or the recipe's only average over epochs in its folder."""
     if name:
         return folder / name
-    found = sorted(folder.glob("*.ave.pth"))
+    found = [*folder.glob("best*.ave.pth"), *folder.glob("last*.ave.pth")]
     if len(found) != 1:
-        raise InputError(f"{folder}: {len(found)} averages over epochs (*.ave.pth): name the checkpoint by --model")
+        raise InputError(f"{folder}: {len(found)} averages over epochs (best<N>.ave.pth): name one by --model")
     return found[0]
 
 
@@ -112,7 +112,8 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--utterance", metavar="ID", help="the one to draw (default: that with most switches of language)"
     )
     parser.add_argument("--block", type=int, metavar="N", help="block of the decoder, from 1 (default: the last)")
-    parser.add_argument("--model", metavar="NAME", help="checkpoint in each folder (default: its only *.ave.pth)")
+    parser.add_argument("--dpi", type=int, default=DOTS_PER_INCH, help="dots per inch (default: %(default)s)")
+    parser.add_argument("--model", metavar="NAME", help="checkpoint in each folder (default: its average over epochs)")
     return parser.parse_args(argv)
 
 
