@@ -92,7 +92,7 @@ class BatchRenorm(torch.nn.Module):
             r = torch.clamp(deviation / self.running_deviation, 1.0 / rmax, rmax)
             d = torch.clamp((mean - self.running_mean) / self.running_deviation, -dmax, dmax)
         self.updates += 1
-        share = torch.clamp(1.0 / self.updates, min=self.momentum).to(mean)
-        self.running_mean.lerp_(mean.to(self.running_mean), share.to(self.running_mean))
-        self.running_deviation.lerp_(deviation.to(self.running_mean), share.to(self.running_mean))
+        share = self.updates.to(self.running_mean).reciprocal().clamp(min=self.momentum)
+        self.running_mean.lerp_(mean.to(share), share)
+        self.running_deviation.lerp_(deviation.to(share), share)
         return r, d
