@@ -85,7 +85,8 @@ def test_trains_resumes_and_decodes_through_espnets_commands(data, tmp_path, mon
     np.testing.assert_allclose(used[-2:], cosine)
 
     first, last, resumed = (
-        torch.load(tmp_path / path, weights_only=True) for path in ("whole/1epoch.pth", "whole/3epoch.pth", "cut/3epoch.pth")
+        torch.load(tmp_path / path, weights_only=True)
+        for path in ("whole/1epoch.pth", "whole/3epoch.pth", "cut/3epoch.pth")
     )
     still = [key for key in first if torch.equal(first[key], last[key])]
     assert not still, "every parameter and buffer moves, conditioning_layer among them"
