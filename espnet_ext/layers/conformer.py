@@ -71,7 +71,7 @@ class ConvolutionModule(torch.nn.Module):
         self.output = torch.nn.Linear(size, size, bias=False)
 
     def forward(self, x: torch.Tensor, valid: torch.Tensor | None = None) -> torch.Tensor:
-        """Convolve ``x``, (B, T, D), over time; ``valid``: False on padded frames, (B, T), or None. Returns as ``x``."""
+        """Convolve over time; arguments as those of :meth:`SelfAttention.forward`. Returns (B, T, D)."""
         x = glu(self.gated(x), dim=-1)
         if valid is not None:
             x = x * valid.unsqueeze(-1)
