@@ -23,6 +23,7 @@ setup(
         "kaldialign>=0.12,<1",
         "dask[distributed]>=2026.1",
         "dask-jobqueue>=0.9,<1",
+        "madgrad>=1.3,<2",  # the optimizer of P5
         "matplotlib>=3.9,<4",
         "zhplot>=1,<2",  # its font: Han characters in figures
         "numpy",

@@ -25,9 +25,12 @@ PLUGINS = {
     "model.sa_asr": "espnet_ext.model.sa_asr:SAASRModel",
     "model.espnet_layer_stats": "espnet_ext.model.layer_stats:LayerStatsASRModel",
     "encoder.blstm_maxpool": "espnet_ext.encoder.blstm_maxpool:BLSTMMaxPoolEncoder",
+    "encoder.long_fastconformer": "espnet_ext.encoder.long_fastconformer:LongFastConformerEncoder",
     "decoder.language_transformer": "espnet_ext.decoder.language_transformer:LanguageTransformerDecoder",
     "decoder.batch_rnn": "espnet_ext.decoder.batch_rnn:BatchRNNDecoder",
+    "optim.madgrad": "madgrad:MADGRAD",
     "scheduler.warmup_plateau": "espnet_ext.scheduler.warmup_plateau:WarmupPlateau",
+    "scheduler.warmup_cosine": "espnet_ext.scheduler.warmup_cosine:WarmupCosine",
 }
 
 # The slots of ESPnet's models. ESPnet3 keeps copies of the ASR task's dicts, which get the plugins too.

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Longest context in training and frames a second, Conformer and FastConformer, without and with flash (P5, Table 1).
+
+On an accelerator all is measured. On a CPU the longest context is counted for an accelerator of --memory-gb, and the
+speed is measured in single precision.
+
+Example:
+  local/bench_context.py --output exp/full/results/context.json
+"""
+
+import argparse
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from espnet_ext.errors import InputError, run_main
+from espnet_ext.files import write_json
+from espnet_ext.yaml_files import merged_files
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    args = parse_arguments(argv)
+    if args.memory_gb <= 0 or args.seconds <= 0:
+        raise InputError("--memory-gb and --seconds must be above 0")
+    encoder_conf = merged_files(args.config).get("encoder_conf", {})
+    logging.disable(logging.WARNING)  # ESPnet's, that there is no decoder
+    from espnet_ext.model import context_table
+
+    result = context_table.measure(encoder_conf, args.device, args.memory_gb, args.seconds)
+    print(context_table.as_text(result))
+    if args.output:
+        write_json(args.output, result)
+        print("written:", args.output)
+
+
+def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    train = Path(__file__).parents[1] / "conf" / "train.yaml"
+    parser.add_argument(
+        "--config", nargs="+", default=[train], help="training config and overlays; default: the paper's"
+    )
+    parser.add_argument("--device", choices=["cpu", "cuda"], help="default: an accelerator if there is one")
+    parser.add_argument("--memory-gb", type=float, default=80.0, help="memory for which a CPU counts, in 10^9 bytes")
+    parser.add_argument("--seconds", type=float, default=30.0, help="length of the input whose speed is measured")
+    parser.add_argument("--output", type=Path, help="JSON file for the results")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,98 @@
+"""Batch renormalisation over the valid frames of a padded batch (Ioffe 2017)."""
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Ramp:
+    """How far batch renormalisation may depart from batch normalisation, by the number of updates (Ioffe, section 3).
+
+    Up to ``start`` updates it is batch normalisation. The limits then grow linearly: that of the shift d up to
+    ``dmax`` after ``shift_end`` updates, that of the factor r up to ``rmax`` after ``factor_end``. The default values
+    are Ioffe's.
+    """
+
+    start: int = 5000
+    shift_end: int = 25000
+    factor_end: int = 40000
+    rmax: float = 3.0
+    dmax: float = 5.0
+
+    def limits(self, updates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The limits of r, at least 1, and of d after so many updates, as scalars on the device of ``updates``."""
+        past = (updates - self.start).double()
+        r = 1.0 + (self.rmax - 1.0) * (past / (self.factor_end - self.start)).clamp(0.0, 1.0)
+        d = self.dmax * (past / (self.shift_end - self.start)).clamp(0.0, 1.0)
+        return r, d
+
+
+class BatchRenorm(torch.nn.Module):
+    """Normalise each channel by the batch's mean and deviation, corrected towards their running values.
+
+    With the batch's mean m and deviation s, and their running values M and S, a training step computes
+    ``(x - m) / s * r + d`` with ``r = s / S`` and ``d = (m - M) / S``, both within their limits and without a gradient
+    (Ioffe, algorithm 1): within the limits, what evaluation computes, ``(x - M) / S``. Without a ramp r is 1 and d is
+    0, which is batch normalisation. Padding takes no part in the statistics and comes out as 0.
+
+    The running values are the plain mean over the batches until ``1 / momentum`` of them were seen, so that nothing
+    is left of what they were before the first.
+
+    Args:
+        size: number of channels, D.
+        ramp: limits of the correction; None: batch normalisation.
+        momentum: weight of a batch in the running values.
+        eps: added to the variance.
+    """
+
+    def __init__(self, size: int, ramp: Ramp | None = Ramp(), momentum: float = 0.01, eps: float = 1e-3):
+        super().__init__()
+        self.ramp, self.momentum, self.eps = ramp, momentum, eps
+        self.weight = torch.nn.Parameter(torch.ones(size))
+        self.bias = torch.nn.Parameter(torch.zeros(size))
+        self.register_buffer("running_mean", torch.zeros(size))
+        self.register_buffer("running_deviation", torch.ones(size))
+        self.register_buffer("updates", torch.zeros((), dtype=torch.long))
+
+    def forward(self, x: torch.Tensor, valid: torch.Tensor | None = None) -> torch.Tensor:
+        """Normalise.
+
+        Args:
+            x: (B, T, D).
+            valid: False on padded frames, (B, T); None: there are none.
+
+        Returns:
+            (B, T, D).
+        """
+        frames = x.flatten(0, 1) if valid is None else x[valid]
+        weight, bias = self.weight, self.bias
+        if self.training:
+            r, d = self._correction(frames.detach())
+            frames = torch.batch_norm(
+                frames, weight * r, weight * d + bias, None, None, True, 0.0, self.eps, torch.backends.cudnn.enabled
+            )
+        else:
+            scale = weight / self.running_deviation
+            frames = (frames * scale + (bias - self.running_mean * scale)).to(x.dtype)
+        if valid is None:
+            return frames.view_as(x)
+        return x.new_zeros(x.shape).masked_scatter(valid.unsqueeze(-1), frames)
+
+    @torch.no_grad()
+    def _correction(self, frames: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """r and d of a batch's frames, (D,) each; the running values take the batch in."""
+        # half precision holds no sums over thousands of frames
+        precise = frames.to(torch.promote_types(frames.dtype, torch.float32))
+        variance, mean = torch.var_mean(precise, dim=0, correction=0)
+        deviation = (variance + self.eps).sqrt()
+        r, d = torch.ones_like(deviation), torch.zeros_like(mean)
+        if self.ramp is not None:
+            rmax, dmax = (limit.to(r) for limit in self.ramp.limits(self.updates))
+            r = torch.clamp(deviation / self.running_deviation, 1.0 / rmax, rmax)
+            d = torch.clamp((mean - self.running_mean) / self.running_deviation, -dmax, dmax)
+        self.updates += 1
+        share = self.updates.to(self.running_mean).reciprocal().clamp(min=self.momentum)
+        self.running_mean.lerp_(mean.to(share), share)
+        self.running_deviation.lerp_(deviation.to(share), share)
+        return r, d

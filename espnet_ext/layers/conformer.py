@@ -1,0 +1,141 @@
+"""A Conformer layer for very long inputs (Gulati et al. 2020), without biases (P5, sections 2.1 and 3.2)."""
+
+import torch
+from torch.nn.functional import glu, scaled_dot_product_attention, silu
+
+from espnet_ext.layers.batch_renorm import BatchRenorm, Ramp
+from espnet_ext.layers.positions import rotate
+
+NORMS = ("batch_renorm", "batch", "layer")
+
+
+class SelfAttention(torch.nn.Module):
+    """Multi-head self-attention whose scores are never stored, so that its memory grows linearly with the length.
+
+    Args:
+        size: dimension of the input and the output, D.
+        heads: number of heads, which divides it.
+        dropout_rate: dropout on the attention weights.
+    """
+
+    def __init__(self, size: int, heads: int, dropout_rate: float = 0.0):
+        super().__init__()
+        self.heads, self.dropout_rate = heads, dropout_rate
+        self.queries_keys_values = torch.nn.Linear(size, 3 * size, bias=False)
+        self.output = torch.nn.Linear(size, size, bias=False)
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        valid: torch.Tensor | None = None,
+        rotation: tuple[torch.Tensor, torch.Tensor] | None = None,
+    ) -> torch.Tensor:
+        """Attend from every frame to every valid frame.
+
+        Args:
+            x: (B, T, D).
+            valid: False on padded frames, (B, T); None: there are none. Without a mask torch takes the flash kernel.
+            rotation: of queries and keys, cosine and sine, (T, D / heads / 2) each; None: no rotation.
+
+        Returns:
+            (B, T, D).
+        """
+        projected = self.queries_keys_values(x).unflatten(-1, (3, self.heads, -1))
+        queries, keys, values = projected.permute(2, 0, 3, 1, 4)
+        if rotation is not None:
+            queries, keys = rotate(queries, *rotation), rotate(keys, *rotation)
+        mask = None if valid is None else valid[:, None, None]
+        dropout = self.dropout_rate if self.training else 0.0
+        context = scaled_dot_product_attention(queries, keys, values, attn_mask=mask, dropout_p=dropout)
+        return self.output(context.transpose(1, 2).flatten(2))
+
+
+class ConvolutionModule(torch.nn.Module):
+    """Pointwise convolution with a gate, depthwise convolution, normalisation, SiLU and a pointwise convolution.
+
+    Args:
+        size: dimension of the input and the output, D.
+        kernel: frames of the depthwise convolution, an odd number.
+        norm: one of ``NORMS``.
+        ramp: of ``batch_renorm``.
+    """
+
+    def __init__(self, size: int, kernel: int, norm: str, ramp: Ramp):
+        super().__init__()
+        self.gated = torch.nn.Linear(size, 2 * size, bias=False)
+        self.depthwise = torch.nn.Conv1d(size, size, kernel, padding=kernel // 2, groups=size, bias=False)
+        if norm == "layer":
+            self.norm = torch.nn.LayerNorm(size)
+        else:
+            self.norm = BatchRenorm(size, ramp if norm == "batch_renorm" else None)
+        self.output = torch.nn.Linear(size, size, bias=False)
+
+    def forward(self, x: torch.Tensor, valid: torch.Tensor | None = None) -> torch.Tensor:
+        """Convolve over time; arguments as those of :meth:`SelfAttention.forward`. Returns (B, T, D)."""
+        x = glu(self.gated(x), dim=-1)
+        if valid is not None:
+            x = x * valid.unsqueeze(-1)
+        x = self.depthwise(x.transpose(1, 2)).transpose(1, 2)
+        x = self.norm(x, valid) if isinstance(self.norm, BatchRenorm) else self.norm(x)
+        return self.output(silu(x))
+
+
+class ConformerLayer(torch.nn.Module):
+    """Half a feed-forward step, self-attention, convolution, half a feed-forward step; all with residuals.
+
+    Args:
+        size: dimension of the input and the output, D.
+        heads: number of attention heads.
+        units: of the feed-forward modules.
+        kernel: frames of the depthwise convolution.
+        norm: of the convolution, one of ``NORMS``.
+        ramp: of ``batch_renorm``.
+        dropout_rate: dropout in and after the feed-forward modules, after attention and convolution.
+        attention_dropout_rate: dropout on the attention weights.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        heads: int,
+        units: int,
+        kernel: int,
+        norm: str,
+        ramp: Ramp,
+        dropout_rate: float = 0.0,
+        attention_dropout_rate: float = 0.0,
+    ):
+        super().__init__()
+        self.first_feed_forward = feed_forward(size, units, dropout_rate)
+        self.attention_norm = torch.nn.LayerNorm(size)
+        self.attention = SelfAttention(size, heads, attention_dropout_rate)
+        self.convolution_norm = torch.nn.LayerNorm(size)
+        self.convolution = ConvolutionModule(size, kernel, norm, ramp)
+        self.second_feed_forward = feed_forward(size, units, dropout_rate)
+        self.norm = torch.nn.LayerNorm(size)
+        self.dropout = torch.nn.Dropout(dropout_rate)
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        valid: torch.Tensor | None = None,
+        rotation: tuple[torch.Tensor, torch.Tensor] | None = None,
+    ) -> torch.Tensor:
+        """Arguments as those of :meth:`SelfAttention.forward`. Returns (B, T, D)."""
+        x = x + 0.5 * self.first_feed_forward(x)
+        x = x + self.dropout(self.attention(self.attention_norm(x), valid, rotation))
+        x = x + self.dropout(self.convolution(self.convolution_norm(x), valid))
+        x = x + 0.5 * self.second_feed_forward(x)
+        return self.norm(x)
+
+
+def feed_forward(size: int, units: int, dropout_rate: float) -> torch.nn.Sequential:
+    """Layer normalisation, a hidden layer of SiLU and a projection back."""
+    return torch.nn.Sequential(
+        torch.nn.LayerNorm(size),
+        torch.nn.Linear(size, units, bias=False),
+        torch.nn.SiLU(),
+        torch.nn.Dropout(dropout_rate),
+        torch.nn.Linear(units, size, bias=False),
+        torch.nn.Dropout(dropout_rate),
+    )

@@ -1,0 +1,66 @@
+"""Subsampling by stride-2 convolutions, depthwise separable or full, that padding does not reach."""
+
+import torch
+
+from espnet_ext.layers.energy_mask import valid_frames
+
+KERNEL = 3
+
+
+class ConvSubsampling(torch.nn.Module):
+    """Convolutions of 3 x 3 with stride 2 over time and features, each followed by a ReLU, and a projection.
+
+    With ``separable``, all but the first are a convolution of each channel alone followed by one of 1 x 1 that mixes
+    them: FastConformer's subsampling (P5, section 2.1; Rekesh et al. 2023). Without, they are full convolutions:
+    Conformer's. Every frame beyond an utterance's end is 0 before each convolution, as those beyond the batch's are.
+
+    Args:
+        input_size: dimension of the features, F.
+        output_size: D.
+        channels: of the convolutions.
+        stages: number of convolutions; time is subsampled by ``2 ** stages``.
+        separable: whether they are depthwise separable.
+    """
+
+    def __init__(self, input_size: int, output_size: int, channels: int, stages: int, separable: bool):
+        super().__init__()
+        self.stages = torch.nn.ModuleList(
+            _stage(1 if stage == 0 else channels, channels, separable and stage > 0) for stage in range(stages)
+        )
+        width = input_size
+        for _ in range(stages):
+            width = halved(width)
+        self.projection = torch.nn.Linear(channels * width, output_size)
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Subsample.
+
+        Args:
+            x: features, (B, T, F).
+            lengths: number of frames, (B,), the longest T.
+
+        Returns:
+            (B, T', D) and the lengths, ``ceil(length / 2 ** stages)``, (B,).
+        """
+        x, padded = x.unsqueeze(1), bool(lengths.min() < x.size(1))
+        for stage in self.stages:
+            if padded:
+                x = x * valid_frames(lengths, x.size(2))[:, None, :, None]
+            x, lengths = stage(x), halved(lengths)
+        return self.projection(x.transpose(1, 2).flatten(2)), lengths
+
+
+def halved(length):
+    """What a stride of 2 leaves of a length, a number or a tensor: ``ceil(length / 2)``."""
+    return (length + 1) // 2
+
+
+def _stage(inputs: int, channels: int, separable: bool) -> torch.nn.Sequential:
+    if separable:
+        convolutions = [
+            torch.nn.Conv2d(channels, channels, KERNEL, stride=2, padding=1, groups=channels),
+            torch.nn.Conv2d(channels, channels, 1),
+        ]
+    else:
+        convolutions = [torch.nn.Conv2d(inputs, channels, KERNEL, stride=2, padding=1)]
+    return torch.nn.Sequential(*convolutions, torch.nn.ReLU(inplace=True))

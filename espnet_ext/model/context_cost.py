@@ -1,0 +1,215 @@
+"""What a training step on a long recording costs: its memory, its speed, the longest context that fits (P5, Table 1).
+
+On an accelerator both are measured. On a CPU memory is counted, on tensors that have a shape and no contents
+(torch's fake tensors): every operation of the step runs, nothing is computed or allocated, and the sum of what is
+alive at a time is the same as with real tensors. A context of an hour can thus be counted on a laptop.
+"""
+
+import contextlib
+import math
+import statistics
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from espnet2.asr.ctc import CTC
+from espnet2.asr.encoder.abs_encoder import AbsEncoder
+from espnet2.asr.espnet_model import ESPnetASRModel
+from madgrad import MADGRAD
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+BANDS = 80  # Mel bands (P5, section 3.1)
+FRAMES_PER_SECOND = 100  # a hop of 160 samples at 16 kHz
+TOKENS = 4096  # 4095 and the blank (P5, section 3.2)
+TOKENS_PER_SECOND = 3  # of speech, roughly: 150 words a minute and some words of two tokens
+MADGRAD_STATES = 3  # tensors of the size of the parameters that MADGRAD keeps
+
+
+@dataclass(frozen=True)
+class Attention:
+    """How attention is computed: ``flash`` without storing its scores, or else as written in the equation."""
+
+    flash: bool
+
+    def kernels(self) -> contextlib.AbstractContextManager:
+        return sdpa_kernel(SDPBackend.FLASH_ATTENTION if self.flash else SDPBackend.MATH)
+
+
+def ctc_model(encoder: AbsEncoder) -> ESPnetASRModel:
+    """ESPnet's model of an encoder and CTC alone, on features of ``BANDS`` bands."""
+    tokens = ["<blank>", "<unk>", *(f"piece{number}" for number in range(TOKENS - 3)), "<sos/eos>"]
+    parts = ("frontend", "specaug", "normalize", "preencoder", "postencoder", "decoder", "joint_network")
+    return ESPnetASRModel(
+        vocab_size=TOKENS,
+        token_list=tokens,
+        encoder=encoder,
+        ctc=CTC(TOKENS, encoder.output_size()),
+        ctc_weight=1.0,
+        report_cer=False,
+        report_wer=False,
+        **dict.fromkeys(parts),
+    )
+
+
+def step(model: ESPnetASRModel, seconds: float, half: bool) -> None:
+    """Forward and backward of one recording of noise; ``half``: in bfloat16 where autocasting says so."""
+    device = next(model.parameters()).device
+    frames, tokens = round(seconds * FRAMES_PER_SECOND), math.ceil(seconds * TOKENS_PER_SECOND)
+    features = torch.randn(1, frames, BANDS, device=device)
+    text = torch.randint(2, TOKENS - 1, (1, tokens), device=device)
+    frames, tokens = (torch.tensor([length], device=device) for length in (frames, tokens))
+    with torch.autocast(device.type, torch.bfloat16, enabled=half):
+        loss, _, _ = model(features, frames, text, tokens)
+    loss.backward()
+
+
+def count_peak(make: Callable[[], ESPnetASRModel], seconds: float, half: bool, attention: Attention) -> int:
+    """Bytes that are alive at the peak of a training step: parameters, MADGRAD's states, gradients, activations.
+
+    What an operation takes and gives back within itself is not seen; for attention and CTC that is little.
+    """
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        model = make()
+        model.ctc.ctc_loss = CTCLossMemory()
+        # lengths computed without values are unknown, but the one recording is as long as the batch
+        model.encoder.register_forward_hook(lambda _, args, out: (out[0], torch.tensor([out[0].size(1)]), None))
+        with LiveBytes() as live, attention.kernels():
+            for parameter in model.parameters():
+                live.add(parameter)
+            states = MADGRAD_STATES * live.now
+            step(model, seconds, half)
+    return states + live.peak
+
+
+def longest_context(fits: Callable[[int], bool], first: int = 60, precision: float = 0.02) -> int:
+    """The longest context in seconds that fits, by doubling and then halving the interval.
+
+    Args:
+        fits: whether a context of so many seconds does.
+        first: the length to begin with.
+        precision: how near, relative to the result.
+
+    Returns:
+        The length in seconds, rounded down to whole seconds; 0 if not even one second fits.
+    """
+    low, high = 0, first
+    while fits(high):
+        low, high = high, 2 * high
+    while high - low > max(1, precision * low):
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def fits_counted(make: Callable[[], ESPnetASRModel], memory: int, half: bool, attention: Attention):
+    """A test for :func:`longest_context`: the counted peak is at most ``memory`` bytes."""
+    return lambda seconds: count_peak(make, seconds, half, attention) <= memory
+
+
+def fits_on_device(model: ESPnetASRModel, half: bool, attention: Attention):
+    """A test for :func:`longest_context`: a step of the model on its accelerator, with its optimizer, ends well."""
+    optimizer = MADGRAD(model.parameters())
+
+    def fits(seconds: int) -> bool:
+        try:
+            with attention.kernels():
+                step(model, seconds, half)
+            optimizer.step()
+            return True
+        except torch.OutOfMemoryError:
+            return False
+        finally:
+            optimizer.zero_grad(set_to_none=True)
+            torch.cuda.empty_cache()
+
+    return fits
+
+
+def frames_per_second(
+    model: ESPnetASRModel, seconds: float, half: bool, attention: Attention, rounds: int = 3
+) -> float:
+    """Frames of input a second of training, optimizer included: the median of some rounds after one to warm up.
+
+    On a CPU the time is this process's own, so that other work on the machine counts less.
+    """
+    optimizer, times = MADGRAD(model.parameters()), []
+    on_device = next(model.parameters()).is_cuda
+    clock = time.perf_counter if on_device else time.process_time
+    for _ in range(rounds + 1):
+        start = clock()
+        with attention.kernels():
+            step(model, seconds, half)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        if on_device:
+            torch.cuda.synchronize()
+        times.append(clock() - start)
+    return seconds * FRAMES_PER_SECOND / statistics.median(times[1:])
+
+
+class CTCLossMemory(torch.nn.Module):
+    """Takes the memory of torch's CTC loss, (T x (2 S + 1)) scores each way, without values: it has no fake kernel."""
+
+    def forward(self, log_probs, targets, frames, tokens):
+        """Arguments as those of ``torch.nn.CTCLoss``, log-probabilities (T, B, V). Returns a loss for each, (B,)."""
+        return _CTCLossMemory.apply(log_probs, 2 * len(targets) // log_probs.size(1) + 1)
+
+
+class _CTCLossMemory(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, log_probs, states):
+        frames, batch, _ = log_probs.shape
+        ctx.save_for_backward(log_probs, log_probs.new_empty(batch, frames, states))
+        return log_probs.new_empty(batch)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        log_probs, forwards = ctx.saved_tensors
+        backwards = torch.empty_like(forwards)
+        result = torch.empty_like(log_probs)
+        del backwards  # alive until here, as in torch's kernel
+        return result, None
+
+
+class LiveBytes(TorchDispatchMode):
+    """Count the bytes of all tensors that operations return, as long as these are alive.
+
+    Attributes:
+        now: bytes alive.
+        peak: the most that there were.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.now = self.peak = 0
+        self._known: set[int] = set()
+
+    def add(self, tensor: torch.Tensor) -> None:
+        """Count a tensor's storage, if it is not counted yet."""
+        storage = tensor.untyped_storage()
+        key, size = id(storage), storage.nbytes()
+        if key not in self._known:
+            self._known.add(key)
+            self.now += size
+            self.peak = max(self.peak, self.now)
+            weakref.finalize(storage, self._forget, key, size)
+
+    def _forget(self, key: int, size: int) -> None:
+        self._known.discard(key)
+        self.now -= size
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for tensor in tensors_of(result):
+            self.add(tensor)
+        return result
+
+
+def tensors_of(value: object) -> Iterator[torch.Tensor]:
+    """All tensors within nested lists, tuples and dicts."""
+    return (leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor))

@@ -1,0 +1,46 @@
+"""``scheduler: warmup_cosine``: linear warm-up, then half a cosine down to zero (P5, section 3.3)."""
+
+import math
+
+import torch
+from espnet2.schedulers.abs_scheduler import AbsBatchStepScheduler
+
+from espnet_ext.errors import InputError
+
+
+class WarmupCosine(torch.optim.lr_scheduler.LRScheduler, AbsBatchStepScheduler):
+    """Linear warm-up to the optimizer's learning rate, then a cosine that is zero after the last update.
+
+    ESPnet's ``cosineannealingwarmuprestarts`` starts anew when its cycle is over, and needs the rate a second time.
+
+    The k-th update, counted from 1, has ``k / warmup_steps`` of the learning rate up to the end of the warm-up, then
+    ``(1 + cos(pi (k - warmup_steps) / (total_steps + 1 - warmup_steps))) / 2``, and 0 beyond ``total_steps``. The rate
+    depends on k alone, so that a resumed training goes on exactly.
+
+    Args:
+        optimizer: its learning rate is the one after the warm-up.
+        total_steps: updates of the whole training.
+        warmup_steps: updates of the warm-up.
+        last_epoch: number of the last update done, as in all of torch's schedulers.
+
+    Raises:
+        InputError: no warm-up, or one that is not shorter than the training.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, total_steps: int, warmup_steps: int, last_epoch: int = -1):
+        if not 1 <= warmup_steps < total_steps:
+            raise InputError(
+                f"warmup_cosine: warmup_steps is {warmup_steps}, it must be between 1 and total_steps ({total_steps})"
+            )
+        self.total_steps, self.warmup_steps = total_steps, warmup_steps
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """The rate of the next update for each of the optimizer's groups."""
+        update, warm, total = self.last_epoch + 1, self.warmup_steps, self.total_steps
+        if update <= warm:
+            share = update / warm
+        else:
+            done = min(1.0, (update - warm) / (total + 1 - warm))
+            share = 0.5 * (1.0 + math.cos(math.pi * done))
+        return [share * lr for lr in self.base_lrs]

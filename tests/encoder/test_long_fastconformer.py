@@ -1,0 +1,171 @@
+"""LongFastConformerEncoder: padding, self-conditioning, masks, sizes (P5, sections 2.1, 2.4 and 3.2)."""
+
+import math
+
+import pytest
+import torch
+from espnet2.asr.ctc import CTC
+from espnet2.legacy.nets.pytorch_backend.transformer.subsampling import TooShortUttError
+
+from espnet_ext.encoder.long_fastconformer import POSITIONS, SUBSAMPLING, LongFastConformerEncoder
+from espnet_ext.errors import InputError
+from espnet_ext.layers import conformer
+from espnet_ext.layers.conformer import NORMS
+from espnet_ext.layers.positions import sinusoids
+
+SMALL = {"output_size": 12, "attention_heads": 3, "num_blocks": 3, "subsampling_channels": 4}
+LENGTHS = [61, 24, 40, 1]
+
+
+def build(tokens: int = 7, **options) -> tuple[LongFastConformerEncoder, CTC]:
+    """An encoder and the CTC head of its model; the conditioning layer as ESPnetASRModel makes it."""
+    torch.manual_seed(0)
+    encoder = LongFastConformerEncoder(10, **{**SMALL, **options})
+    if encoder.interctc_use_conditioning:
+        encoder.conditioning_layer = torch.nn.Linear(tokens, encoder.output_size())
+    return encoder.double(), CTC(tokens, encoder.output_size()).double()
+
+
+def batch() -> tuple[torch.Tensor, torch.Tensor]:
+    x = torch.randn(len(LENGTHS), max(LENGTHS) + 3, 10, generator=torch.Generator().manual_seed(1)).double()
+    return x, torch.tensor(LENGTHS)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.parametrize("subsampling", SUBSAMPLING)
+def test_batch_equals_utterances_one_by_one(norm, positions, subsampling):
+    encoder, ctc = build(norm=norm, positions=positions, subsampling=subsampling)
+    x, lengths = batch()
+    with torch.no_grad():
+        encoder.train()(x, lengths, ctc=ctc)  # so that running statistics are no longer 0 and 1
+        out, out_lengths, states = encoder.eval()(x, lengths, ctc=ctc)
+        factor = {"fastconformer": 8, "conformer": 4}[subsampling]
+        assert out_lengths.tolist() == [math.ceil(length / factor) for length in LENGTHS] and states is None
+        assert out.shape == (len(LENGTHS), max(out_lengths), 12)
+        for row, utterance, length, out_length in zip(out, x, LENGTHS, out_lengths.tolist(), strict=True):
+            alone, _, _ = encoder(utterance[None, :length], torch.tensor([length]), ctc=ctc)
+            torch.testing.assert_close(row[:out_length], alone[0])
+            assert not row[out_length:].any()
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_padding_changes_no_valid_frame(training):
+    encoder, ctc = build()
+    x, lengths = batch()
+    padding = torch.arange(x.size(1)) >= lengths.unsqueeze(1)
+    outs = []
+    for value in (0.0, 1e4, -3.0):
+        encoder.train(training)
+        spoilt = x.masked_fill(padding.unsqueeze(-1), value)
+        before = spoilt.clone()
+        outs.append(encoder(spoilt, lengths, ctc=ctc)[0])
+        assert torch.equal(spoilt, before)
+    torch.testing.assert_close(outs[1], outs[0])
+    torch.testing.assert_close(outs[2], outs[0])
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_gradients_are_finite_and_reach_every_parameter(norm):
+    encoder, ctc = build(norm=norm, dropout_rate=0.1, attention_dropout_rate=0.1)
+    x, lengths = batch()
+    x.requires_grad_()
+    out, _, _ = encoder.train()(x, lengths, ctc=ctc)
+    ctc.log_softmax(out).pow(2).sum().backward()
+    for name, parameter in [*encoder.named_parameters(), *ctc.named_parameters()]:
+        assert torch.isfinite(parameter.grad).all() and parameter.grad.any(), name
+    assert torch.isfinite(x.grad).all() and not x.grad[1, 24:].any() and not x.grad[3, 1:].any()
+
+
+def test_each_layer_but_the_last_is_conditioned_on_the_ctc_head():
+    encoder, ctc = build(positions="none", norm="layer")
+    weight, bias = encoder.conditioning_layer.weight, encoder.conditioning_layer.bias
+    x, lengths = batch()
+    x, lengths = x[:1, :61], lengths[:1]
+    hidden, _ = encoder.subsampling(x, lengths)
+    for number, layer in enumerate(encoder.layers):
+        hidden = layer(hidden)
+        if number < 2:
+            logits = encoder.after_norm(hidden) @ ctc.ctc_lo.weight.T + ctc.ctc_lo.bias
+            posteriors = logits.exp() / logits.exp().sum(-1, keepdim=True)
+            hidden = hidden + posteriors @ weight.T + bias
+    torch.testing.assert_close(encoder(x, lengths, ctc=ctc)[0], encoder.after_norm(hidden))
+    encoder.interctc_use_conditioning = False
+    assert (encoder(x, lengths)[0] - encoder.after_norm(hidden)).abs().max() > 1e-3
+
+
+def test_positions_enter_as_named():
+    x, lengths = batch()
+    outs = {}
+    for positions in POSITIONS:
+        encoder, ctc = build(positions=positions)
+        outs[positions] = encoder.eval()(x, lengths, ctc=ctc)[0]
+    assert not torch.allclose(outs["rotary"], outs["none"]) and not torch.allclose(outs["sinusoidal"], outs["none"])
+    other, ctc = build(rotary_base=1e4)
+    assert not torch.allclose(other.eval()(x, lengths, ctc=ctc)[0], outs["rotary"])
+    # sinusoidal encodings are added once, after the subsampling
+    encoder, ctc = build(positions="none")
+    encoder.subsampling.register_forward_hook(lambda module, args, out: (out[0] + sinusoids(8, 12), out[1]))
+    torch.testing.assert_close(encoder.eval()(x, lengths, ctc=ctc)[0], outs["sinusoidal"])
+
+
+def test_equal_lengths_need_no_mask(monkeypatch):
+    masks = []
+    attend = conformer.scaled_dot_product_attention
+
+    def spy(*args, attn_mask, **kwargs):
+        masks.append(attn_mask)
+        return attend(*args, attn_mask=attn_mask, **kwargs)
+
+    monkeypatch.setattr(conformer, "scaled_dot_product_attention", spy)
+    encoder, ctc = build()
+    x, lengths = batch()
+    encoder(x, torch.full_like(lengths, 40), ctc=ctc)
+    assert masks == [None] * 3
+    masks.clear()
+    # 40 and 38 frames are 5 each after the subsampling
+    encoder(x[:2], torch.tensor([40, 38]), ctc=ctc)
+    assert masks == [None] * 3
+    masks.clear()
+    encoder(x, lengths, ctc=ctc)
+    valid = torch.arange(8) < torch.tensor([8, 3, 5, 1]).unsqueeze(1)
+    assert len(masks) == 3 and all(torch.equal(mask, valid[:, None, None]) for mask in masks)
+
+
+def test_one_layer_has_nothing_to_condition():
+    encoder, _ = build(num_blocks=1)
+    assert not encoder.interctc_use_conditioning and encoder(*batch())[0].shape == (4, 8, 12)
+
+
+def test_without_a_ctc_head_conditioning_is_refused():
+    encoder, _ = build()
+    with pytest.raises(InputError, match="self_conditioning needs the model's CTC head"):
+        encoder(*batch())
+    assert build(self_conditioning=False)[0](*batch())[0].shape == (4, 8, 12)
+
+
+def test_an_utterance_without_frames_is_too_short():
+    encoder, ctc = build()
+    with pytest.raises(TooShortUttError, match="no frame"):
+        encoder(batch()[0], torch.tensor([61, 0, 40, 1]), ctc=ctc)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"norm": "group"}, "norm is 'group', it must be one of batch_renorm, batch, layer"),
+        ({"positions": "relative"}, "positions is 'relative'"),
+        ({"subsampling": "vgg"}, "subsampling is 'vgg'"),
+        ({"attention_heads": 5}, "5 attention_heads do not divide an output_size of 12"),
+        ({"attention_heads": 4}, "rotary positions need heads of an even size, not 3"),
+        ({"output_size": 9, "positions": "sinusoidal"}, "sinusoidal positions need an even output_size, not 9"),
+        ({"num_blocks": 0}, "num_blocks is 0"),
+        ({"cnn_module_kernel": 8}, "cnn_module_kernel is 8"),
+        ({"rotary_base": 1.0}, "rotary_base is 1.0"),
+        ({"renorm_steps": [10, 5, 20]}, r"renorm_steps is \[10, 5, 20\]"),
+        ({"renorm_steps": [10]}, r"renorm_steps is \[10\]"),
+    ],
+)
+def test_bad_settings_are_refused(options, message):
+    with pytest.raises(InputError, match=f"long_fastconformer: {message}"):
+        build(**options)

@@ -1,0 +1,119 @@
+"""The Conformer layer against ESPnet's own, and its attention against the equation."""
+
+import pytest
+import torch
+from espnet2.asr.encoder.conformer_encoder import ConvolutionModule as TheirConvolution
+from espnet2.asr.encoder.conformer_encoder import EncoderLayer, MultiHeadedAttention, PositionwiseFeedForward
+
+from espnet_ext.layers import conformer
+from espnet_ext.layers.batch_renorm import Ramp
+from espnet_ext.layers.conformer import NORMS, ConformerLayer, SelfAttention
+from espnet_ext.layers.positions import rotation
+
+SIZE, HEADS, UNITS, KERNEL = 12, 3, 20, 5
+
+
+def espnets(ours: ConformerLayer) -> EncoderLayer:
+    """ESPnet's layer with the same weights, and biases of 0."""
+    swish = torch.nn.SiLU()
+    theirs = EncoderLayer(
+        SIZE,
+        MultiHeadedAttention(HEADS, SIZE, 0.0),
+        PositionwiseFeedForward(SIZE, UNITS, 0.0, swish),
+        PositionwiseFeedForward(SIZE, UNITS, 0.0, swish),
+        TheirConvolution(SIZE, KERNEL, swish),
+        0.0,
+    ).double()
+    queries, keys, values = ours.attention.queries_keys_values.weight.chunk(3)
+    renorm = ours.convolution.norm
+    state = {
+        "self_attn.linear_q.weight": queries,
+        "self_attn.linear_k.weight": keys,
+        "self_attn.linear_v.weight": values,
+        "self_attn.linear_out.weight": ours.attention.output.weight,
+        "conv_module.pointwise_conv1.weight": ours.convolution.gated.weight.unsqueeze(-1),
+        "conv_module.depthwise_conv.weight": ours.convolution.depthwise.weight,
+        "conv_module.pointwise_conv2.weight": ours.convolution.output.weight.unsqueeze(-1),
+        "conv_module.norm.running_mean": renorm.running_mean,
+        "conv_module.norm.running_var": renorm.running_deviation**2 - 1e-5,
+        "conv_module.norm.num_batches_tracked": renorm.updates,
+    }
+    norms = {
+        "conv_module.norm": renorm,
+        "norm_ff_macaron": ours.first_feed_forward[0],
+        "norm_mha": ours.attention_norm,
+        "norm_conv": ours.convolution_norm,
+        "norm_ff": ours.second_feed_forward[0],
+        "norm_final": ours.norm,
+    }
+    state |= {f"{name}.{part}": getattr(norm, part) for name, norm in norms.items() for part in ("weight", "bias")}
+    modules = {"feed_forward_macaron": ours.first_feed_forward, "feed_forward": ours.second_feed_forward}
+    for name, module in modules.items():
+        state |= {f"{name}.w_1.weight": module[1].weight, f"{name}.w_2.weight": module[4].weight}
+    zeros = {key: torch.zeros_like(value) for key, value in theirs.state_dict().items() if key not in state}
+    assert all(key.endswith("bias") for key in zeros)
+    theirs.load_state_dict(state | zeros)
+    for norm in norms:
+        theirs.get_submodule(norm).eps = 1e-5  # torch's; ESPnet's layer norms have 1e-12
+    return theirs.eval()
+
+
+@pytest.fixture
+def layer() -> ConformerLayer:
+    """A layer whose norms are far from the identity."""
+    torch.manual_seed(0)
+    layer = ConformerLayer(SIZE, HEADS, UNITS, KERNEL, "batch_renorm", Ramp()).double().eval()
+    with torch.no_grad():
+        for module in layer.modules():
+            if isinstance(module, (torch.nn.LayerNorm, conformer.BatchRenorm)):
+                module.weight.uniform_(0.5, 1.5)
+                module.bias.uniform_(-0.5, 0.5)
+        layer.convolution.norm.running_mean.uniform_(-0.2, 0.2)
+        layer.convolution.norm.running_deviation.uniform_(0.3, 2.0)
+    return layer
+
+
+def test_is_espnets_layer_without_biases(layer):
+    x = torch.randn(2, 17, SIZE).double()
+    expected, _ = espnets(layer)(x, torch.ones(2, 1, 17, dtype=torch.bool))
+    torch.testing.assert_close(layer(x), expected)
+
+
+def test_padding_changes_nothing(layer):
+    lengths = [17, 5, 1]
+    x = torch.randn(3, 17, SIZE).double()
+    valid = torch.arange(17) < torch.tensor(lengths).unsqueeze(1)
+    turned = rotation(17, SIZE // HEADS, 1e4)
+    out = layer(x.masked_fill(~valid.unsqueeze(-1), 1e3), valid, turned)
+    for row, utterance, length in zip(out, x, lengths, strict=True):
+        alone = layer(utterance[None, :length], None, tuple(part[:length] for part in turned))
+        torch.testing.assert_close(row[:length], alone[0])
+
+
+def test_attention_is_the_equation():
+    torch.manual_seed(1)
+    attention = SelfAttention(8, 2).double()
+    x = torch.randn(1, 6, 8).double()
+    queries, keys, values = (x[0] @ attention.queries_keys_values.weight.T).chunk(3, dim=1)
+    heads = []
+    for head in range(2):
+        part = slice(4 * head, 4 * head + 4)
+        scores = queries[:, part] @ keys[:, part].T / 2.0
+        weights = scores.exp() / scores.exp().sum(1, keepdim=True)
+        heads.append(weights @ values[:, part])
+    torch.testing.assert_close(attention(x)[0], torch.cat(heads, dim=1) @ attention.output.weight.T)
+
+
+def test_dropout_in_training_only():
+    torch.manual_seed(0)
+    layer = ConformerLayer(SIZE, HEADS, UNITS, KERNEL, "layer", Ramp(), 0.3, 0.3)
+    x = torch.randn(2, 9, SIZE)
+    outs = [layer.train(mode)(x) for mode in (True, True, False, False)]
+    assert not torch.equal(outs[0], outs[1]) and torch.equal(outs[2], outs[3])
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_no_linear_map_has_a_bias(norm):
+    layer = ConformerLayer(SIZE, HEADS, UNITS, KERNEL, norm, Ramp())
+    maps = [m for m in layer.modules() if isinstance(m, (torch.nn.Linear, torch.nn.Conv1d))]
+    assert len(maps) == 9 and all(module.bias is None for module in maps)

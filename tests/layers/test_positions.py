@@ -1,0 +1,46 @@
+"""Encodings of positions against complex numbers and against ESPnet's own."""
+
+import math
+
+import pytest
+import torch
+from espnet2.legacy.nets.pytorch_backend.transformer.embedding import PositionalEncoding
+
+from espnet_ext.layers.positions import rotate, rotation, sinusoids
+
+
+@pytest.mark.parametrize("base", [1e4, 1.5e6])
+def test_rotates_as_complex_numbers_do(base):
+    x = torch.randn(2, 3, 50, 8, generator=torch.Generator().manual_seed(0))
+    out = rotate(x, *rotation(50, 8, base))
+    for pair in range(4):
+        turn = torch.tensor([complex(math.cos(a), math.sin(a)) for a in (t * base ** (-pair / 4) for t in range(50))])
+        expected = torch.complex(x[..., pair], x[..., pair + 4]) * turn
+        torch.testing.assert_close(torch.complex(out[..., pair], out[..., pair + 4]), expected)
+
+
+@pytest.mark.parametrize("shift", [1, 777, 40000])
+def test_is_relative(shift):
+    """Scores depend on the distance alone: shifting queries and keys changes nothing, shifting one of them does."""
+    queries, keys = torch.randn(2, 2, 4, 30, 16, generator=torch.Generator().manual_seed(1)).unbind()
+    cosine, sine = rotation(30 + shift, 16, 1.5e6)
+    first, later = (cosine[:30], sine[:30]), (cosine[shift:], sine[shift:])
+
+    def scores(at_queries, at_keys):
+        return rotate(queries, *at_queries) @ rotate(keys, *at_keys).transpose(-2, -1)
+
+    torch.testing.assert_close(scores(later, later), scores(first, first), atol=2e-5, rtol=0)
+    assert (scores(later, first) - scores(first, first)).abs().max() > 0.01
+
+
+def test_keeps_lengths_and_type():
+    x = torch.randn(1, 2, 9, 4, generator=torch.Generator().manual_seed(2))
+    out = rotate(x, *rotation(9, 4, 1e4))
+    torch.testing.assert_close(out.norm(dim=-1), x.norm(dim=-1))
+    assert torch.equal(out[:, :, 0], x[:, :, 0])
+    assert rotate(x.bfloat16(), *rotation(9, 4, 1e4)).dtype == torch.bfloat16
+
+
+def test_sinusoids_are_espnets():
+    encoding = PositionalEncoding(12, dropout_rate=0.0, max_len=60)
+    torch.testing.assert_close(sinusoids(60, 12), encoding.pe[0, :60], atol=1e-5, rtol=0)

@@ -1,0 +1,76 @@
+"""The sizes of P5: their parameters counted against the paper's, and a step of the main one at its real size."""
+
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+import espnet_ext
+from espnet_ext.yaml_files import merged_files
+
+CONF = Path(__file__).parents[2] / "egs" / "spotify_longctx" / "conf"
+TOKENS = 4096  # 4095 and the blank (P5, section 3.2)
+
+# Millions of parameters: P5, sections 3.2 and 4.3; the first three of those below as published with the models.
+SIZES = {"shallow": 50, "narrow_deep": 20, "narrow": 12, None: 90, "deep": 130, "wide": 315}
+
+
+def config(size: str | None) -> dict:
+    return merged_files([CONF / "train.yaml", *([CONF / "size" / f"{size}.yaml"] if size else [])])
+
+
+def by_hand(conf: dict) -> int:
+    """Parameters of the encoder, the CTC head and the way back from it."""
+    d, units = conf["output_size"], 4 * conf["output_size"]
+    feed_forward, attention = 2 * d * units, 4 * d * d
+    convolution = 2 * d * d + 9 * d + d * d
+    norms = 2 * d * 6  # four inputs, the batch renormalisation, the output
+    subsampling = 256 * 10 + 2 * (256 * 10 + 256 * 257) + (256 * 10 + 1) * d
+    layers = conf["num_blocks"] * (2 * feed_forward + attention + convolution + norms)
+    return subsampling + layers + 2 * d + (d + 1) * TOKENS + (TOKENS + 1) * d
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_parameters_are_the_papers(size):
+    from espnet_ext.encoder.long_fastconformer import LongFastConformerEncoder
+    from espnet_ext.model.context_cost import ctc_model
+
+    conf = config(size)["encoder_conf"]
+    with torch.device("meta"):
+        model = ctc_model(LongFastConformerEncoder(80, **conf))
+    count = sum(parameter.numel() for parameter in model.parameters())
+    assert count == by_hand(conf)
+    assert count == pytest.approx(SIZES[size] * 1e6, rel=0.055 if SIZES[size] <= 50 else 0.015)
+
+
+def test_every_size_is_tested():
+    assert {path.stem for path in (CONF / "size").iterdir()} == {size for size in SIZES if size}
+
+
+def test_the_papers_model_takes_a_step(tmp_path):
+    from espnet2.tasks.abs_task import optim_classes, scheduler_classes
+    from espnet2.tasks.asr import ASRTask
+
+    espnet_ext.register()
+    path = tmp_path / "train.yaml"
+    path.write_text(yaml.safe_dump({**config(None), "input_size": 80}))
+    args = ASRTask.get_parser().parse_args(["--config", str(path), "--output_dir", str(tmp_path)])
+    args.token_list = ["<blank>", "<unk>", *(f"piece{number}" for number in range(TOKENS - 3)), "<sos/eos>"]
+    torch.manual_seed(0)
+    model = ASRTask.build_model(args)
+    optimizer = optim_classes[args.optim](model.parameters(), **args.optim_conf)
+    scheduler_classes[args.scheduler](optimizer, **args.scheduler_conf)
+    batch = {
+        "speech": torch.randn(2, 100, 80),
+        "speech_lengths": torch.tensor([100, 70]),
+        "text": torch.randint(2, TOKENS - 1, (2, 3)),
+        "text_lengths": torch.tensor([3, 2]),
+    }
+    before = model.encoder.conditioning_layer.weight.detach().clone()
+    loss, _, _ = model.train()(**batch)
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    optimizer.step()
+    assert not torch.equal(model.encoder.conditioning_layer.weight, before)
