@@ -26,6 +26,8 @@ PLUGINS = {
     "encoder.blstm_maxpool": "espnet_ext.encoder.blstm_maxpool:BLSTMMaxPoolEncoder",
     "decoder.language_transformer": "espnet_ext.decoder.language_transformer:LanguageTransformerDecoder",
     "decoder.batch_rnn": "espnet_ext.decoder.batch_rnn:BatchRNNDecoder",
+    "optim.madgrad": "madgrad:MADGRAD",
+    "scheduler.warmup_cosine": "espnet_ext.scheduler.warmup_cosine:WarmupCosine",
     "scheduler.warmup_plateau": "espnet_ext.scheduler.warmup_plateau:WarmupPlateau",
 }
 
