@@ -101,7 +101,9 @@ def token_list(tokens: Iterable[str]) -> list[str]:
     return [BLANK, UNKNOWN, *tokens, SOS_EOS]
 
 
-def write_tokens(texts: Sequence[str], output: Path, token_type: str, vocab_size: int = 0) -> list[str]:
+def write_tokens(
+    texts: Sequence[str], output: Path, token_type: str, vocab_size: int = 0, normalisation: str | None = None
+) -> list[str]:
     """Write ``tokens.txt``, the tokens' prior ``prior.txt`` and, for word pieces, ``bpe.model`` to a folder.
 
     Args:
@@ -109,6 +111,8 @@ def write_tokens(texts: Sequence[str], output: Path, token_type: str, vocab_size
         output: the folder.
         token_type: ``bpe``, ``unigram``, ``char`` or ``word``.
         vocab_size: number of word pieces.
+        normalisation: sentencepiece's rule for word pieces, kept in the model (``nmt_nfkc_cf`` folds case, P5,
+            section 3.1); None for its default.
 
     Returns:
         The token list.
@@ -121,7 +125,8 @@ def write_tokens(texts: Sequence[str], output: Path, token_type: str, vocab_size
         raise InputError("there is no text to learn tokens from")
     model = None
     if token_type in ("bpe", "unigram"):
-        model = train_pieces(texts, vocab_size, token_type)
+        options = {"normalization_rule_name": normalisation} if normalisation else {}
+        model = train_pieces(texts, vocab_size, token_type, **options)
         tokens = token_list(model.pieces)
         processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
         sequences = [processor.encode(text, out_type=str) for text in texts]

@@ -159,3 +159,12 @@ def test_command_refuses_a_missing_and_an_empty_file(tmp_path):
     (tmp_path / "text").write_text("")
     done = run_command("--text", str(tmp_path / "text"), "--vocab-size", "40", "--output", str(tmp_path / "tokens"))
     assert done.returncode == 1 and done.stderr.startswith("error: ") and not (tmp_path / "tokens").exists()
+
+
+def test_normalisation_is_kept_in_the_model(tmp_path):
+    """With case folding, tokens have no capitals, and text with capitals gets the same tokens."""
+    texts = ["The Cat sat", "the CAT Sat down", "THE DOG sat"] * 5
+    tokens = write_tokens(texts, tmp_path, "bpe", 20, "nmt_nfkc_cf")
+    assert all(token == token.lower() for token in tokens)
+    model = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "bpe.model"))
+    assert model.encode("The CAT", out_type=str) == model.encode("the cat", out_type=str)
