@@ -7,9 +7,15 @@ from espnet_ext.corpora.mini.asru2019 import make_asru2019
 from espnet_ext.corpora.mini.libricss import make_libricss
 from espnet_ext.corpora.mini.librispeech import make_librispeech
 from espnet_ext.corpora.mini.sizes import LIBRISPEECH_SIZES
+from espnet_ext.corpora.mini.spotify import make_spotify
 from espnet_ext.errors import run_main
 
-MAKERS = {"asru2019": make_asru2019, "libricss": make_libricss, "librispeech": make_librispeech}
+MAKERS = {
+    "asru2019": make_asru2019,
+    "libricss": make_libricss,
+    "librispeech": make_librispeech,
+    "spotify": make_spotify,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -3,8 +3,9 @@
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 
-from espnet_ext.corpora import asru2019, libricss, librispeech
+from espnet_ext.corpora import asru2019, earnings22, libricss, librispeech, rev16, spotify, tedlium
 from espnet_ext.corpora.manifest_files import write_parts
 from espnet_ext.data.audio import CHECKS
 from espnet_ext.errors import run_main
@@ -17,6 +18,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _add_librispeech(commands)
     _add_asru2019(commands)
     _add_libricss(commands)
+    _add_spotify(commands)
+    _add_tests(commands)
     _add_download(commands)
     args = parser.parse_args(arguments)
     args.function(args)
@@ -70,9 +73,56 @@ def _prepare_libricss(args: argparse.Namespace) -> None:
     _say_parts({"all": manifests}, args.output)
 
 
+def _add_spotify(commands: argparse._SubParsersAction) -> None:
+    parser = _long_parser(commands, "spotify", spotify)
+    parser.add_argument("--part", default="train", help="its name in the files' names (default: %(default)s)")
+    parser.add_argument("--drop-bad", action="store_true", help="leave faulty episodes out, in place of refusing all")
+    parser.set_defaults(
+        prepare=lambda args: spotify.prepare_spotify(
+            args.corpus,
+            args.output,
+            args.part,
+            drop_bad=args.drop_bad,
+            num_jobs=args.nj,
+            check_audio=args.check_audio,
+        )
+    )
+
+
+def _add_tests(commands: argparse._SubParsersAction) -> None:
+    """TED-LIUM, Earnings-22 and Rev16, which are test sets as they stand."""
+    for name, module in (("earnings22", earnings22), ("rev16", rev16)):
+        prepare = getattr(module, f"prepare_{name}")
+        _long_parser(commands, name, module).set_defaults(
+            prepare=lambda args, prepare=prepare: prepare(args.corpus, args.output, args.nj, args.check_audio)
+        )
+    parser = _long_parser(commands, "tedlium", tedlium)
+    parser.add_argument("--parts", type=_names, default=list(tedlium.PARTS), metavar="A,B", help="(default: dev,test)")
+    parser.set_defaults(
+        prepare=lambda args: tedlium.prepare_tedlium(args.corpus, args.output, args.parts, args.nj, args.check_audio)
+    )
+
+
+def _long_parser(commands: argparse._SubParsersAction, name: str, module: ModuleType) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name,
+        help=f"write the manifests of {(module.__doc__ or name).partition(' (')[0].partition(':')[0]}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--corpus", required=True, metavar="DIR", help="the corpus's folder")
+    _add_common(parser)
+    parser.set_defaults(function=lambda args: _say_parts(args.prepare(args), args.output))
+    return parser
+
+
 def _add_preparation(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--output", required=True, metavar="DIR", help="where the manifests go")
     parser.add_argument("--parts", type=_names, metavar="A,B", help="parts to prepare (default: those that are there)")
+    _add_common(parser)
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--output", required=True, metavar="DIR", help="where the manifests go")
     parser.add_argument("--nj", type=_positive, default=2, help="number of threads (default: %(default)s)")
     parser.add_argument(
         "--check-audio",

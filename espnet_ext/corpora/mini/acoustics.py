@@ -57,7 +57,14 @@ def record(speech: np.ndarray, scene: Scene, condition: Condition, rng: np.rando
     Returns:
         Samples at 16 kHz, int16, shape (samples,).
     """
-    dry = _trim(soxr.resample(speech, 22050, SAMPLE_RATE))
+    return record_shifted(speech, scene, condition, rng)[0]
+
+
+def record_shifted(
+    speech: np.ndarray, scene: Scene, condition: Condition, rng: np.random.Generator
+) -> tuple[np.ndarray, float]:
+    """As :func:`record`, with the seconds to add to a time in ``speech`` to have it in the recording."""
+    dry, trimmed = _trim(soxr.resample(speech, 22050, SAMPLE_RATE))
     before, after = (int(SAMPLE_RATE * rng.uniform(0.1, 0.4)) for _ in range(2))
     silent = np.concatenate([np.zeros(before), dry, np.zeros(after)])
     wet = fftconvolve(silent, scene.impulse_response)[: len(silent)]
@@ -67,7 +74,7 @@ def record(speech: np.ndarray, scene: Scene, condition: Condition, rng: np.rando
     noise *= _rms(wet[before : before + len(dry)]) * 10 ** (-snr / 20) / _rms(noise)
     mixture = wet + noise
     mixture *= min(1.0, _PEAK / np.abs(mixture).max())
-    return np.round(mixture * 32767).astype(np.int16)
+    return np.round(mixture * 32767).astype(np.int16), (before - trimmed) / SAMPLE_RATE
 
 
 def _noise(length: int, scene: Scene, rng: np.random.Generator) -> np.ndarray:
@@ -108,10 +115,10 @@ def _babble(talkers: list[np.ndarray], rng: np.random.Generator) -> np.ndarray:
     return np.sum(shifted, axis=0)
 
 
-def _trim(samples: np.ndarray) -> np.ndarray:
-    """Without the silence before the first and after the last sound (50 dB below the peak)."""
+def _trim(samples: np.ndarray) -> tuple[np.ndarray, int]:
+    """Without the silence before the first and after the last sound (50 dB below the peak), and the first's place."""
     loud = np.flatnonzero(np.abs(samples) > np.abs(samples).max() * 10 ** (-50 / 20))
-    return samples[loud[0] : loud[-1] + 1]
+    return samples[loud[0] : loud[-1] + 1], int(loud[0])
 
 
 def _rms(samples: np.ndarray) -> float:

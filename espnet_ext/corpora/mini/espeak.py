@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,10 +15,43 @@ _AUDIO_OUTPUT_SYNCHRONOUS = 2
 _INITIALIZE_DONT_EXIT = 0x8000
 _CHARS_UTF8 = 1
 _RATE, _PITCH, _RANGE = 1, 3, 4
-_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.c_void_p)
+_LIST_TERMINATED, _WORD = 0, 1  # types of events
+
+
+class _Event(ctypes.Structure):
+    _fields_ = [
+        ("type", ctypes.c_int),
+        ("unique_identifier", ctypes.c_uint),
+        ("text_position", ctypes.c_int),  # from 1
+        ("length", ctypes.c_int),
+        ("audio_position", ctypes.c_int),
+        ("sample", ctypes.c_int),
+        ("user_data", ctypes.c_void_p),
+        ("id", ctypes.c_char * 8),
+    ]
+
+
+_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.POINTER(_Event))
+
+
+@dataclass(frozen=True)
+class Speech:
+    """What was said: samples at 22050 Hz in [-1, 1], (samples,), and where words begin.
+
+    ``begins`` holds pairs (character of the text, sample), in order. Short words that the synthesiser speaks as one
+    with the word before ("of the") have none.
+    """
+
+    samples: np.ndarray
+    begins: tuple[tuple[int, int], ...]
 
 
 def synthesise(text: str, voice: str, rate: int, pitch: int, pitch_range: int, seed: int) -> np.ndarray:
+    """The samples alone of what :func:`speak` gives, in [-1, 1], (samples,)."""
+    return speak(text, voice, rate, pitch, pitch_range, seed).samples
+
+
+def speak(text: str, voice: str, rate: int, pitch: int, pitch_range: int, seed: int) -> Speech:
     """Speak ``text``.
 
     Args:
@@ -28,8 +62,7 @@ def synthesise(text: str, voice: str, rate: int, pitch: int, pitch_range: int, s
         seed: Of the noise in breathy voices, below 2**31.
 
     Returns:
-        Samples at 22050 Hz in [-1, 1], shape (samples,). The same arguments give the same samples, whatever was said
-        before.
+        The speech. The same arguments give the same samples, whatever was said before.
 
     Raises:
         InputError: espeakng-loader is not installed, or it has no such voice, or it said nothing.
@@ -40,11 +73,17 @@ def synthesise(text: str, voice: str, rate: int, pitch: int, pitch_range: int, s
     library = ctypes.CDLL(library_path)
     try:
         chunks: list[np.ndarray] = []
+        begins: list[tuple[int, int]] = []
 
         @_CALLBACK
-        def collect(samples, count: int, _events) -> int:
+        def collect(samples, count: int, events) -> int:
             if samples and count > 0:
                 chunks.append(np.ctypeslib.as_array(samples, (count,)).copy())
+            index = 0
+            while events[index].type != _LIST_TERMINATED:
+                if events[index].type == _WORD:
+                    begins.append((events[index].text_position - 1, events[index].sample))
+                index += 1
             return 0
 
         if library.espeak_Initialize(_AUDIO_OUTPUT_SYNCHRONOUS, 0, data_path, _INITIALIZE_DONT_EXIT) != SAMPLE_RATE:
@@ -64,7 +103,7 @@ def synthesise(text: str, voice: str, rate: int, pitch: int, pitch_range: int, s
         _dlclose()(library._handle)
     if not chunks:
         raise InputError(f"espeak-ng said nothing for {text!r}")
-    return np.concatenate(chunks).astype(np.float32) / 32768
+    return Speech(np.concatenate(chunks).astype(np.float32) / 32768, tuple(begins))
 
 
 @functools.cache

@@ -101,6 +101,28 @@ LIBRICSS_SIZES = {
 }
 
 
+@dataclass(frozen=True)
+class LongformSize:
+    """Recordings of minutes: how many each corpus has, and their length in seconds, drawn between two limits.
+
+    ``train`` and ``dev`` are Spotify podcasts, the others the test sets; a voice is heard in one part alone.
+    """
+
+    recordings: dict[str, int]
+    seconds: tuple[float, float]
+    voices: int  # of training, shared among its recordings; each recording has a pitch and rate of its own
+
+
+LONGFORM_SIZES = {
+    "smoke": LongformSize(
+        {"train": 6, "dev": 1, "tedlium-dev": 1, "tedlium-test": 1, "earnings22": 1, "rev16": 1}, (20, 30), voices=6
+    ),
+    "mini": LongformSize(
+        {"train": 96, "dev": 4, "tedlium-dev": 3, "tedlium-test": 5, "earnings22": 6, "rev16": 6}, (60, 240), voices=24
+    ),
+}
+
+
 def size_called[AnySize](name: str, sizes: Mapping[str, AnySize]) -> AnySize:
     """The size of that name.
 

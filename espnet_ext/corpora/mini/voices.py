@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from espnet_ext.corpora.mini.espeak import synthesise
+from espnet_ext.corpora.mini.espeak import Speech, speak
 from espnet_ext.corpora.mini.seeds import generator
 from espnet_ext.errors import InputError
 
@@ -49,8 +49,12 @@ class Speaker:
         Returns:
             Samples at 22050 Hz.
         """
+        return self.speak(text, language, rng).samples
+
+    def speak(self, text: str, language: str, rng: np.random.Generator) -> Speech:
+        """As :meth:`say`, with the places where words begin; characters count from the start of ``text``."""
         accents = ACCENTS[language]
-        return synthesise(
+        return speak(
             text.lower() + ".",
             f"{accents[self.accent % len(accents)]}+{self.variant}",
             rate=round(self.rate * rng.uniform(0.94, 1.06)),

@@ -1,0 +1,65 @@
+"""Earnings-22 (Del Rio et al. 2022): 125 earnings calls, 119 hours, all of them a test set (P5, section 3.1).
+
+The layout is that of https://github.com/revdotcom/speech-datasets, folder ``earnings22``::
+
+    metadata.csv                                a line a call, with its "File ID"
+    media/<file id>.mp3                         8 to 48 kHz
+    transcripts/nlp_references/<file id>.nlp
+
+Lhotse's recipe takes the first field of an nlp file to be its token and counts the files; here fields are found by
+their names, and the calls are those of metadata.csv.
+"""
+
+import csv
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from espnet_ext.corpora import longform
+from espnet_ext.corpora.manifest_files import write_parts
+from espnet_ext.errors import InputError
+
+if TYPE_CHECKING:  # Lhotse imports torch
+    from lhotse import RecordingSet, SupervisionSet
+
+PART = "test"
+CALLS = 125
+
+
+def prepare_earnings22(
+    corpus_dir: str | Path, output_dir: str | Path | None = None, num_jobs: int = 1, check_audio: str = "auto"
+) -> dict[str, dict[str, "RecordingSet | SupervisionSet"]]:
+    """Check the corpus, and make its Lhotse manifests of the part ``test``.
+
+    Args:
+        corpus_dir: The folder described above.
+        output_dir: Where ``earnings22_recordings_test.jsonl.gz`` and ``..._supervisions_...`` go (None: nowhere).
+        num_jobs: Threads.
+        check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
+
+    Raises:
+        InputError: A call of metadata.csv has no audio or no transcript, the reverse, or one of these is faulty.
+    """
+    corpus = longform.require_corpus(corpus_dir, "metadata.csv, media and transcripts/nlp_references")
+    calls = _calls(corpus / "metadata.csv")
+    if len(calls) != CALLS:
+        print(f"{corpus}: metadata.csv lists {len(calls)} calls; the whole corpus has {CALLS}", flush=True)
+    audio = {path.stem: path for path in sorted((corpus / "media").glob("*.mp3"))}
+    nlp = {path.stem: path for path in sorted((corpus / "transcripts" / "nlp_references").glob("*.nlp"))}
+    missing = [call for call in calls if call not in audio and call not in nlp]
+    if missing:
+        raise InputError(f"{corpus}: call {missing[0]} of metadata.csv has neither audio nor transcript: download it")
+    recordings = longform.paired(audio, nlp, longform.nlp_text)
+    manifests = {PART: longform.manifests_of(corpus, recordings, check_audio, num_jobs)}
+    if output_dir is not None:
+        write_parts("earnings22", manifests, Path(output_dir))
+    return manifests
+
+
+def _calls(path: Path) -> list[str]:
+    if not path.is_file():
+        raise InputError(f"{path}: no such file: give the folder earnings22 of Rev's speech-datasets")
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file)
+        if "File ID" not in (rows.fieldnames or ()):
+            raise InputError(f"{path}: it has no column 'File ID': is this Earnings-22?")
+        return [row["File ID"].strip() for row in rows]

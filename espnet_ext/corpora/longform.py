@@ -1,0 +1,160 @@
+"""What the corpora of long recordings have in common: recordings with one transcript each, and Rev's nlp files."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import soundfile
+from tqdm import tqdm
+
+from espnet_ext.corpora.faults import raise_faults
+from espnet_ext.corpora.manifest_files import checked_manifests
+from espnet_ext.data.audio import decodes
+from espnet_ext.data.recording_audio import recording_fault
+from espnet_ext.errors import InputError
+
+if TYPE_CHECKING:  # Lhotse imports torch
+    from lhotse import Recording, RecordingSet, SupervisionSet
+
+ADVICE = "mend or remove them; nothing was written"
+
+
+@dataclass(frozen=True)
+class Transcribed:
+    """A recording as it lies on disk: its id, its audio file, and all that is said in it."""
+
+    id: str
+    audio: Path
+    text: str
+
+
+def require_corpus(corpus_dir: str | Path, needs: str) -> Path:
+    """The corpus folder as an absolute path.
+
+    Raises:
+        InputError: There is none; the message says what it ``needs`` to hold.
+    """
+    corpus = Path(corpus_dir).absolute()
+    if not corpus.is_dir():
+        raise InputError(f"{corpus}: no such corpus folder: give the folder that holds {needs}")
+    return corpus
+
+
+def check_recordings(
+    where: str | Path, recordings: Sequence[tuple[str, Path]], check_audio: str, num_jobs: int
+) -> dict[str, str]:
+    """Check audio files of any rate and number of channels. Returns id -> what is wrong, for those that are faulty."""
+    decode = decodes(check_audio, len(recordings))
+    how = "decoding each" if decode else "headers only; --check-audio full decodes each"
+    print(f"{where}: {len(recordings):,} recordings; checking their audio ({how})", flush=True)
+    with ThreadPoolExecutor(num_jobs) as pool:
+        checks = pool.map(lambda item: recording_fault(*item, decode=decode), recordings)
+        shown = tqdm(checks, desc="audio check", total=len(recordings), unit=" files", mininterval=5)
+        return {name: fault for (name, _), fault in zip(recordings, shown, strict=True) if fault}
+
+
+def manifests_of(
+    where: str | Path, recordings: Sequence[Transcribed], check_audio: str, num_jobs: int
+) -> dict[str, "RecordingSet | SupervisionSet"]:
+    """Check the recordings and make their manifests: a supervision covers its recording and has its id.
+
+    Raises:
+        InputError: No recordings, a transcript without a word, faulty audio; the first few are named.
+    """
+    faults = [f"{item.id}: the transcript holds no word" for item in recordings if not item.text.strip()]
+    if not recordings:
+        faults.append("there are no recordings")
+    faults += check_recordings(where, [(item.id, item.audio) for item in recordings], check_audio, num_jobs).values()
+    raise_faults(str(where), faults, ADVICE)
+    return make_manifests(where, recordings)
+
+
+def make_manifests(where: str | Path, recordings: Iterable[Transcribed]) -> dict[str, "RecordingSet | SupervisionSet"]:
+    """The manifests of recordings that are known to be good."""
+    from lhotse import SupervisionSegment  # Lhotse imports torch
+
+    sounds = []
+    supervisions = []
+    for item in recordings:
+        sound = _recording(item)
+        sounds.append(sound)
+        supervisions.append(
+            SupervisionSegment(
+                id=item.id,
+                recording_id=item.id,
+                start=0.0,
+                duration=sound.duration,
+                channel=sound.channel_ids[0] if len(sound.channel_ids) == 1 else sound.channel_ids,
+                text=item.text,
+                language="en",
+            )
+        )
+    return checked_manifests(sounds, supervisions, where)
+
+
+def _recording(item: Transcribed) -> "Recording":
+    from lhotse import Recording
+    from lhotse.audio import AudioSource
+
+    header = soundfile.info(item.audio)
+    channels = list(range(header.channels))
+    return Recording(
+        id=item.id,
+        sources=[AudioSource(type="file", channels=channels, source=str(item.audio))],
+        sampling_rate=header.samplerate,
+        num_samples=header.frames,
+        duration=header.frames / header.samplerate,
+        channel_ids=channels,
+    )
+
+
+def nlp_text(path: Path) -> str:
+    """The words of a file in Rev's nlp format, with the punctuation that follows and precedes them.
+
+    Fields are found by the names in the file's first line (``token|speaker|ts|endTs|punctuation|case|tags``), for their
+    number and order differ between Rev's corpora. Tokens such as ``<laugh>`` are left out.
+
+    Raises:
+        InputError: no such file, not UTF-8, no header with ``token``, or a line with fewer fields than that.
+    """
+    lines = _lines(path)
+    fields = next(lines, "").split("|")
+    if "token" not in fields:
+        raise InputError(f"{path}: its first line has no field 'token': is this an nlp file?")
+    places = {name: fields.index(name) for name in ("token", "punctuation", "prepunctuation") if name in fields}
+    words = []
+    for number, line in enumerate(lines, 2):
+        values = line.split("|")
+        if len(values) <= max(places.values()):
+            raise InputError(f"{path}: line {number} has {len(values)} fields, its header {len(fields)}: mend it")
+        token = values[places["token"]].strip()
+        if token and not (token.startswith("<") and token.endswith(">")):
+            marks = [values[places[name]] if name in places else "" for name in ("prepunctuation", "punctuation")]
+            words.append(f"{marks[0]}{token}{marks[1]}")
+    return " ".join(words)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(
+            f"{path}: no such transcript: the recording's audio or its line in the list is there"
+        ) from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is not UTF-8 text: convert it") from None
+    yield from (line for line in text.split("\n") if line.strip())
+
+
+def paired(audio: dict[str, Path], transcripts: dict[str, Path], read: Callable[[Path], str]) -> list[Transcribed]:
+    """Recordings that have both audio and a transcript, sorted by id.
+
+    Raises:
+        InputError: audio without a transcript, or the reverse; the first few are named.
+    """
+    faults = [f"no transcript of {id} ({path})" for id, path in sorted(audio.items()) if id not in transcripts]
+    faults += [f"no audio of {id} ({path})" for id, path in sorted(transcripts.items()) if id not in audio]
+    raise_faults("recordings and transcripts do not fit", faults, ADVICE)
+    return [Transcribed(id, audio[id], read(transcripts[id])) for id in sorted(audio)]

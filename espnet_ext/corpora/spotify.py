@@ -1,0 +1,183 @@
+"""Spotify podcasts (Clifton et al. 2020): some 100,000 episodes with automatic transcripts and word times.
+
+The layout, as the dataset was handed out until 2023::
+
+    podcasts-transcripts/<c>/<c>/show_<id>/<episode>.json    <c>: the first two characters of the show's id
+    podcasts-audio/<c>/<c>/show_<id>/<episode>.ogg           44.1 kHz, two channels
+    metadata.tsv                                             a line an episode
+
+The transcripts are Google's: ``results``, of which each holds ``alternatives[0].words`` with times like ``"12.300s"``.
+The last result repeats all words with a speaker tag each, and is left out. The folders may lie deeper (the archives
+have ``podcasts-no-audio-13GB`` and ``podcasts-audio-only-2TB`` above them).
+
+Word times go to a ctm file, not into the manifests: the whole dataset has 600 million words.
+"""
+
+import csv
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import batched
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import soundfile
+
+from espnet_ext.corpora import longform
+from espnet_ext.corpora.faults import raise_faults
+from espnet_ext.corpora.manifest_files import write_parts
+from espnet_ext.data.word_times import TimedWord, word_faults, write_word_times
+from espnet_ext.errors import InputError
+
+if TYPE_CHECKING:  # Lhotse imports torch
+    from lhotse import RecordingSet, SupervisionSet
+
+TRANSCRIPTS, AUDIO = "podcasts-transcripts", "podcasts-audio"
+METADATA = "metadata.tsv"
+_EPISODES_AT_ONCE = 64  # whose words are in memory
+_DEPTH = 3  # folders between the corpus folder and these, at most
+
+
+def prepare_spotify(
+    corpus_dir: str | Path,
+    output_dir: str | Path | None = None,
+    part: str = "train",
+    *,
+    drop_bad: bool = False,
+    num_jobs: int = 1,
+    check_audio: str = "auto",
+) -> dict[str, dict[str, "RecordingSet | SupervisionSet"]]:
+    """Check podcasts, and make their Lhotse manifests and the table of their word times.
+
+    Args:
+        corpus_dir: The folder described above.
+        output_dir: Where ``spotify_recordings_<part>.jsonl.gz``, ``spotify_supervisions_<part>.jsonl.gz``,
+            ``spotify_words_<part>.ctm`` and ``spotify_words_<part>.scp`` go (None: nowhere).
+        part: Its name in the files' names.
+        drop_bad: Leave faulty episodes out, and name the first few on the terminal, in place of refusing the corpus.
+        num_jobs: Threads.
+        check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
+
+    Raises:
+        InputError: A folder is missing; or, without ``drop_bad``, an episode without audio or transcript, with a
+            transcript without times, with overlapping or decreasing times, or with corrupt audio, by name.
+    """
+    corpus = longform.require_corpus(corpus_dir, f"{TRANSCRIPTS}, {AUDIO} and {METADATA}")
+    transcripts, audio = (_below(_find(corpus, name), end) for name, end in ((TRANSCRIPTS, "json"), (AUDIO, "ogg")))
+    listed = read_metadata(_find(corpus, METADATA))
+    faults = {id: f"episode {id} of {METADATA} has no transcript" for id in listed if id not in transcripts}
+    faults |= {id: f"episode {id} has no audio ({path})" for id, path in transcripts.items() if id not in audio}
+    faults |= {
+        id: f"episode {id} is not in {METADATA} ({path})" for id, path in transcripts.items() if id not in listed
+    }
+    whole = [id for id in sorted(transcripts) if id not in faults]
+    faults |= longform.check_recordings(corpus, [(id, audio[id]) for id in whole], check_audio, num_jobs)
+    texts: dict[str, str] = {}
+
+    def words() -> Iterator[tuple[str, list[TimedWord]]]:
+        sound = [id for id in whole if id not in faults]
+        with ThreadPoolExecutor(num_jobs) as pool:
+            for group in batched(sound, _EPISODES_AT_ONCE):
+                read = pool.map(lambda id: _read(id, transcripts[id], audio[id]), group)
+                for id, result in zip(group, read, strict=True):
+                    if isinstance(result, str):
+                        faults[id] = result
+                        continue
+                    texts[id] = " ".join(word.text for word in result)
+                    yield id, result
+
+    if output_dir is None or not drop_bad:
+        for _ in words():
+            pass
+        if not drop_bad:
+            raise_faults(str(corpus), list(faults.values()), longform.ADVICE)
+    if output_dir is not None:
+        Path(output_dir).mkdir(parents=True, exist_ok=True)
+        write_word_times(Path(output_dir) / f"spotify_words_{part}", words())
+    _say_dropped(faults)
+    if not texts:
+        raise InputError(f"{corpus}: no episode is left: {longform.ADVICE}")
+    recordings = [longform.Transcribed(id, audio[id], text) for id, text in texts.items()]
+    manifests = {part: longform.make_manifests(corpus, recordings)}
+    if output_dir is not None:
+        write_parts("spotify", manifests, Path(output_dir))
+    return manifests
+
+
+def _say_dropped(faults: Mapping[str, str]) -> None:
+    for fault in list(faults.values())[:3]:
+        print(f"left out: {fault}", file=sys.stderr)
+    if faults:
+        print(f"{len(faults):,} episodes were left out", file=sys.stderr, flush=True)
+
+
+def _find(corpus: Path, name: str) -> Path:
+    for depth in range(_DEPTH + 1):
+        found = sorted(corpus.glob("/".join(["*"] * depth + [name])))
+        if found:
+            return found[0]
+    raise InputError(
+        f"{corpus}: there is no {name} in it: give the folder that holds {TRANSCRIPTS}, {AUDIO}, {METADATA}"
+    )
+
+
+def _below(folder: Path, ending: str) -> dict[str, Path]:
+    return {path.stem: path for path in sorted(folder.glob(f"*/*/show_*/*.{ending}"))}
+
+
+def read_metadata(path: Path) -> set[str]:
+    """The episodes that metadata.tsv lists, by the names of their files.
+
+    Raises:
+        InputError: It has no column ``episode_filename_prefix``.
+    """
+    csv.field_size_limit(1 << 24)  # some shows have a long description
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file, delimiter="\t")
+        if "episode_filename_prefix" not in (rows.fieldnames or ()):
+            raise InputError(f"{path}: it has no column episode_filename_prefix: is this the podcasts' metadata?")
+        return {row["episode_filename_prefix"] for row in rows if row["episode_filename_prefix"]}
+
+
+def _read(id: str, transcript: Path, audio: Path) -> list[TimedWord] | str:
+    """The words of an episode, or what is wrong with it."""
+    try:
+        words = read_transcript(transcript)
+    except InputError as error:
+        return str(error)
+    header = soundfile.info(audio)
+    fault = word_faults(words, header.frames / header.samplerate)
+    return f"{transcript}: {fault}" if fault else words
+
+
+def read_transcript(path: Path) -> list[TimedWord]:
+    """The words of a transcript with their times, in the order of the file; the last result is left out.
+
+    Raises:
+        InputError: Not such a JSON file, no word in it, or words without times.
+    """
+    try:
+        results = json.loads(path.read_text(encoding="utf-8"))["results"]
+        entries = _entries(results)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        raise InputError(f"{path}: not a transcript with results and alternatives: fetch it again") from None
+    if not entries:
+        raise InputError(f"{path}: the transcript holds no word")
+    try:
+        return [TimedWord(entry["word"], _seconds(entry["startTime"]), _seconds(entry["endTime"])) for entry in entries]
+    except (KeyError, ValueError, AttributeError):
+        raise InputError(f"{path}: a transcript whose words have no times, or none like '12.300s'") from None
+
+
+def _entries(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    spoken = [result["alternatives"][0].get("words", []) for result in results]
+    if spoken and spoken[-1] and "speakerTag" in spoken[-1][0]:
+        spoken.pop()
+    return [entry for words in spoken for entry in words if entry["word"].strip()]
+
+
+def _seconds(value: str) -> float:
+    if not value.endswith("s"):
+        raise ValueError(value)
+    return float(value.removesuffix("s"))

@@ -1,0 +1,102 @@
+"""TED-LIUM 3 (Hernandez et al. 2018) as whole talks, for decoding long recordings (P5, section 3.1).
+
+The layout is that of the release's archive: ``legacy/<part>/sph/<talk>.sph`` and ``legacy/<part>/stm/<talk>.stm``, or
+the folders of one part's ``sph`` and ``stm`` with ``legacy`` left out. Lhotse's recipe makes a supervision a segment
+and drops the segments to be ignored; here a talk is one supervision, and those segments are kept beside it, so that
+decoding can silence them.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from espnet_ext.corpora import longform
+from espnet_ext.corpora.manifest_files import write_parts
+from espnet_ext.data.regions import Regions, write_regions
+from espnet_ext.errors import InputError
+
+if TYPE_CHECKING:  # Lhotse imports torch
+    from lhotse import RecordingSet, SupervisionSet
+
+PARTS = ("dev", "test")
+IGNORED = "ignore_time_segment_in_scoring"
+
+
+def prepare_tedlium(
+    corpus_dir: str | Path,
+    output_dir: str | Path | None = None,
+    parts: Sequence[str] = PARTS,
+    num_jobs: int = 1,
+    check_audio: str = "auto",
+) -> dict[str, dict[str, "RecordingSet | SupervisionSet"]]:
+    """Check talks, and make the Lhotse manifests of each part.
+
+    Args:
+        corpus_dir: The folder described above, or the one above it.
+        output_dir: Where ``tedlium_recordings_<part>.jsonl.gz``, ``tedlium_supervisions_<part>.jsonl.gz`` and
+            ``tedlium_ignored_<part>.txt`` (lines ``talk start end``, see :mod:`espnet_ext.data.regions`) go.
+        parts: Of ``train``, ``dev``, ``test``.
+        num_jobs: Threads.
+        check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
+
+    Raises:
+        InputError: A folder is missing, a talk has audio but no transcript or the reverse, or one of these is faulty.
+    """
+    corpus = longform.require_corpus(corpus_dir, "legacy/dev and legacy/test")
+    manifests = {}
+    ignored: dict[str, Regions] = {}
+    for part in parts:
+        folder = _part_folder(corpus, part)
+        audio = {path.stem: path for path in sorted((folder / "sph").glob("*.sph"))}
+        stm = {path.stem: path for path in sorted((folder / "stm").glob("*.stm"))}
+        talks = {talk: read_stm(path) for talk, path in stm.items()}
+        recordings = longform.paired(audio, stm, lambda path, talks=talks: talks[path.stem][0])
+        manifests[part] = longform.manifests_of(folder, recordings, check_audio, num_jobs)
+        ignored[part] = {talk: regions for talk, (_, regions) in talks.items() if regions}
+    if output_dir is not None:
+        write_parts("tedlium", manifests, Path(output_dir))
+        _write_ignored(ignored, Path(output_dir))
+    return manifests
+
+
+def _write_ignored(ignored: Mapping[str, Regions], folder: Path) -> None:
+    for part, regions in ignored.items():
+        write_regions(folder / f"tedlium_ignored_{part}.txt", regions)
+
+
+def _part_folder(corpus: Path, part: str) -> Path:
+    places = [corpus / "legacy" / part, corpus / part, corpus / "TEDLIUM_release-3" / "legacy" / part]
+    for folder in places:
+        if (folder / "stm").is_dir() and (folder / "sph").is_dir():
+            return folder
+    raise InputError(f"{places[0]}: there is no sph and stm in it: give the folder of TEDLIUM_release-3")
+
+
+def read_stm(path: Path) -> tuple[str, list[tuple[float, float]]]:
+    """A talk's text, in the order of time, and the regions to be ignored, in seconds.
+
+    Suffixes are joined to their words ("we 're"), and marks such as ``<unk>`` and ``{NOISE}`` are left out.
+
+    Raises:
+        InputError: A line that is no ``talk channel speaker start end labels text``, or runs backwards.
+    """
+    segments: list[tuple[float, str]] = []
+    ignored: list[tuple[float, float]] = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+        if not line.strip() or line.startswith(";;"):
+            continue
+        try:
+            _, _, _, start, end, _, *words = line.split()
+            times = float(start), float(end)
+        except ValueError:
+            raise InputError(
+                f"{path}: line {number} is no `talk channel speaker start end labels text`: mend it"
+            ) from None
+        if times[1] < times[0]:
+            raise InputError(f"{path}: line {number} ends before it begins: mend it")
+        if words == [IGNORED]:
+            ignored.append(times)
+        else:
+            kept = (word for word in words if word[0] not in "<{[")
+            segments.append((times[0], " ".join(kept).replace(" '", "'")))
+    return " ".join(text for _, text in sorted(segments) if text), ignored

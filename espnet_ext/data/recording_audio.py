@@ -1,0 +1,162 @@
+"""Audio of long recordings, read in parts: any rate and number of channels comes out at one rate, with one channel.
+
+What a recording is made of (a file, regions of silence, noise) has one form: an object with a ``name``, a ``rate`` in
+Hz, a ``length`` in samples, and a method ``read(start, count)``. Memory does not depend on the recording's length.
+"""
+
+from collections.abc import Iterator, Sequence
+from math import gcd
+from pathlib import Path
+from typing import Protocol, Self
+
+import numpy as np
+import soundfile
+import soxr
+
+from espnet_ext.errors import InputError
+
+_BLOCK_SECONDS = 30
+# Samples of the file on either side of a part, so that the resampling filter sees what it would see of the whole.
+_MARGIN_SECONDS = 0.05
+_MP3_PREROLL = 10 * 1152  # samples; a frame has 1152, and four or five of them were seen to be missing
+
+
+class Audio(Protocol):
+    """A recording whose samples can be read in parts."""
+
+    name: str
+    rate: int
+    length: int
+
+    def read(self, start: int, count: int) -> np.ndarray:
+        """Samples ``start`` to ``start + count``, float32, (count,); zeros beyond the end."""
+        ...
+
+
+class RecordingAudio:
+    """An audio file, read in parts; several channels are averaged, another rate is resampled on the fly.
+
+    A part equals that part of the whole: exactly so at the file's own rate, to about 1e-4 where it is resampled.
+
+    Args:
+        name: The recording's id, for the messages.
+        path: The audio file.
+        rate: Wanted rate in Hz.
+
+    Raises:
+        InputError: There is no such file, it is corrupt, or it has no samples. ``read`` raises it for audio that breaks
+            off or has NaN or infinite samples.
+    """
+
+    def __init__(self, name: str, path: str | Path, rate: int = 16000):
+        self.name, self.path, self.rate = name, str(path), rate
+        try:
+            self._file = soundfile.SoundFile(self.path)
+        except (soundfile.SoundFileError, OSError):
+            what = "corrupt audio" if Path(path).is_file() else "no such audio file"
+            raise InputError(f"{path}: recording {name}: {what}: replace the file, or drop the recording") from None
+        if not self._file.frames:
+            raise InputError(f"{path}: recording {name}: no samples: replace the file, or drop the recording")
+        common = gcd(rate, self._file.samplerate)
+        # ``up`` samples of ours last as long as ``down`` of the file.
+        self._up, self._down = rate // common, self._file.samplerate // common
+        self.length = -(-self._file.frames * self._up // self._down)
+
+    @property
+    def seconds(self) -> float:
+        """The recording's length."""
+        return self._file.frames / self._file.samplerate
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, start: int, count: int) -> np.ndarray:
+        """Samples ``start`` to ``start + count``, float32 in about -1 .. 1, (count,); zeros beyond the end."""
+        within = max(0, min(count, self.length - start))
+        samples = np.zeros(count, dtype=np.float32)
+        if within:
+            samples[:within] = self._resampled(start, within)
+        return samples
+
+    def _resampled(self, start: int, count: int) -> np.ndarray:
+        if self._up == self._down:
+            return self._frames(start, start + count)
+        # From a sample that both rates share, so that the resampled part falls on the samples of the whole.
+        margin = int(_MARGIN_SECONDS * self._file.samplerate) // self._down + 1
+        first = max(0, start // self._up - margin)
+        last = -(-(start + count) // self._up) + margin
+        source = self._frames(first * self._down, min(last * self._down, self._file.frames))
+        resampled = soxr.resample(source, self._down, self._up)
+        part = resampled[start - first * self._up :][:count]
+        return np.pad(part, (0, count - len(part)))  # the last sample, where lengths are rounded up
+
+    def _frames(self, start: int, end: int) -> np.ndarray:
+        try:
+            # After a seek an MP3 decoder gives silence until it has the frames before. soundfile seeks after each
+            # read, so those frames have to come with the same read.
+            early = min(start, _MP3_PREROLL) if self._file.format == "MP3" else 0
+            self._file.seek(start - early)
+            samples = self._file.read(end - start + early, dtype="float32", always_2d=True)[early:]
+        except soundfile.SoundFileError:
+            samples = np.zeros((0, 1), dtype=np.float32)
+        if len(samples) < end - start:
+            raise InputError(
+                f"{self.path}: recording {self.name}: the audio breaks off or is corrupt near "
+                f"{(start + len(samples)) / self._file.samplerate:.1f} s: replace the file, or drop the recording"
+            )
+        if not np.isfinite(samples).all():
+            raise InputError(f"{self.path}: recording {self.name}: NaN or infinite samples: replace the file")
+        return samples.mean(axis=1)
+
+
+class ZeroedAudio:
+    """A recording in which some regions are silent, as those of TED-LIUM that nobody transcribed (P5, section 3.1).
+
+    Args:
+        audio: The recording.
+        regions: Starts and ends in seconds.
+    """
+
+    def __init__(self, audio: Audio, regions: Sequence[tuple[float, float]]):
+        self.name, self.rate, self.length = audio.name, audio.rate, audio.length
+        self._audio = audio
+        self._regions = [(round(start * audio.rate), round(end * audio.rate)) for start, end in regions]
+
+    def read(self, start: int, count: int) -> np.ndarray:
+        """Samples ``start`` to ``start + count``, float32, (count,)."""
+        samples = self._audio.read(start, count)
+        for first, last in self._regions:
+            samples[max(0, first - start) : max(0, last - start)] = 0
+        return samples
+
+
+def blocks(audio: Audio) -> Iterator[np.ndarray]:
+    """All samples in blocks of half a minute, one after the other."""
+    size = _BLOCK_SECONDS * audio.rate
+    for start in range(0, audio.length, size):
+        yield audio.read(start, min(size, audio.length - start))
+
+
+def recording_fault(name: str, path: str | Path, *, decode: bool) -> str | None:
+    """What is wrong with a recording's audio, as a sentence; None if nothing is.
+
+    Args:
+        name: The recording's id.
+        path: The audio file.
+        decode: Also decode it to its end.
+    """
+    try:
+        with RecordingAudio(name, path) as audio:
+            if decode:
+                for _ in blocks(audio):
+                    pass
+    except InputError as error:
+        return str(error)
+    return None

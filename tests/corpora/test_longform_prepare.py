@@ -1,0 +1,186 @@
+"""The corpora of long recordings: what is read of their layouts, and what is refused by name."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from espnet_ext.corpora import earnings22, rev16, spotify, tedlium
+from espnet_ext.corpora.longform import nlp_text
+from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.regions import read_regions
+from espnet_ext.data.word_times import read_word_times
+from espnet_ext.errors import InputError
+
+
+def write_audio(path: Path, seconds: float = 3.0, rate: int = 16000, channels: int = 1) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    noise = np.random.default_rng(0).normal(scale=0.1, size=(int(seconds * rate), channels))
+    soundfile.write(path, noise, rate, format="NIST" if path.suffix == ".sph" else None)
+
+
+def word(text: str, start: float, end: float, **more) -> dict:
+    return {"startTime": f"{start:.3f}s", "endTime": f"{end:.3f}s", "word": text, **more}
+
+
+WORDS = [word("Hello", 0.1, 0.4), word("there,", 0.4, 0.9), word("world.", 1.2, 2.0)]
+OVERLAP = [word("a", 0.0, 1.0), word("b", 0.5, 1.5)]
+DECREASING = [word("a", 1.0, 1.2), word("b", 0.5, 1.3)]
+TIMELESS = [{"word": "a"}]
+
+
+def write_podcast(corpus: Path, episode: str, words: list[dict], audio: bool = True) -> Path:
+    below = Path("4", "E", "show_4Exyz", episode)
+    transcript = corpus / "podcasts-no-audio-13GB" / "podcasts-transcripts" / f"{below}.json"
+    transcript.parent.mkdir(parents=True, exist_ok=True)
+    results = [
+        {"alternatives": [{"transcript": "x", "confidence": 0.9, "words": words[:2]}]},
+        {"alternatives": [{}]},  # Google gives some without words
+        {"alternatives": [{"words": words[2:]}]},
+        {"alternatives": [{"words": [{**entry, "speakerTag": 1} for entry in words]}]},
+    ]
+    transcript.write_text(json.dumps({"results": results}))
+    if audio:
+        write_audio(corpus / "podcasts-audio" / below.with_suffix(".ogg"), rate=44100, channels=2)
+    metadata = corpus / "podcasts-no-audio-13GB" / "metadata.tsv"
+    if not metadata.exists():
+        metadata.write_text("show_uri\tepisode_name\tepisode_filename_prefix\n")
+    with metadata.open("a") as file:
+        file.write(f'spotify:show:4Exyz\t"A ""name"""\t{episode}\n')
+    return transcript
+
+
+def test_spotify(tmp_path):
+    for episode in ("1b", "1a"):
+        write_podcast(tmp_path / "corpus", episode, WORDS)
+    manifests = spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out")["train"]
+    supervisions = manifests["supervisions"]
+    assert [item.id for item in supervisions] == ["1a", "1b"]
+    assert supervisions["1a"].text == "Hello there, world."
+    recording = manifests["recordings"]["1a"]
+    assert (recording.sampling_rate, recording.num_channels) == (44100, 2)
+    table = read_table(tmp_path / "out" / "spotify_words_train.scp")
+    assert [tuple(word) for word in read_word_times("1b", table["1b"])] == [
+        ("Hello", 0.1, 0.4), ("there,", 0.4, 0.9), ("world.", 1.2, 2.0)
+    ]  # fmt: skip
+    assert (tmp_path / "out" / "spotify_supervisions_train.jsonl.gz").is_file()
+
+
+@pytest.mark.parametrize(
+    "words, fault",
+    [(OVERLAP, "overlaps"), (DECREASING, "decreasing"), (TIMELESS, "no times"), ([], "no word"),
+     ([word("late", 9.0, 9.5)], "beyond the recording's end")],
+)  # fmt: skip
+def test_spotify_refuses_or_drops(tmp_path, words, fault, capsys):
+    write_podcast(tmp_path / "corpus", "good", WORDS)
+    bad = write_podcast(tmp_path / "corpus", "bad", words)
+    with pytest.raises(InputError, match=f"{bad.name}.*{fault}"):
+        spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    manifests = spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out", drop_bad=True)["train"]
+    assert list(manifests["supervisions"].ids) == ["good"]
+    assert list(read_table(tmp_path / "out" / "spotify_words_train.scp")) == ["good"]
+    assert "1 episodes were left out" in capsys.readouterr().err
+
+
+def test_spotify_files_that_do_not_fit(tmp_path):
+    corpus = tmp_path / "corpus"
+    with pytest.raises(InputError, match="no such corpus folder"):
+        spotify.prepare_spotify(corpus)
+    write_podcast(corpus, "good", WORDS)
+    mute = write_podcast(corpus, "mute", WORDS, audio=False)
+    with pytest.raises(InputError, match="episode mute has no audio"):
+        spotify.prepare_spotify(corpus)
+    write_audio(corpus / "podcasts-audio" / "4" / "E" / "show_4Exyz" / "mute.ogg")
+    mute.write_text("{}")
+    with pytest.raises(InputError, match="mute.json: not a transcript"):
+        spotify.prepare_spotify(corpus)
+    mute.unlink()
+    with pytest.raises(InputError, match="episode mute of metadata.tsv has no transcript"):
+        spotify.prepare_spotify(corpus)
+    write_podcast(tmp_path / "other", "cut", WORDS)
+    (tmp_path / "other" / "podcasts-audio" / "4" / "E" / "show_4Exyz" / "cut.ogg").write_bytes(b"OggS no more")
+    with pytest.raises(InputError, match="recording cut: corrupt audio"):
+        spotify.prepare_spotify(tmp_path / "other")
+
+
+NLP = """\
+speaker|token|ts|endTs|prepunctuation|punctuation|case
+1|Good|||||UC
+1|morning||||,|LC
+2|<laugh>|||||
+2|Ahyiana||||.|UC
+"""
+
+
+def test_nlp_by_the_header(tmp_path):
+    (tmp_path / "a.nlp").write_text(NLP)
+    assert nlp_text(tmp_path / "a.nlp") == "Good morning, Ahyiana."
+    for text, fault in (("word|speaker\na|1\n", "no field 'token'"), (NLP + "1|x\n", "line 6 has 2 fields")):
+        (tmp_path / "b.nlp").write_text(text)
+        with pytest.raises(InputError, match=fault):
+            nlp_text(tmp_path / "b.nlp")
+
+
+def test_earnings22(tmp_path):
+    (tmp_path / "transcripts" / "nlp_references").mkdir(parents=True)
+    (tmp_path / "metadata.csv").write_text(
+        "File ID,Ticker Symbol,Sampling Rate (Hz)\n44,AB,24000\n2020-Call,CD,11025\n"
+    )
+    for call, rate in (("44", 24000), ("2020-Call", 11025)):
+        write_audio(tmp_path / "media" / f"{call}.mp3", rate=rate)
+        (tmp_path / "transcripts" / "nlp_references" / f"{call}.nlp").write_text(NLP)
+    manifests = earnings22.prepare_earnings22(tmp_path, tmp_path / "out")["test"]
+    assert [item.sampling_rate for item in manifests["recordings"]] == [11025, 24000]
+    assert manifests["supervisions"]["44"].text == "Good morning, Ahyiana."
+    (tmp_path / "media" / "44.mp3").unlink()
+    with pytest.raises(InputError, match="no audio of 44"):
+        earnings22.prepare_earnings22(tmp_path)
+    (tmp_path / "transcripts" / "nlp_references" / "44.nlp").unlink()
+    with pytest.raises(InputError, match="call 44 of metadata.csv has neither"):
+        earnings22.prepare_earnings22(tmp_path)
+
+
+@pytest.mark.parametrize("transcripts", ["verbatim_transcripts/nlp_references", "verbatim"])
+def test_rev16(tmp_path, transcripts):
+    (tmp_path / transcripts).mkdir(parents=True)
+    for number in (3, 5, 32):  # 5 is none of the sixteen
+        write_audio(tmp_path / "media" / f"{number}.mp3")
+        (tmp_path / transcripts / f"{number}.nlp").write_text(NLP)
+    with pytest.raises(InputError, match="no 4.mp3"):
+        rev16.prepare_rev16(tmp_path)
+    (tmp_path / "podcasts.csv").write_text('File number,Show Title\n3,"Read, The"\n5,Other\n32,Last\n')
+    manifests = rev16.prepare_rev16(tmp_path, tmp_path / "out")["test"]
+    assert list(manifests["supervisions"].ids) == ["rev16-03", "rev16-32"]
+
+
+STM = """\
+;; a comment
+Talk_2012 1 inter_segment_gap 0 0.50 <o,,unknown> ignore_time_segment_in_scoring
+Talk_2012 1 Talk 1.70 2.10 <o,f0,male> we 're here
+Talk_2012 1 Talk 0.50 1.20 <o,f0,male> hello <unk> {NOISE} world
+Talk_2012 1 inter_segment_gap 2.10 3.00 <o,,unknown> ignore_time_segment_in_scoring
+"""
+
+
+def test_tedlium(tmp_path):
+    corpus = tmp_path / "TEDLIUM_release-3"
+    for part in tedlium.PARTS:
+        write_audio(corpus / "legacy" / part / "sph" / "Talk_2012.sph")
+        (corpus / "legacy" / part / "stm").mkdir()
+        (corpus / "legacy" / part / "stm" / "Talk_2012.stm").write_text(STM)
+    manifests = tedlium.prepare_tedlium(tmp_path, tmp_path / "out")
+    assert manifests["test"]["supervisions"]["Talk_2012"].text == "hello world we're here"
+    regions = read_regions(tmp_path / "out" / "tedlium_ignored_test.txt")
+    assert regions == {"Talk_2012": [(0.0, 0.5), (2.1, 3.0)]}
+    stm = corpus / "legacy" / "dev" / "stm" / "Talk_2012.stm"
+    stm.write_text("Talk_2012 1 Talk 2.0 1.0 <o,f0,male> backwards\n")
+    with pytest.raises(InputError, match="line 1 ends before"):
+        tedlium.prepare_tedlium(corpus)
+    stm.unlink()
+    with pytest.raises(InputError, match="no transcript of Talk_2012"):
+        tedlium.prepare_tedlium(corpus)
+    with pytest.raises(InputError, match="no sph and stm"):
+        tedlium.prepare_tedlium(corpus, parts=["train"])
