@@ -1,0 +1,129 @@
+"""Which parts of which recordings make up each training batch: consecutive chunks, and the sequence-length warm-up.
+
+P5, section 2.3: training starts with short sequences, whose length is doubled every n recordings until it reaches the
+maximum. The formula as printed, min(s_0 + s_0 * 2 ** floor(r / n), s_m), would start at twice s_0; here the words are
+followed, "a minimum sequence length s_0 that is used at the start of training, which is then doubled".
+
+Batches are a pure function of the recordings' durations, the schedule and the seed. So training that was interrupted
+goes on exactly: walk through the plan, without touching audio, to the batch that comes next.
+"""
+
+import random
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from espnet_ext.errors import InputError
+
+# What is left of a recording is dropped where it is shorter than this, in seconds: it holds no word.
+SHORTEST = 0.5
+
+
+class Chunk(NamedTuple):
+    """A part of a recording, from ``start`` to ``end`` in seconds."""
+
+    recording: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Sequence lengths in seconds, and audio per batch.
+
+    Attributes:
+        batch_seconds: Audio of a batch, whatever its sequences' length is (P5, section 3.3: one hour).
+        max_seconds: The maximum length, s_m: the context of the model.
+        initial_seconds: The length at first, s_0.
+        double_every: Recordings after which the length is doubled, n; 0 for no warm-up.
+
+    Raises:
+        InputError: A number is out of range, or no sequence of the maximum length fits into a batch.
+    """
+
+    batch_seconds: float = 3600.0
+    max_seconds: float = 3600.0
+    initial_seconds: float = 5.0
+    double_every: int = 5000
+
+    def __post_init__(self) -> None:
+        lengths = (self.batch_seconds, self.max_seconds, self.initial_seconds)
+        if not all(length >= SHORTEST for length in lengths) or self.double_every < 0:
+            raise InputError(f"chunks: lengths must be at least {SHORTEST} s and double_every at least 0: {self}")
+        if self.max_seconds > self.batch_seconds:
+            raise InputError(
+                f"chunks: a sequence of {self.max_seconds:g} s does not fit into a batch of {self.batch_seconds:g} s"
+            )
+
+    def length(self, recordings: int) -> float:
+        """Sequence length in seconds after so many recordings (P5, section 2.3).
+
+        >>> schedule = Schedule(max_seconds=41)
+        >>> [schedule.length(seen) for seen in (0, 4999, 5000, 10000, 15000, 10**9)]
+        [5.0, 5.0, 10.0, 20.0, 40.0, 41]
+        """
+        if not self.double_every:
+            return self.max_seconds
+        # The exponent has a bound, as 2 ** (10 ** 6) is no float.
+        return min(self.initial_seconds * 2 ** min(recordings // self.double_every, 64), self.max_seconds)
+
+    def sequences(self, length: float) -> int:
+        """Sequences of a batch: as many of ``length`` seconds as make up ``batch_seconds``."""
+        return int(self.batch_seconds // length)
+
+
+def batches(
+    durations: Mapping[str, float], schedule: Schedule, *, passes: int = 1, seed: int | None = None
+) -> Iterator[list[Chunk]]:
+    """All batches of a training, in order.
+
+    As many recordings are open as a batch has sequences, and each gives its next chunk; when one ends, the next is
+    opened. Where no more are left to open, those that are open give several chunks each. So the audio of a batch is
+    constant up to the ends of recordings, and its chunks come from many recordings. The length is that after the number
+    of recordings opened so far, in all passes; after it has changed, an open recording goes on with the new length.
+
+    Args:
+        durations: Recording -> seconds.
+        schedule: Lengths and batch size.
+        passes: How often all recordings are taken.
+        seed: Of the order, which is another in each pass; None: the order of ``durations``.
+
+    Raises:
+        InputError: No recordings, or one that is too short to hold a chunk.
+    """
+    _require_recordings(durations)
+    waiting = _order(durations, passes, seed)
+    waiting_recording = next(waiting, None)
+    opened: deque[tuple[str, float]] = deque()
+    seen = 0
+    while waiting_recording is not None or opened:
+        while waiting_recording is not None and len(opened) < schedule.sequences(schedule.length(seen)):
+            opened.append((waiting_recording, 0.0))
+            waiting_recording = next(waiting, None)
+            seen += 1
+        length = schedule.length(seen - 1)  # that of the recording opened last
+        batch: list[Chunk] = []
+        while opened and len(batch) < schedule.sequences(length):
+            recording, start = opened.popleft()
+            end = min(start + length, durations[recording])
+            batch.append(Chunk(recording, start, end))
+            if durations[recording] - end >= SHORTEST:
+                opened.append((recording, end))
+        yield batch
+
+
+def _require_recordings(durations: Mapping[str, float]) -> None:
+    if not durations:
+        raise InputError("chunks: there are no recordings to cut")
+    for recording, seconds in durations.items():
+        if not seconds >= SHORTEST:
+            raise InputError(f"recording {recording} lasts {seconds:g} s, less than {SHORTEST} s: drop it")
+
+
+def _order(durations: Mapping[str, float], passes: int, seed: int | None) -> Iterator[str]:
+    for number in range(passes):
+        order = list(durations)
+        if seed is not None:
+            random.Random(f"{seed} {number}").shuffle(order)
+        yield from order
