@@ -27,6 +27,7 @@ from espnet_ext.files import write_json
 from espnet_ext.scoring.bootstrap import REPLICAS
 from espnet_ext.scoring.error_rate import ZERO
 from espnet_ext.scoring.mixed import score_mixed_files
+from espnet_ext.scoring.normalise import NONE, NORMALISERS, normaliser_called
 from espnet_ext.scoring.report import comparison_table, measures_table, percent, summarise, write_reports
 from espnet_ext.scoring.score import UNITS, Score, compare, score_files
 from espnet_ext.scoring.speaker_attributed import score_speakers, summarise_speakers, write_speaker_reports
@@ -42,8 +43,11 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _wer(arguments: argparse.Namespace) -> None:
-    score = score_files(arguments.ref, arguments.hyp, unit=arguments.unit, utt2spk=arguments.utt2spk)
-    _write(arguments, score, _summary(arguments, score))
+    normaliser, name = normaliser_called(arguments.normaliser)
+    score = score_files(
+        arguments.ref, arguments.hyp, unit=arguments.unit, utt2spk=arguments.utt2spk, normaliser=normaliser
+    )
+    _write(arguments, score, _summary(arguments, score, name))
 
 
 def _mer(arguments: argparse.Namespace) -> None:
@@ -58,9 +62,11 @@ def _mer(arguments: argparse.Namespace) -> None:
     )
 
 
-def _summary(arguments: argparse.Namespace, score: Score) -> dict[str, Any]:
+def _summary(arguments: argparse.Namespace, score: Score, normaliser: str = NONE) -> dict[str, Any]:
     by_speaker = arguments.resample == "speaker"
-    return summarise(score, by_speaker=by_speaker, replicas=arguments.replicas, seed=arguments.seed)
+    return summarise(
+        score, by_speaker=by_speaker, replicas=arguments.replicas, seed=arguments.seed, normaliser=normaliser
+    )
 
 
 def _write(arguments: argparse.Namespace, score: Score, summary: dict[str, Any]) -> None:
@@ -125,6 +131,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     ]
     result = {
         "unit": arguments.unit,
+        "normaliser": normaliser_called(arguments.normaliser)[1],
         **_comparison(arguments, names, pairs),
         "utterances": sum(len(pair[0].utterances) for pair in pairs),
         "bootstrap": {"replicas": arguments.replicas, "seed": arguments.seed, "resample": arguments.resample},
@@ -148,9 +155,12 @@ def _compare(arguments: argparse.Namespace) -> None:
 
 
 def _score(arguments: argparse.Namespace, reference: str, hypothesis: str, utt2spk: str | None) -> Score:
+    normaliser, name = normaliser_called(arguments.normaliser)
     if arguments.unit == "mixed":
+        if name != NONE:
+            raise InputError("--normaliser is for --unit word and char: mixed text has its own rules")
         return score_mixed_files(reference, hypothesis, utt2spk=utt2spk, within=arguments.within)
-    return score_files(reference, hypothesis, unit=arguments.unit, utt2spk=utt2spk)
+    return score_files(reference, hypothesis, unit=arguments.unit, utt2spk=utt2spk, normaliser=normaliser)
 
 
 def _comparison(
@@ -201,6 +211,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     wer = commands.add_parser("wer", parents=[common, drawn, one], allow_abbrev=False, help="score one system")
     _add_unit(wer, [unit for unit in UNITS if unit != "mixed"])
+    _add_normaliser(wer)
     wer.set_defaults(run=_wer)
     mer = commands.add_parser(
         "mer", parents=[common, drawn, one, switch], allow_abbrev=False, help="score one system on Mandarin-English"
@@ -218,6 +229,7 @@ def _parser() -> argparse.ArgumentParser:
         "compare", parents=[common, drawn, switch], allow_abbrev=False, help="test one system against another"
     )
     _add_unit(both, UNITS)
+    _add_normaliser(both)
     both.set_defaults(run=_compare)
     both.add_argument("--ref", action="append", required=True, help="Kaldi text file")
     both.add_argument("--hyp-a", action="append", required=True, help="of the first system")
@@ -229,6 +241,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_unit(parser: argparse.ArgumentParser, units: Sequence[str]) -> None:
     parser.add_argument("--unit", choices=units, default="word", help="what is counted (default: word)")
+
+
+def _add_normaliser(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--normaliser", choices=NORMALISERS, default=NONE, help="what both texts go through first (default: none)"
+    )
 
 
 def _count(least: int):

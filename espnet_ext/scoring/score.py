@@ -1,6 +1,6 @@
 """Score a hypothesis against a reference: Kaldi ``text`` tables in, counts by utterance, speaker and in total out."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from espnet_ext.data.mixed_text import mixed_tokens
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.bootstrap import REPLICAS, PairedTest, bootstrap_interval, paired_bootstrap, sum_blocks
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_errors
+from espnet_ext.scoring.normalise import normalised
 
 UNITS = ("word", "char", "mixed")
 WHOLE = "All"  # the name of the whole where a score has parts, as in P1's tables
@@ -82,9 +83,14 @@ def split_units(text: str, unit: str) -> list[str]:
 
 
 def score_files(
-    reference: str | Path, hypothesis: str | Path, *, unit: str = "word", utt2spk: str | Path | None = None
+    reference: str | Path,
+    hypothesis: str | Path,
+    *,
+    unit: str = "word",
+    utt2spk: str | Path | None = None,
+    normaliser: Callable[[str], str] | None = None,
 ) -> Score:
-    """Score two Kaldi ``text`` files, which need not be in the same order.
+    """Score two Kaldi ``text`` files, which need not be in the same order; ``normaliser`` is applied to both first.
 
     An utterance with nothing behind its id in ``hypothesis`` was recognised as silence: all its words are deletions.
 
@@ -92,9 +98,11 @@ def score_files(
         InputError: a file that cannot be read or has an id twice (see :func:`read_table`), or what
             :func:`score_texts` refuses.
     """
+    texts = read_table(reference), read_table(hypothesis)
+    if normaliser is not None:
+        texts = normalised(texts[0], normaliser), normalised(texts[1], normaliser)
     return score_texts(
-        read_table(reference),
-        read_table(hypothesis),
+        *texts,
         unit=unit,
         utt2spk=None if utt2spk is None else read_table(utt2spk),
         names=(str(reference), str(hypothesis), str(utt2spk)),

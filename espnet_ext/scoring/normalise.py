@@ -1,0 +1,37 @@
+"""Normalisers that both texts go through before they are compared, by a name that stands in the result."""
+
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+
+from espnet_ext.errors import InputError
+
+NONE, WHISPER_ENGLISH = "none", "whisper_english"
+NORMALISERS = (NONE, WHISPER_ENGLISH)
+
+
+def normaliser_called(name: str) -> tuple[Callable[[str], str], str]:
+    """A normaliser, and its name with its version, as it stands in results.
+
+    ``whisper_english`` is the English normaliser of Whisper's paper (Radford et al. 2023, appendix C), which P5 uses:
+    lower case, no punctuation and fillers, numbers in digits, contractions spelt out, one spelling.
+
+    >>> normaliser_called("none")[0]("Twenty-one, please!"), normaliser_called("none")[1]
+    ('Twenty-one, please!', 'none')
+
+    Raises:
+        InputError: an unknown name, or the package whisper-normalizer is not installed.
+    """
+    if name == NONE:
+        return (lambda text: text), NONE
+    if name != WHISPER_ENGLISH:
+        raise InputError(f"there is no normaliser {name!r}: choose one of {', '.join(NORMALISERS)}")
+    try:
+        from whisper_normalizer.english import EnglishTextNormalizer
+    except ImportError as error:
+        raise InputError(f"{name} needs the package whisper-normalizer: pip install whisper-normalizer") from error
+    return EnglishTextNormalizer(), f"{name} (whisper-normalizer {version('whisper-normalizer')})"
+
+
+def normalised(texts: Mapping[str, str], normaliser: Callable[[str], str]) -> dict[str, str]:
+    """The texts of a table, normalised."""
+    return {key: normaliser(text) for key, text in texts.items()}
