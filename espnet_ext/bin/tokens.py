@@ -21,6 +21,11 @@ def main() -> None:
     )
     parser.add_argument("--vocab-size", type=int, default=0, help="number of word pieces, at most")
     parser.add_argument(
+        "--normalisation",
+        choices=["nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"],
+        help="sentencepiece's rule, kept in its model; those with cf fold case (default: sentencepiece's, nmt_nfkc)",
+    )
+    parser.add_argument(
         "--english-text", type=Path, nargs="+", default=[], metavar="FILE", help="mixed: English Kaldi text files"
     )
     parser.add_argument(
@@ -44,7 +49,9 @@ def main() -> None:
         english = [text for path in args.english_text for text in _texts(path)]
         tokens = write_mixed_tokens(texts, english, args.output, args.vocab_size, args.more_than)
     else:
-        tokens = write_tokens(texts, args.output, args.token_type, args.vocab_size, args.symbols)
+        tokens = write_tokens(
+            texts, args.output, args.token_type, args.vocab_size, args.symbols, normalisation=args.normalisation
+        )
     print(f"{len(tokens)} tokens -> {args.output / 'tokens.txt'}")
     pieces = len(tokens) - 2  # blank, unknown, start and end are no word pieces; sentencepiece counts the unknown one
     if args.token_type == "mixed":

@@ -104,7 +104,12 @@ def token_list(tokens: Iterable[str]) -> list[str]:
 
 
 def write_tokens(
-    texts: Sequence[str], output: Path, token_type: str, vocab_size: int = 0, symbols: Sequence[str] = ()
+    texts: Sequence[str],
+    output: Path,
+    token_type: str,
+    vocab_size: int = 0,
+    symbols: Sequence[str] = (),
+    normalisation: str | None = None,
 ) -> list[str]:
     """Write ``tokens.txt``, the tokens' prior ``prior.txt`` and, for word pieces, ``bpe.model`` to a folder.
 
@@ -115,6 +120,8 @@ def write_tokens(
         vocab_size: number of word pieces.
         symbols: words that are one token each whatever the type, such as ``<sc>``; as a word piece, with the word
             boundary before it. For ``char``, ESPnet's training needs them as ``--non_linguistic_symbols`` too.
+        normalisation: sentencepiece's rule for word pieces, kept in the model (``nmt_nfkc_cf`` folds case, P5,
+            section 3.1); None for its default.
 
     Returns:
         The token list.
@@ -127,7 +134,8 @@ def write_tokens(
         raise InputError("there is no text to learn tokens from")
     model = None
     if token_type in ("bpe", "unigram"):
-        model = train_pieces(texts, vocab_size, token_type, [f"{BOUNDARY}{symbol}" for symbol in symbols])
+        options = {"normalization_rule_name": normalisation} if normalisation else {}
+        model = train_pieces(texts, vocab_size, token_type, [f"{BOUNDARY}{symbol}" for symbol in symbols], **options)
         tokens = token_list(model.pieces)
         processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
         sequences = [processor.encode(text, out_type=str) for text in texts]

@@ -178,3 +178,12 @@ def test_symbols_are_one_token_in_espnets_tokenizer(token_type, tmp_path):
     # its prior is counted as that of any other token
     prior = dict(line.split() for line in (tmp_path / "prior.txt").read_text().splitlines())
     assert float(prior[symbol]) > float(prior["<unk>"])
+
+
+def test_normalisation_is_kept_in_the_model(tmp_path):
+    """With case folding, tokens have no capitals, and text with capitals gets the same tokens."""
+    texts = ["The Cat sat", "the CAT Sat down", "THE DOG sat"] * 5
+    tokens = write_tokens(texts, tmp_path, "bpe", 20, normalisation="nmt_nfkc_cf")
+    assert all(token == token.lower() for token in tokens)
+    model = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "bpe.model"))
+    assert model.encode("The CAT", out_type=str) == model.encode("the cat", out_type=str)
