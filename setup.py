@@ -38,7 +38,7 @@ setup(
         # N-best rescoring: GPT-2, BERT and Whisper, the last one also as converted for CTranslate2; numbers as words
         "rescore": ["transformers>=5.2,<6", "tokenizers", "safetensors", "ctranslate2>=4.8,<5", "inflect>=7,<8"],
         # beam search with an n-gram model, Whisper's normaliser for scoring
-        "longform": ["flashlight-text>=0.0.7,<1", "whisper-normalizer>=0.1.12,<1"],
+        "longform": ["soxr>=0.5,<2", "flashlight-text>=0.0.7,<1", "whisper-normalizer>=0.1.12,<1"],
         # speaker-attributed error rates
         "stitch": ["meeteval>=0.4.3,<1"],
         # voices, resampling, rooms; a real Whisper

@@ -5,7 +5,6 @@ import pytest
 import torch
 from matplotlib.colors import to_rgba
 
-from espnet_ext.figures import save_png
 from espnet_ext.frontend.energy_figures import MASKED, draw_distribution, draw_masks, shown_range
 from espnet_ext.frontend.energy_statistics import EDGES_DB, EnergyHistogram, MaskExample, edge_index, histogram_of
 
@@ -79,21 +78,3 @@ def test_masks_show_the_spectrogram_and_what_is_left_of_it():
 def test_masked_colour_is_not_one_of_the_maps():
     colours = draw_masks(example()).axes[0].images[0].cmap(np.linspace(0.0, 1.0, 256))[:, :3]
     assert np.abs(colours - to_rgba(MASKED)[:3]).max(axis=1).min() > 0.2
-
-
-def test_png_is_whole_or_absent(tmp_path, monkeypatch):
-    figure = draw_masks(example())
-    path = tmp_path / "new" / "figure.png"
-    save_png(figure, path)
-    before = path.read_bytes()
-    assert before.startswith(b"\x89PNG")
-
-    def fail(file, **_):
-        file.write(b"half a figure")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(figure, "savefig", fail)
-    with pytest.raises(OSError, match="No space"):
-        save_png(figure, path)
-    assert path.read_bytes() == before
-    assert [item.name for item in path.parent.iterdir()] == ["figure.png"]
