@@ -1,9 +1,13 @@
 """What tests of several folders use."""
 
 import argparse
+import os
 from pathlib import Path
 
 import pytest
+
+# Models of tests are tiny: more threads make nothing faster, and on a busy machine they wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 SA_ASR_TOKENS = ["<blank>", "<unk>", "<sc>", "A", "B", "C", "<sos/eos>"]
 
