@@ -33,6 +33,7 @@ MODEL = {
     "token_list": ["<blank>", "<unk>", "a", "b", "<sos/eos>"],
 }
 MINIMUM_BASH = (4, 4)
+EXTRAS = ["rescore", "longform", "stitch", "mini", "dev"]  # what tools/install.sh installs
 
 
 def check_python() -> str:
@@ -151,7 +152,7 @@ def run_checks(checks: Iterable[tuple[str, Callable[[], str]]]) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--extras", nargs="*", default=["mini", "dev"], help="extras of setup.py that must be there")
+    parser.add_argument("--extras", nargs="*", default=EXTRAS, help="extras of setup.py that must be there")
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)  # ESPnet's advice to those who trace its models
     checks = [("python", check_python), ("bash", check_bash), *package_checks(arguments.extras)]
