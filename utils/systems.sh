@@ -14,10 +14,13 @@ plan=$("${tables[@]}" plan "${selection[@]}") || exit 1
 decodings=$("${tables[@]}" decodings "${selection[@]}") || exit 1
 seeds=${seed//,/ }
 
+# The paper's own config of a system, such as conf/train.yaml.
+paper_config() { awk -F '\t' -v name="$1" '$1 == name {print $2}' <<<"$plan"; }
+
 # The config of a system: the paper's own with the scale's overlay of the same name, then the system's own overrides.
 system_config() {
   local config
-  config=$(awk -F '\t' -v name="$1" '$1 == name {print $2}' <<<"$plan")
+  config=$(paper_config "$1")
   "${tables[@]}" train-config --tables conf/tables.yaml --system "$1" --overlay "conf/scale/$scale/${config##*/}" \
     --output "$expdir/configs/$1.yaml" >/dev/null
 }

@@ -5,55 +5,29 @@ JSONL, ESPnet's output folder, or masked-LM-scoring JSON (.json), with reference
 alike. A killed run goes on where it stopped.
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from espnet_ext.bin.lm_options import parse_training, training_parser
 from espnet_ext.errors import run_main
-from espnet_ext.yaml_files import merged_files, take_options
 
-# those that the config may have
-OPTIONS = {
-    "lm": None,
-    "scorer": None,
-    "pooling": None,
-    "casing": None,
-    "first_pass_weight": None,
-    "ce_weight": 0.0,
-}
+# those that the config may have, with their defaults
+OPTIONS = {"scorer": None, "pooling": None, "first_pass_weight": None, "ce_weight": 0.0}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
+    parser = training_parser(__doc__)
     parser.add_argument("--nbest", type=Path, nargs="+", required=True, help="lists to train on")
     parser.add_argument("--dev", type=Path, nargs="+", required=True, help="lists to choose the model by, all together")
-    parser.add_argument("--lm", help="folder of a model and its tokenizer, or a name on the hub")
     parser.add_argument("--scorer", choices=("causal", "pll", "pooled"), help="default: as the model was saved")
     parser.add_argument("--pooling", choices=("last", "cls", "attention"), help="of a pooled scorer")
-    parser.add_argument("--casing", help="how hypotheses are written for it: lower, upper, sentence or as-is")
     parser.add_argument(
         "--first-pass-weight",
         type=float,
         help="lambda of eq. 8 and 9 (default: tuned on the development lists; 1 for a pooled scorer)",
     )
     parser.add_argument("--ce-weight", type=float, help="alpha of MWER + alpha CE (default: 0)")
-    parser.add_argument(
-        "--config",
-        type=Path,
-        nargs="+",
-        required=True,
-        help="YAML: lm, scorer, ce_weight, batch_size, lr ...; later ones win",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of the lists' order and of new layers (default: 0)")
-    parser.add_argument("--ngpu", type=int, default=0, help="1: train on a GPU (default: 0)")
-    parser.add_argument("--output", type=Path, required=True, help="folder of the training")
-    args = parser.parse_args(argv)
-    config = merged_files(args.config)
-    take_options(args, config, OPTIONS)
-    if args.lm is None:
-        parser.error("--lm is missing: give a folder or a name on the hub")
+    args, config = parse_training(parser, argv, OPTIONS)
 
     from espnet_ext.rescore.sources import read_lists
 

@@ -16,6 +16,9 @@ dev_of() { echo "dev-${1#test-}"; }
 #   setting SYSTEM KEY
 setting() { awk -v key="$2:" '$1 == key {print $2}' "$expdir/configs/$1.yaml"; }
 
+# What makes a system, by its config: first_pass (the first pass and its oracle, of which nothing is trained), lm_adapt or mwer.
+kind_of() { basename "$(paper_config "$1")" .yaml; }
+
 # N-best lists of all parts: Whisper's, or those given.
 first_pass() {
   local part source inputs=() outputs=()
@@ -49,7 +52,7 @@ list_statistics() {
     step --name "oracle of $part" --log "$lists/log/oracle_$part.log" --input "$lists/$part.jsonl" \
       --output "$lists/oracle_$part.txt" -- "$python" -m espnet_ext.bin.nbest oracle --nbest "$lists/$part.jsonl" \
       --text "$lists/oracle_$part.txt" --output "$lists/oracle_$part.json" || return 1
-    say "$(sed -n '/^#/d; /best/p' "$lists/log/oracle_$part.log" | tr -s ' ' | sed '1p;$!d' | paste -sd ';')"
+    say "$(grep 'WER' "$lists/log/oracle_$part.log" | tr -s ' ' | sed -n '1p; $p' | paste -sd ';')"
   done
 }
 
@@ -85,13 +88,13 @@ adapt_lm() {
 train_system() {
   local dir=$expdir/$1/seed$2 config=$expdir/configs/$1.yaml model part inputs=() transcripts=() nbest=()
   system_config "$1" || return 1
-  case $1 in first_pass | oracle) return ;; esac
+  [[ $(kind_of "$1") != first_pass ]] || return 0
   model=$lm_dir/seed$2/$(setting "$1" lm)/model
   for part in "${train_parts[@]}"; do
     transcripts+=("$datadir/$part/text")
     nbest+=("$lists/$part.jsonl")
   done
-  if [[ $1 == *_ce && $1 != *_mwer_ce ]]; then
+  if [[ $(kind_of "$1") == lm_adapt ]]; then
     step --name "train $1/seed$2" --log "$dir/log/train.log" --input "$model/config.json" --output "$dir/model" --resumes "$dir" \
       --nokey "--ngpu $gpu" -- "$python" -m espnet_ext.bin.lm_adapt --lm "$model" --config "$config" --seed "$2" --output "$dir" \
       --transcripts "${transcripts[@]}" --dev-transcripts "$datadir"/dev-{clean,other}/text {}
@@ -104,24 +107,21 @@ train_system() {
 }
 
 # rescore_system SYSTEM SEED
-declare -A first_only=([first_pass]=yes)
 rescore_system() {
-  local dir=$expdir/$1/seed$2 set output
+  local dir=$expdir/$1/seed$2 set output first=()
+  [[ $1 == oracle ]] || first=(--depth 1)
   for set in "${test_sets[@]}"; do
     output=$dir/decode_default/$set
-    case $1 in
-      first_pass | oracle)
-        step --name "$1 of $set" --log "$output/log/choose.log" --input "$lists/$set.jsonl" --output "$output/text" -- \
-          "$python" -m espnet_ext.bin.nbest oracle --nbest "$lists/$set.jsonl" \
-          ${first_only[$1]+--depth 1} --text "$output/text" || return 1
-        ;;
-      *)
-        step --name "rescore $set by $1/seed$2" --log "$output/log/rescore.log" --input "$dir/model/config.json" \
-          --input "$lists/$set.jsonl" --input "$lists/$(dev_of "$set").jsonl" --output "$output/text" --nokey "--ngpu $gpu" -- \
-          "$python" -m espnet_ext.bin.rescore --nbest "$lists/$set.jsonl" --tune-on "$lists/$(dev_of "$set").jsonl" \
-          --lm "$dir/model" --name "$1" --output "$output" {} || return 1
-        ;;
-    esac
+    if [[ $(kind_of "$1") == first_pass ]]; then
+      step --name "$1 of $set" --log "$output/log/choose.log" --input "$lists/$set.jsonl" --output "$output/text" -- \
+        "$python" -m espnet_ext.bin.nbest oracle --nbest "$lists/$set.jsonl" \
+        "${first[@]+"${first[@]}"}" --text "$output/text" || return 1
+    else
+      step --name "rescore $set by $1/seed$2" --log "$output/log/rescore.log" --input "$dir/model/config.json" \
+        --input "$lists/$set.jsonl" --input "$lists/$(dev_of "$set").jsonl" --output "$output/text" --nokey "--ngpu $gpu" -- \
+        "$python" -m espnet_ext.bin.rescore --nbest "$lists/$set.jsonl" --tune-on "$lists/$(dev_of "$set").jsonl" \
+        --lm "$dir/model" --name "$1" --output "$output" {} || return 1
+    fi
   done
 }
 
@@ -135,7 +135,7 @@ score_system() {
 latencies() {
   local name configs=()
   while IFS=$'\t' read -r name _; do
-    case $name in first_pass | oracle) ;; *) configs+=("$expdir/configs/$name.yaml") ;; esac
+    [[ $(kind_of "$name") == first_pass ]] || configs+=("$expdir/configs/$name.yaml")
   done <<<"$plan"
   [[ -n ${configs[*]-} ]] || return 0
   step --name "latency" --log "$expdir/log/latency.log" --output "$expdir/latency.json" -- \
