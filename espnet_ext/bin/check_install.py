@@ -3,7 +3,6 @@
 import argparse
 import contextlib
 import io
-import logging
 import platform
 import re
 import shutil
@@ -19,6 +18,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from espnet_ext.errors import InputError, run_main
+from espnet_ext.logs import without_warnings
 
 # The smallest model that has all plugins of the first recipe in it.
 MODEL = {
@@ -154,12 +154,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--extras", nargs="*", default=EXTRAS, help="extras of setup.py that must be there")
     arguments = parser.parse_args()
-    logging.disable(logging.WARNING)  # ESPnet's advice to those who trace its models
     checks = [("python", check_python), ("bash", check_bash), *package_checks(arguments.extras)]
     checks += [("plugins", check_plugins), ("forward pass", check_forward)]
     if "mini" in arguments.extras:
         checks.append(("voice", check_voice))
-    failed = run_checks(checks)
+    with without_warnings():  # ESPnet's advice to those who trace its models
+        failed = run_checks(checks)
     if failed:
         raise InputError(f"{failed} of {len(checks)} checks failed; to install anew: make -C tools clean install")
     print("The install is complete.")

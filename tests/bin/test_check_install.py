@@ -60,7 +60,6 @@ def test_a_failing_check_is_one_line_and_the_others_run(capsys):
 
 
 def test_main_ends_with_the_verdict(monkeypatch, capsys):
-    monkeypatch.setattr(check_install.logging, "disable", lambda level: None)  # other tests want their warnings
     monkeypatch.setattr("sys.argv", ["check_install", "--extras"])
     for name in ("check_plugins", "check_forward"):
         monkeypatch.setattr(check_install, name, lambda: "stand-in")

@@ -9,12 +9,12 @@ Example:
 """
 
 import argparse
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.errors import InputError, run_main
 from espnet_ext.files import write_json
+from espnet_ext.logs import without_warnings
 from espnet_ext.yaml_files import merged_files
 
 
@@ -23,10 +23,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.memory_gb <= 0 or args.seconds <= 0:
         raise InputError("--memory-gb and --seconds must be above 0")
     encoder_conf = merged_files(args.config).get("encoder_conf", {})
-    logging.disable(logging.WARNING)  # ESPnet's, that there is no decoder
-    from espnet_ext.model import context_table
+    with without_warnings():  # ESPnet's, that there is no decoder
+        from espnet_ext.model import context_table
 
-    result = context_table.measure(encoder_conf, args.device, args.memory_gb, args.seconds)
+        result = context_table.measure(encoder_conf, args.device, args.memory_gb, args.seconds)
     print(context_table.as_text(result))
     if args.output:
         write_json(args.output, result)
