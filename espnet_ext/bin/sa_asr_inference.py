@@ -19,7 +19,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model-config", type=Path, required=True, help="config.yaml of the trained model")
     parser.add_argument("--model", type=Path, required=True, help="its parameters, such as valid.acc.ave.pth")
-    parser.add_argument("--data", type=Path, required=True, help="Kaldi data dir; `inventory` in it names the speakers")
+    parser.add_argument("--data", type=Path, required=True, help="Kaldi data dir of windows or recordings")
+    parser.add_argument(
+        "--inventory",
+        type=Path,
+        help="table of windows or recordings, and the speakers to choose from, as <name> or <name>=<profile> "
+        "(default: inventory in --data; all profiles if there is none)",
+    )
     parser.add_argument("--profiles", type=Path, nargs="+", required=True, help="profiles.scp of all speakers")
     parser.add_argument("--output", type=Path, required=True, help="folder for the results")
     parser.add_argument("--config", type=Path, help=f"YAML with {', '.join(OPTIONS)}")
@@ -32,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if unknown is not None:
         raise InputError(f"{args.config}: {unknown} is no option of this search: it has {', '.join(OPTIONS)}")
     job = SpeakerDecoding(
-        args.model_config, args.model, args.data, tuple(args.profiles), args.output, search, args.ngpu
+        args.model_config, args.model, args.data, tuple(args.profiles), args.output, search, args.ngpu, args.inventory
     )
     count = decode_speakers(job, nj=args.nj, parallel=args.parallel)
     print(f"{count} windows -> {args.output / 'hypotheses.jsonl'}")

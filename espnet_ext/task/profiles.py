@@ -1,7 +1,7 @@
 """Speaker profiles from enrolment utterances: d-vectors of Resemblyzer, or of a speaker model of ESPnet."""
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -32,8 +32,12 @@ def choose_enrolment(utt2spk: Mapping[str, str], count: int = UTTERANCES, seed: 
 
 
 def make_profiles(
-    data: str | Path, embed: Embed, count: int = UTTERANCES, seed: int = 0
-) -> tuple[dict[str, np.ndarray], dict[str, list[str]]]:
+    data: str | Path,
+    embed: Embed,
+    count: int = UTTERANCES,
+    seed: int = 0,
+    enrolment: Mapping[str, Sequence[str]] | None = None,
+) -> tuple[dict[str, np.ndarray], dict[str, Sequence[str]]]:
     """Embed enrolment utterances of all speakers of a Kaldi data dir.
 
     Args:
@@ -41,6 +45,7 @@ def make_profiles(
         embed: what makes an embedding of samples.
         count: utterances a speaker.
         seed: of the choice.
+        enrolment: the utterances of each profile, where they are not to be drawn; a speaker may have several profiles.
 
     Returns:
         Speaker -> embeddings of norm 1, (utterances, E), and speaker -> the utterances.
@@ -51,7 +56,7 @@ def make_profiles(
     if count < 1:
         raise InputError(f"profiles of {count} enrolment utterances were asked for: give at least 1")
     spans = read_spans(data)
-    chosen = choose_enrolment(read_data_dir(data).utt2spk, count, seed)
+    chosen = dict(enrolment) if enrolment is not None else choose_enrolment(read_data_dir(data).utt2spk, count, seed)
     profiles = {}
     for speaker, utterances in tqdm(chosen.items(), desc="profiles", mininterval=5):
         rows = []

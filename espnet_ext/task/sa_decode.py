@@ -37,12 +37,14 @@ class SpeakerDecoding:
     Attributes:
         model_config, model_file: ``config.yaml`` and checkpoint.
         data: Kaldi data dir. Segments that are named as windows are (``<recording>-w<index>``) are windows of their
-            recording, other utterances are recordings of one window. A table ``inventory`` names the
-            speakers to choose from for each utterance; without it they are all that have profiles.
+            recording, other utterances are recordings of one window.
         profiles: ``profiles.scp`` files.
         output: folder for the results.
         search: options of the beam search by name; see :class:`espnet_ext.search.speaker_attributed.SearchOptions`.
         ngpu: 0, or 1 to decode on a GPU.
+        inventory: table of the speakers to choose from, by utterance or by recording: names, or ``name=profile`` where
+            a speaker's profile has another name. None: ``inventory`` in the data dir; without one all that have
+            profiles.
     """
 
     model_config: Path
@@ -52,6 +54,7 @@ class SpeakerDecoding:
     output: Path
     search: Mapping[str, Any]
     ngpu: int = 0
+    inventory: Path | None = None
 
 
 def decode_speakers(job: SpeakerDecoding, *, nj: int = 1, parallel: Path | None = None) -> int:
@@ -88,7 +91,8 @@ def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
             raise InputError(f"{path}: no such file ({what}): check the path, or run the stage that makes it")
     spans = read_spans(job.data)
     inventories = Inventories(read_profiles(job.profiles))
-    inventory = _inventory(job.data, spans, inventories)
+    recordings = _recordings(job.data)
+    inventory = _inventory(job.inventory or job.data / "inventory", spans, recordings, inventories)
     ends = {key: span.end if span.end != -1 else _duration(key, span.path) for key, span in spans.items()}
     weights = {key: ends[key] - span.start for key, span in spans.items()}
     count = min(len(spans), max(SHARDS_PER_JOB * nj, math.ceil(len(spans) / UTTERANCES_PER_SHARD)))
@@ -101,7 +105,6 @@ def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
     }
     models = work.file_stamps({what: settings[what] for what in ("config", "model")})
     inputs = work.fingerprint(settings, models, work.file_hashes(job.profiles))
-    recordings = _recordings(job.data)
     shards = []
     for number, keys in enumerate(work.balanced(weights, count), start=1):
         tables = {
@@ -122,19 +125,32 @@ def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
     return shards
 
 
-def _inventory(data: Path, spans: Mapping[str, AudioSpan], inventories: Inventories) -> dict[str, list[str]]:
-    path = data / "inventory"
-    if not path.exists():
+def _inventory(
+    path: Path, spans: Mapping[str, AudioSpan], recordings: Mapping[str, str], inventories: Inventories
+) -> dict[str, list[str]]:
+    """The entries of each utterance's inventory, ``name`` or ``name=profile``."""
+    if path.name == "inventory" and not path.exists():
         every = sorted(inventories.profiles)
         return dict.fromkeys(spans, every)
     table = read_table(path)
-    missing = next((key for key in spans if key not in table), None)
-    if missing is not None:
-        raise InputError(f"{path}: {missing} is missing: name the speakers that it may have")
-    named = {key: table[key].split() for key in spans}
-    for key, names in named.items():
-        inventories.of(names, f"{path}: {key}")
+    named = {}
+    for key in spans:
+        row = table.get(key, table.get(recordings[key]))
+        if row is None:
+            raise InputError(f"{path}: {key} is missing: name the speakers that it may have")
+        named[key] = row.split()
+        inventories.of([profile_of(entry) for entry in named[key]], f"{path}: {key}")
     return named
+
+
+def profile_of(entry: str) -> str:
+    """The profile in an entry of an inventory.
+
+    >>> profile_of("100"), profile_of("100=OV10_session0:100")
+    ('100', 'OV10_session0:100')
+    """
+    name, _, key = entry.partition("=")
+    return key or name
 
 
 def _recordings(data: Path) -> dict[str, str]:
@@ -175,8 +191,10 @@ def decode_shard(shard: Shard) -> None:
         for key, row in shard.tables["spans"].items():
             start, end, path = row.split(" ", 2)
             span = AudioSpan(path, float(start), float(end))
-            names = shard.tables["inventory"][key].split()
-            found = recognise(model, read_samples(key, span, rate), inventories.of(names, key), to_words, options)
+            entries = shard.tables["inventory"][key].split()
+            names = [entry.partition("=")[0] for entry in entries]
+            profiles = inventories.of([profile_of(entry) for entry in entries], key)
+            found = recognise(model, read_samples(key, span, rate), profiles, to_words, options)
             best = found[0] if found else None
             window = _window(key, shard.tables["recordings"][key])
             heard += by_speaker(best, names, *window, span.start, span.end)
