@@ -15,7 +15,7 @@ from espnet_ext.errors import InputError, run_main
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="Kaldi data dir with utt2spk")
+    parser.add_argument("--data", type=Path, nargs="+", required=True, help="Kaldi data dirs with utt2spk")
     parser.add_argument("--output", type=Path, required=True, help="folder for the profiles")
     parser.add_argument("--utterances", type=int, default=2, help="of each speaker (default: %(default)s)")
     parser.add_argument(
