@@ -8,11 +8,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from espnet_ext.errors import InputError, run_main
-from espnet_ext.task.sa_decode import SpeakerDecoding, decode_speakers
-from espnet_ext.yaml_files import read_yaml
-
-OPTIONS = ("beam_size", "ctc_weight", "penalty", "maxlenratio", "minlenratio", "normalize_length")
+from espnet_ext.errors import run_main
+from espnet_ext.task.sa_decode import SEARCH_OPTIONS, SpeakerDecoding, decode_speakers, read_search_options
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -28,15 +25,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--profiles", type=Path, nargs="+", required=True, help="profiles.scp of all speakers")
     parser.add_argument("--output", type=Path, required=True, help="folder for the results")
-    parser.add_argument("--config", type=Path, help=f"YAML with {', '.join(OPTIONS)}")
+    parser.add_argument("--config", type=Path, help=f"YAML with {', '.join(SEARCH_OPTIONS)}")
     parser.add_argument("--nj", type=int, default=1, help="number of processes or cluster jobs (default: 1)")
     parser.add_argument("--parallel", type=Path, help="conf/parallel/*.yaml; default: processes on this machine")
     parser.add_argument("--ngpu", type=int, choices=(0, 1), default=0, help="1: decode on a GPU (default: 0)")
     args = parser.parse_args(argv)
-    search = read_yaml(args.config) if args.config else {}
-    unknown = next((name for name in search if name not in OPTIONS), None)
-    if unknown is not None:
-        raise InputError(f"{args.config}: {unknown} is no option of this search: it has {', '.join(OPTIONS)}")
+    search = read_search_options(args.config) if args.config else {}
     job = SpeakerDecoding(
         args.model_config, args.model, args.data, tuple(args.profiles), args.output, search, args.ngpu, args.inventory
     )

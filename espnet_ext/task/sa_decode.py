@@ -20,6 +20,7 @@ from espnet_ext.stitcher.hypotheses import NOBODY, WindowHypothesis, read_jsonl,
 from espnet_ext.stitcher.windows import parse_window_id
 from espnet_ext.task import shards as work
 from espnet_ext.task.shards import Shard
+from espnet_ext.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from espnet_ext.model.sa_asr import SAASRModel
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 UTTERANCES_PER_SHARD = 20
 SHARDS_PER_JOB = 4
 DEFAULT_RATE = 16000
+SEARCH_OPTIONS = ("beam_size", "ctc_weight", "penalty", "maxlenratio", "minlenratio", "normalize_length")
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,15 @@ class SpeakerDecoding:
     search: Mapping[str, Any]
     ngpu: int = 0
     inventory: Path | None = None
+
+
+def read_search_options(path: Path) -> dict[str, Any]:
+    """Options of the beam search from a YAML file; InputError if there is one that the search does not have."""
+    search = read_yaml(path)
+    unknown = next((name for name in search if name not in SEARCH_OPTIONS), None)
+    if unknown is not None:
+        raise InputError(f"{path}: {unknown} is no option of this search: it has {', '.join(SEARCH_OPTIONS)}")
+    return search
 
 
 def decode_speakers(job: SpeakerDecoding, *, nj: int = 1, parallel: Path | None = None) -> int:
@@ -220,14 +231,33 @@ def by_speaker(
 ) -> list[WindowHypothesis]:
     """What was heard of each speaker in a window; if nobody was, one line that says so.
 
-    Several utterances of the same speaker are joined, in the order in which they start.
+    Several utterances of the same speaker are joined, in the order in which they start. The times of words are about
+    those at which the recogniser listened.
     """
     if hypothesis is None or not hypothesis.segments:
         return [WindowHypothesis(recording, window, NOBODY, (), start, end)]
     return [
-        WindowHypothesis(recording, window, names[speaker], hypothesis.words_of(speaker), start, end)
+        WindowHypothesis(
+            recording,
+            window,
+            names[speaker],
+            hypothesis.words_of(speaker),
+            start,
+            end,
+            times=_seconds(hypothesis.times_of(speaker), start, end),
+        )
         for speaker in hypothesis.speakers
     ]
+
+
+def _seconds(shares: Sequence[tuple[float, float]], start: float, end: float) -> tuple[tuple[float, float], ...] | None:
+    """Shares of a window as seconds of the recording."""
+    return (
+        tuple(
+            (round(start + first * (end - start), 3), round(start + last * (end - start), 3)) for first, last in shares
+        )
+        or None
+    )
 
 
 @functools.lru_cache(maxsize=1)
