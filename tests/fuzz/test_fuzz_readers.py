@@ -20,6 +20,7 @@ from espnet_ext.data.regions import read_regions, write_regions
 from espnet_ext.data.tokens import read_prior
 from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.data.word_times import TimedWord, read_word_times, word_faults, write_word_times
+from espnet_ext.errors import InputError
 from espnet_ext.rescore.espnet_output import parse_score, parse_scores, read_espnet_output
 from espnet_ext.rescore.mlm_scoring import read_mlm_scoring
 from espnet_ext.rescore.nbest import Hypothesis, NBest, read_nbest, write_nbest
@@ -207,6 +208,36 @@ def test_a_file_is_read_or_refused(scratch, name, data):
     found = read_or_refuse(kind.read, scratch / name, expected)
     if found:
         kind.use(found, scratch)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("nbest", b"[" * 20_000),
+        ("nbest", b'{"utt_id": "u", "hyps": [{"text": "\\ud800", "score": 0}]}'),
+        ("nbest", b'{"utt_id": "u", "hyps": [{"text": "a", "score": 1' + b"0" * 400 + b"}]}"),
+        ("mlm_scoring", b'{"u": {"hyp_' + b"9" * 5000 + b'": {"text": "a", "score": 0}}}'),
+        ("window_jsonl", b'{"recording": "r", "window": 999999999, "start": 0, "end": 1, "speaker": "a", "words": []}'),
+        ("window_jsonl", b"9" * 5000),
+        ("window_ctm", b"r 999999999 0 1 word"),
+        ("window_ctm", b"r 0 0 1 word nan"),
+        (
+            "turns",
+            b'[{"session_id": "r", "speaker": "a", "words": "a", "start_time": 1' + b"0" * 400 + b', "end_time": 2}]',
+        ),
+        ("table", b"a\rb c\n"),
+        ("regions", b"\xff"),
+        ("regions", b"r -2 -1\n"),
+        ("kaldi_ctm", b"\xff"),
+        ("kaldi_ctm", b" 1 0 1 word x\n"),
+        ("prior", b"\xff 0.0\n"),
+        ("prior", b"a 0.0\na 1.0\n"),
+    ],
+)
+def test_what_was_found_is_refused(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError):
+        KINDS[name].read(tmp_path / name)
 
 
 @st.composite

@@ -17,6 +17,7 @@ from espnet_ext.corpora.librispeech import scan_librispeech
 from espnet_ext.data.mixed_text import mixed_tokens
 from espnet_ext.data.turns import Turn
 from espnet_ext.data.word_times import TimedWord
+from espnet_ext.errors import InputError
 
 CHAPTER = "7-70"
 PLAIN = st.text(alphabet="aBé中9'", min_size=1, max_size=5)
@@ -184,3 +185,37 @@ def test_a_transcript_is_read_or_refused(scratch, name, data):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     read_or_refuse(kind.read, path, expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("stm", b"\xfft 1 s 0 1 <o> a\n"),
+        ("stm", b"t 1 s nan 1 <o> a\n"),
+        ("earnings22", b"show,File ID\n\xff,1\n"),
+        ("rev16", b"\xff"),
+        ("spotify_metadata", b"\xffshow\tepisode_filename_prefix\n"),
+        ("spotify", b"[" * 20_000),
+        ("libricss", b"start_time\tend_time\tspeaker\tutterance_id\ttranscription\n0\tinf\t1\t1-5-0\tA\n"),
+        ("libricss_enrolment", b'{"dataid": 3, "unused_uttid": {}}\n'),
+        (
+            "libricss_enrolment",
+            b'{"dataid": "overlap_ratio_10.0_sil1.2.3_1.0_session0_actual10.1", "unused_uttid": {}}\n',
+        ),
+        (
+            "libricss_enrolment",
+            b'{"dataid": "overlap_ratio_10.0_sil0.1_1.0_session0_actual10.1", "unused_uttid": {"1": "ab"}}',
+        ),
+    ],
+)
+def test_what_was_found_is_refused(tmp_path, name, content):
+    path = tmp_path / KINDS[name].place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    with pytest.raises(InputError):
+        KINDS[name].read(path)
+
+
+def test_rows_without_a_cell_are_left_out(tmp_path):
+    (tmp_path / "metadata.csv").write_text("show,File ID\nx,3\n9\nx, 4 \n")
+    assert earnings22._calls(tmp_path / "metadata.csv") == ["3", "4"]
