@@ -1,9 +1,9 @@
 """What each recipe costs at full scale: one training step of its model at its real size is counted, and multiplied up.
 
-Counted, on a CPU with random audio: the operations (torch's FlopCounterMode, forward and backward) and the bytes alive
-at the peak, for two lengths of one utterance; their difference gives what a second of audio costs. Multiplied up by
-what the config and the paper say: hours of audio, epochs, the size of a batch. Assumed, and named so: a GPU's speed,
-and what an hour of audio takes on a disk. ``--only NAME`` counts one row.
+Counted, on a CPU with random audio: the operations (torch's FlopCounterMode, forward and backward) and the bytes that
+the backward pass needs, for two lengths of one utterance; their difference gives what a second of audio costs.
+Multiplied up by what the config and the paper say: hours of audio, epochs, the size of a batch. Assumed, and named so: a
+GPU's speed, and what an hour of audio takes on a disk. ``--only NAME`` counts one row.
 """
 
 import argparse
@@ -112,19 +112,21 @@ TRAININGS = {
 }
 
 
-def count(run: Callable[[], None], model: torch.nn.Module) -> tuple[int, int]:
-    """Operations of a call, and the bytes alive at its peak beyond the model's own."""
+def count(forward: Callable[[], torch.Tensor], model: torch.nn.Module) -> tuple[int, int]:
+    """Operations of a training step, and the bytes that are alive between its two halves, the model's own left out."""
     # fused recurrent layers are not seen by torch's counter; without oneDNN they are products, which are
     with FlopCounterMode(display=False) as flops, LiveBytes() as live, torch.backends.mkldnn.flags(enabled=False):
         for parameter in model.parameters():
             live.add(parameter)
         before = live.now
-        run()
+        loss = forward()
+        kept = live.now - before
+        loss.backward()
     model.zero_grad(set_to_none=True)
-    return flops.get_total_flops(), live.peak - before
+    return flops.get_total_flops(), kept
 
 
-def audio_step(model: torch.nn.Module, seconds: float, features: int) -> None:
+def audio_loss(model: torch.nn.Module, seconds: float, features: int) -> torch.Tensor:
     shape = (1, round(seconds * 100), features) if features else (1, round(seconds * RATE))
     tokens = round(seconds * TOKENS_A_SECOND)
     batch = {
@@ -133,7 +135,7 @@ def audio_step(model: torch.nn.Module, seconds: float, features: int) -> None:
         "text": torch.randint(2, 1000, (1, tokens)),
         "text_lengths": torch.tensor([tokens]),
     }
-    model.train()(**batch)[0].backward()
+    return model.train()(**batch)[0]
 
 
 def print_training(name: str, training: Training) -> None:
@@ -141,7 +143,7 @@ def print_training(name: str, training: Training) -> None:
     with without_warnings():
         model, config = training.make()
         short, long = (
-            count(lambda seconds=seconds: audio_step(model, seconds, training.features), model)
+            count(lambda seconds=seconds: audio_loss(model, seconds, training.features), model)
             for seconds in training.lengths
         )
     difference = training.lengths[1] - training.lengths[0]
@@ -192,7 +194,9 @@ def print_rescoring() -> None:
             for place in range(0, 100 * COUNTED_HYPOTHESES, 100)
         )
         batch = [Example("u", texts, (-1.0, -2.0), (0, 1), texts[0])]
-        flops, _ = count(lambda s=scorer, b=batch: backward(s.train(), b, Loss(ce_weight=0.0)), scorer)
+        with FlopCounterMode(display=False) as counter:
+            backward(scorer.train(), batch, Loss(ce_weight=0.0))
+        flops = counter.get_total_flops()
         power = 2 if kind.scorer == "pll" else 1
         scale = HYPOTHESES / COUNTED_HYPOTHESES * (tokens / COUNTED_TOKENS) ** power
         total = flops * scale * UTTERANCES
