@@ -20,7 +20,7 @@ from espnet_ext.report.errors import ErrorPages, Limits, write_errors
 from espnet_ext.report.plots import NAMES, draw_curves, shared_range
 from espnet_ext.report.runs import Recipe, Run, figures, trainings
 from espnet_ext.report.table_view import VERDICTS, TableView, table_view
-from espnet_ext.tables.render import has_run, meta_line
+from espnet_ext.tables.render import count_of, has_run, meta_line
 from espnet_ext.tables.results import read_results
 
 GENERATOR = "espnet_ext.bin.report"
@@ -141,13 +141,13 @@ def _check_output(output: Path) -> None:
 
 def _summary(page: RecipePage) -> str:
     counts = (
-        (sum(len(section.tables) for section in page.sections), "tables"),
-        (sum(len(group.plots) for group in page.plots), "curves"),
-        (len(page.figures), "figures"),
-        (len(page.errors.decodings), "scored test sets"),
-        (page.errors.clips, "audio clips"),
+        (sum(len(section.tables) for section in page.sections), "table"),
+        (sum(len(group.plots) for group in page.plots), "curve"),
+        (len(page.figures), "figure"),
+        (len(page.errors.decodings), "scored test set"),
+        (page.errors.clips, "audio clip"),
     )
-    return f"{page.name}: " + ", ".join(f"{number} {what}" for number, what in counts)
+    return f"{page.name}: " + ", ".join(count_of(number, what) for number, what in counts)
 
 
 def _slugs(names: Sequence[str]) -> list[str]:

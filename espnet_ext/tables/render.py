@@ -46,7 +46,7 @@ def meta_line(meta: Mapping[str, Any]) -> str:
         f"command: `{meta['command']}`",
         f"commit: {commit}",
         f"written: {meta['date']}",
-        f"hardware: {', '.join([hardware['cpu'], _count(hardware['cores'], 'core'), *_gpus(hardware['gpu'])])}, "
+        f"hardware: {', '.join([hardware['cpu'], count_of(hardware['cores'], 'core'), *_gpus(hardware['gpu'])])}, "
         f"{hardware['memory_gib']} GiB",
         f"text normalisation: {meta['normaliser'] or NOT_RUN}",
         *_perplexity(meta),
@@ -180,7 +180,8 @@ def _percent(value: float | None) -> str:
     return NOT_RUN if value is None else f"{round(value, 1) + 0.0:.1f}%"  # never -0.0
 
 
-def _count(number: int, what: str) -> str:
+def count_of(number: int, what: str) -> str:
+    """A number of things: ``1 core``, ``2 cores``."""
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 

@@ -2,8 +2,11 @@
 
 import json
 import random
+import shutil
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,45 +87,60 @@ def with_errors(texts: dict[str, str], seed: int) -> dict[str, str]:
     return heard
 
 
-@pytest.fixture
-def toy_recipe(tmp_path: Path) -> Callable[..., Path]:
-    """Return a function that writes ``egs/toy`` with one run, ``exp/mini``, and returns the recipe's folder."""
+@pytest.fixture(scope="session")
+def recipe_templates(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Return a function that makes a recipe's folder with one run, ``exp/mini``, each kind only once."""
 
-    def build(count: int = 12, mixed: bool = False, audio: bool = True, words: int = 8, replicas: int = 50) -> Path:
-        recipe = tmp_path / "egs" / "toy"
-        run, data = recipe / "exp" / "mini", recipe / "data" / "mini" / "clean"
-        (recipe / "conf").mkdir(parents=True)
-        (recipe / "conf" / "tables.yaml").write_text(TABLES, encoding="utf-8")
-        texts = references(count, mixed, words)
-        speakers = {key: key.split("-")[0] for key in texts}
-        score = score_mixed_texts if mixed else score_texts
-        for system, seeds in (("base", (1, 2)), ("new", (1,))):
-            for seed in seeds:
-                folder = run / system / f"seed{seed}"
-                log = folder / "log" / "train.log"
-                log.parent.mkdir(parents=True)
-                log.write_text("".join(_epochs(seed)), encoding="utf-8")
-                result = score(texts, with_errors(texts, len(system) + seed), utt2spk=speakers)
-                write_reports(folder / "decode_default" / "clean", result, summarise(result, replicas=replicas))
-        data.mkdir(parents=True)
-        write_table(data / "utt2spk", speakers)
-        if audio:
-            (data / "wav").mkdir()
-            for number, key in enumerate(texts):
-                tone = 0.1 * np.sin(np.arange(8000) * (0.1 + 0.01 * (number % 9)))
-                soundfile.write(data / "wav" / f"{key}.wav", tone, 16000)
-            # relative to the recipe's folder, as its commands see it
-            write_table(data / "wav.scp", {key: f"data/mini/clean/wav/{key}.wav" for key in texts})
-        figure = Figure(figsize=(2, 1))
-        figure.subplots().plot([0, 1])
-        save_png(figure, run / "energy" / "energy.png", 50)
-        tables = load_tables(recipe / "conf" / "tables.yaml")
-        for table in tables.tables.values():
-            result = collect(tables, table, run, "mini", "synthetic", collect_meta("./run.sh", recipe))
-            write_results(result, run / "results")
+    @lru_cache
+    def make(count: int = 12, mixed: bool = False, audio: bool = True, words: int = 8, replicas: int = 50) -> Path:
+        recipe = tmp_path_factory.mktemp("recipe")
+        _write_recipe(recipe, references(count, mixed, words), mixed, audio, replicas)
         return recipe
 
+    return make
+
+
+@pytest.fixture
+def toy_recipe(tmp_path: Path, recipe_templates: Callable[..., Path]) -> Callable[..., Path]:
+    """Return a function that puts such a recipe at ``egs/toy`` and returns its folder."""
+
+    def build(**options: Any) -> Path:
+        recipe = tmp_path / "egs" / "toy"
+        return recipe if recipe.exists() else shutil.copytree(recipe_templates(**options), recipe)
+
     return build
+
+
+def _write_recipe(recipe: Path, texts: dict[str, str], mixed: bool, audio: bool, replicas: int) -> None:
+    run, data = recipe / "exp" / "mini", recipe / "data" / "mini" / "clean"
+    (recipe / "conf").mkdir(parents=True)
+    (recipe / "conf" / "tables.yaml").write_text(TABLES, encoding="utf-8")
+    speakers = {key: key.split("-")[0] for key in texts}
+    score = score_mixed_texts if mixed else score_texts
+    for system, seeds in (("base", (1, 2)), ("new", (1,))):
+        for seed in seeds:
+            folder = run / system / f"seed{seed}"
+            log = folder / "log" / "train.log"
+            log.parent.mkdir(parents=True)
+            log.write_text("".join(_epochs(seed)), encoding="utf-8")
+            result = score(texts, with_errors(texts, len(system) + seed), utt2spk=speakers)
+            write_reports(folder / "decode_default" / "clean", result, summarise(result, replicas=replicas))
+    data.mkdir(parents=True)
+    write_table(data / "utt2spk", speakers)
+    if audio:
+        (data / "wav").mkdir()
+        for number, key in enumerate(texts):
+            tone = 0.1 * np.sin(np.arange(8000) * (0.1 + 0.01 * (number % 9)))
+            soundfile.write(data / "wav" / f"{key}.wav", tone, 16000)
+        # relative to the recipe's folder, as its commands see it
+        write_table(data / "wav.scp", {key: f"data/mini/clean/wav/{key}.wav" for key in texts})
+    figure = Figure(figsize=(2, 1))
+    figure.subplots().plot([0, 1])
+    save_png(figure, run / "energy" / "energy.png", 50)
+    tables = load_tables(recipe / "conf" / "tables.yaml")
+    for table in tables.tables.values():
+        result = collect(tables, table, run, "mini", "synthetic", collect_meta("./run.sh", recipe))
+        write_results(result, run / "results")
 
 
 def _epochs(seed: int) -> list[str]:

@@ -143,10 +143,12 @@ function draw(focus) {
     list.replaceChildren(...visible.map(drawUtterance));
     list.dataset.key = key;
   }
-  const range = visible.length ? `${count(first + 1)} to ${count(first + visible.length)} of ${count(shown.length)}` : "None";
+  const range = visible.length
+    ? `${count(first + 1)} to ${count(first + visible.length)} of ${count(shown.length)} utterances`
+    : "No utterance fits";
   const loading = decoding.loaded < decoding.chunks.length ? ", loading" : "";
   const left = decoding.total > decoding.kept ? ` (the worst of ${count(decoding.total)})` : "";
-  element("status").textContent = `${range} utterances${left}${loading}. ${decoding.summary}`;
+  element("status").textContent = `${range}${left}${loading}. ${decoding.summary}`;
   for (const id of ["previous", "previous2"]) element(id).disabled = page === 0;
   for (const id of ["next", "next2"]) element(id).disabled = first + PAGE >= shown.length;
   if (focus !== undefined && list.children.length) {
