@@ -16,8 +16,9 @@ from espnet_ext.report.curves import Curve
 NAMES = {"loss": "Loss", "acc": "Accuracy of the next token (share)", "wer": "Word error rate (%)"}
 UNITS = {"epoch": "Epoch", "update": "Updates"}
 MARKERS = "osD^vP*X"  # of seeds, which are not told apart by colour
-# A colour that nothing else has: the page's own is put in its place.
+# A colour that nothing else has, and those of the lines: the page's own, light or dark, are put in their place.
 _INK = "#010203"
+_PAGE_COLOURS = {_INK: "currentColor", BLUE.lower(): "var(--blue)", VERMILLION.lower(): "var(--vermillion)"}
 _SIZE = (4.2, 2.7)
 _REFERENCES = re.compile(r'(\bid="|url\(#|href="#)')
 _RC = STYLE | {
@@ -86,7 +87,9 @@ def _inline(svg: str, key: str, label: str) -> str:
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
     svg = re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)
-    svg = re.sub(r"font-family: [^;]*; ", "", svg.replace(_INK, "currentColor"))
+    svg = re.sub(r"font-family: [^;]*; ", "", svg)
+    for drawn, shown in _PAGE_COLOURS.items():
+        svg = svg.replace(drawn, shown)
     # Groups are named in vain; what is referred to are clip paths and markers, and their names differ between plots.
     svg = _REFERENCES.sub(rf"\g<1>{key}-", re.sub(r'<g id="[^"]*"', "<g", svg))
     svg = re.sub(r"\s*\n\s*", " ", svg).replace("> <", "><").rstrip()

@@ -1,5 +1,7 @@
 """Curves from training logs."""
 
+import re
+
 import pytest
 
 from espnet_ext.errors import InputError
@@ -55,8 +57,9 @@ def test_drawn_for_a_page():
     assert 'aria-label="Loss of a &quot;b&quot; &lt;c&gt; $d$"' in svg
     for text in ("Epoch", "Loss", "training, seed 1", "validation, seed 2", "$d$"):
         assert text in svg
-    # The page's ink, none of its own; nothing that would reach beyond the element, or differ from run to run.
-    assert "currentColor" in svg and "#010203" not in svg and "#000000" not in svg
+    # The page's colours, none of its own; nothing that would reach beyond the element, or differ from run to run.
+    assert {"currentColor", "var(--blue)", "var(--vermillion)"} <= set(re.findall(r"stroke: ([^;]*);", svg))
+    assert not re.search(r": #[0-9a-fA-F]{6}", svg)
     assert "<style" not in svg and "<metadata" not in svg and "font-family" not in svg
     assert svg.count(' id="') == svg.count(' id="k3-') > 0
     assert svg == draw_curves('a "b" <c> $d$', {"1": curve, "2": curve}, limits, "k3")
