@@ -157,10 +157,19 @@ def _claims(result: Mapping[str, Any], tested_only: bool = False) -> list[tuple[
         if claim["verdict"] or not tested_only:
             missing = [name for name, test in claim["tests"].items() if test is None]
             verdict = claim["verdict"] or f"not run on {', '.join(missing)}"
-            what = "change " if claim.get("compares") == "changes" else ""
-            figures = [f"{name}: {what}{_difference(test)}" for name, test in claim["tests"].items() if test]
-            claims.append((claim["text"], verdict, f" ({'; '.join(figures)})" if figures else ""))
+            figures = [f"{name} {_difference(test)}" for name, test in claim["tests"].items() if test]
+            sides = _sides(claim, result["table"])
+            claims.append((claim["text"], verdict, f" ({sides}: {'; '.join(figures)})" if figures else ""))
     return claims
+
+
+def _sides(claim: Mapping[str, Any], table: str) -> str:
+    """What is compared with what: rows, without the table's own number, or changes from row to row."""
+    better, worse = (
+        " -> ".join(row.removeprefix(f"{table}/") for row in claim[side].split(" -> ")) for side in ("better", "worse")
+    )
+    what = "change " if claim.get("compares") == "changes" else ""
+    return f"{what}{better} against {worse}"
 
 
 def _difference(test: Mapping[str, Any]) -> str:
