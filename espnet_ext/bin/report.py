@@ -1,7 +1,7 @@
 """Write the results page: tables with the paper's numbers beside ours, training curves, figures, and an error browser.
 
-Takes recipes' folders of experiments (or recipes, or single runs such as egs/librispeech_sem/exp/mini) and writes a folder
-of static HTML: open its index.html in a browser; no network or server is needed. A report that is there is replaced.
+Takes recipes' folders of experiments (or recipes, or single runs such as egs/librispeech_sem/exp/mini) and writes a
+folder of static HTML: open its index.html in a browser; no network or server is needed. An older report is replaced.
 
 Example:
   python -m espnet_ext.bin.report egs/*/exp --output report

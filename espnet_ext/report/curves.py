@@ -36,9 +36,9 @@ class Curve:
 
 
 def read_curves(path: str | Path) -> list[Curve]:
-    """The curves of one training: from ESPnet's log, or from ``training.json``. Points that are not finite are left out.
+    """The curves of one training: from ESPnet's log, or from ``training.json``.
 
-    An epoch that a killed training has done twice counts as it went the second time.
+    Points that are not finite are left out. Of an epoch that a killed training has done twice, the second time counts.
 
     Raises:
         InputError: a ``training.json`` that is none.

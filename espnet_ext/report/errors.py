@@ -1,4 +1,4 @@
-"""The error browser's data: every scored test set of a recipe, its worst utterances, and the audio of the worst of those."""
+"""The error browser's data: the scored test sets of a recipe, their worst utterances, and audio of the worst."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -21,6 +21,7 @@ from espnet_ext.tables.config import Tables, load_tables
 TABLES = "conf/tables.yaml"
 # Pictures that are no result: ESPnet's own curves and attention plots of every epoch, and what lies beside logs.
 _NO_FIGURES = {"images", "att_ws", "tensorboard", "log", "stats"}
+_ADVICE = "give a recipe's folder of experiments, egs/<recipe>/exp"
 _SEED = re.compile(r"seed(\d+)")
 
 
@@ -97,7 +98,7 @@ def find_recipes(folders: Sequence[str | Path], data: str | Path | None = None) 
         found = recipes.setdefault(key, {})
         kept[key] = tuple(sorted(path for path in (home / "results").glob("*") if path.is_dir())) if home else ()
         if not home and not runs:
-            raise InputError(f"{folder}: no results and no recipe: give a recipe's folder of experiments, egs/<recipe>/exp")
+            raise InputError(f"{folder}: no results and no recipe: {_ADVICE}")
         for run in runs:
             found[run.absolute()] = Run(run, Path(data) if data else (home or run) / "data" / run.name)
     if not any(recipes.values()) and not any(kept.values()):
@@ -113,9 +114,10 @@ def find_recipes(folders: Sequence[str | Path], data: str | Path | None = None) 
 def _runs(folder: Path) -> tuple[Path | None, list[Path]]:
     """The recipe that a folder belongs to, and the runs in it."""
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder: give a recipe's folder of experiments, egs/<recipe>/exp")
-    home = next((path for path in (folder.absolute(), *folder.absolute().parents[:2]) if (path / TABLES).is_file()), None)
-    if home == folder.absolute():
+        raise InputError(f"{folder}: no such folder: {_ADVICE}")
+    place = folder.absolute()
+    home = next((path for path in (place, *place.parents[:2]) if (path / TABLES).is_file()), None)
+    if home == place:
         folder = folder / "exp"
     if _is_run(folder):
         return home, [folder]
@@ -151,7 +153,7 @@ def trainings(run: Run) -> list[Training]:
 
 
 def figures(recipe: Recipe) -> list[tuple[str, Path]]:
-    """Pictures of a recipe: those that it keeps, then those of its runs, each with a name that says where it is from."""
+    """Pictures of a recipe: those that it keeps, then those of its runs, with names that say where they are from."""
     found = []
     if recipe.folder:
         found += [(path.stem, path) for path in sorted((recipe.folder / "results").glob("*.png"))]

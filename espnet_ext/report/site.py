@@ -195,9 +195,9 @@ def _sections(recipe: Recipe) -> list[Section]:
         seen += results
         for corpus, scale in dict.fromkeys((result["meta"]["corpus"], result["scale"]) for result in results):
             same = [each for each in results if (each["meta"]["corpus"], each["scale"]) == (corpus, scale)]
-            tables = tuple(Table(each["table"], table_view(each), meta_line(each["meta"])) for each in same if has_run(each))
+            tables = (Table(each["table"], table_view(each), meta_line(each["meta"])) for each in same if has_run(each))
             missing = tuple(each["table"] for each in same if not has_run(each))
-            sections.append(Section(len(sections), corpus, scale, run, str(folder), tables, missing))
+            sections.append(Section(len(sections), corpus, scale, run, str(folder), tuple(tables), missing))
     return sections
 
 

@@ -80,7 +80,7 @@ def _switches(pairs: Sequence[Pair]) -> tuple[list[int], int]:
 
 
 def chunks(records: Iterable[Sequence[Any]]) -> Iterator[list[str]]:
-    """Records as JSON, parted so that no chunk holds more than ``CHUNK``, and none but one of a single record is long."""
+    """Records as JSON, parted so that none holds more than ``CHUNK``, and none but one of a single record is long."""
     chunk: list[str] = []
     size = 0
     for each in records:

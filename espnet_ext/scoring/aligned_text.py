@@ -39,7 +39,7 @@ def read_alignment(path: str | Path) -> Iterator[Aligned]:
     """The blocks of an ``alignment.txt``, in its order. A space that was counted stays U+2423, as it is shown.
 
     Raises:
-        InputError: a block that is not as scoring writes it, or whose counts are not those of its words; names the line.
+        InputError: a block that is not as scoring writes it, or whose counts are not its words'; names the line.
     """
     with open(path, encoding="utf-8", newline="\n") as file:
         yield from parse_alignment(file, str(path))

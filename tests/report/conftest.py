@@ -52,7 +52,7 @@ EPOCH = (
     "acc={acc}, time=23.65 seconds, total_count=51, [valid] loss_ctc=50.573, cer=nan, loss={valid}, acc={acc}, "
     "time=2.6 seconds, total_count=7\n"
 )
-WORDS = "the cat sat on a mat and saw some birds fly over it".split()
+WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "some", "birds", "fly", "over", "it"]
 HAN = "我们每天去图书馆看书"
 
 

@@ -13,7 +13,8 @@ LINE = "[vm] (trainer:392) INFO: {}epoch results: [train] loss={}, acc=0.5, time
 
 def test_espnet_log(tmp_path):
     log = tmp_path / "train.log"
-    log.write_text("begins\n" + LINE.format(1, 4.0, 5.5) + "noise\n" + LINE.format(2, "3.0e-01", "nan"), encoding="utf-8")
+    text = "begins\n" + LINE.format(1, 4.0, 5.5) + "noise\n" + LINE.format(2, "3.0e-01", "nan")
+    log.write_text(text, encoding="utf-8")
     loss, accuracy = read_curves(log)
     assert loss == Curve("loss", "epoch", ((1.0, 4.0), (2.0, 0.3)), ((1.0, 5.5),))
     assert accuracy == Curve("acc", "epoch", ((1.0, 0.5), (2.0, 0.5)), ())

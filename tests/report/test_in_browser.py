@@ -46,10 +46,10 @@ def open_page(browser):
         context.set_default_timeout(60_000)
         contexts.append(context)
         page = context.new_page()
-        page.on("console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None)
+        page.on("console", lambda message: message.type in ("error", "warning") and complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("requestfailed", lambda request: complaints.append(f"failed: {request.url}"))
-        page.on("request", lambda request: None if request.url.startswith(("file:", "data:")) else complaints.append(request.url))
+        page.on("request", lambda request: _is_local(request.url) or complaints.append(request.url))
         page.goto(path.as_uri() + fragment)
         return page
 
@@ -59,12 +59,16 @@ def open_page(browser):
     assert complaints == []
 
 
+def _is_local(url: str) -> bool:
+    return url.startswith(("file:", "data:"))
+
+
 @pytest.fixture
 def site(toy_recipe, tmp_path):
     """Return a function that writes the report of the toy recipe."""
 
-    def site(limits: Limits = Limits(audio=12), **options) -> Path:
-        write_site(find_recipes([toy_recipe(**options)]), tmp_path / "report", limits, lambda line: None)
+    def site(**options) -> Path:
+        write_site(find_recipes([toy_recipe(**options)]), tmp_path / "report", Limits(audio=12), lambda line: None)
         return tmp_path / "report"
 
     return site
@@ -202,7 +206,7 @@ def test_nothing_is_cut_off(site, open_page, width):
 
 
 def test_ten_thousand_utterances(site, open_page):
-    folder = site(Limits(audio=20), count=MANY, words=20, audio=False, replicas=20)
+    folder = site(count=MANY, words=20, audio=False, replicas=20)
     stalls = """() => { window.stalls = []; new PerformanceObserver(list => window.stalls.push(
         ...list.getEntries().map(entry => entry.duration))).observe({type: 'longtask', buffered: true}); }"""
     seconds = []

@@ -41,9 +41,10 @@ def test_language_models_come_last_and_espnets_own_pictures_are_none(toy_recipe,
     for path in ("lm/seed2/gpt2/training.json", "lm/log/train.log", "zoo/seed1/training.json"):
         (run / path).parent.mkdir(parents=True, exist_ok=True)
         (run / path).write_text(lm_report, encoding="utf-8")
-    for path in ("base/seed1/images/loss.png", "base/seed1/att_ws/u/1.png", "base/seed1/decode_default/clean/curve.png"):
-        (run / path).parent.mkdir(parents=True, exist_ok=True)
-        (run / path).write_bytes(b"")
+    for path in ("images/loss.png", "att_ws/u/1.png", "decode_default/clean/curve.png"):
+        picture = run / "base" / "seed1" / path
+        picture.parent.mkdir(parents=True, exist_ok=True)
+        picture.write_bytes(b"")
     (recipe,) = find_recipes([folder])
     found = [(each.system, each.seed) for each in trainings(recipe.runs[0])]
     assert found[-3:] == [("zoo", 1), ("lm", None), ("lm/gpt2", 2)]
