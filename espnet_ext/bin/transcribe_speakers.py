@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.stitcher.baselines import MERGES
 from espnet_ext.stitcher.windows import WINDOW_SECONDS, Windowing
+
+OVERLAPS = {"no": 0.0, "block": 0.0, "overlapping": 0.5}  # of windows, by method
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -18,14 +19,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.stitcher and args.method:
         raise InputError("--stitcher is itself a method: leave out --method")
     method = args.method or "overlapping"
-    overlap = (
-        {"block": 0.0, "overlapping": 0.5}.get(method, 0.5) if args.window_overlap is None else args.window_overlap
-    )
-    windowing = None if method == "no" and not args.stitcher else Windowing(args.window, overlap)
+    overlap = OVERLAPS[method] if args.window_overlap is None else args.window_overlap
+    windowing = None if method == "no" else Windowing(args.window, overlap)
 
     from espnet_ext.task.profiles import espnet_speaker_model, resemblyzer
     from espnet_ext.task.sa_decode import read_search_options
-    from espnet_ext.task.transcribe_speakers import Transcription, transcribe
+    from espnet_ext.task.transcribe_speakers import Transcription, merged_by, transcribe
 
     embed = espnet_speaker_model(args.speaker_model_config, args.speaker_model) if args.speaker_model else resemblyzer()
     job = Transcription(
@@ -38,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         read_search_options(args.config) if args.config else {},
         args.ngpu,
     )
-    timed = transcribe(job, embed, _stitch(args) if args.stitcher else method, nj=args.nj)
+    timed = transcribe(job, embed, _stitch(args) if args.stitcher else merged_by(method), nj=args.nj)
     for turn, _ in timed:
         print(f"{turn.start:8.1f} {turn.speaker}: {' '.join(turn.words)}")
     print(f"written to {args.output}")
@@ -64,7 +63,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model-config", type=Path, required=True, help="config.yaml of the recogniser")
     parser.add_argument("--model", type=Path, required=True, help="its parameters, such as valid.acc.ave.pth")
     parser.add_argument("--config", type=Path, help="YAML with options of the beam search")
-    parser.add_argument("--method", choices=list(MERGES), help="how windows are merged (default: overlapping)")
+    parser.add_argument(
+        "--method", choices=list(OVERLAPS), help="how windows are merged; no: it is not cut (default: overlapping)"
+    )
     parser.add_argument("--stitcher", type=Path, metavar="DIR", help="folder of a trained stitcher, which merges them")
     parser.add_argument("--window", type=float, default=WINDOW_SECONDS, help="seconds (default: %(default)s)")
     parser.add_argument(

@@ -14,7 +14,7 @@ from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.files import atomic_write, write_json
 from espnet_ext.stitcher.baselines import MERGES, transcripts
-from espnet_ext.stitcher.hypotheses import WindowHypothesis, group_by_speaker, read_jsonl
+from espnet_ext.stitcher.hypotheses import Grouped, WindowHypothesis, group_by_speaker, read_jsonl
 from espnet_ext.stitcher.times import Span, timed_turns
 from espnet_ext.stitcher.windows import Windowing, window_data_dir
 from espnet_ext.task.profiles import RATE, make_profiles
@@ -78,15 +78,14 @@ def find_enrolment(folder: Path) -> dict[str, list[Path]]:
 
 
 def transcribe(
-    job: Transcription, embed: Callable[[np.ndarray], np.ndarray], merge: str | Callable[..., Merge], *, nj: int = 1
+    job: Transcription, embed: Callable[[np.ndarray], np.ndarray], merge: Callable[[Grouped], Merge], *, nj: int = 1
 ) -> Timed:
     """Enrol, cut, recognise and merge; write the transcript as JSON, CTM and text to read.
 
     Args:
         job: what to transcribe.
         embed: what makes an embedding of samples at 16 kHz; that of the recogniser's training.
-        merge: a name of ``MERGES``, or what makes the merging function of all hypotheses, such as a stitcher's
-            ``stitch``.
+        merge: makes the function that merges windows from all hypotheses, as a stitcher's ``stitch`` does.
         nj: processes.
 
     Returns:
@@ -109,17 +108,18 @@ def transcribe(
         windows, _ = window_data_dir(data, job.windowing)
         decoded = work / "windows"
         write_data_dir(windows, decoded)
-    decode_speakers(
-        SpeakerDecoding(
-            job.model_config, job.model_file, decoded, (scp,), work / "heard", job.search, job.ngpu
-        ),
-        nj=nj,
-    )  # fmt: skip
+    decoding = SpeakerDecoding(job.model_config, job.model_file, decoded, (scp,), work / "heard", job.search, job.ngpu)
+    decode_speakers(decoding, nj=nj)
     grouped = group_by_speaker(read_jsonl(work / "heard" / "hypotheses.jsonl"))
-    turns = transcripts(grouped, MERGES[merge] if isinstance(merge, str) else merge(grouped))
+    turns = transcripts(grouped, merge(grouped))
     timed = timed_turns([turn for turn in turns if turn.words], grouped)
     write_transcript(job.output, name, timed)
     return timed
+
+
+def merged_by(method: str) -> Callable[[Grouped], Merge]:
+    """Merging without a trained model: ``block``, ``overlapping``, or ``no`` where the recording is one window."""
+    return lambda _: MERGES["block" if method == "no" else method]
 
 
 def _copy_audio(files: dict[str, Path], folder: Path, speakers: dict[str, str] | None = None) -> DataDir:

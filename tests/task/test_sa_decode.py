@@ -17,7 +17,7 @@ from espnet_ext.stitcher.hypotheses import read_jsonl
 from espnet_ext.stitcher.windows import Windowing
 from espnet_ext.task.sa_decode import by_speaker
 from espnet_ext.task.stats import Statistics, collect_stats
-from espnet_ext.task.transcribe_speakers import Transcription, transcribe
+from espnet_ext.task.transcribe_speakers import Transcription, merged_by, transcribe
 
 TOKENS = ["<blank>", "<unk>", "<sc>", "AB", "CAD", "E", "<sos/eos>"]
 MIXTURES = {"m1": ("AB <sc> E CAD", "x y"), "m2": ("E", "z"), "m3": ("AB <sc> E <sc> AB", "z x z"), "m4": ("CAD", "y")}
@@ -158,21 +158,21 @@ def loudness(samples: np.ndarray) -> np.ndarray:
     return np.array([np.std(samples), 0.2, 0.1, -0.2])
 
 
-def transcription(enrolment: Path, model: Path, **changes) -> Transcription:
+def transcription(folder: Path, model: Path, **changes) -> Transcription:
     options = {
-        "recording": enrolment / "a meeting.wav",
-        "enrolment": enrolment / "people",
+        "recording": folder / "a meeting.wav",
+        "enrolment": folder / "people",
         "model_config": model / "config.yaml",
         "model_file": model / "valid.acc_speaker.best.pth",
         "windowing": Windowing(1.0, 0.5),
-        "output": enrolment / "out",
+        "output": folder / "out",
         "search": {"beam_size": 2, "maxlenratio": -4},
     }
     return Transcription(**(options | changes))
 
 
 def test_a_recording_of_ones_own(enrolment, model):
-    timed = transcribe(transcription(enrolment, model), loudness, "overlapping")
+    timed = transcribe(transcription(enrolment, model), loudness, merged_by("overlapping"))
     turns = [turn for turn, _ in timed]
     out = enrolment / "out"
     assert {turn.speaker for turn in turns} <= {"ann", "ben"} and turns
@@ -182,18 +182,18 @@ def test_a_recording_of_ones_own(enrolment, model):
     assert [(line[4], line[7]) for line in lines] == [(word, turn.speaker) for turn in turns for word in turn.words]
     assert len((out / "a_meeting.txt").read_text().splitlines()) == len(turns)
     # uncut, the recording is one window
-    transcribe(transcription(enrolment, model, windowing=None, output=enrolment / "whole"), loudness, "no")
+    transcribe(transcription(enrolment, model, windowing=None, output=enrolment / "whole"), loudness, merged_by("no"))
     assert {item.window for item in read_jsonl(enrolment / "whole" / "work" / "heard" / "hypotheses.jsonl")} == {0}
 
 
 def test_what_cannot_be_transcribed_is_refused(enrolment, model):
     with pytest.raises(InputError, match="the profiles have 3 dimensions, but the model takes 4"):
-        transcribe(transcription(enrolment, model), lambda samples: loudness(samples)[:3], "overlapping")
+        transcribe(transcription(enrolment, model), lambda samples: loudness(samples)[:3], merged_by("overlapping"))
     (enrolment / "people" / "cid").mkdir()
     with pytest.raises(InputError, match="cid: no audio file in it"):
-        transcribe(transcription(enrolment, model), loudness, "overlapping")
+        transcribe(transcription(enrolment, model), loudness, merged_by("overlapping"))
     with pytest.raises(InputError, match="nobody: no such folder: give one with a folder of audio files for each"):
-        transcribe(transcription(enrolment, model, enrolment=enrolment / "nobody"), loudness, "overlapping")
+        transcribe(transcription(enrolment, model, enrolment=enrolment / "nobody"), loudness, merged_by("overlapping"))
 
 
 def test_recordings_without_windows_and_an_inventory_of_all(data, model, tmp_path):

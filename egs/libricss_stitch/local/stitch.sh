@@ -97,14 +97,15 @@ hear() {
 
 # stitch_system SYSTEM SEED
 stitch_system() {
-  local cut set output trained=()
-  cut=$(training_set "$1")
+  local cut set output method trained=()
+  cut=$(training_set "$1") method=$(method_of "$1")
+  if [[ $method == no ]]; then method=block; fi # whole recordings are single windows
   if is_trained "$1"; then trained=(--model "$expdir/$1/seed$2"); fi
   for set in "${test_sets[@]}"; do
     output=$expdir/$1/seed$2/decode_default/$set
     step --name "stitch $set by $1/seed$2" --log "$output/log/stitch.log" --input "$expdir/heard/$cut/$set/hypotheses.jsonl" \
       --output "$output/transcripts.json" -- \
-      "$python" -m espnet_ext.bin.stitch merge --hypotheses "$expdir/heard/$cut/$set/hypotheses.jsonl" --method "$(method_of "$1")" \
+      "$python" -m espnet_ext.bin.stitch merge --hypotheses "$expdir/heard/$cut/$set/hypotheses.jsonl" --method "$method" \
       "${trained[@]+"${trained[@]}"}" --output "$output/transcripts.json" || return 1
     score_transcripts "$set" "$output" || return 1
   done
