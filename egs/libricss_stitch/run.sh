@@ -95,7 +95,8 @@ if stage 5 "Recogniser"; then
 fi
 
 if stage 6 "Hypotheses"; then
-  run_jobs 1 hear <<<"$(hearing_jobs)"
+  hear "$(cuts | xargs)" "${test_sets[*]}"
+  if [[ -n $(training_cuts) ]]; then hear "$(training_cuts | xargs)" train_stitch; fi
 fi
 
 if stage 7 "Training"; then

@@ -68,31 +68,40 @@ def read_search_options(path: Path) -> dict[str, Any]:
     return search
 
 
-def decode_speakers(job: SpeakerDecoding, *, nj: int = 1, parallel: Path | None = None) -> int:
-    """Decode a data dir into ``hypotheses.jsonl``, ``text`` and ``speakers``; return the number of utterances.
+def decode_speakers(jobs: Sequence[SpeakerDecoding], *, nj: int = 1, parallel: Path | None = None) -> int:
+    """Decode data dirs into ``hypotheses.jsonl``, ``text`` and ``speakers``; return the number of utterances.
 
     ``hypotheses.jsonl`` has a line for each window and speaker heard in it. ``text`` has the utterances of a window in
     one line, in the order in which they start, with ``<sc>`` between them, and ``speakers`` the speaker of each. Shards
-    that are done, from the same inputs, are skipped.
+    that are done, from the same inputs, are skipped. Several data dirs are one piece of work, whose processes load the
+    model once.
 
     Raises:
-        InputError: a missing or bad file, option, profile, audio file or checkpoint, by name.
+        InputError: a missing or bad file, option, profile, audio file or checkpoint, by name; or an output that two
+            jobs share.
     """
-    shards = plan(job, nj)
-    log = job.output / "log"
-    work.clean(log, shards)
-    todo = [shard for shard in shards if not shard.is_done()]
-    if len(todo) < len(shards):
-        work.say(f"decode: {len(shards) - len(todo)} of {len(shards)} shards are done already")
-    map_shards(decode_shard, todo, nj=nj, config=parallel, describe="decode", log_dir=log / "jobs")
-    work.clean(log, shards)  # of workers that died
-    folders = [Path(shard.folder) for shard in shards]
+    outputs = [job.output for job in jobs]
+    twice = next((output for output in outputs if outputs.count(output) > 1), None)
+    if twice is not None:
+        raise InputError(f"{twice}: results of two data dirs would go there: give each its own --output")
+    planned = [plan(job, nj) for job in jobs]
+    for job, shards in zip(jobs, planned, strict=True):
+        work.clean(job.output / "log", shards)
+    every = [shard for shards in planned for shard in shards]
+    todo = [shard for shard in every if not shard.is_done()]
+    if len(todo) < len(every):
+        work.say(f"decode: {len(every) - len(todo)} of {len(every)} shards are done already")
+    map_shards(decode_shard, todo, nj=nj, config=parallel, describe="decode", log_dir=jobs[0].output / "log" / "jobs")
+    for job, shards in zip(jobs, planned, strict=True):
+        work.clean(job.output / "log", shards)  # of workers that died
+        _gather(job.output, [Path(shard.folder) for shard in shards])
+    return sum(len(shard.tables["spans"]) for shard in every)
+
+
+def _gather(output: Path, folders: Sequence[Path]) -> None:
     for name in ("text", "speakers"):
-        write_table(job.output / name, {key: row for each in folders for key, row in read_table(each / name).items()})
-    write_jsonl(
-        job.output / "hypotheses.jsonl", [item for each in folders for item in read_jsonl(each / "heard.jsonl")]
-    )
-    return sum(len(shard.tables["spans"]) for shard in shards)
+        write_table(output / name, {key: row for each in folders for key, row in read_table(each / name).items()})
+    write_jsonl(output / "hypotheses.jsonl", [item for each in folders for item in read_jsonl(each / "heard.jsonl")])
 
 
 def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:

@@ -109,7 +109,7 @@ def transcribe(
         decoded = work / "windows"
         write_data_dir(windows, decoded)
     decoding = SpeakerDecoding(job.model_config, job.model_file, decoded, (scp,), work / "heard", job.search, job.ngpu)
-    decode_speakers(decoding, nj=nj)
+    decode_speakers([decoding], nj=nj)
     grouped = group_by_speaker(read_jsonl(work / "heard" / "hypotheses.jsonl"))
     turns = transcripts(grouped, merge(grouped))
     timed = timed_turns([turn for turn in turns if turn.words], grouped)

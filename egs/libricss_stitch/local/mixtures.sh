@@ -48,8 +48,7 @@ profiles() {
 # Training draws two of several enrolment utterances anew each time; who is to be recognised has two.
 make_profiles() {
   profiles train "$train_enrolment" -- "${train_sources[@]}" dev-clean || return 1
-  profiles dev 2 -- dev-clean || return 1
-  profiles test 2 -- test-clean || return 1
+  profiles test 2 -- dev-clean test-clean || return 1
   if [[ -n $libricss_dir ]]; then
     profiles libricss 2 --enrolment "$datadir/libricss/segments/enrolment" -- test-clean || return 1
   fi
@@ -58,8 +57,9 @@ make_profiles() {
 # The profiles with which a set is recognised.
 profiles_of() {
   case $1 in
-    train*) echo train ;;
-    *) echo "${1%%-*}" ;;
+    train* | dev_sa) echo train ;;
+    libricss) echo libricss ;;
+    *) echo test ;;
   esac
 }
 
@@ -113,11 +113,11 @@ make_mixtures() {
     done <<<"$(sources_of "$set")"
     left_out=()
     # all that training has is heard in training; elsewhere nobody is recognised by the very utterances of the profile
-    if [[ $set != train* ]]; then left_out=(--leave-out "$datadir/profiles/$(profiles_of "${set/dev_sa/train}")/enrolment"); fi
+    if [[ $set != train* ]]; then left_out=(--leave-out "$datadir/profiles/$(profiles_of "$set")/enrolment"); fi
     step --name "mixtures $set" --log "$datadir/$set/log/mixtures.log" "${inputs[@]}" --output "$datadir/$set/text" --nokey "--nj $nj" -- \
       "$python" -m espnet_ext.bin.mixtures --recordings "${recordings[@]}" --supervisions "${supervisions[@]}" \
       --output "$datadir/$set" --name "$(counted_as "$set")" "${left_out[@]+"${left_out[@]}"}" "${options[@]:1}" {} || return 1
-    [[ $set != *_s[ai]* ]] || continue
+    [[ $set == train_stitch || $set != *_* ]] || continue # the recogniser's training draws inventories anew each time
     step --name "inventories of $set" --log "$datadir/$set/log/inventory.log" --input "$datadir/$set/text_speakers" \
       --input "$datadir/profiles/$(profiles_of "$set")/profiles.scp" --output "$datadir/$set/inventory" -- \
       "$python" -m espnet_ext.bin.inventories --speakers "$datadir/$set/text_speakers" \

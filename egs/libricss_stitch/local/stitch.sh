@@ -54,12 +54,12 @@ train_recogniser() {
     --init_param "$recogniser_dir/first/$recogniser_model"
 }
 
-# What the plan's systems read, a line each: cut and set. Stitchers learn from the training set's, and stop by the dev sets'.
-hearing_jobs() {
-  local name cut set
+# The cuts that the plan's systems read, and those that its stitchers are trained on.
+cuts() { cut -f 3 <<<"$plan" | sort -u; }
+training_cuts() {
+  local name cut
   while IFS=$'\t' read -r name _ cut; do
-    for set in "${test_sets[@]}"; do printf '%s\t%s\n' "$cut" "$set"; done
-    if is_trained "$name"; then printf '%s\t%s\n' "$cut" train_stitch; fi
+    if is_trained "$name"; then echo "$cut"; fi
   done <<<"$plan" | sort -u
 }
 
@@ -76,23 +76,42 @@ references_of() {
   if [[ $1 == libricss ]]; then echo "$datadir/libricss/segments/references.json"; else echo "$datadir/$1/references.json"; fi
 }
 
-# hear CUT SET
-hear() {
-  local data output=$expdir/heard/$1/$2
-  recogniser_configs || return 1
+# The windows of a set.
+#   cut_windows CUT SET
+cut_windows() {
+  local data
   data=$(data_of "$2")
-  if [[ $1 != whole ]]; then
-    step --name "$1 of $2" --log "$datadir/$1/$2/log/windows.log" --input "$data/wav.scp" --input "$data/reco2dur" \
-      --output "$datadir/$1/$2/segments" -- \
-      "$python" -m espnet_ext.bin.stitch windows --data "$data" --window "$window" --window-overlap "$(overlap_of "$1")" \
-      --output "$datadir/$1/$2" || return 1
-    data=$datadir/$1/$2
-  fi
-  step --name "hear $2 ($1)" --log "$output/log/decode.log" --input "$data/wav.scp" --input "$(inventory_of "$2")" \
-    --input "$recogniser_dir/$recogniser_model" --output "$output/hypotheses.jsonl" --nokey "$(asr_jobs) --ngpu $gpu" -- \
+  [[ $1 != whole ]] || return 0
+  step --name "$1 of $2" --log "$datadir/log/$1_$2.log" --input "$data/wav.scp" --input "$data/reco2dur" \
+    --output "$datadir/$1/$2/segments" -- \
+    "$python" -m espnet_ext.bin.stitch windows --data "$data" --window "$window" --window-overlap "$(overlap_of "$1")" \
+    --output "$datadir/$1/$2"
+}
+
+# Recognise sets in all ways in which they are cut, in one command that loads the model once.
+#   hear CUTS SETS
+# CUTS and SETS are lists, split at blanks.
+hear() {
+  local cuts sets cut set profile inputs=() data=() inventories=() outputs=() profiles=()
+  read -ra cuts <<<"$1"
+  read -ra sets <<<"$2"
+  recogniser_configs || return 1
+  for set in "${sets[@]}"; do
+    profile=$datadir/profiles/$(profiles_of "$set")/profiles.scp
+    [[ " ${profiles[*]-} " == *" $profile "* ]] || profiles+=("$profile")
+    for cut in "${cuts[@]}"; do
+      cut_windows "$cut" "$set" || return 1
+      if [[ $cut == whole ]]; then data+=("$(data_of "$set")"); else data+=("$datadir/$cut/$set"); fi
+      inventories+=("$(inventory_of "$set")")
+      outputs+=("$expdir/heard/$cut/$set")
+      inputs+=(--input "${data[-1]}/wav.scp" --input "${inventories[-1]}" --output "${outputs[-1]}/hypotheses.jsonl")
+    done
+  done
+  step --name "hear ${sets[*]} (${cuts[*]})" --log "$expdir/heard/log/${sets[0]}.log" "${inputs[@]}" \
+    --input "$recogniser_dir/$recogniser_model" --nokey "$(asr_jobs) --ngpu $gpu" -- \
     "$python" -m espnet_ext.bin.sa_asr_inference --model-config "$recogniser_dir/config.yaml" \
-    --model "$recogniser_dir/$recogniser_model" --config "$expdir/configs/sa_decode.yaml" --data "$data" \
-    --inventory "$(inventory_of "$2")" --profiles "$datadir/profiles/$(profiles_of "$2")/profiles.scp" --output "$output" {}
+    --model "$recogniser_dir/$recogniser_model" --config "$expdir/configs/sa_decode.yaml" --data "${data[@]}" \
+    --inventory "${inventories[@]}" --profiles "${profiles[@]}" --output "${outputs[@]}" {}
 }
 
 # stitch_system SYSTEM SEED
