@@ -9,7 +9,7 @@
 #   asr_task   sa_asr where the models are speaker-attributed; empty for ESPnet's own task
 #
 # and, from cmd.sh, the arrays train_cmd (what starts a training, such as srun) and train_cmd_options (ESPnet's flags).
-: "${python:?}" "${datadir:?}" "${expdir:?}" "${tokens_dir=}" "${stats_dir:?}" "${lm_dir:?}" "${nj:?}" "${ngpu:?}" "${parallel=}" "${asr_task=}"
+: "${python:?}" "${datadir:?}" "${expdir:?}" "${tokens_dir=}" "${stats_dir:?}" "${lm_dir:?}" "${nj:?}" "${ngpu:?}" "${parallel=}" "${asr_task=}" "${token_symbols[*]-}"
 
 # List the files below folders: a file that is added, mended or replaced puts out of date what depends on the list.
 #   list_files LIST FOLDER...

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # Stages 1 and 2: speaker profiles, mixtures, LibriCSS. It reads the settings of run.sh and of the scale, and sets
 #
 #   parts           LibriSpeech's parts            librispeech_dir, libricss_dir   the corpora; the latter may be empty
@@ -6,7 +6,7 @@
 #
 # $datadir/<set> is each set's data dir, $datadir/profiles/<set>/ has profiles, and enrolment: the utterances behind them.
 : "${python:?}" "${datadir:?}" "${expdir:?}" "${corpus:?}" "${nj:?}" "${scale:?}" "${table:?}"
-: "${train_parts:?}" "${mixing:?}" "${train_enrolment:?}" "${librispeech=}" "${libricss=}" "${enrolment_list=}"
+: "${train_parts:?}" "${speeds[*]-}" "${mixing[*]:?}" "${train_enrolment:?}" "${librispeech=}" "${libricss=}" "${enrolment_list=}"
 librispeech_dir=$librispeech libricss_dir=$libricss
 if [[ -z $librispeech ]]; then
   librispeech_dir=$corpus/LibriSpeech

@@ -6,7 +6,7 @@
 #   $expdir/pairs/<cut>/<style>/<set>   training pairs of stitchers
 #   $expdir/<system>/seed<N>            systems: stitchers, and transcripts and scores in decode_default/<set>
 : "${python:?}" "${expdir:?}" "${datadir:?}" "${stats_dir:?}" "${scale:?}" "${ngpu:?}" "${plan:?}" "${seeds:?}" "${recogniser:?}"
-: "${token_type:?}" "${window:?}" "${test_sets:?}" "${mixture_sets:?}"
+: "${tables[*]:?}" "${token_type:?}" "${window:?}" "${test_sets:?}" "${mixture_sets:?}"
 gpu=$((ngpu > 0 ? 1 : 0))
 recogniser_dir=$expdir/recogniser
 recogniser_config=$expdir/configs/sa_asr_$recogniser.yaml
