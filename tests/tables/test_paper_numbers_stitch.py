@@ -57,7 +57,7 @@ def test_table_3(paper):
 
 
 def test_table_4(paper):
-    wide = [line for line in paper if len(line) >= 8 and line[1][:1].isdigit()]
+    wide = [line for line in paper if len(line) >= 8 and line[0] in dict(LINES.values())]
     rows = {line[0]: [float(cell) for cell in line[1:8]] for line in wide}
     for row in TABLES.tables["4"].rows:
         assert [row.paper[name] for name in CONDITIONS] == rows[LINES[row.name][0]]
