@@ -56,6 +56,7 @@ tokens_dir=$datadir/tokens_$token_type$vocab_size
 . ../../utils/asr.sh
 . ../../utils/systems.sh
 . local/mixtures.sh
+. local/stitchers.sh
 . local/stitch.sh
 
 if stage 1 "Data"; then

@@ -119,7 +119,7 @@ def transcribe(
 
 def merged_by(method: str) -> Callable[[Grouped], Merge]:
     """Merging without a trained model: ``block``, ``overlapping``, or ``no`` where the recording is one window."""
-    return lambda _: MERGES["block" if method == "no" else method]
+    return lambda _: MERGES[method]
 
 
 def _copy_audio(files: dict[str, Path], folder: Path, speakers: dict[str, str] | None = None) -> DataDir:

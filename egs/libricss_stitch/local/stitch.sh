@@ -3,16 +3,16 @@
 #
 #   $expdir/recogniser                  the speaker-attributed recogniser, and what it begins with, in first/
 #   $expdir/heard/<cut>/<set>           its hypotheses of a set cut in one way (see overlap_of)
-#   $expdir/pairs/<cut>/<style>/<set>   training pairs of stitchers
+#   $expdir/pairs/<cut>/<style>/<set>   training pairs of stitchers; dev is dev-short and dev-long
 #   $expdir/<system>/seed<N>            systems: stitchers, and transcripts and scores in decode_default/<set>
 : "${python:?}" "${expdir:?}" "${datadir:?}" "${stats_dir:?}" "${scale:?}" "${ngpu:?}" "${plan:?}" "${seeds:?}" "${recogniser:?}"
-: "${tables[*]:?}" "${token_type:?}" "${window:?}" "${test_sets:?}" "${mixture_sets:?}"
+: "${tables[*]:?}" "${token_type:?}" "${window:?}" "${stitcher_token_type:?}" "${stitcher_vocab_size:?}" "${test_sets:?}" "${mixture_sets:?}"
 gpu=$((ngpu > 0 ? 1 : 0))
 recogniser_dir=$expdir/recogniser
 recogniser_config=$expdir/configs/sa_asr_$recogniser.yaml
 recogniser_model=valid.acc.ave.pth
 
-# What makes a system, by its config: none, block or overlapping (nothing is trained), or the stitcher's style.
+# What makes a system, by its config: no, block or overlapping (nothing is trained), or the stitcher's style.
 method_of() {
   local name
   name=$(basename "$(paper_config "$1")" .yaml)
@@ -114,17 +114,36 @@ hear() {
     --inventory "${inventories[@]}" --profiles "${profiles[@]}" --output "${outputs[@]}" {}
 }
 
+# train_system SYSTEM SEED
+train_system() {
+  local style cut pairs set file
+  is_trained "$1" || return 0
+  style=$(method_of "$1") cut=$(training_set "$1")
+  pairs=$expdir/pairs/$cut/$style
+  stitcher_tokens "$expdir/pairs/tokens" "$datadir/train_single/text" "$stitcher_token_type" "$stitcher_vocab_size" || return 1
+  for set in train_stitch dev-short dev-long; do
+    stitcher_pairs "$pairs/$set" "$style" "$expdir/heard/$cut/$set/hypotheses.jsonl" "$(references_of "$set")" \
+      "$expdir/pairs/tokens" || return 1
+  done
+  mkdir -p "$pairs/dev"
+  for file in src_text text; do # several systems may be at it at once
+    sort "$pairs/dev-short/$file" "$pairs/dev-long/$file" >"$pairs/dev/$file.$BASHPID" || return 1
+    mv "$pairs/dev/$file.$BASHPID" "$pairs/dev/$file" || return 1
+  done
+  stitcher_config "$style" "$expdir/configs/$1.yaml" || return 1
+  stitcher_train "$expdir/$1/seed$2" "$expdir/configs/$1.yaml" "$style" "$pairs/train_stitch" "$pairs/dev" "$expdir/pairs/tokens" "$2"
+}
+
 # stitch_system SYSTEM SEED
 stitch_system() {
-  local cut set output method trained=()
-  cut=$(training_set "$1") method=$(method_of "$1")
-  if [[ $method == no ]]; then method=block; fi # whole recordings are single windows
-  if is_trained "$1"; then trained=(--model "$expdir/$1/seed$2"); fi
+  local cut set output trained=()
+  cut=$(training_set "$1")
+  if is_trained "$1"; then trained=(--model "$expdir/$1/seed$2" --ngpu "$gpu"); fi
   for set in "${test_sets[@]}"; do
     output=$expdir/$1/seed$2/decode_default/$set
     step --name "stitch $set by $1/seed$2" --log "$output/log/stitch.log" --input "$expdir/heard/$cut/$set/hypotheses.jsonl" \
       --output "$output/transcripts.json" -- \
-      "$python" -m espnet_ext.bin.stitch merge --hypotheses "$expdir/heard/$cut/$set/hypotheses.jsonl" --method "$method" \
+      "$python" -m espnet_ext.bin.stitch merge --hypotheses "$expdir/heard/$cut/$set/hypotheses.jsonl" --method "$(method_of "$1")" \
       "${trained[@]+"${trained[@]}"}" --output "$output/transcripts.json" || return 1
     score_transcripts "$set" "$output" || return 1
   done

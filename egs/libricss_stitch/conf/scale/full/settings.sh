@@ -3,6 +3,8 @@
 train_parts=(train-clean-100 train-clean-360 train-other-500)
 token_type=unigram
 vocab_size=16000 # [9]: "16k subwords based on a unigram language model"
+stitcher_token_type=bpe
+stitcher_vocab_size=16000
 corpus_size=
 recogniser=${recogniser:-lstm}
 window=16        # section 4.1.1

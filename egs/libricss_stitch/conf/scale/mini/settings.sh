@@ -3,6 +3,8 @@
 train_parts=(train-clean-100)
 token_type=bpe
 vocab_size=300
+stitcher_token_type=bpe
+stitcher_vocab_size=300
 corpus_size=mini
 recogniser=${recogniser:-lstm}
 window=8

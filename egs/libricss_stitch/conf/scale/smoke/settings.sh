@@ -3,6 +3,8 @@
 train_parts=(train-clean-100)
 token_type=bpe
 vocab_size=60
+stitcher_token_type=bpe
+stitcher_vocab_size=60
 corpus_size=smoke
 recogniser=${recogniser:-lstm}
 window=4
