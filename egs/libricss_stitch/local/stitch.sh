@@ -132,8 +132,8 @@ train_system() {
   done
   mkdir -p "$pairs/dev"
   for file in src_text text; do # several systems may be at it at once
-    sort "$pairs/dev-short/$file" "$pairs/dev-long/$file" >"$pairs/dev/$file.$BASHPID" || return 1
-    mv "$pairs/dev/$file.$BASHPID" "$pairs/dev/$file" || return 1
+    sort "$pairs/dev-short/$file" "$pairs/dev-long/$file" >"$pairs/dev/$file.$1.$2" || return 1
+    mv "$pairs/dev/$file.$1.$2" "$pairs/dev/$file" || return 1
   done
   stitcher_config "$style" "$expdir/configs/$1.yaml" || return 1
   stitcher_train "$expdir/$1/seed$2" "$expdir/configs/$1.yaml" "$style" "$pairs/train_stitch" "$pairs/dev" "$expdir/pairs/tokens" "$2"
