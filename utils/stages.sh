@@ -65,7 +65,7 @@ step() {
     say "$name: done before"
     return 0
   fi
-  mkdir -p "${log%/*}"
+  mkdir -p "${log%/*}" || step_cannot_write "$log"
   # The command holds the lock too: one that outlived a killed run.sh is not joined by a second one.
   exec {lock}>"${log%.log}.lock"
   step_wait_for_lock
@@ -84,14 +84,14 @@ step() {
     printf '# %s\n#' "$(date -u +%FT%TZ)"
     printf ' %q' "${command[@]}"
     printf '\n'
-  } >"$log"
+  } >"$log" || step_cannot_write "$log"
   step_run "${command[@]}" || status=$?
   if ((status != 0)); then
     exec {lock}>&-
     step_failed "$name" "$log" "$status" >&2
     return "$status"
   fi
-  { printf '%s\n' "$key" >"$marker.new" && mv "$marker.new" "$marker"; } || die "$name: cannot write $marker"
+  { printf '%s\n' "$key" >"$marker.new" && mv "$marker.new" "$marker"; } || step_cannot_write "$marker"
   exec {lock}>&-
   say "$name: done in $((SECONDS - began)) s"
 }
@@ -124,7 +124,7 @@ step_claim() {
     die "$name: $1 was begun with another config or other data; remove it (rm -r $1) or give another --expdir"
   fi
   mkdir -p "$1"
-  { printf '%s\n' "$key" >"$note.new" && mv "$note.new" "$note"; } || die "$name: cannot write $note"
+  { printf '%s\n' "$key" >"$note.new" && mv "$note.new" "$note"; } || step_cannot_write "$note"
 }
 
 # Run a command into the log of the calling step with a sign of life every 10 s. It has a process group of its own, which a
@@ -178,9 +178,27 @@ step_writes() {
   return 1
 }
 
+# Is there next to nothing left on the disk of a file?
+disk_is_full() {
+  local left
+  left=$(df --output=avail -k "${1%/*}" 2>/dev/null | tail -n 1)
+  [[ $left =~ [0-9] ]] && ((left < 256))
+}
+
+# End the script, or its job, because a file of the calling step cannot be written.
+step_cannot_write() {
+  if disk_is_full "$1"; then
+    die "$name: cannot write $1: the disk of ${1%/*} is full: make room and run the same command again"
+  fi
+  die "$name: cannot write $1: see to it that you may write there"
+}
+
 step_failed() {
   printf '\n%s: failed with status %s. The end of its log:\n' "$1" "$3"
   grep -v '^\s*$' "$2" | tail -n 15 | cut -c 1-300 | sed 's/^/   | /'
+  if disk_is_full "$2" || grep -qi 'no space left on device\|disk quota exceeded' "$2"; then
+    printf '   the disk of %s is full: make room first\n' "${2%/*}"
+  fi
   printf '   log:  %s\n   then: mend the cause and run the same command again; what is done is not repeated.\n\n' "$2"
 }
 

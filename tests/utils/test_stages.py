@@ -82,6 +82,32 @@ def test_a_failure_shows_the_end_of_the_log_and_the_way_on(tmp_path):
     assert not (tmp_path / "log" / "bad.done").exists()
 
 
+def test_a_command_that_met_a_full_disk_says_so(tmp_path):
+    body = """step --name write --log log/write.log -- bash -c 'echo "error: No space left on device"; exit 1'"""
+    result = run(tmp_path, body)
+    assert result.returncode == 1
+    assert "   the disk of log is full: make room first\n" in result.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts a small disk")
+def test_a_full_disk_is_named_before_any_work(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], capture_output=True).returncode:
+        pytest.skip("mounting a tmpfs is not allowed here")
+    try:
+        body = f"""step --name append --log {disk}/log/append.log -- bash -c 'echo x >>ran'"""
+        (disk / "ballast").write_bytes(bytes(1 << 20))
+        result = run(tmp_path, body)
+        assert result.returncode == 1 and not (tmp_path / "ran").exists()
+        assert f"the disk of {disk}/log is full: make room and run the same command again" in result.stderr
+        (disk / "ballast").unlink()
+        assert run(tmp_path, body).returncode == 0
+        assert lines(tmp_path) == ["x"]
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
+
+
 @pytest.mark.parametrize("limit", [1, 2])
 def test_a_failed_job_fails_the_run_and_starts_no_other(limit, tmp_path):
     body = f"""
