@@ -38,7 +38,8 @@ class Curve:
 def read_curves(path: str | Path) -> list[Curve]:
     """The curves of one training: from ESPnet's log, or from ``training.json``.
 
-    Points that are not finite are left out. Of an epoch that a killed training has done twice, the second time counts.
+    Points that are not finite are left out. What a training that was killed had logged before lies beside its log, in
+    ``<name>.earlier.log``; of an epoch that was done twice, the second time counts.
 
     Raises:
         InputError: a ``training.json`` that is none.
@@ -47,18 +48,25 @@ def read_curves(path: str | Path) -> list[Curve]:
     if path.suffix == ".json":
         return list(_of_history(_history(path)))
     points: dict[tuple[str, str], dict[float, float]] = {}
-    with open(path, encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if "epoch results:" in line and (match := _EPOCH.search(line)):
-                for part, numbers in _PART.findall(match[2]):
-                    for name, text in _NUMBER.findall(numbers):
-                        if name in _SHOWN and math.isfinite(value := _float(text)):
-                            points.setdefault((name, part), {})[float(match[1])] = value
+    for epoch, results in (each for log in (path.with_suffix(".earlier.log"), path) for each in _epochs(log)):
+        for part, numbers in _PART.findall(results):
+            for name, text in _NUMBER.findall(numbers):
+                if name in _SHOWN and math.isfinite(value := _float(text)):
+                    points.setdefault((name, part), {})[epoch] = value
     return [
         Curve(name, "epoch", *(tuple(sorted(points.get((name, part), {}).items())) for part in ("train", "valid")))
         for name in _SHOWN
         if (name, "valid") in points or (name, "train") in points
     ]
+
+
+def _epochs(log: Path) -> Iterator[tuple[float, str]]:
+    """Number and results of each epoch that a log tells of; nothing where there is no such file."""
+    if log.is_file():
+        with open(log, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if "epoch results:" in line and (match := _EPOCH.search(line)):
+                    yield float(match[1]), match[2]
 
 
 def _float(text: str) -> float:

@@ -44,7 +44,7 @@ class Section:
     Attributes:
         number: tells sections apart.
         run: folder of the run, or None where the results are those that the recipe keeps.
-        source: where the files lie.
+        source: where the files lie, in the recipe's folder.
         not_run: tables of which nothing has run.
     """
 
@@ -197,7 +197,8 @@ def _sections(recipe: Recipe) -> list[Section]:
             same = [each for each in results if (each["meta"]["corpus"], each["scale"]) == (corpus, scale)]
             tables = (Table(each["table"], table_view(each), meta_line(each["meta"])) for each in same if has_run(each))
             missing = tuple(each["table"] for each in same if not has_run(each))
-            sections.append(Section(len(sections), corpus, scale, run, str(folder), tuple(tables), missing))
+            source = folder.absolute().relative_to(recipe.folder) if recipe.folder else folder
+            sections.append(Section(len(sections), corpus, scale, run, str(source), tuple(tables), missing))
     return sections
 
 
