@@ -5,17 +5,21 @@
 #   token_type   bpe, unigram ...                            valid_set, test_sets   data dirs
 #   word_times   associative array: data dir of a training set -> its table of word times
 #   zeroed       associative array: data dir of a test set -> file of regions that are silenced
-#   normaliser   of scoring         musan   MUSAN's folder, or empty to generate music
+#   keep_features  true: training reads features that are computed once; false: it computes them from the audio
+#   normaliser     of scoring         musan   MUSAN's folder, or empty to generate music
 # shellcheck source=utils/systems.sh
 . "$(dirname "${BASH_SOURCE[0]}")/systems.sh"
-: "${datadir:?}" "${tokens_dir:?}" "${stats_dir:?}" "${lm_dir:?}" "${test_sets:?}" "${valid_set:?}" "${token_type:?}" "${normaliser:?}" "${musan=}"
+: "${datadir:?}" "${tokens_dir:?}" "${stats_dir:?}" "${lm_dir:?}" "${test_sets:?}" "${valid_set:?}" "${token_type:?}" "${normaliser:?}" "${keep_features:?}" "${musan=}"
 
-# Mean and deviation of each recording of a data dir, in $stats_dir/SET.
+# Mean and deviation of each recording of a data dir, and with keep_features its features, in $stats_dir/SET.
 #   recording_statistics CONFIG SET
 recording_statistics() {
+  local kept=()
+  [[ $keep_features == false ]] || kept=(--keep-features)
   step --name "statistics of $2" --log "$stats_dir/$2/log/statistics.log" --nokey "$(asr_jobs)" \
     --input "$datadir/$2/wav.scp" --output "$stats_dir/$2/statistics.scp" -- \
-    "$python" -m espnet_ext.bin.recording_statistics --data "$datadir/$2" --output "$stats_dir/$2" --config "$1" {}
+    "$python" -m espnet_ext.bin.recording_statistics --data "$datadir/$2" --output "$stats_dir/$2" --config "$1" \
+    "${kept[@]+"${kept[@]}"}" {}
 }
 
 # Those of the training and of the validation set.
@@ -55,13 +59,14 @@ ngram_model() {
   fi
 }
 
-# The four tables of a set that training on recordings reads.
+# The tables of a set that training on recordings reads.
 #   recording_tables train|valid SET
 recording_tables() {
-  # shellcheck disable=SC2154 # the recipe's
   local option=--$1_data_path_and_name_and_type
+  # shellcheck disable=SC2154 # the recipe's
   printf '%s\n' "$option" "$datadir/$2/wav.scp,speech,text" "$option" "$datadir/$2/utt2dur,duration,text" \
     "$option" "${word_times[$2]},words,text" "$option" "$stats_dir/$2/statistics.scp,statistics,text"
+  [[ $keep_features == false ]] || printf '%s\n' "$option" "$stats_dir/$2/features.scp,features,text"
 }
 
 # train_system SYSTEM SEED

@@ -12,8 +12,8 @@ from espnet_ext.tables.plan import (
     decode_config,
     decodings_needed,
     select,
+    sets_needed,
     systems_needed,
-    test_sets_needed,
     train_config,
     uses_lm,
 )
@@ -132,7 +132,7 @@ def _decodings(args: argparse.Namespace) -> None:
         for system, decoding in decodings_needed(selected):
             print(f"{system}\t{decoding}")
         return
-    for (system, decoding), names in test_sets_needed(tables, selected).items():
+    for (system, decoding), names in sets_needed(tables, selected).items():
         print(f"{system}\t{decoding}\t{' '.join(names)}")
 
 

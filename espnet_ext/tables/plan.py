@@ -51,7 +51,7 @@ def _decoded(selected: Sequence[Table]) -> list[Table]:
     return [table for table in selected if any(column.test_set for column in table.columns)]
 
 
-def test_sets_needed(tables: Tables, selected: Sequence[Table]) -> dict[tuple[str, str], list[str]]:
+def sets_needed(tables: Tables, selected: Sequence[Table]) -> dict[tuple[str, str], list[str]]:
     """The test sets that the selected rows need of each (system, decoding), in the order of the file."""
     needed: dict[tuple[str, str], set[str]] = {}
     for table in _decoded(selected):

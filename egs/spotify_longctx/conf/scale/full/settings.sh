@@ -3,6 +3,7 @@
 token_type=bpe
 vocab_size=4095
 ngram_order=4
+keep_features=false
 corpus_size=
 spotify_options=(--drop-bad)
 held_out=20

@@ -3,6 +3,7 @@
 token_type=bpe
 vocab_size=200
 ngram_order=4
+keep_features=true
 corpus_size=mini
 spotify_options=()
 held_out=3

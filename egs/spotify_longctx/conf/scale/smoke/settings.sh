@@ -3,6 +3,7 @@
 token_type=bpe
 vocab_size=60
 ngram_order=2
+keep_features=false
 corpus_size=smoke
 spotify_options=()
 held_out=1
