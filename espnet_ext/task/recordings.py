@@ -21,6 +21,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,9 @@ from espnet_ext.frontend.recording_features import RecordingFeatures, Statistics
 TABLES = ("speech", "duration", "words", "statistics")
 FEATURES = "features"
 Item = tuple[str, dict[str, np.ndarray]]
+
+# A recording gives a chunk to one batch after the other: its words are read once for several of them.
+_word_times = lru_cache(maxsize=64)(read_word_times)
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ class ChunkDataset(Dataset):
         rate, hop = self.features.rate, self.features.hop
         start, end = (round(time * rate / hop) for time in (chunk.start, chunk.end))
         speech = self._kept(name, start, end) if self.recordings.features else self._computed(name, start, end)
-        text = cut_text(read_word_times(name, self.recordings.words[name]), chunk.start, chunk.end)
+        text = cut_text(_word_times(name, self.recordings.words[name]), chunk.start, chunk.end)
         key = f"{name}-{chunk.start:.2f}-{chunk.end:.2f}"
         tokens = self.preprocess(key, {"text": text})["text"]
         return key, {"speech": speech, "text": np.asarray(tokens, dtype=np.int64)}
