@@ -22,14 +22,14 @@ recording_statistics() {
     "${kept[@]+"${kept[@]}"}" {}
 }
 
-# Those of the training and of the validation set.
+# Those of the training and of the validation set. All systems have the features of the paper's config, conf/train.yaml.
 statistics() {
-  local set name
-  while IFS=$'\t' read -r set name; do
+  local set
+  scale_config train "$expdir/configs/train.yaml" || return 1
+  while IFS=$'\t' read -r set _; do
     [[ -n $set ]] || continue
-    system_config "$name" || return 1
-    recording_statistics "$expdir/configs/$name.yaml" "$set" || return 1
-    recording_statistics "$expdir/configs/$name.yaml" "$valid_set" || return 1
+    recording_statistics "$expdir/configs/train.yaml" "$set" || return 1
+    recording_statistics "$expdir/configs/train.yaml" "$valid_set" || return 1
   done <<<"$(training_sets)"
 }
 
