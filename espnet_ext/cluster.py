@@ -88,10 +88,21 @@ def read_config(path: str | Path, nj: int) -> ClusterSettings:
 
 @dataclass(frozen=True)
 class RunningCluster:
-    """A Dask client, and the errors that its cluster has met, oldest first."""
+    """A Dask client, the errors that its cluster has met, oldest first, and what it was started with."""
 
     client: Any
     errors: list[str]
+    settings: ClusterSettings
+
+    def replace_lost_jobs(self) -> None:
+        """Submit again those jobs of a batch system that have ended: cancelled, preempted, or out of walltime.
+
+        Dask forgets a job some seconds (``distributed.deploy.lost-worker-timeout``) after its worker has gone, and asks
+        for another only when it is told the number of workers again.
+        """
+        cluster = getattr(self.client, "cluster", None)
+        if self.settings.env in SUBMIT and set(cluster.worker_spec) - set(cluster.workers):
+            cluster.scale(self.settings.n_workers)
 
 
 @contextmanager
@@ -135,7 +146,7 @@ def start(
                     client = build_client(config)
             except (TypeError, ValueError, RuntimeError) as error:
                 raise InputError(f"env {settings.env}: the cluster does not start: {_cause(error)}") from error
-            yield RunningCluster(client, errors)
+            yield RunningCluster(client, errors, settings)
         finally:
             _close(client, children)
 

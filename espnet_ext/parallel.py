@@ -4,6 +4,7 @@ A shard is a small picklable value (a dict or dataclass, with a ``name`` for mes
 to files and returns something small. A worker that dies loses only the shard it was on, which runs again elsewhere.
 """
 
+import errno
 import os
 import sys
 import time
@@ -128,6 +129,9 @@ def _call(function: Callable, shard: Any, folder: str) -> Any:
         except InputError as error:
             bad_input = not isinstance(error, ShardError)
             return _Failure(str(error), bad_input)
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            return _Failure(f"{error.strerror}: make room and run again" if full else traceback.format_exc(), full)
         except (Exception, SystemExit):
             return _Failure(traceback.format_exc(), bad_input=False)
 
@@ -176,6 +180,7 @@ class _Crew:
         self._workers = workers
         self._progress.workers = len(workers)
         self._seen_one |= bool(workers)
+        self._running.replace_lost_jobs()
         if not self._seen_one and self._running.errors:
             raise ShardError(f"{self._progress.describe}: the cluster starts no workers: {self._running.errors[0]}")
 

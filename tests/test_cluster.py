@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import dask
 import psutil
 import pytest
 
@@ -29,6 +30,12 @@ def work(x):
 
 def sleep(x):
     time.sleep(300)
+
+def end_the_job_once(mark):
+    if not os.path.exists(mark):
+        open(mark, "w").close()
+        os.killpg(0, 9)
+    return os.getpid()
 """
 
 
@@ -132,6 +139,23 @@ def test_slurm_jobs(commands, tmp_path, monkeypatch):
     (script,) = folder.glob("job.*.sh")
     assert f"#SBATCH -o {tmp_path}/jobs/" in script.read_text()
     _wait_until_none(lambda process: _is_job(process, script))
+
+
+def test_a_job_that_has_ended_is_submitted_again(commands, tmp_path, monkeypatch):
+    """The only job dies, with the worker's nanny, in the middle of a shard."""
+    folder = tmp_path / "node"
+    folder.mkdir()
+    commands("sbatch", SBATCH.format(folder=folder))
+    commands("scancel", SCANCEL)
+    (tmp_path / "job_functions.py").write_text(FUNCTIONS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    from job_functions import end_the_job_once
+
+    config = write(tmp_path, "env: slurm\noptions: {cores: 1, memory: 1GB}")
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1s"}):
+        map_shards(end_the_job_once, [str(tmp_path / "mark")], nj=1, config=config)
+    assert len(list(folder.glob("job.*.sh"))) == 2
 
 
 def test_a_failing_submission_is_shown(commands, tmp_path):

@@ -159,7 +159,7 @@ install_packages() {
       sleep 5
     fi
     watch packages "$uv" pip install --python "$venv/bin/python" --compile-bytecode pip \
-      --editable "${root}[rescore,longform,stitch,mini,dev]" && return
+      --editable "${root}[rescore,longform,stitch,mini,report,dev]" && return
   done
   fail "the packages could not be installed, see above; run the same command again to go on"
 }

@@ -7,8 +7,8 @@
 # names the option that holds the corpus, and others that hold paths. It sets
 #
 #   corpus        the corpus's folder: the user's, or that of the synthetic one      corpus_name   what tables call it
-#   expdir, datadir, stats_dir, lm_dir   folders of its own for each scale and corpus
-: "${scale:?}" "${parallel=}" "${expdir=}" "${datadir=}"
+#   expdir, datadir, stats_dir, lm_dir   folders of its own for each scale, variant (if that is set) and corpus
+: "${scale:?}" "${variant=}" "${parallel=}" "${expdir=}" "${datadir=}"
 
 absolute() {
   local -n absolute_path=$1
@@ -27,10 +27,10 @@ cd "$(dirname "$0")" || exit 1
 # shellcheck source=egs/librispeech_sem/conf/scale/mini/settings.sh
 . "conf/scale/$scale/settings.sh"
 
-corpus=${!1} corpus_name=synthetic tag=$scale
+corpus=${!1} corpus_name=synthetic tag=$scale${variant:+-$variant}
 if [[ -n $corpus ]]; then
   corpus_name=$(basename "$corpus")
-  [[ $scale == full ]] || tag=$scale-$corpus_name
+  [[ $scale == full ]] || tag+=-$corpus_name
 elif [[ $scale == full ]]; then
   die "--scale full needs --$1 DIR; README.md says what it holds and how to get it"
 fi

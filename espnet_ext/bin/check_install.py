@@ -33,7 +33,7 @@ MODEL = {
     "token_list": ["<blank>", "<unk>", "a", "b", "<sos/eos>"],
 }
 MINIMUM_BASH = (4, 4)
-EXTRAS = ["rescore", "longform", "stitch", "mini", "dev"]  # what tools/install.sh installs
+EXTRAS = ["rescore", "longform", "stitch", "mini", "report", "dev"]  # what tools/install.sh installs
 
 
 def check_python() -> str:

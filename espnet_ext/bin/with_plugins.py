@@ -1,10 +1,11 @@
-"""What makes an ESPnet command one of ours: the plugins, and bad input in one line."""
+"""What makes an ESPnet command one of ours: the plugins, checkpoints that are whole, and bad input in one line."""
 
 from collections.abc import Callable
 
 from espnet_ext.errors import run_main
 from espnet_ext.logs import drop_repeated_warnings
 from espnet_ext.registry import register
+from espnet_ext.task.whole_checkpoints import keep_checkpoints_whole
 
 
 def with_plugins(main: Callable[[], None], module_name: str) -> None:
@@ -29,6 +30,7 @@ def with_plugins(main: Callable[[], None], module_name: str) -> None:
 
 
 def set_up() -> None:
-    """Register the plugins and keep known noise out of the log."""
+    """Register the plugins, have checkpoints written whole, and keep known noise out of the log."""
     register()
+    keep_checkpoints_whole()
     drop_repeated_warnings()

@@ -10,7 +10,6 @@ Lhotse's recipe takes the first field of an nlp file to be its token and counts 
 their names, and the calls are those of metadata.csv.
 """
 
-import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,8 +57,4 @@ def prepare_earnings22(
 def _calls(path: Path) -> list[str]:
     if not path.is_file():
         raise InputError(f"{path}: no such file: give the folder earnings22 of Rev's speech-datasets")
-    with open(path, encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(file)
-        if "File ID" not in (rows.fieldnames or ()):
-            raise InputError(f"{path}: it has no column 'File ID': is this Earnings-22?")
-        return [row["File ID"].strip() for row in rows]
+    return longform.listed(path, "File ID", "Earnings-22")

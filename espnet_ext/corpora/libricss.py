@@ -8,7 +8,7 @@ Who speaks stands in ``meeting_info.txt``. The STM references of LibriCSS have a
 there (A, B, C) is a track on which utterances were laid out so that none overlaps another; it is no person.
 """
 
-import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,10 +18,12 @@ import numpy as np
 import soundfile
 
 from espnet_ext.corpora.faults import raise_faults
+from espnet_ext.data.audio_files import save_audio
 from espnet_ext.data.data_dir import DataDir, format_seconds, write_data_dir
 from espnet_ext.data.kaldi import write_table
 from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
+from espnet_ext.json_text import parse_json
 
 if TYPE_CHECKING:  # Lhotse imports torch
     from lhotse import RecordingSet, SupervisionSet
@@ -36,7 +38,7 @@ ENROLMENT_LIST = "libricss_speaker_info.jsonl"
 ENROLMENT_UTTERANCES = 2  # of a speaker
 
 _COLUMNS = ("start_time", "end_time", "speaker", "utterance_id", "transcription")
-_SESSION = re.compile(r"overlap_ratio_(\d+)\.0_sil([\d.]+)_[\d.]+_(session\d+)_actual[\d.]+")
+_SESSION = re.compile(r"overlap_ratio_([0-9]{1,3})\.0_sil([0-9]{1,3}\.[0-9])_[0-9.]+_(session[0-9]+)_actual[0-9.]+")
 _LONG_SILENCE = 1.0  # seconds: 0L has silences of 2.9 s and more, 0S of 0.1 to 0.5 s
 _ADVICE = "mend or remove them; nothing was written"
 
@@ -99,6 +101,8 @@ def recording_of(session: str) -> str:
         )
     ratio, silence, name = match.groups()
     condition = f"OV{ratio}" if int(ratio) else "0L" if float(silence) > _LONG_SILENCE else "0S"
+    if condition not in CONDITIONS:
+        raise InputError(f"{session} is of none of the conditions {', '.join(CONDITIONS)}: give LibriCSS's sessions")
     return f"{condition}_{name}"
 
 
@@ -134,7 +138,7 @@ def read_meeting_info(path: Path) -> list[Turn]:
         InputError: no such file, or a line that is not ``start end speaker utterance text``, with tabs between.
     """
     try:
-        header, *lines = path.read_text(encoding="utf-8").splitlines()
+        header, *lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, ValueError):
         raise InputError(f"{path} is missing, empty or not UTF-8") from None
     if tuple(header.split("\t")) != _COLUMNS:
@@ -146,7 +150,7 @@ def read_meeting_info(path: Path) -> list[Turn]:
             turn = Turn(path.parent.parent.name, speaker, tuple(text.split()), float(start), float(end))
         except ValueError:
             raise InputError(f"line {number} of {path} is not {' '.join(_COLUMNS)}") from None
-        if not turn.words or not 0 <= turn.start < turn.end or not utterance.startswith(f"{speaker}-"):
+        if not turn.words or not 0 <= turn.start < turn.end < math.inf or not utterance.startswith(f"{speaker}-"):
             raise InputError(f"line {number} of {path} has no words, no length, or an utterance of another speaker")
         turns.append(turn)
     return turns
@@ -224,7 +228,7 @@ def _write_segment(file: soundfile.SoundFile, start: float, end: float, path: st
         raise InputError(
             f"{file.name}: no audio, or NaN or infinite samples, from {start} to {end} s: replace the file"
         )
-    soundfile.write(path, samples, SAMPLING_RATE, subtype="PCM_16")
+    save_audio(path, samples, SAMPLING_RATE, subtype="PCM_16")
     return len(samples) / SAMPLING_RATE
 
 
@@ -238,17 +242,19 @@ def read_enrolment(
             utterances that are not played in the session.
     """
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, ValueError):
         raise InputError(f"{path}: no enrolment list there that can be read: name {ENROLMENT_LIST}") from None
     enrolment: dict[str, dict[str, Sequence[str]]] = {}
     for number, line in enumerate(lines, start=1):
         try:
-            record = json.loads(line)
-            unused = {speaker: list(ids) for speaker, ids in record["unused_uttid"].items()}
-            session = record["dataid"]
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise InputError(f"{path}: line {number} has no dataid and unused_uttid: get the list again") from None
+            record = parse_json(line)
+            unused, session = dict(record["unused_uttid"]), record["dataid"]
+        except (ValueError, KeyError, TypeError):
+            unused, session = {}, None
+        whole = all(isinstance(ids, list) and all(isinstance(key, str) for key in ids) for ids in unused.values())
+        if not isinstance(session, str) or not whole:
+            raise InputError(f"{path}: line {number} has no dataid and unused_uttid: get the list again")
         enrolment[recording_of(session)] = {speaker: tuple(ids[:utterances]) for speaker, ids in unused.items()}
     chosen = {}
     for recording in recordings:

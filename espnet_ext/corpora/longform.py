@@ -1,6 +1,7 @@
 """What the corpora of long recordings have in common: recordings with one transcript each, and Rev's nlp files."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import csv
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,7 +120,7 @@ def nlp_text(path: Path) -> str:
     Raises:
         InputError: no such file, not UTF-8, no header with ``token``, or a line with fewer fields than that.
     """
-    lines = _lines(path)
+    lines = iter([line.rstrip("\r") for line in transcript_text(path).split("\n") if line.strip()])
     fields = next(lines, "").split("|")
     if "token" not in fields:
         raise InputError(f"{path}: its first line has no field 'token': is this an nlp file?")
@@ -136,16 +137,33 @@ def nlp_text(path: Path) -> str:
     return " ".join(words)
 
 
-def _lines(path: Path) -> Iterator[str]:
+def transcript_text(path: Path) -> str:
+    """The text of a transcript's file. Raises InputError if there is no such file, or it is not UTF-8."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError(
             f"{path}: no such transcript: the recording's audio or its line in the list is there"
         ) from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: is not UTF-8 text: convert it") from None
-    yield from (line for line in text.split("\n") if line.strip())
+
+
+def listed(path: Path, column: str, corpus: str, delimiter: str = ",") -> list[str]:
+    """The values in one column of a corpus's list, in its order; rows that end before it are left out.
+
+    Raises:
+        InputError: Not such a table, or no such column.
+    """
+    csv.field_size_limit(1 << 24)  # some lists have long descriptions
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = csv.DictReader(file, delimiter=delimiter)
+            if column not in (rows.fieldnames or ()):
+                raise InputError(f"{path}: it has no column {column!r}: is this {corpus}?")
+            return [row[column].strip() for row in rows if row[column] and row[column].strip()]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: no table in UTF-8 ({error}): fetch it again") from None
 
 
 def paired(audio: dict[str, Path], transcripts: dict[str, Path], read: Callable[[Path], str]) -> list[Transcribed]:

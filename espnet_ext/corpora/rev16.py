@@ -10,7 +10,6 @@ the addresses in its list, in ``media``::
 Where there is no list, all 16 are wanted.
 """
 
-import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,11 +62,7 @@ def prepare_rev16(
 def _episodes(path: Path) -> list[int]:
     if not path.is_file():
         return list(EPISODES)
-    with open(path, encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(file)
-        if "File number" not in (rows.fieldnames or ()):
-            raise InputError(f"{path}: it has no column 'File number': is this Rev16's list?")
-        listed = {row["File number"].strip() for row in rows}
+    listed = longform.listed(path, "File number", "Rev16's list")
     return [number for number in EPISODES if str(number) in listed]
 
 

@@ -13,8 +13,6 @@ have ``podcasts-no-audio-13GB`` and ``podcasts-audio-only-2TB`` above them).
 Word times go to a ctm file, not into the manifests: the whole dataset has 600 million words.
 """
 
-import csv
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +27,7 @@ from espnet_ext.corpora.faults import raise_faults
 from espnet_ext.corpora.manifest_files import write_parts
 from espnet_ext.data.word_times import TimedWord, word_faults, write_word_times
 from espnet_ext.errors import InputError
+from espnet_ext.json_text import parse_json
 
 if TYPE_CHECKING:  # Lhotse imports torch
     from lhotse import RecordingSet, SupervisionSet
@@ -130,14 +129,9 @@ def read_metadata(path: Path) -> set[str]:
     """The episodes that metadata.tsv lists, by the names of their files.
 
     Raises:
-        InputError: It has no column ``episode_filename_prefix``.
+        InputError: It is no table with a column ``episode_filename_prefix``.
     """
-    csv.field_size_limit(1 << 24)  # some shows have a long description
-    with open(path, encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(file, delimiter="\t")
-        if "episode_filename_prefix" not in (rows.fieldnames or ()):
-            raise InputError(f"{path}: it has no column episode_filename_prefix: is this the podcasts' metadata?")
-        return {row["episode_filename_prefix"] for row in rows if row["episode_filename_prefix"]}
+    return set(longform.listed(path, "episode_filename_prefix", "the podcasts' metadata", "\t"))
 
 
 def _read(id: str, transcript: Path, audio: Path) -> list[TimedWord] | str:
@@ -158,14 +152,17 @@ def read_transcript(path: Path) -> list[TimedWord]:
         InputError: Not such a JSON file, no word in it, or words without times.
     """
     try:
-        results = json.loads(path.read_text(encoding="utf-8"))["results"]
+        results = parse_json(path.read_text(encoding="utf-8"))["results"]
         entries = _entries(results)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         raise InputError(f"{path}: not a transcript with results and alternatives: fetch it again") from None
     if not entries:
         raise InputError(f"{path}: the transcript holds no word")
     try:
-        return [TimedWord(entry["word"], _seconds(entry["startTime"]), _seconds(entry["endTime"])) for entry in entries]
+        return [
+            TimedWord(" ".join(entry["word"].split()), _seconds(entry["startTime"]), _seconds(entry["endTime"]))
+            for entry in entries
+        ]
     except (KeyError, ValueError, AttributeError):
         raise InputError(f"{path}: a transcript whose words have no times, or none like '12.300s'") from None
 

@@ -6,6 +6,7 @@ and drops the segments to be ignored; here a talk is one supervision, and those 
 decoding can silence them.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,11 +79,11 @@ def read_stm(path: Path) -> tuple[str, list[tuple[float, float]]]:
     Suffixes are joined to their words ("we 're"), and marks such as ``<unk>`` and ``{NOISE}`` are left out.
 
     Raises:
-        InputError: A line that is no ``talk channel speaker start end labels text``, or runs backwards.
+        InputError: Not UTF-8; a line that is no ``talk channel speaker start end labels text``, or runs backwards.
     """
     segments: list[tuple[float, str]] = []
     ignored: list[tuple[float, float]] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+    for number, line in enumerate(longform.transcript_text(path).split("\n"), 1):
         if not line.strip() or line.startswith(";;"):
             continue
         try:
@@ -92,8 +93,8 @@ def read_stm(path: Path) -> tuple[str, list[tuple[float, float]]]:
             raise InputError(
                 f"{path}: line {number} is no `talk channel speaker start end labels text`: mend it"
             ) from None
-        if times[1] < times[0]:
-            raise InputError(f"{path}: line {number} ends before it begins: mend it")
+        if not 0 <= times[0] <= times[1] < math.inf:
+            raise InputError(f"{path}: line {number} ends before it begins, or lies at no time: mend it")
         if words == [IGNORED]:
             ignored.append(times)
         else:

@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from espnet_ext.data.kaldi import read_table, write_table
+from espnet_ext.data.kaldi import read_table, text_lines, write_table
 from espnet_ext.errors import InputError
 from espnet_ext.files import atomic_write
 
@@ -165,16 +165,16 @@ def read_ctm(path: Path) -> dict[str, tuple[str, ...]] | None:
     """Read ``id channel start duration word`` lines into id -> its words, or None if there is no file.
 
     Raises:
-        InputError: a line has fewer fields.
+        InputError: the file is empty or not UTF-8, or a line has fewer fields.
     """
     if not path.exists():
         return None
     words: dict[str, list[str]] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+    for number, line in enumerate(text_lines(path), start=1):
         if not line.strip():
             continue
         key, _, word = line.partition(" ")
-        if len(word.split()) < 4:
+        if not key or len(word.split()) < 4:
             raise InputError(f"{path}: line {number}: expected `utterance channel start duration word`: mend it")
         words.setdefault(key, []).append(word)
     return {key: tuple(lines) for key, lines in words.items()}

@@ -90,7 +90,8 @@ def text_lines(path: Path) -> list[str]:
     """The lines of a text file that must hold something.
 
     Raises:
-        InputError: the file is missing, empty, not UTF-8, or begins with a byte-order mark.
+        InputError: the file is missing, empty, not UTF-8, begins with a byte-order mark, or has a carriage return in a
+            line (at a line's end it is dropped).
     """
     try:
         data = path.read_bytes()
@@ -110,7 +111,12 @@ def text_lines(path: Path) -> list[str]:
             f"{path}: line {number} is not UTF-8 (byte {data[error.start]:#04x}): convert the file with iconv"
         ) from None
     # Not splitlines(): it also breaks at U+2028 and form feeds, which may stand in a text.
-    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+    lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+    if "\r" in text:
+        for number, line in enumerate(lines, start=1):
+            if "\r" in line:
+                raise InputError(f"{path}: line {number} has a carriage return in it: end lines with a line feed")
+    return lines
 
 
 def write_table(path: str | Path, table: Mapping[str, str]) -> None:

@@ -22,19 +22,21 @@ def read_regions(path: str | Path) -> dict[str, list[tuple[float, float]]]:
     """Read regions by recording.
 
     Raises:
-        InputError: no such file, or a line that is no ``recording start end`` or runs backwards.
+        InputError: no such file, not UTF-8, or a line that is no ``recording start end`` or runs backwards.
     """
     regions: dict[str, list[tuple[float, float]]] = {}
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        lines = Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except FileNotFoundError:
         raise InputError(f"{path}: no such file of regions: check the path, or prepare the corpus again") from None
-    for number, line in enumerate(lines, 1):
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8: prepare the corpus again") from None
+    for number, line in enumerate(lines if lines != [""] else [], 1):
         try:
             region = parse_segment(line)
         except ValueError:
             raise InputError(f"{path}: line {number} is no `recording start end`: mend it") from None
-        if region.end < region.start:
-            raise InputError(f"{path}: line {number} ends before it begins: mend it")
+        if not 0 <= region.start <= region.end:
+            raise InputError(f"{path}: line {number} begins before 0, or ends before it begins: mend it")
         regions.setdefault(region.recording, []).append((region.start, region.end))
     return regions

@@ -188,19 +188,25 @@ def read_prior(path: str | Path) -> dict[str, float]:
     """Read a ``prior.txt``: token -> natural log-probability, in the order of the token list.
 
     Raises:
-        InputError: a missing file, or a line that is not a token and a finite number.
+        InputError: a missing file, not UTF-8, a line that is not a token and a finite number, or a token twice.
     """
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError(f"{path}: no such file: run the token stage first, or check the path") from None
-    prior = {}
-    for number, line in enumerate(lines, start=1):
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: no text in UTF-8 ({error.reason}): run the token stage again") from None
+    prior: dict[str, float] = {}
+    # not splitlines(), which also splits at characters that may be tokens
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
         token, _, value = line.rpartition(" ")
         try:
-            prior[token] = float(value)
+            weight = float(value)
         except ValueError:
-            raise InputError(f"{path}: line {number}: '{line}' is not a token and its log-probability") from None
-        if not token or not math.isfinite(prior[token]):
+            weight = math.nan
+        if not token or not math.isfinite(weight):
             raise InputError(f"{path}: line {number}: '{line}' is not a token and its log-probability")
+        if token in prior:
+            raise InputError(f"{path}: line {number}: the token '{token}' is there already: write the file again")
+        prior[token] = weight
     return prior

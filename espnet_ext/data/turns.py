@@ -4,7 +4,6 @@ A turn says ``session_id``, ``speaker``, ``start_time`` and ``end_time`` in seco
 be left out. A recording in which nobody speaks has one turn without words.
 """
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.files import write_json
+from espnet_ext.json_text import parse_json
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def read_turns(path: str | Path) -> list[Turn]:
         InputError: no such file, not SegLST, or no turn in it; the message says which entry.
     """
     try:
-        records = json.loads(Path(path).read_text(encoding="utf-8"))
+        records = parse_json(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path}: no such file: check the path, or run the stage that writes it") from None
     except ValueError as error:

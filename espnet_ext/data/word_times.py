@@ -87,7 +87,9 @@ def read_word_times(recording: str, entry: str) -> list[TimedWord]:
                     break
                 _, start, seconds, text = rest.split(" ", maxsplit=3)
                 words.append(TimedWord(text, float(start), float(start) + float(seconds)))
-    except (OSError, ValueError) as error:
+                if not math.isfinite(words[-1].end):
+                    raise ValueError(f"{text!r} at {start} s for {seconds} s")
+    except (OSError, ValueError, OverflowError) as error:
         raise InputError(
             f"{entry}: the word times of {recording} cannot be read ({error}): prepare the corpus again"
         ) from None

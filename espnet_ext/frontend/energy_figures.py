@@ -70,7 +70,7 @@ def _draw_cumulative(axes: Axes, histogram: EnergyHistogram) -> None:
         (histogram.share_below(), r"bins: cumulative density of $\eta$", BLUE, "-"),
         (histogram.energy_below(), r"energy: $r_e(\eta)$", VERMILLION, "--"),
     )
-    axes.axvline(MARKED_DB, color="0.4", linestyle=":", linewidth=1.0)
+    axes.axvline(MARKED_DB, color="0.4", linestyle=":", linewidth=1.0, label=rf"$\eta = {MARKED_DB:g}$ dB")
     for shares, label, colour, line in curves:
         axes.plot(EDGES_DB, shares, color=colour, linestyle=line, label=label)
         axes.plot(MARKED_DB, shares[index], "o", color=colour, markersize=5, clip_on=False)

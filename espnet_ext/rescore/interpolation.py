@@ -11,7 +11,6 @@ The tuned weight is the middle, in w, of the widest piece among those with the f
 since another set's corners lie elsewhere.
 """
 
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,6 +21,7 @@ import numpy as np
 
 from espnet_ext.errors import InputError
 from espnet_ext.files import write_json
+from espnet_ext.json_text import parse_json
 from espnet_ext.rescore.nbest import NBest, word_errors, words_of_reference
 
 # Corners nearer than that are one: what is equal on paper may differ by rounding, and a piece so narrow has no meaning.
@@ -220,7 +220,7 @@ def read_weight(path: str | Path) -> float:
         InputError: no such file, or not one with a weight.
     """
     try:
-        weight = float(json.loads(Path(path).read_text(encoding="utf-8"))["weight"])
+        weight = float(parse_json(Path(path).read_text(encoding="utf-8"))["weight"])
     except FileNotFoundError:
         raise InputError(f"{path}: no such file: tune the weight first, with --tune-on") from None
     except (ValueError, KeyError, TypeError) as error:

@@ -1,5 +1,7 @@
 """Models and tokenizers of Hugging Face ``transformers``: loaded and checked."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -43,18 +45,15 @@ def load(loader: type, name: str | Path) -> tuple[PreTrainedModel, PreTrainedTok
         InputError: neither exists, files are broken, weights are missing, or the tokenizer has no tokens or
             more than the model.
     """
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # of weights that are missing, which are looked at here, and those of other layers
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name)
-        model, report = loader.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
+        with quiet():  # of weights that are missing, which are looked at here, and those of other layers
+            tokenizer = AutoTokenizer.from_pretrained(name)
+            model, report = loader.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
     except Exception as error:  # an OSError for most faults, and whatever the readers of the files raise
         raise InputError(
             f"{name}: no language model and tokenizer that load ({first_line(error)}): give a folder that transformers "
             "has written, or a name on the hub"
         ) from error
-    finally:
-        logging.set_verbosity(verbosity)
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
     faults = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
@@ -70,6 +69,20 @@ def load(loader: type, name: str | Path) -> tuple[PreTrainedModel, PreTrainedTok
     if len(tokenizer) > size:
         raise InputError(f"{name}: its tokenizer has {len(tokenizer)} tokens, its model {size}: they are no pair")
     return model, tokenizer
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep transformers' warnings, and its bars of what takes a second, out of the log meanwhile."""
+    verbosity, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bar:
+            logging.enable_progress_bar()
 
 
 def first_line(error: Exception) -> str:

@@ -8,7 +8,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.errors import InputError
 from espnet_ext.files import write_json
-from espnet_ext.rescore.language_model import CASINGS, HypothesisError, position_limit
+from espnet_ext.rescore.language_model import CASINGS, HypothesisError, position_limit, quiet
 
 SETTINGS = "scorer.json"
 # Positions that one forward pass computes at most: with gradients about 1.5 GB at the size of GPT-2 or BERT.
@@ -74,6 +74,7 @@ class LmScorer(torch.nn.Module):
 
     def save(self, folder: str | Path) -> None:
         """Write a folder that ``transformers`` loads too, and ``load_lm`` as it is."""
-        self.model.save_pretrained(folder)
+        with quiet():
+            self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
         write_json(Path(folder) / SETTINGS, self.settings())

@@ -6,16 +6,16 @@ The hypotheses are ranked by their number. ``ref`` may be absent. Those tools ca
 cannot.
 """
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.data.kaldi import text_lines
 from espnet_ext.errors import InputError
+from espnet_ext.json_text import parse_json
 from espnet_ext.rescore.nbest import NBest, hypothesis_of
 
-_HYPOTHESIS = re.compile(r"hyp_([1-9][0-9]*)")
+_HYPOTHESIS = re.compile(r"hyp_([1-9][0-9]{0,8})")
 
 
 def read_mlm_scoring(path: str | Path) -> list[NBest]:
@@ -26,7 +26,7 @@ def read_mlm_scoring(path: str | Path) -> list[NBest]:
             ``ref`` nor ``hyp_<number>``; what :class:`espnet_ext.rescore.nbest.NBest` refuses.
     """
     try:
-        records = json.loads("\n".join(text_lines(Path(path))), object_pairs_hook=_without_twins)
+        records = parse_json("\n".join(text_lines(Path(path))), _without_twins)
     except ValueError as error:
         raise InputError(f"{path}: not JSON ({error}); N-best lists of one a line must be named .jsonl") from None
     except InputError as error:

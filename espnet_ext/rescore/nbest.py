@@ -24,6 +24,7 @@ from typing import Any
 from espnet_ext.data.kaldi import text_lines
 from espnet_ext.errors import InputError
 from espnet_ext.files import atomic_write
+from espnet_ext.json_text import parse_json
 from espnet_ext.scoring.error_rate import count_errors
 
 
@@ -83,7 +84,7 @@ def read_nbest(path: str | Path) -> list[NBest]:
     lists: dict[str, NBest] = {}
     for number, line in enumerate(text_lines(Path(path)), start=1):
         try:
-            nbest = _from_record(json.loads(line))
+            nbest = _from_record(parse_json(line))
             if nbest.utt_id in lists:
                 raise InputError(f"{nbest.utt_id} comes twice: keep one of its lists")
         except ValueError as error:

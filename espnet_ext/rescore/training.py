@@ -27,6 +27,7 @@ from espnet_ext.files import atomic_write, write_json
 from espnet_ext.rescore.random_state import random_state, set_random_state
 
 CHECKPOINT, MODEL, REPORT = "checkpoint.pth", "model", "training.json"
+PROGRESS_SECONDS = 30.0  # between lines in the log
 # Those of transformers.get_scheduler that need nothing but the warm-up and the number of updates.
 SCHEDULES = ("linear", "cosine", "constant_with_warmup")
 
@@ -162,9 +163,12 @@ class _Run:
             self._evaluate({})
         every = self.settings.evaluate_every or max(1, self.total // 10)
         numbers: list[dict[str, float]] = []
-        began = time.monotonic()
+        began = said = time.monotonic()
         while self.step < self.total:
             numbers.append(self._update())
+            if time.monotonic() - said >= PROGRESS_SECONDS:
+                said = time.monotonic()
+                self.say(f"{self.step:6d}/{self.total}")
             if self.step % every == 0 or self.step == self.total:
                 self.seconds += time.monotonic() - began
                 self._evaluate(_means(numbers))

@@ -161,16 +161,16 @@ def _column(reference: str | None, hypothesis: str | None) -> tuple[str, str, st
     """One pair as three cells of equal width: reference, hypothesis, mark."""
     upper, lower = ("\u2423" if word == " " else word for word in (reference, hypothesis))
     if upper is None:
-        upper, mark = "*" * _width(lower), "I"
+        upper, mark = "*" * display_width(lower), "I"
     elif lower is None:
-        lower, mark = "*" * _width(upper), "D"
+        lower, mark = "*" * display_width(upper), "D"
     else:
         mark = "" if reference == hypothesis else "S"
-    width = max(_width(upper), _width(lower))
-    return tuple(cell + " " * (width - _width(cell)) for cell in (upper, lower, mark))
+    width = max(display_width(upper), display_width(lower))
+    return tuple(cell + " " * (width - display_width(cell)) for cell in (upper, lower, mark))
 
 
-def _width(word: str) -> int:
+def display_width(word: str) -> int:
     """Columns of a terminal: Han and other wide characters take two, combining marks none; at least one."""
     if word.isascii():
         return len(word)

@@ -134,20 +134,24 @@ def score_texts(
         raise InputError(f"{reference_name}: there is no utterance to score")
     _refuse(
         [key for key in reference if key not in hypothesis],
-        f"{hypothesis_name}: utterance {{}} of {reference_name} is missing: decode it, or write its id with no text",
+        hypothesis_name,
+        f"of {reference_name} is missing: decode it, or write its id with no text",
     )
     _refuse(
         [key for key in hypothesis if key not in reference],
-        f"{hypothesis_name}: utterance {{}} does not stand in {reference_name}: is this another test set?",
+        hypothesis_name,
+        f"does not stand in {reference_name}: is this another test set?",
     )
     _refuse(
         [key for key, text in reference.items() if not split_units(text, unit)],
-        f"{reference_name}: utterance {{}} has an empty reference: mend it, or take it out of both files",
+        reference_name,
+        "has an empty reference: mend it, or take it out of both files",
     )
     if utt2spk is not None:
         _refuse(
             [key for key in reference if not utt2spk.get(key)],
-            f"{utt2spk_name}: utterance {{}} of {reference_name} has no speaker: add it",
+            utt2spk_name,
+            f"of {reference_name} has no speaker: add it",
         )
     utterances = {
         key: count_errors(split_units(text, unit), split_units(hypothesis[key], unit))
@@ -209,7 +213,7 @@ def compare(
     return paired_bootstrap(errors_a, errors_b, lengths, replicas=replicas, seed=seed)
 
 
-def _refuse(ids: list[str], message: str) -> None:
+def _refuse(ids: list[str], where: str, fault: str) -> None:
     if ids:
         more = f" ({len(ids)} such utterances)" if len(ids) > 1 else ""
-        raise InputError(message.format(ids[0]) + more)
+        raise InputError(f"{where}: utterance {ids[0]} {fault}{more}")

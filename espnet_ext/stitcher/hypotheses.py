@@ -20,9 +20,11 @@ from typing import Any
 from espnet_ext.data.data_dir import format_seconds
 from espnet_ext.errors import InputError
 from espnet_ext.files import atomic_write
+from espnet_ext.json_text import parse_json
 from espnet_ext.stitcher.windows import Window, Windowing
 
 NOBODY = ""  # the speaker of a line that says only that there is a window
+MOST_WINDOWS = 100_000  # of a recording, 9 days of 16 s by halves; all windows up to the last are filled in
 _REQUIRED = ("recording", "window", "start", "end", "speaker", "words")
 _OPTIONAL = ("times", "confidences")
 # recording -> speaker -> what was heard in each of the recording's windows, in their order
@@ -41,7 +43,8 @@ class WindowHypothesis:
         confidences: of each word, or None.
 
     Raises:
-        ValueError: a negative index, a window that ends before it starts, or not one time or confidence a word.
+        ValueError: an index below 0 or beyond reason, a window that ends before it starts, not one time or confidence a
+            word, or one that is not finite.
     """
 
     recording: str
@@ -54,14 +57,19 @@ class WindowHypothesis:
     confidences: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        if self.window < 0:
-            raise ValueError(f"the window's index is {self.window}, but they begin with 0")
+        if not 0 <= self.window < MOST_WINDOWS:
+            raise ValueError(
+                f"the window's index is {self.window}, but they begin with 0 and stay below {MOST_WINDOWS}"
+            )
         if not 0 <= self.start < self.end < math.inf:
             raise ValueError(f"a window from {self.start} to {self.end} s is no span of time")
         for name in _OPTIONAL:
             values = getattr(self, name)
             if values is not None and len(values) != len(self.words):
                 raise ValueError(f"{len(values)} {name} for {len(self.words)} words")
+        numbers = [*(self.confidences or ()), *(seconds for span in self.times or () for seconds in span)]
+        if not all(map(math.isfinite, numbers)):
+            raise ValueError("a time or a confidence that is no finite number")
 
 
 def write_jsonl(path: str | Path, hypotheses: Iterable[WindowHypothesis]) -> None:
@@ -87,9 +95,9 @@ def read_jsonl(path: str | Path) -> list[WindowHypothesis]:
 
 def _from_json(line: str, where: str) -> WindowHypothesis:
     try:
-        record = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{where}: not JSON ({error.msg}): write one object a line") from None
+        record = parse_json(line)
+    except ValueError as error:
+        raise InputError(f"{where}: not JSON ({error}): write one object a line") from None
     missing = [name for name in _REQUIRED if name not in record] if isinstance(record, dict) else list(_REQUIRED)
     if missing:
         raise InputError(f"{where}: no {', '.join(missing)}: each line must hold {', '.join(_REQUIRED)}")
@@ -181,8 +189,10 @@ def _from_ctm(line: str, where: str) -> tuple[str, int, str, tuple[float, float,
             f"{where}: expected `recording window start duration word [confidence [type [speaker]]]`, "
             f"found `{line.strip()[:60]}`: mend it"
         ) from None
-    if index < 0 or not (0 <= begin < math.inf and 0 <= length < math.inf):
-        raise InputError(f"{where}: window {index} at {begin} s for {length} s is no place in a recording: mend it")
+    if not (0 <= index < MOST_WINDOWS and 0 <= begin < math.inf and 0 <= length < math.inf):
+        raise InputError(f"{where}: window {window} at {start} s for {seconds} s is no place in a recording: mend it")
+    if confidence is not None and not math.isfinite(confidence):
+        raise InputError(f"{where}: the confidence {rest[0]} is no finite number: write NA where it is not known")
     return recording, index, rest[2] if len(rest) > 2 else "", (begin, begin + length, word, confidence)
 
 

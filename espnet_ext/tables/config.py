@@ -134,7 +134,8 @@ class Tables:
     """All of ``tables.yaml``; ``decodings`` are overrides of the decoding config, ``default`` has none.
 
     ``measures`` are those of ``score.json`` that columns name; empty where a column is just a test set. ``quantities``
-    are columns with what a system's own ``<quantity>.json`` holds, and their units.
+    are columns with what a system's own ``<quantity>.json`` holds, and their units. ``pictures`` are captions of the
+    recipe's pictures by their names without ``.png``.
     """
 
     path: Path
@@ -146,6 +147,7 @@ class Tables:
     systems: Mapping[str, System]
     decodings: Mapping[str, Mapping[str, Any]]
     tables: Mapping[str, Table]
+    pictures: Mapping[str, str]
 
     @property
     def recipe_dir(self) -> Path:
@@ -170,7 +172,7 @@ def load_tables(path: str | Path, scale: str | None = None) -> Tables:
     path = Path(path)
     required = ("recipe", "paper", "test_sets", "systems", "tables")
     content = write_out(read_yaml(path), scale, path)
-    top = _fields(content, str(path), required, optional=("measures", "quantities", "decodings"))
+    top = _fields(content, str(path), required, optional=("measures", "quantities", "decodings", "pictures"))
     test_sets = _names(top["test_sets"], f"{path}: test_sets")
     if AVERAGE in test_sets:
         raise InputError(f"{path}: test_sets: {AVERAGE!r} is the mean of the test sets and cannot be one of them")
@@ -178,6 +180,8 @@ def load_tables(path: str | Path, scale: str | None = None) -> Tables:
     quantities = {
         name: _text(value, place) for name, value, place in _items(top.get("quantities", {}), f"{path}: quantities")
     }
+    captions = _items(top.get("pictures", {}), f"{path}: pictures")
+    pictures = {name: _text(value, place) for name, value, place in captions}
     columns = _columns(test_sets, measures, quantities)
     systems = {name: _system(name, value, place) for name, value, place in _items(top["systems"], f"{path}: systems")}
     decodings: dict[str, Mapping[str, Any]] = {DEFAULT_DECODING: {}}
@@ -193,7 +197,7 @@ def load_tables(path: str | Path, scale: str | None = None) -> Tables:
         _check_references(table, tables, f"{path}: tables.{table.id}")
     return Tables(
         path, _name(top["recipe"], f"{path}: recipe"), _paper(top["paper"], f"{path}: paper"), test_sets, measures,
-        quantities, systems, decodings, tables,
+        quantities, systems, decodings, tables, pictures,
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ def plain_table(result: Mapping[str, Any], row_names: Sequence[str] | None = Non
     else:
         body = _plain_body(result, [row for row in result["rows"] if row_names is None or row["name"] in row_names])
     claims = [f"  {text}: {verdict}{figures}" for text, verdict, figures in _claims(result, tested_only=True)]
-    lines = [f"{_title(result)}, {result['meta']['corpus']}, scale {result['scale']}", "", body, "", _legend(result)]
+    lines = [f"{_title(result)}, {result['meta']['corpus']}, scale {result['scale']}", "", body, "", legend(result)]
     if claims:
         lines += ["", "Claims of the paper, here:", *claims]
     return "\n".join(lines) + "\n"
@@ -28,8 +28,8 @@ def plain_table(result: Mapping[str, Any], row_names: Sequence[str] | None = Non
 
 def _plain_body(result: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n\n".join(
-        tabulate([_cells(result, row, group) for row in rows], _plain_header(group), **_layout(group, "simple"))
-        for group in _groups(result)
+        tabulate([row_cells(result, row, group) for row in rows], _plain_header(group), **_layout(group, "simple"))
+        for group in column_groups(result)
     )
 
 
@@ -43,10 +43,10 @@ def markdown_table(result: Mapping[str, Any], heading: str = "#", pictures: str 
         name = result["table"]
         lines += [f"![{_title(result)}]({pictures}{name}.png)", "", curves_table(result, "pipe"), ""]
     else:
-        for group in _groups(result):
-            rows = [[cell.translate(_PIPES) for cell in _cells(result, row, group)] for row in result["rows"]]
+        for group in column_groups(result):
+            rows = [[cell.translate(_PIPES) for cell in row_cells(result, row, group)] for row in result["rows"]]
             lines += [tabulate(rows, _markdown_header(group), **_layout(group, "pipe")), ""]
-    lines.append(_legend(result))
+    lines.append(legend(result))
     if result.get("claims"):
         lines += ["", "Claims of the paper, here (paired bootstrap test over utterances, two-sided, level 0.05):", ""]
         lines += [f"- {text}: **{verdict}**{figures}" for text, verdict, figures in _claims(result)]
@@ -62,7 +62,7 @@ def meta_line(meta: Mapping[str, Any]) -> str:
         f"command: `{meta['command']}`",
         f"commit: {commit}",
         f"written: {meta['date']}",
-        f"hardware: {', '.join([hardware['cpu'], _count(hardware['cores'], 'core'), *_gpus(hardware['gpu'])])}, "
+        f"hardware: {', '.join([hardware['cpu'], count_of(hardware['cores'], 'core'), *_gpus(hardware['gpu'])])}, "
         f"{hardware['memory_gib']} GiB",
         f"text normalisation: {meta['normaliser'] or NOT_RUN}",
         *_perplexity(meta),
@@ -113,16 +113,16 @@ def _title(result: Mapping[str, Any]) -> str:
     return f"Table {result['table']}. {result['caption']}: {result['metric']}"
 
 
-def _groups(result: Mapping[str, Any]) -> list[list[str]]:
+def column_groups(result: Mapping[str, Any]) -> list[list[str]]:
     """Columns to draw side by side, a group with a column for each reduction that refers to it after it."""
     groups = result.get("groups", [result["columns"]])
     if not result.get("reference"):
         return groups
-    headings = {column: heading for heading, column in _reductions(result).items()}
+    headings = {column: heading for heading, column in reduction_columns(result).items()}
     return [[*group, *(headings[column] for column in group if column in headings)] for group in groups]
 
 
-def _reductions(result: Mapping[str, Any]) -> dict[str, str]:
+def reduction_columns(result: Mapping[str, Any]) -> dict[str, str]:
     """Heading of each column of relative reductions -> the column: named in it only where there are several."""
     columns = result.get("reductions", result["columns"][-1:])
     return {REDUCTION if len(columns) == 1 else f"{REDUCTION} {column}": column for column in columns}
@@ -144,9 +144,10 @@ def _layout(group: Sequence[str], style: str) -> dict[str, Any]:
     return {"tablefmt": style, "colalign": align, "disable_numparse": True}
 
 
-def _cells(result: Mapping[str, Any], row: Mapping[str, Any], group: Sequence[str]) -> list[str]:
+def row_cells(result: Mapping[str, Any], row: Mapping[str, Any], group: Sequence[str]) -> list[str]:
+    """A row of one group as text: its name, the paper's number and ours for each column, and its seeds."""
     cells = [row["name"]]
-    reduced = _reductions(result)
+    reduced = reduction_columns(result)
     for column in group:
         if column in reduced:
             own, other = (rows[reduced[column]] for rows in (row["cells"], result["reference"]["cells"]))
@@ -158,16 +159,17 @@ def _cells(result: Mapping[str, Any], row: Mapping[str, Any], group: Sequence[st
     return [*cells, " ".join(str(seed) for seed in row["seeds"]) or NOT_RUN]
 
 
-def _legend(result: Mapping[str, Any]) -> str:
+def legend(result: Mapping[str, Any]) -> str:
+    """What the cells' signs mean, for below the table."""
     if "figure" in result:
         figure = result["figure"]
         rates = f"{result['metric']}, in brackets the reduction from {figure['baseline']:g} on the same curve"
         return f"{rates}; ± standard deviation over seeds; - has not run."
-    legend = "here: [95% bootstrap interval], ± standard deviation over seeds; - has not run."
+    text = "here: [95% bootstrap interval], ± standard deviation over seeds; - has not run."
     if result.get("reference"):
-        columns = " and the ".join(_reductions(result).values())
-        legend += f" reduction: of the {columns}, relative to {result['reference']['name']}."
-    return legend
+        columns = " and the ".join(reduction_columns(result).values())
+        text += f" reduction: of the {columns}, relative to {result['reference']['name']}."
+    return text
 
 
 def _claims(result: Mapping[str, Any], tested_only: bool = False) -> list[tuple[str, str, str]]:
@@ -177,10 +179,19 @@ def _claims(result: Mapping[str, Any], tested_only: bool = False) -> list[tuple[
         if claim["verdict"] or not tested_only:
             missing = [name for name, test in claim["tests"].items() if test is None]
             verdict = claim["verdict"] or f"not run on {', '.join(missing)}"
-            what = "change " if claim.get("compares") == "changes" else ""
-            figures = [f"{name}: {what}{_difference(test)}" for name, test in claim["tests"].items() if test]
-            claims.append((claim["text"], verdict, f" ({'; '.join(figures)})" if figures else ""))
+            figures = [f"{name} {_difference(test)}" for name, test in claim["tests"].items() if test]
+            sides = _sides(claim, result["table"])
+            claims.append((claim["text"], verdict, f" ({sides}: {'; '.join(figures)})" if figures else ""))
     return claims
+
+
+def _sides(claim: Mapping[str, Any], table: str) -> str:
+    """What is compared with what: rows, without the table's own number, or changes from row to row."""
+    better, worse = (
+        " -> ".join(row.removeprefix(f"{table}/") for row in claim[side].split(" -> ")) for side in ("better", "worse")
+    )
+    what = "change " if claim.get("compares") == "changes" else ""
+    return f"{what}{better} against {worse}"
 
 
 def _difference(test: Mapping[str, Any]) -> str:
@@ -200,7 +211,8 @@ def _percent(value: float | None) -> str:
     return NOT_RUN if value is None else f"{round(value, 1) + 0.0:.1f}%"  # never -0.0
 
 
-def _count(number: int, what: str) -> str:
+def count_of(number: int, what: str) -> str:
+    """A number of things: ``1 core``, ``2 cores``."""
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 

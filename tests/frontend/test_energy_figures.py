@@ -35,7 +35,7 @@ def test_distribution_shows_density_and_both_shares():
     bins, energy = curves.values()
     np.testing.assert_allclose(bins.get_ydata(), shown.share_below())
     np.testing.assert_allclose(energy.get_ydata(), shown.energy_below())
-    assert [text.get_text() for text in lower.get_legend().get_texts()] == list(curves)
+    assert [text.get_text() for text in lower.get_legend().get_texts()] == [r"$\eta = -20$ dB", *curves]
     assert f"{100 * shown.share_below()[edge_index(-20.0)]:.1f} %" in texts(figure)
     assert "1/dB" in upper.get_ylabel()
     assert "(dB)" in lower.get_xlabel()

@@ -3,15 +3,14 @@
 import json
 import os
 import re
-import signal
 import subprocess
-import threading
 import time
 from pathlib import Path
 
 import pytest
 import torch
 import yaml
+from runs import Run
 
 RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_sem"
 RUN = ["./run.sh", "--scale", "smoke", "--table", "1"]
@@ -103,11 +102,12 @@ def test_language_model_grid_and_pretraining(smoke, tmp_path):
 def test_a_run_killed_in_each_stage_ends_with_the_same_table(smoke, tmp_path):
     """SIGKILL a moment after each stage has begun; the next run goes on, and the last ends as the unkilled one did."""
     folder, _ = smoke
-    options = ("--rows", "baseline")
+    killed = Run("librispeech_sem", tmp_path)
     for stage, delay in ((1, 3.0), (2, 3.0), (3, 0.3), (4, 9.0), (6, 12.0), (7, 12.0), (8, 0.5), (9, 0.3)):
-        run_until(stage, delay, options, tmp_path)
-    last = run(*options, folder=tmp_path)
-    assert last.returncode == 0, last.stdout + last.stderr
+        killed.kill_in(stage, delay)
+        over = (tmp_path / "exp" / "baseline" / "seed1" / "log" / "train.done").exists()
+        assert stage != 6 or not over, "the training was over before it could be killed"
+    killed.finish()
     assert rows(tmp_path)["baseline"] == rows(folder)["baseline"]
     # a model of this size gets little right, so the table alone would hide a difference
     same_model, same_text = (Path("exp/baseline/seed1") / name for name in ("best1.ave.pth", "decode_default"))
@@ -120,31 +120,6 @@ def test_a_run_killed_in_each_stage_ends_with_the_same_table(smoke, tmp_path):
 
 def parameters(path: Path) -> dict[str, torch.Tensor]:
     return torch.load(path, map_location="cpu", weights_only=True)
-
-
-def run_until(stage: int, delay: float, options: tuple[str, ...], folder: Path) -> None:
-    command = [*RUN, "--expdir", str(folder / "exp"), "--datadir", str(folder / "data"), *options]
-    process = subprocess.Popen(command, cwd=RECIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    alarm = threading.Timer(300, process.kill)
-    alarm.start()
-    lines = []
-    for line in process.stdout:
-        lines.append(line)
-        if line.startswith(f"== Stage {stage}:"):
-            break
-    alarm.cancel()
-    assert lines and lines[-1].startswith(f"== Stage {stage}:"), "".join(lines)
-    try:
-        process.wait(delay)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGKILL)
-    process.stdout.close()
-    process.wait()
-    time.sleep(2)
-    left = subprocess.run(["pgrep", "-af", str(folder)], capture_output=True, text=True, check=False).stdout
-    assert left == "", f"killed in stage {stage}, but its work goes on:\n{left}"
-    marker = folder / "exp" / "baseline" / "seed1" / "log" / "train.done"
-    assert stage != 6 or not marker.exists(), "the training was over before it could be killed"
 
 
 @pytest.mark.parametrize(

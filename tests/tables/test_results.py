@@ -152,7 +152,7 @@ def test_claims_on_changes(mixed: Path, tmp_path: Path, scored_mixed: Callable, 
     draws = [random.Random(i).choices(range(200), k=200) for i in range(2000)]
     gains = sorted(statistics.fmean(10 * (i % 2) for i in draw) for draw in draws)
     assert test["ci95"] == pytest.approx([gains[50], gains[1949]], abs=0.2)
-    assert "dev All: change 5.00 lower, p = " in plain_table(result)
+    assert "(change new -> more against 1/base -> 1/more: dev All 5.00 lower, p = " in plain_table(result)
     # A new one that gains the same decides nothing, one that loses contradicts the claim.
     scored_mixed("new_more", "dev", [(characters - 1, 1) for characters, _ in wrong["new"]])
     (claim,) = collect(tables, tables.tables["2"], tmp_path / "exp", "s", "c", meta)["claims"]
@@ -201,8 +201,8 @@ def test_drawn_tables(result: dict, tmp_path: Path):
     assert [cell.strip() for cell in base.strip("|").split("|")] == [
         "base row", "5.00", "10.00 ± 0.00 [10.00, 10.00]", "20.00", "-", "12.50", "-", "0.0%", "-", "1 2",
     ]  # fmt: skip
-    assert "- new is better: **not run on other** (clean: 5.83 lower, p = 0.0002)" in markdown
-    assert "- new is worse: **not run on other** (clean: 5.83 higher, p = 0.0002)" in markdown
+    assert "- new is better: **not run on other** (-1dB against base row: clean 5.83 lower, p = 0.0002)" in markdown
+    assert "- new is worse: **not run on other** (base row against -1dB: clean 5.83 higher, p = 0.0002)" in markdown
     assert "`./run.sh --table 1`" in markdown and "0123456789ab with uncommitted changes" in markdown
 
 

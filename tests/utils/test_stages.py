@@ -65,12 +65,47 @@ def test_half_done_work_of_another_config_is_refused(tmp_path):
     assert result.returncode == 1 and "rm -r exp" in result.stderr and len(lines(tmp_path)) == 2
 
 
+def test_what_a_killed_run_has_logged_is_kept(tmp_path):
+    body = "step --name train --log log/train.log --resumes exp -- bash -c 'echo start >>ran; wc -l <ran; exit 1'"
+    for _ in range(3):
+        run(tmp_path, body)
+    said = [line for line in (tmp_path / "log" / "train.earlier.log").read_text().splitlines() if line[0] != "#"]
+    assert said == ["1", "2"]
+    assert (tmp_path / "log" / "train.log").read_text().splitlines()[-1] == "3"
+
+
 def test_a_failure_shows_the_end_of_the_log_and_the_way_on(tmp_path):
     result = run(tmp_path, "step --name bad --log log/bad.log -- bash -c 'echo reason; exit 7' || exit $?")
     assert result.returncode == 7
     for text in ("bad: failed with status 7", "| reason", "log/bad.log", "run the same command again"):
         assert text in result.stderr
     assert not (tmp_path / "log" / "bad.done").exists()
+
+
+def test_a_command_that_met_a_full_disk_says_so(tmp_path):
+    body = """step --name write --log log/write.log -- bash -c 'echo "error: No space left on device"; exit 1'"""
+    result = run(tmp_path, body)
+    assert result.returncode == 1
+    assert "   the disk of log is full: make room first\n" in result.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts a small disk")
+def test_a_full_disk_is_named_before_any_work(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], capture_output=True).returncode:
+        pytest.skip("mounting a tmpfs is not allowed here")
+    try:
+        body = f"""step --name append --log {disk}/log/append.log -- bash -c 'echo x >>ran'"""
+        (disk / "ballast").write_bytes(bytes(1 << 20))
+        result = run(tmp_path, body)
+        assert result.returncode == 1 and not (tmp_path / "ran").exists()
+        assert f"the disk of {disk}/log is full: make room and run the same command again" in result.stderr
+        (disk / "ballast").unlink()
+        assert run(tmp_path, body).returncode == 0
+        assert lines(tmp_path) == ["x"]
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
 
 
 @pytest.mark.parametrize("limit", [1, 2])

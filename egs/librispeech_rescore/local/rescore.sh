@@ -1,11 +1,12 @@
 # shellcheck shell=bash
 # What the stages of this recipe do. It reads the settings of run.sh and systems.sh.
 #
+#   $expdir/asr                           the recogniser of --first_pass espnet
 #   $expdir/lists/<part>.jsonl            N-best lists of each part
 #   $expdir/lm/seed<N>/<lm>               language models adapted to the LM text, in model/
 #   $expdir/<system>/seed<N>              systems, in model/, and what they make of the test sets, in decode_default/
 : "${python:?}" "${expdir:?}" "${datadir:?}" "${lm_dir:?}" "${lm_text:?}" "${scale:?}" "${ngpu:?}" "${plan:?}" "${seeds:?}"
-: "${parts:?}" "${train_parts:?}" "${test_sets:?}" "${nbest_lists=}" "${whisper=}" "${gpt2=}" "${bert=}" "${make_lms:?}" "${latency_options=}"
+: "${parts:?}" "${train_parts:?}" "${test_sets:?}" "${nbest_lists=}" "${whisper=}" "${gpt2=}" "${bert=}" "${make_lms:?}" "${asr_vocab_size:?}" "${asr_epochs:?}" "${nj:?}" "${latency_options[*]-}"
 gpu=$((ngpu > 0 ? 1 : 0))
 lists=$expdir/lists
 
@@ -19,9 +20,26 @@ setting() { awk -v key="$2:" '$1 == key {print $2}' "$expdir/configs/$1.yaml"; }
 # What makes a system, by its config: first_pass (the first pass and its oracle, of which nothing is trained), lm_adapt or mwer.
 kind_of() { basename "$(paper_config "$1")" .yaml; }
 
-# N-best lists of all parts: Whisper's, or those given.
+# An ESPnet model, and its N-best lists.
+recognise() {
+  local dir=$expdir/asr config=$expdir/configs/asr_train.yaml
+  scale_config asr_train "$config" || return 1
+  scale_config asr_decode "$expdir/configs/decode_nbest.yaml" || return 1
+  asr_combine dev dev-clean dev-other || return 1
+  asr_tokens "$asr_part" bpe "$asr_vocab_size" || return 1
+  asr_stats "$config" "$asr_part" dev bpe || return 1
+  asr_train "$dir" "$config" "$asr_part" dev bpe 1 || return 1
+  asr_average "$dir" "$asr_epochs" || return 1
+  asr_decode "$nj" "$dir" "$(asr_averaged "$asr_epochs")" nbest "${parts[*]}"
+}
+
+# N-best lists of all parts: Whisper's, the ESPnet model's, or those given.
 first_pass() {
   local part source inputs=() outputs=()
+  if [[ -z $nbest_lists && -n ${asr_part-} ]]; then
+    recognise || return 1
+    nbest_lists=$expdir/asr/decode_nbest
+  fi
   if [[ -n $nbest_lists ]]; then
     for part in "${parts[@]}"; do
       source=$nbest_lists/$part

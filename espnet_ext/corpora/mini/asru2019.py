@@ -11,8 +11,6 @@ from dataclasses import asdict, dataclass
 from itertools import batched
 from pathlib import Path
 
-import soundfile
-
 from espnet_ext.corpora.mini.acoustics import CLEAN, SAMPLE_RATE, draw_scene, record
 from espnet_ext.corpora.mini.bilingual import ENGLISH, MANDARIN, Fragment
 from espnet_ext.corpora.mini.librispeech import Chapter, write_chapter, write_speakers
@@ -20,7 +18,8 @@ from espnet_ext.corpora.mini.mandarin_english import grammar
 from espnet_ext.corpora.mini.seeds import generator, seed_of
 from espnet_ext.corpora.mini.sizes import ASRU2019_SIZES, BilingualSize, size_called
 from espnet_ext.corpora.mini.voices import BRITISH, Speaker, draw_speakers
-from espnet_ext.corpora.mini.whole_folder import whole_folder
+from espnet_ext.corpora.mini.whole_folder import make_whole
+from espnet_ext.data.audio_files import save_audio
 from espnet_ext.parallel import map_shards
 
 FORMAT = 1  # raise it when the same parameters no longer give the same bytes (voices, grammar ...)
@@ -60,19 +59,8 @@ class Session:
 def make_asru2019(output: str | Path, size: str = "mini", seed: int = 0, nj: int = 1) -> bool:
     """Write a mini ASRU 2019 corpus: ``train-cs``, ``train-zh``, ``dev``, ``test`` and ``LibriSpeech``.
 
-    The same size and seed give the same bytes, whatever ``nj`` is. The folder appears when it is complete.
-
-    Args:
-        output: The corpus's folder.
-        size: A key of ``ASRU2019_SIZES``.
-        seed: Seed of everything that is drawn.
-        nj: Processes.
-
-    Returns:
-        False if ``output`` already held this corpus, and was left as it is.
-
-    Raises:
-        InputError: Unknown size, or ``output`` holds something else, or espeak-ng is missing.
+    ``size`` is a key of ``ASRU2019_SIZES``. Same size and seed give the same bytes, with any ``nj``. For what
+    is returned and raised see :func:`~espnet_ext.corpora.mini.whole_folder.make_whole`.
     """
     wanted = size_called(size, ASRU2019_SIZES)
     parameters = {
@@ -82,11 +70,7 @@ def make_asru2019(output: str | Path, size: str = "mini", seed: int = 0, nj: int
         "condition": asdict(CLEAN),
         "seed": seed,
     }
-    with whole_folder(output, parameters) as folder:
-        if folder is None:
-            return False
-        _write_corpus(folder, wanted, seed, nj)
-    return True
+    return make_whole(output, parameters, lambda folder: _write_corpus(folder, wanted, seed, nj))
 
 
 def _write_corpus(folder: Path, size: BilingualSize, seed: int, nj: int) -> None:
@@ -212,7 +196,7 @@ def write_session(session: Session) -> str:
         rng = generator(session.seed, "utterance", utterance)
         text = " ".join(fragment.text for fragment in sentence)
         samples = record(session.speaker.say(text, session.language, rng), scene, CLEAN, rng)
-        soundfile.write(folder / f"{utterance}.wav", samples, SAMPLE_RATE, subtype="PCM_16")
+        save_audio(folder / f"{utterance}.wav", samples, SAMPLE_RATE, subtype="PCM_16")
         transcript = f"{text.lower()}。\n"
         if session.beside:
             (folder / f"{utterance}.txt").write_text(transcript, encoding="utf-8")

@@ -31,7 +31,8 @@ from espnet_ext.corpora.mini.librispeech import FORMAT as LIBRISPEECH_FORMAT
 from espnet_ext.corpora.mini.librispeech import write_corpus
 from espnet_ext.corpora.mini.seeds import generator
 from espnet_ext.corpora.mini.sizes import LIBRICSS_SIZES, LibriCssSize, size_called
-from espnet_ext.corpora.mini.whole_folder import whole_folder
+from espnet_ext.corpora.mini.whole_folder import make_whole
+from espnet_ext.data.audio_files import save_audio
 from espnet_ext.data.mixture_plan import MixtureSettings, Part, Source, overlap_ratio, place
 from espnet_ext.parallel import map_shards
 
@@ -66,32 +67,23 @@ class Session:
 
 
 def make_libricss(output: str | Path, size: str = "mini", seed: int = 0, nj: int = 1) -> bool:
-    """Write a mini LibriSpeech and a mini LibriCSS. Same size and seed, same bytes, whatever ``nj`` is.
+    """Write a mini LibriSpeech and a mini LibriCSS, the folders ``LibriSpeech`` and ``LibriCSS``.
 
-    Args:
-        output: the folder that will hold ``LibriSpeech`` and ``LibriCSS``.
-        size: a key of ``LIBRICSS_SIZES``.
-        seed: of everything that is drawn.
-        nj: processes.
-
-    Returns:
-        False if ``output`` already held this corpus, and was left as it is.
-
-    Raises:
-        InputError: unknown size, or ``output`` holds something else, or espeak-ng is missing.
+    ``size`` is a key of ``LIBRICSS_SIZES``. Same size and seed give the same bytes, with any ``nj``. For what
+    is returned and raised see :func:`~espnet_ext.corpora.mini.whole_folder.make_whole`.
     """
     wanted = size_called(size, LIBRICSS_SIZES)
     parameters = {
         "corpus": "libricss", "format": [FORMAT, LIBRISPEECH_FORMAT], "size": asdict(wanted), "conditions": _OVERLAPS,
         "seed": seed,
     }  # fmt: skip
-    with whole_folder(output, parameters) as folder:
-        if folder is None:
-            return False
-        (folder / "LibriSpeech").mkdir()
-        write_corpus(folder / "LibriSpeech", wanted.librispeech, seed, nj)
-        _write_sessions(folder, wanted, seed, nj)
-    return True
+    return make_whole(output, parameters, lambda folder: _write_corpora(folder, wanted, seed, nj))
+
+
+def _write_corpora(folder: Path, size: LibriCssSize, seed: int, nj: int) -> None:
+    (folder / "LibriSpeech").mkdir()
+    write_corpus(folder / "LibriSpeech", size.librispeech, seed, nj)
+    _write_sessions(folder, size, seed, nj)
 
 
 def _write_sessions(folder: Path, size: LibriCssSize, seed: int, nj: int) -> None:
@@ -185,7 +177,7 @@ def write_session(session: Session) -> float:
 
 def _write(path: Path, samples: np.ndarray) -> None:
     samples = samples * min(1.0, 0.89 / max(float(np.abs(samples).max()), 1e-9))
-    soundfile.write(path, np.round(samples * 32767).astype(np.int16), SAMPLING_RATE, subtype="PCM_16")
+    save_audio(path, np.round(samples * 32767).astype(np.int16), SAMPLING_RATE, subtype="PCM_16")
 
 
 def _replay(clean: np.ndarray, session: Session) -> np.ndarray:

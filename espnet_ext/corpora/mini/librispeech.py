@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import soundfile
 
 from espnet_ext.corpora.mini.acoustics import CLEAN, SAMPLE_RATE, Condition, draw_scene, record
 from espnet_ext.corpora.mini.grammar import Grammar, grammar_of
 from espnet_ext.corpora.mini.seeds import generator, seed_of
 from espnet_ext.corpora.mini.sizes import LIBRISPEECH_SIZES, PartSize, Size, size_called
 from espnet_ext.corpora.mini.voices import Speaker, draw_speakers
-from espnet_ext.corpora.mini.whole_folder import whole_folder
+from espnet_ext.corpora.mini.whole_folder import make_whole
+from espnet_ext.data.audio_files import save_audio
 from espnet_ext.parallel import map_shards
 
 LANGUAGE = "en"
@@ -61,19 +61,8 @@ class Chapter:
 def make_librispeech(output: str | Path, size: str = "mini", seed: int = 0, nj: int = 1) -> bool:
     """Write a mini LibriSpeech: audio, transcripts, SPEAKERS.TXT and the language-model text.
 
-    The same size and seed give the same bytes, whatever ``nj`` is. The folder appears when it is complete.
-
-    Args:
-        output: The corpus's folder, which holds ``train-clean-100`` and so on.
-        size: A key of ``LIBRISPEECH_SIZES``.
-        seed: Seed of everything that is drawn.
-        nj: Processes.
-
-    Returns:
-        False if ``output`` already held this corpus, and was left as it is.
-
-    Raises:
-        InputError: Unknown size, or ``output`` holds something else, or espeak-ng is missing.
+    ``size`` is a key of ``LIBRISPEECH_SIZES``. Same size and seed give the same bytes, with any ``nj``. For what
+    is returned and raised see :func:`~espnet_ext.corpora.mini.whole_folder.make_whole`.
     """
     wanted = size_called(size, LIBRISPEECH_SIZES)
     parameters = {
@@ -83,11 +72,7 @@ def make_librispeech(output: str | Path, size: str = "mini", seed: int = 0, nj: 
         "conditions": {"clean": asdict(CLEAN), "other": asdict(wanted.other)},
         "seed": seed,
     }
-    with whole_folder(output, parameters) as folder:
-        if folder is None:
-            return False
-        write_corpus(folder, wanted, seed, nj)
-    return True
+    return make_whole(output, parameters, lambda folder: write_corpus(folder, wanted, seed, nj))
 
 
 def write_corpus(folder: Path, size: Size, seed: int, nj: int) -> None:
@@ -179,7 +164,7 @@ def write_chapter(chapter: Chapter) -> float:
         utterance = f"{chapter.name}-{index:04d}"
         rng = generator(chapter.seed, "utterance", utterance)
         samples = record(chapter.speaker.say(sentence, LANGUAGE, rng), scene, chapter.condition, rng)
-        soundfile.write(folder / f"{utterance}.flac", samples, SAMPLE_RATE, subtype="PCM_16")
+        save_audio(folder / f"{utterance}.flac", samples, SAMPLE_RATE, subtype="PCM_16")
         samples_written += len(samples)
         lines.append(f"{utterance} {sentence}\n")
     (folder / f"{chapter.name}.trans.txt").write_text("".join(lines), encoding="utf-8")

@@ -7,15 +7,14 @@ from itertools import batched
 from pathlib import Path
 
 import numpy as np
-import soundfile
 
 from espnet_ext.corpora.mini.acoustics import SAMPLE_RATE
 from espnet_ext.corpora.mini.longform import Word
+from espnet_ext.data.audio_files import save_audio
 
 NLP_HEADER = "token|speaker|ts|endTs|punctuation|prepunctuation|case|tags|wer_tags"
 IGNORED = "ignore_time_segment_in_scoring"
 _SENTENCES_OF_A_RESULT = 4  # of a Google transcript; it has a result every half minute or so
-_BLOCK = 10 * SAMPLE_RATE  # samples written at once: libsndfile's Vorbis encoder crashes on minutes in one call
 _OGG_PAGE = 27  # bytes of a page's header before its table of segments
 _REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
 
@@ -102,9 +101,7 @@ def write_audio(path: Path, samples: np.ndarray) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     formats = {".ogg": ("OGG", "VORBIS"), ".mp3": ("MP3", "MPEG_LAYER_III"), ".sph": ("NIST", "PCM_16")}
     name, subtype = formats[path.suffix]
-    with soundfile.SoundFile(path, "w", SAMPLE_RATE, 1, format=name, subtype=subtype) as file:
-        for start in range(0, len(samples), _BLOCK):
-            file.write(samples[start : start + _BLOCK])
+    save_audio(path, samples, SAMPLE_RATE, format=name, subtype=subtype)
     if name == "OGG":
         path.write_bytes(without_serial(path.read_bytes()))
 

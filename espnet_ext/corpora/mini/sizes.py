@@ -1,7 +1,7 @@
 """How large a mini corpus is, in one place."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from espnet_ext.corpora.mini.acoustics import OTHER, Condition
 from espnet_ext.errors import InputError
@@ -42,18 +42,27 @@ def librispeech_size(
 # them with OTHER, which leaves a language model little to choose from. Hence a noise between the two.
 _OTHER_FOR_WHISPER = Condition(snr=(18, 30), direct=(6, 12), t60=(0.2, 0.5), babble=0.25)
 _BOTH_TRAIN_PARTS = ("train-clean-100", "train-other-500")
+_SMOKE_WHISPER = librispeech_size(
+    PartSize(2, 1, 8), PartSize(2, 1, 4), 400, train_parts=_BOTH_TRAIN_PARTS, other=_OTHER_FOR_WHISPER
+)
+_MINI_WHISPER = librispeech_size(
+    PartSize(12, 2, 14), PartSize(6, 2, 14), 8000, train_parts=_BOTH_TRAIN_PARTS, other=_OTHER_FOR_WHISPER
+)
+
+
+def _espnet_size(asr: PartSize, lists: Size) -> Size:
+    """For N-best lists by an ESPnet model, which is trained on the first part; the others are as for Whisper."""
+    return replace(lists, parts=lists.parts | {"train-clean-100": asr})
 
 
 LIBRISPEECH_SIZES = {
     "smoke": librispeech_size(PartSize(4, 1, 15), PartSize(2, 1, 4), lm_sentences=400),
     "mini": librispeech_size(PartSize(28, 2, 28), PartSize(5, 2, 15), lm_sentences=8000),
     # For N-best lists by Whisper: training lists must look like those of the test sets, so half of them are noisy too.
-    "smoke-whisper": librispeech_size(
-        PartSize(2, 1, 8), PartSize(2, 1, 4), 400, train_parts=_BOTH_TRAIN_PARTS, other=_OTHER_FOR_WHISPER
-    ),
-    "mini-whisper": librispeech_size(
-        PartSize(12, 2, 14), PartSize(6, 2, 14), 8000, train_parts=_BOTH_TRAIN_PARTS, other=_OTHER_FOR_WHISPER
-    ),
+    "smoke-whisper": _SMOKE_WHISPER,
+    "mini-whisper": _MINI_WHISPER,
+    "smoke-espnet": _espnet_size(PartSize(4, 1, 15), _SMOKE_WHISPER),
+    "mini-espnet": _espnet_size(PartSize(28, 2, 28), _MINI_WHISPER),
 }
 
 

@@ -18,7 +18,7 @@ from espnet_ext.corpora.mini.longform import NAMES, NOISY, Recording, draw_recor
 from espnet_ext.corpora.mini.seeds import generator
 from espnet_ext.corpora.mini.sizes import LONGFORM_SIZES, LongformSize, size_called
 from espnet_ext.corpora.mini.voices import draw_speakers
-from espnet_ext.corpora.mini.whole_folder import whole_folder
+from espnet_ext.corpora.mini.whole_folder import make_whole
 from espnet_ext.corpora.rev16 import EPISODES
 from espnet_ext.parallel import map_shards
 
@@ -51,19 +51,8 @@ class File:
 def make_spotify(output: str | Path, size: str = "mini", seed: int = 0, nj: int = 1) -> bool:
     """Write the mini corpus of long recordings (see the module's description).
 
-    The same size and seed give the same bytes, whatever ``nj`` is. The folder appears when it is complete.
-
-    Args:
-        output: The corpus's folder.
-        size: A key of ``LONGFORM_SIZES``.
-        seed: Seed of everything that is drawn.
-        nj: Processes.
-
-    Returns:
-        False if ``output`` already held this corpus, and was left as it is.
-
-    Raises:
-        InputError: Unknown size, or ``output`` holds something else, or espeak-ng is missing.
+    ``size`` is a key of ``LONGFORM_SIZES``. Same size and seed give the same bytes, with any ``nj``. For what
+    is returned and raised see :func:`~espnet_ext.corpora.mini.whole_folder.make_whole`.
     """
     wanted = size_called(size, LONGFORM_SIZES)
     parameters = {
@@ -74,14 +63,14 @@ def make_spotify(output: str | Path, size: str = "mini", seed: int = 0, nj: int 
         "names": NAMES,
         "seed": seed,
     }
-    with whole_folder(output, parameters) as folder:
-        if folder is None:
-            return False
-        shards = shards_of(folder, wanted, seed)
-        seconds = map_shards(write_file, shards, nj=nj, describe="mini corpus")
-        _write_metadata(folder, shards, seconds)
-        (folder / "README.TXT").write_text(_README, encoding="utf-8")
-    return True
+    return make_whole(output, parameters, lambda folder: _write_corpora(folder, wanted, seed, nj))
+
+
+def _write_corpora(folder: Path, size: LongformSize, seed: int, nj: int) -> None:
+    shards = shards_of(folder, size, seed)
+    seconds = map_shards(write_file, shards, nj=nj, describe="mini corpus")
+    _write_metadata(folder, shards, seconds)
+    (folder / "README.TXT").write_text(_README, encoding="utf-8")
 
 
 def shards_of(folder: Path, size: LongformSize, seed: int) -> list[File]:

@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,27 @@ def whole_folder(output: str | Path, parameters: dict[str, Any]) -> Iterator[Pat
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
             raise
+
+
+def make_whole(output: str | Path, parameters: dict[str, Any], write: Callable[[Path], None]) -> bool:
+    """Make a mini corpus: fill a folder by ``write``, which then becomes ``output``.
+
+    Args:
+        output: The corpus's folder. It appears when it is complete.
+        parameters: What decides its bytes, and nothing else: its size, its seed, but not how many processes write it.
+        write: Fills the folder that it is given.
+
+    Returns:
+        False if ``output`` already held this corpus, and was left as it is.
+
+    Raises:
+        InputError: ``output`` holds something else, or another process is making it, or espeak-ng is missing.
+    """
+    with whole_folder(output, parameters) as folder:
+        if folder is None:
+            return False
+        write(folder)
+    return True
 
 
 def is_finished(output: Path, parameters: dict[str, Any]) -> bool:

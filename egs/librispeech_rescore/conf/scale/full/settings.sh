@@ -4,3 +4,5 @@ train_parts=(train-clean-100 train-clean-360 train-other-500)
 make_lms=false
 corpus_size=
 latency_options=()
+asr_vocab_size=5000
+asr_epochs=best:10

@@ -1,0 +1,283 @@
+"""The whole of the results page: one page for each recipe, its error browser, and a page that leads to them."""
+
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import markupsafe
+
+from espnet_ext import __version__
+from espnet_ext.errors import InputError
+from espnet_ext.report.curves import Curve, read_curves
+from espnet_ext.report.errors import ErrorPages, Limits, write_errors
+from espnet_ext.report.plots import NAMES, draw_curves, shared_range
+from espnet_ext.report.runs import Recipe, Run, figures, trainings
+from espnet_ext.report.table_view import VERDICTS, TableView, table_view
+from espnet_ext.tables.render import count_of, has_run, meta_line
+from espnet_ext.tables.results import read_results
+
+GENERATOR = "espnet_ext.bin.report"
+ASSETS = ("report.css", "theme.js", "errors.js")
+_MARK = f'<meta name="generator" content="{GENERATOR}">'
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table on the page; ``meta`` says how it came out."""
+
+    id: str
+    view: TableView
+    meta: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """The tables of one corpus and scale.
+
+    Attributes:
+        number: tells sections apart.
+        run: folder of the run, or None where the results are those that the recipe keeps.
+        source: where the files lie, in the recipe's folder.
+        not_run: tables of which nothing has run.
+    """
+
+    number: int
+    corpus: str
+    scale: str
+    run: Path | None
+    source: str
+    tables: tuple[Table, ...]
+    not_run: tuple[str, ...]
+
+    @property
+    def kept(self) -> bool:
+        """Are these the recipe's own, not of a run?"""
+        return self.run is None
+
+    @property
+    def verdicts(self) -> dict[str, int]:
+        """How many claims hold, and so on."""
+        found = Counter(claim.verdict for table in self.tables for claim in table.view.claims)
+        return {verdict: found[verdict] for verdict in VERDICTS if found[verdict]}
+
+
+@dataclass(frozen=True)
+class Plots:
+    """The curves of one measure of one run, an SVG a system."""
+
+    run: str
+    measure: str
+    plots: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure: its file on the site, what it shows, where it is from, and its size in pixels."""
+
+    file: str
+    caption: str
+    name: str
+    size: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class RecipePage:
+    """One recipe's page."""
+
+    name: str
+    slug: str
+    paper: str
+    sections: tuple[Section, ...]
+    plots: tuple[Plots, ...]
+    figures: tuple[Picture, ...]
+    errors: ErrorPages
+    notes: tuple[str, ...] = ()
+
+
+def write_site(
+    recipes: Sequence[Recipe], output: str | Path, limits: Limits, say: Callable[[str], None] = print
+) -> list[RecipePage]:
+    """Write the site into the folder ``output``, which appears whole or stays as it was.
+
+    Raises:
+        InputError: ``output`` is a file or a folder of something else, or a file of a run cannot be read.
+    """
+    output = Path(output)
+    _check_output(output)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as folder:
+        site = Path(folder) / "site"
+        site.mkdir()
+        slugs = _slugs([recipe.name for recipe in recipes])
+        pages = []
+        for recipe, slug in zip(recipes, slugs, strict=True):
+            pages.append(_recipe_page(recipe, slug, site, limits))
+            say(_summary(pages[-1]))
+        _render(pages, site)
+        if output.exists():
+            output.rename(Path(folder) / "old")
+        site.rename(output)
+    return pages
+
+
+def _check_output(output: Path) -> None:
+    """Refuse to replace what is no report."""
+    if output.is_dir():
+        index = output / "index.html"
+        own = index.is_file() and _MARK in index.read_text(encoding="utf-8", errors="replace")
+        if own or not any(output.iterdir()):
+            return
+    elif not output.exists():
+        return
+    raise InputError(f"{output}: exists and is no report: give another --output, or remove it")
+
+
+def _summary(page: RecipePage) -> str:
+    counts = (
+        (sum(len(section.tables) for section in page.sections), "table"),
+        (sum(len(group.plots) for group in page.plots), "curve"),
+        (len(page.figures), "figure"),
+        (len(page.errors.decodings), "scored test set"),
+        (page.errors.clips, "audio clip"),
+    )
+    return f"{page.name}: " + ", ".join(count_of(number, what) for number, what in counts)
+
+
+def _slugs(names: Sequence[str]) -> list[str]:
+    """Names of files, each once.
+
+    >>> _slugs(["a b", "a-b", "index"])
+    ['a-b', 'a-b-2', 'index-2']
+    """
+    slugs = ["index"]
+    for name in names:
+        plain = stem = _slug(name)
+        number = 1
+        while stem in slugs:
+            number += 1
+            stem = f"{plain}-{number}"
+        slugs.append(stem)
+    return slugs[1:]
+
+
+def _slug(text: str) -> str:
+    """Letters, digits and hyphens."""
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", text).strip("-.") or "recipe"
+
+
+def _recipe_page(recipe: Recipe, slug: str, site: Path, limits: Limits) -> RecipePage:
+    paper = recipe.tables.paper if recipe.tables else None
+    return RecipePage(
+        name=recipe.name,
+        slug=slug,
+        paper=f"{paper.authors}. {paper.title}, {paper.year}. ({paper.id})" if paper else "",
+        sections=tuple(_sections(recipe)),
+        plots=tuple(group for number, run in enumerate(recipe.runs) for group in _plots(run, f"{slug}-{number}")),
+        figures=tuple(_pictures(recipe, site, slug)),
+        errors=write_errors(recipe, site, slug, limits),
+    )
+
+
+def _sections(recipe: Recipe) -> list[Section]:
+    """The tables of the runs, then those that the recipe keeps; what is kept unchanged of a run comes once."""
+    sources = [(run.folder, run.folder / "results") for run in recipe.runs] + [(None, folder) for folder in recipe.kept]
+    sections: list[Section] = []
+    seen: list[Mapping[str, Any]] = []
+    for run, folder in sources:
+        results = [result for path in sorted(folder.glob("table*.json")) if (result := read_results(path)) not in seen]
+        seen += results
+        for corpus, scale in dict.fromkeys((result["meta"]["corpus"], result["scale"]) for result in results):
+            same = [each for each in results if (each["meta"]["corpus"], each["scale"]) == (corpus, scale)]
+            tables = (Table(each["table"], table_view(each), meta_line(each["meta"])) for each in same if has_run(each))
+            missing = tuple(each["table"] for each in same if not has_run(each))
+            source = folder.absolute().relative_to(recipe.folder) if recipe.folder else folder
+            sections.append(Section(len(sections), corpus, scale, run, str(source), tuple(tables), missing))
+    return sections
+
+
+def _plots(run: Run, key: str) -> list[Plots]:
+    """A group of plots a measure, a plot a system in it."""
+    found: dict[str, dict[str, dict[str, Curve]]] = {}
+    for training in trainings(run):
+        for curve in read_curves(training.path):
+            seed = "" if training.seed is None else str(training.seed)
+            # A language model's loss is on an axis of its own.
+            measure = f"{curve.measure}, language model" if training.system.split("/")[0] == "lm" else curve.measure
+            found.setdefault(measure, {}).setdefault(training.system, {})[seed] = curve
+    groups = []
+    for measure, systems in found.items():
+        limits = shared_range([curve for curves in systems.values() for curve in curves.values()])
+        name = measure.split(",")[0]
+        plots = (
+            draw_curves(system, curves, limits, f"{key}-{_slug(measure)}-{number}")
+            for number, (system, curves) in enumerate(systems.items())
+        )
+        groups.append(Plots(run.name, measure.replace(name, NAMES.get(name, name), 1), tuple(plots)))
+    return groups
+
+
+def _pictures(recipe: Recipe, site: Path, slug: str) -> list[Picture]:
+    from PIL import Image, UnidentifiedImageError
+
+    captions = recipe.tables.pictures if recipe.tables else {}
+    found = []
+    for number, (name, path) in enumerate(figures(recipe)):
+        try:
+            with Image.open(path) as image:
+                size = image.size
+        except (UnidentifiedImageError, OSError) as error:
+            raise InputError(f"{path}: not a picture ({error}): draw it again, or delete it") from error
+        target = site / "figures" / slug / f"{number}-{_slug(path.name)}"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+        found.append(Picture(target.relative_to(site).as_posix(), captions.get(path.stem, path.stem), name, size))
+    return found
+
+
+def _render(pages: Sequence[RecipePage], site: Path) -> None:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("espnet_ext.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"slug": lambda text: text.replace(" ", "-"), "code": _code}
+    common = {
+        "generator": GENERATOR,
+        "version": __version__,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "pages": [(page.name, page.slug) for page in pages],
+    }
+
+    def write(name: str, template: str, **values: Any) -> None:
+        text = environment.get_template(template).render(**common, **values)
+        (site / name).write_text(text, encoding="utf-8")
+
+    (site / "assets").mkdir()
+    for name in ASSETS:
+        source, _, _ = environment.loader.get_source(environment, name)
+        (site / "assets" / name).write_text(source, encoding="utf-8")
+    write("index.html", "index.html.j2", page="index", recipes=pages)
+    for page in pages:
+        write(f"{page.slug}.html", "recipe.html.j2", page=page.slug, recipe=page)
+        if page.errors.decodings:
+            write(f"{page.slug}-errors.html", "errors.html.j2", page="", recipe=page)
+
+
+def _code(text: str) -> markupsafe.Markup:
+    """What stands between backticks becomes code.
+
+    >>> _code("run `a < b` now")
+    Markup('run <code>a &lt; b</code> now')
+    """
+    parts = text.split("`")
+    tagged = (markupsafe.Markup("<code>{}</code>").format(part) if odd % 2 else part for odd, part in enumerate(parts))
+    return markupsafe.Markup("").join(tagged)

@@ -1,0 +1,180 @@
+"""A table's results as the page draws them: the cells' text, and where on its column's axis each number lies."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from espnet_ext.tables.claims import FAILS, HOLDS, UNDECIDED
+from espnet_ext.tables.render import column_groups, legend, reduction_columns, row_cells
+
+NOT_RUN = "not run"
+VERDICTS = (HOLDS, UNDECIDED, FAILS, NOT_RUN)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Places on an axis in percent of its length; None for what there is not.
+
+    Attributes:
+        paper, here: the two numbers.
+        interval: ends of our 95% interval.
+        seeds: the values of single seeds, where there are several.
+        zero: of an axis that goes below 0.
+    """
+
+    paper: float | None
+    here: float | None
+    interval: tuple[float, float] | None
+    seeds: tuple[float, ...] = ()
+    zero: float | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The paper's number and ours as text; ``bar`` is None where there is nothing to draw."""
+
+    paper: str
+    here: str
+    bar: Bar | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a group; ``system`` with its ``decoding`` is what was trained for it."""
+
+    name: str
+    system: str
+    decoding: str
+    cells: tuple[Cell, ...]
+    seeds: str
+
+
+@dataclass(frozen=True)
+class Group:
+    """Columns side by side; ``axes`` are the largest values of their bars as text, "" for a column without bars."""
+
+    columns: tuple[str, ...]
+    axes: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Test:
+    """A claim on one column; ``text`` is the difference with its interval, p-value and seeds."""
+
+    column: str
+    text: str
+    verdict: str
+    bar: Bar
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper with its tests; ``missing`` are the columns on which it has not run."""
+
+    text: str
+    verdict: str
+    tests: tuple[Test, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TableView:
+    """One table."""
+
+    title: str
+    metric: str
+    groups: tuple[Group, ...]
+    legend: str
+    claims: tuple[Claim, ...]
+
+
+def table_view(result: Mapping[str, Any]) -> TableView:
+    """Lay out a ``table<T>.json``. All bars of a column are on one axis, which begins at 0."""
+    return TableView(
+        title=f"Table {result['table']}. {result['caption']}",
+        metric=result["metric"],
+        groups=tuple(_group(result, columns) for columns in column_groups(result)),
+        legend=legend(result),
+        claims=tuple(_claim(claim) for claim in result.get("claims", [])),
+    )
+
+
+def _group(result: Mapping[str, Any], columns: Sequence[str]) -> Group:
+    reduced = reduction_columns(result) if result.get("reference") else {}
+    tops = {column: 0.0 if column in reduced else _top(result, column) for column in columns}
+    rows = []
+    for row in result["rows"]:
+        name, *texts, seeds = row_cells(result, row, columns)
+        cells = (
+            Cell(paper, here, _bar(row["cells"][column], tops[column]) if tops[column] else None)
+            for column, paper, here in zip(columns, texts[::2], texts[1::2], strict=True)
+        )
+        rows.append(Row(name, row["system"], row["decoding"], tuple(cells), seeds))
+    return Group(tuple(columns), tuple(f"{top:g}" if top else "" for top in tops.values()), tuple(rows))
+
+
+def _top(result: Mapping[str, Any], column: str) -> float:
+    """A round number at or above all of a column; 0 where it has none."""
+    highest = 0.0
+    for row in result["rows"]:
+        cell = row["cells"][column]
+        here = cell["here"] or {}
+        values = [cell["paper"], here.get("value"), *(here.get("ci95") or []), *here.get("values", {}).values()]
+        highest = max([highest, *(value for value in values if value is not None)])
+    return round_up(highest)
+
+
+def round_up(value: float) -> float:
+    """The next number of the form 1, 2, 2.5 or 5 times a power of ten, or halfway to ten times it.
+
+    >>> [round_up(value) for value in (0.0, 0.7, 4.2, 31.2, 99.0, 121.0)]
+    [0.0, 0.75, 5.0, 40.0, 100.0, 150.0]
+    """
+    if value <= 0:
+        return 0.0
+    power = 10.0 ** math.floor(math.log10(value))
+    steps = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.5, 10.0)
+    return next((round(step * power, 10) for step in steps if step * power >= value * (1 - 1e-9)), value)
+
+
+def _bar(cell: Mapping[str, Any], top: float) -> Bar | None:
+    here = cell["here"] or {}
+    if cell["paper"] is None and not here:
+        return None
+    values = [cell["paper"], here.get("value")]
+    paper, ours = (None if value is None else _place(value, 0.0, top) for value in values)
+    interval = here.get("ci95")
+    seeds = tuple(_place(value, 0.0, top) for value in here.get("values", {}).values())
+    return Bar(paper, ours, tuple(_place(end, 0.0, top) for end in interval) if interval else None, seeds)
+
+
+def _place(value: float, low: float, high: float) -> float:
+    """Percent of the way from one end to the other."""
+    return round(100 * (value - low) / (high - low), 2)
+
+
+def _claim(claim: Mapping[str, Any]) -> Claim:
+    found = {name: test for name, test in claim["tests"].items() if test}
+    reach = round_up(max((abs(end) for test in found.values() for end in test["ci95"]), default=1.0)) or 1.0
+    change = "change " if claim.get("compares") == "changes" else ""
+    tests = tuple(_test(name, test, reach, change) for name, test in found.items())
+    missing = tuple(name for name in claim["tests"] if name not in found)
+    return Claim(claim["text"], claim["verdict"] or NOT_RUN, tests, missing)
+
+
+def _test(column: str, test: Mapping[str, Any], reach: float, change: str) -> Test:
+    low, high = test["ci95"]
+    direction = "lower" if test["lower_by"] >= 0 else "higher"
+    text = (
+        f"{change}{abs(test['lower_by']):.2f} {direction} (95% interval of what it is lower by: {low:.2f} to "
+        f"{high:.2f}), p = {test['p_value']:.2g}, {_seeds(test['seeds'])}"
+    )
+    # To the right is lower, as the claim has it.
+    places = [_place(value, -reach, reach) for value in (test["lower_by"], low, high, 0.0)]
+    return Test(column, text, test["verdict"], Bar(None, places[0], (places[1], places[2]), zero=places[3]))
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"

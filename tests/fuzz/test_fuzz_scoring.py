@@ -1,0 +1,164 @@
+"""Counts of errors against the definition, on inputs without limits: lists of words, mixed text, speakers, files."""
+
+import unicodedata
+from itertools import permutations, product
+
+import pytest
+from damage import FUZZ, NAMES, WORDS, damaged, read_or_refuse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espnet_ext.data.turns import Turn
+from espnet_ext.scoring.error_rate import align, count_errors, count_pairs
+from espnet_ext.scoring.mixed import score_mixed_texts
+from espnet_ext.scoring.report import summarise
+from espnet_ext.scoring.score import score_files
+from espnet_ext.scoring.speaker_attributed import score_speakers
+
+# Few different words make many ties; the others are what a table of symbols may stumble over.
+FEW = st.sampled_from(["a", "b", "c", "A", "<eps>", "*", "你", "é", "e\u0301", "\x00", "-1"])
+SEQUENCES = st.lists(FEW | WORDS, max_size=9)
+MIXED = st.text(alphabet="我你𠀀々〇abZ9'，é\u0301\u2047 \t\u3000\u2028", max_size=14)
+
+
+def distance(left: list, right: list) -> int:
+    """Levenshtein's, by its recursion, row by row."""
+    row = list(range(len(right) + 1))
+    for number, one in enumerate(left, start=1):
+        before, row[0] = row[0], number
+        for place, other in enumerate(right, start=1):
+            before, row[place] = row[place], min(row[place] + 1, row[place - 1] + 1, before + (one != other))
+    return row[-1]
+
+
+def is_han(character: str) -> bool:
+    name = unicodedata.name(character, "")
+    return "IDEOGRAPH-" in name or ("IDEOGRAPHIC" in name and not character.isspace())
+
+
+def tokens_of(text: str) -> list[str]:
+    """Han characters with the marks behind them, unknown marks, and runs of the rest: one character at a time."""
+    tokens, before = [], "blank"  # what the last character was part of
+    for character in text:
+        if character.isspace():
+            kind = "blank"
+        elif is_han(character) or (before == "han" and unicodedata.category(character)[0] == "M"):
+            kind = "han"
+        else:
+            kind = "unknown" if character == "\u2047" else "word"
+        if (kind == before == "word") or (kind == "han" and not is_han(character)):
+            tokens[-1] += character
+        elif kind != "blank":
+            tokens.append(character)
+        before = kind
+    return tokens
+
+
+@pytest.fixture(scope="session")
+def scratch(tmp_path_factory):
+    return tmp_path_factory.mktemp("fuzz_scoring")
+
+
+@FUZZ
+@given(SEQUENCES, SEQUENCES)
+def test_errors_of_lists_of_words(reference, hypothesis):
+    counts = count_errors(reference, hypothesis)
+    assert counts.errors == distance(reference, hypothesis)
+    assert (counts.reference_length, counts.hypothesis_length) == (len(reference), len(hypothesis))
+    pairs = align(reference, hypothesis)
+    assert count_pairs(pairs) == counts
+    assert [left for left, _ in pairs if left is not None] == reference
+    assert [right for _, right in pairs if right is not None] == hypothesis
+
+
+@FUZZ
+@given(st.lists(st.tuples(MIXED.filter(lambda text: text.split()), MIXED), min_size=1, max_size=3))
+def test_errors_of_mixed_text(texts):
+    reference, hypothesis = ({str(n): pair[side] for n, pair in enumerate(texts)} for side in (0, 1))
+    score = score_mixed_texts(reference, hypothesis)
+    pairs = [(tokens_of(left), tokens_of(right)) for left, right in texts]
+    assert score.total.errors == sum(distance(*pair) for pair in pairs)
+    assert score.total.reference_length == sum(len(left) for left, _ in pairs)
+    parts = {name: part.total for name, part in score.parts.items()}
+    assert parts["CH"] + parts["EN"] == score.total == parts["near-switch"] + parts["elsewhere"]
+    for name, wanted in (("CH", True), ("EN", False)):
+        one_language = [[[t for t in side if is_han(t[0]) == wanted] for side in pair] for pair in pairs]
+        assert parts[name].reference_length == sum(len(left) for left, _ in one_language)
+        assert parts[f"{name}-filtered"].errors == sum(distance(*pair) for pair in one_language)
+        assert parts[f"near-switch-{name}"] + parts[f"elsewhere-{name}"] == parts[name]
+
+
+@st.composite
+def meetings(draw):
+    """Reference and hypothesis of a recording: turns of up to three speakers."""
+    names, words = st.sampled_from(["a", "b", "c"]), st.lists(st.sampled_from("ABC"), min_size=1, max_size=3)
+    spoken, heard = (draw(st.lists(st.tuples(names, words), min_size=least, max_size=4)) for least in (1, 0))
+    return spoken, heard
+
+
+def by_speaker(turns) -> dict[str, list[str]]:
+    said: dict[str, list[str]] = {}
+    for speaker, words in turns:
+        said[speaker] = said.get(speaker, []) + words
+    return said
+
+
+@FUZZ
+@given(meetings())
+def test_errors_by_speaker(meeting):
+    spoken, heard = meeting
+    reference, hypothesis = (
+        [Turn("r", speaker, tuple(words), float(n), n + 0.5) for n, (speaker, words) in enumerate(turns)]
+        for turns in meeting
+    )
+    result = score_speakers(reference, hypothesis or [Turn("r", "", ())])
+    real, found = by_speaker(spoken), by_speaker(heard)
+    names = real.keys() | found.keys()
+    assert result.score.total.errors == sum(distance(real.get(name, []), found.get(name, [])) for name in names)
+    assert result.score.total.reference_length == sum(map(len, real.values()))
+    # cpWER: the best of all assignments of streams to speakers, the smaller side filled up with silence
+    size = max(len(real), len(found))
+    rows, columns = ([*said.values(), *[[]] * (size - len(said))] for said in (real, found))
+    costs = (sum(map(distance, rows, order)) for order in permutations(columns))
+    assert result.cp.errors == min(costs)
+    # ORC-WER: the best of all ways to lay the utterances on streams
+    streams = list(found.values()) or [[]]
+    ways = product(range(len(streams)), repeat=len(spoken))
+    laid = (
+        [[w for at, (_, words) in zip(way, spoken, strict=True) if at == n for w in words] for n in range(len(streams))]
+        for way in ways
+    )
+    assert result.orc.errors == min(sum(map(distance, lines, streams)) for lines in laid)
+    assert result.counting.missed - result.counting.false_alarms == len(real) - len(found)
+
+
+@st.composite
+def tables(draw):
+    table = draw(st.dictionaries(st.sampled_from([f"u{n}" for n in range(4)]), TABLE_TEXTS, min_size=1, max_size=4))
+    return "".join(f"{key} {text}\n" for key, text in table.items()), table
+
+
+TABLE_TEXTS = st.lists(FEW.filter(lambda word: word.strip()) | WORDS, min_size=1, max_size=5).map(" ".join)
+
+
+@FUZZ
+@given(tables(), damaged(tables()), NAMES)
+def test_scores_of_files(scratch, reference, hypothesis, speaker):
+    (ref_text, ref), (hyp_data, hyp) = reference, hypothesis
+    (scratch / "ref").write_text(ref_text)
+    (scratch / "hyp").write_bytes(hyp_data)
+    (scratch / "utt2spk").write_text("".join(f"{key} {speaker}\n" for key in ref))
+    expected = None
+    if hyp is not None and hyp.keys() == ref.keys():
+        expected = sum(distance(ref[key].split(), hyp[key].split()) for key in ref)
+    score = read_or_refuse(
+        lambda path: score_files(scratch / "ref", path, utt2spk=scratch / "utt2spk"), scratch / "hyp"
+    )
+    if score is None:
+        assert expected is None
+        return
+    assert expected is None or score.total.errors == expected
+    assert score.total.reference_length == sum(len(text.split()) for text in ref.values())
+    summary = summarise(score, replicas=5)
+    assert summary["errors"] == score.total.errors
+    assert list(score.speakers.values()) == [score.total]

@@ -1,0 +1,99 @@
+"""Tokenisers on any text: the tokens are those of a walk over its characters, and nothing of it is lost."""
+
+import unicodedata
+
+import pytest
+import sentencepiece
+from damage import FUZZ, WORDS, read_or_refuse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espnet_ext.data.languages import read_languages, token_languages, write_languages
+from espnet_ext.data.mixed_text import has_han, language_of, mixed_tokens
+from espnet_ext.data.mixed_units import train_mixed_pieces
+from espnet_ext.data.text_rules import LIBRISPEECH, MANDARIN_ENGLISH
+from espnet_ext.data.tokens import read_prior, write_tokens
+from espnet_ext.errors import InputError
+
+ANY = st.text(max_size=24)
+MIXED = st.text(alphabet="我你𠀀々〇葛ABZ9'，é\u0301\u2047▁ \t\u3000\u2028\U000e0100", max_size=20)
+
+
+@pytest.fixture(scope="session")
+def scratch(tmp_path_factory):
+    return tmp_path_factory.mktemp("fuzz_tokens")
+
+
+@pytest.fixture(scope="session")
+def pieces() -> sentencepiece.SentencePieceProcessor:
+    model = train_mixed_pieces(["THE RED WINE AND THE REST", "RED RED WINE"], vocab_size=60)
+    return sentencepiece.SentencePieceProcessor(model_proto=model.data)
+
+
+@FUZZ
+@given(MIXED | ANY)
+def test_mixed_tokens_lose_nothing_and_part_han(text):
+    tokens = mixed_tokens(text)
+    assert "".join(tokens) == "".join(text.split())
+    assert all(token and not any(map(str.isspace, token)) for token in tokens)
+    for token in tokens:
+        if has_han(token):
+            assert has_han(token[0]) and all(unicodedata.category(other)[0] == "M" for other in token[1:])
+    assert mixed_tokens(" ".join(tokens)) == tokens
+    assert language_of(text, "other") in ("zh", "en", "cs", "other")
+
+
+@FUZZ
+@given(MIXED | ANY)
+def test_rules_for_text_end_where_they_are_applied_again(text):
+    for rules in (MANDARIN_ENGLISH, LIBRISPEECH):
+        once = rules(text)
+        assert once == " ".join(once.split())
+        assert rules(once) == once
+
+
+@FUZZ
+@given(text=st.text(alphabet="我你葛ABCDEHINRSTW9' \t", max_size=20))
+def test_mixed_units_decode_to_what_was_encoded(pieces, text):
+    encoded = pieces.encode(text, out_type=str)
+    assert sum(map(has_han, encoded)) == sum(map(has_han, text))
+    assert not any(len(piece) > 2 for piece in encoded if has_han(piece))
+    assert mixed_tokens(pieces.decode(encoded)) == mixed_tokens(text)
+
+
+@FUZZ
+@given(text=ANY)
+def test_mixed_units_of_any_text(pieces, text):
+    encoded = pieces.encode(text, out_type=str)
+    assert sum(map(has_han, encoded)) == sum(map(has_han, text))
+    assert isinstance(pieces.decode(encoded), str)
+
+
+@FUZZ
+@given(st.lists(st.lists(WORDS, max_size=4).map(" ".join), max_size=4), st.sampled_from(["char", "word"]))
+def test_token_lists_are_read_back_and_know_all_text(scratch, texts, token_type):
+    try:
+        tokens = write_tokens(texts, scratch, token_type)
+    except InputError:
+        return
+    assert len(set(tokens)) == len(tokens)
+    wanted = {w for text in texts for w in (text.split() if token_type == "word" else text.replace(" ", ""))}
+    assert wanted <= set(tokens)
+    assert (scratch / "tokens.txt").read_text().split("\n")[:-1] == tokens
+    prior = read_or_refuse(read_prior, scratch / "prior.txt")
+    assert list(prior) == tokens
+    write_languages(scratch / "languages.txt", tokens)
+    languages = read_or_refuse(read_languages, scratch / "languages.txt")
+    assert list(languages.items()) == list(zip(tokens, token_languages(tokens), strict=True))
+
+
+@FUZZ
+@given(st.lists(ANY, max_size=3), st.sampled_from(["bpe", "unigram"]), st.integers(3, 30))
+def test_word_pieces_of_any_text(scratch, texts, token_type, size):
+    try:
+        tokens = write_tokens(texts, scratch, token_type, size)
+    except InputError as error:
+        assert "\n" not in str(error)
+        return
+    assert (scratch / "tokens.txt").read_text().split("\n")[:-1] == tokens
+    assert list(read_or_refuse(read_prior, scratch / "prior.txt")) == tokens

@@ -1,0 +1,110 @@
+"""Runs of the recipes at scale smoke that are stopped in the middle, and what they end with."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+EGS = Path(__file__).parents[2] / "egs"
+# Of each recipe, as little as goes through all its stages; the first table with all its rows where nothing is said.
+ROWS = {
+    "librispeech_sem": ("--table", "1", "--rows", "baseline"),
+    "asru2019_cs": ("--table", "1", "--rows", "reweight"),
+    "librispeech_rescore": ("--table", "1", "--rows", "first pass,BERT MWER"),
+}
+RECIPES = sorted(path.parent.name for path in EGS.glob("*/run.sh"))
+HYPOTHESES = ("text", "score", "nbest.jsonl")  # with scores: small models say little, which alike texts would hide
+STAGE = re.compile(r"^== Stage ([0-9]+):")
+PATIENCE = 1800  # seconds that a whole run may take on a busy machine
+
+
+def stages(recipe: str) -> list[int]:
+    """The numbers of a recipe's stages, as its help lists them."""
+    listed = (EGS / recipe / "run.sh").read_text().partition("# begin stages\n")[2].partition("# end stages")[0]
+    return [int(line.split()[1]) for line in listed.splitlines()]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A recipe's run with folders of its own below ``folder``."""
+
+    recipe: str
+    folder: Path
+
+    def command(self, *options: str) -> list[str]:
+        folders = ["--expdir", str(self.folder / "exp"), "--datadir", str(self.folder / "data")]
+        return ["./run.sh", "--scale", "smoke", *ROWS.get(self.recipe, ()), *folders, *options]
+
+    def start(self, *options: str) -> subprocess.Popen:
+        return subprocess.Popen(
+            self.command(*options), cwd=EGS / self.recipe, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def finish(self, *options: str) -> str:
+        """Run to the end and return what it printed."""
+        output, status = self.attempt(*options)
+        assert status == 0, output
+        return output
+
+    def attempt(self, *options: str) -> tuple[str, int]:
+        process = self.start(*options)
+        output, _ = process.communicate(timeout=PATIENCE)
+        return output, process.returncode
+
+    def seconds_of_stages(self) -> dict[int, float]:
+        """Run to the end, and say how long each stage took."""
+        process = self.start()
+        began: dict[int, float] = {}
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if found := STAGE.match(line):
+                began[int(found[1])] = time.monotonic()
+        assert process.wait() == 0, "".join(lines)
+        ends = [*list(began.values())[1:], time.monotonic()]
+        return {stage: end - start for (stage, start), end in zip(began.items(), ends, strict=True)}
+
+    def kill_in(self, stage: int, delay: float) -> None:
+        """Kill a run so many seconds after a stage has begun; nothing that it started may live on."""
+        process = self.start()
+        alarm = threading.Timer(PATIENCE, process.kill)
+        alarm.start()
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if line.startswith(f"== Stage {stage}:"):
+                break
+        alarm.cancel()
+        assert lines and lines[-1].startswith(f"== Stage {stage}:"), "".join(lines)
+        try:
+            process.wait(delay)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+        process.stdout.close()
+        process.wait()
+        deadline = time.monotonic() + 20
+        while left := self._processes():
+            assert time.monotonic() < deadline, f"killed in stage {stage}, but its work goes on:\n{left}"
+            time.sleep(0.2)
+
+    def _processes(self) -> str:
+        return subprocess.run(["pgrep", "-af", str(self.folder)], capture_output=True, text=True, check=False).stdout
+
+    def results(self) -> dict[str, object]:
+        """The rows of its tables, without times, and its hypotheses with their scores."""
+        found: dict[str, object] = {}
+        for path in sorted((self.folder / "exp" / "results").glob("table*.json")):
+            for row in json.loads(path.read_text())["rows"]:
+                found[f"{path.stem} {row['name']}"] = {
+                    name: cell for name, cell in row["cells"].items() if name != "latency"
+                }
+        for path in sorted((self.folder / "exp").rglob("decode_*/**/*")):
+            if path.name in HYPOTHESES and "log" not in path.parts:
+                found[os.path.relpath(path, self.folder)] = path.read_text()
+        assert found
+        return found

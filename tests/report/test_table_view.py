@@ -1,0 +1,60 @@
+"""Tables as the page draws them."""
+
+import json
+
+import pytest
+
+from espnet_ext.report.table_view import round_up, table_view
+
+
+@pytest.fixture
+def result(toy_recipe):
+    return json.loads((toy_recipe() / "exp" / "mini" / "results" / "table1.json").read_text(encoding="utf-8"))
+
+
+def test_bars_lie_where_their_numbers_are(result):
+    view = table_view(result)
+    assert (view.title, view.metric) == ("Table 1. New against base", "WER (%)")
+    (group,) = view.groups
+    assert group.columns == ("clean", "reduction") and group.axes[1] == ""
+    top = float(group.axes[0])
+    base, new = group.rows
+    assert (base.name, base.system, base.seeds, new.name) == ("base", "base", "1 2", "new <b>")
+    for row, given in zip(group.rows, result["rows"], strict=True):
+        here, bar = given["cells"]["clean"]["here"], row.cells[0].bar
+        numbers = [given["cells"]["clean"]["paper"], here["value"], *here["ci95"]]
+        assert [bar.paper, bar.here, *bar.interval] == pytest.approx([100 * n / top for n in numbers], abs=0.01)
+        assert f"{here['value']:.2f}" in row.cells[0].here
+        assert row.cells[1].bar is None
+    assert base.cells[0].bar.seeds == pytest.approx(
+        [100 * value / top for value in result["rows"][0]["cells"]["clean"]["here"]["values"].values()], abs=0.01
+    )
+    highest = max(row["cells"]["clean"]["here"]["ci95"][1] for row in result["rows"])
+    assert top >= max(20.0, highest)
+
+
+def test_claims(result):
+    (claim,) = table_view(result).claims
+    test = result["claims"][0]["tests"]["clean"]
+    assert claim.verdict == result["claims"][0]["verdict"]
+    (shown,) = claim.tests
+    assert f"p = {test['p_value']:.2g}, seed 1" in shown.text
+    assert shown.bar.zero == 50.0 and (shown.bar.here > 50.0) == (test["lower_by"] > 0)
+    low, high = shown.bar.interval
+    assert 0.0 <= low <= shown.bar.here <= high <= 100.0
+
+
+def test_what_has_not_run(result):
+    result["rows"][1]["cells"]["clean"]["here"] = None
+    result["claims"][0] |= {"verdict": None, "tests": {"clean": None}}
+    view = table_view(result)
+    bar = view.groups[0].rows[1].cells[0].bar
+    assert bar.here is None and bar.interval is None and bar.paper is not None
+    assert view.claims[0].verdict == "not run" and view.claims[0].missing == ("clean",)
+    result["rows"][1]["cells"]["clean"]["paper"] = None
+    assert table_view(result).groups[0].rows[1].cells[0].bar is None
+
+
+@pytest.mark.parametrize("value", [0.013, 0.5, 1.0, 7.4, 10.0, 1234.0])
+def test_round_up(value):
+    assert value <= round_up(value) <= 1.6 * value
