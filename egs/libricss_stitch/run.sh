@@ -12,7 +12,7 @@ set -euo pipefail
 
 # begin options
 # What to run
-table=all        # <T> number of a table of the paper, several separated by commas, or all
+table=all        # <T> number of a table of the paper, several separated by commas, or all; Table 1 counts the mixtures of stage 2
 rows=            # <a,b> rows of the table by name; all if empty
 scale=mini       # {smoke|mini|full} size of the models and of the synthetic corpus; full is the paper's
 seed=1           # <N,N> seeds of the stitchers, separated by commas; the recogniser has seed 1
@@ -54,8 +54,8 @@ asr_task=sa_asr
 token_symbols=('<sc>')
 tokens_dir=$datadir/tokens_$token_type$vocab_size
 . ../../utils/asr.sh
-. ../../utils/systems.sh
 . local/mixtures.sh
+. ../../utils/systems.sh
 . local/stitchers.sh
 . local/stitch.sh
 

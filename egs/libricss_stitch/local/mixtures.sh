@@ -18,6 +18,17 @@ train_sources=("${train_parts[@]}")
 if ((${#speeds[@]})); then train_sources+=("${train_parts[@]/#/voices-}"); fi
 test_sets=("${mixture_sets[@]}")
 if [[ -n $libricss_dir ]]; then test_sets+=(libricss); fi
+# Table 1 has no systems, and Table 4 needs LibriCSS.
+if [[ $table == 1 ]]; then
+  table=2 stop_stage=$((stop_stage < 2 ? stop_stage : 2))
+fi
+table=${table#1,}
+if [[ -z $libricss_dir ]]; then
+  case ,$table, in
+    *,4,*) die "Table 4 needs --libricss DIR; README.md says what it holds" ;;
+    ,all,) table=2,3 ;;
+  esac
+fi
 inventory_size=8 # P4, 4.2: eight speakers a session of LibriCSS; as many profiles for mixtures, those of absent speakers among them
 
 # LibriCSS: manifests, the first channel cut at silences, and who is enrolled with what in each session.
