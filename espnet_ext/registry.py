@@ -24,7 +24,9 @@ PLUGINS = {
     "normalize.dropout_global_mvn": "espnet_ext.normalize.dropout_global_mvn:DropoutGlobalMVN",
     "model.sa_asr": "espnet_ext.model.sa_asr:SAASRModel",
     "model.espnet_layer_stats": "espnet_ext.model.layer_stats:LayerStatsASRModel",
+    "mt_model.stitcher": "espnet_ext.model.stitcher:StitcherModel",
     "encoder.blstm_maxpool": "espnet_ext.encoder.blstm_maxpool:BLSTMMaxPoolEncoder",
+    "encoder.aligned_pairs": "espnet_ext.encoder.aligned_pairs:AlignedPairsEncoder",
     "encoder.long_fastconformer": "espnet_ext.encoder.long_fastconformer:LongFastConformerEncoder",
     "decoder.language_transformer": "espnet_ext.decoder.language_transformer:LanguageTransformerDecoder",
     "decoder.batch_rnn": "espnet_ext.decoder.batch_rnn:BatchRNNDecoder",
@@ -33,13 +35,20 @@ PLUGINS = {
     "scheduler.warmup_cosine": "espnet_ext.scheduler.warmup_cosine:WarmupCosine",
 }
 
-# The slots of ESPnet's models. ESPnet3 keeps copies of the ASR task's dicts, which get the plugins too.
+# The slots of ESPnet's models. ESPnet3 keeps copies of the ASR task's dicts, which get the plugins too; the MT task has
+# dicts of its own for the modules that both tasks are made of, and models of its own.
 ASR_SLOTS = ("frontend", "specaug", "normalize", "model", "preencoder", "encoder", "postencoder", "decoder")
+MT_SLOTS = ("encoder", "decoder")
 SLOTS = {
     **{
-        slot: [f"espnet2.tasks.asr:{slot}_choices", f"espnet3.systems.esp2_asr.task:{slot}_choices"]
+        slot: [
+            f"espnet2.tasks.asr:{slot}_choices",
+            f"espnet3.systems.esp2_asr.task:{slot}_choices",
+            *([f"espnet2.tasks.mt:{slot}_choices"] if slot in MT_SLOTS else []),
+        ]
         for slot in ASR_SLOTS
     },
+    "mt_model": ["espnet2.tasks.mt:model_choices"],
     "lm": ["espnet2.tasks.lm:lm_choices"],
     "optim": ["espnet2.tasks.abs_task:optim_classes"],
     "scheduler": ["espnet2.tasks.abs_task:scheduler_classes"],

@@ -17,7 +17,7 @@ from espnet2.bin.asr_inference import Speech2Text
 import espnet_ext
 from espnet_ext.bin import asr_train
 from espnet_ext.errors import InputError
-from espnet_ext.registry import ASR_SLOTS, PLUGINS, SLOTS, classes_of
+from espnet_ext.registry import ASR_SLOTS, MT_SLOTS, PLUGINS, SLOTS, classes_of
 
 RATE = 16000
 WORDS = {"HIGH": 2500.0, "LOW": 300.0, "MID": 900.0}
@@ -153,7 +153,8 @@ def test_all_plugins_are_in_espnet2_and_espnet3():
         module, cls = target.split(":")
         if slot in ASR_SLOTS:
             homes = [target.split(":")[0] for target in SLOTS[slot]]
-            assert homes == ["espnet2.tasks.asr", "espnet3.systems.esp2_asr.task"]
+            mt = ["espnet2.tasks.mt"] if slot in MT_SLOTS else []
+            assert homes == ["espnet2.tasks.asr", "espnet3.systems.esp2_asr.task", *mt]
         for table in tables_of(slot):
             assert table[name] is getattr(import_module(module), cls)
 

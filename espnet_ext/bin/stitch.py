@@ -2,9 +2,11 @@
 
 windows: a data dir whose utterances are the windows of another's recordings, for the recogniser to decode.
 
-merge: without a trained model: windows joined block-wise, or overlapping inference. Writes SegLST (JSON).
+text: the inputs and targets of a stitcher, for training it: Kaldi text files, and stitcher.json, of which the trained
+model's folder needs a copy.
 
-text: the inputs and targets of a stitcher, for training one or for stitching with it: Kaldi text files.
+merge: the transcript of each speaker and recording, as SegLST (JSON): windows joined block-wise, by overlapping
+inference, or by a trained stitcher (wc, wco_wce, alignment; its folder is --model).
 
 Hypotheses come as JSONL (one window and speaker a line) or as CTM (second column: the window's index, eighth: the
 speaker). For CTM --window and --window-overlap say how the recordings were cut.
@@ -14,13 +16,14 @@ import argparse
 from pathlib import Path
 
 from espnet_ext.data.data_dir import read_data_dir, write_data_dir
-from espnet_ext.data.kaldi import write_table
 from espnet_ext.data.turns import read_turns, words_by_speaker, write_turns
-from espnet_ext.errors import run_main
+from espnet_ext.errors import InputError, run_main
 from espnet_ext.stitcher.baselines import MERGES, transcripts
 from espnet_ext.stitcher.hypotheses import Grouped, group_by_speaker, read_ctm, read_jsonl
+from espnet_ext.stitcher.pairs import read_note, write_pairs
 from espnet_ext.stitcher.serialise import STYLES, stitch_examples
 from espnet_ext.stitcher.windows import WINDOW_SECONDS, Windowing, window_data_dir
+from espnet_ext.task.stitch import BATCH_SIZE, BEAM_SIZE, MODEL_FILE, Stitcher
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -30,23 +33,30 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _merge(arguments: argparse.Namespace) -> None:
-    turns = transcripts(_read(arguments), MERGES[arguments.method])
+    trained = arguments.method in STYLES
+    if trained != (arguments.model is not None):
+        what = "needs the folder of a trained stitcher: give" if trained else "has no trained model: leave out"
+        raise InputError(f"--method {arguments.method} {what} --model")
+    grouped = _read(arguments)
+    turns = transcripts(grouped, _stitcher(arguments).stitch(grouped) if trained else MERGES[arguments.method])
     write_turns(arguments.output, turns)
     recordings, words = len({turn.recording for turn in turns}), sum(len(turn.words) for turn in turns)
     print(f"{recordings} recordings, {words} words, written to {arguments.output}")
 
 
+def _stitcher(arguments: argparse.Namespace) -> Stitcher:
+    style = read_note(arguments.model).style
+    if style != arguments.method:
+        raise InputError(f"{arguments.model}: it is a stitcher of the style {style}: give --method {style}")
+    device = "cuda" if arguments.ngpu else "cpu"
+    return Stitcher(arguments.model, arguments.model_file, arguments.beam_size, arguments.batch_size, device)
+
+
 def _text(arguments: argparse.Namespace) -> None:
     references = words_by_speaker(read_turns(arguments.references)) if arguments.references else None
     examples = stitch_examples(_read(arguments), arguments.style, references)
-    folder = Path(arguments.output)
-    names = ("src_text", "src2_text")[: 2 if arguments.style == "aligned" else 1]
-    for side, name in enumerate(names):
-        write_table(folder / name, {example.id: " ".join(example.sources[side]) for example in examples})
-    if references is not None:
-        write_table(folder / "text", {example.id: " ".join(example.target) for example in examples})
-    write_table(folder / "recording_speaker", {item.id: f"{item.recording} {item.speaker}" for item in examples})
-    print(f"{len(examples)} examples in the style {arguments.style}, written to {folder}")
+    write_pairs(arguments.output, examples, arguments.style, arguments.bpemodel)
+    print(f"{len(examples)} examples in the style {arguments.style}, written to {arguments.output}")
 
 
 def _windows(arguments: argparse.Namespace) -> None:
@@ -85,15 +95,23 @@ def _parser() -> argparse.ArgumentParser:
     windows.add_argument("--data", required=True, metavar="DIR", help="data dir with reco2dur, or utt2dur")
     windows.add_argument("--output", required=True, metavar="DIR", help="the data dir of windows")
     windows.set_defaults(run=_windows)
-    merge = commands.add_parser(
-        "merge", parents=[common, cut], allow_abbrev=False, help="merge without a trained model"
-    )
-    merge.add_argument("--method", choices=sorted(MERGES), required=True)
-    merge.set_defaults(run=_merge)
     text = commands.add_parser("text", parents=[common, cut], allow_abbrev=False, help="write a stitcher's text")
-    text.add_argument("--style", choices=sorted(STYLES), required=True, help="how windows are told apart")
+    text.add_argument("--style", choices=STYLES, required=True, help="how windows are told apart")
     text.add_argument("--references", metavar="FILE", help="SegLST: write the targets too")
+    text.add_argument(
+        "--bpemodel", type=Path, help="alignment: make word pieces by this model (default: words are tokens)"
+    )
     text.set_defaults(run=_text)
+    merge = commands.add_parser(
+        "merge", parents=[common, cut], allow_abbrev=False, help="merge or stitch into transcripts"
+    )
+    merge.add_argument("--method", choices=[*MERGES, *STYLES], required=True)
+    merge.add_argument("--model", type=Path, metavar="DIR", help="folder of a trained stitcher")
+    merge.add_argument("--model-file", type=Path, metavar="FILE", help=f"its checkpoint (default: {MODEL_FILE})")
+    merge.add_argument("--beam-size", type=int, default=BEAM_SIZE, help="(default: %(default)s)")
+    merge.add_argument("--batch-size", type=int, default=BATCH_SIZE, help="stitched at once (default: %(default)s)")
+    merge.add_argument("--ngpu", type=int, choices=(0, 1), default=0, help="1: stitch on a GPU (default: 0)")
+    merge.set_defaults(run=_merge)
     return parser
 
 

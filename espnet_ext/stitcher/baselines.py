@@ -1,6 +1,6 @@
 """Transcripts without a trained stitcher: windows joined one behind the other, and overlapping inference (P4, Table 2).
 
-A recording decoded without segmentation is one window, which either of them leaves as it is.
+A recording decoded without segmentation is one window, which ``no`` hands on.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,21 @@ def join_blocks(windows: Sequence[WindowHypothesis]) -> tuple[str, ...]:
     return tuple(word for item in windows for word in item.words)
 
 
-MERGES = {"block": join_blocks, "overlapping": overlapping_inference}
+def only_window(windows: Sequence[WindowHypothesis]) -> tuple[str, ...]:
+    """The words of a recording that was decoded without segmentation.
+
+    Raises:
+        InputError: it has several windows.
+    """
+    if len(windows) > 1:
+        raise InputError(
+            f"{windows[0].recording} has {len(windows)} windows, so that it was segmented: merge it block-wise, or by "
+            "overlapping inference"
+        )
+    return windows[0].words
+
+
+MERGES = {"no": only_window, "block": join_blocks, "overlapping": overlapping_inference}
 
 
 def transcripts(grouped: Grouped, merge: Callable[[Sequence[WindowHypothesis]], tuple[str, ...]]) -> list[Turn]:

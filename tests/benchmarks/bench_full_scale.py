@@ -2,8 +2,8 @@
 
 Counted, on a CPU with random audio: the operations (torch's FlopCounterMode, forward and backward) and the bytes that
 the backward pass needs, for two lengths of one utterance; their difference gives what a second of audio costs.
-Multiplied up by what the config and the paper say: hours of audio, epochs, the size of a batch. Assumed, and named so: a
-GPU's speed, and what an hour of audio takes on a disk. ``--only NAME`` counts one row.
+Multiplied up by what the config and the paper say: hours of audio, epochs, the size of a batch. Assumed, and named so:
+a GPU's speed, and what an hour of audio takes on a disk. ``--only NAME`` counts one row.
 """
 
 import argparse

@@ -1,5 +1,7 @@
 """The stitching command on hypotheses of any recogniser."""
 
+import json
+
 import pytest
 
 from espnet_ext.bin.stitch import main
@@ -52,12 +54,29 @@ def test_nobody_heard_in_any_window(tmp_path):
 def test_text_of_a_stitcher(tmp_path):
     write_jsonl(tmp_path / "hyp.jsonl", hypotheses("A B", "B C"))
     write_turns(tmp_path / "ref.json", [Turn("r", "a", ("A", "B", "C"), 0.0, 9.0)])
-    run(tmp_path, "text", "--style", "aligned", "--references", str(tmp_path / "ref.json"))
+    run(tmp_path, "text", "--style", "alignment", "--references", str(tmp_path / "ref.json"))
     out = tmp_path / "out"
-    assert read_table(out / "src_text") == {"r--a": "A B <gap>"}
-    assert read_table(out / "src2_text") == {"r--a": "<gap> B C"}
+    assert read_table(out / "src_text") == {"r--a": "A <gap> B B <gap> C"}
     assert read_table(out / "text") == {"r--a": "A B C"}
     assert read_table(out / "recording_speaker") == {"r--a": "r a"}
+    assert json.loads((out / "stitcher.json").read_text()) == {
+        "style": "alignment", "longest": {"windows": 2, "words": 6},
+    }  # fmt: skip
+
+
+def test_nothing_to_stitch(tmp_path):
+    write_jsonl(tmp_path / "hyp.jsonl", [WindowHypothesis("r", 0, "", (), 0.0, 16.0)])
+    with pytest.raises(InputError, match="nobody was heard in any window"):
+        run(tmp_path, "text", "--style", "wc")
+
+
+def test_a_recording_without_segmentation(tmp_path):
+    write_jsonl(tmp_path / "hyp.jsonl", [WindowHypothesis("r", 0, "a", ("A", "B"), 0.0, 60.0)])
+    run(tmp_path, "merge", "--method", "no")
+    assert read_turns(tmp_path / "out") == [Turn("r", "a", ("A", "B"))]
+    write_jsonl(tmp_path / "hyp.jsonl", hypotheses("A", "B"))
+    with pytest.raises(InputError, match="r has 2 windows, so that it was segmented"):
+        run(tmp_path, "merge", "--method", "no")
 
 
 def test_windows_of_a_data_dir(tmp_path):

@@ -18,12 +18,12 @@ def windows(*texts: str, overlap: float = 0.5, speaker: str = "a") -> list[Windo
 
 def test_serialised():
     assert serialise_windows(windows("A B", "", "C"), "wc") == (("A", "B", "<wc>", "<wc>", "C"),)
-    assert serialise_windows(windows("A B", "", "C"), "wcoe") == (("<wco>", "A", "B", "<wce>", "<wco>", "C"),)
+    assert serialise_windows(windows("A B", "", "C"), "wco_wce") == (("<wco>", "A", "B", "<wce>", "<wco>", "C"),)
     assert serialise_windows(windows("A B"), "wc") == (("A", "B"),)
 
 
 def test_aligned():
-    odd, even = serialise_windows(windows("A B C", "B C D", "D E"), "aligned")
+    odd, even = serialise_windows(windows("A B C", "B C D", "D E"), "alignment")
     assert " ".join(odd) == "A B C <wc> D E"
     assert " ".join(even) == "<gap> B C <gap> D <gap>"
 
@@ -34,7 +34,7 @@ TEXTS = st.lists(st.lists(st.sampled_from("ABC"), max_size=5).map(" ".join), min
 @given(TEXTS)
 @settings(max_examples=60, deadline=None)
 def test_nothing_is_lost(texts):
-    sides = serialise_windows(windows(*texts), "aligned")
+    sides = serialise_windows(windows(*texts), "alignment")
     assert len(sides[0]) == len(sides[1])
     for side in (0, 1):
         tokens = [token for token in sides[side] if token != GAP]
@@ -50,9 +50,9 @@ def serialise(texts: list[str]) -> list[str]:
 
 def test_serialised_stitchers_take_any_overlap_but_alignment_does_not():
     for overlap in (0.0, 0.25):
-        assert serialise_windows(windows("A", "B", overlap=overlap), "wcoe") == (("<wco>", "A", "<wce>", "B"),)
+        assert serialise_windows(windows("A", "B", overlap=overlap), "wco_wce") == (("<wco>", "A", "<wce>", "B"),)
         with pytest.raises(InputError, match="overlap by less than half"):
-            serialise_windows(windows("A", "B", overlap=overlap), "aligned")
+            serialise_windows(windows("A", "B", overlap=overlap), "alignment")
 
 
 def test_examples():
@@ -63,5 +63,5 @@ def test_examples():
 
 
 def test_unknown_style():
-    with pytest.raises(ValueError, match="unknown style 'x': wc, wcoe, aligned"):
+    with pytest.raises(ValueError, match="unknown style 'x': wc, wco_wce, alignment"):
         serialise_windows(windows("A"), "x")

@@ -6,7 +6,7 @@
 #   $expdir/lm/seed<N>/<lm>               language models adapted to the LM text, in model/
 #   $expdir/<system>/seed<N>              systems, in model/, and what they make of the test sets, in decode_default/
 : "${python:?}" "${expdir:?}" "${datadir:?}" "${lm_dir:?}" "${lm_text:?}" "${scale:?}" "${ngpu:?}" "${plan:?}" "${seeds:?}"
-: "${parts:?}" "${train_parts:?}" "${test_sets:?}" "${nbest_lists=}" "${whisper=}" "${gpt2=}" "${bert=}" "${make_lms:?}" "${asr_vocab_size:?}" "${asr_epochs:?}" "${nj:?}" "${latency_options=}"
+: "${parts:?}" "${train_parts:?}" "${test_sets:?}" "${nbest_lists=}" "${whisper=}" "${gpt2=}" "${bert=}" "${make_lms:?}" "${asr_vocab_size:?}" "${asr_epochs:?}" "${nj:?}" "${latency_options[*]-}"
 gpu=$((ngpu > 0 ? 1 : 0))
 lists=$expdir/lists
 

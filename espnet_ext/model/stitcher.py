@@ -1,0 +1,26 @@
+"""``model: stitcher`` of ESPnet's MT task: its model, with embeddings that leave positions to be seen (P4, 4.1.1)."""
+
+from typing import Any
+
+import torch
+from espnet2.mt.espnet_model import ESPnetMTModel
+
+
+class StitcherModel(ESPnetMTModel):
+    """ESPnet's ``ESPnetMTModel`` with embeddings that begin small, as in P4's reference [21] (Vaswani et al. 2017).
+
+    Embeddings are multiplied by the square root of their dimension before positions are added. With a standard
+    deviation of one by that root tokens and positions are about equally large. PyTorch's embeddings, and so ESPnet's,
+    begin with a deviation of 1: tokens drown the positions, and a stitcher, which copies its source and must know where
+    it is, is slow to learn.
+
+    Args:
+        options: of ``ESPnetMTModel``; matrices that it shares begin as embeddings do.
+    """
+
+    def __init__(self, *args: Any, **options: Any):
+        super().__init__(*args, **options)
+        for module in (self.frontend, self.decoder):
+            for embedding in module.modules():
+                if isinstance(embedding, torch.nn.Embedding):
+                    torch.nn.init.normal_(embedding.weight, std=embedding.embedding_dim**-0.5)

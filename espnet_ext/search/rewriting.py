@@ -1,0 +1,70 @@
+"""Beam search for rewritten texts, several at once: ESPnet's, with an exact end and lengths that suit rewriting."""
+
+from typing import Any
+
+import torch
+from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch, BatchHypothesis
+from espnet2.mt.espnet_model import ESPnetMTModel
+
+from espnet_ext.search.fast_decoder import FAST
+
+
+class RewritingSearch(BatchBeamSearch):
+    """ESPnet's beam search for texts about as long as their sources.
+
+    ESPnet's own search lets no text be longer than its source, and goes on for some steps after an end, as speech needs
+    it. Here, where texts come as a batch, a text may be twice as long as its source and ten tokens more. The scores are
+    sums of log-probabilities, which only fall, so that the search of a text is over when the best hypothesis that has
+    ended is at least as good as all that have not: none of them could become better.
+    """
+
+    @staticmethod
+    def _length_bounds(inp_lengths: list[int], maxlenratio: float, minlenratio: float) -> tuple[list[int], list[int]]:
+        return [2 * length + 10 for length in inp_lengths], [0] * len(inp_lengths)
+
+    def post_process(self, i: int, maxlen: Any, minlen: Any, maxlenratio: float, *hypotheses: Any) -> BatchHypothesis:
+        """ESPnet's step, which moves hypotheses that have ended to a list, and ours, which sees who is done."""
+        running = super().post_process(i, maxlen, minlen, maxlenratio, *hypotheses)
+        ended = hypotheses[-1]
+        if not len(running):
+            return running
+        done, active = running.done.clone(), running.active_mask().clone()
+        scores = running.score.cpu().masked_fill(~active, -torch.inf).view(running.n_utt, -1)
+        for text, best in enumerate(scores.max(dim=1).values):
+            if ended[text] and max(float(hypothesis.score) for hypothesis in ended[text]) >= best:
+                done[text] = True
+        active &= ~done.repeat_interleave(scores.size(1))
+        return running.replace(done=done, active=active)
+
+
+def rewriting_search(model: ESPnetMTModel, beam_size: int) -> RewritingSearch:
+    """A search with the decoder of an MT model, by the fast decoder where there is one for it."""
+    fast = FAST.get(type(model.decoder))
+    search = RewritingSearch(
+        scorers={"decoder": fast(model.decoder) if fast else model.decoder},
+        weights={"decoder": 1.0},
+        beam_size=min(beam_size, model.vocab_size),
+        vocab_size=model.vocab_size,
+        sos=model.sos,
+        eos=model.eos,
+    )
+    return search.to(next(model.parameters()).device).eval()
+
+
+@torch.no_grad()
+def rewrite(model: ESPnetMTModel, search: RewritingSearch, sources: list[torch.Tensor]) -> list[list[int]]:
+    """Rewrite texts, all at once.
+
+    Args:
+        model: in evaluation mode.
+        search: of :func:`rewriting_search`.
+        sources: token ids of each text, (L,).
+
+    Returns:
+        Token ids of each text, without start and end.
+    """
+    device = next(model.parameters()).device
+    padded = torch.nn.utils.rnn.pad_sequence(sources, batch_first=True, padding_value=-1).to(device)
+    encodings, lengths = model.encode(padded, torch.tensor([len(source) for source in sources], device=device))
+    found = search(x=encodings, x_lengths=lengths.cpu())
+    return [[token for token in nbest[0].yseq.tolist() if token != model.eos] for nbest in found]

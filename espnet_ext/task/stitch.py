@@ -1,0 +1,104 @@
+"""Stitch with a trained model (P4, 3): hypotheses of windows in, a transcript of each speaker and recording out."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.errors import InputError
+from espnet_ext.stitcher.hypotheses import Grouped, WindowHypothesis
+from espnet_ext.stitcher.pairs import piece_maker, read_note
+from espnet_ext.stitcher.serialise import ALIGNMENT, serialise_windows, source_text
+from espnet_ext.stitcher.stretches import cut_at_silence, cut_by_half, merge_parts, renumbered
+
+MODEL_FILE = "valid.acc.ave.pth"
+BEAM_SIZE = 4
+BATCH_SIZE = 32
+
+Merge = Callable[[Sequence[WindowHypothesis]], tuple[str, ...]]
+
+
+class Stitcher:
+    """A trained stitcher.
+
+    Args:
+        folder: of the model: ``config.yaml``, the checkpoint and ``stitcher.json``.
+        model_file: the checkpoint; None: ``valid.acc.ave.pth`` of the folder.
+        beam_size: of the search.
+        batch_size: parts that are stitched at once; their transcripts do not depend on it.
+        device: ``cpu`` or ``cuda``.
+
+    Raises:
+        InputError: a missing file, or a checkpoint that does not fit.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        model_file: str | Path | None = None,
+        beam_size: int = BEAM_SIZE,
+        batch_size: int = BATCH_SIZE,
+        device: str = "cpu",
+    ):
+        import espnet_ext
+
+        espnet_ext.register()
+        from espnet2.tasks.mt import MTTask
+        from espnet2.text.build_tokenizer import build_tokenizer
+
+        from espnet_ext.search.rewriting import rewriting_search
+
+        if beam_size < 1 or batch_size < 1:
+            raise InputError(f"a beam of {beam_size} and batches of {batch_size}: take 1 or more")
+        self.note = read_note(folder)
+        config, model_file = Path(folder) / "config.yaml", Path(model_file or Path(folder) / MODEL_FILE)
+        for path in (config, model_file):
+            if not path.is_file():
+                raise InputError(f"{path}: no such file: train the stitcher first, or check the path")
+        self.model, args = MTTask.build_model_from_file(config, model_file, device)
+        self.model.eval()
+        self.batch_size = batch_size
+        self._search = rewriting_search(self.model, beam_size)
+        self._preprocess = MTTask.build_preprocess_fn(args, False)
+        self._tokenizer = build_tokenizer(args.token_type, bpemodel=args.bpemodel)
+        self._pieces = piece_maker(args.src_bpemodel if self.note.style == ALIGNMENT else None)
+
+    def stitch(self, grouped: Grouped) -> Merge:
+        """Stitch all speakers of all recordings; return what looks up the transcript of a speaker's windows."""
+        every = [windows for speakers in grouped.values() for windows in speakers.values()]
+        # Of each speaker and recording its stretches, and of each stretch its parts
+        cut = [
+            [cut_by_half(stretch, self.note.longest) for stretch in cut_at_silence(windows, self.note.longest)]
+            for windows in every
+        ]
+        rewritten = self._rewrite([part for stretches in cut for stretch in stretches for part in stretch])
+        stitched = {
+            (windows[0].recording, windows[0].speaker): tuple(
+                word for stretch in stretches for word in merge_parts([next(rewritten) for _ in stretch])
+            )
+            for windows, stretches in zip(every, cut, strict=True)
+        }
+        return lambda windows: stitched[windows[0].recording, windows[0].speaker]
+
+    def _rewrite(self, parts: Sequence[Sequence[WindowHypothesis]]) -> Iterator[tuple[str, ...]]:
+        """The transcript of each part, in batches of about equal length."""
+        import torch
+
+        from espnet_ext.search.rewriting import rewrite
+
+        sources = [torch.from_numpy(self._source(tuple(part))) for part in parts]
+        order = sorted(range(len(parts)), key=lambda index: len(sources[index]))
+        transcripts: dict[int, tuple[str, ...]] = {}
+        for first in range(0, len(order), self.batch_size):
+            batch = order[first : first + self.batch_size]
+            for index, tokens in zip(
+                batch, rewrite(self.model, self._search, [sources[index] for index in batch]), strict=True
+            ):
+                transcripts[index] = self._words(tokens)
+        return iter([transcripts[index] for index in range(len(parts))])
+
+    def _source(self, part: tuple[WindowHypothesis, ...]) -> Any:
+        text = source_text(serialise_windows(renumbered(part), self.note.style), self._pieces)
+        return self._preprocess("", {"src_text": text})["src_text"]
+
+    def _words(self, tokens: Sequence[int]) -> tuple[str, ...]:
+        return tuple(self._tokenizer.tokens2text([self.model.token_list[token] for token in tokens]).split())

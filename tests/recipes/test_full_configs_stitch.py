@@ -1,0 +1,87 @@
+"""The stitchers of P4 at their real size: their parameters counted by hand, and a step of each."""
+
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+import espnet_ext
+from espnet_ext.yaml_files import merged_files, read_yaml
+
+CONF = Path(__file__).parents[2] / "egs" / "libricss_stitch" / "conf"
+TOKENS = 16000
+STYLES = ("wc", "wco_wce", "alignment")
+
+
+def read(style: str, scale: str, tmp_path: Path) -> Namespace:
+    """The config of a style as the recipe merges it and ESPnet reads it."""
+    from espnet2.tasks.mt import MTTask
+
+    files = [CONF / "stitcher.yaml", CONF / f"stitcher_{style}.yaml", CONF / "scale" / scale / "stitcher.yaml"]
+    path = tmp_path / "train.yaml"
+    path.write_text(yaml.safe_dump(merged_files(files)))
+    options = ["--config", str(path), "--output_dir", str(tmp_path), "--token_type", "bpe", "--src_token_type", "bpe"]
+    args = MTTask.get_parser().parse_args(options)
+    args.token_list = ["<blank>", "<unk>", *(f"piece{number}" for number in range(TOKENS - 3)), "<sos/eos>"]
+    args.src_token_list = args.token_list
+    return args
+
+
+def by_hand(style: str, d: int = 1024, units: int = 4096, layers: int = 6) -> int:
+    """P4, section 4.1.1: 6 + 6 layers of 1,024; one matrix for embeddings and output but for aligned pairs."""
+    feed_forward, attention, norm = 2 * d * units + units + d, 4 * (d * d + d), 2 * d
+    encoder = layers * (attention + feed_forward + 2 * norm) + norm
+    decoder = layers * (2 * attention + feed_forward + 3 * norm) + norm
+    pieces = TOKENS * d // 2 if style == "alignment" else 0
+    return encoder + decoder + TOKENS * d + TOKENS + pieces
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_the_papers_stitcher_has_its_size_and_takes_a_step(style, tmp_path):
+    from espnet2.tasks.mt import MTTask
+
+    espnet_ext.register()
+    torch.manual_seed(0)
+    model = MTTask.build_model(read(style, "full", tmp_path))
+    assert sum(parameter.numel() for parameter in model.parameters()) == by_hand(style)
+    pair = style == "alignment"
+    assert (type(model.encoder).__name__, model.patch_size) == (
+        ("AlignedPairsEncoder", 2) if pair else ("TransformerEncoder", 1)
+    )
+    assert getattr(model.encoder, "embed", None) is None  # embeddings go into the first block as they are
+    source = torch.randint(2, TOKENS - 1, (2, 6))
+    source[1, 4:] = -1
+    lengths = {"src_text_lengths": torch.tensor([6, 4]), "text_lengths": torch.tensor([3, 2])}
+    text = torch.tensor([[5, 6, 7], [8, 9, -1]])
+    before = model.encoder.encoders[0].self_attn.linear_q.weight.detach().clone()
+    loss, _, _ = model.train()(src_text=source, text=text, **lengths)
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    torch.optim.SGD(model.parameters(), lr=0.01).step()
+    assert not torch.equal(model.encoder.encoders[0].self_attn.linear_q.weight, before)
+
+
+@pytest.mark.parametrize("scale", ["full", "mini", "smoke"])
+def test_styles_differ_in_what_they_must_alone(scale, tmp_path):
+    wc, wco_wce, alignment = (vars(read(style, scale, tmp_path)) for style in STYLES)
+    assert wc == wco_wce
+    differ = {key for key in wc if wc[key] != alignment[key]}
+    assert differ == {"frontend_conf", "encoder", "encoder_conf", "model_conf"} - (
+        {"frontend_conf"} if scale != "full" else set()
+    )
+    assert alignment["encoder_conf"] == {
+        key: value for key, value in wc["encoder_conf"].items() if key != "input_layer"
+    }
+
+
+def test_training_is_the_papers(tmp_path):
+    """P4, section 4.1.1."""
+    args = read("wc", "full", tmp_path)
+    assert (args.optim, args.optim_conf["lr"], args.patience) == ("adam", 0.0005, 3)
+    assert args.model_conf["lsm_weight"] == 0.1
+    rates = [conf[name] for conf in (args.encoder_conf, args.decoder_conf) for name in ("dropout_rate",)]
+    assert rates == [0.3, 0.3] and args.frontend_conf["positional_dropout_rate"] == 0.3
+    assert read_yaml(CONF / "scale" / "full" / "stitcher.yaml") == {}
