@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import soundfile
 
+_BLOCK = 1 << 17  # samples written at once: libsndfile's Vorbis encoder crashes on minutes in one call
 _LEAST_ROOM = 1 << 20  # bytes; by the time that one looks, other processes may have cleared some
 
 
 def save_audio(path: str | Path, samples: np.ndarray, rate: int, **options: Any) -> None:
-    """``soundfile.write`` with its options; what it left of a file that it could not write is removed.
+    """``soundfile.write`` block by block, with its options; what is left of a file that it could not write is removed.
 
     Args:
         samples: (T,) or (T, channels).
@@ -23,7 +24,9 @@ def save_audio(path: str | Path, samples: np.ndarray, rate: int, **options: Any)
         soundfile.LibsndfileError: another reason.
     """
     try:
-        soundfile.write(path, samples, rate, **options)
+        with soundfile.SoundFile(path, "w", rate, 1 if samples.ndim == 1 else samples.shape[1], **options) as file:
+            for start in range(0, len(samples), _BLOCK):
+                file.write(samples[start : start + _BLOCK])
     except soundfile.LibsndfileError:
         disk = os.statvfs(Path(path).parent)
         Path(path).unlink(missing_ok=True)

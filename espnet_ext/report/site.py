@@ -239,7 +239,7 @@ def _plots(run: Run, key: str) -> list[Plots]:
 def _pictures(recipe: Recipe, site: Path, slug: str) -> list[Picture]:
     from PIL import Image, UnidentifiedImageError
 
-    captions = recipe.tables.figures if recipe.tables else {}
+    captions = recipe.tables.pictures if recipe.tables else {}
     found = []
     for number, (name, path) in enumerate(figures(recipe)):
         try:

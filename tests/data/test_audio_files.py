@@ -2,6 +2,7 @@
 
 import errno
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,14 +23,14 @@ def test_what_is_written_is_read(tmp_path):
 def test_a_full_disk_is_told_from_other_failures(tmp_path, monkeypatch, room, error):
     """libsndfile gives up in the middle of a file."""
 
-    def write(path, *args, **options):
-        path.write_bytes(b"half")
+    def write(file, samples):
+        Path(file.name).write_bytes(b"half")
         raise soundfile.LibsndfileError(2)
 
     class Disk:
         f_bavail, f_frsize = room, 1
 
-    monkeypatch.setattr(soundfile, "write", write)
+    monkeypatch.setattr(soundfile.SoundFile, "write", write)
     monkeypatch.setattr(os, "statvfs", lambda path: Disk)
     with pytest.raises(error) as caught:
         save_audio(tmp_path / "a.flac", SAMPLES, 16000)
