@@ -1,6 +1,5 @@
 """Training and validation curves, read from the logs that trainings leave."""
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -9,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
+from espnet_ext.json_text import parse_json
 
-_EPOCH = re.compile(r"\b(\d+)epoch results: (.*)")
+_EPOCH = re.compile(r"\b([0-9]{1,9})epoch results: (.*)")
 _PART = re.compile(r"\[(train|valid)\] ([^\[]*)")
 _NUMBER = re.compile(r"([A-Za-z_][\w/.-]*)=([-+0-9.einfa]+)")
 # Of what ESPnet logs: the rest is timing, or parts of the loss.
@@ -78,7 +78,7 @@ def _float(text: str) -> float:
 
 def _history(path: Path) -> list[Mapping[str, Any]]:
     try:
-        history = json.loads(path.read_text(encoding="utf-8"))["history"]
+        history = parse_json(path.read_text(encoding="utf-8"))["history"]
         if not all(isinstance(values["step"], int) for values in history):
             raise TypeError("a step is no whole number")
     except (ValueError, KeyError, TypeError) as error:
