@@ -12,6 +12,10 @@ BLUE = "#0072B2"
 VERMILLION = "#D55E00"
 GREEN = "#009E73"
 PURPLE = "#CC79A7"
+ORANGE = "#E69F00"
+SKY = "#56B4E9"
+BLACK = "#000000"
+COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK)
 STYLE = {"font.size": 10, "axes.titlesize": 10, "axes.labelsize": 10, "legend.fontsize": 9, "figure.titlesize": 11}
 DOTS_PER_INCH = 300
 

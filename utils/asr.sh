@@ -18,18 +18,20 @@ list_files() {
   find -L "${@:2}" -type f -printf '%p %s %T@\n' 2>/dev/null | sort >"$1" || true
 }
 
-# Data dirs of a corpus's parts from the Lhotse manifests in $datadir/manifests.
-#   asr_format CORPUS PART...
+# Data dirs of a corpus's parts from the Lhotse manifests in $datadir/manifests; SET is the name of a part's data dir, by
+# default its own. With several corpora format_log tells their logs apart.
+#   asr_format CORPUS PART[=SET]...
 asr_format() {
-  local corpus=$1 part manifests=() outputs=()
+  local corpus=$1 part manifests=() outputs=() folders=()
   shift
   for part; do
-    manifests+=(--recordings "$datadir/manifests/${corpus}_recordings_$part.jsonl.gz")
-    manifests+=(--supervisions "$datadir/manifests/${corpus}_supervisions_$part.jsonl.gz")
-    outputs+=(--output "$datadir/$part/text")
+    manifests+=(--recordings "$datadir/manifests/${corpus}_recordings_${part%%=*}.jsonl.gz")
+    manifests+=(--supervisions "$datadir/manifests/${corpus}_supervisions_${part%%=*}.jsonl.gz")
+    folders+=("$datadir/${part#*=}")
+    outputs+=(--output "$datadir/${part#*=}/text")
   done
-  step --name "data dirs" --log "$datadir/log/format.log" --input "${manifests[1]}" "${outputs[@]}" -- \
-    "$python" -m espnet_ext.bin.data_dir from-manifests "${manifests[@]}" "${@/#/$datadir/}"
+  step --name "data dirs${format_log:+ of $corpus}" --log "$datadir/log/${format_log:-format}.log" --input "${manifests[1]}" \
+    "${outputs[@]}" -- "$python" -m espnet_ext.bin.data_dir from-manifests "${manifests[@]}" "${folders[@]}"
 }
 
 # One data dir of several, all of them in $datadir; the source's name is appended to its ids.
@@ -43,7 +45,8 @@ asr_combine() {
 }
 
 # Word pieces (or characters, words) of a training set, in $tokens_dir. With the type mixed: its Han characters, and word
-# pieces of the English sets. The words in the array token_symbols, such as <sc>, are one token each.
+# pieces of the English sets. token_normalisation is sentencepiece's rule, its own default if empty; the words in the array
+# token_symbols, such as <sc>, are one token each.
 #   asr_tokens TRAIN_SET TOKEN_TYPE VOCAB_SIZE [ENGLISH_SET]...
 asr_tokens() {
   local train=$1 token_type=$2 vocab_size=$3 set inputs=() english=()
@@ -55,7 +58,8 @@ asr_tokens() {
   step --name tokens --log "$tokens_dir/log/tokens.log" --input "$datadir/$train/text" "${inputs[@]+"${inputs[@]}"}" \
     --output "$tokens_dir/prior.txt" -- \
     "$python" -m espnet_ext.bin.tokens --text "$datadir/$train/text" --token-type "$token_type" --vocab-size "$vocab_size" \
-    --output "$tokens_dir" ${english[@]+--english-text "${english[@]}"} ${token_symbols[@]+--symbols "${token_symbols[@]}"}
+    ${token_normalisation:+--normalisation "$token_normalisation"} --output "$tokens_dir" \
+    ${english[@]+--english-text "${english[@]}"} ${token_symbols[@]+--symbols "${token_symbols[@]}"}
 }
 
 # The options by which ESPnet's commands find the tokens in $tokens_dir.
@@ -165,10 +169,11 @@ asr_decode() {
 }
 
 # Word error rate of a decoding, or with RATE mer the mixed one of Mandarin-English.
-#   asr_score TEST_SET OUTPUT_DIR [RATE]
+#   asr_score TEST_SET OUTPUT_DIR [RATE] [OPTION]...
 asr_score() {
   step --name "score ${2#"$expdir"/}" --log "$2/log/score.log" --output "$2/score.json" -- \
-    "$python" -m espnet_ext.bin.score "${3:-wer}" --ref "$datadir/$1/text" --hyp "$2/text" --utt2spk "$datadir/$1/utt2spk" --output "$2"
+    "$python" -m espnet_ext.bin.score "${3:-wer}" --ref "$datadir/$1/text" --hyp "$2/text" --utt2spk "$datadir/$1/utt2spk" --output "$2" \
+    "${@:4}"
 }
 
 # Train a language model in $lm_dir on a text file (one sentence a line, plain or .gz) and measure its perplexity on a

@@ -30,7 +30,8 @@ die() {
 #   --log       where the command's output goes; the marker is FILE with the ending .done
 #   --input     a file that the result depends on and an earlier stage makes; may be repeated
 #   --output    a file without which the step is not done, whatever its marker says; may be repeated
-#   --resumes   a folder whose half-done work the command goes on with; it is refused if begun under another key
+#   --resumes   a folder whose half-done work the command goes on with; it is refused if begun under another key. Logs of
+#               earlier starts are kept in FILE with the ending .earlier.log
 #   --nokey     words that do not belong to the key, split at blanks; they take the place of {} in the command
 #   --prefix    words before the command, such as srun, that do not belong to the key, split at blanks
 #   --progress  function that prints a short line from the log, shown at most every 10 s; by default the log's last line
@@ -73,7 +74,11 @@ step() {
     say "$name: done by another run"
     return 0
   fi
-  if [[ -n $resumes ]]; then step_claim "$resumes"; fi
+  if [[ -n $resumes ]]; then
+    step_claim "$resumes"
+    # what it did before it was killed, such as a training's first epochs
+    [[ ! -s $log ]] || cat "$log" >>"${log%.log}.earlier.log"
+  fi
   rm -f "$marker"
   {
     printf '# %s\n#' "$(date -u +%FT%TZ)"

@@ -9,7 +9,7 @@
 [[ -z $parallel || -f $parallel ]] || die "--parallel: there is no file $parallel"
 
 tables=("$python" -m espnet_ext.bin.table)
-selection=(--tables conf/tables.yaml --table "$table" ${rows:+--rows "$rows"})
+selection=(--tables conf/tables.yaml --scale "$scale" --table "$table" ${rows:+--rows "$rows"})
 plan=$("${tables[@]}" plan "${selection[@]}") || exit 1
 decodings=$("${tables[@]}" decodings "${selection[@]}") || exit 1
 seeds=${seed//,/ }
@@ -21,7 +21,7 @@ paper_config() { awk -F '\t' -v name="$1" '$1 == name {print $2}' <<<"$plan"; }
 system_config() {
   local config
   config=$(paper_config "$1")
-  "${tables[@]}" train-config --tables conf/tables.yaml --system "$1" --overlay "conf/scale/$scale/${config##*/}" \
+  "${tables[@]}" train-config --tables conf/tables.yaml --scale "$scale" --system "$1" --overlay "conf/scale/$scale/${config##*/}" \
     --output "$expdir/configs/$1.yaml" >/dev/null
 }
 
@@ -33,18 +33,20 @@ scale_config() {
 
 # The data dir that a system is trained on, and each one that the plan needs with the first system that needs it.
 training_set() { awk -F '\t' -v name="$1" '$1 == name {gsub(" ", "+", $3); print $3}' <<<"$plan"; }
-training_sets() { awk -F '\t' '{gsub(" ", "+", $3)} !seen[$3]++ {printf "%s\t%s\n", $3, $1}' <<<"$plan"; }
+training_sets() { awk -F '\t' 'NF {gsub(" ", "+", $3)} !seen[$3]++ {printf "%s\t%s\n", $3, $1}' <<<"$plan"; }
 
-# Jobs of a stage, a line each.
+# Jobs of a stage, a line each; none if the plan is empty, as that of tables for which nothing is trained.
 train_jobs() {
   local name number
   while IFS=$'\t' read -r name _; do
+    [[ -n $name ]] || continue
     for number in $seeds; do printf '%s\t%s\n' "$name" "$number"; done
   done <<<"$plan"
 }
 score_jobs() {
   local name number decoding
   while IFS=$'\t' read -r name decoding; do
+    [[ -n $name ]] || continue
     for number in $seeds; do printf '%s\t%s\t%s\n' "$name" "$number" "$decoding"; done
   done <<<"$decodings"
 }
@@ -58,5 +60,5 @@ side_by_side() {
 
 # write_tables CORPUS_NAME COMMAND_LINE [OPTION]...
 write_tables() {
-  "${tables[@]}" write "${selection[@]}" --expdir "$expdir" --scale "$scale" --corpus "$1" --command "$2" "${@:3}"
+  "${tables[@]}" write "${selection[@]}" --expdir "$expdir" --corpus "$1" --command "$2" "${@:3}"
 }

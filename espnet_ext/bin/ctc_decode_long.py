@@ -2,6 +2,9 @@
 
 Works with any ESPnet model with CTC. Models of bin.asr_train_long take their features and their window's length from
 their config. Memory does not depend on the length of a recording.
+
+Several data dirs are decoded with one load of the model: give --data and --output as often, and --config once for all
+or once for each.
 """
 
 import argparse
@@ -12,48 +15,86 @@ from espnet_ext.data.noise import MUSAN
 from espnet_ext.errors import InputError, run_main
 from espnet_ext.search.ctc import BeamSettings
 from espnet_ext.task.decode_long import LongDecoding, Noise, decode_long
+from espnet_ext.yaml_files import read_yaml, take_options
+
+# What a --config may hold, with what stands where neither it nor the command line says anything.
+DEFAULTS = {
+    "window": None, "stride": 0.125, "batch": 1, "noise": None, "snr": None, "seed": 0, "beam_size": None,
+    "lm_weight": None,
+}  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--model-config", type=Path, required=True, metavar="YAML", help="config.yaml of the model")
     parser.add_argument("--model", type=Path, required=True, metavar="FILE", help="its checkpoint")
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="data dir; recordings of wav.scp")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="text and decode.json go here")
+    parser.add_argument(
+        "--data", type=Path, nargs="+", required=True, metavar="DIR", help="data dirs; recordings of wav.scp"
+    )
+    parser.add_argument(
+        "--output", type=Path, nargs="+", required=True, metavar="DIR", help="text and decode.json go here"
+    )
+    parser.add_argument(
+        "--config", type=Path, nargs="+", default=[], metavar="YAML", help="the options down to --lm-weight, in YAML"
+    )
     parser.add_argument("--window", type=float, metavar="S", help="seconds (default: the model's max_seconds)")
-    parser.add_argument("--stride", type=float, default=0.125, help="of a window (default: %(default)s)")
-    parser.add_argument("--batch", type=int, default=1, metavar="N", help="windows at once (default: %(default)s)")
-    parser.add_argument("--zeroed", type=Path, metavar="FILE", help="silence these regions: `recording start end`")
+    parser.add_argument("--stride", type=float, help=f"of a window (default: {DEFAULTS['stride']})")
+    parser.add_argument("--batch", type=int, metavar="N", help=f"windows at once (default: {DEFAULTS['batch']})")
     parser.add_argument("--noise", choices=MUSAN, help="mix noise in")
     parser.add_argument("--snr", type=float, help="signal-to-noise ratio in dB")
-    parser.add_argument("--musan", type=Path, metavar="DIR", help="MUSAN (default: music is generated)")
-    parser.add_argument("--seed", type=int, default=0, help="of the noise (default: %(default)s)")
+    parser.add_argument("--seed", type=int, help=f"of the noise (default: {DEFAULTS['seed']})")
     parser.add_argument("--beam-size", type=int, metavar="N", help="beam search (default: the best path)")
+    parser.add_argument("--lm-weight", type=float, help="(default: 1 with --lm)")
     parser.add_argument("--lm", type=Path, metavar="ARPA", help="n-gram model over the model's tokens")
-    parser.add_argument("--lm-weight", type=float, default=1.0, help="(default: %(default)s)")
+    parser.add_argument("--zeroed", type=Path, metavar="FILE", help="silence these regions: `recording start end`")
+    parser.add_argument("--musan", type=Path, metavar="DIR", help="MUSAN (default: music is generated)")
     parser.add_argument("--ngpu", type=int, default=0, help="0 or 1 (default: %(default)s)")
     parser.add_argument("--nj", type=int, default=1, help="number of processes (default: %(default)s)")
     parser.add_argument("--parallel", type=Path, metavar="YAML", help="cluster to run on")
     args = parser.parse_args(arguments)
-    if (args.noise is None) != (args.snr is None):
+    if len(args.data) != len(args.output):
+        raise InputError("--data and --output must be given equally often")
+    configs = args.config * len(args.data) if len(args.config) == 1 else args.config or [None] * len(args.data)
+    if len(configs) != len(args.data):
+        raise InputError("--config must be given once, or as often as --data")
+    places = zip(args.data, args.output, configs, strict=True)
+    count = decode_long(*(_job(args, *place) for place in places), nj=args.nj, parallel=args.parallel)
+    print(f"{count} recordings -> {', '.join(str(output / 'text') for output in args.output)}")
+
+
+def _job(args: argparse.Namespace, data: Path, output: Path, config: Path | None) -> LongDecoding:
+    """The decoding of one data dir."""
+    options = argparse.Namespace(**vars(args))
+    settings = read_yaml(config) if config else {}
+    take_options(options, settings, DEFAULTS)
+    if settings:
+        raise InputError(f"{config}: unknown setting {next(iter(settings))!r}; known are {', '.join(DEFAULTS)}")
+    if (options.noise is None) != (options.snr is None):
         raise InputError("--noise and --snr go together: give both or neither")
-    if args.lm and not args.beam_size:
-        raise InputError("--lm needs a beam search: give --beam-size")
-    job = LongDecoding(
+    lm = args.lm
+    if config is None:
+        if lm and not options.beam_size:
+            raise InputError("--lm needs a beam search: give --beam-size")
+    elif options.lm_weight is None or not options.beam_size:
+        lm = None  # it is for others of the configs
+    elif lm is None:
+        raise InputError(f"{config}: its lm_weight needs a language model: give --lm")
+    weight = 1.0 if options.lm_weight is None else options.lm_weight
+    return LongDecoding(
         model_config=args.model_config,
         model_file=args.model,
-        data=args.data,
-        output=args.output,
-        window=args.window,
-        stride=args.stride,
-        batch=args.batch,
+        data=data,
+        output=output,
+        window=options.window,
+        stride=options.stride,
+        batch=options.batch,
         zeroed=args.zeroed,
-        noise=Noise(args.noise, args.snr, args.musan, args.seed) if args.noise else None,
-        beam=BeamSettings(args.lm, args.lm_weight, beam_size=args.beam_size) if args.beam_size else None,
+        noise=Noise(options.noise, options.snr, args.musan, options.seed) if options.noise else None,
+        beam=BeamSettings(lm, weight, beam_size=options.beam_size) if options.beam_size else None,
         ngpu=args.ngpu,
     )
-    count = decode_long(job, nj=args.nj, parallel=args.parallel)
-    print(f"{count} recordings -> {args.output / 'text'}")
 
 
 if __name__ == "__main__":

@@ -12,11 +12,12 @@ from espnet_ext.tables.plan import (
     decode_config,
     decodings_needed,
     select,
+    sets_needed,
     systems_needed,
     train_config,
     uses_lm,
 )
-from espnet_ext.tables.render import plain_table
+from espnet_ext.tables.render import has_run, plain_table
 from espnet_ext.tables.report import keep_results, write_report
 from espnet_ext.tables.results import collect, write_results
 from espnet_ext.yaml_files import merged_files, write_yaml
@@ -37,6 +38,9 @@ def get_parser() -> argparse.ArgumentParser:
 
     decodings = _command(commands, "decodings", _decodings, "print 'system<TAB>decoding' for each decoding needed")
     _add_selection(decodings)
+    decodings.add_argument(
+        "--test-sets", action="store_true", help="print the test sets that it needs, as a third field"
+    )
 
     train = _command(commands, "train-config", _train_config, "write a system's training config")
     _add_tables(train)
@@ -56,7 +60,6 @@ def get_parser() -> argparse.ArgumentParser:
     write = _command(commands, "write", _write, "write and print tables: the paper's numbers and those found")
     _add_selection(write)
     write.add_argument("--expdir", required=True, help="holds <system>/seed<seed>/...; results go to <expdir>/results")
-    write.add_argument("--scale", required=True)
     write.add_argument("--corpus", required=True, help="name of the corpus, for the reader")
     write.add_argument("--command", default="", help="the command that made the results, for the reader")
     write.add_argument(
@@ -79,6 +82,7 @@ def _command(commands, name: str, function, text: str) -> argparse.ArgumentParse
 
 def _add_tables(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tables", required=True, help="the recipe's conf/tables.yaml")
+    parser.add_argument("--scale", help="smoke, mini or full: which values figures have on their axis (default: all)")
 
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:
@@ -104,7 +108,7 @@ def _join_rows(argv: Sequence[str]) -> list[str]:
 
 
 def _selection(args: argparse.Namespace) -> tuple[Tables, list[Table], list[str] | None]:
-    tables = load_tables(args.tables)
+    tables = load_tables(args.tables, args.scale)
     ids = None if args.table == "all" else [name.strip() for name in args.table.split(",")]
     rows = [name.strip() for name in args.rows.split(",")] if args.rows else None
     return tables, select(tables, ids, rows), rows
@@ -123,17 +127,22 @@ def _plan(args: argparse.Namespace) -> None:
 
 
 def _decodings(args: argparse.Namespace) -> None:
-    for system, decoding in decodings_needed(_selection(args)[1]):
-        print(f"{system}\t{decoding}")
+    tables, selected, _ = _selection(args)
+    if not args.test_sets:
+        for system, decoding in decodings_needed(selected):
+            print(f"{system}\t{decoding}")
+        return
+    for (system, decoding), names in sets_needed(tables, selected).items():
+        print(f"{system}\t{decoding}\t{' '.join(names)}")
 
 
 def _train_config(args: argparse.Namespace) -> None:
-    config = train_config(load_tables(args.tables), args.system, args.overlay)
+    config = train_config(load_tables(args.tables, args.scale), args.system, args.overlay, args.scale)
     _write_config(args, config, f"system {args.system} of {args.tables}")
 
 
 def _decode_config(args: argparse.Namespace) -> None:
-    config = decode_config(load_tables(args.tables), args.decoding, args.config, args.overlay)
+    config = decode_config(load_tables(args.tables, args.scale), args.decoding, args.config, args.overlay)
     _write_config(args, config, f"decoding {args.decoding} of {args.tables}")
 
 
@@ -148,6 +157,8 @@ def _write_config(args: argparse.Namespace, config: dict, source: str) -> None:
 
 
 def _write(args: argparse.Namespace) -> None:
+    if not args.scale:
+        raise InputError("--scale is missing: results say at which scale they came out")
     if not Path(args.expdir).is_dir():
         raise InputError(f"{args.expdir}: no such folder, so nothing has run there; give the run's --expdir")
     tables, selected, rows = _selection(args)
@@ -158,8 +169,16 @@ def _write(args: argparse.Namespace) -> None:
         if args.lm_perplexity and args.lm_perplexity.is_file() and uses_lm(tables, table):
             result["meta"]["lm_perplexity"] = float(args.lm_perplexity.read_text(encoding="utf-8"))
         paths = write_results(result, Path(args.expdir) / "results")
+        names = [paths[1].name]
+        if "figure" in result and has_run(result):
+            from espnet_ext.figures import save_png  # matplotlib takes a while
+            from espnet_ext.tables.draw import draw
+
+            picture = paths[0].with_suffix(".png")
+            save_png(draw(result), picture)
+            names.append(picture.name)
         print(plain_table(result, rows))
-        print(f"written: {paths[0]} and {paths[1].name}\n")
+        print(f"written: {paths[0]} and {' and '.join(names)}\n")
 
 
 def _results(args: argparse.Namespace) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import soundfile
 
 from espnet_ext.corpora.faults import raise_faults
+from espnet_ext.data.audio_files import save_audio
 from espnet_ext.data.data_dir import DataDir, format_seconds, write_data_dir
 from espnet_ext.data.kaldi import read_table, write_table
 from espnet_ext.data.turns import Turn, write_turns
@@ -227,7 +228,7 @@ def _write_segment(file: soundfile.SoundFile, start: float, end: float, path: st
         raise InputError(
             f"{file.name}: no audio, or NaN or infinite samples, from {start} to {end} s: replace the file"
         )
-    soundfile.write(path, samples, SAMPLING_RATE, subtype="PCM_16")
+    save_audio(path, samples, SAMPLING_RATE, subtype="PCM_16")
     return len(samples) / SAMPLING_RATE
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import soundfile
 
+from espnet_ext.data.audio_files import save_audio
 from espnet_ext.data.data_dir import DataDir, format_seconds, write_tables
 from espnet_ext.data.kaldi import read_table, write_table
 from espnet_ext.data.mixture_plan import Mixture, Source, serialise
@@ -88,7 +88,7 @@ def mix(mixture: Mixture) -> np.ndarray:
 def write_shard(shard: MixtureShard) -> int:
     """Write the audio of a shard's mixtures. Returns their number."""
     for mixture in shard.mixtures:
-        soundfile.write(_audio_path(shard.folder, mixture), mix(mixture), SAMPLING_RATE, subtype="PCM_16")
+        save_audio(_audio_path(shard.folder, mixture), mix(mixture), SAMPLING_RATE, subtype="PCM_16")
     return len(shard.mixtures)
 
 

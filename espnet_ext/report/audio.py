@@ -7,6 +7,7 @@ from pathlib import Path
 
 import soundfile
 
+from espnet_ext.data.audio_files import save_audio
 from espnet_ext.data.utterance_audio import AudioSpan, read_spans
 from espnet_ext.errors import InputError
 
@@ -85,4 +86,4 @@ def _write_clip(span: AudioSpan, path: Path) -> None:
             raise InputError(f"{span.path}: longer than {MOST_SECONDS / 60:.0f} minutes")
         file.seek(start)
         samples = file.read(end - start, dtype="float32", always_2d=True)[:, 0]
-    soundfile.write(path, samples, rate, format="MP3", subtype="MPEG_LAYER_III")
+    save_audio(path, samples, rate, format="MP3", subtype="MPEG_LAYER_III")

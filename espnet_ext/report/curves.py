@@ -1,6 +1,5 @@
 """Training and validation curves, read from the logs that trainings leave."""
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -9,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
+from espnet_ext.json_text import parse_json
 
-_EPOCH = re.compile(r"\b(\d+)epoch results: (.*)")
+_EPOCH = re.compile(r"\b([0-9]{1,9})epoch results: (.*)")
 _PART = re.compile(r"\[(train|valid)\] ([^\[]*)")
 _NUMBER = re.compile(r"([A-Za-z_][\w/.-]*)=([-+0-9.einfa]+)")
 # Of what ESPnet logs: the rest is timing, or parts of the loss.
@@ -38,7 +38,8 @@ class Curve:
 def read_curves(path: str | Path) -> list[Curve]:
     """The curves of one training: from ESPnet's log, or from ``training.json``.
 
-    Points that are not finite are left out. Of an epoch that a killed training has done twice, the second time counts.
+    Points that are not finite are left out. What a training that was killed had logged before lies beside its log, in
+    ``<name>.earlier.log``; of an epoch that was done twice, the second time counts.
 
     Raises:
         InputError: a ``training.json`` that is none.
@@ -47,18 +48,25 @@ def read_curves(path: str | Path) -> list[Curve]:
     if path.suffix == ".json":
         return list(_of_history(_history(path)))
     points: dict[tuple[str, str], dict[float, float]] = {}
-    with open(path, encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if "epoch results:" in line and (match := _EPOCH.search(line)):
-                for part, numbers in _PART.findall(match[2]):
-                    for name, text in _NUMBER.findall(numbers):
-                        if name in _SHOWN and math.isfinite(value := _float(text)):
-                            points.setdefault((name, part), {})[float(match[1])] = value
+    for epoch, results in (each for log in (path.with_suffix(".earlier.log"), path) for each in _epochs(log)):
+        for part, numbers in _PART.findall(results):
+            for name, text in _NUMBER.findall(numbers):
+                if name in _SHOWN and math.isfinite(value := _float(text)):
+                    points.setdefault((name, part), {})[epoch] = value
     return [
         Curve(name, "epoch", *(tuple(sorted(points.get((name, part), {}).items())) for part in ("train", "valid")))
         for name in _SHOWN
         if (name, "valid") in points or (name, "train") in points
     ]
+
+
+def _epochs(log: Path) -> Iterator[tuple[float, str]]:
+    """Number and results of each epoch that a log tells of; nothing where there is no such file."""
+    if log.is_file():
+        with open(log, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if "epoch results:" in line and (match := _EPOCH.search(line)):
+                    yield float(match[1]), match[2]
 
 
 def _float(text: str) -> float:
@@ -70,7 +78,7 @@ def _float(text: str) -> float:
 
 def _history(path: Path) -> list[Mapping[str, Any]]:
     try:
-        history = json.loads(path.read_text(encoding="utf-8"))["history"]
+        history = parse_json(path.read_text(encoding="utf-8"))["history"]
         if not all(isinstance(values["step"], int) for values in history):
             raise TypeError("a step is no whole number")
     except (ValueError, KeyError, TypeError) as error:

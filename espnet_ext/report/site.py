@@ -44,7 +44,7 @@ class Section:
     Attributes:
         number: tells sections apart.
         run: folder of the run, or None where the results are those that the recipe keeps.
-        source: where the files lie.
+        source: where the files lie, in the recipe's folder.
         not_run: tables of which nothing has run.
     """
 
@@ -191,14 +191,28 @@ def _sections(recipe: Recipe) -> list[Section]:
     sections: list[Section] = []
     seen: list[Mapping[str, Any]] = []
     for run, folder in sources:
-        results = [result for path in sorted(folder.glob("table*.json")) if (result := read_results(path)) not in seen]
-        seen += results
-        for corpus, scale in dict.fromkeys((result["meta"]["corpus"], result["scale"]) for result in results):
-            same = [each for each in results if (each["meta"]["corpus"], each["scale"]) == (corpus, scale)]
-            tables = (Table(each["table"], table_view(each), meta_line(each["meta"])) for each in same if has_run(each))
-            missing = tuple(each["table"] for each in same if not has_run(each))
-            sections.append(Section(len(sections), corpus, scale, run, str(folder), tuple(tables), missing))
+        groups: dict[tuple[str, str], dict[str, Table | None]] = {}
+        for path in sorted(folder.glob("table*.json")):
+            result = read_results(path)
+            if result not in seen:
+                seen.append(result)
+                corpus, table = _table(result, path)
+                groups.setdefault((corpus, result["scale"]), {})[result["table"]] = table
+        source = folder.absolute().relative_to(recipe.folder) if recipe.folder else folder
+        for (corpus, scale), found in groups.items():
+            tables = tuple(table for table in found.values() if table)
+            missing = tuple(name for name, table in found.items() if not table)
+            sections.append(Section(len(sections), corpus, scale, run, str(source), tables, missing))
     return sections
+
+
+def _table(result: Mapping[str, Any], path: Path) -> tuple[str, Table | None]:
+    """The corpus of a table, and the table if anything of it has run."""
+    try:
+        shown = Table(result["table"], table_view(result), meta_line(result["meta"])) if has_run(result) else None
+        return result["meta"]["corpus"], shown
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{path}: not a table's results ({error!r}); write the table again") from error
 
 
 def _plots(run: Run, key: str) -> list[Plots]:
@@ -225,7 +239,7 @@ def _plots(run: Run, key: str) -> list[Plots]:
 def _pictures(recipe: Recipe, site: Path, slug: str) -> list[Picture]:
     from PIL import Image, UnidentifiedImageError
 
-    captions = recipe.tables.figures if recipe.tables else {}
+    captions = recipe.tables.pictures if recipe.tables else {}
     found = []
     for number, (name, path) in enumerate(figures(recipe)):
         try:

@@ -12,7 +12,7 @@ from espnet_ext.scoring.report import display_width
 Pair = tuple[str | None, str | None]
 
 _UTTERANCE = re.compile(r"id: \((.+)\)")
-_COUNTS = re.compile(r"Scores: \(#C #S #D #I\) (\d+) (\d+) (\d+) (\d+)")
+_COUNTS = re.compile(r"Scores: \(#C #S #D #I\)" + r" ([0-9]{1,15})" * 4)
 _SPEAKER = re.compile(r"recording (\S+), speaker (.+?)( \(not in the reference\))?")
 _TOO_LONG = "(too long to align: "
 _ROWS = ("REF:", "HYP:", "EVAL:")
@@ -41,8 +41,11 @@ def read_alignment(path: str | Path) -> Iterator[Aligned]:
     Raises:
         InputError: a block that is not as scoring writes it, or whose counts are not its words'; names the line.
     """
-    with open(path, encoding="utf-8", newline="\n") as file:
-        yield from parse_alignment(file, str(path))
+    try:
+        with open(path, encoding="utf-8", newline="\n") as file:
+            yield from parse_alignment(file, str(path))
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8, so not as scoring writes it: score again") from None
 
 
 def parse_alignment(text: Iterable[str], name: str = "alignment") -> Iterator[Aligned]:

@@ -16,6 +16,7 @@ from espnet_ext.search.windows import PosteriorMean, Window, windows
 # Of the inputs with which an encoder's frame rate is measured; it divides by every usual subsampling.
 _PROBE = 480
 _SHORTEST_FRAMES = 8  # of an input: a shorter one is less than half a window of most frontends
+_AHEAD_FRAMES = 3000
 _SOFTMAX_FRAMES = 2048  # at a time, so that the logits of a long window are never held whole
 
 
@@ -32,6 +33,9 @@ class Source(Protocol):
 class FeatureSource:
     """A recording's features, normalised by its own mean and deviation.
 
+    Windows overlap, so what has been computed is held from the last start that was asked for on, and half a minute is
+    computed at a time: each frame once, as long as the starts do not go back.
+
     Raises:
         InputError: The recording is shorter than a frame, or silent throughout.
     """
@@ -40,10 +44,21 @@ class FeatureSource:
         self._audio, self._features = audio, features
         self._statistics: Statistics = features.statistics(audio)
         self.length = features.frames(audio.length)
+        self._first = 0
+        self._held = np.zeros((0, features.n_mels), dtype=np.float32)
 
     def read(self, start: int, count: int) -> np.ndarray:
         """Frames ``start`` to ``start + count``, (count, n_mels)."""
-        return self._features.normalised(self._audio, self._statistics, start, count)
+        end = self._first + len(self._held)
+        if not self._first <= start <= end:
+            self._held, end = self._held[:0], start
+        self._held = self._held[max(0, len(self._held) - (end - start)) :]
+        self._first = start
+        if start + count > end:
+            more = max(start + count - end, min(_AHEAD_FRAMES, self.length - end))
+            new = self._features.normalised(self._audio, self._statistics, end, more)
+            self._held = np.concatenate([self._held, new])
+        return self._held[:count].copy()
 
 
 @dataclass(frozen=True)

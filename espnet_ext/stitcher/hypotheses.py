@@ -58,7 +58,9 @@ class WindowHypothesis:
 
     def __post_init__(self) -> None:
         if not 0 <= self.window < MOST_WINDOWS:
-            raise ValueError(f"the window's index is {self.window}: it begins with 0 and stays below {MOST_WINDOWS}")
+            raise ValueError(
+                f"the window's index is {self.window}, but they begin with 0 and stay below {MOST_WINDOWS}"
+            )
         if not 0 <= self.start < self.end < math.inf:
             raise ValueError(f"a window from {self.start} to {self.end} s is no span of time")
         for name in _OPTIONAL:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
+from espnet_ext.tables.sweeps import write_out
 from espnet_ext.yaml_files import read_yaml
 
 DEFAULT_DECODING = "default"
@@ -30,12 +31,17 @@ class Paper:
 
 @dataclass(frozen=True)
 class System:
-    """One training: the paper's config (relative to the recipe's folder), overrides of it, names of training sets."""
+    """One training: the paper's config (relative to the recipe's folder), overrides of it, names of training sets.
+
+    ``overlay`` is a config of the recipe that comes between the two, such as a model's size; a scale may have another
+    one of that name.
+    """
 
     name: str
     config: str
     overrides: Mapping[str, Any]
     train: tuple[str, ...]
+    overlay: str | None = None
 
 
 @dataclass(frozen=True)
@@ -69,12 +75,30 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: a system, a decoding of it, and the paper's number for each column (None: the paper has none)."""
+    """A row: a system, a decoding of it, and the paper's number for each column (None: the paper has none).
+
+    A row of a figure is a point of a ``curve``, at ``x``, and has one of the columns only.
+    """
 
     name: str
     system: str
     decoding: str
     paper: Mapping[str, float | None]
+    curve: str | None = None
+    x: float | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """How rows are drawn: the axis of x, and on that of y the error ``rate`` or its ``reduction`` from ``baseline`` on.
+
+    ``largest`` is the largest reduction that the paper names, by curve, in percent.
+    """
+
+    axis: str
+    y: str
+    baseline: float
+    largest: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -98,6 +122,11 @@ class Table:
     reductions: tuple[str, ...]
     rows: tuple[Row, ...]
     claims: tuple[Claim, ...]
+    figure: Figure | None = None
+
+    def columns_of(self, row: Row) -> tuple[Column, ...]:
+        """The columns that a row has: all of them, or that of its curve."""
+        return tuple(column for column in self.columns if column.name in row.paper)
 
 
 @dataclass(frozen=True)
@@ -105,7 +134,7 @@ class Tables:
     """All of ``tables.yaml``; ``decodings`` are overrides of the decoding config, ``default`` has none.
 
     ``measures`` are those of ``score.json`` that columns name; empty where a column is just a test set. ``quantities``
-    are columns with what a system's own ``<quantity>.json`` holds, and their units. ``figures`` are captions of the
+    are columns with what a system's own ``<quantity>.json`` holds, and their units. ``pictures`` are captions of the
     recipe's pictures by their names without ``.png``.
     """
 
@@ -118,7 +147,7 @@ class Tables:
     systems: Mapping[str, System]
     decodings: Mapping[str, Mapping[str, Any]]
     tables: Mapping[str, Table]
-    figures: Mapping[str, str]
+    pictures: Mapping[str, str]
 
     @property
     def recipe_dir(self) -> Path:
@@ -130,15 +159,20 @@ class Tables:
         return next(row for row in self.tables[ref.table].rows if row.name == ref.row)
 
 
-def load_tables(path: str | Path) -> Tables:
+def load_tables(path: str | Path, scale: str | None = None) -> Tables:
     """Read and check a ``tables.yaml``.
+
+    Args:
+        path: The file.
+        scale: Whose values figures have on their axis (None: those of all scales).
 
     Raises:
         InputError: anything missing, unknown, misspelt or doubled; the message names the place in the file.
     """
     path = Path(path)
     required = ("recipe", "paper", "test_sets", "systems", "tables")
-    top = _fields(read_yaml(path), str(path), required, optional=("measures", "quantities", "decodings", "figures"))
+    content = write_out(read_yaml(path), scale, path)
+    top = _fields(content, str(path), required, optional=("measures", "quantities", "decodings", "pictures"))
     test_sets = _names(top["test_sets"], f"{path}: test_sets")
     if AVERAGE in test_sets:
         raise InputError(f"{path}: test_sets: {AVERAGE!r} is the mean of the test sets and cannot be one of them")
@@ -146,7 +180,8 @@ def load_tables(path: str | Path) -> Tables:
     quantities = {
         name: _text(value, place) for name, value, place in _items(top.get("quantities", {}), f"{path}: quantities")
     }
-    figures = {name: _text(value, place) for name, value, place in _items(top.get("figures", {}), f"{path}: figures")}
+    captions = _items(top.get("pictures", {}), f"{path}: pictures")
+    pictures = {name: _text(value, place) for name, value, place in captions}
     columns = _columns(test_sets, measures, quantities)
     systems = {name: _system(name, value, place) for name, value, place in _items(top["systems"], f"{path}: systems")}
     decodings: dict[str, Mapping[str, Any]] = {DEFAULT_DECODING: {}}
@@ -162,7 +197,7 @@ def load_tables(path: str | Path) -> Tables:
         _check_references(table, tables, f"{path}: tables.{table.id}")
     return Tables(
         path, _name(top["recipe"], f"{path}: recipe"), _paper(top["paper"], f"{path}: paper"), test_sets, measures,
-        quantities, systems, decodings, tables, figures,
+        quantities, systems, decodings, tables, pictures,
     )  # fmt: skip
 
 
@@ -180,13 +215,14 @@ def _paper(value: Any, place: str) -> Paper:
 
 
 def _system(name: str, value: Any, place: str) -> System:
-    fields = _fields(value, place, ("config", "train"), optional=("overrides",))
+    fields = _fields(value, place, ("config", "train"), optional=("overrides", "overlay"))
     train = fields["train"]
     return System(
         name,
         _text(fields["config"], f"{place}.config"),
         _mapping(fields.get("overrides", {}), f"{place}.overrides"),
         (_name(train, f"{place}.train"),) if not isinstance(train, list) else _names(train, f"{place}.train"),
+        _text(fields["overlay"], f"{place}.overlay") if "overlay" in fields else None,
     )
 
 
@@ -207,11 +243,13 @@ def _table(
     systems: Mapping[str, System],
     decodings: Mapping[str, Any],
 ) -> Table:
-    fields = _fields(value, place, ("caption", "columns", "rows"), optional=("baseline", "reduction", "claims"))
+    optional = ("baseline", "reduction", "claims", "figure")
+    fields = _fields(value, place, ("caption", "columns", "rows"), optional)
+    figure = Figure(**fields["figure"]) if "figure" in fields else None  # written out by `sweeps`
     columns = _chosen(fields["columns"], f"{place}.columns", known_columns)
     rows: list[Row] = []
     for number, item in enumerate(_list(fields["rows"], f"{place}.rows")):
-        row = _row(item, f"{place}.rows[{number}]", tuple(columns), systems, decodings)
+        row = _row(item, f"{place}.rows[{number}]", tuple(columns), systems, decodings, figure is not None)
         if row.name in {other.name for other in rows}:
             raise InputError(f"{place}.rows[{number}]: the row {row.name!r} stands twice in this table")
         rows.append(row)
@@ -221,23 +259,31 @@ def _table(
     ]
     baseline = _reference(fields["baseline"], name, f"{place}.baseline") if "baseline" in fields else None
     rates = {name: column for name, column in columns.items() if column.test_set}
-    reductions = _chosen(fields.get("reduction", list(columns)[-1:]), f"{place}.reduction", rates)
+    reductions = _chosen(fields.get("reduction", list(rates)[-1:]), f"{place}.reduction", rates) if rates else {}
     caption = _text(fields["caption"], f"{place}.caption")
-    return Table(name, caption, tuple(columns.values()), baseline, tuple(reductions), tuple(rows), tuple(claims))
+    return Table(
+        name, caption, tuple(columns.values()), baseline, tuple(reductions), tuple(rows), tuple(claims), figure
+    )  # fmt: skip
 
 
 def _row(
-    value: Any, place: str, columns: tuple[str, ...], systems: Mapping[str, System], decodings: Mapping[str, Any]
+    value: Any,
+    place: str,
+    columns: tuple[str, ...],
+    systems: Mapping[str, System],
+    decodings: Mapping[str, Any],
+    is_point: bool,
 ) -> Row:
-    fields = _fields(value, place, ("name", "system", "paper"), optional=("decoding",))
+    fields = _fields(value, place, ("name", "system", "paper"), optional=("decoding", "curve", "x"))
     name = _text(fields["name"], f"{place}.name")
     if not _ROW_NAME.fullmatch(name):
         raise InputError(f"{place}.name: {name!r} must hold no comma, slash or outer space")
     place = f"{place} ({name})"
     system = _one_of(fields["system"], systems, f"{place}.system", "system")
     decoding = _one_of(fields.get("decoding", DEFAULT_DECODING), decodings, f"{place}.decoding", "decoding")
-    paper = _fields(fields["paper"], f"{place}.paper", columns)
-    return Row(name, system, decoding, {c: _rate(paper[c], f"{place}.paper.{c}") for c in columns})
+    paper = _fields(fields["paper"], f"{place}.paper", () if is_point else columns, columns)
+    rates = {c: _rate(paper[c], f"{place}.paper.{c}") for c in columns if c in paper}
+    return Row(name, system, decoding, rates, fields.get("curve"), fields.get("x"))
 
 
 def _claim(value: Any, place: str, table: str, columns: Mapping[str, Column]) -> Claim:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.tables.config import System, Table, Tables, known
+from espnet_ext.tables.config import AVERAGE, System, Table, Tables, known
 from espnet_ext.yaml_files import deep_merge, merged_files
 
 
@@ -34,18 +34,40 @@ def select(tables: Tables, table_ids: Sequence[str] | None, row_names: Sequence[
 
 
 def systems_needed(tables: Tables, selected: Sequence[Table]) -> list[System]:
-    """The systems that the selected rows need, each once, in the order of the rows."""
-    names = dict.fromkeys(row.system for table in selected for row in table.rows)
+    """The systems that the selected rows need, each once, in the order of the rows.
+
+    Tables of nothing but quantities need none: what they measure is no training.
+    """
+    names = dict.fromkeys(row.system for table in _decoded(selected) for row in table.rows)
     return [tables.systems[name] for name in names]
 
 
 def decodings_needed(selected: Sequence[Table]) -> list[tuple[str, str]]:
     """(system, decoding) pairs that the selected rows need, each once, in the order of the rows."""
-    return list(dict.fromkeys((row.system, row.decoding) for table in selected for row in table.rows))
+    return list(dict.fromkeys((row.system, row.decoding) for table in _decoded(selected) for row in table.rows))
 
 
-def train_config(tables: Tables, system: str, overlays: Sequence[str | Path] = ()) -> dict[str, Any]:
-    """A system's training config: the paper's own, then the overlays (a scale's) in order, then the system's overrides.
+def _decoded(selected: Sequence[Table]) -> list[Table]:
+    return [table for table in selected if any(column.test_set for column in table.columns)]
+
+
+def sets_needed(tables: Tables, selected: Sequence[Table]) -> dict[tuple[str, str], list[str]]:
+    """The test sets that the selected rows need of each (system, decoding), in the order of the file."""
+    needed: dict[tuple[str, str], set[str]] = {}
+    for table in _decoded(selected):
+        for row in table.rows:
+            names = {column.test_set for column in table.columns_of(row)} - {None}
+            names = set(tables.test_sets) if AVERAGE in names else names
+            needed.setdefault((row.system, row.decoding), set()).update(names)
+    return {key: [name for name in tables.test_sets if name in names] for key, names in needed.items()}
+
+
+def train_config(
+    tables: Tables, system: str, overlays: Sequence[str | Path] = (), scale: str | None = None
+) -> dict[str, Any]:
+    """A system's training config: the paper's own, then the overlays (a scale's) in order, the system's own overlay,
+    and last its overrides. The system's overlay ``size/deep.yaml`` is ``conf/size/deep.yaml``, or, where the scale has
+    one, ``conf/scale/<scale>/size/deep.yaml``.
 
     Raises:
         InputError: an unknown system, or a file that is not YAML.
@@ -53,7 +75,12 @@ def train_config(tables: Tables, system: str, overlays: Sequence[str | Path] = (
     if system not in tables.systems:
         raise InputError(f"{tables.path}: no system {system!r}; {known(tables.systems)}")
     chosen = tables.systems[system]
-    return deep_merge(merged_files([tables.recipe_dir / chosen.config, *overlays]), chosen.overrides)
+    files = [tables.recipe_dir / chosen.config, *overlays]
+    if chosen.overlay:
+        conf = tables.recipe_dir / "conf"
+        own = conf / "scale" / str(scale) / chosen.overlay
+        files.append(own if own.is_file() else conf / chosen.overlay)
+    return deep_merge(merged_files(files), chosen.overrides)
 
 
 def decode_config(

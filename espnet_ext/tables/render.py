@@ -5,6 +5,9 @@ from typing import Any
 
 from tabulate import tabulate
 
+from espnet_ext.tables.curves import curves_table
+from espnet_ext.tables.sweeps import PREFIX
+
 NOT_RUN = "-"
 REDUCTION = "reduction"  # heads the column of relative reductions
 _PIPES = str.maketrans({"|": r"\|", "\n": " "})
@@ -12,11 +15,10 @@ _PIPES = str.maketrans({"|": r"\|", "\n": " "})
 
 def plain_table(result: Mapping[str, Any], row_names: Sequence[str] | None = None) -> str:
     """The table for the terminal, with only the rows named (None: all) and a line for each claim that was tested."""
-    rows = [row for row in result["rows"] if row_names is None or row["name"] in row_names]
-    body = "\n\n".join(
-        tabulate([row_cells(result, row, group) for row in rows], _plain_header(group), **_layout(group, "simple"))
-        for group in column_groups(result)
-    )
+    if "figure" in result:
+        body = curves_table(result, "simple")
+    else:
+        body = _plain_body(result, [row for row in result["rows"] if row_names is None or row["name"] in row_names])
     claims = [f"  {text}: {verdict}{figures}" for text, verdict, figures in _claims(result, tested_only=True)]
     lines = [f"{_title(result)}, {result['meta']['corpus']}, scale {result['scale']}", "", body, "", legend(result)]
     if claims:
@@ -24,12 +26,26 @@ def plain_table(result: Mapping[str, Any], row_names: Sequence[str] | None = Non
     return "\n".join(lines) + "\n"
 
 
-def markdown_table(result: Mapping[str, Any], heading: str = "#") -> str:
-    """The table as Markdown, all rows and claims, under a heading of the given level."""
+def _plain_body(result: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
+    return "\n\n".join(
+        tabulate([row_cells(result, row, group) for row in rows], _plain_header(group), **_layout(group, "simple"))
+        for group in column_groups(result)
+    )
+
+
+def markdown_table(result: Mapping[str, Any], heading: str = "#", pictures: str = "") -> str:
+    """The table as Markdown, all rows and claims, under a heading of the given level.
+
+    A figure has its picture, ``<pictures><name>.png``, above its numbers.
+    """
     lines = [f"{heading} {_title(result)}", ""]
-    for group in column_groups(result):
-        rows = [[cell.translate(_PIPES) for cell in row_cells(result, row, group)] for row in result["rows"]]
-        lines += [tabulate(rows, _markdown_header(group), **_layout(group, "pipe")), ""]
+    if "figure" in result:
+        name = result["table"]
+        lines += [f"![{_title(result)}]({pictures}{name}.png)", "", curves_table(result, "pipe"), ""]
+    else:
+        for group in column_groups(result):
+            rows = [[cell.translate(_PIPES) for cell in row_cells(result, row, group)] for row in result["rows"]]
+            lines += [tabulate(rows, _markdown_header(group), **_layout(group, "pipe")), ""]
     lines.append(legend(result))
     if result.get("claims"):
         lines += ["", "Claims of the paper, here (paired bootstrap test over utterances, two-sided, level 0.05):", ""]
@@ -92,6 +108,8 @@ def reduction(value: float | None, reference: float | None) -> float | None:
 
 
 def _title(result: Mapping[str, Any]) -> str:
+    if "figure" in result:
+        return f"Figure {result['table'].removeprefix(PREFIX)}. {result['caption']}"
     return f"Table {result['table']}. {result['caption']}: {result['metric']}"
 
 
@@ -143,6 +161,10 @@ def row_cells(result: Mapping[str, Any], row: Mapping[str, Any], group: Sequence
 
 def legend(result: Mapping[str, Any]) -> str:
     """What the cells' signs mean, for below the table."""
+    if "figure" in result:
+        figure = result["figure"]
+        rates = f"{result['metric']}, in brackets the reduction from {figure['baseline']:g} on the same curve"
+        return f"{rates}; ± standard deviation over seeds; - has not run."
     text = "here: [95% bootstrap interval], ± standard deviation over seeds; - has not run."
     if result.get("reference"):
         columns = " and the ".join(reduction_columns(result).values())

@@ -33,14 +33,25 @@ def results_report(results: Sequence[Mapping[str, Any]], notes: str | None = Non
     for (corpus, scale), group in groups.items():
         lines += [f"## {corpus}, scale {scale}", ""]
         ordered = sorted(group, key=lambda result: _natural(result["table"]))
-        lines += [markdown_table(result, heading="###") for result in ordered if has_run(result)]
-        if missing := [result["table"] for result in ordered if not has_run(result)]:
-            lines += [f"Not run: table {', '.join(missing)}.", ""]
+        pictures = f"results/{kept_name(group[0])}/"
+        lines += [markdown_table(result, heading="###", pictures=pictures) for result in ordered if has_run(result)]
+        if missing := [_called(result) for result in ordered if not has_run(result)]:
+            lines += [f"Not run: {', '.join(missing)}.", ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
+def _called(result: Mapping[str, Any]) -> str:
+    return result["table"] if "figure" in result else f"table {result['table']}"
+
+
+def kept_name(result: Mapping[str, Any]) -> str:
+    """The folder of kept results of one scale and corpus."""
+    return f"{result['scale']}-{result['meta']['corpus']}"
+
+
 def keep_results(folder: str | Path, kept: str | Path) -> list[Path]:
-    """Copy a run's ``table*.json`` to ``<kept>/<scale>-<corpus>/``, in place of earlier results of the same tables.
+    """Copy a run's ``table*.json``, ``figure*.json`` and its pictures to ``<kept>/<scale>-<corpus>/``, in place of
+    earlier results of the same tables.
 
     Raises:
         InputError: a folder without results, or a file that holds none.
@@ -48,13 +59,17 @@ def keep_results(folder: str | Path, kept: str | Path) -> list[Path]:
     copies = []
     for path in _result_files(Path(folder)):
         result = read_results(path)
-        copies.append(Path(kept) / f"{result['scale']}-{result['meta']['corpus']}" / path.name)
+        copies.append(Path(kept) / kept_name(result) / path.name)
         write_json(copies[-1], result)
+        picture = path.with_suffix(".png")
+        if picture.is_file():
+            with atomic_write(copies[-1].with_suffix(".png"), "wb") as file:
+                file.write(picture.read_bytes())
     return copies
 
 
 def write_report(folders: Sequence[str | Path], output: str | Path, notes: str | Path | None = None) -> int:
-    """Write ``RESULTS.md`` from all ``table*.json`` in the folders; return how many tables it holds.
+    """Write ``RESULTS.md`` from all ``table*.json`` and ``figure*.json`` in the folders; return how many it holds.
 
     Raises:
         InputError: a folder without results, results of different recipes, or one table twice for a corpus and scale.
@@ -77,7 +92,7 @@ def write_report(folders: Sequence[str | Path], output: str | Path, notes: str |
 
 
 def _result_files(folder: Path) -> list[Path]:
-    paths = sorted(folder.glob("table*.json"), key=lambda path: _natural(path.name))
+    paths = sorted([*folder.glob("table*.json"), *folder.glob("figure*.json")], key=lambda path: _natural(path.name))
     if not paths:
         raise InputError(f"{folder}: no table*.json there; run the tables first (./run.sh --table all)")
     return paths

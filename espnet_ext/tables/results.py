@@ -10,6 +10,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.files import atomic_write, write_json
 from espnet_ext.tables.claims import judge_claim
 from espnet_ext.tables.config import AVERAGE, Column, Row, RowRef, Table, Tables
+from espnet_ext.tables.curves import curves_of
 from espnet_ext.tables.render import markdown_table
 from espnet_ext.tables.scores import Score, average_here, cell_here, read_quantity, read_scores
 
@@ -38,7 +39,7 @@ def collect(
             "system": base_row.system,
             "cells": _cells(tables, table, base_row, base_scores, expdir),
         }
-    return {
+    result = {
         "recipe": tables.recipe,
         "table": table.id,
         "scale": scale,
@@ -62,11 +63,15 @@ def collect(
         ],
         "claims": [judge_claim(claim, tables, expdir) for claim in table.claims],
     }
+    return result if table.figure is None else {**result, "figure": curves_of(table, result["rows"])}
 
 
 def write_results(result: Mapping[str, Any], folder: str | Path) -> tuple[Path, Path]:
-    """Write ``table<T>.json`` and the ``table<T>.md`` drawn from it into ``folder``; return both paths."""
-    stem = Path(folder) / f"table{result['table']}"
+    """Write ``table<T>.json`` and the ``table<T>.md`` drawn from it into ``folder``; return both paths.
+
+    Those of a figure are called ``figure<F>``.
+    """
+    stem = Path(folder) / (result["table"] if "figure" in result else f"table{result['table']}")
     paths = stem.with_name(stem.name + ".json"), stem.with_name(stem.name + ".md")
     write_json(paths[0], result)
     with atomic_write(paths[1]) as file:
@@ -95,14 +100,14 @@ Scores = Mapping[tuple[str, str | None], dict[int, Score]]  # by test set and me
 def _row_scores(tables: Tables, table: Table, row: Row, expdir: str | Path) -> Scores:
     return {
         (name, column.measure): read_scores(expdir, row.system, row.decoding, name, column.measure)
-        for column in table.columns
+        for column in table.columns_of(row)
         for name in _test_sets(tables, column)
     }
 
 
 def _cells(tables: Tables, table: Table, row: Row, scores: Scores, expdir: str | Path) -> dict[str, Any]:
     cells = {}
-    for column in table.columns:
+    for column in table.columns_of(row):
         if column.test_set is None:
             here = read_quantity(Path(expdir) / row.system / f"{column.name}.json", column.unit)
         else:

@@ -74,35 +74,49 @@ class RecordingShard(Shard):
     noise_files: tuple[Path, ...] = field(kw_only=True)
 
 
-def decode_long(job: LongDecoding, *, nj: int = 1, parallel: Path | None = None) -> int:
-    """Decode every recording into ``job.output/text``; return their number. Recordings that are done are skipped.
+def decode_long(*jobs: LongDecoding, nj: int = 1, parallel: Path | None = None) -> int:
+    """Decode every recording of each job into its ``output/text``; return their number. What is done is skipped.
 
-    ``decode.json`` holds the settings.
+    ``decode.json`` holds the settings. All recordings of all jobs are spread over the processes together.
 
     Raises:
         InputError: a missing or bad file or option, or bad audio, by name.
     """
-    job, shards = plan(job)
-    log = job.output / "log"
-    work.clean(log, shards)
+    _check_regions(jobs)
+    planned = [plan(job) for job in jobs]
+    shards = [shard for _, own in planned for shard in own]
+    for job, own in planned:
+        work.clean(job.output / "log", own)
     todo = [shard for shard in shards if not shard.is_done()]
     if len(todo) < len(shards):
         work.say(f"decode: {len(shards) - len(todo)} of {len(shards)} recordings are done already")
-    map_shards(decode_recording, todo, nj=nj, config=parallel, describe="decode", log_dir=log / "jobs")
-    texts: dict[str, str] = {}
-    for shard in shards:
-        texts |= read_table(Path(shard.folder) / "text")
-    write_table(job.output / "text", dict(sorted(texts.items())))
-    settings = json.loads(json.dumps(asdict(job), default=str))
-    write_json(job.output / "decode.json", {"recordings": len(shards), "settings": settings})
+    log_dir = jobs[0].output / "log" / "jobs"
+    map_shards(decode_recording, todo, nj=nj, config=parallel, describe="decode", log_dir=log_dir)
+    for job, own in planned:
+        texts: dict[str, str] = {}
+        for shard in own:
+            texts |= read_table(Path(shard.folder) / "text")
+        write_table(job.output / "text", dict(sorted(texts.items())))
+        settings = json.loads(json.dumps(asdict(job), default=str))
+        write_json(job.output / "decode.json", {"recordings": len(own), "settings": settings})
     return len(shards)
+
+
+def _check_regions(jobs: Sequence[LongDecoding]) -> None:
+    """Refuse regions of a recording that none of the jobs decodes."""
+    audio = {recording for job in jobs for recording in work.read_audio_table(job.data)}
+    for path in dict.fromkeys(job.zeroed for job in jobs if job.zeroed):
+        unknown = next((recording for recording in read_regions(path) if recording not in audio), None)
+        if unknown:
+            sets = " or ".join(dict.fromkeys(str(job.data / "wav.scp") for job in jobs))
+            raise InputError(f"{path}: recording {unknown} is not in {sets}: is it another set's?")
 
 
 def plan(job: LongDecoding) -> tuple[LongDecoding, list[RecordingShard]]:
     """The job with its window's length, and a shard a recording, the longest files first.
 
     Raises:
-        InputError: a missing file, a window that is not known, a region or recording that does not fit.
+        InputError: a missing file, or a window that is not known.
     """
     files = [job.model_config, job.model_file, job.zeroed, job.beam.lm if job.beam else None]
     for path in files:
@@ -116,9 +130,6 @@ def plan(job: LongDecoding) -> tuple[LongDecoding, list[RecordingShard]]:
     job = dataclasses.replace(job, window=float(window))
     audio = work.read_audio_table(job.data)
     regions = read_regions(job.zeroed) if job.zeroed else {}
-    unknown = next((recording for recording in regions if recording not in audio), None)
-    if unknown:
-        raise InputError(f"{job.zeroed}: recording {unknown} is not in {job.data / 'wav.scp'}: is it another set's?")
     noise_files = tuple(find_noise(job.noise.kind, job.noise.musan)) if job.noise else ()
     settings = {key: str(value) for key, value in vars(job).items() if key not in ("data", "output", "ngpu")}
     inputs = work.fingerprint(settings, work.file_hashes(files), [str(path) for path in noise_files])

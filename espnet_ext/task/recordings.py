@@ -7,6 +7,7 @@
     duration    utt2dur: recording and seconds
     words       words.scp of :mod:`espnet_ext.data.word_times`
     statistics  scp of (2, n_mels) matrices, see :mod:`espnet_ext.task.recording_statistics`
+    features    the normalised features that it has kept, in place of speech and statistics, which are then not read
 
 ``chunk_conf`` is the :class:`espnet_ext.data.chunking.Schedule`, with ``passes``; ``features_conf`` the
 :class:`espnet_ext.frontend.recording_features.RecordingFeatures`. The model takes features: ``input_size`` is
@@ -19,7 +20,8 @@ import argparse
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -40,17 +42,25 @@ from espnet_ext.errors import InputError
 from espnet_ext.frontend.recording_features import RecordingFeatures, Statistics
 
 TABLES = ("speech", "duration", "words", "statistics")
+FEATURES = "features"
 Item = tuple[str, dict[str, np.ndarray]]
+
+# A recording gives a chunk to one batch after the other: its words are read once for several of them.
+_word_times = lru_cache(maxsize=64)(read_word_times)
 
 
 @dataclass(frozen=True)
 class Recordings:
-    """What is known of the recordings: the tables above, by recording; ``duration`` in seconds."""
+    """What is known of the recordings: the tables above, by recording; ``duration`` in seconds.
+
+    ``features`` is empty if they are computed from ``speech``.
+    """
 
     speech: Mapping[str, str]
     duration: Mapping[str, float]
     words: Mapping[str, str]
     statistics: Mapping[str, str]
+    features: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_recordings(entries: Sequence[Sequence[str]]) -> Recordings:
@@ -65,7 +75,7 @@ def read_recordings(entries: Sequence[Sequence[str]]) -> Recordings:
     if missing:
         raise InputError(f"training on recordings needs the tables {', '.join(TABLES)}: give {', '.join(missing)} too")
     speech = read_table(paths["speech"])
-    others = {name: read_table(paths[name]) for name in TABLES[1:]}
+    others = {name: read_table(paths[name]) for name in (*TABLES[1:], FEATURES) if name in paths}
     command = next((entry for entry in others["statistics"].values() if is_command(entry)), None)
     if command is not None:
         raise InputError(f"{paths['statistics']}: {command} is a command, and commands are not run: write it to an ark")
@@ -77,7 +87,7 @@ def read_recordings(entries: Sequence[Sequence[str]]) -> Recordings:
         duration = {recording: float(others["duration"][recording]) for recording in speech}
     except ValueError as error:
         raise InputError(f"{paths['duration']}: {error}: mend it") from None
-    return Recordings(speech, duration, others["words"], others["statistics"])
+    return Recordings(speech, duration, others["words"], others["statistics"], others.get(FEATURES, {}))
 
 
 class ChunkDataset(Dataset):
@@ -96,16 +106,31 @@ class ChunkDataset(Dataset):
         """The chunk's id, and ``speech``, (frames, n_mels), and ``text``, (tokens,), maybe none."""
         name = chunk.recording
         rate, hop = self.features.rate, self.features.hop
-        with RecordingAudio(name, self.recordings.speech[name], rate) as audio:
-            start = round(chunk.start * rate / hop)
-            # The last frames of a recording end with it; those of other chunks reach a little into the next one.
-            end = min(round(chunk.end * rate / hop), self.features.frames(audio.length))
-            statistics = Statistics.of_matrix(kaldi.load_mat(self.recordings.statistics[name]))
-            speech = self.features.normalised(audio, statistics, start, max(1, end - start))
-        text = cut_text(read_word_times(name, self.recordings.words[name]), chunk.start, chunk.end)
+        start, end = (round(time * rate / hop) for time in (chunk.start, chunk.end))
+        speech = self._kept(name, start, end) if self.recordings.features else self._computed(name, start, end)
+        text = cut_text(_word_times(name, self.recordings.words[name]), chunk.start, chunk.end)
         key = f"{name}-{chunk.start:.2f}-{chunk.end:.2f}"
         tokens = self.preprocess(key, {"text": text})["text"]
         return key, {"speech": speech, "text": np.asarray(tokens, dtype=np.int64)}
+
+    # The last frames of a recording end with it; those of other chunks reach a little into the next one.
+    def _computed(self, name: str, start: int, end: int) -> np.ndarray:
+        with RecordingAudio(name, self.recordings.speech[name], self.features.rate) as audio:
+            end = min(end, self.features.frames(audio.length))
+            statistics = Statistics.of_matrix(kaldi.load_mat(self.recordings.statistics[name]))
+            return self.features.normalised(audio, statistics, start, max(1, end - start))
+
+    def _kept(self, name: str, start: int, end: int) -> np.ndarray:
+        path = self.recordings.features[name]
+        try:
+            features = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: no features of {name} ({error}): run the stage of statistics again") from None
+        if features.shape[1] != self.features.n_mels:
+            raise InputError(
+                f"{path}: {features.shape[1]} channels, but n_mels is {self.features.n_mels}: make it anew"
+            )
+        return features[start : max(start + 1, end)].astype(np.float32)
 
 
 def shared_batches(plan: Iterable[list[Chunk]], processes: int) -> Iterator[list[Chunk]]:

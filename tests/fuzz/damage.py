@@ -15,7 +15,7 @@ from espnet_ext.errors import InputError
 
 # `make -C tools fuzz` sets the number; the normal test run takes few, as a check of the tests themselves.
 FUZZ = settings(
-    max_examples=int(os.environ.get("FUZZ_INPUTS", "20")),
+    max_examples=int(os.environ.get("FUZZ_INPUTS", "10")),
     deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),

@@ -21,9 +21,14 @@ from espnet_ext.data.tokens import read_prior
 from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.data.word_times import TimedWord, read_word_times, word_faults, write_word_times
 from espnet_ext.errors import InputError
+from espnet_ext.report.curves import Curve, read_curves
 from espnet_ext.rescore.espnet_output import parse_score, parse_scores, read_espnet_output
 from espnet_ext.rescore.mlm_scoring import read_mlm_scoring
 from espnet_ext.rescore.nbest import Hypothesis, NBest, read_nbest, write_nbest
+from espnet_ext.scoring.aligned_text import Aligned, read_alignment
+from espnet_ext.scoring.error_rate import align, count_pairs
+from espnet_ext.scoring.report import alignment_blocks
+from espnet_ext.scoring.score import score_texts
 from espnet_ext.stitcher.hypotheses import (
     WindowHypothesis,
     group_by_speaker,
@@ -147,6 +152,19 @@ def lines_of(table: dict) -> str:
     return "".join(f"{key} {value}".rstrip(" ") + "\n" for key, value in table.items())
 
 
+def as_alignment(texts: dict[str, tuple[str, str]]) -> tuple[str, list[Aligned]]:
+    said, heard = ({key: pair[side] for key, pair in texts.items()} for side in (0, 1))
+    pairs = {key: tuple(align(said[key].split(), heard[key].split())) for key in texts}
+    blocks = [Aligned(key, None, count_pairs(pairs[key]), pairs[key]) for key in texts]
+    return "".join(alignment_blocks(score_texts(said, heard))), blocks
+
+
+def as_training(losses: list[float]) -> tuple[str, list[Curve]]:
+    history = [{"step": step, "dev_loss": loss} for step, loss in enumerate(losses)]
+    points = tuple((float(step), loss) for step, loss in enumerate(losses))
+    return json.dumps({"history": history}), [Curve("loss", "update", (), points)]
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of file: whole ones with what stands in them, its reader, and what must work with all that it reads."""
@@ -181,6 +199,11 @@ KINDS = {
         ),
         read_kaldi_ctm,
     ),
+    "alignment": Kind(
+        st.dictionaries(NAMES, st.tuples(TEXTS, TEXTS | st.just("")), min_size=1, max_size=3).map(as_alignment),
+        lambda path: list(read_alignment(path)),
+    ),
+    "training.json": Kind(st.lists(SCORES, min_size=1, max_size=3).map(as_training), read_curves),
     "prior": Kind(
         st.dictionaries(WORDS, SCORES, min_size=1, max_size=4).map(lambda table: (lines_of(table), table)), read_prior
     ),

@@ -13,7 +13,10 @@ CONF = Path(__file__).parents[2] / "egs" / "spotify_longctx" / "conf"
 TOKENS = 4096  # 4095 and the blank (P5, section 3.2)
 
 # Millions of parameters: P5, sections 3.2 and 4.3; the first three of those below as published with the models.
-SIZES = {"shallow": 50, "narrow_deep": 20, "narrow": 12, None: 90, "deep": 130, "wide": 315}
+SIZES = {
+    "shallow": 50, "narrow_deep": 20, "narrow": 12, None: 90, "deep": 130, "wide": 315, "deep_12_heads": 130,
+    "deep_24_heads": 130,
+}  # fmt: skip
 
 
 def config(size: str | None) -> dict:
@@ -49,13 +52,19 @@ def test_every_size_is_tested():
 
 
 def test_the_papers_model_takes_a_step(tmp_path):
+    """With all that the config says, as the command of training on recordings reads it."""
     from espnet2.tasks.abs_task import optim_classes, scheduler_classes
     from espnet2.tasks.asr import ASRTask
 
+    from espnet_ext.task.recordings import RecordingsASRTask, features_of, schedule_of
+
     espnet_ext.register()
     path = tmp_path / "train.yaml"
-    path.write_text(yaml.safe_dump({**config(None), "input_size": 80}))
-    args = ASRTask.get_parser().parse_args(["--config", str(path), "--output_dir", str(tmp_path)])
+    path.write_text(yaml.safe_dump(config(None)))
+    args = RecordingsASRTask.get_parser().parse_args(["--config", str(path), "--output_dir", str(tmp_path)])
+    schedule, passes = schedule_of(args.chunk_conf)
+    assert (schedule.batch_seconds, schedule.initial_seconds, schedule.double_every, passes) == (3600, 5, 5000, 1)
+    assert (features_of(args.features_conf).n_mels, args.input_size) == (80, 80)
     args.token_list = ["<blank>", "<unk>", *(f"piece{number}" for number in range(TOKENS - 3)), "<sos/eos>"]
     torch.manual_seed(0)
     model = ASRTask.build_model(args)

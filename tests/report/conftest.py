@@ -45,7 +45,7 @@ tables:
     rows:
       - {name: other, system: new, decoding: lm, paper: {clean: 1.0}}
 decodings: {lm: {lm_weight: 0.5}}
-figures: {energy: "Fig. 1: energy"}
+pictures: {energy: "Fig. 1: energy"}
 """
 EPOCH = (
     "[vm] 2026-11-21 23:35:54,680 (trainer:392) INFO: {epoch}epoch results: [train] iter_time=0.015, loss={train}, "

@@ -21,9 +21,10 @@ def test_espnet_log(tmp_path):
 
 
 def test_an_epoch_that_was_done_twice_counts_as_the_second_time(tmp_path):
-    log = tmp_path / "train.log"
-    log.write_text(LINE.format(10, 4.0, 5.0) + LINE.format(9, 3.0, 4.0) + LINE.format(10, 1.0, 2.0), encoding="utf-8")
-    assert read_curves(log)[0].valid == ((9.0, 4.0), (10.0, 2.0))
+    earlier, log = tmp_path / "train.earlier.log", tmp_path / "train.log"
+    earlier.write_text(LINE.format(8, 5.0, 5.0) + LINE.format(10, 4.0, 5.0), encoding="utf-8")
+    log.write_text(LINE.format(9, 3.0, 4.0) + LINE.format(10, 1.0, 2.0), encoding="utf-8")
+    assert read_curves(log)[0].valid == ((8.0, 5.0), (9.0, 4.0), (10.0, 2.0))
 
 
 def test_a_log_without_an_epoch_has_no_curves(tmp_path):

@@ -196,6 +196,21 @@ def test_a_broken_file_is_named_and_the_old_report_stays(build, name, message):
     assert sorted(path.name for path in site.parent.iterdir()) == ["egs", "report"]
 
 
+def test_a_table_that_lacks_something_is_named(build):
+    site = build()
+    path = site.parent / "egs" / "toy" / "exp" / "mini" / "results" / "table1.json"
+    result = json.loads(path.read_text(encoding="utf-8"))
+    for broken in (
+        result | {"rows": [{"name": "base"}]},
+        result | {"meta": {}},
+        result | {"claims": [{"text": "x"}]},
+        result | {"columns": ["gone"], "groups": [["gone"]]},
+    ):
+        path.write_text(json.dumps(broken), encoding="utf-8")
+        with pytest.raises(InputError, match="table1.json: not a table's results"):
+            write_site(find_recipes([site.parent / "egs" / "toy"]), site, Limits(), lambda line: None)
+
+
 def test_the_command(toy_recipe, tmp_path, capsys):
     recipe = toy_recipe()
     main([str(recipe / "exp"), "--output", str(tmp_path / "out"), "--audio", "2"])

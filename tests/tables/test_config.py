@@ -125,10 +125,10 @@ def test_files_that_hold_no_tables(toy: Path, content: bytes, message: str):
         load_tables(toy)
 
 
-def test_captions_of_figures(toy: Path):
-    assert load_tables(toy).figures == {}
-    toy.write_text(toy.read_text() + 'figures: {fig1: "Fig. 1: energy"}\n')
-    assert load_tables(toy).figures == {"fig1": "Fig. 1: energy"}
+def test_captions_of_pictures(toy: Path):
+    assert load_tables(toy).pictures == {}
+    toy.write_text(toy.read_text() + 'pictures: {fig1: "Fig. 1: energy"}\n')
+    assert load_tables(toy).pictures == {"fig1": "Fig. 1: energy"}
     toy.write_text(toy.read_text().replace('"Fig. 1: energy"', "1"))
-    with pytest.raises(InputError, match="figures.fig1: must be one line of text"):
+    with pytest.raises(InputError, match="pictures.fig1: must be one line of text"):
         load_tables(toy)

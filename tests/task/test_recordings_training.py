@@ -99,6 +99,25 @@ def test_chunks_are_parts_of_the_normalised_recording(data, name):
     assert len(last["text"]) == 0 and 95 < len(last["speech"]) <= 100
 
 
+def test_features_that_were_kept_are_those_that_are_computed(data, tmp_path):
+    assert write_statistics(data, tmp_path, {"n_mels": N_MELS}, keep_features=True) == len(SECONDS)
+    assert (tmp_path / "statistics.scp").read_text() != "" and len(list(tmp_path.rglob("*.npy"))) == len(SECONDS)
+    computed = dataset(data)
+    entries = [*tables(data), (str(tmp_path / "features.scp"), "features", "text")]
+    kept = training.ChunkDataset(training.read_recordings(entries), computed.features, computed.preprocess)
+    for chunk in (Chunk("r1", 2.4, 5.0), Chunk("r3", 11.0, 12.0), Chunk("r5", 0.0, 3.0)):
+        (key, item), (same, other) = computed[chunk], kept[chunk]
+        assert key == same and np.array_equal(item["text"], other["text"])
+        assert item["speech"].shape == other["speech"].shape and other["speech"].dtype == np.float32
+        assert np.allclose(item["speech"], other["speech"], atol=2e-3, rtol=2e-3)
+    wrong = training.ChunkDataset(kept.recordings, training.features_of({"n_mels": 7}), computed.preprocess)
+    with pytest.raises(InputError, match="20 channels, but n_mels is 7"):
+        wrong[Chunk("r1", 0.0, 1.0)]
+    next(tmp_path.rglob("r1.npy")).write_bytes(b"no numpy file")
+    with pytest.raises(InputError, match="no features of r1 .* run the stage of statistics again"):
+        kept[Chunk("r1", 0.0, 1.0)]
+
+
 def test_only_a_part_is_read(data, monkeypatch):
     frames = []
     original = RecordingAudio._frames

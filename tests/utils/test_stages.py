@@ -65,6 +65,15 @@ def test_half_done_work_of_another_config_is_refused(tmp_path):
     assert result.returncode == 1 and "rm -r exp" in result.stderr and len(lines(tmp_path)) == 2
 
 
+def test_what_a_killed_run_has_logged_is_kept(tmp_path):
+    body = "step --name train --log log/train.log --resumes exp -- bash -c 'echo start >>ran; wc -l <ran; exit 1'"
+    for _ in range(3):
+        run(tmp_path, body)
+    said = [line for line in (tmp_path / "log" / "train.earlier.log").read_text().splitlines() if line[0] != "#"]
+    assert said == ["1", "2"]
+    assert (tmp_path / "log" / "train.log").read_text().splitlines()[-1] == "3"
+
+
 def test_a_failure_shows_the_end_of_the_log_and_the_way_on(tmp_path):
     result = run(tmp_path, "step --name bad --log log/bad.log -- bash -c 'echo reason; exit 7' || exit $?")
     assert result.returncode == 7

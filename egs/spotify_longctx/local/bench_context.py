@@ -17,6 +17,8 @@ from espnet_ext.files import write_json
 from espnet_ext.logs import without_warnings
 from espnet_ext.yaml_files import merged_files
 
+UNITS = {"minutes": "min", "frames_per_second": "frames/s"}
+
 
 def main(argv: Sequence[str] | None = None) -> None:
     args = parse_arguments(argv)
@@ -31,6 +33,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.output:
         write_json(args.output, result)
         print("written:", args.output)
+    if args.expdir:
+        for row in result["rows"]:
+            folder = args.expdir / (row["subsampling"] + ("_flash" if row["flash"] else ""))
+            for quantity, unit in UNITS.items():
+                write_json(folder / f"{quantity}.json", {"value": row[quantity]["here"], "unit": unit})
 
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -43,6 +50,9 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--memory-gb", type=float, default=80.0, help="memory for which a CPU counts, in 10^9 bytes")
     parser.add_argument("--seconds", type=float, default=30.0, help="length of the input whose speed is measured")
     parser.add_argument("--output", type=Path, help="JSON file for the results")
+    parser.add_argument(
+        "--expdir", type=Path, help="where the recipe's table finds them: <subsampling>[_flash]/<quantity>.json"
+    )
     return parser.parse_args(argv)
 
 

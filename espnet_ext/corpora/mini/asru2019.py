@@ -11,8 +11,6 @@ from dataclasses import asdict, dataclass
 from itertools import batched
 from pathlib import Path
 
-import soundfile
-
 from espnet_ext.corpora.mini.acoustics import CLEAN, SAMPLE_RATE, draw_scene, record
 from espnet_ext.corpora.mini.bilingual import ENGLISH, MANDARIN, Fragment
 from espnet_ext.corpora.mini.librispeech import Chapter, write_chapter, write_speakers
@@ -21,6 +19,7 @@ from espnet_ext.corpora.mini.seeds import generator, seed_of
 from espnet_ext.corpora.mini.sizes import ASRU2019_SIZES, BilingualSize, size_called
 from espnet_ext.corpora.mini.voices import BRITISH, Speaker, draw_speakers
 from espnet_ext.corpora.mini.whole_folder import make_whole
+from espnet_ext.data.audio_files import save_audio
 from espnet_ext.parallel import map_shards
 
 FORMAT = 1  # raise it when the same parameters no longer give the same bytes (voices, grammar ...)
@@ -197,7 +196,7 @@ def write_session(session: Session) -> str:
         rng = generator(session.seed, "utterance", utterance)
         text = " ".join(fragment.text for fragment in sentence)
         samples = record(session.speaker.say(text, session.language, rng), scene, CLEAN, rng)
-        soundfile.write(folder / f"{utterance}.wav", samples, SAMPLE_RATE, subtype="PCM_16")
+        save_audio(folder / f"{utterance}.wav", samples, SAMPLE_RATE, subtype="PCM_16")
         transcript = f"{text.lower()}。\n"
         if session.beside:
             (folder / f"{utterance}.txt").write_text(transcript, encoding="utf-8")

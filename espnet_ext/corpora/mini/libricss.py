@@ -32,6 +32,7 @@ from espnet_ext.corpora.mini.librispeech import write_corpus
 from espnet_ext.corpora.mini.seeds import generator
 from espnet_ext.corpora.mini.sizes import LIBRICSS_SIZES, LibriCssSize, size_called
 from espnet_ext.corpora.mini.whole_folder import make_whole
+from espnet_ext.data.audio_files import save_audio
 from espnet_ext.data.mixture_plan import MixtureSettings, Part, Source, overlap_ratio, place
 from espnet_ext.parallel import map_shards
 
@@ -176,7 +177,7 @@ def write_session(session: Session) -> float:
 
 def _write(path: Path, samples: np.ndarray) -> None:
     samples = samples * min(1.0, 0.89 / max(float(np.abs(samples).max()), 1e-9))
-    soundfile.write(path, np.round(samples * 32767).astype(np.int16), SAMPLING_RATE, subtype="PCM_16")
+    save_audio(path, np.round(samples * 32767).astype(np.int16), SAMPLING_RATE, subtype="PCM_16")
 
 
 def _replay(clean: np.ndarray, session: Session) -> np.ndarray:

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import soundfile
 
 from espnet_ext.corpora.mini.acoustics import CLEAN, SAMPLE_RATE, Condition, draw_scene, record
 from espnet_ext.corpora.mini.grammar import Grammar, grammar_of
@@ -15,6 +14,7 @@ from espnet_ext.corpora.mini.seeds import generator, seed_of
 from espnet_ext.corpora.mini.sizes import LIBRISPEECH_SIZES, PartSize, Size, size_called
 from espnet_ext.corpora.mini.voices import Speaker, draw_speakers
 from espnet_ext.corpora.mini.whole_folder import make_whole
+from espnet_ext.data.audio_files import save_audio
 from espnet_ext.parallel import map_shards
 
 LANGUAGE = "en"
@@ -164,7 +164,7 @@ def write_chapter(chapter: Chapter) -> float:
         utterance = f"{chapter.name}-{index:04d}"
         rng = generator(chapter.seed, "utterance", utterance)
         samples = record(chapter.speaker.say(sentence, LANGUAGE, rng), scene, chapter.condition, rng)
-        soundfile.write(folder / f"{utterance}.flac", samples, SAMPLE_RATE, subtype="PCM_16")
+        save_audio(folder / f"{utterance}.flac", samples, SAMPLE_RATE, subtype="PCM_16")
         samples_written += len(samples)
         lines.append(f"{utterance} {sentence}\n")
     (folder / f"{chapter.name}.trans.txt").write_text("".join(lines), encoding="utf-8")

@@ -7,10 +7,10 @@ from itertools import batched
 from pathlib import Path
 
 import numpy as np
-import soundfile
 
 from espnet_ext.corpora.mini.acoustics import SAMPLE_RATE
 from espnet_ext.corpora.mini.longform import Word
+from espnet_ext.data.audio_files import save_audio
 
 NLP_HEADER = "token|speaker|ts|endTs|punctuation|prepunctuation|case|tags|wer_tags"
 IGNORED = "ignore_time_segment_in_scoring"
@@ -101,7 +101,7 @@ def write_audio(path: Path, samples: np.ndarray) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     formats = {".ogg": ("OGG", "VORBIS"), ".mp3": ("MP3", "MPEG_LAYER_III"), ".sph": ("NIST", "PCM_16")}
     name, subtype = formats[path.suffix]
-    soundfile.write(path, samples, SAMPLE_RATE, format=name, subtype=subtype)
+    save_audio(path, samples, SAMPLE_RATE, format=name, subtype=subtype)
     if name == "OGG":
         path.write_bytes(without_serial(path.read_bytes()))
 

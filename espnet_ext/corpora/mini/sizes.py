@@ -127,7 +127,7 @@ LONGFORM_SIZES = {
         {"train": 6, "dev": 1, "tedlium-dev": 1, "tedlium-test": 1, "earnings22": 1, "rev16": 1}, (20, 30), voices=6
     ),
     "mini": LongformSize(
-        {"train": 96, "dev": 4, "tedlium-dev": 3, "tedlium-test": 5, "earnings22": 6, "rev16": 6}, (60, 240), voices=24
+        {"train": 60, "dev": 3, "tedlium-dev": 2, "tedlium-test": 4, "earnings22": 5, "rev16": 5}, (60, 240), voices=24
     ),
 }
 

@@ -1,0 +1,257 @@
+"""egs/spotify_longctx/run.sh at scale smoke: from corpora to figures, killed and run again, what a user gets wrong."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+RECIPE = Path(__file__).parents[2] / "egs" / "spotify_longctx"
+RUN = ["./run.sh", "--scale", "smoke"]
+POINTS = ("--figure", "1,2", "--table", "beam", "--rows", "Rev16 at 10 s,0 dB at 10 s,beam search with 4-gram")
+SYSTEM = Path("exp", "base_10", "seed1")
+SETS = ("earnings22", "tedlium", "rev16")
+
+
+def run(*options: str, folder: Path, datadir: Path | None = None, timeout: float = 900) -> subprocess.CompletedProcess:
+    command = [*RUN, "--expdir", str(folder / "exp"), "--datadir", str(datadir or folder / "data"), *options]
+    return subprocess.run(command, cwd=RECIPE, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def result(folder: Path, name: str) -> dict:
+    return json.loads((folder / "exp" / "results" / f"{name}.json").read_text())
+
+
+def point(folder: Path, figure: str, curve: str, x: float) -> dict:
+    curves = {item["name"]: item for item in result(folder, figure)["figure"]["curves"]}
+    return next(item for item in curves[curve]["points"] if item["x"] == x)
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
+    """One system: a point of figures 1 and 2, and a row of the table of beam search."""
+    folder = tmp_path_factory.mktemp("smoke")
+    done = run(*POINTS, folder=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder, done
+
+
+def test_run_fills_the_points_that_were_asked_for(smoke):
+    folder, done = smoke
+    for figure, curve in (("figure1", "Rev16"), ("figure2", "0 dB")):
+        here = point(folder, figure, curve, 10)["rate"]
+        assert here["words"] > 0 and here["value"] == pytest.approx(100 * here["errors"] / here["words"], abs=0.01)
+        assert point(folder, figure, curve, 2.5)["rate"] is None
+        assert (folder / "exp" / "results" / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
+    assert point(folder, "figure1", "Rev16", 10)["paper"] == 15.0
+    assert result(folder, "figure1")["meta"]["normaliser"].startswith("whisper_english (whisper-normalizer ")
+    rows = {row["name"]: row["cells"] for row in result(folder, "tablebeam")["rows"]}
+    assert all(rows["beam search with 4-gram"][name]["here"]["words"] > 0 for name in SETS)
+    assert rows["best path"]["rev16"]["here"]["words"] > 0 and rows["best path"]["tedlium"]["here"] is None
+    assert "figure1.png" in done.stdout and "paper 15" in done.stdout
+
+
+def test_decoding_had_the_models_window_noise_and_silenced_regions(smoke):
+    system = smoke[0] / SYSTEM
+    settings = {
+        name: json.loads((system / f"decode_{name}" / "decode.json").read_text())["settings"]
+        for name in ("default/rev16", "music_0/rev16", "beam_lm/tedlium")
+    }
+    assert all(setting["window"] == 10.0 and setting["stride"] == 0.5 for setting in settings.values())
+    assert settings["default/rev16"]["noise"] is None and settings["default/rev16"]["beam"] is None
+    assert (settings["music_0/rev16"]["noise"]["kind"], settings["music_0/rev16"]["noise"]["snr"]) == ("music", 0.0)
+    assert settings["beam_lm/tedlium"]["zeroed"].endswith("tedlium_ignored_test.txt")
+    assert settings["beam_lm/tedlium"]["beam"]["lm"].endswith("lm.arpa")
+
+
+def test_the_loss_falls(smoke):
+    log = (smoke[0] / SYSTEM / "log" / "train.log").read_text()
+    # On the dev set, whose sequences have one length; those of training grow.
+    losses = [float(loss) for loss in re.findall(r"\d+epoch results: .*\[valid\] .*?loss=([0-9.]+)", log)]
+    assert len(losses) > 3 and losses[-1] < 0.9 * losses[0]
+
+
+def test_a_second_run_repeats_nothing(smoke):
+    folder, _ = smoke
+    before = {name: result(folder, name)["rows"] for name in ("figure1", "figure2", "tablebeam")}
+    again = run(*POINTS, folder=folder)
+    assert again.returncode == 0
+    steps = [line for line in again.stdout.splitlines() if re.search(r": done (before|in)", line)]
+    assert len(steps) >= 15 and all(line.endswith("done before") for line in steps)
+    assert {name: result(folder, name)["rows"] for name in before} == before
+
+
+def test_systems_differ_only_in_what_the_figures_say(tmp_path):
+    def config(system: str) -> dict:
+        command = [sys.executable, "-m", "espnet_ext.bin.table", "train-config", "--tables", "conf/tables.yaml"]
+        words = ["--scale", "smoke", "--system", system, "--overlay", "conf/scale/smoke/train.yaml"]
+        subprocess.run([*command, *words, "--output", tmp_path / "config.yaml"], cwd=RECIPE, check=True)
+        return yaml.safe_load((tmp_path / "config.yaml").read_text())
+
+    base = config("base_10")
+    for system, section, changed in (
+        ("base_2.5", "chunk_conf", {"max_seconds": 2.5}),
+        ("sinusoidal_10", "encoder_conf", {"positions": "sinusoidal"}),
+        ("deep_24_heads_10", "encoder_conf", {"num_blocks": 5, "attention_heads": 8}),
+    ):
+        assert config(system) == base | {section: base[section] | changed}
+
+
+def test_a_run_killed_in_training_and_decoding_ends_the_same(smoke, tmp_path):
+    folder, _ = smoke
+    options = ("--figure", "1", "--rows", "Rev16 at 10 s")
+    kill_in("train base_10/seed1", tmp_path / SYSTEM / "checkpoint.pth", options, tmp_path, folder / "data")
+    assert not (tmp_path / SYSTEM / "log" / "train.done").exists(), "the training was over before it could be killed"
+    kill_in("decode base_10/seed1", tmp_path / SYSTEM / "decode_default" / "rev16", options, tmp_path, folder / "data")
+    last = run(*options, folder=tmp_path, datadir=folder / "data")
+    assert last.returncode == 0, last.stdout + last.stderr
+    models = [torch.load(place / SYSTEM / "latest.pth", weights_only=True) for place in (folder, tmp_path)]
+    assert all(torch.equal(value, models[1][name]) for name, value in models[0].items())
+    texts = [(place / SYSTEM / "decode_default" / "rev16" / "text").read_text() for place in (folder, tmp_path)]
+    assert texts[0] == texts[1]
+    assert point(tmp_path, "figure1", "Rev16", 10) == point(folder, "figure1", "Rev16", 10)
+
+
+def kill_in(step: str, appears: Path, options: tuple[str, ...], folder: Path, datadir: Path) -> None:
+    """Start a run and kill it once a file of one of its steps has appeared; nothing of it goes on."""
+    command = [*RUN, "--expdir", str(folder / "exp"), "--datadir", str(datadir), *options]
+    process = subprocess.Popen(command, cwd=RECIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    until = time.monotonic() + 600
+    while not appears.exists():
+        assert process.poll() is None and time.monotonic() < until, process.stdout.read()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    assert f"{step}" not in [line.partition(": done")[0].strip() for line in process.stdout]
+    process.wait()
+    until = time.monotonic() + 10
+    while left := subprocess.run(["pgrep", "-af", str(folder)], capture_output=True, text=True, check=False).stdout:
+        assert time.monotonic() < until, f"killed in {step}, but its work goes on:\n{left}"
+        time.sleep(0.2)
+
+
+def test_table_1_measures_and_trains_nothing(tmp_path):
+    done = run("--table", "1", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = {row["name"]: row["cells"] for row in result(tmp_path, "table1")["rows"]}
+    assert not list((tmp_path / "exp").rglob("config.yaml")) and not (tmp_path / "data" / "manifests").exists()
+    minutes = {name: cells["minutes"]["here"]["value"] for name, cells in rows.items()}
+    assert minutes["Conformer"] < minutes["Conformer with flash"] < minutes["FastConformer with flash"]
+    assert rows["FastConformer with flash"]["minutes"]["paper"] == 70
+    assert all(cells["frames_per_second"]["here"]["value"] > 0 for cells in rows.values())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--scale", "full"], r"--scale full needs --spotify"),
+        (["--scale", "full", "--spotify", "/x"], r"--scale full needs --tedlium"),
+        (["--figure", "9"], r"no table 'figure9'"),
+        (["--table", "2"], r"no table '2'"),
+        (["--rows", "Rev16 at 3 s"], r"no row 'Rev16 at 3 s'"),
+        (["--colour", "red"], r"colour"),
+        (["extra"], r"unexpected argument 'extra'"),
+        (["--seed", "1,x"], r"--seed takes whole numbers"),
+        (["--stage", "6"], r"is missing: run the earlier stages first"),
+    ],
+)
+def test_mistakes_get_a_clear_line(options, message, tmp_path):
+    done = run(*options, folder=tmp_path)
+    assert done.returncode == 1
+    assert re.search(message, done.stdout + done.stderr)
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def corrupt_ogg(episode: Path, _: Path) -> None:
+    episode.write_bytes(episode.read_bytes()[:3000])
+
+
+def short_ogg(episode: Path, _: Path) -> None:
+    import soundfile
+
+    soundfile.write(episode, [], 16000, format="OGG", subtype="VORBIS")
+
+
+def change_words(change) -> None:
+    def damage(_: Path, transcript: Path) -> None:
+        content = json.loads(transcript.read_text())
+        words = content["results"][0]["alternatives"][0]["words"]
+        change(words)
+        transcript.write_text(json.dumps(content))
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (corrupt_ogg, "corrupt|breaks off"),
+        (short_ogg, "no samples|corrupt"),
+        (change_words(lambda words: words[1].update(startTime="0.000s")), "begins before|overlaps the word before"),
+        (change_words(lambda words: words[0].update(endTime="9.000s")), "overlaps the word before it"),
+        (change_words(lambda words: [word.pop("startTime") for word in words]), "have no times"),
+    ],
+)
+def test_faulty_podcasts_stop_the_first_stage(damage, message, smoke, tmp_path):
+    corpus = tmp_path / "podcasts"
+    shutil.copytree(smoke[0] / "data" / "corpus" / "spotify-dev", corpus)
+    (episode,), (transcript,) = corpus.rglob("*.ogg"), corpus.rglob("*.json")
+    damage(episode, transcript)
+    done = run("--spotify", str(corpus), *other_corpora(smoke[0]), folder=tmp_path)
+    assert done.returncode == 1 and "== Stage 2" not in done.stdout
+    assert re.search(message, done.stdout + done.stderr) and episode.stem in done.stdout + done.stderr
+    assert not list((tmp_path / "data").glob("manifests/spotify*"))
+
+
+def other_corpora(folder: Path) -> list[str]:
+    """The options that name the test sets of a run, so that no synthetic corpus is made."""
+    corpus = folder / "data" / "corpus"
+    places = {"tedlium": "TEDLIUM_release-3", "earnings22": "earnings22", "rev16": "rev16"}
+    return [word for option, place in places.items() for word in (f"--{option}", str(corpus / place))]
+
+
+def test_podcasts_of_yours_have_some_held_out(smoke, tmp_path):
+    """With recordings of two sampling rates."""
+    import soundfile
+
+    corpus = tmp_path / "podcasts"
+    shutil.copytree(smoke[0] / "data" / "corpus" / "spotify", corpus)
+    episode = sorted(corpus.rglob("*.ogg"))[0]
+    samples, _ = soundfile.read(episode)
+    soundfile.write(episode, samples.repeat(2)[: 2 * len(samples)], 32000, format="OGG", subtype="VORBIS")
+    done = run("--spotify", str(corpus), *other_corpora(smoke[0]), "--stop_stage", "4", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    train, dev = (
+        {line.split()[0] for line in (tmp_path / "data" / name / "wav.scp").read_text().splitlines()}
+        for name in ("train", "dev")
+    )
+    assert len(dev) == 1 and len(train) == 5 and not train & dev
+    statistics = (tmp_path / "exp" / "stats" / "train" / "statistics.scp").read_text()
+    assert len(statistics.splitlines()) == 5
+
+
+def test_help_and_run_from_any_directory(tmp_path):
+    shown = subprocess.run(["./run.sh", "--help"], cwd=RECIPE, capture_output=True, text=True, check=False)
+    assert shown.returncode == 0
+    for word in (
+        "--figure",
+        "--table",
+        "--scale",
+        "--spotify",
+        "--tedlium",
+        "--earnings22",
+        "--rev16",
+        "--musan",
+        "scoring",
+    ):
+        assert word in shown.stdout
+    command = [os.path.relpath(RECIPE / "run.sh", tmp_path), "--rows", "nonesuch"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "no row 'nonesuch'" in done.stderr
