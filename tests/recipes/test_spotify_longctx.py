@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -90,7 +91,7 @@ def test_a_second_run_repeats_nothing(smoke):
 
 def test_systems_differ_only_in_what_the_figures_say(tmp_path):
     def config(system: str) -> dict:
-        command = ["python", "-m", "espnet_ext.bin.table", "train-config", "--tables", "conf/tables.yaml"]
+        command = [sys.executable, "-m", "espnet_ext.bin.table", "train-config", "--tables", "conf/tables.yaml"]
         words = ["--scale", "smoke", "--system", system, "--overlay", "conf/scale/smoke/train.yaml"]
         subprocess.run([*command, *words, "--output", tmp_path / "config.yaml"], cwd=RECIPE, check=True)
         return yaml.safe_load((tmp_path / "config.yaml").read_text())
