@@ -18,7 +18,6 @@ ROWS = {
     "librispeech_rescore": ("--table", "1", "--rows", "first pass,BERT MWER"),
     "libricss_stitch": ("--table", "2", "--rows", "Overlapping inference,Stitcher WCOE"),
     "spotify_longctx": ("--figure", "1", "--rows", "Rev16 at 10 s"),
-    "libricss_stitch": ("--table", "2"),
 }
 RECIPES = sorted(path.parent.name for path in EGS.glob("*/run.sh"))
 # with scores: small models say little, which alike texts would hide
