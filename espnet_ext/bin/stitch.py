@@ -13,6 +13,7 @@ speaker). For CTM --window and --window-overlap say how the recordings were cut.
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.data.data_dir import read_data_dir, write_data_dir
@@ -37,11 +38,19 @@ def _merge(arguments: argparse.Namespace) -> None:
     if trained != (arguments.model is not None):
         what = "needs the folder of a trained stitcher: give" if trained else "has no trained model: leave out"
         raise InputError(f"--method {arguments.method} {what} --model")
-    grouped = _read(arguments)
-    turns = transcripts(grouped, _stitcher(arguments).stitch(grouped) if trained else MERGES[arguments.method])
-    write_turns(arguments.output, turns)
-    recordings, words = len({turn.recording for turn in turns}), sum(len(turn.words) for turn in turns)
-    print(f"{recordings} recordings, {words} words, written to {arguments.output}")
+    _check_as_many(arguments.hypotheses, arguments.output, "--hypotheses")
+    stitcher = _stitcher(arguments) if trained else None
+    for path, output in zip(arguments.hypotheses, arguments.output, strict=True):
+        grouped = _read(arguments, path)
+        turns = transcripts(grouped, stitcher.stitch(grouped) if stitcher else MERGES[arguments.method])
+        write_turns(output, turns)
+        recordings, words = len({turn.recording for turn in turns}), sum(len(turn.words) for turn in turns)
+        print(f"{recordings} recordings, {words} words, written to {output}")
+
+
+def _check_as_many(inputs: Sequence[str], outputs: Sequence[str], option: str) -> None:
+    if len(inputs) != len(outputs):
+        raise InputError(f"{len(inputs)} {option} and {len(outputs)} --output: give each its own")
 
 
 def _stitcher(arguments: argparse.Namespace) -> Stitcher:
@@ -54,20 +63,21 @@ def _stitcher(arguments: argparse.Namespace) -> Stitcher:
 
 def _text(arguments: argparse.Namespace) -> None:
     references = words_by_speaker(read_turns(arguments.references)) if arguments.references else None
-    examples = stitch_examples(_read(arguments), arguments.style, references)
+    examples = stitch_examples(_read(arguments, arguments.hypotheses), arguments.style, references)
     write_pairs(arguments.output, examples, arguments.style, arguments.bpemodel)
     print(f"{len(examples)} examples in the style {arguments.style}, written to {arguments.output}")
 
 
 def _windows(arguments: argparse.Namespace) -> None:
+    _check_as_many(arguments.data, arguments.output, "--data")
     windowing = Windowing(arguments.window, arguments.window_overlap)
-    data, windows = window_data_dir(read_data_dir(arguments.data), windowing)
-    write_data_dir(data, arguments.output)
-    print(f"{len(windows)} windows of {len(data.wav_scp)} recordings, written to {arguments.output}")
+    for folder, output in zip(arguments.data, arguments.output, strict=True):
+        data, windows = window_data_dir(read_data_dir(folder), windowing)
+        write_data_dir(data, output)
+        print(f"{len(windows)} windows of {len(data.wav_scp)} recordings, written to {output}")
 
 
-def _read(arguments: argparse.Namespace) -> Grouped:
-    path = arguments.hypotheses
+def _read(arguments: argparse.Namespace, path: str) -> Grouped:
     if path.endswith(".jsonl"):
         return group_by_speaker(read_jsonl(path))
     windowing = Windowing(arguments.window, arguments.window_overlap)
@@ -87,15 +97,16 @@ def _parser() -> argparse.ArgumentParser:
     cut.add_argument(
         "--window-overlap", type=float, default=0.5, help="share of a window, 0 to 0.5 (default: %(default)s)"
     )
-    common.add_argument("--hypotheses", required=True, metavar="FILE", help="JSONL (.jsonl) or CTM (any other name)")
-    common.add_argument("--output", required=True, help="what to write: a file (merge) or a folder (text)")
+    form = "JSONL (.jsonl) or CTM (any other name)"
     common.add_argument("--speaker", default="speaker", help="CTM without speakers: whose words they are")
     commands = parser.add_subparsers(dest="command", required=True)
     windows = commands.add_parser("windows", parents=[cut], allow_abbrev=False, help="cut recordings into windows")
-    windows.add_argument("--data", required=True, metavar="DIR", help="data dir with reco2dur, or utt2dur")
-    windows.add_argument("--output", required=True, metavar="DIR", help="the data dir of windows")
+    windows.add_argument("--data", nargs="+", required=True, metavar="DIR", help="data dirs with reco2dur, or utt2dur")
+    windows.add_argument("--output", nargs="+", required=True, metavar="DIR", help="the data dir of windows of each")
     windows.set_defaults(run=_windows)
     text = commands.add_parser("text", parents=[common, cut], allow_abbrev=False, help="write a stitcher's text")
+    text.add_argument("--hypotheses", required=True, metavar="FILE", help=form)
+    text.add_argument("--output", required=True, metavar="DIR", help="the folder to write")
     text.add_argument("--style", choices=STYLES, required=True, help="how windows are told apart")
     text.add_argument("--references", metavar="FILE", help="SegLST: write the targets too")
     text.add_argument(
@@ -105,6 +116,8 @@ def _parser() -> argparse.ArgumentParser:
     merge = commands.add_parser(
         "merge", parents=[common, cut], allow_abbrev=False, help="merge or stitch into transcripts"
     )
+    merge.add_argument("--hypotheses", nargs="+", required=True, metavar="FILE", help=f"{form}; may be several")
+    merge.add_argument("--output", nargs="+", required=True, metavar="FILE", help="the transcripts of each")
     merge.add_argument("--method", choices=[*MERGES, *STYLES], required=True)
     merge.add_argument("--model", type=Path, metavar="DIR", help="folder of a trained stitcher")
     merge.add_argument("--model-file", type=Path, metavar="FILE", help=f"its checkpoint (default: {MODEL_FILE})")

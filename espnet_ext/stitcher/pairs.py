@@ -8,7 +8,7 @@ from pathlib import Path
 from espnet_ext.data.kaldi import write_table
 from espnet_ext.errors import InputError
 from espnet_ext.files import write_json
-from espnet_ext.stitcher.serialise import ALIGNMENT, STYLES, StitchExample, source_text
+from espnet_ext.stitcher.serialise import ALIGNMENT, GAP, STYLES, StitchExample, source_text
 from espnet_ext.stitcher.stretches import Longest, longest_of
 
 NOTE = "stitcher.json"
@@ -19,7 +19,8 @@ def write_pairs(
 ) -> None:
     """Write ``src_text``, ``recording_speaker``, ``stitcher.json`` and, where targets are known, ``text``.
 
-    An id is ``<recording>--<speaker>``, and ``recording_speaker`` says which recording and speaker it stands for.
+    An id is ``<recording>--<speaker>``, and ``recording_speaker`` says which recording and speaker it stands for. An
+    empty target is written as ``<gap>``.
 
     Args:
         examples: of :func:`espnet_ext.stitcher.serialise.stitch_examples`.
@@ -36,7 +37,8 @@ def write_pairs(
     write_table(folder / "src_text", {item.id: source_text(item.sources, pieces) for item in examples})
     write_table(folder / "recording_speaker", {item.id: f"{item.recording} {item.speaker}" for item in examples})
     if all(item.target is not None for item in examples):
-        write_table(folder / "text", {item.id: " ".join(item.target) for item in examples})
+        # of a speaker who was heard but said nothing, a symbol: ESPnet reads no empty texts
+        write_table(folder / "text", {item.id: " ".join(item.target) or GAP for item in examples})
     longest = longest_of([item.windows for item in examples])
     write_json(folder / NOTE, {"style": style, "longest": asdict(longest)})
 

@@ -7,7 +7,7 @@ from typing import Any
 from espnet_ext.errors import InputError
 from espnet_ext.stitcher.hypotheses import Grouped, WindowHypothesis
 from espnet_ext.stitcher.pairs import piece_maker, read_note
-from espnet_ext.stitcher.serialise import ALIGNMENT, serialise_windows, source_text
+from espnet_ext.stitcher.serialise import ALIGNMENT, SYMBOLS, serialise_windows, source_text
 from espnet_ext.stitcher.stretches import cut_at_silence, cut_by_half, merge_parts, renumbered
 
 MODEL_FILE = "valid.acc.ave.pth"
@@ -101,4 +101,5 @@ class Stitcher:
         return self._preprocess("", {"src_text": text})["src_text"]
 
     def _words(self, tokens: Sequence[int]) -> tuple[str, ...]:
-        return tuple(self._tokenizer.tokens2text([self.model.token_list[token] for token in tokens]).split())
+        words = self._tokenizer.tokens2text([self.model.token_list[token] for token in tokens]).split()
+        return tuple(word for word in words if word not in SYMBOLS)

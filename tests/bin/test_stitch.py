@@ -64,6 +64,24 @@ def test_text_of_a_stitcher(tmp_path):
     }  # fmt: skip
 
 
+def test_a_speaker_who_was_heard_but_said_nothing_has_a_symbol_to_write(tmp_path):
+    other = WindowHypothesis("r", 0, "b", ("B",), 0.0, 16.0)
+    write_jsonl(tmp_path / "hyp.jsonl", [*hypotheses("A B"), other])
+    write_turns(tmp_path / "ref.json", [Turn("r", "a", ("A", "B"), 0.0, 9.0)])
+    run(tmp_path, "text", "--style", "wc", "--references", str(tmp_path / "ref.json"))
+    assert read_table(tmp_path / "out" / "text") == {"r--a": "A B", "r--b": "<gap>"}
+
+
+def test_several_sets_at_once(tmp_path):
+    for name, words in (("one", "A B"), ("two", "C")):
+        write_jsonl(tmp_path / f"{name}.jsonl", hypotheses(words))
+    files = [[str(tmp_path / f"{name}.{kind}") for name in ("one", "two")] for kind in ("jsonl", "json")]
+    main(["merge", "--method", "block", "--hypotheses", *files[0], "--output", *files[1]])
+    assert [read_turns(path)[0].words for path in files[1]] == [("A", "B"), ("C",)]
+    with pytest.raises(InputError, match="2 --hypotheses and 1 --output: give each its own"):
+        main(["merge", "--method", "block", "--hypotheses", *files[0], "--output", files[1][0]])
+
+
 def test_nothing_to_stitch(tmp_path):
     write_jsonl(tmp_path / "hyp.jsonl", [WindowHypothesis("r", 0, "", (), 0.0, 16.0)])
     with pytest.raises(InputError, match="nobody was heard in any window"):

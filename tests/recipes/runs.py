@@ -16,11 +16,12 @@ ROWS = {
     "librispeech_sem": ("--table", "1", "--rows", "baseline"),
     "asru2019_cs": ("--table", "1", "--rows", "reweight"),
     "librispeech_rescore": ("--table", "1", "--rows", "first pass,BERT MWER"),
+    "libricss_stitch": ("--table", "2", "--rows", "Overlapping inference,Stitcher WCOE"),
     "spotify_longctx": ("--figure", "1", "--rows", "Rev16 at 10 s"),
-    "libricss_stitch": ("--table", "2"),
 }
 RECIPES = sorted(path.parent.name for path in EGS.glob("*/run.sh"))
-HYPOTHESES = ("text", "score", "nbest.jsonl")  # with scores: small models say little, which alike texts would hide
+# with scores: small models say little, which alike texts would hide
+HYPOTHESES = ("text", "score", "nbest.jsonl", "transcripts.json")
 STAGE = re.compile(r"^== Stage ([0-9]+):")
 PATIENCE = 1800  # seconds that a whole run may take on a busy machine
 

@@ -88,7 +88,7 @@ def test_table_1_and_the_inventories(smoke):
     [
         (["--librispeech", "/nowhere"], "/nowhere"),
         (["--scale", "full"], "--scale full needs --librispeech DIR"),
-        (["--table", "7"], "unknown table '7'"),
+        (["--table", "7"], "no table '7'"),
         (["--recogniser", "rnn"], "--recogniser takes one of lstm|conformer"),
         (["--seed", "x"], "--seed takes whole numbers"),
     ],

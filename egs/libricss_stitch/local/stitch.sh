@@ -6,7 +6,7 @@
 #   $expdir/pairs/<cut>/<style>/<set>   training pairs of stitchers; dev is dev-short and dev-long
 #   $expdir/<system>/seed<N>            systems: stitchers, and transcripts and scores in decode_default/<set>
 : "${python:?}" "${expdir:?}" "${datadir:?}" "${stats_dir:?}" "${scale:?}" "${ngpu:?}" "${plan:?}" "${seeds:?}" "${recogniser:?}"
-: "${tables[*]:?}" "${token_type:?}" "${window:?}" "${stitcher_token_type:?}" "${stitcher_vocab_size:?}" "${test_sets:?}" "${mixture_sets:?}"
+: "${tables[*]:?}" "${token_type:?}" "${window:?}" "${first:?}" "${stitcher_token_type:?}" "${stitcher_vocab_size:?}" "${test_sets:?}" "${mixture_sets:?}"
 gpu=$((ngpu > 0 ? 1 : 0))
 recogniser_dir=$expdir/recogniser
 recogniser_config=$expdir/configs/sa_asr_$recogniser.yaml
@@ -43,15 +43,17 @@ speaker_options() {
     --valid_data_path_and_name_and_type "$datadir/dev_sa/text_speakers,speakers,text"
 }
 
-# First single utterances, then mixtures, beginning with what the first training has learnt.
+# First single utterances, if the scale says so, then mixtures, beginning with what the first training has learnt.
 train_recogniser() {
-  local options
+  local options init=()
   recogniser_configs || return 1
-  mapfile -t options < <(speaker_options train_single)
-  asr_train "$recogniser_dir/first" "$expdir/configs/sa_asr_first.yaml" train_single dev_sa "$token_type" 1 "${options[@]}" || return 1
+  if [[ $first == true ]]; then
+    mapfile -t options < <(speaker_options train_single)
+    asr_train "$recogniser_dir/first" "$expdir/configs/sa_asr_first.yaml" train_single dev_sa "$token_type" 1 "${options[@]}" || return 1
+    init=(--init_param "$recogniser_dir/first/$recogniser_model")
+  fi
   mapfile -t options < <(speaker_options train_sa)
-  asr_train "$recogniser_dir" "$recogniser_config" train_sa dev_sa "$token_type" 1 "${options[@]}" \
-    --init_param "$recogniser_dir/first/$recogniser_model"
+  asr_train "$recogniser_dir" "$recogniser_config" train_sa dev_sa "$token_type" 1 "${options[@]}" "${init[@]+"${init[@]}"}"
 }
 
 # The cuts that the plan's systems read, and those that its stitchers are trained on.
@@ -76,16 +78,19 @@ references_of() {
   if [[ $1 == libricss ]]; then echo "$datadir/libricss/segments/references.json"; else echo "$datadir/$1/references.json"; fi
 }
 
-# The windows of a set.
-#   cut_windows CUT SET
+# The windows of sets.
+#   cut_windows CUT SET...
 cut_windows() {
-  local data
-  data=$(data_of "$2")
-  [[ $1 != whole ]] || return 0
-  step --name "$1 of $2" --log "$datadir/log/$1_$2.log" --input "$data/wav.scp" --input "$data/reco2dur" \
-    --output "$datadir/$1/$2/segments" -- \
-    "$python" -m espnet_ext.bin.stitch windows --data "$data" --window "$window" --window-overlap "$(overlap_of "$1")" \
-    --output "$datadir/$1/$2"
+  local cut=$1 set data=() inputs=()
+  shift
+  [[ $cut != whole ]] || return 0
+  for set; do
+    data+=("$(data_of "$set")")
+    inputs+=(--input "${data[-1]}/wav.scp" --input "${data[-1]}/reco2dur" --output "$datadir/$cut/$set/segments")
+  done
+  step --name "$cut of $*" --log "$datadir/$cut/log/$1.log" "${inputs[@]}" -- \
+    "$python" -m espnet_ext.bin.stitch windows --data "${data[@]}" --window "$window" \
+    --window-overlap "$(overlap_of "$cut")" --output "${@/#/$datadir/$cut/}"
 }
 
 # Recognise sets in all ways in which they are cut, in one command that loads the model once.
@@ -96,11 +101,11 @@ hear() {
   read -ra cuts <<<"$1"
   read -ra sets <<<"$2"
   recogniser_configs || return 1
+  for cut in "${cuts[@]}"; do cut_windows "$cut" "${sets[@]}" || return 1; done
   for set in "${sets[@]}"; do
     profile=$datadir/profiles/$(profiles_of "$set")/profiles.scp
     [[ " ${profiles[*]-} " == *" $profile "* ]] || profiles+=("$profile")
     for cut in "${cuts[@]}"; do
-      cut_windows "$cut" "$set" || return 1
       if [[ $cut == whole ]]; then data+=("$(data_of "$set")"); else data+=("$datadir/$cut/$set"); fi
       inventories+=("$(inventory_of "$set")")
       outputs+=("$expdir/heard/$cut/$set")
@@ -127,8 +132,8 @@ train_system() {
   done
   mkdir -p "$pairs/dev"
   for file in src_text text; do # several systems may be at it at once
-    sort "$pairs/dev-short/$file" "$pairs/dev-long/$file" >"$pairs/dev/$file.$BASHPID" || return 1
-    mv "$pairs/dev/$file.$BASHPID" "$pairs/dev/$file" || return 1
+    sort "$pairs/dev-short/$file" "$pairs/dev-long/$file" >"$pairs/dev/$file.$1.$2" || return 1
+    mv "$pairs/dev/$file.$1.$2" "$pairs/dev/$file" || return 1
   done
   stitcher_config "$style" "$expdir/configs/$1.yaml" || return 1
   stitcher_train "$expdir/$1/seed$2" "$expdir/configs/$1.yaml" "$style" "$pairs/train_stitch" "$pairs/dev" "$expdir/pairs/tokens" "$2"
@@ -136,17 +141,17 @@ train_system() {
 
 # stitch_system SYSTEM SEED
 stitch_system() {
-  local cut set output trained=()
-  cut=$(training_set "$1")
+  local set heard output=$expdir/$1/seed$2/decode_default hypotheses=() transcripts=() inputs=() trained=()
+  heard=$expdir/heard/$(training_set "$1")
   if is_trained "$1"; then trained=(--model "$expdir/$1/seed$2" --ngpu "$gpu"); fi
   for set in "${test_sets[@]}"; do
-    output=$expdir/$1/seed$2/decode_default/$set
-    step --name "stitch $set by $1/seed$2" --log "$output/log/stitch.log" --input "$expdir/heard/$cut/$set/hypotheses.jsonl" \
-      --output "$output/transcripts.json" -- \
-      "$python" -m espnet_ext.bin.stitch merge --hypotheses "$expdir/heard/$cut/$set/hypotheses.jsonl" --method "$(method_of "$1")" \
-      "${trained[@]+"${trained[@]}"}" --output "$output/transcripts.json" || return 1
-    score_transcripts "$set" "$output" || return 1
+    hypotheses+=("$heard/$set/hypotheses.jsonl") transcripts+=("$output/$set/transcripts.json")
+    inputs+=(--input "${hypotheses[-1]}" --output "${transcripts[-1]}")
   done
+  step --name "stitch by $1/seed$2" --log "$output/log/stitch.log" "${inputs[@]}" -- \
+    "$python" -m espnet_ext.bin.stitch merge --hypotheses "${hypotheses[@]}" --method "$(method_of "$1")" \
+    "${trained[@]+"${trained[@]}"}" --output "${transcripts[@]}" || return 1
+  for set in "${test_sets[@]}"; do score_transcripts "$set" "$output/$set" || return 1; done
 }
 
 # SA-WER of a set's transcripts; of LibriCSS by condition too.

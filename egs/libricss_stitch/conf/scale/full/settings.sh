@@ -7,6 +7,7 @@ stitcher_token_type=bpe
 stitcher_vocab_size=16000
 corpus_size=
 recogniser=${recogniser:-lstm}
+first=true # train the recogniser on single utterances first
 window=16        # section 4.1.1
 speeds=() # 2,338 speakers are enough
 train_enrolment=10

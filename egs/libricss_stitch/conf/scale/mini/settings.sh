@@ -7,6 +7,7 @@ stitcher_token_type=bpe
 stitcher_vocab_size=300
 corpus_size=mini
 recogniser=${recogniser:-lstm}
+first=true # train the recogniser on single utterances first
 window=8
 speeds=(0.83 0.91 1.1 1.21)
 train_enrolment=5

@@ -7,6 +7,7 @@ stitcher_token_type=bpe
 stitcher_vocab_size=60
 corpus_size=smoke
 recogniser=${recogniser:-lstm}
+first=false # train the recogniser on single utterances first
 window=4
 speeds=(1.1)
 train_enrolment=2

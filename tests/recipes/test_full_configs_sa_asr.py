@@ -1,0 +1,92 @@
+"""The recogniser of libricss_stitch at its real size, with LSTMs and with conformers: read, counted, and a step."""
+
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+import espnet_ext
+from espnet_ext.yaml_files import merged_files, read_yaml
+
+CONF = Path(__file__).parents[2] / "egs" / "libricss_stitch" / "conf"
+VOCABULARY = 16000
+KINDS = ("lstm", "conformer")
+
+
+def read(kind: str, scale: str, folder: Path, *more: str) -> Namespace:
+    """The config as the recipe merges it and the task reads it."""
+    from espnet_ext.task.sa_asr import SAASRTask
+
+    espnet_ext.register()
+    names = [f"sa_asr_{kind}.yaml", f"scale/{scale}/sa_asr_{kind}.yaml", *more]
+    path = folder / "train.yaml"
+    path.write_text(yaml.safe_dump(merged_files([CONF / name for name in names])))
+    mels = read_yaml(path)["frontend_conf"]["n_mels"]
+    np.savez(folder / "stats.npz", count=100, sum=np.full(mels, 50.0), sum_square=np.full(mels, 30.0))
+    options = ["--config", str(path), "--normalize_conf", f"stats_file={folder / 'stats.npz'}"]
+    args = SAASRTask.get_parser().parse_args([*options, "--output_dir", str(folder), "--token_type", "bpe"])
+    args.token_list = ["<blank>", "<unk>", "<sc>", *(f"p{number}" for number in range(VOCABULARY - 4)), "<sos/eos>"]
+    return args
+
+
+def lstm(inputs: int, cells: int) -> int:
+    return 4 * cells * (inputs + cells + 2)
+
+
+def blstm_encoder(layers: int, cells: int) -> int:
+    return 2 * lstm(80, cells) + (layers - 1) * 2 * lstm(2 * cells, cells)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_has_its_size_and_takes_a_step(kind, tmp_path):
+    from espnet_ext.task.sa_asr import SAASRTask
+
+    torch.manual_seed(0)
+    model = SAASRTask.build_model(read(kind, "full", tmp_path)).train()
+
+    def size(module: torch.nn.Module) -> int:
+        return sum(parameter.numel() for parameter in module.parameters())
+
+    if kind == "lstm":
+        assert size(model.encoder) == blstm_encoder(5, 1024)
+        assert size(model.speaker_encoder) == blstm_encoder(3, 512)
+        hidden, context = 1024 + 2048, 2 * 512  # the output layer sees the state, and beside it the context vector
+        assert model.decoder.asr.hidden_size == hidden
+        assert float(model.decoder.cosine_scale.detach()) == 1.0 and model.ctc is None
+    else:
+        hidden, context = 512, 256
+        # 17.5 M, 12 layers of 512 with feed-forward modules of 2,048, as of ESPnet's conformer; the rest is subsampling
+        layers = size(model.encoder) - size(model.encoder.subsampling)
+        assert layers == pytest.approx(12 * (4 * 512 * 512 + 2 * 2 * 512 * 2048 + 3 * 512 * 512), rel=0.02)
+    query = VOCABULARY * 512 + lstm(context + 512, 512) + 512 * 256 + 256
+    assert size(model.decoder.query) == query
+    assert size(model.decoder.output) == VOCABULARY * (hidden + 1)
+    assert size(model.decoder.profile) == 256 * hidden
+    assert (model.gamma, model.profile_size) == (0.1, 256)
+    data = {
+        "speech": torch.randn(2, 16000),
+        "speech_lengths": torch.tensor([16000, 12000]),
+        "text": torch.tensor([[5, 2, 7], [8, 9, -1]]),
+        "text_lengths": torch.tensor([3, 2]),
+        "profiles": torch.randn(2, 8, 256),
+        "profiles_lengths": torch.tensor([8, 8]),
+        "speakers": torch.tensor([[3, 1], [0, -1]]),
+        "speakers_lengths": torch.tensor([2, 1]),
+    }
+    loss, stats, _ = model(**data)
+    loss.backward()
+    assert torch.isfinite(loss) and stats["loss_speaker"] > 0
+    without = [name for name, p in model.named_parameters() if p.requires_grad and p.grad is None]
+    assert without == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_scale_is_read(kind, tmp_path):
+    for scale in ("smoke", "mini"):
+        args = read(kind, scale, tmp_path, "sa_asr_first.yaml", f"scale/{scale}/sa_asr_first.yaml")
+        assert args.max_epoch <= 4 and args.model == "sa_asr" and args.inventory_size == 8
+    for name in (f"sa_asr_{kind}", "sa_asr_first", "sa_decode"):
+        assert read_yaml(CONF / "scale" / "full" / f"{name}.yaml") == {}
