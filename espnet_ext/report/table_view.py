@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from espnet_ext.tables.claims import FAILS, HOLDS, UNDECIDED
+from espnet_ext.tables.curves import curve_rows
 from espnet_ext.tables.render import column_groups, legend, reduction_columns, row_cells
+from espnet_ext.tables.report import called
 
 NOT_RUN = "not run"
 VERDICTS = (HOLDS, UNDECIDED, FAILS, NOT_RUN)
@@ -80,25 +82,41 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Grid:
+    """A figure's numbers: the heads of the columns, and the rows."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
 class TableView:
-    """One table."""
+    """One table; or a figure, whose numbers are a ``grid`` and no groups."""
 
     title: str
     metric: str
     groups: tuple[Group, ...]
+    grid: Grid | None
     legend: str
     claims: tuple[Claim, ...]
 
 
 def table_view(result: Mapping[str, Any]) -> TableView:
-    """Lay out a ``table<T>.json``. All bars of a column are on one axis, which begins at 0."""
+    """Lay out a ``table<T>.json`` or ``figure<F>.json``. All bars of a column are on one axis, which begins at 0."""
+    is_figure = "figure" in result
     return TableView(
-        title=f"Table {result['table']}. {result['caption']}",
+        title=f"{called(result).capitalize()}. {result['caption']}",
         metric=result["metric"],
-        groups=tuple(_group(result, columns) for columns in column_groups(result)),
+        groups=() if is_figure else tuple(_group(result, columns) for columns in column_groups(result)),
+        grid=_grid(result) if is_figure else None,
         legend=legend(result),
         claims=tuple(_claim(claim) for claim in result.get("claims", [])),
     )
+
+
+def _grid(result: Mapping[str, Any]) -> Grid:
+    head, rows = curve_rows(result)
+    return Grid(tuple(head), tuple(map(tuple, rows)))
 
 
 def _group(result: Mapping[str, Any], columns: Sequence[str]) -> Group:
