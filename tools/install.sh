@@ -9,6 +9,7 @@ tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(dirname "$tools")
 venv=$tools/venv
 bootstrap=$tools/.bootstrap
+resemblyzer='resemblyzer>=0.1.4,<0.2' # d-vectors for the extra stitch, see setup.py
 stamp=$venv/.installed # written last: an environment without it is not whole
 
 # What the user's shell has active must not leak into the environment that is made here.
@@ -159,7 +160,8 @@ install_packages() {
       sleep 5
     fi
     watch packages "$uv" pip install --python "$venv/bin/python" --compile-bytecode pip \
-      --editable "${root}[rescore,longform,stitch,mini,report,dev]" && return
+      --editable "${root}[rescore,longform,stitch,mini,report,dev]" &&
+      watch "speaker encoder" "$uv" pip install --python "$venv/bin/python" --compile-bytecode --no-deps "$resemblyzer" && return
   done
   fail "the packages could not be installed, see above; run the same command again to go on"
 }

@@ -6,9 +6,10 @@
 #   parallel  a YAML of conf/parallel, or empty   python   the interpreter
 #
 #   tokens_dir, stats_dir, lm_dir   where tokens, statistics and the language model go
+#   asr_task   sa_asr where the models are speaker-attributed; empty for ESPnet's own task
 #
 # and, from cmd.sh, the arrays train_cmd (what starts a training, such as srun) and train_cmd_options (ESPnet's flags).
-: "${python:?}" "${datadir:?}" "${expdir:?}" "${tokens_dir=}" "${stats_dir:?}" "${lm_dir:?}" "${nj:?}" "${ngpu:?}" "${parallel=}"
+: "${python:?}" "${datadir:?}" "${expdir:?}" "${tokens_dir=}" "${stats_dir:?}" "${lm_dir:?}" "${nj:?}" "${ngpu:?}" "${parallel=}" "${asr_task=}" "${token_symbols[*]-}"
 
 # List the files below folders: a file that is added, mended or replaced puts out of date what depends on the list.
 #   list_files LIST FOLDER...
@@ -44,7 +45,8 @@ asr_combine() {
 }
 
 # Word pieces (or characters, words) of a training set, in $tokens_dir. With the type mixed: its Han characters, and word
-# pieces of the English sets. token_normalisation is sentencepiece's rule, its own default if empty.
+# pieces of the English sets. token_normalisation is sentencepiece's rule, its own default if empty; the words in the array
+# token_symbols, such as <sc>, are one token each.
 #   asr_tokens TRAIN_SET TOKEN_TYPE VOCAB_SIZE [ENGLISH_SET]...
 asr_tokens() {
   local train=$1 token_type=$2 vocab_size=$3 set inputs=() english=()
@@ -57,7 +59,7 @@ asr_tokens() {
     --output "$tokens_dir/prior.txt" -- \
     "$python" -m espnet_ext.bin.tokens --text "$datadir/$train/text" --token-type "$token_type" --vocab-size "$vocab_size" \
     ${token_normalisation:+--normalisation "$token_normalisation"} --output "$tokens_dir" \
-    ${english[@]+--english-text "${english[@]}"}
+    ${english[@]+--english-text "${english[@]}"} ${token_symbols[@]+--symbols "${token_symbols[@]}"}
 }
 
 # The options by which ESPnet's commands find the tokens in $tokens_dir.
@@ -78,7 +80,7 @@ asr_stats() {
   mapfile -t options < <(asr_token_options "$4")
   step --name "statistics of $2" --log "$stats/log/stats.log" --nokey "$(asr_jobs)" --output "$stats/train/feats_stats.npz" \
     --input "$datadir/$2/wav.scp" --input "$datadir/$2/text" --input "$datadir/$3/wav.scp" --input "$datadir/$3/text" -- \
-    "$python" -m espnet_ext.bin.collect_stats --train "$datadir/$2" --valid "$datadir/$3" --config "$1" \
+    "$python" -m espnet_ext.bin.collect_stats ${asr_task:+--task "$asr_task"} --train "$datadir/$2" --valid "$datadir/$3" --config "$1" \
     --token-list "$tokens_dir/tokens.txt" --output "$stats" {} -- "${options[@]:2}"
 }
 
@@ -95,7 +97,7 @@ asr_train() {
   step --name "train ${1#"$expdir"/}" --log "$1/log/train.log" --progress asr_train_progress --resumes "$1" \
     --input "$datadir/$3/text" --input "$datadir/$4/text" --input "$stats/train/feats_stats.npz" \
     --input "$stats/train/speech_shape" --output "$1/config.yaml" --prefix "${train_cmd[*]-}" --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" -- \
-    "$python" -m espnet_ext.bin.asr_train {} --config "$2" --output_dir "$1" --seed "$6" --resume true "${options[@]}" \
+    "$python" -m "espnet_ext.bin.${asr_task:-asr}_train" {} --config "$2" --output_dir "$1" --seed "$6" --resume true "${options[@]}" \
     --normalize_conf "stats_file=$stats/train/feats_stats.npz" \
     --train_data_path_and_name_and_type "$datadir/$3/wav.scp,speech,sound" \
     --train_data_path_and_name_and_type "$datadir/$3/text,text,text" \

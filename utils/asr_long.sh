@@ -22,14 +22,14 @@ recording_statistics() {
     "${kept[@]+"${kept[@]}"}" {}
 }
 
-# Those of the training and of the validation set.
+# Those of the training and of the validation set. All systems have the features of the paper's config, conf/train.yaml.
 statistics() {
-  local set name
-  while IFS=$'\t' read -r set name; do
+  local set
+  scale_config train "$expdir/configs/train.yaml" || return 1
+  while IFS=$'\t' read -r set _; do
     [[ -n $set ]] || continue
-    system_config "$name" || return 1
-    recording_statistics "$expdir/configs/$name.yaml" "$set" || return 1
-    recording_statistics "$expdir/configs/$name.yaml" "$valid_set" || return 1
+    recording_statistics "$expdir/configs/train.yaml" "$set" || return 1
+    recording_statistics "$expdir/configs/train.yaml" "$valid_set" || return 1
   done <<<"$(training_sets)"
 }
 
@@ -88,6 +88,9 @@ train_system() {
 # What a system is decoded with and on which test sets, a line each: decoding and sets.
 decodings_of() { awk -F '\t' -v name="$1" '$1 == name {print $2 "\t" $3}' <<<"$decodings_and_sets"; }
 
+# The last line of a decoding's log, but for what the MP3 decoder says of the frames before those that are read.
+decode_progress() { tail -c 4000 "$1" | tr '\r' '\n' | grep -v '^#\|libmpg123\|^\s*$' | tail -n 1 | cut -c 1-120; }
+
 # All decodings of a system in one command, which loads the model once.
 #   decode_system SYSTEM SEED
 decode_system() {
@@ -105,7 +108,7 @@ decode_system() {
     done
   done <<<"$(decodings_of "$1")"
   step --name "decode ${dir#"$expdir"/} (${names[*]})" --log "$dir/log/decode_$(printf '%s_' "${names[@]}" | cksum | cut -d ' ' -f 1).log" \
-    --input "$dir/config.yaml" "${inputs[@]}" --nokey "$(asr_jobs "$((nj / decoders))") --ngpu $((ngpu > 0 ? 1 : 0))" -- \
+    --progress decode_progress --input "$dir/config.yaml" "${inputs[@]}" --nokey "$(asr_jobs "$((nj / decoders))") --ngpu $((ngpu > 0 ? 1 : 0))" -- \
     "$python" -m espnet_ext.bin.ctc_decode_long --model-config "$dir/config.yaml" --model "$dir/latest.pth" \
     --config "${configs[@]}" --data "${data[@]}" --output "${outputs[@]}" "${lm[@]+"${lm[@]}"}" \
     "${cut[@]+"${cut[@]}"}" ${musan:+--musan "$musan"} {}

@@ -132,6 +132,16 @@ def check_voice() -> str:
     return f"en-us at {SAMPLE_RATE} Hz"
 
 
+def check_speaker_encoder() -> str:
+    """Embed a second of noise with Resemblyzer's speaker encoder."""
+    import numpy as np
+
+    from espnet_ext.task.profiles import RATE, resemblyzer
+
+    embedding = resemblyzer()(np.random.default_rng(0).normal(scale=0.1, size=RATE).astype(np.float32))
+    return f"Resemblyzer {version('resemblyzer')}, {len(embedding)} dimensions"
+
+
 def run_checks(checks: Iterable[tuple[str, Callable[[], str]]]) -> int:
     """Run the checks, print one line for each, and return how many failed. A failing one does not stop the others."""
     failed = 0
@@ -156,6 +166,8 @@ def main() -> int:
     arguments = parser.parse_args()
     checks = [("python", check_python), ("bash", check_bash), *package_checks(arguments.extras)]
     checks += [("plugins", check_plugins), ("forward pass", check_forward)]
+    if "stitch" in arguments.extras:
+        checks.append(("speaker encoder", check_speaker_encoder))
     if "mini" in arguments.extras:
         checks.append(("voice", check_voice))
     with without_warnings():  # ESPnet's advice to those who trace its models

@@ -7,7 +7,7 @@ paper ("train", "dev short", "dev long", "test short", "test long"), the paper's
 import argparse
 
 from espnet_ext.data.mixture_plan import MixtureSettings, count_set, counts_table, plan_mixtures
-from espnet_ext.data.mixtures import read_sources, write_mixtures
+from espnet_ext.data.mixtures import enrolment_utterances, read_sources, write_mixtures
 from espnet_ext.errors import InputError, run_main
 
 
@@ -24,7 +24,11 @@ def main(argv: list[str] | None = None) -> None:
         gap=arguments.gap,
         count=arguments.count,
     )
-    sources = read_sources(arguments.recordings, arguments.supervisions)
+    if len(arguments.recordings) != len(arguments.supervisions):
+        raise InputError("give as many --recordings as --supervisions: one of each a part of the corpus")
+    left_out = enrolment_utterances(arguments.leave_out) if arguments.leave_out else frozenset()
+    parts = zip(arguments.recordings, arguments.supervisions, strict=True)
+    sources = [source for files in parts for source in read_sources(*files, left_out)]
     prefix = arguments.name.replace(" ", "-")
     mixtures = plan_mixtures(sources, settings, prefix=prefix, seed=arguments.seed)
     write_mixtures(mixtures, arguments.output, nj=arguments.nj)
@@ -39,8 +43,13 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--recordings", required=True, metavar="FILE", help="Lhotse manifest of the utterances' audio")
-    parser.add_argument("--supervisions", required=True, metavar="FILE", help="and of their text and speakers")
+    parser.add_argument(
+        "--recordings", required=True, nargs="+", metavar="FILE", help="Lhotse manifests of the utterances' audio"
+    )
+    parser.add_argument("--supervisions", required=True, nargs="+", metavar="FILE", help="of their text and speakers")
+    parser.add_argument(
+        "--leave-out", metavar="FILE", help="table of speakers and enrolment utterances, which are not mixed"
+    )
     parser.add_argument("--output", required=True, metavar="DIR", help="the set's folder")
     parser.add_argument("--name", required=True, help="of the set; begins the mixtures' ids")
     parser.add_argument("--utterances", required=True, metavar="A-B", help="the fewest and the most of a mixture")

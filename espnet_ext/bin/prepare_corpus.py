@@ -63,13 +63,30 @@ def _add_libricss(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--corpus", required=True, metavar="DIR", help="the folder that holds for_release")
     parser.add_argument("--output", required=True, metavar="DIR", help="where manifests and segments/ go")
+    parser.add_argument(
+        "--enrolment-list",
+        metavar="FILE",
+        help=f"{libricss.ENROLMENT_LIST}: write each session's enrolment utterances and inventory into segments/",
+    )
+    parser.add_argument(
+        "--utterances",
+        type=_positive,
+        default=libricss.ENROLMENT_UTTERANCES,
+        help="of a speaker (default: %(default)s)",
+    )
     parser.set_defaults(function=_prepare_libricss)
 
 
 def _prepare_libricss(args: argparse.Namespace) -> None:
     manifests = libricss.prepare_libricss(args.corpus)
+    enrolment = None
+    if args.enrolment_list:
+        enrolment = libricss.read_enrolment(args.enrolment_list, manifests["recordings"].ids, args.utterances)
     write_parts("libricss", {"all": manifests}, Path(args.output))
-    libricss.write_segments(manifests, Path(args.output) / "segments")
+    segments = Path(args.output) / "segments"
+    libricss.write_segments(manifests, segments)
+    if enrolment is not None:
+        libricss.write_enrolment(segments, enrolment)
     _say_parts({"all": manifests}, args.output)
 
 

@@ -8,16 +8,19 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from espnet_ext.data.kaldi import write_table
+from espnet_ext.data.kaldi import read_table, write_table
 from espnet_ext.data.profiles import write_profiles
 from espnet_ext.errors import InputError, run_main
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="Kaldi data dir with utt2spk")
+    parser.add_argument("--data", type=Path, nargs="+", required=True, help="Kaldi data dirs with utt2spk")
     parser.add_argument("--output", type=Path, required=True, help="folder for the profiles")
     parser.add_argument("--utterances", type=int, default=2, help="of each speaker (default: %(default)s)")
+    parser.add_argument(
+        "--enrolment", type=Path, help="table of profiles and their utterances (default: drawn from those of --data)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the choice of utterances (default: %(default)s)")
     parser.add_argument("--model-config", type=Path, help="config.yaml of an ESPnet speaker model")
     parser.add_argument("--model", type=Path, help="its parameters")
@@ -28,7 +31,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     from espnet_ext.task.profiles import espnet_speaker_model, make_profiles, resemblyzer
 
     embed = espnet_speaker_model(args.model_config, args.model) if args.model else resemblyzer()
-    profiles, chosen = make_profiles(args.data, embed, args.utterances, args.seed)
+    enrolment = {name: row.split() for name, row in read_table(args.enrolment).items()} if args.enrolment else None
+    profiles, chosen = make_profiles(args.data, embed, args.utterances, args.seed, enrolment)
     scp = write_profiles(args.output, profiles)
     write_table(args.output / "enrolment", {speaker: " ".join(utterances) for speaker, utterances in chosen.items()})
     size = next(iter(profiles.values())).shape[1]

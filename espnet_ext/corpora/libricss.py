@@ -20,7 +20,7 @@ import soundfile
 from espnet_ext.corpora.faults import raise_faults
 from espnet_ext.data.audio_files import save_audio
 from espnet_ext.data.data_dir import DataDir, format_seconds, write_data_dir
-from espnet_ext.data.kaldi import write_table
+from espnet_ext.data.kaldi import read_table, write_table
 from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.json_text import parse_json
@@ -230,6 +230,27 @@ def _write_segment(file: soundfile.SoundFile, start: float, end: float, path: st
         )
     save_audio(path, samples, SAMPLING_RATE, subtype="PCM_16")
     return len(samples) / SAMPLING_RATE
+
+
+def write_enrolment(folder: str | Path, enrolment: Mapping[str, Mapping[str, Sequence[str]]]) -> None:
+    """Write who is enrolled with what, for the segments in ``folder`` (see :func:`write_segments`).
+
+    ``enrolment``: profile (``<recording>:<speaker>``, since each session has its own) -> utterances. ``inventory``:
+    segment -> the eight speakers to choose from, as ``<speaker>=<profile>``.
+    """
+    folder = Path(folder)
+    profiles = {
+        f"{recording}:{speaker}": " ".join(utterances)
+        for recording, speakers in enrolment.items()
+        for speaker, utterances in speakers.items()
+    }
+    entries = {
+        recording: " ".join(f"{speaker}={recording}:{speaker}" for speaker in sorted(speakers))
+        for recording, speakers in enrolment.items()
+    }
+    segments = read_table(folder / "segment_recording")
+    write_table(folder / "enrolment", profiles)
+    write_table(folder / "inventory", {segment: entries[recording] for segment, recording in segments.items()})
 
 
 def read_enrolment(

@@ -252,13 +252,22 @@ class SetCounts:
 
 def count_set(mixtures: Sequence[Mixture]) -> SetCounts:
     """Count a set of mixtures: means a mixture, and hours in total."""
-    seconds = sum(mixture.seconds for mixture in mixtures)
+    return count_turns([turn for mixture in mixtures for turn in mixture.turns])
+
+
+def count_turns(turns: Iterable[Turn]) -> SetCounts:
+    """Count a set by its references, which have times; a recording ends with its last turn."""
+    recordings: dict[str, list[Turn]] = {}
+    for turn in turns:
+        recordings.setdefault(turn.recording, []).append(turn)
+    spans = [[(turn.start, turn.end) for turn in spoken] for spoken in recordings.values()]
+    seconds = sum(max(end for _, end in each) for each in spans)
     return SetCounts(
-        samples=len(mixtures),
-        words=sum(mixture.words for mixture in mixtures) / len(mixtures),
-        seconds=seconds / len(mixtures),
+        samples=len(recordings),
+        words=sum(len(turn.words) for spoken in recordings.values() for turn in spoken) / len(recordings),
+        seconds=seconds / len(recordings),
         hours=seconds / 3600,
-        overlap=sum(mixture.overlap for mixture in mixtures) / len(mixtures),
+        overlap=sum(map(overlap_ratio, spans)) / len(recordings),
     )
 
 

@@ -6,7 +6,7 @@ mixtures: ``wav.scp``, ``text`` (serialised, with ``<sc>``), ``text_speakers`` (
 ``text``), ``utt2spk`` (each mixture its own speaker), ``utt2dur``; ``mixed_utterances``: the ids of what was mixed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from espnet_ext.data.audio_files import save_audio
 from espnet_ext.data.data_dir import DataDir, format_seconds, write_tables
-from espnet_ext.data.kaldi import write_table
+from espnet_ext.data.kaldi import read_table, write_table
 from espnet_ext.data.mixture_plan import Mixture, Source, serialise
 from espnet_ext.data.turns import write_turns
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples
@@ -36,8 +36,10 @@ class MixtureShard:
     folder: str
 
 
-def read_sources(recordings: str | Path, supervisions: str | Path) -> list[Source]:
-    """The utterances of Lhotse manifests, one audio file each.
+def read_sources(
+    recordings: str | Path, supervisions: str | Path, left_out: Collection[str] = frozenset()
+) -> list[Source]:
+    """The utterances of Lhotse manifests, one audio file each, but for those that are to be left out.
 
     Raises:
         InputError: manifests that cannot be read, or an utterance that is only a part of its audio file.
@@ -50,7 +52,13 @@ def read_sources(recordings: str | Path, supervisions: str | Path) -> list[Sourc
     return [
         Source(key, data.utt2spk[key], data.wav_scp[key], float(data.utt2dur[key]), tuple(data.text[key].split()))
         for key in data.utterances
+        if key not in left_out
     ]
+
+
+def enrolment_utterances(path: str | Path) -> frozenset[str]:
+    """The utterances in a table of speakers and the utterances that they are enrolled with."""
+    return frozenset(utterance for row in read_table(path).values() for utterance in row.split())
 
 
 def mix(mixture: Mixture) -> np.ndarray:

@@ -4,7 +4,8 @@ Profiles are in Kaldi's ark format: of each speaker a matrix with a row for each
 vector. A profile is the mean of the rows, brought to norm 1.
 """
 
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,12 +112,8 @@ class Inventories:
         Raises:
             InputError: as :meth:`of`.
         """
-        present = list(dict.fromkeys(speakers))
-        self._check(present, owner)
-        absent = sorted(self.profiles.keys() - set(present))
-        count = min(max(0, self.size - len(present)), len(absent))
-        names = [*present, *random.choice(absent, count, replace=False).tolist()] if count else present
-        names = random.permutation(names).tolist()
+        self._check(list(dict.fromkeys(speakers)), owner)
+        names = draw_names(speakers, self.profiles, self.size, random)
         return names, np.stack([profile(self._some(self.profiles[name], random)) for name in names])
 
     def _some(self, rows: np.ndarray, random: np.random.Generator) -> np.ndarray:
@@ -136,6 +133,44 @@ class Inventories:
                 f"{owner}: no profile for {', '.join(missing[:SHOWN])}{' ...' if len(missing) > SHOWN else ''}: "
                 "make the profiles of all speakers, or check the names"
             )
+
+
+def draw_names(speakers: Sequence[str], known: Collection[str], size: int, random: np.random.Generator) -> list[str]:
+    """The names of an inventory: those who speak and, up to ``size``, others that are known, in random order."""
+    present = list(dict.fromkeys(speakers))
+    absent = sorted(set(known) - set(present))
+    count = min(max(0, size - len(present)), len(absent))
+    names = [*present, *random.choice(absent, count, replace=False).tolist()] if count else present
+    return random.permutation(names).tolist()
+
+
+def draw_inventories(
+    spoken: Mapping[str, Sequence[str]], known: Collection[str], size: int, seed: int
+) -> dict[str, list[str]]:
+    """An inventory for each mixture, which does not depend on the other mixtures.
+
+    Args:
+        spoken: mixture -> its speakers.
+        known: whoever has a profile.
+        size: profiles of an inventory; more where more people speak.
+        seed: of the choice.
+
+    Raises:
+        InputError: a speaker without a profile, or a size below 1.
+    """
+    if size < 1:
+        raise InputError(f"inventories of {size} profiles were asked for: give at least 1")
+    names = set(known)
+    for mixture, speakers in spoken.items():
+        missing = next((name for name in speakers if name not in names), None)
+        if missing is not None:
+            raise InputError(
+                f"{mixture}: no profile for {missing}: make the profiles of all speakers, or check the names"
+            )
+    return {
+        mixture: draw_names(speakers, names, size, np.random.default_rng([seed, zlib.crc32(mixture.encode())]))
+        for mixture, speakers in spoken.items()
+    }
 
 
 def segment_labels(text: str, speakers: Sequence[str], inventory: Sequence[str], owner: str) -> np.ndarray:

@@ -10,7 +10,8 @@ from espnet_ext.decoder.readout import readout
 from espnet_ext.layers.speaker_inventory import SpeakerQuery, inventory_attention
 
 # What a hypothesis carries: asr: the state of ESPnet's decoder; query: cells and outputs of the speaker query's LSTM,
-# (2, layers, cells); posteriors: logarithms of the speaker posteriors of its tokens, (tokens, K)
+# (2, layers, cells); posteriors: logarithms of the speaker posteriors of its tokens, (tokens, K); frames: the frame
+# that each token attends to most, (tokens,)
 State = dict[str, Any]
 
 
@@ -89,6 +90,7 @@ class SpeakerAttributedDecoder(torch.nn.Module):
             "asr": self.asr.init_state(x),
             "query": x.new_zeros(2, lstm.num_layers, lstm.hidden_size),
             "posteriors": x.new_zeros(0, len(profiles)),
+            "frames": x.new_zeros(0, dtype=torch.long),
         }
 
     def step(
@@ -117,6 +119,7 @@ class SpeakerAttributedDecoder(torch.nn.Module):
             (weights @ speaker_encodings).unsqueeze(1), ys[:, -1:], (cells[0].contiguous(), cells[1].contiguous())
         )
         cells = torch.stack(cells)
+        frames = weights.argmax(dim=1, keepdim=True)
         log_posteriors, weighted = inventory_attention(queries, profiles.unsqueeze(0), scale=self.cosine_scale)
         scores = self.output(hidden + self.profile(weighted.squeeze(1))).log_softmax(dim=-1)
         return scores, [
@@ -124,6 +127,7 @@ class SpeakerAttributedDecoder(torch.nn.Module):
                 "asr": asr_state,
                 "query": cells[:, :, row],
                 "posteriors": torch.cat((state["posteriors"], log_posteriors[row])),
+                "frames": torch.cat((state["frames"], frames[row])),
             }
             for row, (asr_state, state) in enumerate(zip(asr_states, states, strict=True))
         ]

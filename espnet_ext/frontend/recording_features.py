@@ -59,6 +59,11 @@ class RecordingFeatures:
         )
         object.__setattr__(self, "_frontend", frontend)
 
+    @property
+    def _silence(self) -> np.float32:
+        """What a channel of digital silence holds, or a little more, as logarithms are rounded."""
+        return np.log(np.float32(1.001 * _LOG_FLOOR)) if self.log else np.float32(0)
+
     def frames(self, length: int) -> int:
         """Frames of a recording of so many samples; 0 if it is shorter than a window."""
         return max(0, (length - self.window) // self.hop + 1)
@@ -82,8 +87,16 @@ class RecordingFeatures:
         return np.concatenate(parts)
 
     def normalised(self, audio: Audio, statistics: Statistics, start: int, count: int) -> np.ndarray:
-        """Frames ``start`` to ``start + count``, float32, (count, n_mels), less the mean, by the deviation."""
-        return (self.compute(audio, start, count) - statistics.mean) / statistics.deviation
+        """Frames ``start`` to ``start + count``, float32, (count, n_mels), less the mean, by the deviation.
+
+        Of logarithms, frames of digital silence are zero, which is the mean: the logarithm of nothing lies many
+        deviations below anything that a model hears in training. (The energy of nothing lies close to the mean.)
+        """
+        features = self.compute(audio, start, count)
+        silent = (features <= self._silence).all(axis=1) & self.log
+        features = (features - statistics.mean) / statistics.deviation
+        features[silent] = 0
+        return features
 
     def statistics(self, audio: Audio) -> Statistics:
         """Mean and deviation of each channel over the recording, in one pass of constant memory.
@@ -94,13 +107,12 @@ class RecordingFeatures:
             InputError: The recording is shorter than a frame, or silent throughout.
         """
         self.require_frame(audio)
-        silence = np.log(np.float32(_LOG_FLOOR)) if self.log else np.float32(0)
         frames, total = 0, self.frames(audio.length)
         # Chan et al.'s update of mean and sum of squares, which stays exact where the mean is large.
         mean, squares = np.zeros(self.n_mels), np.zeros(self.n_mels)
         for start in range(0, total, _BLOCK_FRAMES):
             block = self.compute(audio, start, min(_BLOCK_FRAMES, total - start)).astype(np.float64)
-            block = block[(block > silence).any(axis=1)]
+            block = block[(block > self._silence).any(axis=1)]
             if not len(block):
                 continue
             difference = block.mean(axis=0) - mean

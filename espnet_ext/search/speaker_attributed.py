@@ -44,11 +44,14 @@ class Segment:
         words: what was said.
         speaker: place in the inventory of who said it.
         posterior: the mean posterior of that speaker over the utterance's tokens.
+        times: about when each word is said, start and end as shares of the recording's length: the frames that its
+            first and its last token attend to most.
     """
 
     words: tuple[str, ...]
     speaker: int
     posterior: float
+    times: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,10 @@ class Hypothesis:
     def words_of(self, speaker: int) -> tuple[str, ...]:
         """All words of one speaker; empty for one who is silent."""
         return tuple(word for segment in self.segments if segment.speaker == speaker for word in segment.words)
+
+    def times_of(self, speaker: int) -> tuple[tuple[float, float], ...]:
+        """The times of all words of one speaker."""
+        return tuple(time for segment in self.segments if segment.speaker == speaker for time in segment.times)
 
 
 class SpeakerScorer(BatchScorerInterface):
@@ -139,7 +146,7 @@ def recognise(
     encodings, speaker_encodings, _ = model.encode_both(speech.unsqueeze(0), torch.tensor([len(speech)], device=device))
     search = _search(model, SpeakerScorer(model.decoder, speaker_encodings[0], profiles), options)
     found = search(x=encodings[0], maxlenratio=options.maxlenratio, minlenratio=options.minlenratio)
-    return [_hypothesis(model, each, to_words) for each in found[:nbest]]
+    return [_hypothesis(model, each, to_words, encodings.size(1)) for each in found[:nbest]]
 
 
 def _search(model: SAASRModel, scorer: SpeakerScorer, options: SearchOptions) -> BatchBeamSearch:
@@ -166,16 +173,41 @@ def _search(model: SAASRModel, scorer: SpeakerScorer, options: SearchOptions) ->
     return search.to(next(model.parameters()).device).eval()
 
 
-def _hypothesis(model: SAASRModel, found: Any, to_words: Callable[[list[str]], Sequence[str]]) -> Hypothesis:
+def _hypothesis(
+    model: SAASRModel, found: Any, to_words: Callable[[list[str]], Sequence[str]], length: int
+) -> Hypothesis:
     posteriors = found.states["decoder"]["posteriors"].exp()
     # a search that has come to its greatest length appends an end that was not scored
     tokens = found.yseq[1 : 1 + len(posteriors)].to(posteriors.device)
+    frames = found.states["decoder"]["frames"].to(posteriors.device)
     means = segment_posteriors(posteriors, tokens, model.change)
     numbers = segment_numbers(tokens.unsqueeze(0), model.change)[0]
     segments = []
     for number, mean in enumerate(means):
-        kept = [token for token in tokens[numbers == number].tolist() if token not in (model.change, model.eos)]
-        words = tuple(to_words([model.token_list[token] for token in kept]))
+        kept = (numbers == number) & (tokens != model.change) & (tokens != model.eos)
+        pieces = [model.token_list[token] for token in tokens[kept].tolist()]
+        words = tuple(to_words(pieces))
         if words:
-            segments.append(Segment(words, int(mean.argmax()), float(mean.max())))
+            times = word_times(pieces, frames[kept].tolist(), to_words, length)
+            segments.append(Segment(words, int(mean.argmax()), float(mean.max()), times))
     return Hypothesis(tuple(segments), float(found.score), tuple(tokens.tolist()))
+
+
+def word_times(
+    pieces: Sequence[str], frames: Sequence[int], to_words: Callable[[list[str]], Sequence[str]], length: int
+) -> tuple[tuple[float, float], ...]:
+    """Start and end of each word, as shares of ``length`` frames, from the frames that its pieces attend to.
+
+    A piece belongs to the word that is the last one once it is there.
+
+    >>> word_times(["A", "B-", "C"], [4, 8, 9], lambda pieces: "".join(pieces + [" "]).replace("-", "").split(), 10)
+    ((0.4, 1.0),)
+    """
+    spans: list[list[int]] = []
+    for place, frame in enumerate(frames):
+        count = len(to_words(list(pieces[: place + 1])))
+        if count > len(spans):
+            spans += [[frame, frame] for _ in range(count - len(spans))]
+        elif spans:
+            spans[-1] = [min(spans[-1][0], frame), max(spans[-1][1], frame)]
+    return tuple((start / length, (end + 1) / length) for start, end in spans)

@@ -227,13 +227,11 @@ def _system(name: str, value: Any, place: str) -> System:
 
 
 def _columns(test_sets: tuple[str, ...], measures: tuple[str, ...], quantities: Mapping[str, str]) -> dict[str, Column]:
-    """All columns that a table may have, by name: ``dev`` without measures, ``dev CH`` with them, and quantities."""
+    """All columns that a table may have, by name: ``dev``, ``dev CH`` where there are measures, and quantities."""
     names = (*test_sets, AVERAGE)
     columns = [Column(name, None, unit=unit) for name, unit in quantities.items()]
-    if measures:
-        columns += [Column(f"{name} {measure}", name, measure) for name in names for measure in measures]
-    else:
-        columns += [Column(name, name) for name in names]
+    columns += [Column(name, name) for name in names]
+    columns += [Column(f"{name} {measure}", name, measure) for name in names for measure in measures]
     return {column.name: column for column in columns}
 
 

@@ -1,7 +1,7 @@
 """Speaker profiles from enrolment utterances: d-vectors of Resemblyzer, or of a speaker model of ESPnet."""
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -32,15 +32,20 @@ def choose_enrolment(utt2spk: Mapping[str, str], count: int = UTTERANCES, seed: 
 
 
 def make_profiles(
-    data: str | Path, embed: Embed, count: int = UTTERANCES, seed: int = 0
-) -> tuple[dict[str, np.ndarray], dict[str, list[str]]]:
-    """Embed enrolment utterances of all speakers of a Kaldi data dir.
+    data: str | Path | Sequence[str | Path],
+    embed: Embed,
+    count: int = UTTERANCES,
+    seed: int = 0,
+    enrolment: Mapping[str, Sequence[str]] | None = None,
+) -> tuple[dict[str, np.ndarray], dict[str, Sequence[str]]]:
+    """Embed enrolment utterances of all speakers of a Kaldi data dir, or of several.
 
     Args:
-        data: the data dir; its utterances should not be those that the model is tested on.
+        data: the data dirs; their utterances should not be those that the model is tested on.
         embed: what makes an embedding of samples.
         count: utterances a speaker.
         seed: of the choice.
+        enrolment: the utterances of each profile, where they are not to be drawn; a speaker may have several profiles.
 
     Returns:
         Speaker -> embeddings of norm 1, (utterances, E), and speaker -> the utterances.
@@ -50,14 +55,20 @@ def make_profiles(
     """
     if count < 1:
         raise InputError(f"profiles of {count} enrolment utterances were asked for: give at least 1")
-    spans = read_spans(data)
-    chosen = choose_enrolment(read_data_dir(data).utt2spk, count, seed)
+    folders = [data] if isinstance(data, str | Path) else data
+    spans = {utterance: span for folder in folders for utterance, span in read_spans(folder).items()}
+    if enrolment is None:
+        speakers = {key: speaker for folder in folders for key, speaker in read_data_dir(folder).utt2spk.items()}
+        chosen = choose_enrolment(speakers, count, seed)
+    else:
+        chosen = dict(enrolment)
     profiles = {}
     for speaker, utterances in tqdm(chosen.items(), desc="profiles", mininterval=5):
         rows = []
         for utterance in utterances:
             if utterance not in spans:
-                raise InputError(f"{data}: {utterance} of {speaker} has no audio: run utils/fix_data_dir.sh on it")
+                names = " ".join(map(str, folders))
+                raise InputError(f"{names}: {utterance} of {speaker} has no audio: run utils/fix_data_dir.sh on it")
             row = np.asarray(embed(read_samples(utterance, spans[utterance], RATE)), dtype=np.float32)
             norm = np.linalg.norm(row)
             if not np.isfinite(norm) or not norm:

@@ -20,6 +20,7 @@ from espnet_ext.stitcher.hypotheses import NOBODY, WindowHypothesis, read_jsonl,
 from espnet_ext.stitcher.windows import parse_window_id
 from espnet_ext.task import shards as work
 from espnet_ext.task.shards import Shard
+from espnet_ext.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from espnet_ext.model.sa_asr import SAASRModel
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 UTTERANCES_PER_SHARD = 20
 SHARDS_PER_JOB = 4
 DEFAULT_RATE = 16000
+SEARCH_OPTIONS = ("beam_size", "ctc_weight", "penalty", "maxlenratio", "minlenratio", "normalize_length")
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,14 @@ class SpeakerDecoding:
     Attributes:
         model_config, model_file: ``config.yaml`` and checkpoint.
         data: Kaldi data dir. Segments that are named as windows are (``<recording>-w<index>``) are windows of their
-            recording, other utterances are recordings of one window. A table ``inventory`` names the
-            speakers to choose from for each utterance; without it they are all that have profiles.
+            recording, other utterances are recordings of one window.
         profiles: ``profiles.scp`` files.
         output: folder for the results.
         search: options of the beam search by name; see :class:`espnet_ext.search.speaker_attributed.SearchOptions`.
         ngpu: 0, or 1 to decode on a GPU.
+        inventory: table of the speakers to choose from, by utterance or by recording: names, or ``name=profile`` where
+            a speaker's profile has another name. None: ``inventory`` in the data dir; without one all that have
+            profiles.
     """
 
     model_config: Path
@@ -52,33 +56,52 @@ class SpeakerDecoding:
     output: Path
     search: Mapping[str, Any]
     ngpu: int = 0
+    inventory: Path | None = None
 
 
-def decode_speakers(job: SpeakerDecoding, *, nj: int = 1, parallel: Path | None = None) -> int:
-    """Decode a data dir into ``hypotheses.jsonl``, ``text`` and ``speakers``; return the number of utterances.
+def read_search_options(path: Path) -> dict[str, Any]:
+    """Options of the beam search from a YAML file; InputError if there is one that the search does not have."""
+    search = read_yaml(path)
+    unknown = next((name for name in search if name not in SEARCH_OPTIONS), None)
+    if unknown is not None:
+        raise InputError(f"{path}: {unknown} is no option of this search: it has {', '.join(SEARCH_OPTIONS)}")
+    return search
+
+
+def decode_speakers(jobs: Sequence[SpeakerDecoding], *, nj: int = 1, parallel: Path | None = None) -> int:
+    """Decode data dirs into ``hypotheses.jsonl``, ``text`` and ``speakers``; return the number of utterances.
 
     ``hypotheses.jsonl`` has a line for each window and speaker heard in it. ``text`` has the utterances of a window in
     one line, in the order in which they start, with ``<sc>`` between them, and ``speakers`` the speaker of each. Shards
-    that are done, from the same inputs, are skipped.
+    that are done, from the same inputs, are skipped. Several data dirs are one piece of work, whose processes load the
+    model once.
 
     Raises:
-        InputError: a missing or bad file, option, profile, audio file or checkpoint, by name.
+        InputError: a missing or bad file, option, profile, audio file or checkpoint, by name; or an output that two
+            jobs share.
     """
-    shards = plan(job, nj)
-    log = job.output / "log"
-    work.clean(log, shards)
-    todo = [shard for shard in shards if not shard.is_done()]
-    if len(todo) < len(shards):
-        work.say(f"decode: {len(shards) - len(todo)} of {len(shards)} shards are done already")
-    map_shards(decode_shard, todo, nj=nj, config=parallel, describe="decode", log_dir=log / "jobs")
-    work.clean(log, shards)  # of workers that died
-    folders = [Path(shard.folder) for shard in shards]
+    outputs = [job.output for job in jobs]
+    twice = next((output for output in outputs if outputs.count(output) > 1), None)
+    if twice is not None:
+        raise InputError(f"{twice}: results of two data dirs would go there: give each its own --output")
+    planned = [plan(job, nj) for job in jobs]
+    for job, shards in zip(jobs, planned, strict=True):
+        work.clean(job.output / "log", shards)
+    every = [shard for shards in planned for shard in shards]
+    todo = [shard for shard in every if not shard.is_done()]
+    if len(todo) < len(every):
+        work.say(f"decode: {len(every) - len(todo)} of {len(every)} shards are done already")
+    map_shards(decode_shard, todo, nj=nj, config=parallel, describe="decode", log_dir=jobs[0].output / "log" / "jobs")
+    for job, shards in zip(jobs, planned, strict=True):
+        work.clean(job.output / "log", shards)  # of workers that died
+        _gather(job.output, [Path(shard.folder) for shard in shards])
+    return sum(len(shard.tables["spans"]) for shard in every)
+
+
+def _gather(output: Path, folders: Sequence[Path]) -> None:
     for name in ("text", "speakers"):
-        write_table(job.output / name, {key: row for each in folders for key, row in read_table(each / name).items()})
-    write_jsonl(
-        job.output / "hypotheses.jsonl", [item for each in folders for item in read_jsonl(each / "heard.jsonl")]
-    )
-    return sum(len(shard.tables["spans"]) for shard in shards)
+        write_table(output / name, {key: row for each in folders for key, row in read_table(each / name).items()})
+    write_jsonl(output / "hypotheses.jsonl", [item for each in folders for item in read_jsonl(each / "heard.jsonl")])
 
 
 def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
@@ -88,7 +111,8 @@ def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
             raise InputError(f"{path}: no such file ({what}): check the path, or run the stage that makes it")
     spans = read_spans(job.data)
     inventories = Inventories(read_profiles(job.profiles))
-    inventory = _inventory(job.data, spans, inventories)
+    recordings = _recordings(job.data)
+    inventory = _inventory(job.inventory or job.data / "inventory", spans, recordings, inventories)
     ends = {key: span.end if span.end != -1 else _duration(key, span.path) for key, span in spans.items()}
     weights = {key: ends[key] - span.start for key, span in spans.items()}
     count = min(len(spans), max(SHARDS_PER_JOB * nj, math.ceil(len(spans) / UTTERANCES_PER_SHARD)))
@@ -101,7 +125,6 @@ def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
     }
     models = work.file_stamps({what: settings[what] for what in ("config", "model")})
     inputs = work.fingerprint(settings, models, work.file_hashes(job.profiles))
-    recordings = _recordings(job.data)
     shards = []
     for number, keys in enumerate(work.balanced(weights, count), start=1):
         tables = {
@@ -122,19 +145,32 @@ def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
     return shards
 
 
-def _inventory(data: Path, spans: Mapping[str, AudioSpan], inventories: Inventories) -> dict[str, list[str]]:
-    path = data / "inventory"
-    if not path.exists():
+def _inventory(
+    path: Path, spans: Mapping[str, AudioSpan], recordings: Mapping[str, str], inventories: Inventories
+) -> dict[str, list[str]]:
+    """The entries of each utterance's inventory, ``name`` or ``name=profile``."""
+    if path.name == "inventory" and not path.exists():
         every = sorted(inventories.profiles)
         return dict.fromkeys(spans, every)
     table = read_table(path)
-    missing = next((key for key in spans if key not in table), None)
-    if missing is not None:
-        raise InputError(f"{path}: {missing} is missing: name the speakers that it may have")
-    named = {key: table[key].split() for key in spans}
-    for key, names in named.items():
-        inventories.of(names, f"{path}: {key}")
+    named = {}
+    for key in spans:
+        row = table.get(key, table.get(recordings[key]))
+        if row is None:
+            raise InputError(f"{path}: {key} is missing: name the speakers that it may have")
+        named[key] = row.split()
+        inventories.of([profile_of(entry) for entry in named[key]], f"{path}: {key}")
     return named
+
+
+def profile_of(entry: str) -> str:
+    """The profile in an entry of an inventory.
+
+    >>> profile_of("100"), profile_of("100=OV10_session0:100")
+    ('100', 'OV10_session0:100')
+    """
+    name, _, key = entry.partition("=")
+    return key or name
 
 
 def _recordings(data: Path) -> dict[str, str]:
@@ -175,8 +211,10 @@ def decode_shard(shard: Shard) -> None:
         for key, row in shard.tables["spans"].items():
             start, end, path = row.split(" ", 2)
             span = AudioSpan(path, float(start), float(end))
-            names = shard.tables["inventory"][key].split()
-            found = recognise(model, read_samples(key, span, rate), inventories.of(names, key), to_words, options)
+            entries = shard.tables["inventory"][key].split()
+            names = [entry.partition("=")[0] for entry in entries]
+            profiles = inventories.of([profile_of(entry) for entry in entries], key)
+            found = recognise(model, read_samples(key, span, rate), profiles, to_words, options)
             best = found[0] if found else None
             window = _window(key, shard.tables["recordings"][key])
             heard += by_speaker(best, names, *window, span.start, span.end)
@@ -202,14 +240,33 @@ def by_speaker(
 ) -> list[WindowHypothesis]:
     """What was heard of each speaker in a window; if nobody was, one line that says so.
 
-    Several utterances of the same speaker are joined, in the order in which they start.
+    Several utterances of the same speaker are joined, in the order in which they start. The times of words are about
+    those at which the recogniser listened.
     """
     if hypothesis is None or not hypothesis.segments:
         return [WindowHypothesis(recording, window, NOBODY, (), start, end)]
     return [
-        WindowHypothesis(recording, window, names[speaker], hypothesis.words_of(speaker), start, end)
+        WindowHypothesis(
+            recording,
+            window,
+            names[speaker],
+            hypothesis.words_of(speaker),
+            start,
+            end,
+            times=_seconds(hypothesis.times_of(speaker), start, end),
+        )
         for speaker in hypothesis.speakers
     ]
+
+
+def _seconds(shares: Sequence[tuple[float, float]], start: float, end: float) -> tuple[tuple[float, float], ...] | None:
+    """Shares of a window as seconds of the recording."""
+    return (
+        tuple(
+            (round(start + first * (end - start), 3), round(start + last * (end - start), 3)) for first, last in shares
+        )
+        or None
+    )
 
 
 @functools.lru_cache(maxsize=1)

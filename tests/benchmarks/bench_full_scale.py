@@ -163,7 +163,7 @@ def print_training(name: str, training: Training) -> None:
     print(
         "  GPU hours:  "
         + "; ".join(
-            f"{kind} {hours[kind]:.0f} ({total:.2e} / ({A100[kind]:.3g} x {REACHED[kind]} x 3600))" for kind in A100
+            f"{kind} {hours[kind]:.1f} ({total:.2e} / ({A100[kind]:.3g} x {REACHED[kind]} x 3600))" for kind in A100
         )
     )
     print(
@@ -173,7 +173,7 @@ def print_training(name: str, training: Training) -> None:
     print(
         f"  disk:       {training.hours:g} h x {training.gb_an_hour} GB = "
         f"{training.hours * training.gb_an_hour:.0f} GB of audio; {kept:.1f} GB of checkpoints a system and seed "
-        f"({epochs} epochs, the last with the optimizer's state)"
+        f"({epochs} kept epochs, and the last with the optimizer's state)"
     )
 
 
@@ -201,7 +201,7 @@ def print_rescoring() -> None:
         scale = HYPOTHESES / COUNTED_HYPOTHESES * (tokens / COUNTED_TOKENS) ** power
         total = flops * scale * UTTERANCES
         size = sum(parameter.numel() for parameter in scorer.parameters())
-        hours = "; ".join(f"{kind} {total / (A100[kind] * REACHED[kind]) / 3600:.0f}" for kind in A100)
+        hours = "; ".join(f"{kind} {total / (A100[kind] * REACHED[kind]) / 3600:.1f}" for kind in A100)
         print(
             f"  {kind}: {size / 1e6:.0f} million parameters; {flops / 1e9:.0f} GFLOP for {COUNTED_HYPOTHESES} x "
             f"{COUNTED_TOKENS} tokens, times {HYPOTHESES / COUNTED_HYPOTHESES:g} x ({tokens}/{COUNTED_TOKENS})^{power} "

@@ -12,6 +12,7 @@ import multiprocessing
 import resource
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -40,11 +41,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             audio = Path(folder) / "noise.flac"
             write_noise(audio, minutes)
-            queue = multiprocessing.get_context("spawn").Queue()
-            process = multiprocessing.get_context("spawn").Process(target=measure, args=(args, audio, queue))
-            process.start()
-            processor, wall, peak = queue.get()
-            process.join()
+            with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+                processor, wall, peak = pool.submit(measure, args, audio).result()
         first = first or peak
         print(f"{minutes:7.1f}  {processor:11.1f}  {wall:6.1f}  {peak:7.2f}  {peak / first:5.2f}", flush=True)
 
@@ -56,8 +54,8 @@ def write_noise(path: Path, minutes: float) -> None:
             file.write(rng.normal(scale=0.1, size=30 * RATE))
 
 
-def measure(args: argparse.Namespace, audio: Path, queue: multiprocessing.Queue) -> None:
-    """Decode one recording; put seconds of processor and wall, and the peak of memory in GB, into ``queue``."""
+def measure(args: argparse.Namespace, audio: Path) -> tuple[float, float, float]:
+    """Decode one recording. Returns seconds of processor and wall, and the peak of memory in GB."""
     import torch
     from espnet2.tasks.asr import ASRTask
 
@@ -72,8 +70,8 @@ def measure(args: argparse.Namespace, audio: Path, queue: multiprocessing.Queue)
     register()
     config = read_yaml(args.encoder_config) if args.encoder_config else CONFORMER
     options = ASRTask.get_default_config() | {name: config[name] for name in ("encoder", "encoder_conf")}
-    options |= {"input_size": CHANNELS, "token_list": [f"t{index}" for index in range(TOKENS)], "decoder": "none"}
-    options |= {"model_conf": {"ctc_weight": 1.0}, "init": None, "normalize": "none", "specaug": None}
+    options |= {"input_size": CHANNELS, "token_list": [f"t{index}" for index in range(TOKENS)], "decoder": None}
+    options |= {"model_conf": {"ctc_weight": 1.0}, "init": None, "normalize": None, "specaug": None}
     model = ASRTask.build_model(argparse.Namespace(**options)).eval()
     features = RecordingFeatures(n_mels=CHANNELS)
     unit = frame_unit(model, 1, CHANNELS, "cpu")
@@ -84,7 +82,7 @@ def measure(args: argparse.Namespace, audio: Path, queue: multiprocessing.Queue)
         for posteriors in long.posteriors(long.source(recording), args.window, args.stride, args.batch):
             decoder.step(posteriors)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    queue.put((time.process_time() - used, time.perf_counter() - begin, peak))
+    return time.process_time() - used, time.perf_counter() - begin, peak
 
 
 if __name__ == "__main__":

@@ -94,6 +94,11 @@ def test_forward_pass_notices_a_broken_encoder(monkeypatch):
         check_install.check_forward()
 
 
+def test_speaker_encoder():
+    pytest.importorskip("resemblyzer")
+    assert check_install.check_speaker_encoder().endswith("256 dimensions")
+
+
 def test_voice():
     pytest.importorskip("espeakng_loader")
     assert check_install.check_voice() == "en-us at 22050 Hz"

@@ -52,6 +52,10 @@ def test_silenced_regions_do_not_count(audio, log):
     silenced = ZeroedAudio(audio, [(1.0, 2.0)])
     spoken = np.concatenate([features.compute(silenced, 0, 100), features.compute(silenced, 198, 100)])
     assert np.allclose(features.statistics(silenced).mean, spoken.mean(axis=0), rtol=1e-3)
+    normal = features.normalised(silenced, features.statistics(silenced), 0, 298)
+    # Silence is no outlier: the mean of logarithms, and for energies, which it is less than, close to it.
+    assert np.abs(normal[100:197]).max() == 0 if log else np.abs(normal[100:197]).max() < 2
+    assert np.abs(normal[:100]).min(axis=1).max() > 0
 
 
 def test_too_short_and_silent(tmp_path):

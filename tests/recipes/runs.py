@@ -16,6 +16,7 @@ ROWS = {
     "librispeech_sem": ("--table", "1", "--rows", "baseline"),
     "asru2019_cs": ("--table", "1", "--rows", "reweight"),
     "librispeech_rescore": ("--table", "1", "--rows", "first pass,BERT MWER"),
+    "spotify_longctx": ("--figure", "1", "--rows", "Rev16 at 10 s"),
 }
 RECIPES = sorted(path.parent.name for path in EGS.glob("*/run.sh"))
 HYPOTHESES = ("text", "score", "nbest.jsonl")  # with scores: small models say little, which alike texts would hide
@@ -96,13 +97,14 @@ class Run:
         return subprocess.run(["pgrep", "-af", str(self.folder)], capture_output=True, text=True, check=False).stdout
 
     def results(self) -> dict[str, object]:
-        """The rows of its tables, without times, and its hypotheses with their scores."""
+        """Its tables and figures, without dates and times, and its hypotheses with their scores."""
         found: dict[str, object] = {}
-        for path in sorted((self.folder / "exp" / "results").glob("table*.json")):
-            for row in json.loads(path.read_text())["rows"]:
-                found[f"{path.stem} {row['name']}"] = {
-                    name: cell for name, cell in row["cells"].items() if name != "latency"
-                }
+        for path in sorted((self.folder / "exp" / "results").glob("*.json")):
+            content = json.loads(path.read_text())
+            content.pop("meta")
+            for row in content.get("rows", []):
+                row["cells"].pop("latency", None)
+            found[path.name] = content
         for path in sorted((self.folder / "exp").rglob("decode_*/**/*")):
             if path.name in HYPOTHESES and "log" not in path.parts:
                 found[os.path.relpath(path, self.folder)] = path.read_text()

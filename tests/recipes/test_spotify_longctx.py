@@ -73,8 +73,9 @@ def test_decoding_had_the_models_window_noise_and_silenced_regions(smoke):
 
 def test_the_loss_falls(smoke):
     log = (smoke[0] / SYSTEM / "log" / "train.log").read_text()
-    losses = [float(loss) for loss in re.findall(r"\d+epoch results: \[train\].*?loss=([0-9.]+)", log)]
-    assert len(losses) > 3 and losses[-1] < 0.8 * losses[0]
+    # On the dev set, whose sequences have one length; those of training grow.
+    losses = [float(loss) for loss in re.findall(r"\d+epoch results: .*\[valid\] .*?loss=([0-9.]+)", log)]
+    assert len(losses) > 3 and losses[-1] < 0.9 * losses[0]
 
 
 def test_a_second_run_repeats_nothing(smoke):

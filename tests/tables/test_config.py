@@ -93,11 +93,7 @@ def test_mistakes_are_refused_with_their_place(toy: Path, old: str, new: str, me
     [
         ("measures: [All, CH, EN]", "measures: []", "measures: must be a list"),
         ("measures: [All, CH, EN]", "measures: [All, ../CH]", r"measures: '\.\./CH' must be a name"),
-        (
-            "columns: [dev All]",
-            "columns: [dev]",
-            r"tables\.2\.columns: unknown column 'dev'; known are dev All, dev CH",
-        ),
+        ("columns: [dev All]", "columns: [tst]", r"tables\.2\.columns: unknown column 'tst'; known are dev, "),
         ("columns: [dev All]", "columns: [dev Al]", r"columns: unknown column 'dev Al'"),
         ("columns: [dev All]", "columns: [dev All, dev All]", "columns: a name stands twice"),
         ("paper: {dev All: 11.0}", "paper: {All: 11.0}", r"rows\[0\] \(new\)\.paper: unknown key 'All'"),

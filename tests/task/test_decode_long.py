@@ -176,6 +176,60 @@ def test_the_command(features_folder, features_model, data, tmp_path, capsys):
     assert "are done already" not in capsys.readouterr().err
 
 
+def test_features_of_overlapping_windows_are_computed_once(data):
+    class Counted(RecordingAudio):
+        samples = 0
+
+        def read(self, start, count):
+            self.samples += count
+            return super().read(start, count)
+
+    features = RecordingFeatures(n_mels=20, log=True)
+    with Counted("long", data / "long.flac") as audio:
+        source = longform.FeatureSource(audio, features)
+        whole = features.normalised(audio, source._statistics, 0, source.length)
+        audio.samples = 0
+        starts = range(0, source.length - 200, 25)
+        for start in [*starts, 10, 400]:  # and back
+            assert np.allclose(source.read(start, 200), whole[start : start + 200], atol=1e-5)
+            if start == starts[-1]:
+                assert audio.samples < 1.1 * audio.length
+
+
+def test_several_sets_and_settings_in_one_command(features_folder, data, tmp_path, capsys):
+    """Each as it would come out alone; regions may be of one of the sets."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "wav.scp").write_text(f"again {data / 'long.flac'}\n")
+    (tmp_path / "plain.yaml").write_text("stride: 0.5\n")
+    (tmp_path / "noisy.yaml").write_text("noise: music\nsnr: 0.0\nbatch: 2\n")
+    (tmp_path / "zeroed").write_text("again 0 3\n")
+    outputs = [tmp_path / name for name in ("a", "b", "c")]
+    files = ["--model-config", features_folder / "config.yaml", "--model", features_folder / "model.pth"]
+    configs = ["--config", *(tmp_path / f"{name}.yaml" for name in ("plain", "noisy", "noisy"))]
+    sets = ["--data", data, data, other, "--output", *outputs, "--zeroed", tmp_path / "zeroed"]
+    main([str(option) for option in [*files, *configs, *sets]])
+    found = [read_table(output / "text") for output in outputs]
+    assert [len(texts) for texts in found] == [3, 3, 1]
+    settings = [json.loads((output / "decode.json").read_text())["settings"] for output in outputs]
+    assert [setting["stride"] for setting in settings] == [0.5, 0.125, 0.125]
+    assert [bool(setting["noise"]) for setting in settings] == [False, True, True]
+    alone = decode(features_folder, data, tmp_path / "alone", "--noise", "music", "--snr", 0, "--batch", 2)
+    assert found[1] == alone
+
+    def refused(fault, *options):
+        with pytest.raises(InputError, match=fault):
+            main([str(option) for option in [*files, *options]])
+
+    refused("equally often", "--data", data, other, "--output", tmp_path / "x")
+    refused("--config must be given once", "--data", data, "--output", tmp_path / "x", *configs)
+    (tmp_path / "bad.yaml").write_text("colour: red\n")
+    one = ["--data", data, "--output", tmp_path / "x", "--config"]
+    refused("unknown setting 'colour'", *one, tmp_path / "bad.yaml")
+    (tmp_path / "lm.yaml").write_text("beam_size: 5\nlm_weight: 0.5\n")
+    refused("lm_weight needs a language model", *one, tmp_path / "lm.yaml")
+
+
 def test_noise_and_regions_are_in_what_the_model_hears(model, data, tmp_path, monkeypatch):
     heard = {}
 

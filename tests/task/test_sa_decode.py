@@ -5,15 +5,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 import yaml
 
 from espnet_ext.bin import sa_asr_inference, sa_asr_train
 from espnet_ext.data.kaldi import read_table, write_table
 from espnet_ext.data.profiles import write_profiles
+from espnet_ext.data.turns import read_turns
 from espnet_ext.errors import InputError
 from espnet_ext.stitcher.hypotheses import read_jsonl
+from espnet_ext.stitcher.windows import Windowing
 from espnet_ext.task.sa_decode import by_speaker
 from espnet_ext.task.stats import Statistics, collect_stats
+from espnet_ext.task.transcribe_speakers import Transcription, merged_by, transcribe
 
 TOKENS = ["<blank>", "<unk>", "<sc>", "AB", "CAD", "E", "<sos/eos>"]
 MIXTURES = {"m1": ("AB <sc> E CAD", "x y"), "m2": ("E", "z"), "m3": ("AB <sc> E <sc> AB", "z x z"), "m4": ("CAD", "y")}
@@ -121,6 +125,75 @@ def test_trained_by_espnets_trainer_and_decoded_window_by_window(data, model, tm
     decode(data, model, output)
     assert "4 of 4 shards are done already" in capsys.readouterr().err
     assert (output / "hypotheses.jsonl").read_bytes() == before
+
+
+def test_an_inventory_by_recording_whose_profiles_have_other_names(data, model, tmp_path):
+    write_table(tmp_path / "inventory.txt", {"m1": "ann=y ben=z", "m3": "x w=w z"})
+    heard = read_jsonl(decode(data, model, tmp_path / "out", inventory=tmp_path / "inventory.txt") / "hypotheses.jsonl")
+    # the same as by the profiles' own names, in the same order
+    own = read_jsonl(decode(data, model, tmp_path / "own") / "hypotheses.jsonl")
+    names = {"y": "ann", "z": "ben"}
+    assert {(item.window, item.speaker, item.words) for item in heard if item.recording == "m1"} == {
+        (item.window, names.get(item.speaker, ""), item.words) for item in own if item.recording == "m1"
+    }
+    write_table(tmp_path / "inventory.txt", {"m1": "y"})
+    with pytest.raises(InputError, match="inventory.txt: m3-w00000 is missing: name the speakers"):
+        decode(data, model, tmp_path / "out", inventory=tmp_path / "inventory.txt")
+
+
+@pytest.fixture
+def enrolment(tmp_path) -> Path:
+    """Two people with two recordings each, at another rate and with two channels."""
+    random = np.random.default_rng(3)
+    for who in ("ann", "ben"):
+        (tmp_path / "people" / who).mkdir(parents=True)
+        for number in range(2):
+            samples = 0.1 * random.normal(size=(8000, 2)) * (1 if who == "ann" else 3)
+            soundfile.write(tmp_path / "people" / who / f"{number}.wav", samples, 8000)
+    soundfile.write(tmp_path / "a meeting.wav", 0.1 * random.normal(size=(8000 * 3, 2)), 8000)
+    return tmp_path
+
+
+def loudness(samples: np.ndarray) -> np.ndarray:
+    return np.array([np.std(samples), 0.2, 0.1, -0.2])
+
+
+def transcription(folder: Path, model: Path, **changes) -> Transcription:
+    options = {
+        "recording": folder / "a meeting.wav",
+        "enrolment": folder / "people",
+        "model_config": model / "config.yaml",
+        "model_file": model / "valid.acc_speaker.best.pth",
+        "windowing": Windowing(1.0, 0.5),
+        "output": folder / "out",
+        "search": {"beam_size": 2, "maxlenratio": -4},
+    }
+    return Transcription(**(options | changes))
+
+
+def test_a_recording_of_ones_own(enrolment, model):
+    timed = transcribe(transcription(enrolment, model), loudness, merged_by("overlapping"))
+    turns = [turn for turn, _ in timed]
+    out = enrolment / "out"
+    assert {turn.speaker for turn in turns} <= {"ann", "ben"} and turns
+    assert {(turn.recording, turn.start <= turn.end <= 3.5) for turn in turns} == {("a_meeting", True)}
+    assert read_turns(out / "a_meeting.json") == sorted(turns, key=lambda turn: turn.start)
+    lines = [line.split() for line in (out / "a_meeting.ctm").read_text().splitlines()]
+    assert [(line[4], line[7]) for line in lines] == [(word, turn.speaker) for turn in turns for word in turn.words]
+    assert len((out / "a_meeting.txt").read_text().splitlines()) == len(turns)
+    # uncut, the recording is one window
+    transcribe(transcription(enrolment, model, windowing=None, output=enrolment / "whole"), loudness, merged_by("no"))
+    assert {item.window for item in read_jsonl(enrolment / "whole" / "work" / "heard" / "hypotheses.jsonl")} == {0}
+
+
+def test_what_cannot_be_transcribed_is_refused(enrolment, model):
+    with pytest.raises(InputError, match="the profiles have 3 dimensions, but the model takes 4"):
+        transcribe(transcription(enrolment, model), lambda samples: loudness(samples)[:3], merged_by("overlapping"))
+    (enrolment / "people" / "cid").mkdir()
+    with pytest.raises(InputError, match="cid: no audio file in it"):
+        transcribe(transcription(enrolment, model), loudness, merged_by("overlapping"))
+    with pytest.raises(InputError, match="nobody: no such folder: give one with a folder of audio files for each"):
+        transcribe(transcription(enrolment, model, enrolment=enrolment / "nobody"), loudness, merged_by("overlapping"))
 
 
 def test_recordings_without_windows_and_an_inventory_of_all(data, model, tmp_path):

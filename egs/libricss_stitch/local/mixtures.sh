@@ -1,0 +1,147 @@
+# shellcheck shell=bash disable=SC2034
+# Stages 1 and 2: speaker profiles, mixtures, LibriCSS. It reads the settings of run.sh and of the scale, and sets
+#
+#   parts           LibriSpeech's parts            librispeech_dir, libricss_dir   the corpora; the latter may be empty
+#   mixture_sets    the test sets of mixtures      test_sets                       these, and libricss where there is one
+#
+# $datadir/<set> is each set's data dir, $datadir/profiles/<set>/ has profiles, and enrolment: the utterances behind them.
+: "${python:?}" "${datadir:?}" "${expdir:?}" "${corpus:?}" "${nj:?}" "${scale:?}" "${table:?}"
+: "${train_parts:?}" "${speeds[*]-}" "${mixing[*]:?}" "${train_enrolment:?}" "${librispeech=}" "${libricss=}" "${enrolment_list=}"
+librispeech_dir=$librispeech libricss_dir=$libricss
+if [[ -z $librispeech ]]; then
+  librispeech_dir=$corpus/LibriSpeech
+  libricss_dir=${libricss:-$corpus/LibriCSS}
+fi
+parts=("${train_parts[@]}" dev-clean test-clean)
+mixture_sets=(dev-short dev-long test-short test-long)
+train_sources=("${train_parts[@]}")
+if ((${#speeds[@]})); then train_sources+=("${train_parts[@]/#/voices-}"); fi
+test_sets=("${mixture_sets[@]}")
+if [[ -n $libricss_dir ]]; then test_sets+=(libricss); fi
+# Table 1 has no systems, and Table 4 needs LibriCSS.
+if [[ $table == 1 ]]; then
+  table=2 stop_stage=$((stop_stage < 2 ? stop_stage : 2))
+fi
+table=${table#1,}
+if [[ -z $libricss_dir ]]; then
+  case ,$table, in
+    *,4,*) die "Table 4 needs --libricss DIR; README.md says what it holds" ;;
+    ,all,) table=2,3 ;;
+  esac
+fi
+inventory_size=8 # P4, 4.2: eight speakers a session of LibriCSS; as many profiles for mixtures, those of absent speakers among them
+
+# LibriCSS: manifests, the first channel cut at silences, and who is enrolled with what in each session.
+prepare_libricss() {
+  local list=${enrolment_list:-$libricss_dir/speaker_enrollment/libricss_speaker_info.jsonl}
+  list_files "$datadir/log/libricss_files.txt" "$libricss_dir"
+  step --name "LibriCSS" --log "$datadir/log/libricss.log" --input "$datadir/log/libricss_files.txt" --input "$list" \
+    --output "$datadir/libricss/segments/inventory" -- \
+    "$python" -m espnet_ext.bin.prepare_corpus libricss --corpus "$libricss_dir" --output "$datadir/libricss" --enrolment-list "$list"
+}
+
+# profiles SET UTTERANCES [OPTION]... -- DATA_DIR...
+profiles() {
+  local set=$1 count=$2 part inputs=() options=()
+  shift 2
+  while [[ $1 != -- ]]; do
+    options+=("$1")
+    shift
+  done
+  shift
+  for part; do inputs+=(--input "$datadir/$part/wav.scp" --input "$datadir/$part/utt2spk"); done
+  step --name "profiles $set" --log "$datadir/profiles/$set/log/profiles.log" "${inputs[@]}" \
+    --output "$datadir/profiles/$set/profiles.scp" -- \
+    "$python" -m espnet_ext.bin.speaker_profiles --data "${@/#/$datadir/}" --utterances "$count" \
+    "${options[@]+"${options[@]}"}" --output "$datadir/profiles/$set"
+}
+
+# Training draws two of several enrolment utterances anew each time; who is to be recognised has two.
+make_profiles() {
+  profiles train "$train_enrolment" -- "${train_sources[@]}" dev-clean || return 1
+  profiles test 2 -- dev-clean test-clean || return 1
+  if [[ -n $libricss_dir ]]; then
+    profiles libricss 2 --enrolment "$datadir/libricss/segments/enrolment" -- test-clean || return 1
+  fi
+}
+
+# The profiles with which a set is recognised.
+profiles_of() {
+  case $1 in
+    train* | dev_sa) echo train ;;
+    libricss) echo libricss ;;
+    *) echo test ;;
+  esac
+}
+
+# The sources of a set of mixtures: LibriSpeech's parts, and where there are few speakers, the voices made of them.
+sources_of() {
+  case $1 in
+    train*) printf '%s\n' "${train_sources[@]}" ;;
+    dev*) echo dev-clean ;;
+    test*) echo test-clean ;;
+  esac
+}
+
+# More voices to learn from, for a corpus of few speakers: those of its training set at other speeds.
+make_voices() {
+  local part
+  ((${#speeds[@]})) || return 0
+  for part in "${train_parts[@]}"; do
+    step --name "voices of $part" --log "$datadir/voices-$part/log/speed.log" --input "$datadir/$part/text" \
+      --input "$datadir/$part/wav.scp" --output "$datadir/voices-$part/recordings.jsonl.gz" --nokey "--nj $nj" -- \
+      "$python" -m espnet_ext.bin.perturb_speed --data "$datadir/$part" --factors "${speeds[@]}" --output "$datadir/voices-$part" {} ||
+      return 1
+  done
+}
+
+# The manifests of a source.
+#   manifest SOURCE recordings|supervisions
+manifest() {
+  if [[ $1 == voices-* ]]; then echo "$datadir/$1/$2.jsonl.gz"; else echo "$datadir/manifests/librispeech_$2_$1.jsonl.gz"; fi
+}
+
+# Table 1's name of a set.
+counted_as() {
+  case $1 in
+    train_stitch) echo train ;;
+    *) echo "${1/-/ }" ;;
+  esac
+}
+
+# Mixtures: those that the recogniser is trained on, first single utterances; those that stitchers are trained on; the test sets.
+# The array mixing holds the sets with their options.
+make_mixtures() {
+  local line set options part left_out
+  for line in "${mixing[@]}"; do
+    read -ra options <<<"$line"
+    set=${options[0]}
+    local inputs=() recordings=() supervisions=()
+    while read -r part; do
+      recordings+=("$(manifest "$part" recordings)")
+      supervisions+=("$(manifest "$part" supervisions)")
+      inputs+=(--input "${recordings[-1]}" --input "${supervisions[-1]}")
+    done <<<"$(sources_of "$set")"
+    left_out=()
+    # all that training has is heard in training; elsewhere nobody is recognised by the very utterances of the profile
+    if [[ $set != train* ]]; then left_out=(--leave-out "$datadir/profiles/$(profiles_of "$set")/enrolment"); fi
+    step --name "mixtures $set" --log "$datadir/$set/log/mixtures.log" "${inputs[@]}" --output "$datadir/$set/text" --nokey "--nj $nj" -- \
+      "$python" -m espnet_ext.bin.mixtures --recordings "${recordings[@]}" --supervisions "${supervisions[@]}" \
+      --output "$datadir/$set" --name "$(counted_as "$set")" "${left_out[@]+"${left_out[@]}"}" "${options[@]:1}" {} || return 1
+    [[ $set == train_stitch || $set != *_* ]] || continue # the recogniser's training draws inventories anew each time
+    step --name "inventories of $set" --log "$datadir/$set/log/inventory.log" --input "$datadir/$set/text_speakers" \
+      --input "$datadir/profiles/$(profiles_of "$set")/profiles.scp" --output "$datadir/$set/inventory" -- \
+      "$python" -m espnet_ext.bin.inventories --speakers "$datadir/$set/text_speakers" \
+      --profiles "$datadir/profiles/$(profiles_of "$set")/profiles.scp" --size "$inventory_size" --output "$datadir/$set/inventory" ||
+      return 1
+  done
+}
+
+# Table 1 of P4: the mixtures' counts, the paper's beside.
+table1() {
+  local set sets=()
+  for set in train_stitch "${mixture_sets[@]}"; do sets+=(--set "$(counted_as "$set")=$datadir/$set"); done
+  step --name "Table 1" --log "$expdir/results/log/table1.log" --output "$expdir/results/table1.txt" -- \
+    "$python" -m espnet_ext.bin.mixtures_table "${sets[@]}" --output "$expdir/results/table1.txt" || return 1
+  sed 's/^/   /' "$expdir/results/table1.txt"
+}

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Draw a recording of a test set: reference and transcript of each speaker in time, windows, and errors.
+
+  python local/plot_recording.py --set data/mini/test-long --heard exp/mini/heard/windows50/test-long \\
+      --transcripts exp/mini/overlapping/seed1/decode_default/test-long --output exp/mini/figures/test-long.png
+
+Without --recording it is the longest of the set.
+"""
+
+import argparse
+from pathlib import Path
+
+from espnet_ext.data.turns import read_turns
+from espnet_ext.errors import InputError, run_main
+from espnet_ext.figures import save_png
+from espnet_ext.stitcher.figures import compare, draw_recording, spread
+from espnet_ext.stitcher.hypotheses import group_by_speaker, read_jsonl
+from espnet_ext.stitcher.times import stitched_times
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--set", type=Path, required=True, help="folder with references.json")
+    parser.add_argument("--heard", type=Path, required=True, help="folder with hypotheses.jsonl of the windows")
+    parser.add_argument("--transcripts", type=Path, required=True, help="folder with transcripts.json")
+    parser.add_argument("--recording", help="its id (default: the longest)")
+    parser.add_argument("--output", type=Path, required=True, help="the PNG to write")
+    args = parser.parse_args()
+    references = read_turns(args.set / "references.json")
+    ends: dict[str, float] = {}
+    for turn in references:
+        ends[turn.recording] = max(turn.end, ends.get(turn.recording, 0.0))
+    recording = args.recording or max(ends, key=lambda name: ends[name])
+    grouped = group_by_speaker(read_jsonl(args.heard / "hypotheses.jsonl"))
+    if recording not in ends or recording not in grouped:
+        raise InputError(f"{recording}: not in {args.set} and {args.heard}: give the --recording of a test set")
+    said, heard = {}, {}
+    for turn in references:
+        if turn.recording == recording:
+            said.setdefault(turn.speaker, []).extend(zip(turn.words, spread(turn), strict=True))
+    for turn in read_turns(args.transcripts / "transcripts.json"):
+        if turn.recording == recording and turn.words:
+            windows = grouped[recording].get(turn.speaker, ())
+            heard[turn.speaker] = list(zip(turn.words, stitched_times(turn.words, windows), strict=True))
+    names = [*said, *sorted(heard.keys() - said.keys())]
+    cuts = sorted({(item.start, item.end) for windows in grouped[recording].values() for item in windows})
+    speakers = {name: compare(said.get(name, []), heard.get(name, [])) for name in names}
+    title = f"{recording}: reference (ref) and transcript (hyp) of each speaker"
+    save_png(draw_recording(title, speakers, cuts, ends[recording]), args.output, 150)
+    print(f"{recording} -> {args.output}")
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,161 @@
+# shellcheck shell=bash
+# Stages 4 to 8: the recogniser, what it hears in windows, stitchers. It reads the settings of run.sh, mixtures.sh and systems.sh.
+#
+#   $expdir/recogniser                  the speaker-attributed recogniser, and what it begins with, in first/
+#   $expdir/heard/<cut>/<set>           its hypotheses of a set cut in one way (see overlap_of)
+#   $expdir/pairs/<cut>/<style>/<set>   training pairs of stitchers; dev is dev-short and dev-long
+#   $expdir/<system>/seed<N>            systems: stitchers, and transcripts and scores in decode_default/<set>
+: "${python:?}" "${expdir:?}" "${datadir:?}" "${stats_dir:?}" "${scale:?}" "${ngpu:?}" "${plan:?}" "${seeds:?}" "${recogniser:?}"
+: "${tables[*]:?}" "${token_type:?}" "${window:?}" "${stitcher_token_type:?}" "${stitcher_vocab_size:?}" "${test_sets:?}" "${mixture_sets:?}"
+gpu=$((ngpu > 0 ? 1 : 0))
+recogniser_dir=$expdir/recogniser
+recogniser_config=$expdir/configs/sa_asr_$recogniser.yaml
+recogniser_model=valid.acc.ave.pth
+
+# What makes a system, by its config: no, block or overlapping (nothing is trained), or the stitcher's style.
+method_of() {
+  local name
+  name=$(basename "$(paper_config "$1")" .yaml)
+  echo "${name#stitcher_}"
+}
+
+# The share of a window that a cut's windows have in common; whole recordings are cut nowhere.
+overlap_of() {
+  case $1 in
+    windows0) echo 0 ;;
+    windows25) echo 0.25 ;;
+    windows50) echo 0.5 ;;
+  esac
+}
+
+recogniser_configs() {
+  scale_config "sa_asr_$recogniser" "$recogniser_config" || return 1
+  "${tables[@]}" merge --config "$recogniser_config" --overlay conf/sa_asr_first.yaml "conf/scale/$scale/sa_asr_first.yaml" \
+    --output "$expdir/configs/sa_asr_first.yaml" >/dev/null || return 1
+  scale_config sa_decode "$expdir/configs/sa_decode.yaml"
+}
+
+# What the task of the recogniser reads besides audio and text.
+#   mapfile -t options < <(speaker_options TRAIN_SET)
+speaker_options() {
+  printf '%s\n' --profiles "$datadir/profiles/train/profiles.scp" \
+    --train_data_path_and_name_and_type "$datadir/$1/text_speakers,speakers,text" \
+    --valid_data_path_and_name_and_type "$datadir/dev_sa/text_speakers,speakers,text"
+}
+
+# First single utterances, then mixtures, beginning with what the first training has learnt.
+train_recogniser() {
+  local options
+  recogniser_configs || return 1
+  mapfile -t options < <(speaker_options train_single)
+  asr_train "$recogniser_dir/first" "$expdir/configs/sa_asr_first.yaml" train_single dev_sa "$token_type" 1 "${options[@]}" || return 1
+  mapfile -t options < <(speaker_options train_sa)
+  asr_train "$recogniser_dir" "$recogniser_config" train_sa dev_sa "$token_type" 1 "${options[@]}" \
+    --init_param "$recogniser_dir/first/$recogniser_model"
+}
+
+# The cuts that the plan's systems read, and those that its stitchers are trained on.
+cuts() { cut -f 3 <<<"$plan" | sort -u; }
+training_cuts() {
+  local name cut
+  while IFS=$'\t' read -r name _ cut; do
+    if is_trained "$name"; then echo "$cut"; fi
+  done <<<"$plan" | sort -u
+}
+
+is_trained() { [[ $(paper_config "$1") == */stitcher_* ]]; }
+
+# The data dir of a set whose utterances are whole recordings, or LibriCSS's segments.
+data_of() {
+  if [[ $1 == libricss ]]; then echo "$datadir/libricss/segments/data"; else echo "$datadir/$1"; fi
+}
+inventory_of() {
+  if [[ $1 == libricss ]]; then echo "$datadir/libricss/segments/inventory"; else echo "$datadir/$1/inventory"; fi
+}
+references_of() {
+  if [[ $1 == libricss ]]; then echo "$datadir/libricss/segments/references.json"; else echo "$datadir/$1/references.json"; fi
+}
+
+# The windows of a set.
+#   cut_windows CUT SET
+cut_windows() {
+  local data
+  data=$(data_of "$2")
+  [[ $1 != whole ]] || return 0
+  step --name "$1 of $2" --log "$datadir/log/$1_$2.log" --input "$data/wav.scp" --input "$data/reco2dur" \
+    --output "$datadir/$1/$2/segments" -- \
+    "$python" -m espnet_ext.bin.stitch windows --data "$data" --window "$window" --window-overlap "$(overlap_of "$1")" \
+    --output "$datadir/$1/$2"
+}
+
+# Recognise sets in all ways in which they are cut, in one command that loads the model once.
+#   hear CUTS SETS
+# CUTS and SETS are lists, split at blanks.
+hear() {
+  local cuts sets cut set profile inputs=() data=() inventories=() outputs=() profiles=()
+  read -ra cuts <<<"$1"
+  read -ra sets <<<"$2"
+  recogniser_configs || return 1
+  for set in "${sets[@]}"; do
+    profile=$datadir/profiles/$(profiles_of "$set")/profiles.scp
+    [[ " ${profiles[*]-} " == *" $profile "* ]] || profiles+=("$profile")
+    for cut in "${cuts[@]}"; do
+      cut_windows "$cut" "$set" || return 1
+      if [[ $cut == whole ]]; then data+=("$(data_of "$set")"); else data+=("$datadir/$cut/$set"); fi
+      inventories+=("$(inventory_of "$set")")
+      outputs+=("$expdir/heard/$cut/$set")
+      inputs+=(--input "${data[-1]}/wav.scp" --input "${inventories[-1]}" --output "${outputs[-1]}/hypotheses.jsonl")
+    done
+  done
+  step --name "hear ${sets[*]} (${cuts[*]})" --log "$expdir/heard/log/${sets[0]}.log" "${inputs[@]}" \
+    --input "$recogniser_dir/$recogniser_model" --nokey "$(asr_jobs) --ngpu $gpu" -- \
+    "$python" -m espnet_ext.bin.sa_asr_inference --model-config "$recogniser_dir/config.yaml" \
+    --model "$recogniser_dir/$recogniser_model" --config "$expdir/configs/sa_decode.yaml" --data "${data[@]}" \
+    --inventory "${inventories[@]}" --profiles "${profiles[@]}" --output "${outputs[@]}" {}
+}
+
+# train_system SYSTEM SEED
+train_system() {
+  local style cut pairs set file
+  is_trained "$1" || return 0
+  style=$(method_of "$1") cut=$(training_set "$1")
+  pairs=$expdir/pairs/$cut/$style
+  stitcher_tokens "$expdir/pairs/tokens" "$datadir/train_single/text" "$stitcher_token_type" "$stitcher_vocab_size" || return 1
+  for set in train_stitch dev-short dev-long; do
+    stitcher_pairs "$pairs/$set" "$style" "$expdir/heard/$cut/$set/hypotheses.jsonl" "$(references_of "$set")" \
+      "$expdir/pairs/tokens" || return 1
+  done
+  mkdir -p "$pairs/dev"
+  for file in src_text text; do # several systems may be at it at once
+    sort "$pairs/dev-short/$file" "$pairs/dev-long/$file" >"$pairs/dev/$file.$BASHPID" || return 1
+    mv "$pairs/dev/$file.$BASHPID" "$pairs/dev/$file" || return 1
+  done
+  stitcher_config "$style" "$expdir/configs/$1.yaml" || return 1
+  stitcher_train "$expdir/$1/seed$2" "$expdir/configs/$1.yaml" "$style" "$pairs/train_stitch" "$pairs/dev" "$expdir/pairs/tokens" "$2"
+}
+
+# stitch_system SYSTEM SEED
+stitch_system() {
+  local cut set output trained=()
+  cut=$(training_set "$1")
+  if is_trained "$1"; then trained=(--model "$expdir/$1/seed$2" --ngpu "$gpu"); fi
+  for set in "${test_sets[@]}"; do
+    output=$expdir/$1/seed$2/decode_default/$set
+    step --name "stitch $set by $1/seed$2" --log "$output/log/stitch.log" --input "$expdir/heard/$cut/$set/hypotheses.jsonl" \
+      --output "$output/transcripts.json" -- \
+      "$python" -m espnet_ext.bin.stitch merge --hypotheses "$expdir/heard/$cut/$set/hypotheses.jsonl" --method "$(method_of "$1")" \
+      "${trained[@]+"${trained[@]}"}" --output "$output/transcripts.json" || return 1
+    score_transcripts "$set" "$output" || return 1
+  done
+}
+
+# SA-WER of a set's transcripts; of LibriCSS by condition too.
+#   score_transcripts SET OUTPUT_DIR
+score_transcripts() {
+  local groups=()
+  if [[ $1 == libricss ]]; then groups=(--groups "$datadir/libricss/segments/groups"); fi
+  step --name "score ${2#"$expdir"/}" --log "$2/log/score.log" --input "$2/transcripts.json" --output "$2/score.json" -- \
+    "$python" -m espnet_ext.bin.score sa --ref "$(references_of "$1")" --hyp "$2/transcripts.json" "${groups[@]+"${groups[@]}"}" \
+    --output "$2" || return 1
+  say "$(grep SA-WER "$2/log/score.log")"
+}

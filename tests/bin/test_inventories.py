@@ -1,0 +1,47 @@
+"""Inventories of mixtures: their speakers and absent ones, by seed and mixture alone; Table 1 of sets on disk."""
+
+import pytest
+
+from espnet_ext.bin import inventories, mixtures_table
+from espnet_ext.data.kaldi import read_table, write_table
+from espnet_ext.data.turns import Turn, write_turns
+from espnet_ext.errors import InputError
+
+
+def draw(folder, spoken: dict[str, str], size: int = 4) -> dict[str, list[str]]:
+    write_table(folder / "speakers", spoken)
+    write_table(folder / "profiles.scp", dict.fromkeys("abcdef", "x.ark:1"))
+    options = ["--speakers", folder / "speakers", "--profiles", folder / "profiles.scp", "--output", folder / "out"]
+    inventories.main([str(option) for option in (*options, "--size", size)])
+    return {key: row.split() for key, row in read_table(folder / "out").items()}
+
+
+def test_speakers_and_absent_ones(tmp_path):
+    drawn = draw(tmp_path, {"m1": "b a b", "m2": "c", "m3": "a b c d e"})
+    assert {key: len(names) for key, names in drawn.items()} == {"m1": 4, "m2": 4, "m3": 5}
+    assert all(len(set(names)) == len(names) for names in drawn.values())
+    assert {"a", "b"} <= set(drawn["m1"]) and "c" in drawn["m2"] and set(drawn["m3"]) == set("abcde")
+    assert draw(tmp_path, {"m1": "b a b"})["m1"] == drawn["m1"]
+
+
+def test_a_speaker_in_the_reference_without_a_profile_is_refused(tmp_path):
+    with pytest.raises(InputError, match="m1: no profile for z: make the profiles of all speakers"):
+        draw(tmp_path, {"m1": "a z"})
+    with pytest.raises(InputError, match="inventories of 0 profiles"):
+        draw(tmp_path, {"m1": "a"}, size=0)
+
+
+def test_table_1_counts_references(tmp_path, capsys):
+    turns = [
+        Turn("m1", "a", ("A", "B"), 0.0, 2.0),
+        Turn("m1", "b", ("C",), 1.0, 3.0),
+        Turn("m2", "a", ("A",), 0.0, 5.0),
+    ]
+    write_turns(tmp_path / "set" / "references.json", turns)
+    mixtures_table.main(["--set", f"dev short={tmp_path / 'set'}", "--output", str(tmp_path / "table1.txt")])
+    row = (tmp_path / "table1.txt").read_text().splitlines()[2].split()
+    # 2 samples, 2 words and 4 s each, 8 s in all, a third of one overlapped and nothing of the other
+    assert row == ["dev", "short", "2", "513", "2", "106", "4.0", "34.1", "0.0", "4.9", "16.7"]
+    assert capsys.readouterr().out.strip() == (tmp_path / "table1.txt").read_text().strip()
+    with pytest.raises(InputError, match="--set x: give NAME=DIR"):
+        mixtures_table.main(["--set", "x", "--output", str(tmp_path / "t")])

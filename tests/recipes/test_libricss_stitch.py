@@ -1,0 +1,107 @@
+"""egs/libricss_stitch/run.sh at scale smoke: from audio to the tables, and mistakes."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.turns import read_turns, words_by_speaker
+from espnet_ext.stitcher.hypotheses import group_by_speaker, read_jsonl
+
+RECIPE = Path(__file__).parents[2] / "egs" / "libricss_stitch"
+ROWS = ("No segmentation", "Block-wise inference", "Overlapping inference", "Stitcher WCOE")
+MIXTURES = ("dev-short", "dev-long", "test-short", "test-long")
+
+
+def run(*options: str, folder: Path) -> subprocess.CompletedProcess:
+    command = ["./run.sh", "--scale", "smoke", "--expdir", str(folder / "exp"), "--datadir", str(folder / "data")]
+    return subprocess.run([*command, *options], cwd=RECIPE, capture_output=True, text=True, timeout=900, check=False)
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("smoke_stitch")
+    result = run("--table", "2,4", "--rows", ",".join(ROWS), folder=folder)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return folder, result.stdout
+
+
+def table(folder: Path, number: int) -> dict[str, dict]:
+    result = json.loads((folder / "exp" / "results" / f"table{number}.json").read_text())
+    return {row["name"]: {name: cell["here"] for name, cell in row["cells"].items()} for row in result["rows"]}
+
+
+def test_the_tables_have_the_rows_that_were_asked_for(smoke):
+    folder, _ = smoke
+    for name, cells in table(folder, 2).items():
+        assert all((cells[test_set] is not None) == (name in ROWS) for test_set in MIXTURES)
+    libricss = table(folder, 4)
+    for cells in libricss.values():
+        conditions = [cell for name, cell in cells.items() if name != "libricss"]
+        assert len(conditions) == 6
+        assert sum(cell["words"] for cell in conditions) == cells["libricss"]["words"]
+        assert sum(cell["errors"] for cell in conditions) == cells["libricss"]["errors"]
+
+
+def test_every_word_of_the_reference_is_counted_once(smoke):
+    folder, _ = smoke
+    for name, cells in table(folder, 2).items():
+        for test_set in MIXTURES if name in ROWS else ():
+            references = read_turns(folder / "data" / test_set / "references.json")
+            assert cells[test_set]["words"] == sum(len(turn.words) for turn in references)
+
+
+def test_block_wise_transcripts_are_the_windows_joined(smoke):
+    folder, _ = smoke
+    heard = group_by_speaker(read_jsonl(folder / "exp" / "heard" / "windows0" / "test-long" / "hypotheses.jsonl"))
+    written = read_turns(folder / "exp" / "block" / "seed1" / "decode_default" / "test-long" / "transcripts.json")
+    joined = {
+        recording: {
+            speaker: tuple(word for item in windows for word in item.words)
+            for speaker, windows in speakers.items()
+            if any(item.words for item in windows)
+        }
+        for recording, speakers in heard.items()
+    }
+    assert words_by_speaker(written) == joined
+
+
+def test_table_1_and_the_inventories(smoke):
+    folder, output = smoke
+    counts = (folder / "exp" / "results" / "table1.txt").read_text()
+    assert [line.split()[0] for line in counts.splitlines()[2:]] == ["train", "dev", "dev", "test", "test"]
+    assert "50083" in counts and counts.splitlines()[-1].strip() in output
+    profiles = read_table(folder / "data" / "profiles" / "test" / "profiles.scp")
+    enrolled = {key for row in read_table(folder / "data/profiles/test/enrolment").values() for key in row.split()}
+    for test_set in MIXTURES:
+        spoken = read_table(folder / "data" / test_set / "text_speakers")
+        for mixture, names in read_table(folder / "data" / test_set / "inventory").items():
+            assert set(spoken[mixture].split()) < set(names.split()) <= profiles.keys()
+        mixed = read_table(folder / "data" / test_set / "mixed_utterances").values()
+        assert not enrolled & {key for row in mixed for key in row.split()}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--librispeech", "/nowhere"], "/nowhere"),
+        (["--scale", "full"], "--scale full needs --librispeech DIR"),
+        (["--table", "7"], "unknown table '7'"),
+        (["--recogniser", "rnn"], "--recogniser takes one of lstm|conformer"),
+        (["--seed", "x"], "--seed takes whole numbers"),
+    ],
+)
+def test_mistakes_are_said_in_one_line(options, message, tmp_path):
+    result = run(*options, folder=tmp_path)
+    assert result.returncode == 1
+    assert message in result.stdout + result.stderr
+    assert "Traceback" not in result.stdout + result.stderr
+
+
+def test_table_4_needs_libricss(tmp_path, smoke):
+    folder, _ = smoke
+    result = run("--librispeech", str(folder / "data" / "corpus" / "LibriSpeech"), "--table", "4", folder=tmp_path)
+    assert result.returncode == 1
+    assert "Table 4 needs --libricss DIR" in result.stderr
