@@ -199,7 +199,7 @@ def _sections(recipe: Recipe, site: Path, slug: str) -> list[Section]:
             result = read_results(path)
             if result not in seen:
                 seen.append(result)
-                corpus, table = _table(result, path, site / "figures" / slug)
+                corpus, table = _table(result, path, recipe, site / "figures" / slug)
                 groups.setdefault((corpus, result["scale"]), {})[called(result)] = table
         source = folder.absolute().relative_to(recipe.folder) if recipe.folder else folder
         for (corpus, scale), found in groups.items():
@@ -209,13 +209,14 @@ def _sections(recipe: Recipe, site: Path, slug: str) -> list[Section]:
     return sections
 
 
-def _table(result: Mapping[str, Any], path: Path, pictures: Path) -> tuple[str, Table | None]:
+def _table(result: Mapping[str, Any], path: Path, recipe: Recipe, pictures: Path) -> tuple[str, Table | None]:
     """The corpus of a table, and the table if anything of it has run; a figure with its picture."""
     try:
         corpus = result["meta"]["corpus"]
         if not has_run(result):
             return corpus, None
-        view, meta = table_view(result), meta_line(result["meta"])
+        units = recipe.tables.quantities if recipe.tables else {}
+        view, meta = table_view(result, units), meta_line(result["meta"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path}: not a table's results ({error!r}); write the table again") from error
     drawn = path.with_suffix(".png")
