@@ -104,7 +104,7 @@ hold_out() {
   local podcasts=$datadir/podcasts
   step --name "held-out podcasts" --log "$datadir/log/hold_out.log" --input "$podcasts/wav.scp" --input "$podcasts/text" \
     --output "$datadir/dev/text" -- \
-    "$python" -m espnet_ext.bin.data_dir subset --spread "$podcasts" "$held_out" "$datadir/dev"
+    "$python" -m espnet_ext.bin.data_dir subset "$podcasts" "$held_out" "$datadir/dev"
   awk 'NR == FNR {dev[$1] = 1; next} !($1 in dev) {print $1}' "$datadir/dev/wav.scp" "$podcasts/wav.scp" >"$datadir/log/train_list"
   step --name "podcasts to train on" --log "$datadir/log/train_set.log" --input "$podcasts/wav.scp" --input "$podcasts/text" \
     --output "$datadir/train/text" -- \

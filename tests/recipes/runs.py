@@ -17,6 +17,7 @@ ROWS = {
     "asru2019_cs": ("--table", "1", "--rows", "reweight"),
     "librispeech_rescore": ("--table", "1", "--rows", "first pass,BERT MWER"),
     "spotify_longctx": ("--figure", "1", "--rows", "Rev16 at 10 s"),
+    "libricss_stitch": ("--table", "2"),
 }
 RECIPES = sorted(path.parent.name for path in EGS.glob("*/run.sh"))
 HYPOTHESES = ("text", "score", "nbest.jsonl")  # with scores: small models say little, which alike texts would hide

@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -90,7 +91,7 @@ def test_a_second_run_repeats_nothing(smoke):
 
 def test_systems_differ_only_in_what_the_figures_say(tmp_path):
     def config(system: str) -> dict:
-        command = ["python", "-m", "espnet_ext.bin.table", "train-config", "--tables", "conf/tables.yaml"]
+        command = [sys.executable, "-m", "espnet_ext.bin.table", "train-config", "--tables", "conf/tables.yaml"]
         words = ["--scale", "smoke", "--system", system, "--overlay", "conf/scale/smoke/train.yaml"]
         subprocess.run([*command, *words, "--output", tmp_path / "config.yaml"], cwd=RECIPE, check=True)
         return yaml.safe_load((tmp_path / "config.yaml").read_text())
@@ -203,13 +204,13 @@ def test_faulty_podcasts_stop_the_first_stage(damage, message, smoke, tmp_path):
     shutil.copytree(smoke[0] / "data" / "corpus" / "spotify-dev", corpus)
     (episode,), (transcript,) = corpus.rglob("*.ogg"), corpus.rglob("*.json")
     damage(episode, transcript)
-    done = run("--spotify", str(corpus), *tests_of(smoke[0]), folder=tmp_path)
+    done = run("--spotify", str(corpus), *other_corpora(smoke[0]), folder=tmp_path)
     assert done.returncode == 1 and "== Stage 2" not in done.stdout
     assert re.search(message, done.stdout + done.stderr) and episode.stem in done.stdout + done.stderr
     assert not list((tmp_path / "data").glob("manifests/spotify*"))
 
 
-def tests_of(folder: Path) -> list[str]:
+def other_corpora(folder: Path) -> list[str]:
     """The options that name the test sets of a run, so that no synthetic corpus is made."""
     corpus = folder / "data" / "corpus"
     places = {"tedlium": "TEDLIUM_release-3", "earnings22": "earnings22", "rev16": "rev16"}
@@ -225,7 +226,7 @@ def test_podcasts_of_yours_have_some_held_out(smoke, tmp_path):
     episode = sorted(corpus.rglob("*.ogg"))[0]
     samples, _ = soundfile.read(episode)
     soundfile.write(episode, samples.repeat(2)[: 2 * len(samples)], 32000, format="OGG", subtype="VORBIS")
-    done = run("--spotify", str(corpus), *tests_of(smoke[0]), "--stop_stage", "4", folder=tmp_path)
+    done = run("--spotify", str(corpus), *other_corpora(smoke[0]), "--stop_stage", "4", folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     train, dev = (
         {line.split()[0] for line in (tmp_path / "data" / name / "wav.scp").read_text().splitlines()}
