@@ -51,8 +51,8 @@ def curves_of(table: Table, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]
 def reduced(rate: Mapping[str, Any] | None, base: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """By how many percent the mean rate is lower than that of the baseline, with the spread over seeds.
 
-    The spread is that of the reductions of single seeds, each from the baseline of the same seed, or from the mean where
-    the baseline lacks it: what a seed has in common at all contexts is no spread of a reduction.
+    The spread is that of the reductions of single seeds, each from the baseline of the same seed, or from the mean
+    where the baseline lacks it: what a seed has in common at all contexts is no spread of a reduction.
 
     >>> base = {"value": 10.0, "values": {"1": 8.0, "2": 12.0}}
     >>> reduced({"value": 9.0, "spread": 1.4142, "values": {"1": 8.0, "2": 9.0, "3": 10.0}}, base)
