@@ -88,7 +88,7 @@ fi
 if stage 4 "Statistics"; then
   recogniser_configs
   asr_stats "$recogniser_config" train_sa dev_sa "$token_type"
-  if [[ $first == true ]]; then asr_stats "$recogniser_config" train_single dev_sa "$token_type"; fi
+  if [[ $single_first == true ]]; then asr_stats "$recogniser_config" train_single dev_sa "$token_type"; fi
 fi
 
 if stage 5 "Recogniser"; then

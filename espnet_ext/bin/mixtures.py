@@ -7,7 +7,7 @@ paper ("train", "dev short", "dev long", "test short", "test long"), the paper's
 import argparse
 
 from espnet_ext.data.mixture_plan import MixtureSettings, count_set, counts_table, plan_mixtures
-from espnet_ext.data.mixtures import enrolment_utterances, read_sources, write_mixtures
+from espnet_ext.data.mixtures import enrolment_utterances, read_sources, write_mixtures, write_references
 from espnet_ext.errors import InputError, run_main
 
 
@@ -31,7 +31,10 @@ def main(argv: list[str] | None = None) -> None:
     sources = [source for files in parts for source in read_sources(*files, left_out)]
     prefix = arguments.name.replace(" ", "-")
     mixtures = plan_mixtures(sources, settings, prefix=prefix, seed=arguments.seed)
-    write_mixtures(mixtures, arguments.output, nj=arguments.nj)
+    if arguments.no_audio:
+        write_references(mixtures, arguments.output)
+    else:
+        write_mixtures(mixtures, arguments.output, nj=arguments.nj)
     print(counts_table({arguments.name: count_set(mixtures)}))
     print(f"written to {arguments.output}")
 
@@ -57,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--overlap", type=float, required=True, help="share of the speech in which several speak")
     parser.add_argument("--gap", type=float, default=0.5, help="least seconds between starts (default: %(default)s)")
     parser.add_argument("--count", type=int, help="of mixtures (default: every utterance once)")
+    parser.add_argument("--no-audio", action="store_true", help="write references and text only")
     parser.add_argument("--seed", type=int, default=0, help="(default: %(default)s)")
     parser.add_argument("--nj", type=int, default=2, help="number of processes (default: %(default)s)")
     return parser

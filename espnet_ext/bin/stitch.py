@@ -5,6 +5,9 @@ windows: a data dir whose utterances are the windows of another's recordings, fo
 text: the inputs and targets of a stitcher, for training it: Kaldi text files, and stitcher.json, of which the trained
 model's folder needs a copy.
 
+simulate: hypotheses (JSONL) that a recogniser might have of recordings whose words and times are known, with errors,
+more of them near the edges of windows. A stitcher can learn on them what no errors of a real recogniser are needed for.
+
 merge: the transcript of each speaker and recording, as SegLST (JSON): windows joined block-wise, by overlapping
 inference, or by a trained stitcher (wc, wco_wce, alignment; its folder is --model).
 
@@ -20,9 +23,10 @@ from espnet_ext.data.data_dir import read_data_dir, write_data_dir
 from espnet_ext.data.turns import read_turns, words_by_speaker, write_turns
 from espnet_ext.errors import InputError, run_main
 from espnet_ext.stitcher.baselines import MERGES, transcripts
-from espnet_ext.stitcher.hypotheses import Grouped, group_by_speaker, read_ctm, read_jsonl
+from espnet_ext.stitcher.hypotheses import Grouped, group_by_speaker, read_ctm, read_jsonl, write_jsonl
 from espnet_ext.stitcher.pairs import read_note, write_pairs
 from espnet_ext.stitcher.serialise import STYLES, stitch_examples
+from espnet_ext.stitcher.simulated import SimulatedErrors, simulate_recordings
 from espnet_ext.stitcher.windows import WINDOW_SECONDS, Windowing, window_data_dir
 from espnet_ext.task.stitch import BATCH_SIZE, BEAM_SIZE, MODEL_FILE, Stitcher
 
@@ -66,6 +70,14 @@ def _text(arguments: argparse.Namespace) -> None:
     examples = stitch_examples(_read(arguments, arguments.hypotheses), arguments.style, references)
     write_pairs(arguments.output, examples, arguments.style, arguments.bpemodel)
     print(f"{len(examples)} examples in the style {arguments.style}, written to {arguments.output}")
+
+
+def _simulate(arguments: argparse.Namespace) -> None:
+    windowing = Windowing(arguments.window, arguments.window_overlap)
+    errors = SimulatedErrors()
+    hypotheses = simulate_recordings(read_turns(arguments.references), windowing, errors, arguments.seed)
+    write_jsonl(arguments.output, hypotheses)
+    print(f"{len(hypotheses)} hypotheses with simulated errors, written to {arguments.output}")
 
 
 def _windows(arguments: argparse.Namespace) -> None:
@@ -113,6 +125,13 @@ def _parser() -> argparse.ArgumentParser:
         "--bpemodel", type=Path, help="alignment: make word pieces by this model (default: words are tokens)"
     )
     text.set_defaults(run=_text)
+    simulate = commands.add_parser(
+        "simulate", parents=[cut], allow_abbrev=False, help="hypotheses with simulated errors"
+    )
+    simulate.add_argument("--references", required=True, metavar="FILE", help="SegLST, with times")
+    simulate.add_argument("--output", required=True, metavar="FILE", help="the hypotheses (JSONL)")
+    simulate.add_argument("--seed", type=int, default=0, help="(default: %(default)s)")
+    simulate.set_defaults(run=_simulate)
     merge = commands.add_parser(
         "merge", parents=[common, cut], allow_abbrev=False, help="merge or stitch into transcripts"
     )

@@ -110,23 +110,35 @@ def write_mixtures(mixtures: Sequence[Mixture], folder: str | Path, *, nj: int =
     ]
     map_shards(write_shard, shards, nj=nj, describe="mixtures")
     _write_manifests(mixtures, folder)
-    turns = [turn for mixture in mixtures for turn in mixture.turns]
-    write_turns(folder / "references.json", turns)
+    text = write_references(mixtures, folder)
+    seconds = {mixture.name: format_seconds(mixture.seconds) for mixture in mixtures}
+    data = DataDir(
+        wav_scp={mixture.name: _audio_path(folder, mixture) for mixture in mixtures},
+        utt2spk={mixture.name: mixture.name for mixture in mixtures},
+        text=text,
+        utt2dur=seconds,
+        reco2dur=seconds,
+    )
+    write_tables(data, folder)
+
+
+def write_references(mixtures: Sequence[Mixture], folder: str | Path) -> dict[str, str]:
+    """Write what of a set needs no audio: its references and tables of text, ``text`` last.
+
+    Returns:
+        The serialised text of each mixture.
+    """
+    folder = Path(folder)
+    write_turns(folder / "references.json", [turn for mixture in mixtures for turn in mixture.turns])
     serialised = {mixture.name: serialise(mixture.turns) for mixture in mixtures}
     write_table(folder / "text_speakers", {name: " ".join(speakers) for name, (_, speakers) in serialised.items()})
     write_table(
         folder / "mixed_utterances",
         {mixture.name: " ".join(part.source.id for part in mixture.parts) for mixture in mixtures},
     )
-    seconds = {mixture.name: format_seconds(mixture.seconds) for mixture in mixtures}
-    data = DataDir(
-        wav_scp={mixture.name: _audio_path(folder, mixture) for mixture in mixtures},
-        utt2spk={mixture.name: mixture.name for mixture in mixtures},
-        text={name: text for name, (text, _) in serialised.items()},
-        utt2dur=seconds,
-        reco2dur=seconds,
-    )
-    write_tables(data, folder)
+    text = {name: text for name, (text, _) in serialised.items()}
+    write_table(folder / "text", text)
+    return text
 
 
 def _write_manifests(mixtures: Sequence[Mixture], folder: Path) -> None:

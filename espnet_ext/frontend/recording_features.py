@@ -16,6 +16,7 @@ from espnet_ext.frontend.power_mel import PowerMelFrontend
 
 _BLOCK_FRAMES = 3000  # computed at a time
 _LOG_FLOOR = 1e-6
+_LOG_OF_SILENCE = -1.0  # normalised
 _DEVIATION_FLOOR = 1e-8
 
 
@@ -89,13 +90,14 @@ class RecordingFeatures:
     def normalised(self, audio: Audio, statistics: Statistics, start: int, count: int) -> np.ndarray:
         """Frames ``start`` to ``start + count``, float32, (count, n_mels), less the mean, by the deviation.
 
-        Of logarithms, frames of digital silence are zero, which is the mean: the logarithm of nothing lies many
-        deviations below anything that a model hears in training. (The energy of nothing lies close to the mean.)
+        Of logarithms, frames of digital silence are a deviation below the mean, about where pauses lie: the logarithm
+        of nothing is many deviations below anything that a model hears in training. (Energies of nothing are not: they
+        lie less than a deviation below the mean, like those of pauses.)
         """
         features = self.compute(audio, start, count)
         silent = (features <= self._silence).all(axis=1) & self.log
         features = (features - statistics.mean) / statistics.deviation
-        features[silent] = 0
+        features[silent] = _LOG_OF_SILENCE
         return features
 
     def statistics(self, audio: Audio) -> Statistics:

@@ -2,7 +2,7 @@
 
 A *run* is what ``run.sh`` calls ``--expdir``, such as ``exp/mini``:
 
-    results/table<T>.json
+    results/table<T>.json, figure<F>.json and figure<F>.png
     <system>/seed<N>/log/train.log, or training.json where the training is ours
     <system>/seed<N>/decode_<decoding>/<test set>/score.json, alignment.txt
     lm/log/train.log, lm/seed<N>/<name>/training.json
@@ -17,10 +17,12 @@ from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.tables.config import Tables, load_tables
+from espnet_ext.tables.report import result_files
 
 TABLES = "conf/tables.yaml"
-# Pictures that are no result: ESPnet's own curves and attention plots of every epoch, and what lies beside logs.
-_NO_FIGURES = {"images", "att_ws", "tensorboard", "log", "stats"}
+# Pictures that are no result: ESPnet's own curves and attention plots of every epoch, and what lies beside logs. Those
+# of the tables' folder stand beside their numbers.
+_NO_FIGURES = {"images", "att_ws", "tensorboard", "log", "stats", "results"}
 _ADVICE = "give a recipe's folder of experiments, egs/<recipe>/exp"
 _SEED = re.compile(r"seed(\d+)")
 
@@ -125,7 +127,7 @@ def _runs(folder: Path) -> tuple[Path | None, list[Path]]:
 
 
 def _is_run(folder: Path) -> bool:
-    return any((folder / "results").glob("table*.json")) or any(folder.glob("*/seed*"))
+    return bool(result_files(folder / "results")) or any(folder.glob("*/seed*"))
 
 
 def decodings(run: Run) -> Iterator[Decoding]:

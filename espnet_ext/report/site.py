@@ -12,6 +12,7 @@ from typing import Any
 
 import jinja2
 import markupsafe
+from PIL import Image, UnidentifiedImageError
 
 from espnet_ext import __version__
 from espnet_ext.errors import InputError
@@ -21,6 +22,7 @@ from espnet_ext.report.plots import NAMES, draw_curves, shared_range
 from espnet_ext.report.runs import Recipe, Run, figures, trainings
 from espnet_ext.report.table_view import VERDICTS, TableView, table_view
 from espnet_ext.tables.render import count_of, has_run, meta_line
+from espnet_ext.tables.report import called, result_files
 from espnet_ext.tables.results import read_results
 
 GENERATOR = "espnet_ext.bin.report"
@@ -30,11 +32,12 @@ _MARK = f'<meta name="generator" content="{GENERATOR}">'
 
 @dataclass(frozen=True)
 class Table:
-    """A table on the page; ``meta`` says how it came out."""
+    """A table or figure on the page; ``name`` is ``table 1``, ``meta`` says how it came out."""
 
-    id: str
+    name: str
     view: TableView
     meta: str
+    picture: "Picture | None"
 
 
 @dataclass(frozen=True)
@@ -178,26 +181,26 @@ def _recipe_page(recipe: Recipe, slug: str, site: Path, limits: Limits) -> Recip
         name=recipe.name,
         slug=slug,
         paper=f"{paper.authors}. {paper.title}, {paper.year}. ({paper.id})" if paper else "",
-        sections=tuple(_sections(recipe)),
+        sections=tuple(_sections(recipe, site, slug)),
         plots=tuple(group for number, run in enumerate(recipe.runs) for group in _plots(run, f"{slug}-{number}")),
         figures=tuple(_pictures(recipe, site, slug)),
         errors=write_errors(recipe, site, slug, limits),
     )
 
 
-def _sections(recipe: Recipe) -> list[Section]:
+def _sections(recipe: Recipe, site: Path, slug: str) -> list[Section]:
     """The tables of the runs, then those that the recipe keeps; what is kept unchanged of a run comes once."""
     sources = [(run.folder, run.folder / "results") for run in recipe.runs] + [(None, folder) for folder in recipe.kept]
     sections: list[Section] = []
     seen: list[Mapping[str, Any]] = []
     for run, folder in sources:
         groups: dict[tuple[str, str], dict[str, Table | None]] = {}
-        for path in sorted(folder.glob("table*.json")):
+        for path in result_files(folder):
             result = read_results(path)
             if result not in seen:
                 seen.append(result)
-                corpus, table = _table(result, path)
-                groups.setdefault((corpus, result["scale"]), {})[result["table"]] = table
+                corpus, table = _table(result, path, recipe, site / "figures" / slug)
+                groups.setdefault((corpus, result["scale"]), {})[called(result)] = table
         source = folder.absolute().relative_to(recipe.folder) if recipe.folder else folder
         for (corpus, scale), found in groups.items():
             tables = tuple(table for table in found.values() if table)
@@ -206,13 +209,19 @@ def _sections(recipe: Recipe) -> list[Section]:
     return sections
 
 
-def _table(result: Mapping[str, Any], path: Path) -> tuple[str, Table | None]:
-    """The corpus of a table, and the table if anything of it has run."""
+def _table(result: Mapping[str, Any], path: Path, recipe: Recipe, pictures: Path) -> tuple[str, Table | None]:
+    """The corpus of a table, and the table if anything of it has run; a figure with its picture."""
     try:
-        shown = Table(result["table"], table_view(result), meta_line(result["meta"])) if has_run(result) else None
-        return result["meta"]["corpus"], shown
+        corpus = result["meta"]["corpus"]
+        if not has_run(result):
+            return corpus, None
+        units = recipe.tables.quantities if recipe.tables else {}
+        view, meta = table_view(result, units), meta_line(result["meta"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path}: not a table's results ({error!r}); write the table again") from error
+    drawn = path.with_suffix(".png")
+    picture = _picture(drawn, pictures, view.title, called(result)) if view.grid and drawn.is_file() else None
+    return corpus, Table(called(result), view, meta, picture)
 
 
 def _plots(run: Run, key: str) -> list[Plots]:
@@ -237,21 +246,22 @@ def _plots(run: Run, key: str) -> list[Plots]:
 
 
 def _pictures(recipe: Recipe, site: Path, slug: str) -> list[Picture]:
-    from PIL import Image, UnidentifiedImageError
-
     captions = recipe.tables.pictures if recipe.tables else {}
-    found = []
-    for number, (name, path) in enumerate(figures(recipe)):
-        try:
-            with Image.open(path) as image:
-                size = image.size
-        except (UnidentifiedImageError, OSError) as error:
-            raise InputError(f"{path}: not a picture ({error}): draw it again, or delete it") from error
-        target = site / "figures" / slug / f"{number}-{_slug(path.name)}"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target)
-        found.append(Picture(target.relative_to(site).as_posix(), captions.get(path.stem, path.stem), name, size))
-    return found
+    folder = site / "figures" / slug
+    return [_picture(path, folder, captions.get(path.stem, path.stem), name) for name, path in figures(recipe)]
+
+
+def _picture(path: Path, folder: Path, caption: str, name: str) -> Picture:
+    """Copy a picture into the site's ``figures/<slug>``."""
+    try:
+        with Image.open(path) as image:
+            size = image.size
+    except (UnidentifiedImageError, OSError) as error:
+        raise InputError(f"{path}: not a picture ({error}): draw it again, or delete it") from error
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{len(list(folder.iterdir()))}-{_slug(path.name)}"
+    shutil.copyfile(path, target)
+    return Picture(f"figures/{folder.name}/{target.name}", caption, name, size)
 
 
 def _render(pages: Sequence[RecipePage], site: Path) -> None:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from espnet_ext.tables.claims import FAILS, HOLDS, UNDECIDED
+from espnet_ext.tables.curves import curve_rows
 from espnet_ext.tables.render import column_groups, legend, reduction_columns, row_cells
+from espnet_ext.tables.report import called
 
 NOT_RUN = "not run"
 VERDICTS = (HOLDS, UNDECIDED, FAILS, NOT_RUN)
@@ -52,7 +54,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Group:
-    """Columns side by side; ``axes`` are the largest values of their bars as text, "" for a column without bars."""
+    """Columns side by side, with the unit of one that is no error rate.
+
+    ``axes`` are the largest values of their bars as text, "" for a column without bars.
+    """
 
     columns: tuple[str, ...]
     axes: tuple[str, ...]
@@ -80,28 +85,47 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Grid:
+    """A figure's numbers: the heads of the columns, and the rows."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
 class TableView:
-    """One table."""
+    """One table; or a figure, whose numbers are a ``grid`` and no groups."""
 
     title: str
     metric: str
     groups: tuple[Group, ...]
+    grid: Grid | None
     legend: str
     claims: tuple[Claim, ...]
 
 
-def table_view(result: Mapping[str, Any]) -> TableView:
-    """Lay out a ``table<T>.json``. All bars of a column are on one axis, which begins at 0."""
+def table_view(result: Mapping[str, Any], units: Mapping[str, str] | None = None) -> TableView:
+    """Lay out a ``table<T>.json`` or ``figure<F>.json``. All bars of a column are on one axis, which begins at 0.
+
+    ``units`` are those of columns that are no error rates.
+    """
+    is_figure = "figure" in result
     return TableView(
-        title=f"Table {result['table']}. {result['caption']}",
+        title=f"{called(result).capitalize()}. {result['caption']}",
         metric=result["metric"],
-        groups=tuple(_group(result, columns) for columns in column_groups(result)),
+        groups=() if is_figure else tuple(_group(result, columns, units or {}) for columns in column_groups(result)),
+        grid=_grid(result) if is_figure else None,
         legend=legend(result),
         claims=tuple(_claim(claim) for claim in result.get("claims", [])),
     )
 
 
-def _group(result: Mapping[str, Any], columns: Sequence[str]) -> Group:
+def _grid(result: Mapping[str, Any]) -> Grid:
+    head, rows = curve_rows(result)
+    return Grid(tuple(head), tuple(map(tuple, rows)))
+
+
+def _group(result: Mapping[str, Any], columns: Sequence[str], units: Mapping[str, str]) -> Group:
     reduced = reduction_columns(result) if result.get("reference") else {}
     tops = {column: 0.0 if column in reduced else _top(result, column) for column in columns}
     rows = []
@@ -112,7 +136,8 @@ def _group(result: Mapping[str, Any], columns: Sequence[str]) -> Group:
             for column, paper, here in zip(columns, texts[::2], texts[1::2], strict=True)
         )
         rows.append(Row(name, row["system"], row["decoding"], tuple(cells), seeds))
-    return Group(tuple(columns), tuple(f"{top:g}" if top else "" for top in tops.values()), tuple(rows))
+    heads = tuple(f"{column} ({units[column]})" if column in units else column for column in columns)
+    return Group(heads, tuple(f"{top:,g}" if top else "" for top in tops.values()), tuple(rows))
 
 
 def _top(result: Mapping[str, Any], column: str) -> float:

@@ -13,14 +13,15 @@ class RewritingSearch(BatchBeamSearch):
     """ESPnet's beam search for texts about as long as their sources.
 
     ESPnet's own search lets no text be longer than its source, and goes on for some steps after an end, as speech needs
-    it. Here, where texts come as a batch, a text may be twice as long as its source and ten tokens more. The scores are
+    it. Here, where texts come as a batch, a text may be ten tokens longer than its source: short ones may lack words,
+    and what repeats itself without end stops there. The scores are
     sums of log-probabilities, which only fall, so that the search of a text is over when the best hypothesis that has
     ended is at least as good as all that have not: none of them could become better.
     """
 
     @staticmethod
     def _length_bounds(inp_lengths: list[int], maxlenratio: float, minlenratio: float) -> tuple[list[int], list[int]]:
-        return [2 * length + 10 for length in inp_lengths], [0] * len(inp_lengths)
+        return [length + 10 for length in inp_lengths], [0] * len(inp_lengths)
 
     def post_process(self, i: int, maxlen: Any, minlen: Any, maxlenratio: float, *hypotheses: Any) -> BatchHypothesis:
         """ESPnet's step, which moves hypotheses that have ended to a list, and ours, which sees who is done."""

@@ -5,12 +5,13 @@ so that errors gather there, and now and then an utterance is given to somebody 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from espnet_ext.data.turns import Turn
+from espnet_ext.data.turns import Turn, in_order
+from espnet_ext.errors import InputError
 from espnet_ext.stitcher.hypotheses import NOBODY, WindowHypothesis
 from espnet_ext.stitcher.windows import Window, Windowing
 
@@ -37,6 +38,33 @@ class SimulatedErrors:
     def at(self, distance: float) -> float:
         """The probability of an error so many seconds from a window's edge."""
         return self.anywhere + max(0.0, self.edge - self.anywhere) * max(0.0, 1.0 - distance / self.reach)
+
+
+def simulate_recordings(
+    turns: Iterable[Turn], windowing: Windowing, errors: SimulatedErrors, seed: int
+) -> list[WindowHypothesis]:
+    """Simulate what was heard in all windows of all recordings of a set; wrong words are other words of the set.
+
+    Args:
+        turns: of all recordings, with their times. A recording ends with its last turn.
+
+    Raises:
+        InputError: a turn without times.
+    """
+    recordings: dict[str, list[Turn]] = {}
+    for turn in in_order(turns):
+        if turn.end is None:
+            raise InputError(f"{turn.recording}: a turn of {turn.speaker} has no times: give start_time and end_time")
+        recordings.setdefault(turn.recording, []).append(turn)
+    vocabulary = sorted({word for own in recordings.values() for turn in own for word in turn.words})
+    rng = np.random.default_rng(seed)
+    return [
+        hypothesis
+        for own in recordings.values()
+        for hypothesis in simulate_windows(
+            own, max(turn.end for turn in own if turn.end is not None), windowing, vocabulary, errors, rng
+        )
+    ]
 
 
 def simulate_windows(

@@ -83,7 +83,17 @@ def label_of(figure: Mapping[str, Any], metric: str) -> str:
 
 
 def curves_table(result: Mapping[str, Any], style: str) -> str:
-    """The figure's numbers, a line for each x and a column for each curve: rates, and reductions in brackets."""
+    """The figure's numbers, drawn by tabulate."""
+    head, body = curve_rows(result)
+    return tabulate(body, head, tablefmt=style, disable_numparse=True)
+
+
+def curve_rows(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """The figure's numbers, a line for each x and a column for each curve: rates, and reductions in brackets.
+
+    Returns:
+        The heads of the columns, and the lines.
+    """
     figure = result["figure"]
     places = sorted({point["x"] for curve in figure["curves"] for point in curve["points"]})
     body = []
@@ -93,8 +103,7 @@ def curves_table(result: Mapping[str, Any], style: str) -> str:
             point = next((point for point in curve["points"] if point["x"] == x), None)
             cells.append(_cell(point) if point else "-")
         body.append(cells)
-    head = [figure["axis"], *(curve["name"] for curve in figure["curves"])]
-    return tabulate(body, head, tablefmt=style, disable_numparse=True)
+    return [figure["axis"], *(curve["name"] for curve in figure["curves"])], body
 
 
 def _cell(point: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.files import atomic_write, write_json
 from espnet_ext.tables.render import has_run, markdown_table
 from espnet_ext.tables.results import read_results
+from espnet_ext.tables.sweeps import PREFIX
 
 
 def results_report(results: Sequence[Mapping[str, Any]], notes: str | None = None) -> str:
@@ -35,13 +36,14 @@ def results_report(results: Sequence[Mapping[str, Any]], notes: str | None = Non
         ordered = sorted(group, key=lambda result: _natural(result["table"]))
         pictures = f"results/{kept_name(group[0])}/"
         lines += [markdown_table(result, heading="###", pictures=pictures) for result in ordered if has_run(result)]
-        if missing := [_called(result) for result in ordered if not has_run(result)]:
+        if missing := [called(result) for result in ordered if not has_run(result)]:
             lines += [f"Not run: {', '.join(missing)}.", ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _called(result: Mapping[str, Any]) -> str:
-    return result["table"] if "figure" in result else f"table {result['table']}"
+def called(result: Mapping[str, Any]) -> str:
+    """``table 1``, or ``figure 1``."""
+    return f"figure {result['table'].removeprefix(PREFIX)}" if "figure" in result else f"table {result['table']}"
 
 
 def kept_name(result: Mapping[str, Any]) -> str:
@@ -91,8 +93,13 @@ def write_report(folders: Sequence[str | Path], output: str | Path, notes: str |
     return len(results)
 
 
+def result_files(folder: Path) -> list[Path]:
+    """The results of tables and figures in a folder, in the order of their names; empty where there are none."""
+    return sorted([*folder.glob("figure*.json"), *folder.glob("table*.json")], key=lambda path: _natural(path.name))
+
+
 def _result_files(folder: Path) -> list[Path]:
-    paths = sorted([*folder.glob("table*.json"), *folder.glob("figure*.json")], key=lambda path: _natural(path.name))
+    paths = result_files(folder)
     if not paths:
         raise InputError(f"{folder}: no table*.json there; run the tables first (./run.sh --table all)")
     return paths

@@ -1,6 +1,7 @@
 """Stitch with a trained model (P4, 3): hypotheses of windows in, a transcript of each speaker and recording out."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ class Stitcher:
         import espnet_ext
 
         espnet_ext.register()
+        import torch
         from espnet2.tasks.mt import MTTask
         from espnet2.text.build_tokenizer import build_tokenizer
 
@@ -58,6 +60,8 @@ class Stitcher:
         self.model.eval()
         self.batch_size = batch_size
         self._search = rewriting_search(self.model, beam_size)
+        # Attention is masked behind a text's end. ESPnet's convolutions, a choice of encoder_conf, are not.
+        self._sees_padding = any(isinstance(module, torch.nn.Conv1d) for module in self.model.encoder.modules())
         self._preprocess = MTTask.build_preprocess_fn(args, False)
         self._tokenizer = build_tokenizer(args.token_type, bpemodel=args.bpemodel)
         self._pieces = piece_maker(args.src_bpemodel if self.note.style == ALIGNMENT else None)
@@ -86,15 +90,21 @@ class Stitcher:
         from espnet_ext.search.rewriting import rewrite
 
         sources = [torch.from_numpy(self._source(tuple(part))) for part in parts]
-        order = sorted(range(len(parts)), key=lambda index: len(sources[index]))
         transcripts: dict[int, tuple[str, ...]] = {}
-        for first in range(0, len(order), self.batch_size):
-            batch = order[first : first + self.batch_size]
+        for batch in self._batches([len(source) for source in sources]):
             for index, tokens in zip(
                 batch, rewrite(self.model, self._search, [sources[index] for index in batch]), strict=True
             ):
                 transcripts[index] = self._words(tokens)
         return iter([transcripts[index] for index in range(len(parts))])
+
+    def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
+        """Indices of parts that are stitched at once: of about equal length, or of equal where padding is seen."""
+        order = sorted(range(len(lengths)), key=lambda index: lengths[index])
+        groups = groupby(order, key=lambda index: lengths[index] if self._sees_padding else 0)
+        for group in (list(indices) for _, indices in groups):
+            for first in range(0, len(group), self.batch_size):
+                yield group[first : first + self.batch_size]
 
     def _source(self, part: tuple[WindowHypothesis, ...]) -> Any:
         text = source_text(serialise_windows(renumbered(part), self.note.style), self._pieces)

@@ -196,6 +196,28 @@ def test_a_broken_file_is_named_and_the_old_report_stays(build, name, message):
     assert sorted(path.name for path in site.parent.iterdir()) == ["egs", "report"]
 
 
+def test_a_figure_of_the_paper_stands_with_its_numbers(build):
+    site = build()
+    results = site.parent / "egs" / "toy" / "exp" / "mini" / "results"
+    table = json.loads((results / "table1.json").read_text(encoding="utf-8"))
+    points = [
+        {"x": x, "rate": {"value": rate}, "reduction": {"value": 100 - 10 * rate}, "paper": paper}
+        for x, rate, paper in ((2.5, 12.0, None), (10, 10.0, 27.7))
+    ]
+    curve = {"name": "Calls", "column": "calls", "paper_largest_reduction": 12.2, "points": points}
+    figure = {"axis": "Length (s)", "y": "reduction", "baseline": 10, "curves": [curve]}
+    name, caption = "figure3", "How much context"
+    (results / "figure3.json").write_text(json.dumps(table | {"table": name, "caption": caption, "figure": figure}))
+    (results / "figure3.png").write_bytes((results.parent / "energy" / "energy.png").read_bytes())
+    (shown,) = write_site(find_recipes([results.parent]), site, Limits(), lambda line: None)
+    assert [table.name for table in shown.sections[0].tables] == ["figure 3", "table 1"]
+    page = Page(site / "toy.html")
+    for text in ("Figure 3. How much context", "Length (s)", "12.00 (-20.0%)", "10.00 (0.0%); paper 27.7"):
+        assert text in page.text, text
+    assert [image["alt"] for image in page.images] == ["Figure 3. How much context", "Fig. 1: energy"]
+    assert all((site / image["src"]).is_file() for image in page.images)
+
+
 def test_a_table_that_lacks_something_is_named(build):
     site = build()
     path = site.parent / "egs" / "toy" / "exp" / "mini" / "results" / "table1.json"

@@ -33,6 +33,11 @@ def test_bars_lie_where_their_numbers_are(result):
     assert top >= max(20.0, highest)
 
 
+def test_a_column_that_is_no_error_rate_has_its_unit(result):
+    (group,) = table_view(result, {"clean": "ms"}).groups
+    assert group.columns == ("clean (ms)", "reduction")
+
+
 def test_claims(result):
     (claim,) = table_view(result).claims
     test = result["claims"][0]["tests"]["clean"]

@@ -1,6 +1,7 @@
 """Beam search for rewritten texts, against all texts scored one by one."""
 
 import argparse
+import copy
 import itertools
 
 import pytest
@@ -68,3 +69,13 @@ def test_together_as_one_by_one(model, beam_size):
     together = rewrite(model, search, SOURCES)
     assert together == [rewrite(model, search, [source])[0] for source in SOURCES]
     assert rewrite(model, search, SOURCES[::-1])[::-1] == together
+
+
+@torch.no_grad()
+def test_a_text_without_end_stops_ten_tokens_behind_the_length_of_its_source(model):
+    endless = copy.deepcopy(model)
+    output = getattr(endless.decoder, "output_layer", None) or endless.decoder.output
+    output.bias[EOS] = -1e4
+    found = rewrite(endless, rewriting_search(endless, 2), SOURCES)
+    with_start = [len(source) + 1 for source in SOURCES]  # the model puts a start before the source
+    assert [len(text) for text in found] == [length + 10 for length in with_start]

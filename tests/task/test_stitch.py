@@ -47,13 +47,15 @@ def train(folder: Path, pairs: Path, valid: Path, style: str, **config) -> Path:
     tokens = str(pairs.parent / "tokens" / "tokens.txt")
     pair = style == "alignment"
     blocks = {"attention_heads": 4, "linear_units": 64, "num_blocks": 1, "dropout_rate": 0.0}
+    # one of the styles with convolutions, which see padding
+    sees = {"positionwise_layer_type": "conv1d", "positionwise_conv_kernel_size": 3} if style == "wco_wce" else {}
     model = folder / style
     model.mkdir(parents=True)
     settings = {
         "frontend": "embed",
         "frontend_conf": {"embed_dim": 32, "positional_dropout_rate": 0.0},
         "encoder": "aligned_pairs" if pair else "transformer",
-        "encoder_conf": blocks | {"output_size": 64 if pair else 32} | ({} if pair else {"input_layer": None}),
+        "encoder_conf": blocks | {"output_size": 64 if pair else 32} | ({} if pair else {"input_layer": None}) | sees,
         "decoder": "transformer",
         "decoder_conf": blocks | {"positional_dropout_rate": 0.0},
         "model": "stitcher",

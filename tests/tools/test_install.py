@@ -188,9 +188,10 @@ def test_probe_takes_this_interpreter_and_names_the_base(bare_path):
 def test_install_is_done_once(fake_tools):
     done, calls = fake_tools()
     assert done.returncode == 0, done.stderr
-    assert [line.split("|")[-1].split()[0] for line in calls] == ["venv", "pip"]
-    assert "--compile-bytecode" in calls[1]
-    assert f"{fake_tools.tools.parent}[rescore,longform,stitch,mini,dev]" in calls[1]
+    assert [line.split("|")[-1].split()[0] for line in calls] == ["venv", "pip", "pip"]
+    assert all("--compile-bytecode" in call for call in calls[1:])
+    assert f"{fake_tools.tools.parent}[rescore,longform,stitch,mini,report,dev]" in calls[1]
+    assert "--no-deps resemblyzer" in calls[2]
     done, calls = fake_tools()
     assert calls == []
     assert "The environment is complete" in done.stdout
@@ -198,7 +199,7 @@ def test_install_is_done_once(fake_tools):
 
 def test_active_environments_do_not_leak_in(fake_tools):
     _, calls = fake_tools(VIRTUAL_ENV="/some/venv", PYTHONPATH="/some/path", CONDA_PREFIX="/conda")
-    assert all(line.split("|")[1:3] == ["none", "none"] for line in calls) and len(calls) == 2
+    assert all(line.split("|")[1:3] == ["none", "none"] for line in calls) and len(calls) == 3
 
 
 def test_changed_setup_updates_and_unfinished_install_starts_over(fake_tools):
@@ -206,11 +207,11 @@ def test_changed_setup_updates_and_unfinished_install_starts_over(fake_tools):
     with (fake_tools.tools.parent / "setup.py").open("a") as setup:
         setup.write("# changed\n")
     _, calls = fake_tools()
-    assert [line.split("|")[-1].split()[0] for line in calls] == ["pip"]
+    assert [line.split("|")[-1].split()[0] for line in calls] == ["pip", "pip"]
     (fake_tools.tools / "venv" / ".installed").unlink()
     (fake_tools.tools / "venv" / "half-installed").touch()
     _, calls = fake_tools()
-    assert [line.split("|")[-1].split()[0] for line in calls] == ["venv", "pip"]
+    assert [line.split("|")[-1].split()[0] for line in calls] == ["venv", "pip", "pip"]
     assert not (fake_tools.tools / "venv" / "half-installed").exists()
 
 
@@ -218,9 +219,9 @@ def test_moved_repository_or_lost_interpreter_starts_over(fake_tools):
     fake_tools()
     stamp = fake_tools.tools / "venv" / ".installed"
     stamp.write_text(stamp.read_text().replace("place /", "place /elsewhere/"))
-    assert len(fake_tools()[1]) == 2
+    assert len(fake_tools()[1]) == 3
     (fake_tools.tools / "venv" / "bin" / "python").unlink()
-    assert len(fake_tools()[1]) == 2
+    assert len(fake_tools()[1]) == 3
 
 
 def test_failed_download_is_tried_again(fake_tools):
@@ -229,7 +230,7 @@ def test_failed_download_is_tried_again(fake_tools):
     (fake_tools.folder / "broken").touch()
     done, calls = fake_tools()
     assert done.returncode == 0
-    assert len(calls) == 2
+    assert len(calls) == 3
     assert "error: connection reset" in done.stderr and "attempt 2 of 3" in done.stdout
 
 
@@ -239,7 +240,7 @@ def test_cpu_build_where_its_index_answers(fake_tools):
     assert done.returncode == 0, done.stderr
     assert calls[-1].startswith("cpu|")
     assert fake_tools()[1] == []  # left open, it stays what it is
-    assert len(fake_tools("CPU=0")[1]) == 2
+    assert len(fake_tools("CPU=0")[1]) == 3
 
 
 def test_cpu_build_falls_back_and_says_so(fake_tools):

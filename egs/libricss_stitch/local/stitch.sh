@@ -4,9 +4,10 @@
 #   $expdir/recogniser                  the speaker-attributed recogniser, and what it begins with, in first/
 #   $expdir/heard/<cut>/<set>           its hypotheses of a set cut in one way (see overlap_of)
 #   $expdir/pairs/<cut>/<style>/<set>   training pairs of stitchers; dev is dev-short and dev-long
+#   $expdir/first/<cut>/<style>         stitchers trained on simulated errors, with which others begin, where the scale has train_simulated
 #   $expdir/<system>/seed<N>            systems: stitchers, and transcripts and scores in decode_default/<set>
 : "${python:?}" "${expdir:?}" "${datadir:?}" "${stats_dir:?}" "${scale:?}" "${ngpu:?}" "${plan:?}" "${seeds:?}" "${recogniser:?}"
-: "${tables[*]:?}" "${token_type:?}" "${window:?}" "${first:?}" "${stitcher_token_type:?}" "${stitcher_vocab_size:?}" "${test_sets:?}" "${mixture_sets:?}"
+: "${tables[*]:?}" "${mixing[*]:?}" "${token_type:?}" "${window:?}" "${single_first:?}" "${stitcher_token_type:?}" "${stitcher_vocab_size:?}" "${test_sets:?}" "${mixture_sets:?}"
 gpu=$((ngpu > 0 ? 1 : 0))
 recogniser_dir=$expdir/recogniser
 recogniser_config=$expdir/configs/sa_asr_$recogniser.yaml
@@ -47,7 +48,7 @@ speaker_options() {
 train_recogniser() {
   local options init=()
   recogniser_configs || return 1
-  if [[ $first == true ]]; then
+  if [[ $single_first == true ]]; then
     mapfile -t options < <(speaker_options train_single)
     asr_train "$recogniser_dir/first" "$expdir/configs/sa_asr_first.yaml" train_single dev_sa "$token_type" 1 "${options[@]}" || return 1
     init=(--init_param "$recogniser_dir/first/$recogniser_model")
@@ -121,7 +122,7 @@ hear() {
 
 # train_system SYSTEM SEED
 train_system() {
-  local style cut pairs set file
+  local style cut pairs set file first=()
   is_trained "$1" || return 0
   style=$(method_of "$1") cut=$(training_set "$1")
   pairs=$expdir/pairs/$cut/$style
@@ -136,7 +137,23 @@ train_system() {
     mv "$pairs/dev/$file.$1.$2" "$pairs/dev/$file" || return 1
   done
   stitcher_config "$style" "$expdir/configs/$1.yaml" || return 1
-  stitcher_train "$expdir/$1/seed$2" "$expdir/configs/$1.yaml" "$style" "$pairs/train_stitch" "$pairs/dev" "$expdir/pairs/tokens" "$2"
+  if [[ " ${mixing[*]} " == *' train_simulated '* ]]; then
+    stitcher_first "$style" "$cut" "$pairs" || return 1
+    first=("$expdir/first/$cut/$style/valid.acc.ave.pth")
+  fi
+  stitcher_train "$expdir/$1/seed$2" "$expdir/configs/$1.yaml" "$style" "$pairs/train_stitch" "$pairs/dev" "$expdir/pairs/tokens" "$2" \
+    "${first[@]+"${first[@]}"}"
+}
+
+# What all stitchers of a style and cut begin with: one trained on simulated errors.
+#   stitcher_first STYLE CUT PAIRS_DIR
+stitcher_first() {
+  local references=$datadir/train_simulated/references.json
+  local hypotheses=$expdir/pairs/$2/simulated.jsonl config=$expdir/configs/stitcher_$1_first.yaml
+  simulate_hypotheses "$hypotheses" "$references" "$(overlap_of "$2")" || return 1
+  stitcher_pairs "$3/train_simulated" "$1" "$hypotheses" "$references" "$expdir/pairs/tokens" || return 1
+  stitcher_config "$1" "$config" "conf/scale/$scale/stitcher_first.yaml" || return 1
+  stitcher_train "$expdir/first/$2/$1" "$config" "$1" "$3/train_simulated" "$3/dev" "$expdir/pairs/tokens" 1
 }
 
 # stitch_system SYSTEM SEED

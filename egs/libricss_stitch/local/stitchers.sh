@@ -1,11 +1,11 @@
 # shellcheck shell=bash
 # Training of stitchers. Source it after stages.sh and systems.sh; it reads the settings of run.sh.
-: "${python:?}" "${expdir:?}" "${scale:?}" "${ngpu:?}" "${tables:?}"
+: "${python:?}" "${expdir:?}" "${scale:?}" "${ngpu:?}" "${window:?}" "${tables:?}"
 
-# The config of a style (wc, wco_wce or alignment): the paper's, with what the style does otherwise and the scale's overlay.
-#   stitcher_config STYLE OUTPUT
+# The config of a style (wc, wco_wce or alignment): the paper's, with what the style does otherwise and the scale's overlays.
+#   stitcher_config STYLE OUTPUT [OVERLAY]...
 stitcher_config() {
-  "${tables[@]}" merge --config conf/stitcher.yaml --overlay "conf/stitcher_$1.yaml" "conf/scale/$scale/stitcher.yaml" \
+  "${tables[@]}" merge --config conf/stitcher.yaml --overlay "conf/stitcher_$1.yaml" "conf/scale/$scale/stitcher.yaml" "${@:3}" \
     --output "$2" >/dev/null
 }
 
@@ -26,10 +26,18 @@ stitcher_pairs() {
     --output "$1"
 }
 
-# Train a stitcher to its end, or further from its last epoch.
-#   stitcher_train SYSTEM_DIR CONFIG STYLE TRAIN_PAIRS VALID_PAIRS TOKENS_DIR SEED
+# What a recogniser might have heard of references with times, windows cut as it cuts them.
+#   simulate_hypotheses OUTPUT REFERENCES OVERLAP
+simulate_hypotheses() {
+  step --name "simulated hypotheses ${1#"$expdir"/}" --log "${1%/*}/log/simulate.log" --input "$2" --output "$1" -- \
+    "$python" -m espnet_ext.bin.stitch simulate --references "$2" --window "$window" --window-overlap "$3" --output "$1"
+}
+
+# Train a stitcher to its end, or further from its last epoch. It begins with the parameters of a checkpoint, where one is given.
+#   stitcher_train SYSTEM_DIR CONFIG STYLE TRAIN_PAIRS VALID_PAIRS TOKENS_DIR SEED [CHECKPOINT]
 stitcher_train() {
-  local stats=$4/stats options data=() text part
+  local stats=$4/stats options data=() text part first=()
+  if [[ -n ${8-} ]]; then first=(--init_param "$8"); fi
   options=(--config "$2" --token_list "$6/tokens.txt" --token_type bpe --bpemodel "$6/bpe.model"
     --src_token_list "$6/tokens.txt" --src_token_type "$(if [[ $3 == alignment ]]; then echo word; else echo bpe; fi)"
     --src_bpemodel "$6/bpe.model")
@@ -45,7 +53,7 @@ stitcher_train() {
   done
   step --name "train ${1#"$expdir"/}" --log "$1/log/train.log" --progress asr_train_progress --resumes "$1" \
     --input "$4/text" --input "$5/text" --input "$stats/train/src_text_shape" --input "$stats/valid/src_text_shape" \
-    --output "$1/config.yaml" --prefix "${train_cmd[*]-}" --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" -- \
-    "$python" -m espnet_ext.bin.mt_train {} --output_dir "$1" --seed "$7" --resume true "${options[@]}" "${data[@]}" || return 1
+    --output "$1/config.yaml" --prefix "${train_cmd[*]-}" ${8+--input "$8"} --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" -- \
+    "$python" -m espnet_ext.bin.mt_train {} --output_dir "$1" --seed "$7" --resume true "${options[@]}" "${data[@]}" "${first[@]+"${first[@]}"}" || return 1
   cp "$4/stitcher.json" "$1"
 }

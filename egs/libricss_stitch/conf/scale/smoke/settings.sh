@@ -7,7 +7,7 @@ stitcher_token_type=bpe
 stitcher_vocab_size=60
 corpus_size=smoke
 recogniser=${recogniser:-lstm}
-first=false # train the recogniser on single utterances first
+single_first=false # train the recogniser on single utterances first
 window=4
 speeds=(1.1)
 train_enrolment=2
@@ -16,6 +16,7 @@ mixing=(
   'train_sa --utterances 1-3 --speakers 3 --overlap 0.2 --count 24 --seed 2'
   'dev_sa --utterances 1-3 --speakers 3 --overlap 0.2 --count 4 --seed 3'
   'train_stitch --utterances 2-4 --speakers 3 --overlap 0.2 --count 8 --seed 4'
+  'train_simulated --no-audio --utterances 2-4 --speakers 3 --overlap 0.2 --count 8 --seed 9'
   'dev-short --utterances 2-3 --speakers 3 --overlap 0.2 --count 3 --seed 5'
   'dev-long --utterances 4-5 --speakers 3 --overlap 0.2 --count 2 --seed 6'
   'test-short --utterances 2-3 --speakers 3 --overlap 0.2 --count 3 --seed 7'
