@@ -20,7 +20,7 @@ def curves_of(table: Table, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]
     Returns:
         ``axis``, ``y``, ``baseline`` and ``curves``. A point of a curve has ``x``, ``rate`` (a cell of the table), its
         ``reduction`` from the curve's own rate at the baseline, both null where nothing has run, and what the paper
-        says of them. Reductions are relative, in percent, each seed's from the mean of the baseline's seeds.
+        says of them. Reductions are relative, in percent.
     """
     points: dict[str, list[dict[str, Any]]] = {}
     columns: dict[str, str] = {}
@@ -49,21 +49,27 @@ def curves_of(table: Table, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]
 
 
 def reduced(rate: Mapping[str, Any] | None, base: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """By how many percent a rate is lower than that of the baseline, with the spread over its own seeds.
+    """By how many percent the mean rate is lower than that of the baseline, with the spread over seeds.
 
-    >>> reduced({"value": 9.0, "spread": 1.4142, "values": {"1": 8.0, "2": 10.0}}, {"value": 10.0})
-    {'value': 10.0, 'spread': 14.1421, 'values': {'1': 20.0, '2': 0.0}}
+    The spread is that of the reductions of single seeds, each from the baseline of the same seed, or from the mean
+    where the baseline lacks it: what a seed has in common at all contexts is no spread of a reduction.
+
+    >>> base = {"value": 10.0, "values": {"1": 8.0, "2": 12.0}}
+    >>> reduced({"value": 9.0, "spread": 1.4142, "values": {"1": 8.0, "2": 9.0, "3": 10.0}}, base)
+    {'value': 10.0, 'spread': 14.4338, 'values': {'1': 0.0, '2': 25.0, '3': 0.0}}
     """
     if rate is None or not base or not base["value"]:
         return None
 
-    def of(value: float) -> float:
-        return round(100 * (base["value"] - value) / base["value"], 4)
+    def of(value: float, reference: float) -> float:
+        return round(100 * (reference - value) / reference, 4)
 
+    overall = {"value": of(rate["value"], base["value"])}
     if "values" not in rate:
-        return {"value": of(rate["value"])}
-    values = {seed: of(value) for seed, value in rate["values"].items()}
-    return {"value": of(rate["value"]), "spread": round(statistics.stdev(values.values()), 4), "values": values}
+        return overall
+    own = base.get("values", {})
+    values = {seed: of(value, own.get(seed) or base["value"]) for seed, value in rate["values"].items()}
+    return {**overall, "spread": round(statistics.stdev(values.values()), 4), "values": values}
 
 
 def shown(figure: Mapping[str, Any], point: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -23,7 +23,7 @@ def draw(result: Mapping[str, Any]) -> Figure:
     """
     figure = result["figure"]
     with matplotlib.rc_context(STYLE):
-        picture = Figure(figsize=(5.8, 4.4), layout="constrained")
+        picture = Figure(figsize=(7.4, 5.0), layout="constrained")
         axes = picture.subplots()
         axes.set_xscale("log")
         for number, curve in enumerate(figure["curves"]):
