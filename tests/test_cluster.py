@@ -170,12 +170,16 @@ def test_a_failing_submission_is_shown(commands, tmp_path):
 def test_a_signal_leaves_no_process_and_no_files(tmp_path, number, status):
     (tmp_path / "functions.py").write_text(FUNCTIONS)
     (tmp_path / "program.py").write_text(
+        "import signal\n"
         "from functions import sleep\n"
         "from espnet_ext import parallel\n"
         "from espnet_ext.errors import run_main\n"
         "parallel.PROGRESS_SECONDS = 0.5\n"
         "def main():\n    parallel.map_shards(sleep, [1, 2, 3], nj=2, local_directory='scratch')\n"
-        "if __name__ == '__main__':\n    run_main(main)\n"
+        # which a shell has its background jobs ignore
+        "if __name__ == '__main__':\n"
+        "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "    run_main(main)\n"
     )
     program = subprocess.Popen(
         [sys.executable, "program.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -184,7 +188,7 @@ def test_a_signal_leaves_no_process_and_no_files(tmp_path, number, status):
     while not any((path / "dask-scratch-space").exists() for path in tmp_path.glob("scratch/*")):
         assert program.poll() is None, "".join(waiting)
         waiting.append(program.stderr.readline())
-    time.sleep(1)
+    time.sleep(3)  # until the other worker stands too
     os.killpg(program.pid, number)
     _, output = program.communicate(timeout=60)
     assert program.returncode == status, output
