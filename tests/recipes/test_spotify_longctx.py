@@ -105,6 +105,7 @@ def test_systems_differ_only_in_what_the_figures_say(tmp_path):
         assert config(system) == base | {section: base[section] | changed}
 
 
+@pytest.mark.kill
 def test_a_run_killed_in_training_and_decoding_ends_the_same(smoke, tmp_path):
     folder, _ = smoke
     options = ("--figure", "1", "--rows", "Rev16 at 10 s")
