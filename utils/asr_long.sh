@@ -126,7 +126,6 @@ score_system() {
 
 decodings_and_sets=$("${tables[@]}" decodings --test-sets "${selection[@]}") || exit 1
 
-train_systems() { run_jobs "$(side_by_side train_jobs '')" train_system <<<"$(train_jobs)"; }
 decode_systems() {
   local decoders
   decoders=$(side_by_side train_jobs "$parallel")

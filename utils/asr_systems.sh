@@ -94,7 +94,6 @@ score_system() {
   for set in "${test_sets[@]}"; do asr_score "$set" "$expdir/$1/seed$2/decode_$3/$set" "$score_unit" || return 1; done
 }
 
-train_systems() { run_jobs "$(side_by_side train_jobs '')" train_system <<<"$(train_jobs)"; }
 decode_systems() {
   local decoders
   decoders=$(side_by_side decode_jobs "$parallel")

@@ -58,6 +58,10 @@ side_by_side() {
   if ((ngpu > 0)) || [[ -n $2 ]]; then echo 1; else echo $((jobs < nj ? jobs : nj)); fi
 }
 
+# Call FUNCTION with each system and seed of the plan, several at a time.
+#   each_system FUNCTION
+each_system() { run_jobs "$(side_by_side train_jobs '')" "$1" <<<"$(train_jobs)"; }
+
 # write_tables CORPUS_NAME COMMAND_LINE [OPTION]...
 write_tables() {
   "${tables[@]}" write "${selection[@]}" --expdir "$expdir" --corpus "$1" --command "$2" "${@:3}"

@@ -88,7 +88,7 @@ if stage 4 "Statistics"; then
 fi
 
 if stage 6 "Training"; then
-  train_systems
+  each_system train_system
 fi
 
 if stage 7 "Decoding"; then

@@ -101,11 +101,11 @@ if stage 6 "Hypotheses"; then
 fi
 
 if stage 7 "Training"; then
-  run_jobs "$(side_by_side train_jobs '')" train_system <<<"$(train_jobs)"
+  each_system train_system
 fi
 
 if stage 8 "Stitching"; then
-  run_jobs "$(side_by_side train_jobs '')" stitch_system <<<"$(train_jobs)"
+  each_system stitch_system
 fi
 
 if stage 9 "Tables"; then

@@ -99,11 +99,11 @@ if stage 5 "Language model"; then
 fi
 
 if stage 6 "Training"; then
-  run_jobs "$(side_by_side train_jobs '')" train_system <<<"$(train_jobs)"
+  each_system train_system
 fi
 
 if stage 7 "Rescoring"; then
-  run_jobs "$(side_by_side train_jobs '')" rescore_system <<<"$(train_jobs)"
+  each_system rescore_system
 fi
 
 if stage 8 "Scoring"; then

@@ -146,7 +146,7 @@ if stage 5 "Language model"; then
 fi
 
 if stage 6 "Training"; then
-  train_systems
+  each_system train_system
 fi
 
 if stage 7 "Decoding"; then
