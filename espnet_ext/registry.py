@@ -27,6 +27,7 @@ PLUGINS = {
     "mt_model.stitcher": "espnet_ext.model.stitcher:StitcherModel",
     "encoder.blstm_maxpool": "espnet_ext.encoder.blstm_maxpool:BLSTMMaxPoolEncoder",
     "encoder.aligned_pairs": "espnet_ext.encoder.aligned_pairs:AlignedPairsEncoder",
+    "encoder.d_vectors": "espnet_ext.encoder.d_vectors:DVectorEncoder",
     "encoder.long_fastconformer": "espnet_ext.encoder.long_fastconformer:LongFastConformerEncoder",
     "decoder.language_transformer": "espnet_ext.decoder.language_transformer:LanguageTransformerDecoder",
     "decoder.batch_rnn": "espnet_ext.decoder.batch_rnn:BatchRNNDecoder",

@@ -37,7 +37,7 @@ datadir=         # <DIR> data dirs; data/<scale> or data/<scale>-<corpus> if emp
 # 1 data          the corpora: synthetic, or yours, checked; Lhotse manifests
 # 2 mixtures      speaker profiles, mixtures for training and testing (Table 1), LibriCSS cut at silences
 # 3 tokens        word pieces
-# 4 statistics    lengths, mean and variance of the features
+# 4 statistics    lengths, mean and variance of the features; d-vectors of sliding windows
 # 5 recogniser    speaker-attributed ASR: first on single utterances, then on mixtures
 # 6 hypotheses    what the recogniser hears in whole recordings and in windows
 # 7 training      each stitcher and seed that the table lacks
@@ -88,7 +88,11 @@ fi
 if stage 4 "Statistics"; then
   recogniser_configs
   asr_stats "$recogniser_config" train_sa dev_sa "$token_type"
-  if [[ $single_first == true ]]; then asr_stats "$recogniser_config" train_single dev_sa "$token_type"; fi
+  compute_d_vectors train_sa dev_sa
+  if [[ $single_first == true ]]; then
+    asr_stats "$recogniser_config" train_single dev_sa "$token_type"
+    compute_d_vectors train_single
+  fi
 fi
 
 if stage 5 "Recogniser"; then

@@ -2,6 +2,8 @@
 
 import torch
 
+from espnet_ext.errors import InputError
+
 QueryState = tuple[torch.Tensor, torch.Tensor]
 
 
@@ -15,6 +17,11 @@ class SpeakerQuery(torch.nn.Module):
         hidden_size: number of cells, and dimension of the token embeddings.
         num_layers: number of LSTM layers.
         dropout: dropout on the embeddings and on the LSTM's output.
+        residual: add the speaker context to the query, which then begins as what the recording says of the speaker; not
+            in the paper. For contexts that are of the same kind as profiles, such as d-vectors.
+
+    Raises:
+        InputError: a residual of contexts that do not have the size of profiles.
     """
 
     def __init__(
@@ -25,8 +32,15 @@ class SpeakerQuery(torch.nn.Module):
         hidden_size: int = 512,
         num_layers: int = 1,
         dropout: float = 0.0,
+        residual: bool = False,
     ):
         super().__init__()
+        if residual and context_size != profile_size:
+            raise InputError(
+                f"speaker query: residual needs speaker encodings of the profiles' {profile_size} dimensions, not "
+                f"{context_size}: leave residual out, or set speaker_encoder to d_vectors"
+            )
+        self.residual = residual
         self.embed = torch.nn.Embedding(vocab_size, hidden_size)
         self.dropout = torch.nn.Dropout(dropout)
         self.lstm = torch.nn.LSTM(context_size + hidden_size, hidden_size, num_layers, batch_first=True)
@@ -47,7 +61,8 @@ class SpeakerQuery(torch.nn.Module):
         """
         inputs = torch.cat((contexts, self.dropout(self.embed(previous))), dim=-1)
         outputs, state = self.lstm(inputs, state)
-        return self.output(self.dropout(outputs)), state
+        queries = self.output(self.dropout(outputs))
+        return (queries + contexts if self.residual else queries), state
 
 
 def inventory_attention(

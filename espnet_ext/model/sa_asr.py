@@ -27,7 +27,8 @@ class SAASRModel(ESPnetASRModel):
     Args:
         vocab_size: number of tokens.
         token_list: the tokens.
-        speaker_encoder: SpeakerEncoder (eq. 6); gives as many frames as the ASR encoder.
+        speaker_encoder: SpeakerEncoder (eq. 6); gives as many frames as the ASR encoder, or reads samples and stretches
+            its output to them, as :class:`espnet_ext.encoder.d_vectors.DVectorEncoder` does.
         profile_size: dimension of the profiles.
         gamma: weight of the speakers' loss.
         change_symbol: the token of a speaker change, with or without the word boundary of a word-piece model.
@@ -76,6 +77,8 @@ class SAASRModel(ESPnetASRModel):
         profiles: torch.Tensor | None = None,
         profiles_lengths: torch.Tensor | None = None,
         speakers: torch.Tensor | None = None,
+        d_vectors: torch.Tensor | None = None,
+        d_vectors_lengths: torch.Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor], torch.Tensor]:
         """Loss of a batch.
@@ -88,6 +91,8 @@ class SAASRModel(ESPnetASRModel):
             profiles: speaker profiles, (B, K, profile_size).
             profiles_lengths: how many of them there are, (B,).
             speakers: which profile is of the speaker of each utterance in the text, (B, utterances), padded with -1.
+            d_vectors: output of a speaker encoder that reads samples, (B, W, D'), where it was computed before.
+            d_vectors_lengths: numbers of windows, (B,).
             kwargs: ESPnet's other data, such as the ids.
 
         Returns:
@@ -99,7 +104,8 @@ class SAASRModel(ESPnetASRModel):
         if profiles is None or speakers is None:
             raise InputError("sa_asr: training needs speakers: give the data `speakers` (type text) and --profiles")
         text = text[:, : text_lengths.max()]
-        encodings, speaker_encodings, lengths = self.encode_both(speech, speech_lengths)
+        known = None if d_vectors is None else (d_vectors, d_vectors_lengths)
+        encodings, speaker_encodings, lengths = self.encode_both(speech, speech_lengths, known)
         ys_in, ys_out = add_sos_eos(text, self.sos, self.eos, self.ignore_id)
         present = valid_frames(profiles_lengths, profiles.size(1))
         self.check_profiles(profiles)
@@ -129,13 +135,17 @@ class SAASRModel(ESPnetASRModel):
         return force_gatherable((loss, stats, len(speech)), loss.device)
 
     def encode_both(
-        self, speech: torch.Tensor, speech_lengths: torch.Tensor
+        self,
+        speech: torch.Tensor,
+        speech_lengths: torch.Tensor,
+        d_vectors: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Both encoders' output from the same features (P4, eq. 1 and 6).
+        """Both encoders' output (P4, eq. 1 and 6).
 
         Args:
             speech: (B, N).
             speech_lengths: (B,).
+            d_vectors: what a speaker encoder that reads samples gives for them, if it is known.
 
         Returns:
             ASR encodings, (B, T, D); speaker encodings, (B, T, D'); numbers of frames, (B,).
@@ -149,7 +159,10 @@ class SAASRModel(ESPnetASRModel):
         if self.normalize is not None:
             feats, lengths = self.normalize(feats, lengths)
         encodings, frames, _ = self.encoder(feats, lengths)
-        speaker_encodings, speaker_frames, _ = self.speaker_encoder(feats, lengths)
+        if getattr(self.speaker_encoder, "reads_samples", False):
+            vectors, windows = d_vectors or self.speaker_encoder(speech, speech_lengths)[:2]
+            return encodings, self.speaker_encoder.at_frames(vectors, windows, speech_lengths, frames), frames
+        speaker_encodings = self.speaker_encoder(feats, lengths)[0]
         if encodings.size(1) != speaker_encodings.size(1):
             raise InputError(
                 f"sa_asr: of {feats.size(1)} frames the encoder makes {encodings.size(1)} and the speaker encoder "

@@ -87,13 +87,10 @@ def resemblyzer() -> Embed:
     Raises:
         InputError: Resemblyzer is not installed.
     """
-    try:
-        from resemblyzer import VoiceEncoder, preprocess_wav
-    except ImportError as error:
-        raise InputError(
-            f"Resemblyzer is not installed ({error}): pip install --no-deps resemblyzer webrtcvad-wheels"
-        ) from None
-    encoder = VoiceEncoder("cpu", verbose=False)
+    from espnet_ext.layers.voice_encoder import voice_encoder
+
+    encoder = voice_encoder()
+    from resemblyzer import preprocess_wav
 
     def embed(samples: np.ndarray) -> np.ndarray:
         voiced = preprocess_wav(samples, source_sr=RATE)

@@ -4,18 +4,17 @@ The normalised features themselves may be kept too, in half precision: 16 kB a s
 spare training the decoding of compressed audio in every pass.
 """
 
-import os
+import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from espnet_ext.data.kaldi import read_table, write_table
+from espnet_ext.data.kaldi import write_table
 from espnet_ext.data.recording_audio import RecordingAudio
-from espnet_ext.parallel import map_shards
 from espnet_ext.task import shards as work
+from espnet_ext.task.arks import ark_shards, write_arks
 
 if TYPE_CHECKING:  # imports torch
     from espnet_ext.frontend.recording_features import RecordingFeatures, Statistics
@@ -23,17 +22,6 @@ if TYPE_CHECKING:  # imports torch
 _RECORDINGS_OF_A_SHARD = 50
 _FRAMES_AT_ONCE = 3000
 _LARGEST = float(np.finfo(np.float16).max)
-
-
-@dataclass(frozen=True)
-class StatisticsShard:
-    """Recordings whose statistics go to ``<stem>.ark`` and ``<stem>.scp``, and features, if kept, to ``<stem>/``."""
-
-    name: str
-    stem: str
-    audio: dict[str, str]
-    features_conf: dict[str, Any]
-    keep_features: bool
 
 
 def write_statistics(
@@ -61,47 +49,36 @@ def write_statistics(
         InputError: no data dir, or bad audio; the message names the recording.
     """
     audio = work.read_audio_table(data)
+    compute = functools.partial(compute_statistics, features_conf=dict(features_conf), keep_features=keep_features)
     folder = Path(output).absolute() / "statistics"
-    shards = []
-    for number, names in enumerate(work.contiguous(list(audio), -(-len(audio) // _RECORDINGS_OF_A_SHARD)), 1):
-        own = {name: audio[name] for name in names}
-        key = work.fingerprint(dict(features_conf), keep_features, work.file_stamps(own))
-        stem = folder / f"{number}.{key[:16]}"
-        shards.append(StatisticsShard(str(number), str(stem), own, dict(features_conf), keep_features))
-    todo = [shard for shard in shards if not Path(f"{shard.stem}.scp").is_file()]
-    map_shards(compute_shard, todo, nj=nj, config=parallel, describe="statistics")
-    table: dict[str, str] = {}
-    for shard in shards:
-        table |= read_table(f"{shard.stem}.scp")
+    shards = ark_shards(audio, folder, compute, (dict(features_conf), keep_features), _RECORDINGS_OF_A_SHARD)
+    table = write_arks(shards, nj=nj, parallel=parallel, describe="statistics")
     if keep_features:
-        kept = {name: str(_features_file(shard, name)) for shard in shards for name in shard.audio}
+        kept = {name: str(_features_file(shard.stem, name)) for shard in shards for name in shard.audio}
         write_table(Path(output) / "features.scp", dict(sorted(kept.items())))
-    write_table(Path(output) / "statistics.scp", dict(sorted(table.items())))
+    write_table(Path(output) / "statistics.scp", table)
     return len(table)
 
 
-def _features_file(shard: StatisticsShard, recording: str) -> Path:
-    return Path(shard.stem) / f"{recording}.npy"
+def _features_file(stem: str, recording: str) -> Path:
+    return Path(stem) / f"{recording}.npy"
 
 
-def compute_shard(shard: StatisticsShard) -> None:
-    """Compute and write the statistics of one shard (in a worker process). The scp appears last and whole."""
-    from omniio import kaldi
-
+def compute_statistics(
+    audio: Mapping[str, str], stem: str, features_conf: Mapping[str, Any], keep_features: bool
+) -> dict[str, np.ndarray]:
+    """Statistics of the recordings of one shard, (2, n_mels) each (in a worker process); features go to ``<stem>/``."""
     from espnet_ext.frontend.recording_features import RecordingFeatures
 
-    features = RecordingFeatures(**shard.features_conf)
+    features = RecordingFeatures(**features_conf)
     matrices = {}
-    for name, path in shard.audio.items():
-        with RecordingAudio(name, path, features.rate) as audio:
-            statistics = features.statistics(audio)
+    for name, path in audio.items():
+        with RecordingAudio(name, path, features.rate) as recording:
+            statistics = features.statistics(recording)
             matrices[name] = np.stack(statistics)
-            if shard.keep_features:
-                _keep(_features_file(shard, name), audio, features, statistics)
-    Path(shard.stem).parent.mkdir(parents=True, exist_ok=True)
-    # The ark's name is that of the finished one, as the scp points to it; without its scp an ark is not looked at.
-    kaldi.save_ark(f"{shard.stem}.ark", matrices, scp=f"{shard.stem}.tmp")
-    os.replace(f"{shard.stem}.tmp", f"{shard.stem}.scp")
+            if keep_features:
+                _keep(_features_file(stem, name), recording, features, statistics)
+    return matrices
 
 
 def _keep(path: Path, audio: "RecordingAudio", features: "RecordingFeatures", statistics: "Statistics") -> None:

@@ -3,7 +3,8 @@
 A mixture's data are ``speech``, ``text`` (utterances in the order in which they start, with ``<sc>`` between them), and
 of type ``text``, ``speakers`` (the name of each utterance's speaker, in the same order) and ``inventory`` (the names of
 the speakers to choose from). Their profiles come from ``--profiles``. Without an inventory, the profiles are those of
-the mixture's speakers and of others, up to ``--inventory_size``: in training drawn anew in each epoch.
+the mixture's speakers and of others, up to ``--inventory_size``: in training drawn anew in each epoch. ``d_vectors``
+(type ``kaldi_ark``) are those of :mod:`espnet_ext.task.d_vectors`, which else are computed in each epoch.
 """
 
 import argparse
@@ -55,7 +56,7 @@ class SAASRTask(ASRTask):
 
     @classmethod
     def optional_data_names(cls, train: bool = True, inference: bool = False) -> tuple[str, ...]:
-        return (*super().optional_data_names(train, inference), "speakers", "inventory")
+        return (*super().optional_data_names(train, inference), "speakers", "inventory", "d_vectors")
 
     @classmethod
     def build_model(cls, args: argparse.Namespace) -> SAASRModel:

@@ -36,12 +36,31 @@ recogniser_configs() {
   scale_config sa_decode "$expdir/configs/sa_decode.yaml"
 }
 
+# Whether the recogniser's speaker encoder is the network of the profiles, whose output is computed once.
+has_d_vectors() { grep -q '^speaker_encoder: d_vectors$' "$recogniser_config"; }
+
+# The speaker encoder's output for sets.
+#   compute_d_vectors SET...
+compute_d_vectors() {
+  local set
+  has_d_vectors || return 0
+  for set; do
+    step --name "d-vectors of $set" --log "$datadir/$set/log/d_vectors.log" --input "$datadir/$set/wav.scp" --input "$datadir/$set/text" \
+      --output "$datadir/$set/d_vectors.scp" --nokey "$(asr_jobs)" -- \
+      "$python" -m espnet_ext.bin.d_vectors --data "$datadir/$set" --output "$datadir/$set" --config "$recogniser_config" {} || return 1
+  done
+}
+
 # What the task of the recogniser reads besides audio and text.
 #   mapfile -t options < <(speaker_options TRAIN_SET)
 speaker_options() {
   printf '%s\n' --profiles "$datadir/profiles/train/profiles.scp" \
     --train_data_path_and_name_and_type "$datadir/$1/text_speakers,speakers,text" \
     --valid_data_path_and_name_and_type "$datadir/dev_sa/text_speakers,speakers,text"
+  if has_d_vectors; then
+    printf '%s\n' --train_data_path_and_name_and_type "$datadir/$1/d_vectors.scp,d_vectors,kaldi_ark" \
+      --valid_data_path_and_name_and_type "$datadir/dev_sa/d_vectors.scp,d_vectors,kaldi_ark"
+  fi
 }
 
 # First single utterances, if the scale says so, then mixtures, beginning with what the first training has learnt.
