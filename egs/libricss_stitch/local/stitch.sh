@@ -146,6 +146,10 @@ train_system() {
   style=$(method_of "$1") cut=$(training_set "$1")
   pairs=$expdir/pairs/$cut/$style
   stitcher_tokens "$expdir/pairs/tokens" "$datadir/train_single/text" "$stitcher_token_type" "$stitcher_vocab_size" || return 1
+  if [[ " ${mixing[*]} " == *' train_simulated '* ]]; then
+    stitcher_first "$style" "$cut" "$pairs" || return 1
+    first=("$expdir/first/$cut/$style/valid.acc.ave.pth")
+  fi
   for set in train_stitch dev-short dev-long; do
     stitcher_pairs "$pairs/$set" "$style" "$expdir/heard/$cut/$set/hypotheses.jsonl" "$(references_of "$set")" \
       "$expdir/pairs/tokens" || return 1
@@ -156,10 +160,6 @@ train_system() {
     mv "$pairs/dev/$file.$1.$2" "$pairs/dev/$file" || return 1
   done
   stitcher_config "$style" "$expdir/configs/$1.yaml" || return 1
-  if [[ " ${mixing[*]} " == *' train_simulated '* ]]; then
-    stitcher_first "$style" "$cut" "$pairs" || return 1
-    first=("$expdir/first/$cut/$style/valid.acc.ave.pth")
-  fi
   stitcher_train "$expdir/$1/seed$2" "$expdir/configs/$1.yaml" "$style" "$pairs/train_stitch" "$pairs/dev" "$expdir/pairs/tokens" "$2" \
     "${first[@]+"${first[@]}"}"
 }
@@ -167,12 +167,14 @@ train_system() {
 # What all stitchers of a style and cut begin with: one trained on simulated errors.
 #   stitcher_first STYLE CUT PAIRS_DIR
 stitcher_first() {
-  local references=$datadir/train_simulated/references.json
-  local hypotheses=$expdir/pairs/$2/simulated.jsonl config=$expdir/configs/stitcher_$1_first.yaml
-  simulate_hypotheses "$hypotheses" "$references" "$(overlap_of "$2")" || return 1
-  stitcher_pairs "$3/train_simulated" "$1" "$hypotheses" "$references" "$expdir/pairs/tokens" || return 1
+  local set references hypotheses config=$expdir/configs/stitcher_$1_first.yaml
+  for set in train_simulated dev_simulated; do
+    references=$datadir/$set/references.json hypotheses=$expdir/pairs/$2/$set.jsonl
+    simulate_hypotheses "$hypotheses" "$references" "$(overlap_of "$2")" || return 1
+    stitcher_pairs "$3/$set" "$1" "$hypotheses" "$references" "$expdir/pairs/tokens" || return 1
+  done
   stitcher_config "$1" "$config" "conf/scale/$scale/stitcher_first.yaml" || return 1
-  stitcher_train "$expdir/first/$2/$1" "$config" "$1" "$3/train_simulated" "$3/dev" "$expdir/pairs/tokens" 1
+  stitcher_train "$expdir/first/$2/$1" "$config" "$1" "$3/train_simulated" "$3/dev_simulated" "$expdir/pairs/tokens" 1
 }
 
 # stitch_system SYSTEM SEED

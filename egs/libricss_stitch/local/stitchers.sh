@@ -29,7 +29,7 @@ stitcher_pairs() {
 # What a recogniser might have heard of references with times, windows cut as it cuts them.
 #   simulate_hypotheses OUTPUT REFERENCES OVERLAP
 simulate_hypotheses() {
-  step --name "simulated hypotheses ${1#"$expdir"/}" --log "${1%/*}/log/simulate.log" --input "$2" --output "$1" -- \
+  step --name "simulated hypotheses ${1#"$expdir"/}" --log "${1%/*}/log/$(basename "$1" .jsonl).log" --input "$2" --output "$1" -- \
     "$python" -m espnet_ext.bin.stitch simulate --references "$2" --window "$window" --window-overlap "$3" --output "$1"
 }
 

@@ -17,6 +17,7 @@ mixing=(
   'dev_sa --utterances 1-5 --speakers 5 --overlap 0.2 --seed 3'
   'train_stitch --utterances 1-12 --speakers 6 --overlap 0.2 --count 300 --seed 4'
   'train_simulated --no-audio --utterances 1-12 --speakers 6 --overlap 0.2 --count 8000 --seed 9'
+  'dev_simulated --no-audio --utterances 1-12 --speakers 6 --overlap 0.2 --count 200 --seed 10'
   'dev-short --utterances 3-8 --speakers 6 --overlap 0.2 --seed 5'
   'dev-long --utterances 5-12 --speakers 6 --overlap 0.2 --seed 6'
   'test-short --utterances 3-8 --speakers 6 --overlap 0.2 --seed 7'

@@ -17,6 +17,7 @@ mixing=(
   'dev_sa --utterances 1-3 --speakers 3 --overlap 0.2 --count 4 --seed 3'
   'train_stitch --utterances 2-4 --speakers 3 --overlap 0.2 --count 8 --seed 4'
   'train_simulated --no-audio --utterances 2-4 --speakers 3 --overlap 0.2 --count 8 --seed 9'
+  'dev_simulated --no-audio --utterances 2-4 --speakers 3 --overlap 0.2 --count 4 --seed 10'
   'dev-short --utterances 2-3 --speakers 3 --overlap 0.2 --count 3 --seed 5'
   'dev-long --utterances 4-5 --speakers 3 --overlap 0.2 --count 2 --seed 6'
   'test-short --utterances 2-3 --speakers 3 --overlap 0.2 --count 3 --seed 7'
