@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
 from espnet2.legacy.nets.scorer_interface import BatchScorerInterface
-from espnet2.legacy.nets.scorers.ctc import CTCPrefixScorer
 from espnet2.legacy.nets.scorers.length_bonus import LengthBonus
 
 from espnet_ext.decoder.speaker_attributed import SpeakerAttributedDecoder, State
 from espnet_ext.errors import InputError
 from espnet_ext.layers.speaker_inventory import segment_numbers, segment_posteriors
 from espnet_ext.model.sa_asr import SAASRModel
+from espnet_ext.search.ctc_prefix import ScanCTCPrefixScorer
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _search(model: SAASRModel, scorer: SpeakerScorer, options: SearchOptions) ->
     search = BatchBeamSearch(
         scorers={
             "decoder": scorer,
-            "ctc": CTCPrefixScorer(ctc=model.ctc, eos=model.eos) if options.ctc_weight else None,
+            "ctc": ScanCTCPrefixScorer(ctc=model.ctc, eos=model.eos) if options.ctc_weight else None,
             "length_bonus": LengthBonus(model.vocab_size),
         },
         weights={
