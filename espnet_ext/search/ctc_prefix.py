@@ -1,4 +1,4 @@
-"""CTC prefix scores (Watanabe et al. 2017, algorithm 2) of all frames at once; ESPnet's scorer walks from frame to frame.
+"""CTC prefix scores (Watanabe et al. 2017, algorithm 2) of all frames at once, where ESPnet walks from frame to frame.
 
 The forward probabilities of a prefix are linear recurrences: the sum over the frames where its last label may begin,
 of the probability of the shorter prefix there and of all labels since. With cumulated log-probabilities, that sum up
