@@ -52,7 +52,7 @@ def map_shards[Shard, Result](
     """Return ``[function(shard) for shard in shards]``, computed by ``nj`` worker processes.
 
     ``function`` stands at the top level of a module that workers can import. Workers run this Python, in this working
-    directory. With ``nj=1`` and no ``config`` everything runs in this process, without Dask.
+    directory. With ``nj=1`` or one shard, and no ``config``, everything runs in this process, without Dask.
 
     Args:
         nj: number of workers; a ``config`` with ``n_workers`` overrides it.
@@ -72,7 +72,7 @@ def map_shards[Shard, Result](
     if not shards:
         return []
     with _Progress(describe, len(shards)) as progress:
-        if nj == 1 and not config:
+        if min(nj, len(shards)) == 1 and not config:
             return _map_here(function, shards, progress)
         settings = settings.limited(len(shards))
         with cluster.start(settings, local_directory=local_directory, log_dir=log_dir) as running:

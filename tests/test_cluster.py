@@ -15,7 +15,7 @@ from espnet_ext import cluster
 from espnet_ext.errors import InputError
 from espnet_ext.parallel import ShardError, map_shards
 
-CONF = Path(__file__).parents[1] / "egs/librispeech_sem/conf/parallel"
+CONF = Path(__file__).parents[1] / "conf/parallel"
 SBATCH = """#!/bin/sh
 cp "$1" {folder}/job.$$.sh
 setsid sh {folder}/job.$$.sh > {folder}/job.$$.log 2>&1 &

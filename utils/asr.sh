@@ -4,18 +4,47 @@
 #   datadir   where the Kaldi data dirs lie       expdir   where systems and results go
 #   nj        processes on this machine           ngpu     GPUs of one training
 #   parallel  a YAML of conf/parallel, or empty   python   the interpreter
+#   corpus, corpus_size   the synthetic corpus    check_audio   how audio is checked
 #
 #   tokens_dir, stats_dir, lm_dir   where tokens, statistics and the language model go
 #   asr_task   sa_asr where the models are speaker-attributed; empty for ESPnet's own task
 #
 # and, from cmd.sh, the arrays train_cmd (what starts a training, such as srun) and train_cmd_options (ESPnet's flags).
 : "${python:?}" "${datadir:?}" "${expdir:?}" "${tokens_dir=}" "${stats_dir:?}" "${lm_dir:?}" "${nj:?}" "${ngpu:?}" "${parallel=}" "${asr_task=}" "${token_symbols[*]-}"
+: "${corpus:?}" "${corpus_size=}" "${check_audio:?}"
 
 # List the files below folders: a file that is added, mended or replaced puts out of date what depends on the list.
 #   list_files LIST FOLDER...
 list_files() {
   mkdir -p "${1%/*}"
   find -L "${@:2}" -type f -printf '%p %s %T@\n' 2>/dev/null | sort >"$1" || true
+}
+
+# joined SEPARATOR WORD...
+joined() {
+  local IFS=$1
+  echo "${*:2}"
+}
+
+# The synthetic corpus of a recipe.
+#   synthetic_corpus CORPUS
+synthetic_corpus() {
+  step --name "synthetic corpus" --log "$datadir/log/corpus.log" --nokey "--nj $nj" -- \
+    "$python" -m espnet_ext.bin.make_mini --corpus "$1" --size "$corpus_size" --output "$corpus" {}
+}
+
+# Check a corpus and make its manifests, in $datadir/manifests; they are made again when a file below the FOLDERs changes.
+#   corpus_manifests TITLE LOG FOLDER... -- CORPUS [OPTION]...
+corpus_manifests() {
+  local title=$1 log=$datadir/log/$2 folders=()
+  shift 2
+  while [[ $1 != -- ]]; do
+    folders+=("$1")
+    shift
+  done
+  list_files "${log}_files.txt" "${folders[@]}"
+  step --name "manifests of $title" --log "$log.log" --input "${log}_files.txt" --output "$datadir/manifests" --nokey "--nj $nj" -- \
+    "$python" -m espnet_ext.bin.prepare_corpus "${@:2}" --output "$datadir/manifests" --check-audio "$check_audio" {}
 }
 
 # Data dirs of a corpus's parts from the Lhotse manifests in $datadir/manifests; SET is the name of a part's data dir, by
@@ -88,15 +117,21 @@ asr_stats() {
 #   asr_jobs [JOBS]
 asr_jobs() { printf -- '--nj %s' "${1:-$nj}${parallel:+ --parallel $parallel}"; }
 
-# Train one system to its end, or further from its last epoch.
+# A training as a step: to its end, or further from what DIR holds of a killed one. {} in the command are the flags of cmd.sh.
+#   train_step DIR [SETTING]... -- COMMAND...
+train_step() {
+  step --name "train ${1#"$expdir"/}" --log "$1/log/train.log" --progress asr_train_progress --resumes "$1" \
+    --prefix "${train_cmd[*]-}" --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" "${@:2}"
+}
+
+# Train one system.
 #   asr_train SYSTEM_DIR CONFIG TRAIN_SET VALID_SET TOKEN_TYPE SEED [OPTION]...
 asr_train() {
   local options stats=$stats_dir/$3
   mapfile -t options < <(asr_token_options "$5")
   options+=("${@:7}")
-  step --name "train ${1#"$expdir"/}" --log "$1/log/train.log" --progress asr_train_progress --resumes "$1" \
-    --input "$datadir/$3/text" --input "$datadir/$4/text" --input "$stats/train/feats_stats.npz" \
-    --input "$stats/train/speech_shape" --output "$1/config.yaml" --prefix "${train_cmd[*]-}" --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" -- \
+  train_step "$1" --input "$datadir/$3/text" --input "$datadir/$4/text" --input "$stats/train/feats_stats.npz" \
+    --input "$stats/train/speech_shape" --output "$1/config.yaml" -- \
     "$python" -m "espnet_ext.bin.${asr_task:-asr}_train" {} --config "$2" --output_dir "$1" --seed "$6" --resume true "${options[@]}" \
     --normalize_conf "stats_file=$stats/train/feats_stats.npz" \
     --train_data_path_and_name_and_type "$datadir/$3/wav.scp,speech,sound" \
@@ -188,8 +223,7 @@ asr_lm() {
   step --name "$name: statistics" --log "$lm_dir/log/stats.log" -- \
     "$python" -m espnet_ext.bin.lm_train --collect_stats true --config "$1" --output_dir "$lm_dir/stats" --ngpu 0 \
     "${options[@]}" "${data[@]}" --train_shape_file "$text" --valid_shape_file "$3" || return 1
-  step --name "$name: training" --log "$lm_dir/log/train.log" --prefix "${train_cmd[*]-}" --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" \
-    --resumes "$lm_dir" --input "$lm_dir/stats/train/text_shape" -- \
+  train_step "$lm_dir" --name "$name: training" --input "$lm_dir/stats/train/text_shape" -- \
     "$python" -m espnet_ext.bin.lm_train {} --config "$1" --output_dir "$lm_dir" --seed "$5" --resume true \
     "${options[@]}" "${data[@]}" \
     --train_shape_file "$lm_dir/stats/train/text_shape" --valid_shape_file "$lm_dir/stats/valid/text_shape" || return 1

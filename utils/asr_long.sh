@@ -33,23 +33,12 @@ statistics() {
   done <<<"$(training_sets)"
 }
 
-decode_config() {
-  "${tables[@]}" decode-config --tables conf/tables.yaml --scale "$scale" --decoding "$1" --config conf/decode.yaml \
-    --overlay "conf/scale/$scale/decode.yaml" --output "$expdir/configs/decode_$1.yaml" >/dev/null
-}
-
-uses_lm() { grep -q '^lm_weight:' "$expdir/configs/decode_$1.yaml"; }
-
 # An n-gram model over the tokens of a training set, if a decoding uses one.
 #   ngram_model SET ORDER
 ngram_model() {
-  local decoding wanted=0
-  while IFS=$'\t' read -r _ decoding; do
-    [[ -n $decoding ]] || continue
-    decode_config "$decoding" || return 1
-    if uses_lm "$decoding"; then wanted=1; fi
-  done <<<"$decodings"
-  if ((wanted)); then
+  local wanted
+  wanted=$(lm_decodings) || return 1
+  if [[ -n $wanted ]]; then
     step --name "$2-gram model" --log "$lm_dir/log/ngram.log" --input "$datadir/$1/text" --input "$tokens_dir/tokens.txt" \
       --input "$tokens_dir/bpe.model" --output "$lm_dir/lm.arpa" -- \
       "$python" -m espnet_ext.bin.ngram --text "$datadir/$1/text" --tokens "$tokens_dir/tokens.txt" \
@@ -79,8 +68,7 @@ train_system() {
     inputs+=(--input "$stats_dir/$name/statistics.scp")
   done
   mapfile -t options < <(asr_token_options "$token_type"; recording_tables train "$set"; recording_tables valid "$valid_set")
-  step --name "train ${dir#"$expdir"/}" --log "$dir/log/train.log" --progress asr_train_progress --resumes "$dir" \
-    "${inputs[@]}" --output "$dir/config.yaml" --prefix "${train_cmd[*]-}" --nokey "--ngpu $ngpu ${train_cmd_options[*]-}" -- \
+  train_step "$dir" "${inputs[@]}" --output "$dir/config.yaml" -- \
     "$python" -m espnet_ext.bin.asr_train_long {} --config "$config" --output_dir "$dir" --seed "$2" --resume true \
     "${options[@]}"
 }
@@ -98,7 +86,7 @@ decode_system() {
   while IFS=$'\t' read -r decoding sets; do
     decode_config "$decoding" || return 1
     names+=("$decoding")
-    if uses_lm "$decoding"; then lm=(--lm "$lm_dir/lm.arpa"); fi
+    if uses lm_weight "$decoding"; then lm=(--lm "$lm_dir/lm.arpa"); fi
     for set in $sets; do
       inputs+=(--input "$datadir/$set/wav.scp" --output "$dir/decode_$decoding/$set/text")
       [[ -z ${zeroed[$set]-} ]] || cut=(--zeroed "${zeroed[$set]}")
@@ -125,10 +113,3 @@ score_system() {
 }
 
 decodings_and_sets=$("${tables[@]}" decodings --test-sets "${selection[@]}") || exit 1
-
-decode_systems() {
-  local decoders
-  decoders=$(side_by_side train_jobs "$parallel")
-  run_jobs "$decoders" decode_system <<<"$(train_jobs)"
-}
-score_systems() { run_jobs 1 score_system <<<"$(train_jobs)"; }

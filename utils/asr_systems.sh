@@ -10,17 +10,6 @@
 : "${datadir:?}" "${tokens_dir:?}" "${lm_dir:?}" "${test_sets:?}" "${average:?}" "${pretrain:=false}" "${token_type:?}" "${valid_set:?}" "${score_unit:?}"
 [[ $average =~ ^(best|last):[1-9][0-9]*$ ]] || die "--average takes best:N or last:N, not '$average'"
 
-decode_config() {
-  "${tables[@]}" decode-config --tables conf/tables.yaml --decoding "$1" --config conf/decode.yaml \
-    --overlay "conf/scale/$scale/decode.yaml" --output "$expdir/configs/decode_$1.yaml" >/dev/null
-}
-
-# Does a decoding use lm_weight, or prior_weight?
-#   uses WEIGHT DECODING
-uses() {
-  awk -v key="$1:" '$1 == key && $2 > 0 {found = 1} END {exit !found}' "$expdir/configs/decode_$2.yaml"
-}
-
 # Statistics of each training set.
 statistics() {
   local set name
@@ -33,25 +22,14 @@ statistics() {
 # The language model, if a decoding uses one.
 #   language_model TEXT
 language_model() {
-  local decoding wanted=0
-  while IFS=$'\t' read -r _ decoding; do
-    decode_config "$decoding" || return 1
-    if uses lm_weight "$decoding"; then wanted=1; fi
-  done <<<"$decodings"
-  if ((wanted)); then
+  local wanted
+  wanted=$(lm_decodings) || return 1
+  if [[ -n $wanted ]]; then
     scale_config train_lm "$expdir/configs/lm.yaml" || return 1
     asr_lm "$expdir/configs/lm.yaml" "$1" "$datadir/$valid_set/text" "$token_type" 1
   else
     say "no decoding of these rows uses one"
   fi
-}
-
-decode_jobs() { # all decodings of a system and seed in one job
-  local name number names
-  while IFS=$'\t' read -r name _; do
-    names=$(awk -F '\t' -v name="$name" '$1 == name {printf "\t%s", $2}' <<<"$decodings")
-    for number in $seeds; do printf '%s\t%s%s\n' "$name" "$number" "$names"; done
-  done <<<"$plan"
 }
 
 # train_system SYSTEM SEED
@@ -70,12 +48,15 @@ train_system() {
   asr_average "$dir" "$average"
 }
 
-# decode_system SYSTEM SEED DECODING...
+# The decodings of a system, a line each.
+decodings_of() { awk -F '\t' -v name="$1" '$1 == name {print $2}' <<<"$decodings"; }
+
+# All decodings of a system, in one command that loads the model once, and one more for those that need other models too.
+#   decode_system SYSTEM SEED
 decode_system() {
   local dir=$expdir/$1/seed$2 model decoding plain='' fused=''
   model=$(asr_averaged "$average")
-  shift 2
-  for decoding; do
+  for decoding in $(decodings_of "$1"); do
     decode_config "$decoding" || return 1
     if uses lm_weight "$decoding" || uses prior_weight "$decoding"; then fused+=" $decoding"; else plain+=" $decoding"; fi
   done
@@ -88,18 +69,12 @@ decode_system() {
   fi
 }
 
-# score_system SYSTEM SEED DECODING
+# score_system SYSTEM SEED
 score_system() {
-  local set
-  for set in "${test_sets[@]}"; do asr_score "$set" "$expdir/$1/seed$2/decode_$3/$set" "$score_unit" || return 1; done
+  local decoding set
+  for decoding in $(decodings_of "$1"); do
+    for set in "${test_sets[@]}"; do
+      asr_score "$set" "$expdir/$1/seed$2/decode_$decoding/$set" "$score_unit" || return 1
+    done
+  done
 }
-
-decode_systems() {
-  local decoders
-  decoders=$(side_by_side decode_jobs "$parallel")
-  run_jobs "$decoders" decode_system <<<"$(decode_jobs)"
-}
-score_systems() { run_jobs 1 score_system <<<"$(score_jobs)"; }
-
-# write_asr_tables CORPUS_NAME COMMAND_LINE
-write_asr_tables() { write_tables "$1" "$2" --lm-perplexity "$lm_dir/perplexity/ppl"; }

@@ -20,6 +20,14 @@
 # the help; its list of stages is each unindented comment line between `# begin stages` and `# end stages`.
 # Values are stored as they are and never evaluated. Bad usage ends the calling script with one line and status 1.
 #
+# Options that several scripts have may stand between the same markers of a file beside this one. A script takes them by
+#
+#   . "$(dirname "$0")/../../utils/options.sh"
+#
+# as the first line of its own section. Where it has an option of the same name, its own default and text hold. In the help
+# its own options stand under the headings of that file, at the line `# ...` or else last, and its own headings after the
+# one before them.
+#
 # All names here begin with _po_, locals too: a local called `name` would hide an option of that name.
 
 if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 404)); then
@@ -27,7 +35,7 @@ if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 404)); then
   exit 1
 fi
 
-_po_names=() _po_kinds=() _po_defaults=() _po_texts=() _po_help=() _po_about=() _po_stages=()
+_po_names=() _po_kinds=() _po_defaults=() _po_texts=() _po_help=() _po_about=() _po_stages=() _po_at=0
 
 _po_fail() {
   printf '%s: error: %s (%s --help lists the options)\n' "${_po_script##*/}" "$1" "${_po_script##*/}" >&2
@@ -47,9 +55,39 @@ _po_find_script() {
   _po_fail "cannot read this script again for its options"
 }
 
-# Append option $1, its kind told by the first word of its comment $2 or by its default, as described above.
+# Put entry $1 of the help at _po_at, the place where it goes on.
+_po_show() {
+  _po_help=("${_po_help[@]:0:_po_at}" "$1" "${_po_help[@]:_po_at}")
+  _po_at=$((_po_at + 1))
+}
+
+# Go on at the end of heading $1, or with a new heading after the one where it went on so far.
+_po_go_to_heading() {
+  local _po_i _po_found=""
+  for _po_i in "${!_po_help[@]}"; do
+    [[ ${_po_help[_po_i]} != "heading $1" ]] || _po_at=$((_po_i + 1)) _po_found=own
+  done
+  while ((_po_at < ${#_po_help[@]})) && [[ ${_po_help[_po_at]} != heading* && ${_po_help[_po_at]} != "$_po_found" ]]; do
+    _po_at=$((_po_at + 1))
+  done
+  [[ -n $_po_found ]] || _po_show "heading $1"
+}
+
+# Forget what the help says of option $1, if it is there, and go on in its place.
+_po_replace() {
+  local _po_i
+  for _po_i in "${!_po_help[@]}"; do
+    [[ ${_po_help[_po_i]} == "option $1 "* ]] || continue
+    _po_at=$_po_i
+    _po_help=("${_po_help[@]:0:_po_i}" "${_po_help[@]:_po_i+1}")
+    while [[ ${_po_help[_po_i]-} == more* ]]; do _po_help=("${_po_help[@]:0:_po_i}" "${_po_help[@]:_po_i+1}"); done
+    return
+  done
+}
+
+# Note option $1, its kind told by the first word of its comment $2 or by its default, as described above.
 _po_declare() {
-  local _po_default=${!1-} _po_text=$2 _po_kind=text _po_label=TEXT
+  local _po_default=${!1-} _po_text=$2 _po_kind=text _po_label=TEXT _po_index=0
   local _po_choices='^\{([^}]+)\}[[:space:]]*(.*)$' _po_metavar='^<([^>]+)>[[:space:]]*(.*)$'
   if [[ $_po_text =~ $_po_choices ]]; then
     _po_kind="|${BASH_REMATCH[1]}|" _po_label=${BASH_REMATCH[1]} _po_text=${BASH_REMATCH[2]}
@@ -60,14 +98,17 @@ _po_declare() {
   elif [[ $_po_default =~ ^-?[0-9]+$ ]]; then
     _po_kind=int _po_label=N
   fi
-  _po_names+=("$1") _po_kinds+=("$_po_kind") _po_defaults+=("$_po_default") _po_texts+=("$_po_text")
-  _po_help+=("option ${#_po_names[@]} --${1//_/-} $_po_label")
+  while [[ ${_po_names[_po_index]-$1} != "$1" ]]; do _po_index=$((_po_index + 1)); done
+  _po_names[_po_index]=$1 _po_kinds[_po_index]=$_po_kind _po_defaults[_po_index]=$_po_default _po_texts[_po_index]=$_po_text
+  _po_replace "$_po_index"
+  _po_show "option $_po_index --${1//_/-} $_po_label"
 }
 
-# Read the options and what the help shows from the calling script.
-_po_read_script() {
-  local _po_line _po_part=top _po_text _po_option='^([A-Za-z_][A-Za-z0-9_]*)='
+# Read the options and what the help shows from file $1. $2 is top where its first comment belongs to the help, else body.
+_po_read() {
+  local _po_line _po_part=$2 _po_name _po_text _po_option='^([A-Za-z_][A-Za-z0-9_]*)='
   local _po_comment='^[^#]*[[:space:]]#[[:space:]]*(.*)$' _po_more='^[[:space:]]+#[[:space:]]*(.*)$'
+  local _po_shared='^\.[[:space:]][^#]*/([A-Za-z0-9_-]+\.sh)"?([[:space:]]|$)'
   while IFS= read -r _po_line || [[ -n $_po_line ]]; do
     case $_po_part:$_po_line in
       top:'#!'* | *:'# shellcheck '*) ;;
@@ -77,20 +118,21 @@ _po_read_script() {
       top:'#'*) _po_line=${_po_line#\#} && _po_about+=("${_po_line# }") ;;
       top:*) _po_part=body ;;
       stages:'#'*) _po_line=${_po_line#\#} && _po_stages+=("${_po_line# }") ;;
-      options:'#'*) _po_line=${_po_line#\#} && _po_help+=("heading ${_po_line# }") ;;
+      options:'# ...') _po_show own ;;
+      options:'#'*) _po_line=${_po_line#\#} && _po_go_to_heading "${_po_line# }" ;;
       options:*)
         if [[ $_po_line =~ $_po_option ]]; then
-          set -- "${BASH_REMATCH[1]}"
-          _po_text=""
+          _po_name=${BASH_REMATCH[1]} _po_text=""
           if [[ $_po_line =~ $_po_comment ]]; then _po_text=${BASH_REMATCH[1]}; fi
-          _po_declare "$1" "$_po_text"
+          _po_declare "$_po_name" "$_po_text"
         elif [[ $_po_line =~ $_po_more ]]; then
-          _po_help+=("more ${BASH_REMATCH[1]}")
+          _po_show "more ${BASH_REMATCH[1]}"
+        elif [[ $_po_line =~ $_po_shared ]]; then
+          _po_read "${BASH_SOURCE[0]%/*}/${BASH_REMATCH[1]}" body
         fi
         ;;
     esac
-  done <"$_po_script"
-  ((${#_po_names[@]} > 0)) || _po_fail "it has no settings between '# begin options' and '# end options'"
+  done <"$1"
 }
 
 _po_print_help() {
@@ -104,10 +146,11 @@ _po_print_help() {
   for _po_entry in "${_po_help[@]}"; do
     _po_word=${_po_entry%% *} _po_entry=${_po_entry#* }
     case $_po_word in
+      own) ;;
       heading) printf '\n %s\n' "$_po_entry" ;;
       more) printf '  %-28s  %s\n' "" "$_po_entry" ;;
       option)
-        _po_index=$((${_po_entry%% *} - 1)) _po_flag=${_po_entry#* }
+        _po_index=${_po_entry%% *} _po_flag=${_po_entry#* }
         _po_text=${_po_texts[_po_index]}
         if [[ -n ${_po_defaults[_po_index]} ]]; then _po_text+="${_po_text:+ }[${_po_defaults[_po_index]}]"; fi
         if ((${#_po_flag} > 28)); then
@@ -182,8 +225,9 @@ _po_assign() {
   printf -v "${_po_names[_po_index]}" '%s' "$2"
 }
 
-_po_find_script "${BASH_SOURCE[1]:-$0}"
-_po_read_script
+_po_find_script "${BASH_SOURCE[-1]}"
+_po_read "$_po_script" top
+((${#_po_names[@]} > 0)) || _po_fail "it has no settings between '# begin options' and '# end options'"
 while (($# > 0)); do
   case $1 in
     --help | -h)
@@ -212,6 +256,6 @@ while (($# > 0)); do
   esac
 done
 
-unset -f _po_fail _po_find_script _po_declare _po_read_script _po_print_help _po_edit_distance _po_unknown _po_find \
-  _po_assign
-unset _po_names _po_kinds _po_defaults _po_texts _po_help _po_about _po_stages _po_script _po_distance _po_index
+unset -f _po_fail _po_find_script _po_show _po_skip_options _po_go_to_heading _po_replace _po_declare _po_read \
+  _po_print_help _po_edit_distance _po_unknown _po_find _po_assign
+unset _po_names _po_kinds _po_defaults _po_texts _po_help _po_about _po_stages _po_script _po_distance _po_index _po_at

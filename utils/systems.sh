@@ -1,12 +1,8 @@
 # shellcheck shell=bash
 # The systems of a recipe's conf/tables.yaml, from their configs to their tables: what is alike in the run.sh of all recipes.
-# Source it after stages.sh, with the settings of run.sh (scale, table, rows, seed, nj, ngpu, parallel).
+# Source it after recipe.sh, with the settings of run.sh (scale, table, rows, seed, nj, ngpu, parallel).
 # The data dir of a training set of several parts is called a+b, where conf/tables.yaml says `train: [a, b]`.
-: "${python:?}" "${expdir:?}" "${nj:?}" "${ngpu:?}" "${parallel=}" "${scale:?}" "${table:?}" "${rows=}" "${seed:?}"
-[[ $seed =~ ^[0-9]+(,[0-9]+)*$ ]] || die "--seed takes whole numbers separated by commas, not '$seed'"
-((nj >= 1)) || die "--nj must be at least 1"
-((ngpu >= 0)) || die "--ngpu must be at least 0"
-[[ -z $parallel || -f $parallel ]] || die "--parallel: there is no file $parallel"
+: "${python:?}" "${expdir:?}" "${lm_dir:?}" "${nj:?}" "${ngpu:?}" "${parallel=}" "${scale:?}" "${table:?}" "${rows=}" "${seed:?}" "${corpus_name:?}" "${command_line:?}"
 
 tables=("$python" -m espnet_ext.bin.table)
 selection=(--tables conf/tables.yaml --scale "$scale" --table "$table" ${rows:+--rows "$rows"})
@@ -31,24 +27,39 @@ scale_config() {
   "${tables[@]}" merge --config "conf/$1.yaml" --overlay "conf/scale/$scale/$1.yaml" --output "$2" >/dev/null
 }
 
+# The config of a decoding.
+decode_config() {
+  "${tables[@]}" decode-config --tables conf/tables.yaml --scale "$scale" --decoding "$1" --config conf/decode.yaml \
+    --overlay "conf/scale/$scale/decode.yaml" --output "$expdir/configs/decode_$1.yaml" >/dev/null
+}
+
+# Does a decoding use lm_weight, or prior_weight?
+#   uses WEIGHT DECODING
+uses() {
+  awk -v key="$1:" '$1 == key && $2 > 0 {found = 1} END {exit !found}' "$expdir/configs/decode_$2.yaml"
+}
+
+# The decodings of these rows that use a language model, a line each.
+lm_decodings() {
+  local decoding
+  while read -r decoding; do
+    [[ -n $decoding ]] || continue
+    decode_config "$decoding" || return 1
+    if uses lm_weight "$decoding"; then echo "$decoding"; fi
+  done <<<"$(cut -f 2 <<<"$decodings" | sort -u)"
+}
+
 # The data dir that a system is trained on, and each one that the plan needs with the first system that needs it.
 training_set() { awk -F '\t' -v name="$1" '$1 == name {gsub(" ", "+", $3); print $3}' <<<"$plan"; }
 training_sets() { awk -F '\t' 'NF {gsub(" ", "+", $3)} !seen[$3]++ {printf "%s\t%s\n", $3, $1}' <<<"$plan"; }
 
-# Jobs of a stage, a line each; none if the plan is empty, as that of tables for which nothing is trained.
+# Jobs of a stage, systems and seeds, a line each; none if the plan is empty, as that of tables for which nothing is trained.
 train_jobs() {
   local name number
   while IFS=$'\t' read -r name _; do
     [[ -n $name ]] || continue
     for number in $seeds; do printf '%s\t%s\n' "$name" "$number"; done
   done <<<"$plan"
-}
-score_jobs() {
-  local name number decoding
-  while IFS=$'\t' read -r name decoding; do
-    [[ -n $name ]] || continue
-    for number in $seeds; do printf '%s\t%s\t%s\n' "$name" "$number" "$decoding"; done
-  done <<<"$decodings"
 }
 
 # How many jobs of a stage run side by side here: one with a GPU or a cluster, which they share.
@@ -62,7 +73,17 @@ side_by_side() {
 #   each_system FUNCTION
 each_system() { run_jobs "$(side_by_side train_jobs '')" "$1" <<<"$(train_jobs)"; }
 
-# write_tables CORPUS_NAME COMMAND_LINE [OPTION]...
+# Call the recipe's decode_system SYSTEM SEED with each of them; `decoders` says how many share the processes of this machine.
+decode_systems() {
+  local decoders
+  decoders=$(side_by_side train_jobs "$parallel")
+  run_jobs "$decoders" decode_system <<<"$(train_jobs)"
+}
+
+# Call the recipe's score_system SYSTEM SEED with each of them.
+score_systems() { run_jobs 1 score_system <<<"$(train_jobs)"; }
+
 write_tables() {
-  "${tables[@]}" write "${selection[@]}" --expdir "$expdir" --corpus "$1" --command "$2" "${@:3}"
+  "${tables[@]}" write "${selection[@]}" --expdir "$expdir" --corpus "$corpus_name" --command "$command_line" \
+    --lm-perplexity "$lm_dir/perplexity/ppl"
 }

@@ -10,25 +10,12 @@
 set -euo pipefail
 
 # begin options
+. "$(dirname "$0")/../../utils/options.sh" # those of all recipes, such as --scale; below are this one's own
 # What to run
-table=1          # <T> number of a table of the paper, several separated by commas, or all
-rows=            # <a,b> rows of the table by name; all if empty
-scale=mini       # {smoke|mini|full} size of the models and of the synthetic corpus; full is the paper's
-seed=1           # <N,N> seeds, separated by commas
 average=         # <best:N|last:N> decode the mean of the N best or last epochs; the scale's own choice if empty
-stage=1          # first stage to run
-stop_stage=9     # last stage to run
 # Data
 asru2019=        # <DIR> the challenge's corpus: train-cs, train-zh, dev and test (README.md says what they hold); synthetic if empty
 librispeech=     # <DIR> LibriSpeech, of which train-clean-100 and 360 are used; the folder LibriSpeech of the corpus if empty
-check_audio=auto # {auto|header|full} how the audio is checked: auto decodes all of a small corpus, reads the headers of a large one
-# Resources
-ngpu=0           # GPUs of one training
-nj=2             # processes on this machine
-parallel=        # <FILE> conf/parallel/*.yaml: statistics and decoding on a cluster
-# Folders
-expdir=          # <DIR> systems and results; exp/<scale> if empty, exp/<scale>-<corpus> for another corpus than the scale's own
-datadir=         # <DIR> data dirs; data/<scale> or data/<scale>-<corpus> if empty
 # end options
 
 # begin stages
@@ -42,10 +29,7 @@ datadir=         # <DIR> data dirs; data/<scale> or data/<scale>-<corpus> if emp
 # 9 tables        results as JSON and Markdown, paper beside ours
 # end stages
 
-command_line="./run.sh $*"
-. "$(dirname "$0")/../../utils/parse_options.sh"
-[[ $# -eq 0 ]] || { echo "run.sh: error: unexpected argument '$1' (run.sh --help lists the options)" >&2; exit 1; }
-. "$(dirname "$0")/../../utils/recipe.sh" asru2019 librispeech
+. "$(dirname "$0")/../../utils/recipe.sh" asru2019 librispeech -- "$@"
 
 tokens_dir=$datadir/tokens_$token_type$vocab_size
 english_parts=(train-clean-100 train-clean-360)
@@ -59,20 +43,14 @@ train_options=(--decoder_conf "languages_file=$tokens_dir/languages.txt")
 . ../../utils/asr_systems.sh
 
 if stage 1 "Data"; then
-  if [[ -z $asru2019 ]]; then
-    step --name "synthetic corpus" --log "$datadir/log/corpus.log" --nokey "--nj $nj" -- \
-      "$python" -m espnet_ext.bin.make_mini --corpus asru2019 --size "$corpus_size" --output "$corpus" {}
-  fi
-  list_files "$datadir/log/corpus_files.txt" "$corpus" ${librispeech:+"$librispeech"}
-  step --name "manifests of $corpus_name" --log "$datadir/log/manifests.log" --nokey "--nj $nj" \
-    --input "$datadir/log/corpus_files.txt" --output "$datadir/manifests" -- \
-    "$python" -m espnet_ext.bin.prepare_corpus asru2019 --corpus "$corpus" ${librispeech:+--librispeech "$librispeech"} \
-    --output "$datadir/manifests" --check-audio "$check_audio" --parts "$(IFS=,; echo "${parts[*]}")" {}
+  if [[ -z $asru2019 ]]; then synthetic_corpus asru2019; fi
+  corpus_manifests "$corpus_name" manifests "$corpus" ${librispeech:+"$librispeech"} -- \
+    asru2019 --corpus "$corpus" ${librispeech:+--librispeech "$librispeech"} --parts "$(joined , "${parts[@]}")"
 fi
 
 if stage 2 "Format"; then
   asr_format asru2019 "${parts[@]}"
-  asr_combine "$(IFS=+; echo "${train_parts[*]}")" "${train_parts[@]}"
+  asr_combine "$(joined + "${train_parts[@]}")" "${train_parts[@]}"
   while IFS=$'\t' read -r set _; do
     IFS=+ read -ra sources <<<"$set"
     ((${#sources[@]} == 1)) || asr_combine "$set" "${sources[@]}"
@@ -80,7 +58,7 @@ if stage 2 "Format"; then
 fi
 
 if stage 3 "Tokens"; then
-  asr_tokens "$(IFS=+; echo "${train_parts[*]}")" "$token_type" "$vocab_size" "${english_parts[@]}"
+  asr_tokens "$(joined + "${train_parts[@]}")" "$token_type" "$vocab_size" "${english_parts[@]}"
 fi
 
 if stage 4 "Statistics"; then
@@ -100,5 +78,5 @@ if stage 8 "Scoring"; then
 fi
 
 if stage 9 "Tables"; then
-  write_asr_tables "$corpus_name" "$command_line"
+  write_tables
 fi

@@ -11,26 +11,15 @@
 set -euo pipefail
 
 # begin options
+. "$(dirname "$0")/../../utils/options.sh" # those of all recipes, such as --scale; below are this one's own
 # What to run
 table=all        # <T> number of a table of the paper, several separated by commas, or all; Table 1 counts the mixtures of stage 2
-rows=            # <a,b> rows of the table by name; all if empty
-scale=mini       # {smoke|mini|full} size of the models and of the synthetic corpus; full is the paper's
 seed=1           # <N,N> seeds of the stitchers, separated by commas; the recogniser has seed 1
 recogniser=      # {lstm|conformer} layers of the speaker-attributed recogniser; the scale's own choice if empty
-stage=1          # first stage to run
-stop_stage=9     # last stage to run
 # Data
-librispeech=     # <DIR> the LibriSpeech corpus (the folder with SPEAKERS.TXT); a synthetic corpus if empty
+librispeech=     # <DIR> the LibriSpeech corpus (the folder with SPEAKERS.TXT); synthetic if empty
 libricss=        # <DIR> the LibriCSS corpus (the folder that holds for_release), for Table 4
 enrolment_list=  # <FILE> libricss_speaker_info.jsonl of LibriCSS's repository; looked for in --libricss if empty
-check_audio=auto # {auto|header|full} how the audio is checked: auto decodes all of a small corpus, reads the headers of a large one
-# Resources
-ngpu=0           # GPUs of one training
-nj=2             # processes on this machine
-parallel=        # <FILE> conf/parallel/*.yaml: statistics and decoding on a cluster
-# Folders
-expdir=          # <DIR> systems and results; exp/<scale> if empty, exp/<scale>-<corpus> for another corpus than the scale's own
-datadir=         # <DIR> data dirs; data/<scale> or data/<scale>-<corpus> if empty
 # end options
 
 # begin stages
@@ -45,10 +34,7 @@ datadir=         # <DIR> data dirs; data/<scale> or data/<scale>-<corpus> if emp
 # 9 tables        results as JSON and Markdown, paper beside ours
 # end stages
 
-command_line="./run.sh $*"
-. "$(dirname "$0")/../../utils/parse_options.sh"
-[[ $# -eq 0 ]] || { echo "run.sh: error: unexpected argument '$1' (run.sh --help lists the options)" >&2; exit 1; }
-. "$(dirname "$0")/../../utils/recipe.sh" librispeech libricss enrolment_list
+. "$(dirname "$0")/../../utils/recipe.sh" librispeech libricss enrolment_list -- "$@"
 
 asr_task=sa_asr
 token_symbols=('<sc>')
@@ -60,16 +46,9 @@ tokens_dir=$datadir/tokens_$token_type$vocab_size
 . local/stitch.sh
 
 if stage 1 "Data"; then
-  if [[ -z $librispeech ]]; then
-    step --name "synthetic corpus" --log "$datadir/log/corpus.log" --nokey "--nj $nj" -- \
-      "$python" -m espnet_ext.bin.make_mini --corpus libricss --size "$corpus_size" --output "$corpus" {}
-  fi
-  list_files "$datadir/log/corpus_files.txt" "${parts[@]/#/$librispeech_dir/}"
-  step --name "manifests of $corpus_name" --log "$datadir/log/manifests.log" --nokey "--nj $nj" \
-    --input "$datadir/log/corpus_files.txt" --output "$datadir/manifests" -- \
-    "$python" -m espnet_ext.bin.prepare_corpus librispeech --corpus "$librispeech_dir" --output "$datadir/manifests" \
-    --check-audio "$check_audio" \
-    --parts "$(IFS=,; echo "${parts[*]}")" {}
+  if [[ -z $librispeech ]]; then synthetic_corpus libricss; fi
+  corpus_manifests "$corpus_name" manifests "${parts[@]/#/$librispeech_dir/}" -- \
+    librispeech --corpus "$librispeech_dir" --parts "$(joined , "${parts[@]}")"
   asr_format librispeech "${parts[@]}"
   if [[ -n $libricss_dir ]]; then prepare_libricss; fi
 fi
@@ -114,5 +93,5 @@ fi
 
 if stage 9 "Tables"; then
   table1
-  write_tables "$corpus_name" "$command_line"
+  write_tables
 fi

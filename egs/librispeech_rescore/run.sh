@@ -12,18 +12,11 @@
 set -euo pipefail
 
 # begin options
-# What to run
-table=1          # <T> number of a table of the paper, several separated by commas, or all
-rows=            # <a,b> rows of the table by name; all if empty
-scale=mini       # {smoke|mini|full} size of the models and of the synthetic corpus; full is the paper's
-seed=1           # <N,N> seeds, separated by commas
-stage=1          # first stage to run
-stop_stage=9     # last stage to run
+. "$(dirname "$0")/../../utils/options.sh" # those of all recipes, such as --scale; below are this one's own
 # Data
-librispeech=     # <DIR> LibriSpeech's folder, with train-clean-100 and so on in it; synthetic if empty
+librispeech=     # <DIR> the LibriSpeech corpus (the folder with SPEAKERS.TXT); synthetic if empty
 lm_text=         # <FILE> librispeech-lm-norm.txt.gz; the file of that name in the corpus folder if empty
 nbest_lists=     # <DIR> N-best lists in place of Whisper's: DIR/<part>, each ESPnet's output folder, or DIR/<part>.jsonl
-check_audio=auto # {auto|header|full} how the audio is checked: auto decodes all of a small corpus, reads the headers of a large one
 # Models
 first_pass=whisper # {whisper|espnet} what makes the N-best lists; espnet is trained on the first training part, MWER on the others
 whisper=         # <DIR|NAME> folder or hub name of a Whisper model; the scale's own choice if empty
@@ -31,11 +24,7 @@ gpt2=            # <DIR|NAME> the causal language model: folder or hub name; the
 bert=            # <DIR|NAME> the masked language model: folder or hub name; the scale's own choice if empty
 # Resources
 ngpu=0           # 1: train and rescore on a GPU
-nj=2             # processes on this machine
-parallel=        # <FILE> conf/parallel/*.yaml: the first pass on a cluster
-# Folders
-expdir=          # <DIR> systems and results; exp/<scale> if empty, exp/<scale>-<corpus> for another corpus than the scale's own
-datadir=         # <DIR> data dirs; data/<scale> or data/<scale>-<corpus> if empty
+parallel=        # <FILE> conf/parallel/*.yaml or a file of yours: the first pass on a cluster
 # end options
 
 # begin stages
@@ -50,11 +39,8 @@ datadir=         # <DIR> data dirs; data/<scale> or data/<scale>-<corpus> if emp
 # 9 tables         results as JSON and Markdown, paper beside ours
 # end stages
 
-command_line="./run.sh $*"
-. "$(dirname "$0")/../../utils/parse_options.sh"
-[[ $# -eq 0 ]] || { echo "run.sh: error: unexpected argument '$1' (run.sh --help lists the options)" >&2; exit 1; }
-variant=${first_pass#whisper}
-. "$(dirname "$0")/../../utils/recipe.sh" librispeech lm_text nbest_lists
+variant() { echo "${first_pass#whisper}"; } # the lists of another first pass have folders of their own
+. "$(dirname "$0")/../../utils/recipe.sh" librispeech lm_text nbest_lists -- "$@"
 
 test_sets=(test-clean test-other)
 corpus_parts=("${train_parts[@]}" dev-clean dev-other "${test_sets[@]}")
@@ -70,16 +56,9 @@ lm_text=${lm_text:-$corpus/librispeech-lm-norm.txt.gz}
 . local/rescore.sh
 
 if stage 1 "Data"; then
-  if [[ -z $librispeech ]]; then
-    step --name "synthetic corpus" --log "$datadir/log/corpus.log" --nokey "--nj $nj" -- \
-      "$python" -m espnet_ext.bin.make_mini --corpus librispeech --size "$corpus_size" --output "$corpus" {}
-  fi
-  list_files "$datadir/log/corpus_files.txt" "${corpus_parts[@]/#/$corpus/}"
-  step --name "manifests of $corpus_name" --log "$datadir/log/manifests.log" --nokey "--nj $nj" \
-    --input "$datadir/log/corpus_files.txt" --output "$datadir/manifests" -- \
-    "$python" -m espnet_ext.bin.prepare_corpus librispeech --corpus "$corpus" --output "$datadir/manifests" \
-    --check-audio "$check_audio" \
-    --parts "$(IFS=,; echo "${corpus_parts[*]}")" {}
+  if [[ -z $librispeech ]]; then synthetic_corpus librispeech; fi
+  corpus_manifests "$corpus_name" manifests "${corpus_parts[@]/#/$corpus/}" -- \
+    librispeech --corpus "$corpus" --parts "$(joined , "${corpus_parts[@]}")"
 fi
 
 if stage 2 "Format"; then
@@ -107,10 +86,10 @@ if stage 7 "Rescoring"; then
 fi
 
 if stage 8 "Scoring"; then
-  run_jobs 1 score_system <<<"$(train_jobs)"
+  score_systems
   latencies
 fi
 
 if stage 9 "Tables"; then
-  write_tables "$corpus_name" "$command_line"
+  write_tables
 fi

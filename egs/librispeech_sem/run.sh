@@ -10,26 +10,13 @@
 set -euo pipefail
 
 # begin options
+. "$(dirname "$0")/../../utils/options.sh" # those of all recipes, such as --scale; below are this one's own
 # What to run
-table=1          # <T> number of a table of the paper, several separated by commas, or all
-rows=            # <a,b> rows of the table by name; all if empty
-scale=mini       # {smoke|mini|full} size of the models and of the synthetic corpus; full is the paper's
-seed=1           # <N,N> seeds, separated by commas
 pretrain=        # {true|false} layer-wise pre-training; the scale's own choice if empty
 average=         # <best:N|last:N> decode the mean of the N best or last epochs; the scale's own choice if empty
-stage=1          # first stage to run
-stop_stage=9     # last stage to run
 # Data
-librispeech=     # <DIR> the LibriSpeech corpus (the folder with SPEAKERS.TXT); a synthetic corpus if empty
-lm_text=         # <FILE> librispeech-lm-norm.txt.gz, if it does not lie in the corpus folder
-check_audio=auto # {auto|header|full} how the audio is checked: auto decodes all of a small corpus, reads the headers of a large one
-# Resources
-ngpu=0           # GPUs of one training
-nj=2             # processes on this machine
-parallel=        # <FILE> conf/parallel/*.yaml: statistics and decoding on a cluster
-# Folders
-expdir=          # <DIR> systems and results; exp/<scale> if empty, exp/<scale>-<corpus> for another corpus than the scale's own
-datadir=         # <DIR> data dirs; data/<scale> or data/<scale>-<corpus> if empty
+librispeech=     # <DIR> the LibriSpeech corpus (the folder with SPEAKERS.TXT); synthetic if empty
+lm_text=         # <FILE> librispeech-lm-norm.txt.gz; the file of that name in the corpus folder if empty
 # end options
 
 # begin stages
@@ -44,10 +31,7 @@ datadir=         # <DIR> data dirs; data/<scale> or data/<scale>-<corpus> if emp
 # 9 tables        results as JSON and Markdown, paper beside ours
 # end stages
 
-command_line="./run.sh $*"
-. "$(dirname "$0")/../../utils/parse_options.sh"
-[[ $# -eq 0 ]] || { echo "run.sh: error: unexpected argument '$1' (run.sh --help lists the options)" >&2; exit 1; }
-. "$(dirname "$0")/../../utils/recipe.sh" librispeech lm_text
+. "$(dirname "$0")/../../utils/recipe.sh" librispeech lm_text -- "$@"
 
 tokens_dir=$datadir/tokens_$token_type$vocab_size
 test_sets=(test-clean test-other)
@@ -59,16 +43,9 @@ train_options=()
 . ../../utils/asr_systems.sh
 
 if stage 1 "Data"; then
-  if [[ -z $librispeech ]]; then
-    step --name "synthetic corpus" --log "$datadir/log/corpus.log" --nokey "--nj $nj" -- \
-      "$python" -m espnet_ext.bin.make_mini --corpus librispeech --size "$corpus_size" --output "$corpus" {}
-  fi
-  list_files "$datadir/log/corpus_files.txt" "${parts[@]/#/$corpus/}"
-  step --name "manifests of $corpus_name" --log "$datadir/log/manifests.log" --nokey "--nj $nj" \
-    --input "$datadir/log/corpus_files.txt" --output "$datadir/manifests" -- \
-    "$python" -m espnet_ext.bin.prepare_corpus librispeech --corpus "$corpus" --output "$datadir/manifests" \
-    --check-audio "$check_audio" \
-    --parts "$(IFS=,; echo "${parts[*]}")" {}
+  if [[ -z $librispeech ]]; then synthetic_corpus librispeech; fi
+  corpus_manifests "$corpus_name" manifests "${parts[@]/#/$corpus/}" -- \
+    librispeech --corpus "$corpus" --parts "$(joined , "${parts[@]}")"
 fi
 
 if stage 2 "Format"; then
@@ -102,5 +79,5 @@ if stage 8 "Scoring"; then
 fi
 
 if stage 9 "Tables"; then
-  write_asr_tables "$corpus_name" "$command_line"
+  write_tables
 fi

@@ -13,29 +13,18 @@
 set -euo pipefail
 
 # begin options
+. "$(dirname "$0")/../../utils/options.sh" # those of all recipes, such as --scale; below are this one's own
 # What to run
-figure=          # <F> number of a figure of the paper, several separated by commas, or all
 table=           # <T> 1: the paper's table; beam: beam search (not in the paper); several separated by commas, or all
-                 # figure 1 if neither is given
+figure=          # <F> number of a figure of the paper, several separated by commas, or all; 1 if no table is given either
 rows=            # <a,b> points of the figures by name, such as 'Rev16 at 10 s'; all if empty
-scale=mini       # {smoke|mini|full} size of the models and of the synthetic corpora; full is the paper's
 seed=1           # <N,N> seeds, separated by commas; the paper has three repeats
-stage=1          # first stage to run
-stop_stage=9     # last stage to run
 # Data
 spotify=         # <DIR> podcasts: holds podcasts-transcripts, podcasts-audio and metadata.tsv; synthetic if empty
 tedlium=         # <DIR> TED-LIUM 3: holds legacy; synthetic if empty
 earnings22=      # <DIR> Earnings-22: holds metadata.csv, media and transcripts; synthetic if empty
 rev16=           # <DIR> Rev16: holds verbatim_transcripts and media; synthetic if empty
 musan=           # <DIR> MUSAN, whose music is the noise of figure 2; generated if empty
-check_audio=auto # {auto|header|full} how the audio is checked: auto decodes all of a small corpus, reads the headers of a large one
-# Resources
-ngpu=0           # GPUs of one training
-nj=2             # processes on this machine
-parallel=        # <FILE> conf/parallel/*.yaml: statistics and decoding on a cluster
-# Folders
-expdir=          # <DIR> systems and results; exp/<scale> if empty, exp/<scale>-<corpus> for another corpus than the scale's own
-datadir=         # <DIR> data dirs; data/<scale> or data/<scale>-<corpus> if empty
 # end options
 
 # begin stages
@@ -50,10 +39,7 @@ datadir=         # <DIR> data dirs; data/<scale> or data/<scale>-<corpus> if emp
 # 9 tables        results as JSON, Markdown and PNG, paper beside ours
 # end stages
 
-command_line="./run.sh $*"
-. "$(dirname "$0")/../../utils/parse_options.sh"
-[[ $# -eq 0 ]] || { echo "run.sh: error: unexpected argument '$1' (run.sh --help lists the options)" >&2; exit 1; }
-. "$(dirname "$0")/../../utils/recipe.sh" spotify tedlium earnings22 rev16 musan
+. "$(dirname "$0")/../../utils/recipe.sh" spotify tedlium earnings22 rev16 musan -- "$@"
 
 if [[ $scale == full ]]; then
   for option in tedlium earnings22 rev16 musan; do
@@ -88,16 +74,8 @@ cost_of_context() {
     --device "$( ((ngpu > 0)) && echo cuda || echo cpu)" --output "$expdir/context.json" --expdir "$expdir"
 }
 
-# Check a corpus's folder and make its manifests.
-#   prepare CORPUS PART FOLDER [OPTION]...
-prepare() {
-  local log=$datadir/log/manifests_$1_$2
-  list_files "${log}_files.txt" "$3"
-  step --name "manifests of $1, $2" --log "$log.log" --nokey "--nj $nj" --input "${log}_files.txt" \
-    --output "$manifest_dir/$1_recordings_$2.jsonl.gz" -- \
-    "$python" -m espnet_ext.bin.prepare_corpus "$1" --corpus "$3" --output "$manifest_dir" --check-audio "$check_audio" \
-    "${@:4}" {}
-}
+# prepare CORPUS PART FOLDER [OPTION]...
+prepare() { corpus_manifests "$1, $2" "manifests_$1_$2" "$3" -- "$1" --corpus "$3" "${@:4}"; }
 
 # Hold podcasts out for validation.
 hold_out() {
@@ -113,8 +91,7 @@ hold_out() {
 
 if stage 1 "Data"; then
   if [[ -z $spotify || -z $tedlium || -z $earnings22 || -z $rev16 ]]; then
-    step --name "synthetic corpora" --log "$datadir/log/corpus.log" --nokey "--nj $nj" -- \
-      "$python" -m espnet_ext.bin.make_mini --corpus spotify --size "$corpus_size" --output "$synthetic" {}
+    corpus=$synthetic synthetic_corpus spotify
   fi
   prepare spotify train "${spotify:-$synthetic/spotify}" "${spotify_options[@]+"${spotify_options[@]}"}"
   [[ -n $spotify ]] || prepare spotify dev "$synthetic/spotify-dev" --part dev
@@ -159,5 +136,5 @@ if stage 8 "Scoring"; then
 fi
 
 if stage 9 "Tables"; then
-  write_tables "$corpus_name" "$command_line"
+  write_tables
 fi

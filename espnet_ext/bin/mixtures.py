@@ -1,19 +1,34 @@
-"""Make a set of multi-talker mixtures of a corpus's utterances, and count it as P4's Table 1 does.
+"""Make sets of multi-talker mixtures of a corpus's utterances, and count each as P4's Table 1 does.
 
 Without --count every utterance of the manifests is used once, as in P4's sets. Where --name is that of a set in the
 paper ("train", "dev short", "dev long", "test short", "test long"), the paper's counts stand beside.
 """
 
 import argparse
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 
-from espnet_ext.data.mixture_plan import MixtureSettings, count_set, counts_table, plan_mixtures
+from espnet_ext.bin.several_sets import HELP, make_once, split_sets
+from espnet_ext.data.mixture_plan import MixtureSettings, Source, count_set, counts_table, plan_mixtures
 from espnet_ext.data.mixtures import enrolment_utterances, read_sources, write_mixtures, write_references
 from espnet_ext.errors import InputError, run_main
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Parse the arguments, make the mixtures, and print their counts."""
-    arguments = _parser().parse_args(argv)
+    """Parse the arguments, make the mixtures of each set, and print their counts."""
+    parser = _parser()
+    sets = [parser.parse_args(words) for words in split_sets(sys.argv[1:] if argv is None else argv)]
+    read = cache(read_sources)  # sets share them
+    for arguments in sets:
+        settings = {key: value for key, value in vars(arguments).items() if key not in ("nj", "output")}
+        files = [*arguments.recordings, *arguments.supervisions, *filter(None, [arguments.leave_out])]
+        made = make_once(Path(arguments.output), settings, files, "text", lambda words=arguments: _make(words, read))
+        print(f"{'written to' if made else 'made before:'} {arguments.output}", flush=True)
+
+
+def _make(arguments: argparse.Namespace, read: Callable[..., list[Source]]) -> None:
     least, _, most = arguments.utterances.partition("-")
     if not (least.isdecimal() and (most or least).isdecimal()):
         raise InputError(f"--utterances {arguments.utterances}: give the fewest and the most, such as 3-8")
@@ -28,7 +43,7 @@ def main(argv: list[str] | None = None) -> None:
         raise InputError("give as many --recordings as --supervisions: one of each a part of the corpus")
     left_out = enrolment_utterances(arguments.leave_out) if arguments.leave_out else frozenset()
     parts = zip(arguments.recordings, arguments.supervisions, strict=True)
-    sources = [source for files in parts for source in read_sources(*files, left_out)]
+    sources = [source for files in parts for source in read(*files, left_out)]
     prefix = arguments.name.replace(" ", "-")
     mixtures = plan_mixtures(sources, settings, prefix=prefix, seed=arguments.seed)
     if arguments.no_audio:
@@ -36,7 +51,6 @@ def main(argv: list[str] | None = None) -> None:
     else:
         write_mixtures(mixtures, arguments.output, nj=arguments.nj)
     print(counts_table({arguments.name: count_set(mixtures)}))
-    print(f"written to {arguments.output}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -46,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.add_argument("--sets", metavar="FILE", help=HELP)
     parser.add_argument(
         "--recordings", required=True, nargs="+", metavar="FILE", help="Lhotse manifests of the utterances' audio"
     )

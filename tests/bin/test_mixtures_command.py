@@ -35,7 +35,7 @@ def test_a_set_is_made_and_counted(tmp_path, capsys):
     assert row[:4] == ["dev", "short", str(len(made.utterances)), "513"]
     main([*arguments, "--utterances", "2-4", "--no-audio", "--output", str(tmp_path / "text")])
     assert sorted(path.name for path in (tmp_path / "text").iterdir()) == [
-        "mixed_utterances", "references.json", "text", "text_speakers",
+        ".made", "mixed_utterances", "references.json", "text", "text_speakers",
     ]  # fmt: skip
     for name in ("references.json", "text"):
         assert (tmp_path / "text" / name).read_bytes() == (tmp_path / "set" / name).read_bytes()

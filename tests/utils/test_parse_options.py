@@ -234,6 +234,130 @@ def test_help_is_made_from_the_comments(call, arguments):
     assert done.stdout == textwrap.dedent(expected)
 
 
+SHARED = """\
+# Not for the help.
+# begin options
+# What to run
+table=1          # <T> number of the table
+rows=            # <a,b> rows
+                 # or nothing
+# ...
+stage=1          # first stage to run
+# Data
+# ...
+check=auto       # {auto|full} how audio is checked
+# Folders
+datadir=data
+# end options
+"""
+SHARING = """\
+# Train the thing.
+
+# begin options
+. "$(dirname "$0")/../utils/shared.sh" # those of a/b
+# What to run
+rows=all         # <a> other rows
+average=5        # of how many
+pretrain=true
+# Data
+librispeech=     # <DIR> the corpus
+# Models
+bert=            # <NAME> model
+                 # or folder
+# Folders
+logdir=log
+# end options
+. "$(dirname "$0")/../utils/head.sh" one two
+for variable in table rows stage check datadir average pretrain librispeech bert logdir; do
+  echo "$variable=${!variable}"
+done
+"""
+
+
+@pytest.fixture
+def sharing(tmp_path):
+    """Run a script that takes options of a shared file, and reads its arguments in another file that it sources."""
+    (tmp_path / "utils").mkdir()
+    (tmp_path / "recipe").mkdir()
+    (tmp_path / "utils" / "parse_options.sh").symlink_to(PARSER)
+    (tmp_path / "utils" / "shared.sh").write_text(SHARED)
+    head = 'words=$2\nshift 2\n. "${BASH_SOURCE[0]%/*}/parse_options.sh"\necho "words=$words $*"\n'
+    (tmp_path / "utils" / "head.sh").write_text(head)
+    (tmp_path / "recipe" / "run.sh").write_text(SHARING.replace("one two", 'one two "$@"'))
+
+    def run(*arguments: str) -> subprocess.CompletedProcess:
+        command = ["bash", "-euo", "pipefail", "recipe/run.sh", *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+
+    return run
+
+
+def test_shared_options_are_set_like_a_scripts_own(sharing):
+    done = sharing("--table", "2", "--average=7", "--check", "full", "left over")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "words=two left over",
+        "table=2",
+        "rows=all",
+        "stage=1",
+        "check=full",
+        "datadir=data",
+        "average=7",
+        "pretrain=true",
+        "librispeech=",
+        "bert=",
+        "logdir=log",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--check", "none"], "--check takes one of auto|full"),
+        (["--stage", "x"], "--stage takes a whole number"),
+        (["--pretrain", "1"], "--pretrain takes true or false"),
+        (["--tables", "1"], "unknown option '--tables'; did you mean --table?"),
+        (["--words", "1"], "unknown option '--words'"),
+    ],
+)
+def test_shared_options_are_refused_like_a_scripts_own(sharing, arguments, message):
+    assert message in refused(sharing(*arguments))
+
+
+def test_help_has_shared_and_own_options_under_the_same_headings(sharing):
+    done = sharing("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    expected = """\
+        Usage: run.sh [options]
+
+        Train the thing.
+
+        Options [and their defaults]:
+
+         What to run
+          --table T                     number of the table [1]
+          --rows a                      other rows [all]
+          --average N                   of how many [5]
+          --pretrain true|false         [true]
+          --stage N                     first stage to run [1]
+
+         Data
+          --librispeech DIR             the corpus
+          --check auto|full             how audio is checked [auto]
+
+         Models
+          --bert NAME                   model
+                                        or folder
+
+         Folders
+          --datadir TEXT                [data]
+          --logdir TEXT                 [log]
+
+          --help                        print this
+        """
+    assert done.stdout == textwrap.dedent(expected)
+
+
 def test_script_without_an_options_section_is_told(tmp_path):
     script = tmp_path / "bare.sh"
     script.write_text(f"stage=1\n. {PARSER}\necho reached\n")

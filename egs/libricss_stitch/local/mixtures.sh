@@ -40,29 +40,33 @@ prepare_libricss() {
     "$python" -m espnet_ext.bin.prepare_corpus libricss --corpus "$libricss_dir" --output "$datadir/libricss" --enrolment-list "$list"
 }
 
-# profiles SET UTTERANCES [OPTION]... -- DATA_DIR...
-profiles() {
-  local set=$1 count=$2 part inputs=() options=()
-  shift 2
-  while [[ $1 != -- ]]; do
-    options+=("$1")
-    shift
+# Training draws two of several enrolment utterances anew each time; who is to be recognised has two. One command loads the
+# model once, and leaves profiles alone that are made.
+make_profiles() {
+  local sets=$datadir/log/profiles.sets part set inputs=()
+  {
+    profile_set train --utterances "$train_enrolment" --data "${train_sources[@]/#/$datadir/}" "$datadir/dev-clean"
+    profile_set test --utterances 2 --data "$datadir/dev-clean" "$datadir/test-clean"
+    if [[ -n $libricss_dir ]]; then
+      profile_set libricss --enrolment "$datadir/libricss/segments/enrolment" --data "$datadir/test-clean"
+    fi
+  } >"$sets"
+  for part in "${train_sources[@]}" dev-clean test-clean; do
+    inputs+=(--input "$datadir/$part/wav.scp" --input "$datadir/$part/utt2spk")
   done
-  shift
-  for part; do inputs+=(--input "$datadir/$part/wav.scp" --input "$datadir/$part/utt2spk"); done
-  step --name "profiles $set" --log "$datadir/profiles/$set/log/profiles.log" "${inputs[@]}" \
-    --output "$datadir/profiles/$set/profiles.scp" -- \
-    "$python" -m espnet_ext.bin.speaker_profiles --data "${@/#/$datadir/}" --utterances "$count" \
-    "${options[@]+"${options[@]}"}" --output "$datadir/profiles/$set"
+  if [[ -n $libricss_dir ]]; then
+    inputs+=(--input "$datadir/libricss/segments/enrolment" --output "$datadir/profiles/libricss/profiles.scp")
+  fi
+  for set in train test; do inputs+=(--output "$datadir/profiles/$set/profiles.scp"); done
+  step --name profiles --log "$datadir/profiles/log/profiles.log" "${inputs[@]}" -- \
+    "$python" -m espnet_ext.bin.speaker_profiles --sets "$sets"
 }
 
-# Training draws two of several enrolment utterances anew each time; who is to be recognised has two.
-make_profiles() {
-  profiles train "$train_enrolment" -- "${train_sources[@]}" dev-clean || return 1
-  profiles test 2 -- dev-clean test-clean || return 1
-  if [[ -n $libricss_dir ]]; then
-    profiles libricss 2 --enrolment "$datadir/libricss/segments/enrolment" -- test-clean || return 1
-  fi
+# A line of a file of sets.
+#   profile_set SET OPTION...
+profile_set() {
+  printf '%q ' --output "$datadir/profiles/$1" "${@:2}"
+  echo
 }
 
 # The profiles with which a set is recognised.
@@ -109,25 +113,37 @@ counted_as() {
   esac
 }
 
+# What a set of mixtures is made of, as options, a word a line.
+mixture_options() {
+  local part recordings=() supervisions=()
+  while read -r part; do
+    recordings+=("$(manifest "$part" recordings)")
+    supervisions+=("$(manifest "$part" supervisions)")
+  done <<<"$(sources_of "$1")"
+  printf '%s\n' --recordings "${recordings[@]}" --supervisions "${supervisions[@]}"
+  # all that training has is heard in training; elsewhere nobody is recognised by the very utterances of the profile
+  if [[ $1 != train* ]]; then printf '%s\n' --leave-out "$datadir/profiles/$(profiles_of "$1")/enrolment"; fi
+}
+
 # Mixtures: those that the recogniser is trained on, first single utterances; those that stitchers are trained on; the test sets.
-# The array mixing holds the sets with their options.
+# The array mixing holds the sets with their options. One command reads the sources once, and leaves sets alone that are made.
 make_mixtures() {
-  local line set options part left_out
+  local sets=$datadir/log/mixtures.sets line set part options inputs=()
   for line in "${mixing[@]}"; do
-    read -ra options <<<"$line"
-    set=${options[0]}
-    local inputs=() recordings=() supervisions=()
-    while read -r part; do
-      recordings+=("$(manifest "$part" recordings)")
-      supervisions+=("$(manifest "$part" supervisions)")
-      inputs+=(--input "${recordings[-1]}" --input "${supervisions[-1]}")
-    done <<<"$(sources_of "$set")"
-    left_out=()
-    # all that training has is heard in training; elsewhere nobody is recognised by the very utterances of the profile
-    if [[ $set != train* ]]; then left_out=(--leave-out "$datadir/profiles/$(profiles_of "$set")/enrolment"); fi
-    step --name "mixtures $set" --log "$datadir/$set/log/mixtures.log" "${inputs[@]}" --output "$datadir/$set/text" --nokey "--nj $nj" -- \
-      "$python" -m espnet_ext.bin.mixtures --recordings "${recordings[@]}" --supervisions "${supervisions[@]}" \
-      --output "$datadir/$set" --name "$(counted_as "$set")" "${left_out[@]+"${left_out[@]}"}" "${options[@]:1}" {} || return 1
+    set=${line%% *}
+    mapfile -t options < <(mixture_options "$set")
+    printf '%q ' --output "$datadir/$set" --name "$(counted_as "$set")" "${options[@]}"
+    echo "${line#* }"
+    inputs+=(--output "$datadir/$set/text")
+  done >"$sets"
+  for part in "${train_sources[@]}" dev-clean test-clean; do
+    inputs+=(--input "$(manifest "$part" recordings)" --input "$(manifest "$part" supervisions)")
+  done
+  for set in train test; do inputs+=(--input "$datadir/profiles/$set/enrolment"); done
+  step --name mixtures --log "$datadir/log/mixtures.log" "${inputs[@]}" --nokey "--nj $nj" -- \
+    "$python" -m espnet_ext.bin.mixtures --sets "$sets" {} || return 1
+  for line in "${mixing[@]}"; do
+    set=${line%% *}
     [[ $set == train_stitch || $set != *_* ]] || continue # the recogniser's training draws inventories anew each time
     step --name "inventories of $set" --log "$datadir/$set/log/inventory.log" --input "$datadir/$set/text_speakers" \
       --input "$datadir/profiles/$(profiles_of "$set")/profiles.scp" --output "$datadir/$set/inventory" -- \
