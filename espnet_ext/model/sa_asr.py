@@ -131,7 +131,7 @@ class SAASRModel(ESPnetASRModel):
     def encode_both(
         self, speech: torch.Tensor, speech_lengths: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Both encoders' output from the same features (P4, eq. 1 and 6).
+        """Both encoders' output from the same features: the ASR one's (P4, eq. 1) and the speaker one's (P4, eq. 6).
 
         Args:
             speech: (B, N).
