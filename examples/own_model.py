@@ -47,7 +47,9 @@ def main(folder: Path, config: Path, options: list[str]) -> None:
     asr_train.main([*data, *options, *stats])
     asr_train.main([*data, *shapes, "--output_dir", str(folder / "model"), *options])
 
-    recogniser = Speech2Text(folder / "model/config.yaml", folder / "model/valid.acc.ave.pth", beam_size=4, ctc_weight=0.3)
+    recogniser = Speech2Text(
+        folder / "model/config.yaml", folder / "model/valid.acc.ave.pth", beam_size=4, ctc_weight=0.3
+    )
     make_data(folder / "test", utterances=5, seed=2)
     for line in (folder / "test/text").read_text().splitlines():
         utterance, reference = line.split(maxsplit=1)
