@@ -1,8 +1,12 @@
 """What makes an ESPnet command one of ours: the plugins, checkpoints that are whole, and bad input in one line."""
 
-from collections.abc import Callable
+import re
+import sys
+from collections.abc import Callable, Sequence
 
-from espnet_ext.errors import run_main
+import torch
+
+from espnet_ext.errors import InputError, run_main
 from espnet_ext.logs import drop_repeated_warnings
 from espnet_ext.registry import register
 from espnet_ext.task.whole_checkpoints import keep_checkpoints_whole
@@ -21,6 +25,7 @@ def with_plugins(main: Callable[[], None], module_name: str) -> None:
 
     def run() -> None:
         set_up()
+        check_gpus(sys.argv[1:])
         main()
 
     if module_name == "__main__":
@@ -34,3 +39,17 @@ def set_up() -> None:
     register()
     keep_checkpoints_whole()
     drop_repeated_warnings()
+
+
+def check_gpus(options: Sequence[str]) -> None:
+    """Refuse ``--ngpu N`` with more GPUs than there are, before ESPnet has read its data and fails with a traceback.
+
+    Raises:
+        InputError: fewer than N GPUs.
+    """
+    asked = re.search(r"--ngpu[ =](\d+)(?!\S)", " ".join(options))
+    number = int(asked[1]) if asked else 0
+    there = torch.cuda.device_count()
+    if number > there:
+        what = f"{there} GPU{'s' if there > 1 else ''}" if there else "no GPU"
+        raise InputError(f"--ngpu {number}: PyTorch sees {what} here: give --ngpu {there}, or a machine that has them")

@@ -18,9 +18,9 @@ State = dict[str, Any]
 class SpeakerAttributedDecoder(torch.nn.Module):
     """An ESPnet decoder whose output layer also sees the profile of the speaker of the token (P4, eq. 4).
 
-    The decoder gives hidden states u and attention weights (eq. 2, 3). With the same weights, speaker encodings become
-    a speaker context (eq. 7), from which comes a query (eq. 8), from which comes the speaker (eq. 9) and the weighted
-    profile (eq. 10). A projection of that is added to u before the output layer.
+    The decoder gives attention weights (P4, eq. 2) and hidden states u (P4, eq. 3). With the same weights, speaker
+    encodings become a speaker context (P4, eq. 7), from which comes a query (P4, eq. 8), from which comes the speaker
+    (P4, eq. 9) and the weighted profile (P4, eq. 10). A projection of that is added to u before the output layer.
 
     Args:
         decoder: ``transformer``, ``language_transformer``, ``rnn`` or ``batch_rnn`` of ESPnet's registry.
@@ -28,7 +28,7 @@ class SpeakerAttributedDecoder(torch.nn.Module):
         context_size: dimension of the speaker encodings.
         profile_size: dimension of the profiles.
         query_conf: options of :class:`SpeakerQuery`.
-        cosine_scale: factor of the cosines (eq. 9); 1 as in the paper.
+        cosine_scale: factor of the cosines (P4, eq. 9); 1 as in the paper.
         learn_scale: train the factor.
         attention_block: the block whose attention weights are taken, of a transformer; see ``TransformerReadout``.
 
@@ -111,7 +111,7 @@ class SpeakerAttributedDecoder(torch.nn.Module):
             profiles: (K, profile_size).
 
         Returns:
-            Log-probabilities, (n, vocabulary), and the states, with the posteriors of the token's speaker.
+            Log-probabilities (P4, eq. 5), (n, vocabulary), and the states, with the posteriors of the token's speaker.
         """
         hidden, weights, asr_states = self.asr.step(ys, [state["asr"] for state in states], xs)
         cells = torch.stack([state["query"] for state in states], dim=2)

@@ -93,7 +93,14 @@ class PowerMelFrontend(AbsFrontend):
         return features.to(input.dtype), lengths
 
     def energies(self, waveform: torch.Tensor) -> torch.Tensor:
-        """Energies e[m, c] of P2, eq. 1, (B, T, n_mels). ``waveform``: (B, samples), of no half precision."""
+        """Energies e[m, c] (P2, eq. 1), a vector a frame (P2, eq. 5).
+
+        Args:
+            waveform: (B, samples), of no half precision.
+
+        Returns:
+            (B, T, n_mels).
+        """
         missing = self.window_length - waveform.size(1)
         if missing > 0:
             waveform = torch.nn.functional.pad(waveform, (0, missing))

@@ -71,7 +71,7 @@ def draw_threshold_db(batch_size: int, eta_min: float, eta_max: float, device: t
 def small_energy_mask(
     x: torch.Tensor, lengths: torch.Tensor, eta_db: torch.Tensor, power: float = POWER
 ) -> torch.Tensor:
-    """The mask of P2, eq. 7 and 8, taken on the power-mel features.
+    """The threshold of P2, eq. 7, and the mask of P2, eq. 8, taken on the power-mel features.
 
     Args:
         x: un-normalised power-mel features, non-negative, (B, T, C).

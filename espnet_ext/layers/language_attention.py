@@ -127,9 +127,10 @@ class ReweightedAttention(MultiHeadedAttention):
 class SharedStreams(MultiHeadedAttention):
     """A stream a language, all through ESPnet's one set of parameters (P1, Fig. 1b).
 
-    Within a stream, queries, keys and values all come from embeddings of which the other languages' are scaled down:
-    the streams "are treated as monolingual cases for attention calculation" (P1, section 3). Of each token the output
-    in its own language's stream is kept, where its own factor is 1.
+    Within a stream attention is the usual one (P1, eq. 1, ESPnet's), but queries, keys and values all come from
+    embeddings of which the other languages' are scaled down: the streams "are treated as monolingual cases for
+    attention calculation" (P1, section 3). Of each token the output in its own language's stream is kept, where its own
+    factor is 1.
     """
 
     def __init__(self, languages: int, other_language_factor: float, **options):

@@ -71,7 +71,8 @@ def inventory_attention(
     present: torch.Tensor | None = None,
     scale: torch.Tensor | float = 1.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """InventoryAttention, P4, eq. 9 and 10: a softmax over the cosines of a query and the profiles.
+    """InventoryAttention: a softmax over the cosines of a query and the profiles (P4, eq. 9), and the profiles'
+    mean by these weights (P4, eq. 10).
 
     Args:
         queries: (B, L, E).
@@ -81,7 +82,7 @@ def inventory_attention(
             a posterior above 0.52.
 
     Returns:
-        Logarithms of the posteriors, (B, L, K), minus infinity for padding; weighted profiles, (B, L, E).
+        Logarithms of the posteriors (P4, eq. 11), (B, L, K), minus infinity for padding; weighted profiles, (B, L, E).
     """
     cosines = torch.nn.functional.normalize(queries, dim=-1) @ torch.nn.functional.normalize(profiles, dim=-1).mT
     scores = scale * cosines

@@ -140,7 +140,7 @@ class SAASRModel(ESPnetASRModel):
         speech_lengths: torch.Tensor,
         d_vectors: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Both encoders' output (P4, eq. 1 and 6).
+        """Output of the ASR encoder (P4, eq. 1) and of the speaker encoder (P4, eq. 6).
 
         Args:
             speech: (B, N).

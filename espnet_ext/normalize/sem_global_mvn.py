@@ -20,12 +20,12 @@ from espnet_ext.layers.energy_mask import (
 
 
 class SEMGlobalMVN(GlobalMVN):
-    """Global mean and variance normalisation, then Small Energy Masking in training (P2, eq. 6 to 11).
+    """Global mean and variance normalisation, then Small Energy Masking in training (P2, section 3).
 
     The mask is found on the un-normalised power-mel features and applied to the normalised ones: masked bins become
-    0, the mean of the training data. ("Mean subtraction must be applied before masking, otherwise the non-zero values
-    in the masked region will distort the model", P2, section 3.) In evaluation this is plain ``global_mvn``, so a
-    checkpoint can be decoded with either.
+    0, the mean of the training data (P2, eq. 9), the others are multiplied by r (P2, eq. 11).
+    ("Mean subtraction must be applied before masking, otherwise the non-zero values in the masked region will distort
+    the model", P2, section 3.) In evaluation this is plain ``global_mvn``, so a checkpoint can be decoded with either.
 
     Args:
         stats_file: ESPnet's ``feats_stats.npz``.
@@ -88,7 +88,7 @@ class SEMGlobalMVN(GlobalMVN):
             ilens: number of frames, (B,); the whole length if None.
 
         Returns:
-            Features of the same shape, zero on padded frames; ilens.
+            Features of the same shape (P2, eq. 12), zero on padded frames; ilens.
         """
         if ilens is None:
             ilens = x.new_full([x.size(0)], x.size(1), dtype=torch.long)

@@ -52,7 +52,7 @@ def example(nbest: NBest) -> Example:
 
 
 def expected_errors(scores: torch.Tensor, errors: torch.Tensor) -> torch.Tensor:
-    """The expected number of word errors over one N-best list: P3, eq. 5 with eq. 6.
+    """The expected number of word errors (P3, eq. 4) over one N-best list (P3, eq. 5), by posteriors (P3, eq. 6).
 
     Args:
         scores: s_i of eq. 1, log-probabilities up to a constant, (n,).
@@ -69,7 +69,7 @@ class Loss:
     """MWER + alpha CE (P3, section 5), each a mean over the utterances.
 
     Attributes:
-        first_pass_weight: lambda of eq. 8 and 9.
+        first_pass_weight: lambda of P3, eq. 8 (a likelihood) and of P3, eq. 9 (a pseudo-likelihood).
         ce_weight: alpha; the cross-entropy is the negative log-probability that the scorer gives the reference.
     """
 
@@ -81,7 +81,7 @@ class Loss:
         return [[*item.texts, item.reference] if self.ce_weight else list(item.texts) for item in batch]
 
     def mwer(self, scores: Sequence[torch.Tensor], batch: Sequence[Example]) -> torch.Tensor:
-        """Expected word errors an utterance at this lambda (eq. 7). A score of the reference is not looked at."""
+        """Expected word errors an utterance at this lambda (P3, eq. 7). A score of the reference is not looked at."""
         return torch.stack(
             [
                 expected_errors(

@@ -17,7 +17,7 @@ HEAD = "pooling.safetensors"
 
 
 class TokenHead(torch.nn.Module):
-    """A linear layer on the hidden state of one token (eq. 10, 11).
+    """A linear layer on the hidden state of one token: the first (P3, eq. 10) or the last (P3, eq. 11).
 
     Args:
         size: width of the hidden states.
@@ -37,7 +37,7 @@ class TokenHead(torch.nn.Module):
 
 
 class AttentionHead(torch.nn.Module):
-    """Attention of one learnt query to all tokens, and a linear layer (eq. 12).
+    """Attention of one learnt query to all tokens, and a linear layer (P3, eq. 12).
 
     Args:
         size: width of the hidden states.

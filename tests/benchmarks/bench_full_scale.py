@@ -27,12 +27,15 @@ from espnet_ext.tables.plan import train_config
 from espnet_ext.yaml_files import merged_files
 
 EGS = Path(__file__).parents[2] / "egs"
+STITCH = EGS / "libricss_stitch" / "conf"
 RATE = 16000
 WORD_START = "\u2581"
 TOKENS_A_SECOND = 3  # 150 words a minute, some of two tokens
 # NVIDIA's data sheet of the A100: 19.5 TFLOP/s in FP32, which is ESPnet's default, and 312 in bfloat16 (--use_amp true)
 A100 = {"FP32": 19.5e12, "AMP": 312e12}
 REACHED = {"FP32": 0.5, "AMP": 0.2}  # assumed shares of that speed
+MIXTURES, MIXTURE_SECONDS = 500_000, 29.4  # conf/scale/full/settings.sh; P4, section 4.1.1
+STITCH_BATCH = 500.0  # batch_bins of conf/sa_asr_lstm.yaml
 STATES = {"adam": 2, "madgrad": 3}  # tensors of the parameters' size that the optimizer keeps
 FLAC_GB_AN_HOUR = 0.062  # of LibriSpeech: archives of 6.3, 23 and 30 GB for 960 h, by openslr.org/12
 WAV_GB_AN_HOUR = 0.1152  # 16 bits at 16 kHz
@@ -62,10 +65,13 @@ class Training:
 
 
 def asr_model(config: dict, tokens: int, features: int = 0) -> tuple[torch.nn.Module, dict]:
-    """The model of a training config, as ESPnet builds it."""
+    """The model of a training config, as ESPnet's task builds it, or ours where speakers are told apart."""
     from espnet2.tasks.asr import ASRTask
 
-    names = ["<blank>", "<unk>", *(f"{WORD_START}P{number}" for number in range(tokens - 3)), "<sos/eos>"]
+    from espnet_ext.task.sa_asr import SAASRTask
+
+    task = SAASRTask if config.get("model") == "sa_asr" else ASRTask
+    names = ["<blank>", "<unk>", "<sc>", *(f"{WORD_START}P{number}" for number in range(tokens - 4)), "<sos/eos>"]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "train.yaml"
         path.write_text(yaml.safe_dump(config | ({"input_size": features} if features else {})))
@@ -75,13 +81,13 @@ def asr_model(config: dict, tokens: int, features: int = 0) -> tuple[torch.nn.Mo
             stats = Path(folder) / "stats.npz"
             np.savez(stats, count=100, sum=np.full(bands, 50.0), sum_square=np.full(bands, 30.0))
             options += ["--normalize_conf", f"stats_file={stats}"]
-        args = ASRTask.get_parser().parse_args(options)
+        args = task.get_parser().parse_args(options)
         args.token_list = names
         if args.decoder == "language_transformer":
             languages = Path(folder) / "languages.txt"
             languages.write_text("".join(f"{name} {'en' if name[0] == WORD_START else '-'}\n" for name in names))
             args.decoder_conf["languages_file"] = str(languages)
-        return ASRTask.build_model(args), config
+        return task.build_model(args), config
 
 
 def of_table(recipe: str, system: str, tokens: int) -> Callable[[], tuple[torch.nn.Module, dict]]:
@@ -90,6 +96,10 @@ def of_table(recipe: str, system: str, tokens: int) -> Callable[[], tuple[torch.
 
 def of_context() -> tuple[torch.nn.Module, dict]:
     return asr_model(merged_files([EGS / "spotify_longctx" / "conf" / "train.yaml"]), 4096, features=80)
+
+
+def of_recogniser() -> tuple[torch.nn.Module, dict]:
+    return asr_model(merged_files([STITCH / "sa_asr_lstm.yaml"]), 16000)
 
 
 def sem_passes() -> float:
@@ -107,6 +117,12 @@ TRAININGS = {
     ),
     "asru2019_cs, CS+CH+EN": Training(
         of_table("asru2019_cs", "separate_cs", 4103), 1160, 50, 32 * 15.0, (7.5, 15.0), WAV_GB_AN_HOUR
+    ),
+    "libricss_stitch, recogniser, utterances": Training(
+        of_recogniser, 960, 20, STITCH_BATCH, (3.0, 6.0), FLAC_GB_AN_HOUR
+    ),
+    "libricss_stitch, recogniser, mixtures": Training(
+        of_recogniser, MIXTURES * MIXTURE_SECONDS / 3600, 40, STITCH_BATCH, (3.0, 6.0), FLAC_GB_AN_HOUR
     ),
     "spotify_longctx, 60 s": Training(of_context, 58000, 1, 3600.0, (30.0, 60.0), OGG_GB_AN_HOUR, features=80),
 }
@@ -135,6 +151,9 @@ def audio_loss(model: torch.nn.Module, seconds: float, features: int) -> torch.T
         "text": torch.randint(2, 1000, (1, tokens)),
         "text_lengths": torch.tensor([tokens]),
     }
+    if hasattr(model, "speaker_encoder"):
+        batch |= {"profiles": torch.randn(1, 8, model.profile_size), "profiles_lengths": torch.tensor([8])}
+        batch |= {"speakers": torch.zeros(1, 1, dtype=torch.long), "speakers_lengths": torch.tensor([1])}
     return model.train()(**batch)[0]
 
 
@@ -210,9 +229,39 @@ def print_rescoring() -> None:
         )
 
 
+STITCHED, STITCHED_WORDS = 50_083, 193  # P4, Table 1: training recordings, words of each
+
+
+def print_stitcher() -> None:
+    """One recording a batch; windows that overlap by half hear each word twice."""
+    from espnet2.tasks.mt import MTTask
+
+    tokens = round(STITCHED_WORDS * PIECES_A_WORD)
+    names = ["<blank>", "<unk>", *(f"{WORD_START}P{number}" for number in range(16000 - 3)), "<sos/eos>"]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "train.yaml"
+        path.write_text(yaml.safe_dump(merged_files([STITCH / "stitcher.yaml", STITCH / "stitcher_wco_wce.yaml"])))
+        options = ["--config", str(path), "--output_dir", folder, "--token_type", "bpe", "--src_token_type", "bpe"]
+        args = MTTask.get_parser().parse_args(options)
+    args.token_list = args.src_token_list = names
+    model = MTTask.build_model(args).train()
+    source, target = torch.randint(2, 1000, (1, 2 * tokens)), torch.randint(2, 1000, (1, tokens))
+    lengths = {"src_text_lengths": torch.tensor([2 * tokens]), "text_lengths": torch.tensor([tokens])}
+    flops, kept = count(lambda: model(src_text=source, text=target, **lengths)[0], model)
+    total = flops * STITCHED
+    size = sum(parameter.numel() for parameter in model.parameters())
+    hours = "; ".join(f"{kind} {total / (A100[kind] * REACHED[kind]) / 3600:.1f}" for kind in A100)
+    memory = (16 * size + kept * 25_000 / tokens) / 1e9
+    print(
+        f"\nlibricss_stitch, stitcher: {size / 1e6:.1f} million parameters; {flops / 1e9:.0f} GFLOP for {2 * tokens} read "
+        f"and {tokens} written tokens, times {STITCHED:,} = {total:.2e} an epoch; GPU hours an epoch: {hours}; GPU memory: "
+        f"{16 * size / 1e9:.1f} GB + {kept / 1e6:.0f} MB x 25,000/{tokens} = {memory:.0f} GB"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=[*TRAININGS, "librispeech_rescore"])
+    parser.add_argument("--only", choices=[*TRAININGS, "librispeech_rescore", "libricss_stitch, stitcher"])
     only = parser.parse_args().only
     torch.set_num_threads(1)
     espnet_ext.register()
@@ -225,6 +274,8 @@ def main() -> None:
             print_training(name, training)
     if only in (None, "librispeech_rescore"):
         print_rescoring()
+    if only in (None, "libricss_stitch, stitcher"):
+        print_stitcher()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,35 @@
+"""Commands outside of the environment, and GPUs that are not there: one line each, no traceback."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from espnet_ext.bin.with_plugins import check_gpus
+from espnet_ext.errors import InputError
+
+
+def test_python_without_the_packages_names_the_environment(tmp_path):
+    code = "import runpy; runpy.run_module('espnet_ext.bin.score', run_name='__main__')"
+    done = subprocess.run(  # -S: without site-packages
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, env={"PYTHONPATH": ""}
+    )
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.startswith(f"error: {sys.executable} ") and done.stderr.count("\n") == 1
+    assert "make -C tools install" in done.stderr
+
+
+def test_gpus_that_are_not_there_are_refused(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    with pytest.raises(InputError, match="--ngpu 2: PyTorch sees no GPU here"):
+        check_gpus(["--config", "train.yaml", "--ngpu", "2"])
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(InputError, match="--ngpu 2: PyTorch sees 1 GPU here"):
+        check_gpus(["--ngpu=2"])
+
+
+@pytest.mark.parametrize("options", [[], ["--ngpu", "0"], ["--ngpu", "1"], ["--ngpu", "many"]])
+def test_what_is_there_or_is_espnets_to_refuse_passes(monkeypatch, options):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    check_gpus(options)
