@@ -185,10 +185,10 @@ def test_a_signal_leaves_no_process_and_no_files(tmp_path, number, status):
         [sys.executable, "program.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     waiting = ["decode: 0/3 shards"]
-    while not any((path / "dask-scratch-space").exists() for path in tmp_path.glob("scratch/*")):
+    while len(list(tmp_path.glob("scratch/*/dask-scratch-space/worker-*/"))) < 2:
         assert program.poll() is None, "".join(waiting)
         waiting.append(program.stderr.readline())
-    time.sleep(3)  # until the other worker stands too
+    time.sleep(3)  # until both workers are at work
     os.killpg(program.pid, number)
     _, output = program.communicate(timeout=60)
     assert program.returncode == status, output

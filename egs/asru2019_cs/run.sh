@@ -19,14 +19,14 @@ librispeech=     # <DIR> LibriSpeech, of which train-clean-100 and 360 are used;
 # end options
 
 # begin stages
-# 1 data          the corpus: synthetic, or yours, checked; Lhotse manifests
-# 2 format        Kaldi data dirs
-# 3 tokens        Han characters and English word pieces, and the language of each
-# 4 statistics    lengths, mean and variance of the features
-# 6 training      each system and seed that the table lacks
-# 7 decoding      test sets by each system
-# 8 scoring       mixed error rates: all tokens, Chinese characters, English words
-# 9 tables        results as JSON and Markdown, paper beside ours
+# 1 data            the corpus: synthetic, or yours, checked; Lhotse manifests
+# 2 format          Kaldi data dirs
+# 3 tokens          Han characters and English word pieces, and the language of each
+# 4 statistics      lengths, mean and variance of the features
+# 6 training        each system and seed that the table lacks
+# 7 decoding        test sets by each system
+# 8 scoring         mixed error rates: all tokens, Chinese characters, English words
+# 9 tables          results as JSON and Markdown, paper beside ours
 # end stages
 
 . "$(dirname "$0")/../../utils/recipe.sh" asru2019 librispeech -- "$@"

@@ -23,15 +23,15 @@ enrolment_list=  # <FILE> libricss_speaker_info.jsonl of LibriCSS's repository; 
 # end options
 
 # begin stages
-# 1 data          the corpora: synthetic, or yours, checked; Lhotse manifests
-# 2 mixtures      speaker profiles, mixtures for training and testing (Table 1), LibriCSS cut at silences
-# 3 tokens        word pieces
-# 4 statistics    lengths, mean and variance of the features; d-vectors of sliding windows
-# 5 recogniser    speaker-attributed ASR: first on single utterances, then on mixtures
-# 6 hypotheses    what the recogniser hears in whole recordings and in windows
-# 7 training      each stitcher and seed that the table lacks
-# 8 stitching     transcripts by each system, and their SA-WER
-# 9 tables        results as JSON and Markdown, paper beside ours
+# 1 data            the corpora: synthetic, or yours, checked; Lhotse manifests
+# 2 mixtures        speaker profiles, mixtures for training and testing (Table 1), LibriCSS cut at silences
+# 3 tokens          word pieces
+# 4 statistics      lengths, mean and variance of the features; d-vectors of sliding windows
+# 5 recogniser      speaker-attributed ASR: first on single utterances, then on mixtures
+# 6 hypotheses      what the recogniser hears in whole recordings and in windows
+# 7 training        each stitcher and seed that the table lacks
+# 8 stitching       transcripts by each system, and their SA-WER
+# 9 tables          results as JSON and Markdown, paper beside ours
 # end stages
 
 . "$(dirname "$0")/../../utils/recipe.sh" librispeech libricss enrolment_list -- "$@"

@@ -28,15 +28,15 @@ parallel=        # <FILE> conf/parallel/*.yaml or a file of yours: the first pas
 # end options
 
 # begin stages
-# 1 data           the corpus: synthetic, or yours, checked; Lhotse manifests
-# 2 format         Kaldi data dirs
-# 3 first pass     10-best lists of all parts
-# 4 statistics     error rates of the lists' best and of their oracle
-# 5 language model GPT-2 and BERT, adapted to the LM text
-# 6 training       each system and seed that the table lacks
-# 7 rescoring      test sets by each system, with the weight tuned on the dev sets
-# 8 scoring        word error rates, and the time that rescoring takes
-# 9 tables         results as JSON and Markdown, paper beside ours
+# 1 data            the corpus: synthetic, or yours, checked; Lhotse manifests
+# 2 format          Kaldi data dirs
+# 3 first pass      10-best lists of all parts
+# 4 statistics      error rates of the lists' best and of their oracle
+# 5 language model  GPT-2 and BERT, adapted to the LM text
+# 6 training        each system and seed that the table lacks
+# 7 rescoring       test sets by each system, with the weight tuned on the dev sets
+# 8 scoring         word error rates, and the time that rescoring takes
+# 9 tables          results as JSON and Markdown, paper beside ours
 # end stages
 
 variant() { echo "${first_pass#whisper}"; } # the lists of another first pass have folders of their own

@@ -20,15 +20,15 @@ lm_text=         # <FILE> librispeech-lm-norm.txt.gz; the file of that name in t
 # end options
 
 # begin stages
-# 1 data          the corpus: synthetic, or yours, checked; Lhotse manifests
-# 2 format        Kaldi data dirs
-# 3 tokens        word pieces
-# 4 statistics    lengths, mean and variance of the features
+# 1 data            the corpus: synthetic, or yours, checked; Lhotse manifests
+# 2 format          Kaldi data dirs
+# 3 tokens          word pieces
+# 4 statistics      lengths, mean and variance of the features
 # 5 language model  only for tables whose decoding uses one
-# 6 training      each system and seed that the table lacks
-# 7 decoding      test sets by each system
-# 8 scoring       word error rates
-# 9 tables        results as JSON and Markdown, paper beside ours
+# 6 training        each system and seed that the table lacks
+# 7 decoding        test sets by each system
+# 8 scoring         word error rates
+# 9 tables          results as JSON and Markdown, paper beside ours
 # end stages
 
 . "$(dirname "$0")/../../utils/recipe.sh" librispeech lm_text -- "$@"

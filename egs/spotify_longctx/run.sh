@@ -28,15 +28,15 @@ musan=           # <DIR> MUSAN, whose music is the noise of figure 2; generated 
 # end options
 
 # begin stages
-# 1 data          the corpora: synthetic, or yours, checked; Lhotse manifests and word times
-# 2 format        Kaldi data dirs of whole recordings
-# 3 tokens        word pieces
-# 4 statistics    mean and deviation of each recording
+# 1 data            the corpora: synthetic, or yours, checked; Lhotse manifests and word times
+# 2 format          Kaldi data dirs of whole recordings
+# 3 tokens          word pieces
+# 4 statistics      mean and deviation of each recording
 # 5 language model  only for decodings that use one: an n-gram model over the word pieces
-# 6 training      each system and seed that the figures and tables lack
-# 7 decoding      test sets by each system, with moving windows
-# 8 scoring       word error rates; for table 1, memory and speed
-# 9 tables        results as JSON, Markdown and PNG, paper beside ours
+# 6 training        each system and seed that the figures and tables lack
+# 7 decoding        test sets by each system, with moving windows
+# 8 scoring         word error rates; for table 1, memory and speed
+# 9 tables          results as JSON, Markdown and PNG, paper beside ours
 # end stages
 
 . "$(dirname "$0")/../../utils/recipe.sh" spotify tedlium earnings22 rev16 musan -- "$@"

@@ -21,8 +21,9 @@ def tone(tmp_path):
     return folder
 
 
-def test_faster_is_shorter_and_higher_and_another_speaker(tone, tmp_path, capsys):
-    command.main(["--data", str(tone), "--factors", "1.25", "0.8", "--output", str(tmp_path / "out"), "--nj", "1"])
+@pytest.mark.parametrize("nj", ["1", "2"])
+def test_faster_is_shorter_and_higher_and_another_speaker(nj, tone, tmp_path, capsys):
+    command.main(["--data", str(tone), "--factors", "1.25", "0.8", "--output", str(tmp_path / "out"), "--nj", nj])
     made = read_data_dir(tmp_path / "out")
     assert made.utt2spk == {"sp0.8-a-1": "sp0.8-a", "sp1.25-a-1": "sp1.25-a"}
     assert made.text == dict.fromkeys(made.utt2spk, "ONE")

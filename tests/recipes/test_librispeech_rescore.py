@@ -74,7 +74,7 @@ def test_lists_of_ones_own_take_the_place_of_whispers(smoke, tmp_path):
 
 
 def test_lists_by_an_espnet_model(tmp_path):
-    result = run("--first_pass", "espnet", "--rows", "first pass,10-best oracle", folder=tmp_path)
+    result = run("--first_pass", "espnet", "--rows", "first pass,10-best oracle", "--nj", "1", folder=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     for part in ("train-other-500", "dev-clean", "dev-other", "test-clean", "test-other"):
         lists = read_nbest(tmp_path / "exp" / "lists" / f"{part}.jsonl")

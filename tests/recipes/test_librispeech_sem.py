@@ -1,4 +1,4 @@
-"""egs/librispeech_sem/run.sh at scale smoke: the whole way, a kill in every stage, and what a user gets wrong."""
+"""egs/librispeech_sem/run.sh at scale smoke: the whole way, mistakes, and a kill in every stage (make test-kill)."""
 
 import json
 import os
@@ -74,7 +74,7 @@ def test_a_second_run_repeats_nothing(smoke):
 def test_language_model_grid_and_pretraining(smoke, tmp_path):
     """Two weights of Table 5 in one decoding command, by a system that was pre-trained and averaged otherwise."""
     folder, _ = smoke
-    words = ("--table", "5", "--rows", "lm=0.36,lm=0.44", "--pretrain", "true", "--average", "last:1")
+    words = ("--table", "5", "--rows", "lm=0.36,lm=0.44", "--pretrain", "true", "--average", "last:1", "--nj", "1")
     command = [*RUN, "--expdir", str(tmp_path / "exp"), "--datadir", str(folder / "data"), *words]
     result = subprocess.run(command, cwd=RECIPE, capture_output=True, text=True, timeout=900, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -99,6 +99,7 @@ def test_language_model_grid_and_pretraining(smoke, tmp_path):
     assert 1.0 < table["meta"]["lm_perplexity"] < 1000.0
 
 
+@pytest.mark.kill
 def test_a_run_killed_in_each_stage_ends_with_the_same_table(smoke, tmp_path):
     """SIGKILL a moment after each stage has begun; the next run goes on, and the last ends as the unkilled one did."""
     folder, _ = smoke

@@ -227,7 +227,7 @@ def test_podcasts_of_yours_have_some_held_out(smoke, tmp_path):
     episode = sorted(corpus.rglob("*.ogg"))[0]
     samples, _ = soundfile.read(episode)
     soundfile.write(episode, samples.repeat(2)[: 2 * len(samples)], 32000, format="OGG", subtype="VORBIS")
-    done = run("--spotify", str(corpus), *other_corpora(smoke[0]), "--stop_stage", "4", folder=tmp_path)
+    done = run("--spotify", str(corpus), *other_corpora(smoke[0]), "--stop_stage", "4", "--nj", "1", folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     train, dev = (
         {line.split()[0] for line in (tmp_path / "data" / name / "wav.scp").read_text().splitlines()}
