@@ -155,7 +155,10 @@ def find_parts(corpus_dir: str | Path, parts: Sequence[str] | None = None) -> tu
     _require_known(parts)
     missing = [part for part in parts if part not in present]
     if missing:
-        raise InputError(f"{root}: it has no {', '.join(missing)}: download them, or leave them out (--parts)")
+        raise InputError(
+            f"{root}: it has no {', '.join(missing)}: download them, or leave them out (--parts; of a recipe, "
+            "train_parts in conf/scale/<scale>/settings.sh)"
+        )
     return root, list(dict.fromkeys(parts))
 
 

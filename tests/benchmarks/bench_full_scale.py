@@ -36,6 +36,7 @@ A100 = {"FP32": 19.5e12, "AMP": 312e12}
 REACHED = {"FP32": 0.5, "AMP": 0.2}  # assumed shares of that speed
 MIXTURES, MIXTURE_SECONDS = 500_000, 29.4  # conf/scale/full/settings.sh; P4, section 4.1.1
 STITCH_BATCH = 500.0  # batch_bins of conf/sa_asr_lstm.yaml
+STITCH_TOKENS = 50_000  # batch_bins of conf/stitcher.yaml: tokens read and written
 STATES = {"adam": 2, "madgrad": 3}  # tensors of the parameters' size that the optimizer keeps
 FLAC_GB_AN_HOUR = 0.062  # of LibriSpeech: archives of 6.3, 23 and 30 GB for 960 h, by openslr.org/12
 WAV_GB_AN_HOUR = 0.1152  # 16 bits at 16 kHz
@@ -119,10 +120,10 @@ TRAININGS = {
         of_table("asru2019_cs", "separate_cs", 4103), 1160, 50, 32 * 15.0, (7.5, 15.0), WAV_GB_AN_HOUR
     ),
     "libricss_stitch, recogniser, utterances": Training(
-        of_recogniser, 960, 20, STITCH_BATCH, (3.0, 6.0), FLAC_GB_AN_HOUR
+        of_recogniser, 960, 20, STITCH_BATCH, (1.6, 3.2), FLAC_GB_AN_HOUR
     ),
     "libricss_stitch, recogniser, mixtures": Training(
-        of_recogniser, MIXTURES * MIXTURE_SECONDS / 3600, 40, STITCH_BATCH, (3.0, 6.0), FLAC_GB_AN_HOUR
+        of_recogniser, MIXTURES * MIXTURE_SECONDS / 3600, 40, STITCH_BATCH, (1.6, 3.2), FLAC_GB_AN_HOUR
     ),
     "spotify_longctx, 60 s": Training(of_context, 58000, 1, 3600.0, (30.0, 60.0), OGG_GB_AN_HOUR, features=80),
 }
@@ -154,6 +155,8 @@ def audio_loss(model: torch.nn.Module, seconds: float, features: int) -> torch.T
     if hasattr(model, "speaker_encoder"):
         batch |= {"profiles": torch.randn(1, 8, model.profile_size), "profiles_lengths": torch.tensor([8])}
         batch |= {"speakers": torch.zeros(1, 1, dtype=torch.long), "speakers_lengths": torch.tensor([1])}
+        windows = round(seconds / 0.8)  # of 1.6 s every 0.8 s, computed before the training
+        batch |= {"d_vectors": torch.randn(1, windows, 256), "d_vectors_lengths": torch.tensor([windows])}
     return model.train()(**batch)[0]
 
 
@@ -251,11 +254,11 @@ def print_stitcher() -> None:
     total = flops * STITCHED
     size = sum(parameter.numel() for parameter in model.parameters())
     hours = "; ".join(f"{kind} {total / (A100[kind] * REACHED[kind]) / 3600:.1f}" for kind in A100)
-    memory = (16 * size + kept * 25_000 / tokens) / 1e9
+    memory = (16 * size + kept * STITCH_TOKENS / (3 * tokens)) / 1e9
     print(
-        f"\nlibricss_stitch, stitcher: {size / 1e6:.1f} million parameters; {flops / 1e9:.0f} GFLOP for {2 * tokens} read "
-        f"and {tokens} written tokens, times {STITCHED:,} = {total:.2e} an epoch; GPU hours an epoch: {hours}; GPU memory: "
-        f"{16 * size / 1e9:.1f} GB + {kept / 1e6:.0f} MB x 25,000/{tokens} = {memory:.0f} GB"
+        f"\nlibricss_stitch, stitcher: {size / 1e6:.1f} million parameters; {flops / 1e9:.0f} GFLOP for {2 * tokens} "
+        f"tokens read and {tokens} written, times {STITCHED:,} = {total:.2e} an epoch; GPU hours an epoch: {hours}; "
+        f"GPU memory: {16 * size / 1e9:.1f} GB + {kept / 1e6:.0f} MB x {STITCH_TOKENS:,}/{3 * tokens} = {memory:.0f} GB"
     )
 
 

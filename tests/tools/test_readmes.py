@@ -1,0 +1,57 @@
+"""The pages: the recipes' have the same sections in the same order, and what a page points to is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+RECIPES = sorted(path.parent for path in ROOT.glob("egs/*/run.sh"))
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *(recipe / "README.md" for recipe in RECIPES)]
+# In this order; only some recipes have stages of their own.
+SECTIONS = [
+    "Commands for each table",
+    "Stages",
+    "Data",
+    "What mini showed",
+    "From the paper to the code",
+    "What the paper leaves open, and deviations",
+    "Without the recipe",
+]
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.name)
+def test_recipes_have_the_same_sections(recipe):
+    found = re.findall(r"^## (.+)$", (recipe / "README.md").read_text(), flags=re.M)
+    assert found == [section for section in SECTIONS if section != "Stages" or section in found]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    links = [link.split("#")[0] for link in re.findall(r"\]\(([^)]+)\)", page.read_text()) if "://" not in link]
+    missing = [link for link in links if link and not (page.parent / link).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.name)
+def test_files_that_a_paper_is_traced_to_are_there(recipe):
+    """A file of espnet_ext stands with its path; one that follows it may leave out what both have in common."""
+    text = (recipe / "README.md").read_text()
+    section = text.split("## From the paper to the code\n")[1].split("\n## ")[0]
+    for row in section.splitlines():
+        folders = [ROOT, ROOT / "espnet_ext", recipe, recipe / "conf", recipe / "conf" / "scale" / "full"]
+        folders += [recipe / "conf" / "scale" / "mini"]
+        for name in re.findall(r"`([\w/]+\.(?:py|yaml|sh))`", row):
+            place = next((folder / name for folder in reversed(folders) if (folder / name).exists()), None)
+            assert place, f"{recipe.name}: README.md names {name}, which is not there"
+            folders.append(place.parent)
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.name)
+def test_each_table_has_its_command(recipe):
+    text = (recipe / "README.md").read_text()
+    section = text.split("## Commands for each table\n")[1].split("\n## ")[0]
+    numbers = re.findall(r'^  "?(\w+)"?:$', (recipe / "conf" / "tables.yaml").read_text().split("\ntables:")[1], re.M)
+    assert numbers
+    for number in numbers:
+        assert re.search(rf"`\./run\.sh --(?:table|figure) {number}\b", section), f"no command for {number}"
