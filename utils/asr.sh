@@ -141,11 +141,13 @@ asr_train() {
     --train_shape_file "$stats/train/speech_shape" --valid_shape_file "$stats/valid/speech_shape"
 }
 
-# Epoch, batch and losses of a training log in one short line.
+# Epoch, batch, loss and accuracy of a training log in one short line.
 asr_train_progress() {
-  tail -c 20000 "$1" | grep -oE '[0-9]+epoch:train:[0-9]+-[0-9]+batch.*' | tail -n 1 |
-    sed -E 's/^([0-9]+)epoch:train:[0-9]+-([0-9]+)batch/epoch \1, batch \2/; s/: .*(loss_ctc=[0-9.]+, loss_att=[0-9.]+, acc=[0-9.]+).*/, \1/' |
-    cut -c 1-110
+  tail -c 20000 "$1" | grep -oE '[0-9]+epoch:train:[0-9]+-[0-9]+batch.*' | tail -n 1 | awk -F ': |, ' '{
+    split($1, number, /[^0-9]+/)
+    printf "epoch %d, batch %d", number[1], number[3]
+    for (i = 2; i <= NF; i++) if ($i ~ /^(loss|acc)=/) printf ", %s", $i
+  }'
 }
 
 # The name of the checkpoint that is the mean of epochs, WHICH being best:N (by the accuracy on the dev set) or last:N.
