@@ -189,10 +189,12 @@ _po_edit_distance() {
 
 # End the script over argument $1, naming the nearest option where one is near.
 _po_unknown() {
-  local _po_given=${1%%=*} _po_name _po_nearest="" _po_least=4
+  local _po_given=${1%%=*} _po_name _po_nearest="" _po_least=8
   _po_given=${_po_given:0:40}
   for _po_name in "${_po_names[@]}"; do
     _po_edit_distance "$_po_given" "--${_po_name//_/-}"
+    # of two that are as near, the one with the same first letter: --sacle is --scale, not --table
+    if [[ ${_po_given:2:1} == "${_po_name:0:1}" ]]; then _po_distance=$((2 * _po_distance - 1)); else _po_distance=$((2 * _po_distance)); fi
     if ((_po_distance < _po_least)); then
       _po_least=$_po_distance _po_nearest="; did you mean --${_po_name//_/-}?"
     fi

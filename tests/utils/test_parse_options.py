@@ -173,6 +173,7 @@ def test_unknown_option_names_it_and_the_nearest(call):
     assert "unknown option '--stge'; did you mean --stage?" in refused(call("--stge", "1"))
     assert "unknown option '--libri-speech'; did you mean --librispeech?" in refused(call("--libri-speech=/x"))
     assert "unknown option '--stop_stagee'; did you mean --stop-stage?" in refused(call("--stop_stagee"))
+    assert "unknown option '--tbale'; did you mean --table?" in refused(call("--tbale", "1"))  # --scale is as near
     far = refused(call("--something-else-altogether", "1"))
     assert "'--something-else-altogether'" in far and "did you mean" not in far
 
