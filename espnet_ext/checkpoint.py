@@ -117,6 +117,13 @@ def load_strictly() -> None:
             if model_file is not None:
                 check_model(cls, config_file or Path(model_file).parent / "config.yaml", model_file)
             raise
+        except FileNotFoundError as error:
+            if error.filename is None:
+                raise
+            raise InputError(
+                f"{error.filename}: no such file: {config_file or model_file} names it, from the folder in which the "
+                "model was trained: run the command there"
+            ) from None
         if model_file is not None and not getattr(args, "use_adapter", False):
             check_checkpoint(model_file, model)
         return model, args

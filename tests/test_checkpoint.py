@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 import torch
+import yaml
 
 from espnet_ext.checkpoint import check_checkpoint, check_model
 from espnet_ext.errors import InputError
@@ -104,3 +105,18 @@ def test_a_model_from_its_config(tmp_path, path):
     config.unlink()
     with pytest.raises(InputError, match="config.yaml: no such file"):
         check_model(Task, config, path)
+
+
+def test_statistics_of_another_folder_are_said_to_be(tmp_path, monkeypatch):
+    from espnet2.tasks.asr import ASRTask
+
+    from espnet_ext.checkpoint import load_strictly
+
+    load_strictly()
+    settings = {"token_list": ["<blank>", "<unk>", "<sos/eos>"], "normalize": "global_mvn"}
+    settings["normalize_conf"] = {"stats_file": "exp/stats.npz"}
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump(ASRTask.get_default_config() | settings))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="exp/stats.npz: no such file: .*config.yaml names it.* run the command there"):
+        ASRTask.build_model_from_file(config)
