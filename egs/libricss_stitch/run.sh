@@ -27,7 +27,7 @@ enrolment_list=  # <FILE> libricss_speaker_info.jsonl of LibriCSS's repository; 
 # 2 mixtures        speaker profiles, mixtures for training and testing (Table 1), LibriCSS cut at silences
 # 3 tokens          word pieces
 # 4 statistics      lengths, mean and variance of the features; d-vectors of sliding windows
-# 5 recogniser      speaker-attributed ASR: first on single utterances, then on mixtures
+# 5 recogniser      speaker-attributed ASR: on single utterances, mixtures, and mixtures that are cut
 # 6 hypotheses      what the recogniser hears in whole recordings and in windows
 # 7 training        each stitcher and seed that the table lacks
 # 8 stitching       transcripts by each system, and their SA-WER
@@ -57,6 +57,7 @@ if stage 2 "Mixtures"; then
   make_voices
   make_profiles
   make_mixtures
+  if [[ $windows_last == true ]]; then cut_training_mixtures; fi
   table1
 fi
 
@@ -71,6 +72,10 @@ if stage 4 "Statistics"; then
   if [[ $single_first == true ]]; then
     asr_stats "$recogniser_config" train_single dev_sa "$token_type"
     compute_d_vectors train_single
+  fi
+  if [[ $windows_last == true ]]; then
+    asr_stats "$recogniser_config" train_windows dev_sa "$token_type"
+    compute_d_vectors train_windows
   fi
 fi
 

@@ -87,6 +87,14 @@ def _seconds(record: Mapping[str, Any], name: str, where: str) -> float | None:
         raise InputError(f"{where}: {name} is {value!r}, not a number of seconds: mend it") from None
 
 
+def word_spans(turn: Turn) -> list[tuple[float, float]]:
+    """Times of a turn's words where only the turn's are known: shared out by their letters."""
+    letters = [len(word) + 1 for word in turn.words]
+    step = (turn.end - turn.start) / max(1, sum(letters))
+    starts = [turn.start + step * sum(letters[:place]) for place in range(len(letters))]
+    return [(start, start + step * count) for start, count in zip(starts, letters, strict=True)]
+
+
 def words_by_speaker(turns: Iterable[Turn]) -> dict[str, dict[str, tuple[str, ...]]]:
     """All that each speaker says in each recording, in the order of time: recording -> speaker -> words.
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from espnet_ext.data.turns import Turn
 from espnet_ext.figures import BLUE, GREEN, PURPLE, VERMILLION
 from espnet_ext.scoring.error_rate import align
 
@@ -29,14 +28,6 @@ class ShownWord:
     start: float
     end: float
     kind: str
-
-
-def spread(turn: Turn) -> list[Span]:
-    """Times of a turn's words where only the turn's are known: shared out by their letters."""
-    letters = [len(word) + 1 for word in turn.words]
-    step = (turn.end - turn.start) / max(1, sum(letters))
-    starts = [turn.start + step * sum(letters[:place]) for place in range(len(letters))]
-    return [(start, start + step * count) for start, count in zip(starts, letters, strict=True)]
 
 
 def compare(

@@ -3,7 +3,7 @@ import json
 import meeteval.io
 import pytest
 
-from espnet_ext.data.turns import Turn, read_turns, words_by_speaker, write_turns
+from espnet_ext.data.turns import Turn, read_turns, word_spans, words_by_speaker, write_turns
 from espnet_ext.errors import InputError
 
 TURNS = [
@@ -66,3 +66,7 @@ def test_files_refused(tmp_path, text, message):
         read_turns(tmp_path / "turns.json")
     with pytest.raises(InputError, match="no such file"):
         read_turns(tmp_path / "other.json")
+
+
+def test_words_share_their_turn_by_letters():
+    assert word_spans(Turn("r", "a", ("A", "ABCD"), 1.0, 8.0)) == [(1.0, 3.0), (3.0, 8.0)]

@@ -1,8 +1,7 @@
 """The picture of a recording: which words are errors, and that all of them are drawn."""
 
-from espnet_ext.data.turns import Turn
 from espnet_ext.scoring.error_rate import count_errors
-from espnet_ext.stitcher.figures import DELETED, INSERTED, MARKS, RIGHT, SUBSTITUTED, compare, draw_recording, spread
+from espnet_ext.stitcher.figures import DELETED, INSERTED, MARKS, RIGHT, SUBSTITUTED, compare, draw_recording
 
 REFERENCE = [("ONE", (0.0, 1.0)), ("TWO", (1.0, 2.0)), ("SIX", (9.0, 10.0))]
 HEARD = [("ONE", (0.1, 0.9)), ("TEN", (1.0, 2.0)), ("NINE", (12.0, 12.5))]
@@ -17,10 +16,6 @@ def test_errors_are_those_that_scoring_counts():
     real, heard = compare(REFERENCE, HEARD[:1])
     assert [word.kind for word in real] == [RIGHT, DELETED, DELETED]
     assert [(word.text, word.start) for word in heard] == [("ONE", 0.1), ("", 1.0), ("", 9.0)]
-
-
-def test_words_share_their_turn_by_letters():
-    assert spread(Turn("r", "a", ("A", "ABCD"), 1.0, 8.0)) == [(1.0, 3.0), (3.0, 8.0)]
 
 
 def test_each_word_stands_in_its_line_with_its_mark():

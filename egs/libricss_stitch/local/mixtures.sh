@@ -153,6 +153,14 @@ make_mixtures() {
   done
 }
 
+# Mixtures of the recogniser's training, cut as windows cut recordings.
+cut_training_mixtures() {
+  step --name "train_windows" --log "$datadir/train_windows/log/cuts.log" --input "$datadir/train_sa/text" \
+    --input "$datadir/train_sa/references.json" --output "$datadir/train_windows/text" --nokey "--nj $nj" -- \
+    "$python" -m espnet_ext.bin.cut_mixtures --data "$datadir/train_sa" --output "$datadir/train_windows" --window "$window" \
+    --share 0.67 --seed 11 {}
+}
+
 # Table 1 of P4: the mixtures' counts, the paper's beside.
 table1() {
   local set sets=()

@@ -10,10 +10,10 @@ Without --recording it is the longest of the set.
 import argparse
 from pathlib import Path
 
-from espnet_ext.data.turns import read_turns
+from espnet_ext.data.turns import read_turns, word_spans
 from espnet_ext.errors import InputError, run_main
 from espnet_ext.figures import save_png
-from espnet_ext.stitcher.figures import compare, draw_recording, spread
+from espnet_ext.stitcher.figures import compare, draw_recording
 from espnet_ext.stitcher.hypotheses import group_by_speaker, read_jsonl
 from espnet_ext.stitcher.times import stitched_times
 
@@ -37,7 +37,7 @@ def main() -> None:
     said, heard = {}, {}
     for turn in references:
         if turn.recording == recording:
-            said.setdefault(turn.speaker, []).extend(zip(turn.words, spread(turn), strict=True))
+            said.setdefault(turn.speaker, []).extend(zip(turn.words, word_spans(turn), strict=True))
     for turn in read_turns(args.transcripts / "transcripts.json"):
         if turn.recording == recording and turn.words:
             windows = grouped[recording].get(turn.speaker, ())

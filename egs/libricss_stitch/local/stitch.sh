@@ -1,15 +1,18 @@
 # shellcheck shell=bash
 # Stages 4 to 8: the recogniser, what it hears in windows, stitchers. It reads the settings of run.sh, mixtures.sh and systems.sh.
 #
-#   $expdir/recogniser                  the speaker-attributed recogniser, and what it begins with, in first/
+#   $expdir/recogniser                  the speaker-attributed recogniser, what it begins with in first/, and where the scale says so,
+#                                       what it becomes on mixtures that are cut as windows are, in windows/
 #   $expdir/heard/<cut>/<set>           its hypotheses of a set cut in one way (see overlap_of)
 #   $expdir/pairs/<cut>/<style>/<set>   training pairs of stitchers; dev is dev-short and dev-long
 #   $expdir/first/<cut>/<style>         stitchers trained on simulated errors, with which others begin, where the scale has train_simulated
 #   $expdir/<system>/seed<N>            systems: stitchers, and transcripts and scores in decode_default/<set>
 : "${python:?}" "${expdir:?}" "${datadir:?}" "${stats_dir:?}" "${scale:?}" "${ngpu:?}" "${plan:?}" "${seeds:?}" "${recogniser:?}"
-: "${tables[*]:?}" "${mixing[*]:?}" "${token_type:?}" "${window:?}" "${single_first:?}" "${stitcher_token_type:?}" "${stitcher_vocab_size:?}" "${test_sets:?}" "${mixture_sets:?}"
+: "${tables[*]:?}" "${mixing[*]:?}" "${token_type:?}" "${window:?}" "${single_first:?}" "${windows_last:?}" "${stitcher_token_type:?}" "${stitcher_vocab_size:?}" "${test_sets:?}" "${mixture_sets:?}"
 gpu=$((ngpu > 0 ? 1 : 0))
 recogniser_dir=$expdir/recogniser
+hearing_dir=$recogniser_dir # the last training, which hears recordings
+if [[ $windows_last == true ]]; then hearing_dir=$recogniser_dir/windows; fi
 recogniser_config=$expdir/configs/sa_asr_$recogniser.yaml
 recogniser_model=valid.acc.ave.pth
 
@@ -33,6 +36,8 @@ recogniser_configs() {
   scale_config "sa_asr_$recogniser" "$recogniser_config" || return 1
   "${tables[@]}" merge --config "$recogniser_config" --overlay conf/sa_asr_first.yaml "conf/scale/$scale/sa_asr_first.yaml" \
     --output "$expdir/configs/sa_asr_first.yaml" >/dev/null || return 1
+  "${tables[@]}" merge --config "$recogniser_config" --overlay conf/sa_asr_windows.yaml "conf/scale/$scale/sa_asr_windows.yaml" \
+    --output "$expdir/configs/sa_asr_windows.yaml" >/dev/null || return 1
   scale_config sa_decode "$expdir/configs/sa_decode.yaml"
 }
 
@@ -63,7 +68,8 @@ speaker_options() {
   fi
 }
 
-# First single utterances, if the scale says so, then mixtures, beginning with what the first training has learnt.
+# First single utterances, if the scale says so, then mixtures, last mixtures that are cut, if the scale says so; each begins with what
+# the training before has learnt.
 train_recogniser() {
   local options init=()
   recogniser_configs || return 1
@@ -73,7 +79,12 @@ train_recogniser() {
     init=(--init_param "$recogniser_dir/first/$recogniser_model")
   fi
   mapfile -t options < <(speaker_options train_sa)
-  asr_train "$recogniser_dir" "$recogniser_config" train_sa dev_sa "$token_type" 1 "${options[@]}" "${init[@]+"${init[@]}"}"
+  asr_train "$recogniser_dir" "$recogniser_config" train_sa dev_sa "$token_type" 1 "${options[@]}" "${init[@]+"${init[@]}"}" || return 1
+  if [[ $windows_last == true ]]; then
+    mapfile -t options < <(speaker_options train_windows)
+    asr_train "$hearing_dir" "$expdir/configs/sa_asr_windows.yaml" train_windows dev_sa "$token_type" 1 "${options[@]}" \
+      --init_param "$recogniser_dir/$recogniser_model"
+  fi
 }
 
 # The cuts that the plan's systems read, and those that its stitchers are trained on.
@@ -133,9 +144,9 @@ hear() {
     done
   done
   step --name "hear ${sets[*]} (${cuts[*]})" --log "$expdir/heard/log/${sets[0]}.log" "${inputs[@]}" \
-    --input "$recogniser_dir/$recogniser_model" --nokey "$(asr_jobs) --ngpu $gpu" -- \
-    "$python" -m espnet_ext.bin.sa_asr_inference --model-config "$recogniser_dir/config.yaml" \
-    --model "$recogniser_dir/$recogniser_model" --config "$expdir/configs/sa_decode.yaml" --data "${data[@]}" \
+    --input "$hearing_dir/$recogniser_model" --nokey "$(asr_jobs) --ngpu $gpu" -- \
+    "$python" -m espnet_ext.bin.sa_asr_inference --model-config "$hearing_dir/config.yaml" \
+    --model "$hearing_dir/$recogniser_model" --config "$expdir/configs/sa_decode.yaml" --data "${data[@]}" \
     --inventory "${inventories[@]}" --profiles "${profiles[@]}" --output "${outputs[@]}" {}
 }
 

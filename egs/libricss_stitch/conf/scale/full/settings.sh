@@ -8,6 +8,7 @@ stitcher_vocab_size=16000
 corpus_size=
 recogniser=${recogniser:-lstm}
 single_first=true # train the recogniser on single utterances first
+windows_last=false # train it last on mixtures that are cut as windows are
 window=16        # section 4.1.1
 speeds=() # 2,338 speakers are enough
 train_enrolment=10

@@ -8,6 +8,7 @@ stitcher_vocab_size=500 # nearly all words are one piece
 corpus_size=mini
 recogniser=${recogniser:-lstm}
 single_first=true # train the recogniser on single utterances first
+windows_last=true # train it last on mixtures that are cut as windows are
 window=8
 speeds=(0.83 0.91 1.1 1.21)
 train_enrolment=5

@@ -8,6 +8,7 @@ stitcher_vocab_size=60
 corpus_size=smoke
 recogniser=${recogniser:-lstm}
 single_first=false # train the recogniser on single utterances first
+windows_last=true # train it last on mixtures that are cut as windows are
 window=4
 speeds=(1.1)
 train_enrolment=2
