@@ -52,8 +52,10 @@ def test_it_has_its_size_and_takes_a_step(kind, tmp_path):
 
     if kind == "lstm":
         assert size(model.encoder) == blstm_encoder(5, 1024)
-        assert size(model.speaker_encoder) == blstm_encoder(3, 512)
-        hidden, context = 1024 + 2048, 2 * 512  # the output layer sees the state, and beside it the context vector
+        # the network of the profiles, which is not trained
+        assert size(model.speaker_encoder) == lstm(40, 256) + 2 * lstm(256, 256) + 257 * 256
+        assert not any(parameter.requires_grad for parameter in model.speaker_encoder.parameters())
+        hidden, context = 1024 + 2048, 256  # the output layer sees the state, and beside it the context vector
         assert model.decoder.asr.hidden_size == hidden
         assert float(model.decoder.cosine_scale.detach()) == 1.0 and model.ctc is None
     else:
@@ -86,7 +88,8 @@ def test_it_has_its_size_and_takes_a_step(kind, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_scale_is_read(kind, tmp_path):
     for scale in ("smoke", "mini"):
-        args = read(kind, scale, tmp_path, "sa_asr_first.yaml", f"scale/{scale}/sa_asr_first.yaml")
-        assert args.max_epoch <= 4 and args.model == "sa_asr" and args.inventory_size == 8
-    for name in (f"sa_asr_{kind}", "sa_asr_first", "sa_decode"):
+        for step in ("sa_asr_first", "sa_asr_windows"):
+            args = read(kind, scale, tmp_path, f"{step}.yaml", f"scale/{scale}/{step}.yaml")
+            assert args.max_epoch <= 4 and args.model == "sa_asr" and args.inventory_size == 8
+    for name in (f"sa_asr_{kind}", "sa_asr_first", "sa_asr_windows", "sa_decode"):
         assert read_yaml(CONF / "scale" / "full" / f"{name}.yaml") == {}
