@@ -8,6 +8,7 @@ from pathlib import Path
 
 import regex
 
+from espnet_ext.data.token_values import read_token_values
 from espnet_ext.errors import InputError
 from espnet_ext.files import atomic_write
 
@@ -57,22 +58,7 @@ def read_languages(path: str | Path) -> dict[str, str]:
     Raises:
         InputError: no such file or no text, a line that is not a token and a language, or a token that comes twice.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file: run the token stage first, or check the path") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: no text in UTF-8 ({error.reason}): run the token stage again") from None
-    languages: dict[str, str] = {}
-    # not splitlines(), which also splits at characters that may be tokens
-    for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
-        token, _, language = line.rpartition(" ")
-        if not token or not language:
-            raise InputError(f"{path}: line {number}: '{line}' is not a token and its language")
-        if token in languages:
-            raise InputError(f"{path}: line {number}: the token '{token}' is there already: write the file again")
-        languages[token] = language
-    return languages
+    return read_token_values(path, lambda text: text or None, "language")
 
 
 def language_codes(languages: Iterable[str], names: Sequence[str]) -> list[int]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import sentencepiece
 
+from espnet_ext.data.token_values import read_token_values
 from espnet_ext.errors import InputError
 from espnet_ext.files import atomic_write
 
@@ -190,23 +191,12 @@ def read_prior(path: str | Path) -> dict[str, float]:
     Raises:
         InputError: a missing file, not UTF-8, a line that is not a token and a finite number, or a token twice.
     """
+    return read_token_values(path, _finite, "log-probability")
+
+
+def _finite(text: str) -> float | None:
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file: run the token stage first, or check the path") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: no text in UTF-8 ({error.reason}): run the token stage again") from None
-    prior: dict[str, float] = {}
-    # not splitlines(), which also splits at characters that may be tokens
-    for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
-        token, _, value = line.rpartition(" ")
-        try:
-            weight = float(value)
-        except ValueError:
-            weight = math.nan
-        if not token or not math.isfinite(weight):
-            raise InputError(f"{path}: line {number}: '{line}' is not a token and its log-probability")
-        if token in prior:
-            raise InputError(f"{path}: line {number}: the token '{token}' is there already: write the file again")
-        prior[token] = weight
-    return prior
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

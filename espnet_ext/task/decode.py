@@ -9,7 +9,6 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.files import atomic_write
-from espnet_ext.parallel import map_shards
 from espnet_ext.task import kept as keep
 from espnet_ext.task import shards as work
 from espnet_ext.task.shards import Shard
@@ -72,20 +71,12 @@ def decode_all(jobs: Sequence[Decoding], *, nj: int = 1, parallel: Path | None =
     Raises:
         InputError: a missing or bad file, option, audio file or checkpoint, by name; or the result lacks an utterance.
     """
-    planned = [plan(job, nj) for job in jobs]
-    for job, shards in zip(jobs, planned, strict=True):
-        work.clean(job.output / "log", shards)
-    every = [shard for shards in planned for shard in shards]
-    todo = [shard for shard in every if not shard.is_done()]
-    if len(todo) < len(every):
-        work.say(f"decode: {len(every) - len(todo)} of {len(every)} shards are done already")
-    logs = jobs[0].output / "log" / "jobs"
-    map_shards(decode_shard, todo, nj=nj, config=parallel, describe="decode", log_dir=logs)
+    planned = [(job.output, plan(job, nj)) for job in jobs]
+    work.run_shards(planned, decode_shard, nj=nj, parallel=parallel)
     counts = []
-    for job, shards in zip(jobs, planned, strict=True):
-        work.clean(job.output / "log", shards)  # of workers that died
+    for output, shards in planned:
         utterances = [utterance for shard in shards for utterance in shard.tables["wav.scp"]]
-        merge([Path(shard.folder) for shard in shards], job.output, sorted(utterances))
+        merge([Path(shard.folder) for shard in shards], output, sorted(utterances))
         counts.append(len(utterances))
     return counts
 

@@ -15,7 +15,6 @@ from espnet_ext.data.recording_audio import Audio, RecordingAudio, ZeroedAudio
 from espnet_ext.data.regions import read_regions
 from espnet_ext.errors import InputError
 from espnet_ext.files import write_json
-from espnet_ext.parallel import map_shards
 from espnet_ext.search.ctc import BeamDecoder, BeamSettings, GreedyDecoder
 from espnet_ext.task import shards as work
 from espnet_ext.task.shards import Shard
@@ -84,14 +83,7 @@ def decode_long(*jobs: LongDecoding, nj: int = 1, parallel: Path | None = None) 
     """
     _check_regions(jobs)
     planned = [plan(job) for job in jobs]
-    shards = [shard for _, own in planned for shard in own]
-    for job, own in planned:
-        work.clean(job.output / "log", own)
-    todo = [shard for shard in shards if not shard.is_done()]
-    if len(todo) < len(shards):
-        work.say(f"decode: {len(shards) - len(todo)} of {len(shards)} recordings are done already")
-    log_dir = jobs[0].output / "log" / "jobs"
-    map_shards(decode_recording, todo, nj=nj, config=parallel, describe="decode", log_dir=log_dir)
+    work.run_shards([(job.output, own) for job, own in planned], decode_recording, nj=nj, parallel=parallel)
     for job, own in planned:
         texts: dict[str, str] = {}
         for shard in own:
@@ -99,7 +91,7 @@ def decode_long(*jobs: LongDecoding, nj: int = 1, parallel: Path | None = None) 
         write_table(job.output / "text", dict(sorted(texts.items())))
         settings = json.loads(json.dumps(asdict(job), default=str))
         write_json(job.output / "decode.json", {"recordings": len(own), "settings": settings})
-    return len(shards)
+    return sum(len(own) for _, own in planned)
 
 
 def _check_regions(jobs: Sequence[LongDecoding]) -> None:

@@ -15,7 +15,6 @@ from espnet_ext.data.kaldi import read_table, write_table
 from espnet_ext.data.profiles import CHANGE_SYMBOL, Inventories, read_profiles
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples, read_spans
 from espnet_ext.errors import InputError
-from espnet_ext.parallel import map_shards
 from espnet_ext.stitcher.hypotheses import NOBODY, WindowHypothesis, read_jsonl, write_jsonl
 from espnet_ext.stitcher.windows import parse_window_id
 from espnet_ext.task import shards as work
@@ -84,18 +83,11 @@ def decode_speakers(jobs: Sequence[SpeakerDecoding], *, nj: int = 1, parallel: P
     twice = next((output for output in outputs if outputs.count(output) > 1), None)
     if twice is not None:
         raise InputError(f"{twice}: results of two data dirs would go there: give each its own --output")
-    planned = [plan(job, nj) for job in jobs]
-    for job, shards in zip(jobs, planned, strict=True):
-        work.clean(job.output / "log", shards)
-    every = [shard for shards in planned for shard in shards]
-    todo = [shard for shard in every if not shard.is_done()]
-    if len(todo) < len(every):
-        work.say(f"decode: {len(every) - len(todo)} of {len(every)} shards are done already")
-    map_shards(decode_shard, todo, nj=nj, config=parallel, describe="decode", log_dir=jobs[0].output / "log" / "jobs")
-    for job, shards in zip(jobs, planned, strict=True):
-        work.clean(job.output / "log", shards)  # of workers that died
-        _gather(job.output, [Path(shard.folder) for shard in shards])
-    return sum(len(shard.tables["spans"]) for shard in every)
+    planned = [(job.output, plan(job, nj)) for job in jobs]
+    work.run_shards(planned, decode_shard, nj=nj, parallel=parallel)
+    for output, shards in planned:
+        _gather(output, [Path(shard.folder) for shard in shards])
+    return sum(len(shard.tables["spans"]) for _, shards in planned for shard in shards)
 
 
 def _gather(output: Path, folders: Sequence[Path]) -> None:

@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -24,6 +24,7 @@ from espnet_ext.data.data_dir_checks import is_command
 from espnet_ext.data.kaldi import read_table, write_table
 from espnet_ext.errors import InputError
 from espnet_ext.files import write_json
+from espnet_ext.parallel import map_shards
 
 DONE = "done.json"
 
@@ -217,6 +218,35 @@ def clean(parent: Path, shards: Sequence[Shard]) -> None:
     for path in parent.iterdir():
         if path.name.startswith(f".{stem}.") or (path.name.startswith(f"{stem}.") and path.name not in keep):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def run_shards(
+    planned: Sequence[tuple[Path, Sequence[Shard]]],
+    run: Callable[[Shard], object],
+    *,
+    nj: int = 1,
+    parallel: Path | None = None,
+    describe: str = "decode",
+) -> None:
+    """Run the shards of several folders of results that are not done, which share the workers.
+
+    Args:
+        planned: folders of results and their shards, which lie in ``log/`` there.
+        run: does a shard in a worker process.
+        nj: processes or cluster jobs.
+        parallel: YAML of a Dask cluster, see :func:`espnet_ext.parallel.map_shards`.
+        describe: what is done, for the messages.
+    """
+    for output, shards in planned:
+        clean(output / "log", shards)
+    every = [shard for _, shards in planned for shard in shards]
+    todo = [shard for shard in every if not shard.is_done()]
+    if len(todo) < len(every):
+        say(f"{describe}: {len(every) - len(todo)} of {len(every)} shards are done already")
+    logs = planned[0][0] / "log" / "jobs"
+    map_shards(run, todo, nj=nj, config=parallel, describe=describe, log_dir=logs)
+    for output, shards in planned:
+        clean(output / "log", shards)  # of workers that died
 
 
 def check_headers(table: Mapping[str, str], rate: int | None) -> None:

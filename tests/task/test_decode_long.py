@@ -171,7 +171,7 @@ def test_the_command(features_folder, features_model, data, tmp_path, capsys):
     settings = json.loads((tmp_path / "out" / "decode.json").read_text())["settings"]
     assert settings["window"] == WINDOW and settings["stride"] == 0.125
     decode(features_folder, data, tmp_path / "out")
-    assert "3 of 3 recordings are done already" in capsys.readouterr().err
+    assert "3 of 3 shards are done already" in capsys.readouterr().err
     decode(features_folder, data, tmp_path / "out", "--stride", "0.5")
     assert "are done already" not in capsys.readouterr().err
 
