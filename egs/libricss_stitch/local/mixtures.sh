@@ -6,7 +6,7 @@
 #
 # $datadir/<set> is each set's data dir, $datadir/profiles/<set>/ has profiles, and enrolment: the utterances behind them.
 : "${python:?}" "${datadir:?}" "${expdir:?}" "${corpus:?}" "${nj:?}" "${scale:?}" "${table:?}"
-: "${train_parts:?}" "${speeds[*]-}" "${mixing[*]:?}" "${train_enrolment:?}" "${librispeech=}" "${libricss=}" "${enrolment_list=}"
+: "${train_parts:?}" "${speeds[*]-}" "${mixing[*]:?}" "${train_enrolment:?}" "${window:?}" "${librispeech=}" "${libricss=}" "${enrolment_list=}"
 librispeech_dir=$librispeech libricss_dir=$libricss
 if [[ -z $librispeech ]]; then
   librispeech_dir=$corpus/LibriSpeech
