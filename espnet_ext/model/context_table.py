@@ -1,6 +1,6 @@
 """P5's Table 1: the longest context in training and the speed, of two ways of subsampling, without and with flash."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -25,7 +25,13 @@ PAPER = {
 }
 
 
-def measure(encoder_conf: Mapping[str, Any], device: str | None, memory_gb: float, seconds: float) -> dict[str, Any]:
+def measure(
+    encoder_conf: Mapping[str, Any],
+    device: str | None,
+    memory_gb: float,
+    seconds: float,
+    tell: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
     """Measure all four systems.
 
     Args:
@@ -33,6 +39,7 @@ def measure(encoder_conf: Mapping[str, Any], device: str | None, memory_gb: floa
         device: "cpu" or "cuda"; None: what there is.
         memory_gb: memory for which the longest context is counted on a CPU, in 10^9 bytes.
         seconds: length of the input whose speed is measured.
+        tell: takes a line after each system, which may be minutes.
 
     Returns:
         What the machine is, and rows with ``minutes`` and ``frames_per_second``, each with the paper's.
@@ -57,6 +64,8 @@ def measure(encoder_conf: Mapping[str, Any], device: str | None, memory_gb: floa
                     "frames_per_second": {"paper": paper["frames_per_second"][flash], "here": round(speed)},
                 }
             )
+            done = f"{len(rows)} of {2 * len(PAPER)} systems"
+            tell(f"{done}: {subsampling} {_with(flash)} flash {minutes:.1f} min, {speed:.0f} frames/s")
     name = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
     return {
         "device": name,
@@ -85,12 +94,16 @@ def _one(
     return longest_context(fits) / 60.0, speed
 
 
+def _with(flash: bool) -> str:
+    return "with" if flash else "without"
+
+
 def as_text(result: Mapping[str, Any]) -> str:
     """The table as plain text."""
     rows = [
         [
             row["subsampling"],
-            "with" if row["flash"] else "without",
+            _with(row["flash"]),
             *(row[key][whose] for key in ("minutes", "frames_per_second") for whose in ("paper", "here")),
         ]
         for row in result["rows"]

@@ -100,7 +100,9 @@ def test_the_recipes_script_writes_the_table(tmp_path, capsys, monkeypatch):
     }
     assert all(row["frames_per_second"]["here"] > 0 for row in result["rows"])
     assert [row["minutes"]["paper"] for row in result["rows"]] == [9, 23, 18, 70]
-    assert "80900" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "80900" in told
+    assert "\n4 of 4 systems: fastconformer with flash 1.0 min, " in told
     with pytest.raises(InputError, match="must be above 0"):
         main(["--seconds", "0"])
 

@@ -10,6 +10,7 @@ Example:
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from espnet_ext.errors import InputError, run_main
@@ -28,7 +29,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     with without_warnings():  # ESPnet's, that there is no decoder
         from espnet_ext.model import context_table
 
-        result = context_table.measure(encoder_conf, args.device, args.memory_gb, args.seconds)
+        result = context_table.measure(
+            encoder_conf, args.device, args.memory_gb, args.seconds, partial(print, flush=True)
+        )
     print(context_table.as_text(result))
     if args.output:
         write_json(args.output, result)
