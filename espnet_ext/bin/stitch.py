@@ -28,7 +28,7 @@ from espnet_ext.stitcher.pairs import read_note, write_pairs
 from espnet_ext.stitcher.serialise import STYLES, stitch_examples
 from espnet_ext.stitcher.simulated import SimulatedErrors, simulate_recordings
 from espnet_ext.stitcher.windows import WINDOW_SECONDS, Windowing, window_data_dir
-from espnet_ext.task.stitch import BATCH_SIZE, BEAM_SIZE, MODEL_FILE, Stitcher
+from espnet_ext.task.stitch import BATCH_SIZE, BEAM_SIZE, LENGTH_BONUS, MODEL_FILE, Stitcher
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -62,7 +62,14 @@ def _stitcher(arguments: argparse.Namespace) -> Stitcher:
     if style != arguments.method:
         raise InputError(f"{arguments.model}: it is a stitcher of the style {style}: give --method {style}")
     device = "cuda" if arguments.ngpu else "cpu"
-    return Stitcher(arguments.model, arguments.model_file, arguments.beam_size, arguments.batch_size, device)
+    return Stitcher(
+        arguments.model,
+        arguments.model_file,
+        arguments.beam_size,
+        arguments.length_bonus,
+        arguments.batch_size,
+        device,
+    )
 
 
 def _text(arguments: argparse.Namespace) -> None:
@@ -141,6 +148,9 @@ def _parser() -> argparse.ArgumentParser:
     merge.add_argument("--model", type=Path, metavar="DIR", help="folder of a trained stitcher")
     merge.add_argument("--model-file", type=Path, metavar="FILE", help=f"its checkpoint (default: {MODEL_FILE})")
     merge.add_argument("--beam-size", type=int, default=BEAM_SIZE, help="(default: %(default)s)")
+    merge.add_argument(
+        "--length-bonus", type=float, default=LENGTH_BONUS, help="score of each token of a text (default: %(default)s)"
+    )
     merge.add_argument("--batch-size", type=int, default=BATCH_SIZE, help="stitched at once (default: %(default)s)")
     merge.add_argument("--ngpu", type=int, choices=(0, 1), default=0, help="1: stitch on a GPU (default: 0)")
     merge.set_defaults(run=_merge)

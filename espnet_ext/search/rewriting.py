@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch, BatchHypothesis
+from espnet2.legacy.nets.scorers.length_bonus import LengthBonus
 from espnet2.mt.espnet_model import ESPnetMTModel
 
 from espnet_ext.search.fast_decoder import FAST
@@ -14,36 +15,45 @@ class RewritingSearch(BatchBeamSearch):
 
     ESPnet's own search lets no text be longer than its source, and goes on for some steps after an end, as speech needs
     it. Here, where texts come as a batch, a text may be ten tokens longer than its source: short ones may lack words,
-    and what repeats itself without end stops there. The scores are
-    sums of log-probabilities, which only fall, so that the search of a text is over when the best hypothesis that has
-    ended is at least as good as all that have not: none of them could become better.
+    and what repeats itself without end stops there. A score is the sum of log-probabilities, which only fall, and of a
+    bonus for each token. So the search of a text is over when the best hypothesis that has ended is at least as good as
+    all that have not, with the bonus of as many tokens as there is room for: none of them could become better.
     """
 
     @staticmethod
     def _length_bounds(inp_lengths: list[int], maxlenratio: float, minlenratio: float) -> tuple[list[int], list[int]]:
         return [length + 10 for length in inp_lengths], [0] * len(inp_lengths)
 
-    def post_process(self, i: int, maxlen: Any, minlen: Any, maxlenratio: float, *hypotheses: Any) -> BatchHypothesis:
+    def post_process(self, i: int, maxlen: list[int], minlen: Any, maxlenratio: float, *rest: Any) -> BatchHypothesis:
         """ESPnet's step, which moves hypotheses that have ended to a list, and ours, which sees who is done."""
-        running = super().post_process(i, maxlen, minlen, maxlenratio, *hypotheses)
-        ended = hypotheses[-1]
+        running = super().post_process(i, maxlen, minlen, maxlenratio, *rest)
+        ended = rest[-1]
         if not len(running):
             return running
         done, active = running.done.clone(), running.active_mask().clone()
         scores = running.score.cpu().masked_fill(~active, -torch.inf).view(running.n_utt, -1)
         for text, best in enumerate(scores.max(dim=1).values):
-            if ended[text] and max(float(hypothesis.score) for hypothesis in ended[text]) >= best:
+            to_come = self.weights.get("length_bonus", 0.0) * max(0, maxlen[text] - i)
+            if ended[text] and max(float(hypothesis.score) for hypothesis in ended[text]) >= best + to_come:
                 done[text] = True
         active &= ~done.repeat_interleave(scores.size(1))
         return running.replace(done=done, active=active)
 
 
-def rewriting_search(model: ESPnetMTModel, beam_size: int) -> RewritingSearch:
-    """A search with the decoder of an MT model, by the fast decoder where there is one for it."""
+def rewriting_search(model: ESPnetMTModel, beam_size: int, length_bonus: float = 0.0) -> RewritingSearch:
+    """A search with the decoder of an MT model, by the fast decoder where there is one for it.
+
+    Args:
+        length_bonus: what each token adds to the score of a text. Label smoothing of 0.1 takes 0.1 of each token of
+            which the model is certain, so that without a bonus texts that end early are preferred.
+    """
     fast = FAST.get(type(model.decoder))
     search = RewritingSearch(
-        scorers={"decoder": fast(model.decoder) if fast else model.decoder},
-        weights={"decoder": 1.0},
+        scorers={
+            "decoder": fast(model.decoder) if fast else model.decoder,
+            "length_bonus": LengthBonus(model.vocab_size),
+        },
+        weights={"decoder": 1.0, "length_bonus": length_bonus},
         beam_size=min(beam_size, model.vocab_size),
         vocab_size=model.vocab_size,
         sos=model.sos,

@@ -55,12 +55,21 @@ def log_probability(model: torch.nn.Module, source: torch.Tensor, text: list[int
     return float(scores[0].log_softmax(-1).gather(1, torch.tensor([*text, EOS])[:, None]).sum())
 
 
-def test_a_wide_beam_finds_the_most_likely_text(model):
+@pytest.mark.parametrize("bonus", [0.0, 0.7])
+def test_a_wide_beam_finds_the_best_text(model, bonus):
     """Among all texts of up to four tokens; the search goes on for as long as a longer one could be better."""
+
+    def score(source: torch.Tensor, text: list[int]) -> float:
+        return log_probability(model, source, text) + bonus * len(text)
+
     every = [list(text) for length in range(5) for text in itertools.product(range(EOS), repeat=length)]
-    for source, found in zip(SOURCES, rewrite(model, rewriting_search(model, 5), SOURCES), strict=True):
-        best = max(every, key=lambda text: log_probability(model, source, text))
-        assert log_probability(model, source, found) >= log_probability(model, source, best) - 1e-4
+    for source, found in zip(SOURCES, rewrite(model, rewriting_search(model, 5, bonus), SOURCES), strict=True):
+        assert score(source, found) >= max(score(source, text) for text in every) - 1e-4
+
+
+def test_a_bonus_makes_texts_longer(model):
+    short, long = (sum(map(len, rewrite(model, rewriting_search(model, 3, bonus), SOURCES))) for bonus in (0.0, 3.0))
+    assert short < long
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
