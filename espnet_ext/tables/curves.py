@@ -83,9 +83,17 @@ def label_of(figure: Mapping[str, Any], metric: str) -> str:
     >>> label_of({"y": "reduction", "baseline": 10, "axis": "Length (s)"}, "WER (%)")
     'Reduction of the WER from that at 10 s (%)'
     """
-    unit = figure["axis"].rpartition("(")[2].rstrip(")")
     name = metric.partition(" ")[0]
-    return metric if figure["y"] == RATE else f"Reduction of the {name} from that at {figure['baseline']:g} {unit} (%)"
+    return metric if figure["y"] == RATE else f"Reduction of the {name} from that at {baseline_of(figure)} (%)"
+
+
+def baseline_of(figure: Mapping[str, Any]) -> str:
+    """The value to which reductions refer, with the unit of the axis of x.
+
+    >>> baseline_of({"baseline": 10, "axis": "Length (s)"})
+    '10 s'
+    """
+    return f"{figure['baseline']:g} {figure['axis'].rpartition('(')[2].rstrip(')')}"
 
 
 def curves_table(result: Mapping[str, Any], style: str) -> str:

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from espnet_ext.figures import COLOURS, STYLE
-from espnet_ext.tables.curves import label_of, shown
+from espnet_ext.tables.curves import baseline_of, label_of, shown
 from espnet_ext.tables.sweeps import PREFIX, RATE, REDUCTION
 
 _MARKERS = "osD^vPX*"
@@ -64,7 +64,7 @@ def _label(figure: Mapping[str, Any], curve: Mapping[str, Any]) -> str:
     if figure["y"] == RATE or base is None or base["rate"] is None:
         return curve["name"]
     paper = "" if base["paper"] is None else f", paper {base['paper']:g} %"
-    return f"{curve['name']} ({figure['baseline']:g}: {base['rate']['value']:.1f} %{paper})"
+    return f"{curve['name']} (at {baseline_of(figure)}: {base['rate']['value']:.1f} %{paper})"
 
 
 def _paper(axes: Any, figure: Mapping[str, Any], curve: Mapping[str, Any], colour: str) -> None:
@@ -79,6 +79,9 @@ def _paper(axes: Any, figure: Mapping[str, Any], curve: Mapping[str, Any], colou
 
 
 def _made_on(result: Mapping[str, Any]) -> str:
-    seeds = sorted({seed for row in result["rows"] for seed in row["seeds"]})
-    repeats = f"{len(seeds)} seed{'' if len(seeds) == 1 else 's'}"
-    return f"{result['meta']['corpus']} corpus, scale {result['scale']}, {repeats}; bars: standard deviation"
+    counts = sorted({len(row["seeds"]) for row in result["rows"] if row["seeds"]}) or [0]
+    repeats = f"{counts[0]} seed" if counts == [1] else f"{counts[-1]} seeds"
+    if len(counts) > 1:
+        repeats = f"{counts[0]} to {repeats}"
+    bars = "; bars: standard deviation" if counts[-1] > 1 else ""
+    return f"{result['meta']['corpus']} corpus, scale {result['scale']}, {repeats}{bars}"

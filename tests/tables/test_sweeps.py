@@ -160,13 +160,16 @@ def test_curves_are_told_apart_and_say_what_they_are(recipe: Path, expdir: Path)
     tables, table = figure(recipe)
     result = collect(tables, table, expdir, "mini", "toy", collect_meta("./run.sh", recipe))
     write_results(result, expdir / "results")
-    (axes,) = draw(result).axes
+    picture = draw(result)
+    (axes,) = picture.axes
     assert axes.get_xlabel() == "Length (s)" and axes.get_ylabel() == "Reduction of the WER from that at 10 s (%)"
     lines = [container.lines[0] for container in axes.containers]
     assert [list(line.get_xdata()) for line in lines] == [[2.5, 10.0], [10.0]]
     assert list(lines[0].get_ydata()) == [-50.0, 0.0]
     assert len({line.get_color() for line in lines}) == len(lines) == len({line.get_marker() for line in lines})
+    assert picture.get_suptitle().endswith("toy corpus, scale mini, 1 to 2 seeds; bars: standard deviation")
     labels = axes.get_legend_handles_labels()[1]
+    assert any(label.startswith("Calls (at 10 s: 4.0 %, paper 27.7 %") for label in labels)
     assert any("12.2 %" in label for label in labels) and any("paper 27.7 %" in label for label in labels)
 
 
