@@ -107,7 +107,7 @@ score_system() {
   local decoding sets set
   while IFS=$'\t' read -r decoding sets; do
     for set in $sets; do
-      asr_score "$set" "$expdir/$1/seed$2/decode_$decoding/$set" wer --normaliser "$normaliser" --no-alignment || return 1
+      asr_score "$set" "$expdir/$1/seed$2/decode_$decoding/$set" wer --normaliser "$normaliser" || return 1
     done
   done <<<"$(decodings_of "$1")"
 }
