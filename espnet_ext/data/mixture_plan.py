@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from tabulate import tabulate
 
-from espnet_ext.data.turns import Turn
+from espnet_ext.data.turns import Turn, by_recording
 from espnet_ext.errors import InputError
 
 SPEAKER_CHANGE = "<sc>"
@@ -257,9 +257,7 @@ def count_set(mixtures: Sequence[Mixture]) -> SetCounts:
 
 def count_turns(turns: Iterable[Turn]) -> SetCounts:
     """Count a set by its references, which have times; a recording ends with its last turn."""
-    recordings: dict[str, list[Turn]] = {}
-    for turn in turns:
-        recordings.setdefault(turn.recording, []).append(turn)
+    recordings = by_recording(turns)
     spans = [[(turn.start, turn.end) for turn in spoken] for spoken in recordings.values()]
     seconds = sum(max(end for _, end in each) for each in spans)
     return SetCounts(
