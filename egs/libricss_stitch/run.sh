@@ -67,16 +67,9 @@ fi
 
 if stage 4 "Statistics"; then
   recogniser_configs
-  asr_stats "$recogniser_config" train_sa dev_sa "$token_type"
-  compute_d_vectors train_sa dev_sa
-  if [[ $single_first == true ]]; then
-    asr_stats "$recogniser_config" train_single dev_sa "$token_type"
-    compute_d_vectors train_single
-  fi
-  if [[ $windows_last == true ]]; then
-    asr_stats "$recogniser_config" train_windows dev_sa "$token_type"
-    compute_d_vectors train_windows
-  fi
+  mapfile -t sets <<<"$(recogniser_sets)"
+  for set in "${sets[@]}"; do asr_stats "$recogniser_config" "$set" dev_sa "$token_type"; done
+  compute_d_vectors "${sets[@]}" dev_sa
 fi
 
 if stage 5 "Recogniser"; then

@@ -34,26 +34,36 @@ overlap_of() {
 
 recogniser_configs() {
   scale_config "sa_asr_$recogniser" "$recogniser_config" || return 1
-  "${tables[@]}" merge --config "$recogniser_config" --overlay conf/sa_asr_first.yaml "conf/scale/$scale/sa_asr_first.yaml" \
-    --output "$expdir/configs/sa_asr_first.yaml" >/dev/null || return 1
-  "${tables[@]}" merge --config "$recogniser_config" --overlay conf/sa_asr_windows.yaml "conf/scale/$scale/sa_asr_windows.yaml" \
-    --output "$expdir/configs/sa_asr_windows.yaml" >/dev/null || return 1
+  if [[ $single_first == true ]]; then overlay_config sa_asr_first || return 1; fi
+  if [[ $windows_last == true ]]; then overlay_config sa_asr_windows || return 1; fi
   scale_config sa_decode "$expdir/configs/sa_decode.yaml"
+}
+
+# The recogniser's config with what another of its trainings changes.
+#   overlay_config NAME
+overlay_config() {
+  "${tables[@]}" merge --config "$recogniser_config" --overlay "conf/$1.yaml" "conf/scale/$scale/$1.yaml" \
+    --output "$expdir/configs/$1.yaml" >/dev/null
+}
+
+# The sets that the recogniser learns from.
+recogniser_sets() {
+  echo train_sa
+  if [[ $single_first == true ]]; then echo train_single; fi
+  if [[ $windows_last == true ]]; then echo train_windows; fi
 }
 
 # Whether the recogniser's speaker encoder is the network of the profiles, whose output is computed once.
 has_d_vectors() { grep -q '^speaker_encoder: d_vectors$' "$recogniser_config"; }
 
-# The speaker encoder's output for sets.
+# The speaker encoder's output for sets, in one command.
 #   compute_d_vectors SET...
 compute_d_vectors() {
-  local set
+  local set files=()
   has_d_vectors || return 0
-  for set; do
-    step --name "d-vectors of $set" --log "$datadir/$set/log/d_vectors.log" --input "$datadir/$set/wav.scp" --input "$datadir/$set/text" \
-      --output "$datadir/$set/d_vectors.scp" --nokey "$(asr_jobs)" -- \
-      "$python" -m espnet_ext.bin.d_vectors --data "$datadir/$set" --output "$datadir/$set" --config "$recogniser_config" {} || return 1
-  done
+  for set; do files+=(--input "$datadir/$set/wav.scp" --input "$datadir/$set/text" --output "$datadir/$set/d_vectors.scp"); done
+  step --name "d-vectors of $*" --log "$datadir/log/d_vectors.log" "${files[@]}" --nokey "$(asr_jobs)" -- \
+    "$python" -m espnet_ext.bin.d_vectors --data "${@/#/$datadir/}" --output "${@/#/$datadir/}" --config "$recogniser_config" {}
 }
 
 # What the task of the recogniser reads besides audio and text.
