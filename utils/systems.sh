@@ -21,10 +21,10 @@ system_config() {
     --output "$expdir/configs/$1.yaml" >/dev/null
 }
 
-# A config of the recipe with the scale's overlay of the same name.
-#   scale_config NAME OUTPUT
+# A config of the recipe with the scale's overlay of the same name, and others of which the later ones win.
+#   scale_config NAME OUTPUT [OVERLAY]...
 scale_config() {
-  "${tables[@]}" merge --config "conf/$1.yaml" --overlay "conf/scale/$scale/$1.yaml" --output "$2" >/dev/null
+  "${tables[@]}" merge --config "conf/$1.yaml" --overlay "conf/scale/$scale/$1.yaml" "${@:3}" --output "$2" >/dev/null
 }
 
 # The config of a decoding.

@@ -4,14 +4,33 @@
 #   parts           LibriSpeech's parts            librispeech_dir, libricss_dir   the corpora; the latter may be empty
 #   mixture_sets    the test sets of mixtures      test_sets                       these, and libricss where there is one
 #
-# $datadir/<set> is each set's data dir, $datadir/profiles/<set>/ has profiles, and enrolment: the utterances behind them.
+# $datadir/<set> is each set's data dir, $profiles_dir/<set>/ has profiles, and enrolment: the utterances behind them.
 : "${python:?}" "${datadir:?}" "${expdir:?}" "${corpus:?}" "${nj:?}" "${scale:?}" "${table:?}"
 : "${train_parts:?}" "${speeds[*]-}" "${mixing[*]:?}" "${train_enrolment:?}" "${window:?}" "${librispeech=}" "${libricss=}" "${enrolment_list=}"
+: "${recogniser:?}" "${speaker_model=}" "${speaker_model_config=}"
 librispeech_dir=$librispeech libricss_dir=$libricss
 if [[ -z $librispeech ]]; then
   librispeech_dir=$corpus/LibriSpeech
   libricss_dir=${libricss:-$corpus/LibriCSS}
 fi
+
+# Profiles by a speaker model of ESPnet. They lie in a folder that is named after its sum, so that what is trained with others is not
+# taken for trained with these.
+choose_speaker_model() {
+  local file
+  [[ -n $speaker_model ]] || die "--speaker_model_config needs --speaker_model, the parameters"
+  speaker_model_config=${speaker_model_config:-${speaker_model%/*}/config.yaml}
+  for file in "$speaker_model" "$speaker_model_config"; do
+    [[ -f $file ]] || die "--speaker_model: there is no file $file; name a checkpoint and, if it is not beside it, --speaker_model_config"
+  done
+  if grep -q '^speaker_encoder: d_vectors' "conf/sa_asr_$recogniser.yaml"; then
+    die "--speaker_model: the recogniser $recogniser hears speakers by Resemblyzer's network and needs its profiles; add --recogniser conformer"
+  fi
+  profiles_dir+=-$(sha256sum <"$speaker_model" | cut -c 1-8)
+  speaker_model_options=(--model "$speaker_model" --model-config "$speaker_model_config")
+  profiles_overlay=("$profiles_dir/train/recogniser.yaml") # how many dimensions they have
+}
+
 parts=("${train_parts[@]}" dev-clean test-clean)
 mixture_sets=(dev-short dev-long test-short test-long)
 train_sources=("${train_parts[@]}")
@@ -29,6 +48,9 @@ if [[ -z $libricss_dir ]]; then
     ,all,) table=2,3 ;;
   esac
 fi
+profiles_dir=$datadir/profiles
+speaker_model_options=() profiles_overlay=()
+if [[ -n $speaker_model || -n $speaker_model_config ]]; then choose_speaker_model; fi
 inventory_size=8 # P4, 4.2: eight speakers a session of LibriCSS; as many profiles for mixtures, those of absent speakers among them
 
 # LibriCSS: manifests, the first channel cut at silences, and who is enrolled with what in each session.
@@ -55,17 +77,17 @@ make_profiles() {
     inputs+=(--input "$datadir/$part/wav.scp" --input "$datadir/$part/utt2spk")
   done
   if [[ -n $libricss_dir ]]; then
-    inputs+=(--input "$datadir/libricss/segments/enrolment" --output "$datadir/profiles/libricss/profiles.scp")
+    inputs+=(--input "$datadir/libricss/segments/enrolment" --output "$profiles_dir/libricss/profiles.scp")
   fi
-  for set in train test; do inputs+=(--output "$datadir/profiles/$set/profiles.scp"); done
-  step --name profiles --log "$datadir/profiles/log/profiles.log" "${inputs[@]}" -- \
-    "$python" -m espnet_ext.bin.speaker_profiles --sets "$sets"
+  for set in train test; do inputs+=(--output "$profiles_dir/$set/profiles.scp"); done
+  step --name profiles --log "$profiles_dir/log/profiles.log" "${inputs[@]}" -- \
+    "$python" -m espnet_ext.bin.speaker_profiles "${speaker_model_options[@]+"${speaker_model_options[@]}"}" --sets "$sets"
 }
 
 # A line of a file of sets.
 #   profile_set SET OPTION...
 profile_set() {
-  printf '%q ' --output "$datadir/profiles/$1" "${@:2}"
+  printf '%q ' --output "$profiles_dir/$1" "${@:2}"
   echo
 }
 
@@ -122,7 +144,7 @@ mixture_options() {
   done <<<"$(sources_of "$1")"
   printf '%s\n' --recordings "${recordings[@]}" --supervisions "${supervisions[@]}"
   # all that training has is heard in training; elsewhere nobody is recognised by the very utterances of the profile
-  if [[ $1 != train* ]]; then printf '%s\n' --leave-out "$datadir/profiles/$(profiles_of "$1")/enrolment"; fi
+  if [[ $1 != train* ]]; then printf '%s\n' --leave-out "$profiles_dir/$(profiles_of "$1")/enrolment"; fi
 }
 
 # Mixtures: those that the recogniser is trained on, first single utterances; those that stitchers are trained on; the test sets.
@@ -139,16 +161,16 @@ make_mixtures() {
   for part in "${train_sources[@]}" dev-clean test-clean; do
     inputs+=(--input "$(manifest "$part" recordings)" --input "$(manifest "$part" supervisions)")
   done
-  for set in train test; do inputs+=(--input "$datadir/profiles/$set/enrolment"); done
+  for set in train test; do inputs+=(--input "$profiles_dir/$set/enrolment"); done
   step --name mixtures --log "$datadir/log/mixtures.log" "${inputs[@]}" --nokey "--nj $nj" -- \
     "$python" -m espnet_ext.bin.mixtures --sets "$sets" {} || return 1
   for line in "${mixing[@]}"; do
     set=${line%% *}
     [[ $set == train_stitch || $set != *_* ]] || continue # the recogniser's training draws inventories anew each time
     step --name "inventories of $set" --log "$datadir/$set/log/inventory.log" --input "$datadir/$set/text_speakers" \
-      --input "$datadir/profiles/$(profiles_of "$set")/profiles.scp" --output "$datadir/$set/inventory" -- \
+      --input "$profiles_dir/$(profiles_of "$set")/profiles.scp" --output "$datadir/$set/inventory" -- \
       "$python" -m espnet_ext.bin.inventories --speakers "$datadir/$set/text_speakers" \
-      --profiles "$datadir/profiles/$(profiles_of "$set")/profiles.scp" --size "$inventory_size" --output "$datadir/$set/inventory" ||
+      --profiles "$profiles_dir/$(profiles_of "$set")/profiles.scp" --size "$inventory_size" --output "$datadir/$set/inventory" ||
       return 1
   done
 }
