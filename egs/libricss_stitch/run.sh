@@ -93,6 +93,5 @@ if stage 8 "Stitching"; then
 fi
 
 if stage 9 "Tables"; then
-  table1
   write_tables
 fi

@@ -76,9 +76,10 @@ def test_block_wise_transcripts_are_the_windows_joined(smoke):
 
 def test_table_1_and_the_inventories(smoke):
     folder, output = smoke
-    counts = (folder / "exp" / "results" / "table1.txt").read_text()
-    assert [line.split()[0] for line in counts.splitlines()[2:]] == ["train", "dev", "dev", "test", "test"]
-    assert "50083" in counts and counts.splitlines()[-1].strip() in output
+    counts = table(folder, 1)
+    assert list(counts) == ["train", "dev short", "dev long", "test short", "test long"]
+    assert [cells["samples"]["value"] for cells in counts.values()] == [8, 3, 2, 3, 2]
+    assert "Table 1. Simulated mixtures" in output and "50083.00" in output
     profiles = read_table(folder / "data" / "profiles" / "test" / "profiles.scp")
     enrolled = {key for row in read_table(folder / "data/profiles/test/enrolment").values() for key in row.split()}
     for test_set in MIXTURES:

@@ -37,15 +37,14 @@ train_sources=("${train_parts[@]}")
 if ((${#speeds[@]})); then train_sources+=("${train_parts[@]/#/voices-}"); fi
 test_sets=("${mixture_sets[@]}")
 if [[ -n $libricss_dir ]]; then test_sets+=(libricss); fi
-# Table 1 has no systems, and Table 4 needs LibriCSS.
+# Table 1 is written in stage 2, and Table 4 needs LibriCSS.
 if [[ $table == 1 ]]; then
   table=2 stop_stage=$((stop_stage < 2 ? stop_stage : 2))
 fi
-table=${table#1,}
 if [[ -z $libricss_dir ]]; then
   case ,$table, in
     *,4,*) die "Table 4 needs --libricss DIR; README.md says what it holds" ;;
-    ,all,) table=2,3 ;;
+    ,all,) table=1,2,3 ;;
   esac
 fi
 profiles_dir=$datadir/profiles
@@ -127,8 +126,8 @@ manifest() {
   if [[ $1 == voices-* ]]; then echo "$datadir/$1/$2.jsonl.gz"; else echo "$datadir/manifests/librispeech_$2_$1.jsonl.gz"; fi
 }
 
-# Table 1's name of a set.
-counted_as() {
+# The name of a set, with which the ids of its mixtures begin.
+prefix_of() {
   case $1 in
     train_stitch) echo train ;;
     *) echo "${1/-/ }" ;;
@@ -154,7 +153,7 @@ make_mixtures() {
   for line in "${mixing[@]}"; do
     set=${line%% *}
     mapfile -t options < <(mixture_options "$set")
-    printf '%q ' --output "$datadir/$set" --name "$(counted_as "$set")" "${options[@]}"
+    printf '%q ' --output "$datadir/$set" --name "$(prefix_of "$set")" "${options[@]}"
     echo "${line#* }"
     inputs+=(--output "$datadir/$set/text")
   done >"$sets"
@@ -185,9 +184,9 @@ cut_training_mixtures() {
 
 # Table 1 of P4: the mixtures' counts, the paper's beside.
 table1() {
-  local set sets=()
-  for set in train_stitch "${mixture_sets[@]}"; do sets+=(--set "$(counted_as "$set")=$datadir/$set"); done
-  step --name "Table 1" --log "$expdir/results/log/table1.log" --output "$expdir/results/table1.txt" -- \
-    "$python" -m espnet_ext.bin.mixtures_table "${sets[@]}" --output "$expdir/results/table1.txt" || return 1
-  sed 's/^/   /' "$expdir/results/table1.txt"
+  local set files=() sets=(train_stitch "${mixture_sets[@]}")
+  for set in "${sets[@]}"; do files+=(--input "$datadir/$set/references.json" --output "$expdir/mixtures_$set/samples.json"); done
+  step --name "counts of mixtures" --log "$expdir/results/log/counts.log" "${files[@]}" -- \
+    "$python" -m espnet_ext.bin.count_mixtures --data "${sets[@]/#/$datadir/}" --output "${sets[@]/#/$expdir/mixtures_}" || return 1
+  write_tables 1
 }
