@@ -39,7 +39,7 @@ test_sets=("${mixture_sets[@]}")
 if [[ -n $libricss_dir ]]; then test_sets+=(libricss); fi
 # Table 1 is written in stage 2, and Table 4 needs LibriCSS.
 if [[ $table == 1 ]]; then
-  table=2 stop_stage=$((stop_stage < 2 ? stop_stage : 2))
+  table=2 rows="" stop_stage=$((stop_stage < 2 ? stop_stage : 2))
 fi
 if [[ -z $libricss_dir ]]; then
   case ,$table, in
