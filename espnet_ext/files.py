@@ -1,4 +1,4 @@
-"""Files that are either whole or absent."""
+"""Files that are written whole or not at all, and the files below a folder."""
 
 import json
 import os
@@ -35,6 +35,21 @@ def write_json(path: str | Path, value: Any) -> None:
     with atomic_write(path) as file:
         json.dump(value, file, indent=2, ensure_ascii=False)
         file.write("\n")
+
+
+def files_below(folder: str | Path) -> Iterator[Path]:
+    """All files below ``folder``, in one order everywhere.
+
+    Links to folders are followed, for large parts of a corpus often lie elsewhere; one that leads back to a folder
+    above it is left alone. A link to nothing counts as a file.
+    """
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = sorted(name for name in folders if not _leads_back(Path(parent, name)))
+        yield from (Path(parent, name) for name in sorted(names))
+
+
+def _leads_back(folder: Path) -> bool:
+    return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
 
 
 def _umask() -> int:

@@ -62,6 +62,33 @@ def random_whisper(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def espnet_speaker_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Checkpoint of a tiny speaker model of ESPnet, random, of 6 dimensions; its config.yaml is beside it."""
+    import torch
+    import yaml
+    from espnet2.tasks.spk import SpeakerTask
+
+    folder = tmp_path_factory.mktemp("speaker_model")
+    mels = {"n_fft": 512, "win_length": 400, "hop_length": 160, "n_mels": 20, "log": True, "normalize": "mn"}
+    settings = {
+        "frontend": "melspec_torch",
+        "frontend_conf": mels,
+        "encoder": "xvector",
+        "encoder_conf": {"ndim": 8, "output_size": 12},
+        "pooling": "stats",
+        "projector": "xvector",
+        "projector_conf": {"output_size": 6},
+        "spk_num": 4,
+    }
+    config = SpeakerTask.get_default_config() | settings
+    torch.manual_seed(0)
+    model = SpeakerTask.build_model(argparse.Namespace(**config))
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    torch.save(model.state_dict(), folder / "valid.eer.best.pth")
+    return folder / "valid.eer.best.pth"
+
+
+@pytest.fixture(scope="session")
 def build_sa_asr():
     """Return a function that builds the model, in evaluation mode, from a config that its arguments change."""
     encoder = {"output_size": 8, "attention_heads": 2, "linear_units": 8, "num_blocks": 1}

@@ -40,6 +40,19 @@ is_outdated() {
   [[ -f $stamp ]] && state=$(state_of_venv) && [[ ${state%setup *} == "$(sed '/^setup /d' "$stamp")"$'\n' ]]
 }
 
+# What uv or pip is at, from its log: what has begun and not ended, such as the build of a package, or else the last line.
+progress_of() {
+  awk '
+    $1 == "Building" || $1 == "Downloading" { open[$2] = tolower($1) " " $2; names[++count] = $2 }
+    $1 == "Built" || $1 == "Downloaded" { delete open[$2] }
+    NF { last = $0 }
+    END {
+      for (i = 1; i <= count; i++) if (names[i] in open) { text = text (text ? ", " : "") open[names[i]]; delete open[names[i]] }
+      if (!text && sub(/^Installed /, "compiling ", last)) sub(/ in .*/, "", last)
+      print text ? text : last
+    }' "$1"
+}
+
 # watch LABEL COMMAND...: run it with its own progress bars on a terminal, else with a line every 5 s; on failure its
 # last lines.
 watch() {
@@ -53,8 +66,7 @@ watch() {
     while kill -0 "$child" 2>/dev/null; do
       sleep 0.5
       if ((++ticks % 10 == 0)); then
-        last=$(tail -n 1 "$log")
-        [[ $last != "Installed "* ]] || last="${last%% in *}, compiling them"
+        last=$(progress_of "$log")
         printf '  %s: %d s%s\n' "$label" $((SECONDS - start)) "${last:+, ${last:0:70}}"
       fi
     done

@@ -258,6 +258,6 @@ while (($# > 0)); do
   esac
 done
 
-unset -f _po_fail _po_find_script _po_show _po_skip_options _po_go_to_heading _po_replace _po_declare _po_read \
+unset -f _po_fail _po_find_script _po_show _po_go_to_heading _po_replace _po_declare _po_read \
   _po_print_help _po_edit_distance _po_unknown _po_find _po_assign
 unset _po_names _po_kinds _po_defaults _po_texts _po_help _po_about _po_stages _po_script _po_distance _po_index _po_at

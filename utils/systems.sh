@@ -21,10 +21,10 @@ system_config() {
     --output "$expdir/configs/$1.yaml" >/dev/null
 }
 
-# A config of the recipe with the scale's overlay of the same name.
-#   scale_config NAME OUTPUT
+# A config of the recipe with the scale's overlay of the same name, and others of which the later ones win.
+#   scale_config NAME OUTPUT [OVERLAY]...
 scale_config() {
-  "${tables[@]}" merge --config "conf/$1.yaml" --overlay "conf/scale/$scale/$1.yaml" --output "$2" >/dev/null
+  "${tables[@]}" merge --config "conf/$1.yaml" --overlay "conf/scale/$scale/$1.yaml" "${@:3}" --output "$2" >/dev/null
 }
 
 # The config of a decoding.
@@ -83,7 +83,11 @@ decode_systems() {
 # Call the recipe's score_system SYSTEM SEED with each of them.
 score_systems() { run_jobs 1 score_system <<<"$(train_jobs)"; }
 
+# Write and print the tables of this run, or another one.
+#   write_tables [TABLE]
 write_tables() {
-  "${tables[@]}" write "${selection[@]}" --expdir "$expdir" --corpus "$corpus_name" --command "$command_line" \
+  local chosen=("${selection[@]}")
+  if (($# > 0)); then chosen=(--tables conf/tables.yaml --scale "$scale" --table "$1"); fi
+  "${tables[@]}" write "${chosen[@]}" --expdir "$expdir" --corpus "$corpus_name" --command "$command_line" \
     --lm-perplexity "$lm_dir/perplexity/ppl"
 }

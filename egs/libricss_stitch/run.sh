@@ -20,6 +20,8 @@ recogniser=      # {lstm|conformer} layers of the speaker-attributed recogniser;
 librispeech=     # <DIR> the LibriSpeech corpus (the folder with SPEAKERS.TXT); synthetic if empty
 libricss=        # <DIR> the LibriCSS corpus (the folder that holds for_release), for Table 4
 enrolment_list=  # <FILE> libricss_speaker_info.jsonl of LibriCSS's repository; looked for in --libricss if empty
+speaker_model=   # <FILE> parameters of an ESPnet speaker model that makes the profiles; Resemblyzer if empty
+speaker_model_config= # <FILE> its config.yaml; the one beside --speaker_model if empty
 # end options
 
 # begin stages
@@ -34,7 +36,8 @@ enrolment_list=  # <FILE> libricss_speaker_info.jsonl of LibriCSS's repository; 
 # 9 tables          results as JSON and Markdown, paper beside ours
 # end stages
 
-. "$(dirname "$0")/../../utils/recipe.sh" librispeech libricss enrolment_list -- "$@"
+variant() { [[ -z $speaker_model ]] || echo speaker_model; } # other profiles have folders of their own
+. "$(dirname "$0")/../../utils/recipe.sh" librispeech libricss enrolment_list speaker_model speaker_model_config -- "$@"
 
 asr_task=sa_asr
 token_symbols=('<sc>')
@@ -67,16 +70,9 @@ fi
 
 if stage 4 "Statistics"; then
   recogniser_configs
-  asr_stats "$recogniser_config" train_sa dev_sa "$token_type"
-  compute_d_vectors train_sa dev_sa
-  if [[ $single_first == true ]]; then
-    asr_stats "$recogniser_config" train_single dev_sa "$token_type"
-    compute_d_vectors train_single
-  fi
-  if [[ $windows_last == true ]]; then
-    asr_stats "$recogniser_config" train_windows dev_sa "$token_type"
-    compute_d_vectors train_windows
-  fi
+  mapfile -t sets <<<"$(recogniser_sets)"
+  for set in "${sets[@]}"; do asr_stats "$recogniser_config" "$set" dev_sa "$token_type"; done
+  compute_d_vectors "${sets[@]}" dev_sa
 fi
 
 if stage 5 "Recogniser"; then
@@ -97,6 +93,5 @@ if stage 8 "Stitching"; then
 fi
 
 if stage 9 "Tables"; then
-  table1
   write_tables
 fi

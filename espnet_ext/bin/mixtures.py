@@ -1,7 +1,6 @@
 """Make sets of multi-talker mixtures of a corpus's utterances, and count each as P4's Table 1 does.
 
-Without --count every utterance of the manifests is used once, as in P4's sets. Where --name is that of a set in the
-paper ("train", "dev short", "dev long", "test short", "test long"), the paper's counts stand beside.
+Without --count every utterance of the manifests is used once, as in P4's sets.
 """
 
 import argparse
@@ -11,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from espnet_ext.bin.several_sets import HELP, make_once, split_sets
-from espnet_ext.data.mixture_plan import MixtureSettings, Source, count_set, counts_table, plan_mixtures
+from espnet_ext.data.mixture_plan import MixtureSettings, Source, count_set, counts_line, plan_mixtures
 from espnet_ext.data.mixtures import enrolment_utterances, read_sources, write_mixtures, write_references
 from espnet_ext.errors import InputError, run_main
 
@@ -50,7 +49,7 @@ def _make(arguments: argparse.Namespace, read: Callable[..., list[Source]]) -> N
         write_references(mixtures, arguments.output)
     else:
         write_mixtures(mixtures, arguments.output, nj=arguments.nj)
-    print(counts_table({arguments.name: count_set(mixtures)}))
+    print(counts_line(arguments.name, count_set(mixtures)))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,6 +1,7 @@
 """Make speaker profiles from Kaldi data dirs of enrolment utterances: profiles.ark, profiles.scp and enrolment.
 
-`enrolment` names the utterances behind each profile, so that they can be kept out of mixtures. The embeddings are
+`enrolment` names the utterances behind each profile, so that they can be kept out of mixtures; `recogniser.yaml` says
+what the config of a recogniser must say of these profiles: their dimensions. The embeddings are
 Resemblyzer's d-vectors, or with --model-config and --model those of a speaker model that ESPnet has trained.
 """
 
@@ -14,6 +15,7 @@ from espnet_ext.bin.several_sets import HELP, make_once, split_sets
 from espnet_ext.data.kaldi import read_table, write_table
 from espnet_ext.data.profiles import write_profiles
 from espnet_ext.errors import InputError, run_main
+from espnet_ext.yaml_files import write_yaml
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -43,8 +45,9 @@ def _make(args: argparse.Namespace) -> None:
     embed = _embedding(args.model_config, args.model)
     profiles, chosen = make_profiles(args.data, embed, args.utterances, args.seed, enrolment)
     scp = write_profiles(args.output, profiles)
-    write_table(args.output / "enrolment", {speaker: " ".join(utterances) for speaker, utterances in chosen.items()})
     size = next(iter(profiles.values())).shape[1]
+    write_yaml(args.output / "recogniser.yaml", {"model_conf": {"profile_size": size}}, "Written with the profiles")
+    write_table(args.output / "enrolment", {speaker: " ".join(utterances) for speaker, utterances in chosen.items()})
     print(f"{len(profiles)} speakers, {size} dimensions -> {scp}", flush=True)
 
 

@@ -1,6 +1,5 @@
 """A folder of audio files with their transcripts, as many corpora are handed over: what lies in it, and its faults."""
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 from espnet_ext.corpora.faults import raise_faults
 from espnet_ext.data.data_dir import DataDir
 from espnet_ext.data.kaldi import read_table
+from espnet_ext.files import files_below
 
 AUDIO = (".wav", ".flac")
 _LIST = re.compile(r"text|.*trans.*\.txt")
@@ -30,7 +30,7 @@ def scan_audio_folder(folder: Path, advice: str) -> DataDir:
             and ``advice`` ends the message.
     """
     faults: list[str] = []
-    files = list(_files(folder))
+    files = list(files_below(folder))
     audio = _audio(files, faults)
     texts = _texts(files, faults)
     faults += [f"no audio file for utterance {key} ({path})" for key, (_, path) in texts.items() if key not in audio]
@@ -45,13 +45,6 @@ def scan_audio_folder(folder: Path, advice: str) -> DataDir:
         utt2spk={key: speakers[key] for key in audio},
         text={key: text for key, (text, _) in texts.items()},
     )
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """All files, in one order everywhere; links to folders are followed, for large parts often lie elsewhere."""
-    for parent, folders, names in os.walk(folder, followlinks=True):
-        folders.sort()
-        yield from (Path(parent, name) for name in sorted(names))
 
 
 def _audio(files: Sequence[Path], faults: list[str]) -> dict[str, Path]:

@@ -2,7 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from espnet_ext.corpora.faults import raise_faults
 from espnet_ext.corpora.manifest_files import checked_manifests, write_parts
 from espnet_ext.data.audio import audio_faults, decodes
 from espnet_ext.errors import InputError
+from espnet_ext.files import files_below
 
 if TYPE_CHECKING:  # Lhotse imports torch
     from lhotse import RecordingSet, SupervisionSet
@@ -125,11 +127,7 @@ def prepare_librispeech(
     how = "decoding each" if decode else "headers only; --check-audio full decodes each"
     print(f"{root}: {len(files):,} utterances in {', '.join(parts)}; checking their audio ({how})", flush=True)
     raise_faults(str(root), audio_faults(files, SAMPLING_RATE, decode=decode, num_jobs=num_jobs), _ADVICE)
-    manifests = _manifests(root, parts, num_jobs)
-    for part in parts:
-        lost = sorted(scanned[part].keys() - set(manifests[part]["supervisions"].ids))
-        # Lhotse passes over what does not lie at <speaker>/<chapter>/<speaker>-<chapter>-<number>.flac.
-        raise_faults(str(root / part), [f"utterance {key} lies in the wrong folder" for key in lost], _ADVICE)
+    manifests = {part: _manifests(root / part, scanned[part], num_jobs) for part in parts}
     if output_dir is not None:
         write_parts("librispeech", manifests, Path(output_dir))
     return manifests
@@ -190,9 +188,12 @@ def scan_librispeech(root: Path, parts: Sequence[str]) -> dict[str, dict[str, Ut
 
 def _scan_part(folder: Path, faults: list[str]) -> dict[str, Utterance]:
     utterances: dict[str, Utterance] = {}
-    audio = set(folder.rglob("*.flac"))
+    files = list(files_below(folder))
+    audio = {path for path in files if path.suffix == ".flac"}
     listed: set[Path] = set()
-    for transcripts in sorted(folder.rglob("*.trans.txt")):
+    # only folders have names without a suffix: a speaker's or a chapter's
+    faults += [f"{path} links to nothing" for path in files if not path.suffix and not path.exists()]
+    for transcripts in (path for path in files if path.name.endswith(".trans.txt")):
         for number, line in enumerate(_lines(transcripts, faults), 1):
             key, _, text = line.partition(" ")
             path = transcripts.parent / f"{key}.flac"
@@ -231,11 +232,15 @@ def _line_fault(key: str, text: str, transcripts: Path, seen: Container[str]) ->
     return None
 
 
-def _manifests(root: Path, parts: Sequence[str], num_jobs: int) -> dict:
-    from lhotse.recipes.librispeech import prepare_librispeech as prepare
+def _manifests(folder: Path, utterances: Mapping[str, Utterance], num_jobs: int) -> dict:
+    """A part's manifests, by Lhotse's reading of each utterance; its search for them follows no links."""
+    from lhotse.recipes.librispeech import parse_utterance
 
-    # Lhotse is given no folder to write to, as it would take older manifests there for those of this corpus.
-    return {
-        part: checked_manifests(sets["recordings"], sets["supervisions"], root / part)
-        for part, sets in prepare(root, dataset_parts=parts, num_jobs=num_jobs).items()
-    }
+    with ThreadPoolExecutor(num_jobs) as threads:
+        lines = (f"{key} {utterance.text}" for key, utterance in utterances.items())
+        parsed = list(threads.map(lambda line: parse_utterance(folder, line, {}), lines))
+    # Lhotse passes over what does not lie at <speaker>/<chapter>/<speaker>-<chapter>-<number>.flac.
+    lost = [key for key, found in zip(utterances, parsed, strict=True) if found is None]
+    raise_faults(str(folder), [f"utterance {key} lies in the wrong folder" for key in lost], _ADVICE)
+    recordings, supervisions = zip(*parsed, strict=True)
+    return checked_manifests(recordings, supervisions, folder)

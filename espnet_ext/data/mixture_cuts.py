@@ -1,7 +1,8 @@
 """Mixtures cut as windows cut recordings, from which a recogniser learns to hear the middle of an utterance too."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import batched
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,21 @@ from espnet_ext.data.data_dir import DataDir, format_seconds, read_data_dir, wri
 from espnet_ext.data.kaldi import read_table, write_table
 from espnet_ext.data.mixture_plan import serialise
 from espnet_ext.data.mixtures import SAMPLING_RATE
-from espnet_ext.data.turns import Turn, read_turns, word_spans
+from espnet_ext.data.turns import Turn, by_recording, read_turns, word_spans
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples
 from espnet_ext.errors import InputError
 from espnet_ext.parallel import map_shards
 
 _SHARD = 200
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A stretch of a mixture, from ``start`` to ``end`` in seconds, and what is said in it."""
+
+    start: float
+    end: float
+    turns: Sequence[Turn]
 
 
 @dataclass(frozen=True)
@@ -73,36 +83,57 @@ def cut_mixtures(
     if window <= 0 or not 0 <= share <= 1:
         raise InputError(f"cuts of {window} s of a share of {share}: give a window above 0 and a share from 0 to 1")
     mixtures = read_data_dir(data)
-    turns: dict[str, list[Turn]] = {}
-    for turn in read_turns(Path(data) / "references.json"):
-        turns.setdefault(turn.recording, []).append(turn)
     speakers = read_table(Path(data) / "text_speakers")
     seconds = {name: float(value) for name, value in mixtures.utt2dur.items()}
-    wavs, text, spans = dict(mixtures.wav_scp), dict(mixtures.text or {}), {}
-    random = np.random.default_rng(seed)
+    cuts = _draw_cuts(seconds, _timed_turns(data, mixtures.utterances), window, share, np.random.default_rng(seed))
     audio = Path(output).resolve() / "audio"
-    for name in mixtures.utterances:
-        if name not in turns or any(turn.start is None for turn in turns[name]):
-            raise InputError(f"{Path(data) / 'references.json'}: {name} has no turns with times: make the set again")
-        chosen, (start, end) = random.uniform() < share, draw_span(seconds[name], window, random)
-        kept = cut_turns(turns[name], start, end)
-        if chosen and kept:
-            spans[name] = AudioSpan(mixtures.wav_scp[name], start, end)
-            wavs[name], seconds[name] = str(audio / f"{name}.flac"), end - start
-            text[name], heard = serialise(kept)
-            speakers[name] = " ".join(heard)
-    names = list(spans)
-    shards = [
-        CutShard(names[first], {name: spans[name] for name in names[first : first + _SHARD]}, str(audio))
-        for first in range(0, len(names), _SHARD)
-    ]
-    audio.mkdir(parents=True, exist_ok=True)
-    map_shards(write_cuts, shards, nj=nj, describe="cuts")
+    _write_audio({name: AudioSpan(mixtures.wav_scp[name], cut.start, cut.end) for name, cut in cuts.items()}, audio, nj)
+    wavs, text = dict(mixtures.wav_scp), dict(mixtures.text or {})
+    for name, cut in cuts.items():
+        wavs[name], seconds[name] = str(audio / f"{name}.flac"), cut.end - cut.start
+        text[name], heard = serialise(cut.turns)
+        speakers[name] = " ".join(heard)
     write_table(Path(output) / "text_speakers", speakers)
     durations = {name: format_seconds(value) for name, value in seconds.items()}
     own = {name: name for name in wavs}
     write_tables(DataDir(wav_scp=wavs, utt2spk=own, text=text, utt2dur=durations, reco2dur=durations), output)
-    return len(spans)
+    return len(cuts)
+
+
+def _timed_turns(data: str | Path, mixtures: Iterable[str]) -> dict[str, list[Turn]]:
+    """The turns of each mixture, in the order of ``mixtures``; InputError if they have no times."""
+    references = Path(data) / "references.json"
+    turns = by_recording(read_turns(references))
+    for name in mixtures:
+        if name not in turns or any(turn.start is None for turn in turns[name]):
+            raise InputError(f"{references}: {name} has no turns with times: make the set again")
+    return {name: turns[name] for name in mixtures}
+
+
+def _draw_cuts(
+    seconds: Mapping[str, float],
+    turns: Mapping[str, Sequence[Turn]],
+    window: float,
+    share: float,
+    random: np.random.Generator,
+) -> dict[str, Cut]:
+    """Which mixtures are cut, and what is heard of them."""
+    cuts = {}
+    for name, own in turns.items():
+        chosen, (start, end) = random.uniform() < share, draw_span(seconds[name], window, random)
+        kept = cut_turns(own, start, end)
+        if chosen and kept:
+            cuts[name] = Cut(start, end, kept)
+    return cuts
+
+
+def _write_audio(spans: Mapping[str, AudioSpan], folder: Path, nj: int) -> None:
+    """Write each stretch as ``<folder>/<name>.flac``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shards = [
+        CutShard(names[0], {name: spans[name] for name in names}, str(folder)) for names in batched(spans, _SHARD)
+    ]
+    map_shards(write_cuts, shards, nj=nj, describe="cuts")
 
 
 def write_cuts(shard: CutShard) -> None:

@@ -4,26 +4,16 @@ P4's sets use the utterances of a corpus about once: dev_clean's 54,402 words ar
 made in passes: utterances are dealt out to mixtures until none is left, then again until there are enough mixtures.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tabulate import tabulate
 
-from espnet_ext.data.turns import Turn
+from espnet_ext.data.turns import Turn, by_recording
 from espnet_ext.errors import InputError
 
 SPEAKER_CHANGE = "<sc>"
 _BISECTIONS = 30
-
-# P4, Table 1: samples, words and seconds a sample on average, hours in total.
-PAPER_SETS = {
-    "train": (50_083, 193, 61.9, 861.6),
-    "dev short": (513, 106, 34.1, 4.9),
-    "dev long": (319, 171, 54.1, 4.8),
-    "test short": (496, 106, 35.4, 4.9),
-    "test long": (310, 170, 56.1, 4.8),
-}
 
 
 @dataclass(frozen=True)
@@ -241,13 +231,16 @@ def serialise(turns: Iterable[Turn]) -> tuple[str, list[str]]:
 
 @dataclass(frozen=True)
 class SetCounts:
-    """The size of a set of mixtures, as in P4's Table 1, with the mean overlap."""
+    """The size of a set of mixtures, as in P4's Table 1, with the mean overlap. The units are in ``UNITS``."""
 
     samples: int
-    words: float
-    seconds: float
+    mean_words: float
+    mean_seconds: float
     hours: float
     overlap: float
+
+
+UNITS = {"samples": "mixtures", "mean_words": "words", "mean_seconds": "s", "hours": "h", "overlap": "%"}
 
 
 def count_set(mixtures: Sequence[Mixture]) -> SetCounts:
@@ -257,29 +250,21 @@ def count_set(mixtures: Sequence[Mixture]) -> SetCounts:
 
 def count_turns(turns: Iterable[Turn]) -> SetCounts:
     """Count a set by its references, which have times; a recording ends with its last turn."""
-    recordings: dict[str, list[Turn]] = {}
-    for turn in turns:
-        recordings.setdefault(turn.recording, []).append(turn)
+    recordings = by_recording(turns)
     spans = [[(turn.start, turn.end) for turn in spoken] for spoken in recordings.values()]
     seconds = sum(max(end for _, end in each) for each in spans)
     return SetCounts(
         samples=len(recordings),
-        words=sum(len(turn.words) for spoken in recordings.values() for turn in spoken) / len(recordings),
-        seconds=seconds / len(recordings),
+        mean_words=sum(len(turn.words) for spoken in recordings.values() for turn in spoken) / len(recordings),
+        mean_seconds=seconds / len(recordings),
         hours=seconds / 3600,
-        overlap=sum(map(overlap_ratio, spans)) / len(recordings),
+        overlap=100 * sum(map(overlap_ratio, spans)) / len(recordings),
     )
 
 
-def counts_table(sets: Mapping[str, SetCounts]) -> str:
-    """P4's Table 1 to read: what was made, and beside it what the paper has for a set of that name."""
-    rows = []
-    for name, counts in sets.items():
-        paper = PAPER_SETS.get(name, ("-",) * 4)
-        here = (counts.samples, f"{counts.words:.0f}", f"{counts.seconds:.1f}", f"{counts.hours:.1f}")
-        pairs = [cell for pair in zip(here, paper, strict=True) for cell in pair]
-        rows.append([name, *pairs, f"{100 * counts.overlap:.1f}"])
-    header = ["set"]
-    for quantity in ("samples", "words", "seconds", "hours"):
-        header += [quantity, "P4"]
-    return tabulate(rows, [*header, "overlap %"], disable_numparse=True, stralign="right")
+def counts_line(name: str, counts: SetCounts) -> str:
+    """A set's counts to read."""
+    return (
+        f"{name}: {counts.samples:,} mixtures of {counts.mean_words:.0f} words and {counts.mean_seconds:.1f} s each "
+        f"({counts.hours:.1f} h in all), overlap {counts.overlap:.1f} %"
+    )

@@ -11,6 +11,7 @@ import numpy as np
 
 from espnet_ext.data.recording_audio import Audio, RecordingAudio, blocks
 from espnet_ext.errors import InputError
+from espnet_ext.files import files_below
 
 MUSAN = ("music", "noise", "speech")
 _BEAT_SECONDS = 0.4
@@ -123,7 +124,7 @@ def find_noise(kind: str, musan: str | Path | None) -> list[Path]:
         if kind != "music":
             raise InputError(f"noise {kind!r} needs MUSAN: give its folder; only music can be generated")
         return []
-    paths = sorted((Path(musan) / kind).rglob("*.wav"))
+    paths = sorted(path for path in files_below(Path(musan) / kind) if path.suffix == ".wav")
     if not paths:
         raise InputError(f"{Path(musan) / kind}: there is no .wav in it: give the folder of MUSAN that holds {kind}")
     return paths

@@ -46,6 +46,19 @@ def in_order(turns: Iterable[Turn]) -> list[Turn]:
     return sorted(turns, key=lambda turn: (turn.recording, -math.inf if turn.start is None else turn.start))
 
 
+def by_recording(turns: Iterable[Turn]) -> dict[str, list[Turn]]:
+    """The turns of each recording, in the order given.
+
+    >>> recordings = by_recording([Turn("r", "b", ()), Turn("s", "a", ()), Turn("r", "a", ())])
+    >>> {name: [turn.speaker for turn in own] for name, own in recordings.items()}
+    {'r': ['b', 'a'], 's': ['a']}
+    """
+    recordings: dict[str, list[Turn]] = {}
+    for turn in turns:
+        recordings.setdefault(turn.recording, []).append(turn)
+    return recordings
+
+
 def read_turns(path: str | Path) -> list[Turn]:
     """Read turns from SegLST.
 
@@ -104,8 +117,9 @@ def words_by_speaker(turns: Iterable[Turn]) -> dict[str, dict[str, tuple[str, ..
     {'r': {'a': ('ONE', 'TWO')}, 's': {}}
     """
     said: dict[str, dict[str, tuple[str, ...]]] = {}
-    for turn in in_order(turns):
-        speakers = said.setdefault(turn.recording, {})
-        if turn.words:
-            speakers[turn.speaker] = speakers.get(turn.speaker, ()) + turn.words
+    for recording, own in by_recording(in_order(turns)).items():
+        said[recording] = {}
+        for turn in own:
+            if turn.words:
+                said[recording][turn.speaker] = said[recording].get(turn.speaker, ()) + turn.words
     return said

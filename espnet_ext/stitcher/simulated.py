@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from espnet_ext.data.turns import Turn, in_order
+from espnet_ext.data.turns import Turn, by_recording, in_order
 from espnet_ext.errors import InputError
 from espnet_ext.stitcher.hypotheses import NOBODY, WindowHypothesis
 from espnet_ext.stitcher.windows import Window, Windowing
@@ -51,11 +51,11 @@ def simulate_recordings(
     Raises:
         InputError: a turn without times.
     """
-    recordings: dict[str, list[Turn]] = {}
-    for turn in in_order(turns):
+    turns = in_order(turns)
+    for turn in turns:
         if turn.end is None:
             raise InputError(f"{turn.recording}: a turn of {turn.speaker} has no times: give start_time and end_time")
-        recordings.setdefault(turn.recording, []).append(turn)
+    recordings = by_recording(turns)
     vocabulary = sorted({word for own in recordings.values() for turn in own for word in turn.words})
     rng = np.random.default_rng(seed)
     return [

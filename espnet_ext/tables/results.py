@@ -44,7 +44,7 @@ def collect(
         "table": table.id,
         "scale": scale,
         "caption": table.caption,
-        "metric": tables.paper.metric,
+        "metric": _metric(tables, table),
         "paper": f"{tables.paper.authors}. {tables.paper.title}, {tables.paper.year}. ({tables.paper.id})",
         "columns": [column.name for column in table.columns],
         "groups": _groups(table),
@@ -145,6 +145,13 @@ def _check_comparable(scores: list[tuple[tuple[str, str | None], dict[int, Score
                 continue
             raise InputError(f"{score.path}: another {what} than in {same.path}; score both again in the same way")
     return any_score.normaliser if any_score else None
+
+
+def _metric(tables: Tables, table: Table) -> str:
+    """What the columns hold: error rates, or nothing but quantities, in their units."""
+    if any(column.test_set for column in table.columns):
+        return tables.paper.metric
+    return ", ".join(f"{column.name} ({column.unit})" for column in table.columns)
 
 
 def _name(table: Table, ref: RowRef) -> str:

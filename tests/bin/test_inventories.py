@@ -1,8 +1,10 @@
 """Inventories of mixtures: their speakers and absent ones, by seed and mixture alone; Table 1 of sets on disk."""
 
+import json
+
 import pytest
 
-from espnet_ext.bin import inventories, mixtures_table
+from espnet_ext.bin import count_mixtures, inventories
 from espnet_ext.data.kaldi import read_table, write_table
 from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
@@ -31,17 +33,18 @@ def test_a_speaker_in_the_reference_without_a_profile_is_refused(tmp_path):
         draw(tmp_path, {"m1": "a"}, size=0)
 
 
-def test_table_1_counts_references(tmp_path, capsys):
+def test_table_1_counts_references(tmp_path):
     turns = [
         Turn("m1", "a", ("A", "B"), 0.0, 2.0),
         Turn("m1", "b", ("C",), 1.0, 3.0),
         Turn("m2", "a", ("A",), 0.0, 5.0),
     ]
     write_turns(tmp_path / "set" / "references.json", turns)
-    mixtures_table.main(["--set", f"dev short={tmp_path / 'set'}", "--output", str(tmp_path / "table1.txt")])
-    row = (tmp_path / "table1.txt").read_text().splitlines()[2].split()
+    count_mixtures.main(["--data", str(tmp_path / "set"), "--output", str(tmp_path / "exp")])
     # 2 samples, 2 words and 4 s each, 8 s in all, a third of one overlapped and nothing of the other
-    assert row == ["dev", "short", "2", "513", "2", "106", "4.0", "34.1", "0.0", "4.9", "16.7"]
-    assert capsys.readouterr().out.strip() == (tmp_path / "table1.txt").read_text().strip()
-    with pytest.raises(InputError, match="--set x: give NAME=DIR"):
-        mixtures_table.main(["--set", "x", "--output", str(tmp_path / "t")])
+    expected = {"samples": (2, "mixtures"), "mean_words": (2, "words"), "mean_seconds": (4, "s")}
+    expected |= {"hours": (0.0022, "h"), "overlap": (16.6667, "%")}
+    found = {path.stem: json.loads(path.read_text()) for path in (tmp_path / "exp").iterdir()}
+    assert {name: (item["value"], item["unit"]) for name, item in found.items()} == expected
+    with pytest.raises(InputError, match="as many --output as --data"):
+        count_mixtures.main(["--data", "a", "b", "--output", str(tmp_path)])

@@ -78,6 +78,23 @@ def test_top_folder_of_the_archive_is_found(corpus: Path) -> None:
     assert len(prepare_librispeech(above)["dev-clean"]["supervisions"]) == 4
 
 
+@pytest.mark.parametrize("linked", ["dev-clean", "dev-clean/7", "dev-clean/7/70", "dev-clean/7/70/7-70-0000.flac"])
+def test_links_are_followed(corpus: Path, linked: str) -> None:
+    plain = prepare_librispeech(corpus)["dev-clean"]
+    elsewhere = corpus.parent / "elsewhere" / linked
+    elsewhere.parent.mkdir(parents=True)
+    (corpus / linked).rename(elsewhere)
+    (corpus / linked).symlink_to(elsewhere)
+    found = prepare_librispeech(corpus)["dev-clean"]
+    assert found["supervisions"].ids and list(found["supervisions"]) == list(plain["supervisions"])
+    assert list(found["recordings"]) == list(plain["recordings"])
+
+
+def test_a_link_to_a_folder_above_is_left_alone(corpus: Path) -> None:
+    (chapter(corpus) / "up").symlink_to(corpus / "dev-clean")
+    assert len(prepare_librispeech(corpus)["dev-clean"]["supervisions"]) == 4
+
+
 def test_a_changed_corpus_is_read_anew(corpus: Path) -> None:
     output = corpus.parent / "manifests"
     prepare_librispeech(corpus, output)
@@ -166,6 +183,11 @@ def test_transcripts_that_are_not_text(corpus: Path) -> None:
 def test_utterance_in_a_wrong_folder(corpus: Path) -> None:
     (corpus / "dev-clean" / "7").rename(corpus / "dev-clean" / "9")
     refused(corpus, "dev-clean: utterance 7-70-0000 lies in the wrong folder")
+
+
+def test_speaker_folder_that_links_to_nothing(corpus: Path) -> None:
+    (corpus / "dev-clean" / "9").symlink_to(corpus.parent / "unplugged" / "9")
+    refused(corpus, "dev-clean/9 links to nothing")
 
 
 def test_many_faults_in_one_line(corpus: Path) -> None:

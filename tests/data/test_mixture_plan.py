@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -6,10 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.data.mixture_plan import (
+    UNITS,
     MixtureSettings,
+    SetCounts,
     Source,
     count_set,
-    counts_table,
+    counts_line,
     overlap_ratio,
     plan_mixtures,
     serialise,
@@ -99,11 +102,12 @@ def test_counts():
     mixtures = plan_mixtures(sources(), SETTINGS, prefix="m", seed=1)
     counts = count_set(mixtures)
     assert counts.samples == len(mixtures)
-    assert counts.words * counts.samples == pytest.approx(8 * 12 * 5)
-    assert counts.hours == pytest.approx(counts.seconds * counts.samples / 3600)
-    table = counts_table({"dev short": counts, "own": counts}).splitlines()
-    assert "513" in table[2] and "34.1" in table[2]
-    assert table[3].split()[2] == "-"
+    assert counts.mean_words * counts.samples == pytest.approx(8 * 12 * 5)
+    assert counts.hours == pytest.approx(counts.mean_seconds * counts.samples / 3600)
+    assert {field.name for field in fields(counts)} == UNITS.keys()
+    assert counts_line("x", SetCounts(50083, 193.4, 61.94, 861.63, 18.2)) == (
+        "x: 50,083 mixtures of 193 words and 61.9 s each (861.6 h in all), overlap 18.2 %"
+    )
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,12 @@ def test_parts_are_parts_of_the_whole(musan):
             assert np.array_equal(noise.read(start, count), whole[start : start + count])
 
 
+def test_folders_that_are_links(musan, tmp_path):
+    (musan / "noise" / "free").rename(tmp_path / "elsewhere")
+    (musan / "noise" / "free").symlink_to(tmp_path / "elsewhere")
+    assert [path.name for path in find_noise("noise", musan)] == ["n0.wav", "n1.wav"]
+
+
 def test_seeds_differ():
     assert not np.array_equal(GeneratedMusic(1, 16000, 0).read(0, 9000), GeneratedMusic(2, 16000, 0).read(0, 9000))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.profiles import read_profiles
 from espnet_ext.data.turns import read_turns, words_by_speaker
 from espnet_ext.stitcher.hypotheses import group_by_speaker, read_jsonl
 
@@ -75,9 +76,10 @@ def test_block_wise_transcripts_are_the_windows_joined(smoke):
 
 def test_table_1_and_the_inventories(smoke):
     folder, output = smoke
-    counts = (folder / "exp" / "results" / "table1.txt").read_text()
-    assert [line.split()[0] for line in counts.splitlines()[2:]] == ["train", "dev", "dev", "test", "test"]
-    assert "50083" in counts and counts.splitlines()[-1].strip() in output
+    counts = table(folder, 1)
+    assert list(counts) == ["train", "dev short", "dev long", "test short", "test long"]
+    assert [cells["samples"]["value"] for cells in counts.values()] == [8, 3, 2, 3, 2]
+    assert "Table 1. Simulated mixtures" in output and "50083.00" in output
     profiles = read_table(folder / "data" / "profiles" / "test" / "profiles.scp")
     enrolled = {key for row in read_table(folder / "data/profiles/test/enrolment").values() for key in row.split()}
     for test_set in MIXTURES:
@@ -96,6 +98,8 @@ def test_table_1_and_the_inventories(smoke):
         (["--table", "7"], "no table '7'"),
         (["--recogniser", "rnn"], "--recogniser takes one of lstm|conformer"),
         (["--seed", "x"], "--seed takes whole numbers"),
+        (["--speaker_model", "/nowhere/x.pth"], "--speaker_model: there is no file /nowhere/x.pth"),
+        (["--speaker_model_config", "/nowhere/config.yaml"], "--speaker_model_config needs --speaker_model"),
     ],
 )
 def test_mistakes_are_said_in_one_line(options, message, tmp_path):
@@ -103,6 +107,21 @@ def test_mistakes_are_said_in_one_line(options, message, tmp_path):
     assert result.returncode == 1
     assert message in result.stdout + result.stderr
     assert "Traceback" not in result.stdout + result.stderr
+
+
+def test_profiles_by_a_speaker_model_of_espnet(tmp_path, smoke, espnet_speaker_model):
+    """Stages 1 to 5: the recogniser takes profiles of as many dimensions as the model gives."""
+    folder, _ = smoke
+    corpus = ("--librispeech", str(folder / "data" / "corpus" / "LibriSpeech"), "--rows", "Block-wise inference")
+    options = (*corpus, "--table", "2", "--speaker_model", str(espnet_speaker_model), "--nj", "1")
+    result = run(*options, folder=tmp_path)
+    assert result.returncode == 1 and "add --recogniser conformer" in result.stderr
+    result = run(*options, "--recogniser", "conformer", "--stop_stage", "5", folder=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    (profiles,) = (tmp_path / "data").glob("profiles-*")
+    assert {rows.shape for rows in read_profiles([profiles / "test" / "profiles.scp"]).values()} == {(2, 6)}
+    assert not (tmp_path / "data" / "profiles").exists()
+    assert "profile_size: 6\n" in (tmp_path / "exp" / "recogniser" / "windows" / "config.yaml").read_text()
 
 
 def test_table_4_needs_libricss(tmp_path, smoke):

@@ -46,6 +46,7 @@ def test_a_quantity_has_a_cell_and_is_in_no_claim(quantities: Path, tmp_path: Pa
     (exp / "new" / "latency.json").write_text(json.dumps({"value": 12.5, "unit": "ms", "device": "a processor"}))
     tables = load_tables(quantities)
     table = tables.tables["1"]
+    assert collect(tables, table, exp, "s", "c", meta)["metric"] == "WER (%)"
     assert table.columns[0] == Column("latency", None, unit="ms") and table.reductions == ("clean", "other")
     assert [column.name for column in table.claims[0].columns] == ["clean", "other"]
     result = collect(tables, table, exp, "s", "c", meta)
@@ -85,3 +86,12 @@ def test_a_quantity_is_no_error_rate(quantities: Path, old: str, new: str, messa
     quantities.write_text(TOY.replace(old, new))
     with pytest.raises(InputError, match=message):
         load_tables(quantities)
+
+
+def test_a_table_of_quantities_says_what_they_are(quantities: Path, tmp_path: Path, meta: dict):
+    text = TOY.replace("columns: [latency, clean, other]", "columns: [latency]").split("    baseline:")[0]
+    rows = "    rows:\n      - {name: base, system: base, paper: {latency: 49}}\n"
+    quantities.write_text(text + rows)
+    tables = load_tables(quantities)
+    result = collect(tables, tables.tables["1"], tmp_path / "exp", "s", "c", meta)
+    assert plain_table(result).startswith("Table 1. Faster: latency (ms), c, scale s\n")

@@ -10,6 +10,7 @@ from espnet_ext.data.profiles import read_profiles
 from espnet_ext.errors import InputError
 from espnet_ext.task import profiles as module
 from espnet_ext.task.profiles import choose_enrolment, make_profiles
+from espnet_ext.yaml_files import read_yaml
 
 SPEAKERS = {"a-1": "a", "a-2": "a", "a-3": "a", "b-1": "b"}
 
@@ -63,6 +64,22 @@ def test_bad_input_is_refused(data, tmp_path):
         speaker_profiles.main(["--data", str(data), "--output", str(tmp_path), "--model", "x.pth"])
     with pytest.raises(InputError, match="x.yaml: no such file: check the path of the speaker model"):
         module.espnet_speaker_model("x.yaml", "x.pth")
+
+
+def test_a_speaker_model_of_espnet(data, tmp_path, espnet_speaker_model):
+    import torch
+    from espnet2.bin.spk_inference import Speech2Embedding
+
+    config, output = espnet_speaker_model.with_name("config.yaml"), tmp_path / "out"
+    options = ["--model", str(espnet_speaker_model), "--model-config", str(config)]
+    speaker_profiles.main(["--data", str(data), "--output", str(output), "--utterances", "1", *options])
+    model = Speech2Embedding(train_config=config, model_file=espnet_speaker_model)
+    enrolled = read_table(output / "enrolment")
+    for speaker, rows in read_profiles([output / "profiles.scp"]).items():
+        samples = soundfile.read(data / f"{enrolled[speaker]}.wav", dtype="float32")[0]
+        expected = torch.nn.functional.normalize(model(samples)).numpy()
+        np.testing.assert_allclose(rows, expected, rtol=1e-4, atol=1e-6)
+    assert read_yaml(output / "recogniser.yaml") == {"model_conf": {"profile_size": 6}}
 
 
 def test_resemblyzer_tells_the_real_speakers_of_librispeech_digits_apart():

@@ -224,6 +224,17 @@ def test_moved_repository_or_lost_interpreter_starts_over(fake_tools):
     assert len(fake_tools()[1]) == 3
 
 
+def test_what_takes_long_is_named(fake_tools):
+    """One package is built long after another is done."""
+    lines = ["Resolved 3 packages", "   Building slow==1", "   Building fast==2", "      Built fast==2"]
+    command = "; ".join([*(f"echo '{line}'" for line in lines), "sleep 6"])
+    with (fake_tools.folder / "bin" / "uv").open("a") as uv:
+        uv.write(f'case "$*" in *--editable*) {command} ;; esac\n')
+    done, _ = fake_tools()
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^  packages: \d+ s, building slow==1$", done.stdout, re.MULTILINE), done.stdout
+
+
 def test_failed_download_is_tried_again(fake_tools):
     fake_tools()
     (fake_tools.tools.parent / "setup.py").write_text("# changed\n")

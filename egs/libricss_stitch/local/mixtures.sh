@@ -4,31 +4,52 @@
 #   parts           LibriSpeech's parts            librispeech_dir, libricss_dir   the corpora; the latter may be empty
 #   mixture_sets    the test sets of mixtures      test_sets                       these, and libricss where there is one
 #
-# $datadir/<set> is each set's data dir, $datadir/profiles/<set>/ has profiles, and enrolment: the utterances behind them.
+# $datadir/<set> is each set's data dir, $profiles_dir/<set>/ has profiles, and enrolment: the utterances behind them.
 : "${python:?}" "${datadir:?}" "${expdir:?}" "${corpus:?}" "${nj:?}" "${scale:?}" "${table:?}"
 : "${train_parts:?}" "${speeds[*]-}" "${mixing[*]:?}" "${train_enrolment:?}" "${window:?}" "${librispeech=}" "${libricss=}" "${enrolment_list=}"
+: "${recogniser:?}" "${speaker_model=}" "${speaker_model_config=}"
 librispeech_dir=$librispeech libricss_dir=$libricss
 if [[ -z $librispeech ]]; then
   librispeech_dir=$corpus/LibriSpeech
   libricss_dir=${libricss:-$corpus/LibriCSS}
 fi
+
+# Profiles by a speaker model of ESPnet. They lie in a folder that is named after its sum, so that what is trained with others is not
+# taken for trained with these.
+choose_speaker_model() {
+  local file
+  [[ -n $speaker_model ]] || die "--speaker_model_config needs --speaker_model, the parameters"
+  speaker_model_config=${speaker_model_config:-${speaker_model%/*}/config.yaml}
+  for file in "$speaker_model" "$speaker_model_config"; do
+    [[ -f $file ]] || die "--speaker_model: there is no file $file; name a checkpoint and, if it is not beside it, --speaker_model_config"
+  done
+  if grep -q '^speaker_encoder: d_vectors' "conf/sa_asr_$recogniser.yaml"; then
+    die "--speaker_model: the recogniser $recogniser hears speakers by Resemblyzer's network and needs its profiles; add --recogniser conformer"
+  fi
+  profiles_dir+=-$(sha256sum <"$speaker_model" | cut -c 1-8)
+  speaker_model_options=(--model "$speaker_model" --model-config "$speaker_model_config")
+  profiles_overlay=("$profiles_dir/train/recogniser.yaml") # how many dimensions they have
+}
+
 parts=("${train_parts[@]}" dev-clean test-clean)
 mixture_sets=(dev-short dev-long test-short test-long)
 train_sources=("${train_parts[@]}")
 if ((${#speeds[@]})); then train_sources+=("${train_parts[@]/#/voices-}"); fi
 test_sets=("${mixture_sets[@]}")
 if [[ -n $libricss_dir ]]; then test_sets+=(libricss); fi
-# Table 1 has no systems, and Table 4 needs LibriCSS.
+# Table 1 is written in stage 2, and Table 4 needs LibriCSS.
 if [[ $table == 1 ]]; then
-  table=2 stop_stage=$((stop_stage < 2 ? stop_stage : 2))
+  table=2 rows="" stop_stage=$((stop_stage < 2 ? stop_stage : 2))
 fi
-table=${table#1,}
 if [[ -z $libricss_dir ]]; then
   case ,$table, in
     *,4,*) die "Table 4 needs --libricss DIR; README.md says what it holds" ;;
-    ,all,) table=2,3 ;;
+    ,all,) table=1,2,3 ;;
   esac
 fi
+profiles_dir=$datadir/profiles
+speaker_model_options=() profiles_overlay=()
+if [[ -n $speaker_model || -n $speaker_model_config ]]; then choose_speaker_model; fi
 inventory_size=8 # P4, 4.2: eight speakers a session of LibriCSS; as many profiles for mixtures, those of absent speakers among them
 
 # LibriCSS: manifests, the first channel cut at silences, and who is enrolled with what in each session.
@@ -55,17 +76,17 @@ make_profiles() {
     inputs+=(--input "$datadir/$part/wav.scp" --input "$datadir/$part/utt2spk")
   done
   if [[ -n $libricss_dir ]]; then
-    inputs+=(--input "$datadir/libricss/segments/enrolment" --output "$datadir/profiles/libricss/profiles.scp")
+    inputs+=(--input "$datadir/libricss/segments/enrolment" --output "$profiles_dir/libricss/profiles.scp")
   fi
-  for set in train test; do inputs+=(--output "$datadir/profiles/$set/profiles.scp"); done
-  step --name profiles --log "$datadir/profiles/log/profiles.log" "${inputs[@]}" -- \
-    "$python" -m espnet_ext.bin.speaker_profiles --sets "$sets"
+  for set in train test; do inputs+=(--output "$profiles_dir/$set/profiles.scp"); done
+  step --name profiles --log "$profiles_dir/log/profiles.log" "${inputs[@]}" -- \
+    "$python" -m espnet_ext.bin.speaker_profiles "${speaker_model_options[@]+"${speaker_model_options[@]}"}" --sets "$sets"
 }
 
 # A line of a file of sets.
 #   profile_set SET OPTION...
 profile_set() {
-  printf '%q ' --output "$datadir/profiles/$1" "${@:2}"
+  printf '%q ' --output "$profiles_dir/$1" "${@:2}"
   echo
 }
 
@@ -105,8 +126,8 @@ manifest() {
   if [[ $1 == voices-* ]]; then echo "$datadir/$1/$2.jsonl.gz"; else echo "$datadir/manifests/librispeech_$2_$1.jsonl.gz"; fi
 }
 
-# Table 1's name of a set.
-counted_as() {
+# The name of a set, with which the ids of its mixtures begin.
+prefix_of() {
   case $1 in
     train_stitch) echo train ;;
     *) echo "${1/-/ }" ;;
@@ -122,7 +143,7 @@ mixture_options() {
   done <<<"$(sources_of "$1")"
   printf '%s\n' --recordings "${recordings[@]}" --supervisions "${supervisions[@]}"
   # all that training has is heard in training; elsewhere nobody is recognised by the very utterances of the profile
-  if [[ $1 != train* ]]; then printf '%s\n' --leave-out "$datadir/profiles/$(profiles_of "$1")/enrolment"; fi
+  if [[ $1 != train* ]]; then printf '%s\n' --leave-out "$profiles_dir/$(profiles_of "$1")/enrolment"; fi
 }
 
 # Mixtures: those that the recogniser is trained on, first single utterances; those that stitchers are trained on; the test sets.
@@ -132,23 +153,23 @@ make_mixtures() {
   for line in "${mixing[@]}"; do
     set=${line%% *}
     mapfile -t options < <(mixture_options "$set")
-    printf '%q ' --output "$datadir/$set" --name "$(counted_as "$set")" "${options[@]}"
+    printf '%q ' --output "$datadir/$set" --name "$(prefix_of "$set")" "${options[@]}"
     echo "${line#* }"
     inputs+=(--output "$datadir/$set/text")
   done >"$sets"
   for part in "${train_sources[@]}" dev-clean test-clean; do
     inputs+=(--input "$(manifest "$part" recordings)" --input "$(manifest "$part" supervisions)")
   done
-  for set in train test; do inputs+=(--input "$datadir/profiles/$set/enrolment"); done
+  for set in train test; do inputs+=(--input "$profiles_dir/$set/enrolment"); done
   step --name mixtures --log "$datadir/log/mixtures.log" "${inputs[@]}" --nokey "--nj $nj" -- \
     "$python" -m espnet_ext.bin.mixtures --sets "$sets" {} || return 1
   for line in "${mixing[@]}"; do
     set=${line%% *}
     [[ $set == train_stitch || $set != *_* ]] || continue # the recogniser's training draws inventories anew each time
     step --name "inventories of $set" --log "$datadir/$set/log/inventory.log" --input "$datadir/$set/text_speakers" \
-      --input "$datadir/profiles/$(profiles_of "$set")/profiles.scp" --output "$datadir/$set/inventory" -- \
+      --input "$profiles_dir/$(profiles_of "$set")/profiles.scp" --output "$datadir/$set/inventory" -- \
       "$python" -m espnet_ext.bin.inventories --speakers "$datadir/$set/text_speakers" \
-      --profiles "$datadir/profiles/$(profiles_of "$set")/profiles.scp" --size "$inventory_size" --output "$datadir/$set/inventory" ||
+      --profiles "$profiles_dir/$(profiles_of "$set")/profiles.scp" --size "$inventory_size" --output "$datadir/$set/inventory" ||
       return 1
   done
 }
@@ -163,9 +184,9 @@ cut_training_mixtures() {
 
 # Table 1 of P4: the mixtures' counts, the paper's beside.
 table1() {
-  local set sets=()
-  for set in train_stitch "${mixture_sets[@]}"; do sets+=(--set "$(counted_as "$set")=$datadir/$set"); done
-  step --name "Table 1" --log "$expdir/results/log/table1.log" --output "$expdir/results/table1.txt" -- \
-    "$python" -m espnet_ext.bin.mixtures_table "${sets[@]}" --output "$expdir/results/table1.txt" || return 1
-  sed 's/^/   /' "$expdir/results/table1.txt"
+  local set files=() sets=(train_stitch "${mixture_sets[@]}")
+  for set in "${sets[@]}"; do files+=(--input "$datadir/$set/references.json" --output "$expdir/mixtures_$set/samples.json"); done
+  step --name "counts of mixtures" --log "$expdir/results/log/counts.log" "${files[@]}" -- \
+    "$python" -m espnet_ext.bin.count_mixtures --data "${sets[@]/#/$datadir/}" --output "${sets[@]/#/$expdir/mixtures_}" || return 1
+  write_tables 1
 }

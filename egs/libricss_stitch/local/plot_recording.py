@@ -10,7 +10,7 @@ Without --recording it is the longest of the set.
 import argparse
 from pathlib import Path
 
-from espnet_ext.data.turns import read_turns, word_spans
+from espnet_ext.data.turns import by_recording, read_turns, word_spans
 from espnet_ext.errors import InputError, run_main
 from espnet_ext.figures import save_png
 from espnet_ext.stitcher.figures import compare, draw_recording
@@ -26,18 +26,15 @@ def main() -> None:
     parser.add_argument("--recording", help="its id (default: the longest)")
     parser.add_argument("--output", type=Path, required=True, help="the PNG to write")
     args = parser.parse_args()
-    references = read_turns(args.set / "references.json")
-    ends: dict[str, float] = {}
-    for turn in references:
-        ends[turn.recording] = max(turn.end, ends.get(turn.recording, 0.0))
+    references = by_recording(read_turns(args.set / "references.json"))
+    ends = {name: max(turn.end for turn in own) for name, own in references.items()}
     recording = args.recording or max(ends, key=lambda name: ends[name])
     grouped = group_by_speaker(read_jsonl(args.heard / "hypotheses.jsonl"))
     if recording not in ends or recording not in grouped:
         raise InputError(f"{recording}: not in {args.set} and {args.heard}: give the --recording of a test set")
     said, heard = {}, {}
-    for turn in references:
-        if turn.recording == recording:
-            said.setdefault(turn.speaker, []).extend(zip(turn.words, word_spans(turn), strict=True))
+    for turn in references[recording]:
+        said.setdefault(turn.speaker, []).extend(zip(turn.words, word_spans(turn), strict=True))
     for turn in read_turns(args.transcripts / "transcripts.json"):
         if turn.recording == recording and turn.words:
             windows = grouped[recording].get(turn.speaker, ())

@@ -9,6 +9,7 @@
 #   $expdir/<system>/seed<N>            systems: stitchers, and transcripts and scores in decode_default/<set>
 : "${python:?}" "${expdir:?}" "${datadir:?}" "${stats_dir:?}" "${scale:?}" "${ngpu:?}" "${plan:?}" "${seeds:?}" "${recogniser:?}"
 : "${tables[*]:?}" "${mixing[*]:?}" "${token_type:?}" "${window:?}" "${single_first:?}" "${windows_last:?}" "${stitcher_token_type:?}" "${stitcher_vocab_size:?}" "${test_sets:?}" "${mixture_sets:?}"
+: "${profiles_dir:?}" "${profiles_overlay[*]-}"
 gpu=$((ngpu > 0 ? 1 : 0))
 recogniser_dir=$expdir/recogniser
 hearing_dir=$recogniser_dir # the last training, which hears recordings
@@ -33,33 +34,43 @@ overlap_of() {
 }
 
 recogniser_configs() {
-  scale_config "sa_asr_$recogniser" "$recogniser_config" || return 1
-  "${tables[@]}" merge --config "$recogniser_config" --overlay conf/sa_asr_first.yaml "conf/scale/$scale/sa_asr_first.yaml" \
-    --output "$expdir/configs/sa_asr_first.yaml" >/dev/null || return 1
-  "${tables[@]}" merge --config "$recogniser_config" --overlay conf/sa_asr_windows.yaml "conf/scale/$scale/sa_asr_windows.yaml" \
-    --output "$expdir/configs/sa_asr_windows.yaml" >/dev/null || return 1
+  scale_config "sa_asr_$recogniser" "$recogniser_config" "${profiles_overlay[@]+"${profiles_overlay[@]}"}" || return 1
+  if [[ $single_first == true ]]; then overlay_config sa_asr_first || return 1; fi
+  if [[ $windows_last == true ]]; then overlay_config sa_asr_windows || return 1; fi
   scale_config sa_decode "$expdir/configs/sa_decode.yaml"
+}
+
+# The recogniser's config with what another of its trainings changes.
+#   overlay_config NAME
+overlay_config() {
+  "${tables[@]}" merge --config "$recogniser_config" --overlay "conf/$1.yaml" "conf/scale/$scale/$1.yaml" \
+    --output "$expdir/configs/$1.yaml" >/dev/null
+}
+
+# The sets that the recogniser learns from.
+recogniser_sets() {
+  echo train_sa
+  if [[ $single_first == true ]]; then echo train_single; fi
+  if [[ $windows_last == true ]]; then echo train_windows; fi
 }
 
 # Whether the recogniser's speaker encoder is the network of the profiles, whose output is computed once.
 has_d_vectors() { grep -q '^speaker_encoder: d_vectors$' "$recogniser_config"; }
 
-# The speaker encoder's output for sets.
+# The speaker encoder's output for sets, in one command.
 #   compute_d_vectors SET...
 compute_d_vectors() {
-  local set
+  local set files=()
   has_d_vectors || return 0
-  for set; do
-    step --name "d-vectors of $set" --log "$datadir/$set/log/d_vectors.log" --input "$datadir/$set/wav.scp" --input "$datadir/$set/text" \
-      --output "$datadir/$set/d_vectors.scp" --nokey "$(asr_jobs)" -- \
-      "$python" -m espnet_ext.bin.d_vectors --data "$datadir/$set" --output "$datadir/$set" --config "$recogniser_config" {} || return 1
-  done
+  for set; do files+=(--input "$datadir/$set/wav.scp" --input "$datadir/$set/text" --output "$datadir/$set/d_vectors.scp"); done
+  step --name "d-vectors of $*" --log "$datadir/log/d_vectors.log" "${files[@]}" --nokey "$(asr_jobs)" -- \
+    "$python" -m espnet_ext.bin.d_vectors --data "${@/#/$datadir/}" --output "${@/#/$datadir/}" --config "$recogniser_config" {}
 }
 
 # What the task of the recogniser reads besides audio and text.
 #   mapfile -t options < <(speaker_options TRAIN_SET)
 speaker_options() {
-  printf '%s\n' --profiles "$datadir/profiles/train/profiles.scp" \
+  printf '%s\n' --profiles "$profiles_dir/train/profiles.scp" \
     --train_data_path_and_name_and_type "$datadir/$1/text_speakers,speakers,text" \
     --valid_data_path_and_name_and_type "$datadir/dev_sa/text_speakers,speakers,text"
   if has_d_vectors; then
@@ -134,7 +145,7 @@ hear() {
   recogniser_configs || return 1
   for cut in "${cuts[@]}"; do cut_windows "$cut" "${sets[@]}" || return 1; done
   for set in "${sets[@]}"; do
-    profile=$datadir/profiles/$(profiles_of "$set")/profiles.scp
+    profile=$profiles_dir/$(profiles_of "$set")/profiles.scp
     [[ " ${profiles[*]-} " == *" $profile "* ]] || profiles+=("$profile")
     for cut in "${cuts[@]}"; do
       if [[ $cut == whole ]]; then data+=("$(data_of "$set")"); else data+=("$datadir/$cut/$set"); fi
