@@ -83,11 +83,10 @@ decode_systems() {
 # Call the recipe's score_system SYSTEM SEED with each of them.
 score_systems() { run_jobs 1 score_system <<<"$(train_jobs)"; }
 
-# Write and print the tables of this run, or another one.
-#   write_tables [TABLE]
-write_tables() {
-  local chosen=("${selection[@]}")
-  if (($# > 0)); then chosen=(--tables conf/tables.yaml --scale "$scale" --table "$1"); fi
-  "${tables[@]}" write "${chosen[@]}" --expdir "$expdir" --corpus "$corpus_name" --command "$command_line" \
+# Write and print the tables of this run; or one table whole, whatever this run is to make.
+write_tables() { write_selected "${selection[@]}"; }
+write_table() { write_selected --tables conf/tables.yaml --scale "$scale" --table "$1"; }
+write_selected() {
+  "${tables[@]}" write "$@" --expdir "$expdir" --corpus "$corpus_name" --command "$command_line" \
     --lm-perplexity "$lm_dir/perplexity/ppl"
 }

@@ -188,5 +188,5 @@ table1() {
   for set in "${sets[@]}"; do files+=(--input "$datadir/$set/references.json" --output "$expdir/mixtures_$set/samples.json"); done
   step --name "counts of mixtures" --log "$expdir/results/log/counts.log" "${files[@]}" -- \
     "$python" -m espnet_ext.bin.count_mixtures --data "${sets[@]/#/$datadir/}" --output "${sets[@]/#/$expdir/mixtures_}" || return 1
-  write_tables 1
+  write_table 1
 }
