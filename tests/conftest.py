@@ -4,7 +4,9 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
 # Models of tests are tiny: more threads make nothing faster, and on a busy machine they wait for each other.
@@ -13,7 +15,42 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # ESPnet's tasks look into the command line for their defaults, and take pytest's --ignore for one of their options.
 del sys.argv[1:]
 
+PROCESS_MEMORY = 3 << 30  # bytes: what a process with torch and ESPnet may take, and the commands that it starts
+FULL_SIZE = "tests/recipes/test_full_configs"
 SA_ASR_TOKENS = ["<blank>", "<unk>", "<sc>", "A", "B", "C", "<sos/eos>"]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One process for each core that has its memory; for few tests none besides this one, as each imports all anew."""
+    few = config.option.keyword or all(Path(argument.partition("::")[0]).is_file() for argument in config.args)
+    return 0 if few else number_of_processes(len(os.sched_getaffinity(0)), psutil.virtual_memory().available)
+
+
+def number_of_processes(cores: int, memory: int) -> int:
+    """How many processes run the tests, with so many bytes of memory free."""
+    return max(1, min(cores, memory // PROCESS_MEMORY))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log) -> Any:
+    """Whole files in the order in which they stand; those of full-size models are one, since each takes 4 GB."""
+    if config.option.dist != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Files(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "full-size models" if FULL_SIZE in nodeid else super()._split_scope(nodeid)
+
+    config.option.loadscopereorder = False  # by the number of their tests, which says little
+    return Files(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Several processes begin with the recipes, whose tests take longest, so that none is left with one at the end."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: "tests/recipes/" not in item.nodeid)
 
 
 @pytest.fixture(scope="session")

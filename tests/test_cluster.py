@@ -198,7 +198,7 @@ def test_a_signal_leaves_no_process_and_no_files(tmp_path, number, status):
 
 
 def _wait_until_none(belongs) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while left := [process for process in psutil.process_iter() if belongs(process)]:
         assert time.monotonic() < deadline, left
         time.sleep(0.1)

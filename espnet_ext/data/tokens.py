@@ -50,6 +50,8 @@ def train_pieces(
     texts = [text for text in texts if text.strip()]
     if not texts:
         raise InputError("there is no text to learn word pieces from")
+    if model_type == "unigram" and not _has_characters(texts, user_symbols, options.get("normalization_rule_name")):
+        raise InputError("there is no text to learn word pieces from: nothing but marks that sentencepiece takes out")
     options |= {
         "model_type": model_type,
         "vocab_size": vocab_size,
@@ -71,6 +73,22 @@ def train_pieces(
     processor = sentencepiece.SentencePieceProcessor(model_proto=data)
     pieces = (processor.id_to_piece(index) for index in range(processor.get_piece_size()))
     return PieceModel(data, tuple(piece for piece in pieces if piece != UNKNOWN))
+
+
+def _has_characters(texts: Iterable[str], symbols: Sequence[str], rule: str | None) -> bool:
+    """Whether anything is left once the texts are normalised and the symbols taken out.
+
+    If not, sentencepiece's unigram trainer ends the whole process.
+    """
+    normaliser = sentencepiece.SentencePieceNormalizer(rule_name=rule or "nmt_nfkc")
+    words = [symbol.removeprefix(BOUNDARY) for symbol in symbols]
+    for text in texts:
+        left = normaliser.normalize(text)
+        for word in words:
+            left = left.replace(word, " ")
+        if left.strip(f" {BOUNDARY}"):
+            return True
+    return False
 
 
 def _train(texts: Sequence[str], options: dict) -> bytes:

@@ -103,6 +103,15 @@ def test_empty_text_is_refused_and_nothing_written(tmp_path, token_type, texts):
     assert not list(tmp_path.rglob("*.*"))
 
 
+@pytest.mark.parametrize(
+    ("text", "symbols"), [("\u200b", []), ("▁", []), ("\x7f \ufeff", []), ("<sc> <sc>", ["▁<sc>"])]
+)
+def test_text_of_which_sentencepiece_leaves_nothing_is_refused(text, symbols):
+    with pytest.raises(InputError, match="there is no text"):  # its trainer would end the process
+        train_pieces([text], 5, "unigram", symbols)
+    assert "a" in "".join(train_pieces([text, "a"], 9, "unigram", symbols).pieces)
+
+
 def test_vocabulary_below_the_number_of_characters_is_refused():
     with pytest.raises(InputError, match="no vocabulary of 10 word pieces can be learnt: .*10 vs 28"):
         train_pieces(TEXTS, 10)

@@ -6,6 +6,7 @@ A reader has two ways only: it gives what stands in the file, or it refuses it b
 import os
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -14,8 +15,11 @@ from hypothesis import strategies as st
 from espnet_ext.errors import InputError
 
 # `make -C tools fuzz` sets the number; the normal test run takes few, as a check of the tests themselves.
+INPUTS = int(os.environ.get("FUZZ_INPUTS", "100"))
+# An example of hypothesis holds so many inputs: making one takes ten times as long as reading a small file.
+AT_ONCE = 20
 FUZZ = settings(
-    max_examples=int(os.environ.get("FUZZ_INPUTS", "10")),
+    max_examples=-(-INPUTS // AT_ONCE),
     deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),
@@ -35,21 +39,28 @@ _PIECES = [
     *(b"null", b"NaN", b"-Infinity", b'"', b"{", b"}", b"[", b"]", b",", b":", b"\\ud800", b"\\", b"true", b'""'),
     *(b"[" * 20_000, b'{"a":' * 20_000, b"[1]", b"{}", b"[]", b'{"a": 1}', b"|", b"<", b"a", b"hyp_1", b"hyp_01"),
 ]
-_EDITS = st.lists(
-    st.tuples(st.integers(0, 1 << 16), st.integers(0, 12), st.sampled_from(_PIECES)), min_size=0, max_size=3
-)
+
+
+def several(inputs: st.SearchStrategy) -> st.SearchStrategy[list]:
+    """``AT_ONCE`` inputs."""
+    return st.lists(inputs, min_size=AT_ONCE, max_size=AT_ONCE)
 
 
 @st.composite
-def damaged(draw: Callable, files: st.SearchStrategy[tuple[str, Any]]) -> tuple[bytes, Any]:
-    """A file and what stands in it; or the file with bytes cut out, put in and exchanged, and None."""
+def damaged(draw: Callable, files: st.SearchStrategy[tuple[str, Any]]) -> list[tuple[bytes, Any]]:
+    """A file and what stands in it; then the file with bytes cut out, put in and exchanged, each with None."""
     text, content = draw(files)
     data = text.encode()
-    edits = draw(_EDITS)
-    for place, length, piece in edits:
-        at = place % (len(data) + 1)
-        data = data[:at] + piece + data[at + length :]
-    return data, None if edits else content
+    dice = Random(draw(st.integers(0, 1 << 32)))
+    return [(data, content), *((damage(data, dice), None) for _ in range(AT_ONCE - 1))]
+
+
+def damage(data: bytes, dice: Random) -> bytes:
+    """The same bytes, changed in one to three places."""
+    for _ in range(dice.randint(1, 3)):
+        at = dice.randint(0, len(data))
+        data = data[:at] + dice.choice(_PIECES) + data[at + dice.randint(0, 12) :]
+    return data
 
 
 def read_or_refuse(read: Callable, path: Path, content: Any = None) -> Any:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from damage import FUZZ, NAMES, SECONDS, TEXTS, WORDS, damaged, read_or_refuse
-from hypothesis import given
+from damage import FUZZ, NAMES, SECONDS, TEXTS, WORDS, damaged, read_or_refuse, several
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from espnet_ext.data.data_dir import read_ctm as read_kaldi_ctm
@@ -216,21 +216,17 @@ KINDS = {
 }
 
 
-@pytest.fixture(scope="session")
-def scratch(tmp_path_factory):
-    return tmp_path_factory.mktemp("fuzz_readers")
-
-
 @pytest.mark.parametrize("name", KINDS)
 @FUZZ
 @given(data=st.data())
 def test_a_file_is_read_or_refused(scratch, name, data):
     kind = KINDS[name]
-    content, expected = data.draw(damaged(kind.files))
-    (scratch / name).write_bytes(content)
-    found = read_or_refuse(kind.read, scratch / name, expected)
-    if found:
-        kind.use(found, scratch)
+    for content, expected in data.draw(damaged(kind.files)):
+        note(content)
+        (scratch / name).write_bytes(content)
+        found = read_or_refuse(kind.read, scratch / name, expected)
+        if found:
+            kind.use(found, scratch)
 
 
 @pytest.mark.parametrize(
@@ -277,10 +273,14 @@ def timed_words(draw) -> tuple[str, Any]:
 
 @FUZZ
 @given(damaged(timed_words()), st.sampled_from(["", "-1", "1e9", "9" * 30, "x", "7"]))
-def test_word_times(scratch, content, offset):
-    data, expected = content
-    (scratch / "words").write_bytes(data)
-    words, place = expected or (None, 15)
+def test_word_times(scratch, files, offset):
+    for data, expected in files:
+        note(data)
+        (scratch / "words").write_bytes(data)
+        check_word_times(scratch, *(expected or (None, 15)), offset)
+
+
+def check_word_times(scratch: Path, words: list[TimedWord] | None, place: int, offset: str) -> None:
     found = read_or_refuse(lambda path: read_word_times("two", f"{path}:{place}"), scratch / "words", words)
     read_or_refuse(lambda path: read_word_times("two", f"{path}:{offset}"), scratch / "words")
     if found and word_faults(found, seconds=1e9) is None:
@@ -309,21 +309,24 @@ def espnet_output(draw):
 def test_the_output_of_espnet(scratch, data):
     files, lists = data.draw(espnet_output())
     victim = data.draw(st.sampled_from(sorted(files)))
-    content, whole = data.draw(damaged(st.just((files[victim], lists))))
     folder = scratch / "decoding"
     shutil.rmtree(folder, ignore_errors=True)
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content if name == victim else text.encode())
-    found = read_or_refuse(read_espnet_output, folder, whole)
-    if found:
-        write_again(found, scratch)
+        (folder / name).write_text(text)
+    for content, whole in data.draw(damaged(st.just((files[victim], lists)))):
+        note(content)
+        (folder / victim).write_bytes(content)
+        found = read_or_refuse(read_espnet_output, folder, whole)
+        if found:
+            write_again(found, scratch)
 
 
 @FUZZ
-@given(text=st.text(alphabet="tensor()[]{}'\":,-+.0123456789e naif_", max_size=24))
-def test_printed_scores(text):
-    found = read_or_refuse(parse_score, text)
-    assert found is None or isinstance(found, float)
-    parts = read_or_refuse(parse_scores, text)
-    assert parts is None or all(isinstance(value, float) for value in parts.values())
+@given(several(st.text(alphabet="tensor()[]{}'\":,-+.0123456789e naif_", max_size=24)))
+def test_printed_scores(texts):
+    for text in texts:
+        found = read_or_refuse(parse_score, text)
+        assert found is None or isinstance(found, float)
+        parts = read_or_refuse(parse_scores, text)
+        assert parts is None or all(isinstance(value, float) for value in parts.values())

@@ -2,10 +2,10 @@
 
 import unicodedata
 from itertools import permutations, product
+from pathlib import Path
 
-import pytest
-from damage import FUZZ, NAMES, WORDS, damaged, read_or_refuse
-from hypothesis import given
+from damage import FUZZ, NAMES, WORDS, damaged, read_or_refuse, several
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from espnet_ext.data.turns import Turn
@@ -54,26 +54,27 @@ def tokens_of(text: str) -> list[str]:
     return tokens
 
 
-@pytest.fixture(scope="session")
-def scratch(tmp_path_factory):
-    return tmp_path_factory.mktemp("fuzz_scoring")
+@FUZZ
+@given(several(st.tuples(SEQUENCES, SEQUENCES)))
+def test_errors_of_lists_of_words(inputs):
+    for reference, hypothesis in inputs:
+        counts = count_errors(reference, hypothesis)
+        assert counts.errors == distance(reference, hypothesis)
+        assert (counts.reference_length, counts.hypothesis_length) == (len(reference), len(hypothesis))
+        pairs = align(reference, hypothesis)
+        assert count_pairs(pairs) == counts
+        assert [left for left, _ in pairs if left is not None] == reference
+        assert [right for _, right in pairs if right is not None] == hypothesis
 
 
 @FUZZ
-@given(SEQUENCES, SEQUENCES)
-def test_errors_of_lists_of_words(reference, hypothesis):
-    counts = count_errors(reference, hypothesis)
-    assert counts.errors == distance(reference, hypothesis)
-    assert (counts.reference_length, counts.hypothesis_length) == (len(reference), len(hypothesis))
-    pairs = align(reference, hypothesis)
-    assert count_pairs(pairs) == counts
-    assert [left for left, _ in pairs if left is not None] == reference
-    assert [right for _, right in pairs if right is not None] == hypothesis
+@given(several(st.lists(st.tuples(MIXED.filter(lambda text: text.split()), MIXED), min_size=1, max_size=3)))
+def test_errors_of_mixed_text(inputs):
+    for texts in inputs:
+        check_mixed_text(texts)
 
 
-@FUZZ
-@given(st.lists(st.tuples(MIXED.filter(lambda text: text.split()), MIXED), min_size=1, max_size=3))
-def test_errors_of_mixed_text(texts):
+def check_mixed_text(texts: list[tuple[str, str]]) -> None:
     reference, hypothesis = ({str(n): pair[side] for n, pair in enumerate(texts)} for side in (0, 1))
     score = score_mixed_texts(reference, hypothesis)
     pairs = [(tokens_of(left), tokens_of(right)) for left, right in texts]
@@ -104,8 +105,13 @@ def by_speaker(turns) -> dict[str, list[str]]:
 
 
 @FUZZ
-@given(meetings())
-def test_errors_by_speaker(meeting):
+@given(several(meetings()))
+def test_errors_by_speaker(inputs):
+    for meeting in inputs:
+        check_meeting(meeting)
+
+
+def check_meeting(meeting: tuple[list, list]) -> None:
     spoken, heard = meeting
     reference, hypothesis = (
         [Turn("r", speaker, tuple(words), float(n), n + 0.5) for n, (speaker, words) in enumerate(turns)]
@@ -143,11 +149,17 @@ TABLE_TEXTS = st.lists(FEW.filter(lambda word: word.strip()) | WORDS, min_size=1
 
 @FUZZ
 @given(tables(), damaged(tables()), NAMES)
-def test_scores_of_files(scratch, reference, hypothesis, speaker):
-    (ref_text, ref), (hyp_data, hyp) = reference, hypothesis
-    (scratch / "ref").write_text(ref_text)
-    (scratch / "hyp").write_bytes(hyp_data)
+def test_scores_of_files(scratch, reference, hypotheses, speaker):
+    text, ref = reference
+    (scratch / "ref").write_text(text)
     (scratch / "utt2spk").write_text("".join(f"{key} {speaker}\n" for key in ref))
+    for data, hyp in hypotheses:
+        note(data)
+        (scratch / "hyp").write_bytes(data)
+        check_files(scratch, ref, hyp)
+
+
+def check_files(scratch: Path, ref: dict[str, str], hyp: dict[str, str] | None) -> None:
     expected = None
     if hyp is not None and hyp.keys() == ref.keys():
         expected = sum(distance(ref[key].split(), hyp[key].split()) for key in ref)

@@ -1,11 +1,13 @@
 """Tokenisers on any text: the tokens are those of a walk over its characters, and nothing of it is lost."""
 
 import unicodedata
+from itertools import product
+from pathlib import Path
 
 import pytest
 import sentencepiece
-from damage import FUZZ, WORDS, read_or_refuse
-from hypothesis import given
+from damage import FUZZ, INPUTS, WORDS, read_or_refuse, several
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.data.languages import read_languages, token_languages, write_languages
@@ -20,19 +22,19 @@ MIXED = st.text(alphabet="我你𠀀々〇葛ABZ9'，é\u0301\u2047▁ \t\u3000\
 
 
 @pytest.fixture(scope="session")
-def scratch(tmp_path_factory):
-    return tmp_path_factory.mktemp("fuzz_tokens")
-
-
-@pytest.fixture(scope="session")
 def pieces() -> sentencepiece.SentencePieceProcessor:
     model = train_mixed_pieces(["THE RED WINE AND THE REST", "RED RED WINE"], vocab_size=60)
     return sentencepiece.SentencePieceProcessor(model_proto=model.data)
 
 
 @FUZZ
-@given(MIXED | ANY)
-def test_mixed_tokens_lose_nothing_and_part_han(text):
+@given(several(MIXED | ANY))
+def test_mixed_tokens_lose_nothing_and_part_han(texts):
+    for text in texts:
+        check_mixed_tokens(text)
+
+
+def check_mixed_tokens(text: str) -> None:
     tokens = mixed_tokens(text)
     assert "".join(tokens) == "".join(text.split())
     assert all(token and not any(map(str.isspace, token)) for token in tokens)
@@ -44,34 +46,41 @@ def test_mixed_tokens_lose_nothing_and_part_han(text):
 
 
 @FUZZ
-@given(MIXED | ANY)
-def test_rules_for_text_end_where_they_are_applied_again(text):
-    for rules in (MANDARIN_ENGLISH, LIBRISPEECH):
+@given(several(MIXED | ANY))
+def test_rules_for_text_end_where_they_are_applied_again(texts):
+    for rules, text in product((MANDARIN_ENGLISH, LIBRISPEECH), texts):
         once = rules(text)
         assert once == " ".join(once.split())
         assert rules(once) == once
 
 
 @FUZZ
-@given(text=st.text(alphabet="我你葛ABCDEHINRSTW9' \t", max_size=20))
-def test_mixed_units_decode_to_what_was_encoded(pieces, text):
-    encoded = pieces.encode(text, out_type=str)
-    assert sum(map(has_han, encoded)) == sum(map(has_han, text))
-    assert not any(len(piece) > 2 for piece in encoded if has_han(piece))
-    assert mixed_tokens(pieces.decode(encoded)) == mixed_tokens(text)
+@given(several(st.text(alphabet="我你葛ABCDEHINRSTW9' \t", max_size=20)))
+def test_mixed_units_decode_to_what_was_encoded(pieces, texts):
+    for text in texts:
+        encoded = pieces.encode(text, out_type=str)
+        assert sum(map(has_han, encoded)) == sum(map(has_han, text))
+        assert not any(len(piece) > 2 for piece in encoded if has_han(piece))
+        assert mixed_tokens(pieces.decode(encoded)) == mixed_tokens(text)
 
 
 @FUZZ
-@given(text=ANY)
-def test_mixed_units_of_any_text(pieces, text):
-    encoded = pieces.encode(text, out_type=str)
-    assert sum(map(has_han, encoded)) == sum(map(has_han, text))
-    assert isinstance(pieces.decode(encoded), str)
+@given(several(ANY))
+def test_mixed_units_of_any_text(pieces, texts):
+    for text in texts:
+        encoded = pieces.encode(text, out_type=str)
+        assert sum(map(has_han, encoded)) == sum(map(has_han, text))
+        assert isinstance(pieces.decode(encoded), str)
 
 
 @FUZZ
-@given(st.lists(st.lists(WORDS, max_size=4).map(" ".join), max_size=4), st.sampled_from(["char", "word"]))
-def test_token_lists_are_read_back_and_know_all_text(scratch, texts, token_type):
+@given(several(st.lists(st.lists(WORDS, max_size=4).map(" ".join), max_size=4)), st.sampled_from(["char", "word"]))
+def test_token_lists_are_read_back_and_know_all_text(scratch, inputs, token_type):
+    for texts in inputs:
+        check_token_list(scratch, texts, token_type)
+
+
+def check_token_list(scratch: Path, texts: list[str], token_type: str) -> None:
     try:
         tokens = write_tokens(texts, scratch, token_type)
     except InputError:
@@ -87,7 +96,7 @@ def test_token_lists_are_read_back_and_know_all_text(scratch, texts, token_type)
     assert list(languages.items()) == list(zip(tokens, token_languages(tokens), strict=True))
 
 
-@FUZZ
+@settings(FUZZ, max_examples=INPUTS)  # one at once: most of the time is the training of the model
 @given(st.lists(ANY, max_size=3), st.sampled_from(["bpe", "unigram"]), st.integers(3, 30))
 def test_word_pieces_of_any_text(scratch, texts, token_type, size):
     try:

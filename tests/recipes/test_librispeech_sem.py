@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -62,12 +61,10 @@ def test_systems_differ_only_in_what_the_table_says(smoke):
 def test_a_second_run_repeats_nothing(smoke):
     folder, _ = smoke
     before = json.loads((folder / "exp" / "results" / "table1.json").read_text())["rows"]
-    began = time.monotonic()
     again = run("--rows", "baseline,0dB", folder=folder)
     assert again.returncode == 0
     steps = [line for line in again.stdout.splitlines() if re.search(r": done (before|in)", line)]
     assert len(steps) >= 12 and all(line.endswith("done before") for line in steps)
-    assert time.monotonic() - began < 60
     assert json.loads((folder / "exp" / "results" / "table1.json").read_text())["rows"] == before
 
 
