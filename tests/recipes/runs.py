@@ -1,4 +1,4 @@
-"""Runs of the recipes at scale smoke that are stopped in the middle, and what they end with."""
+"""Runs of the recipes at scale smoke, some of them stopped in the middle, and what they end with."""
 
 import json
 import os
@@ -24,6 +24,19 @@ RECIPES = sorted(path.parent.name for path in EGS.glob("*/run.sh"))
 HYPOTHESES = ("text", "score", "nbest.jsonl", "transcripts.json")
 STAGE = re.compile(r"^== Stage ([0-9]+):")
 PATIENCE = 1800  # seconds that a whole run may take on a busy machine
+
+
+def smoke_run(recipe: str, *options: str, folder: Path, datadir: Path | None = None) -> subprocess.CompletedProcess:
+    """Run a recipe's ``run.sh`` with experiments, and data where no other place is given, below ``folder``."""
+    folders = ["--expdir", str(folder / "exp"), "--datadir", str(datadir or folder / "data")]
+    return subprocess.run(
+        ["./run.sh", "--scale", "smoke", *folders, *options],
+        cwd=EGS / recipe,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
 
 
 def stages(recipe: str) -> list[int]:

@@ -2,19 +2,15 @@
 
 import json
 import re
-import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 import yaml
+from runs import smoke_run
 
-RECIPE = Path(__file__).parents[2] / "egs" / "asru2019_cs"
-
-
-def run(*options: str, folder: Path) -> subprocess.CompletedProcess:
-    command = ["./run.sh", "--scale", "smoke", "--expdir", str(folder / "exp"), "--datadir", str(folder / "data")]
-    return subprocess.run([*command, *options], cwd=RECIPE, capture_output=True, text=True, timeout=900, check=False)
+run = partial(smoke_run, "asru2019_cs")
 
 
 @pytest.fixture(scope="module")

@@ -1,24 +1,20 @@
 """egs/libricss_stitch/run.sh at scale smoke: from audio to the tables, and mistakes."""
 
 import json
-import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
+from runs import smoke_run
 
 from espnet_ext.data.kaldi import read_table
 from espnet_ext.data.profiles import read_profiles
 from espnet_ext.data.turns import read_turns, words_by_speaker
 from espnet_ext.stitcher.hypotheses import group_by_speaker, read_jsonl
 
-RECIPE = Path(__file__).parents[2] / "egs" / "libricss_stitch"
+run = partial(smoke_run, "libricss_stitch")
 ROWS = ("No segmentation", "Block-wise inference", "Overlapping inference", "Stitcher WCOE")
 MIXTURES = ("dev-short", "dev-long", "test-short", "test-long")
-
-
-def run(*options: str, folder: Path) -> subprocess.CompletedProcess:
-    command = ["./run.sh", "--scale", "smoke", "--expdir", str(folder / "exp"), "--datadir", str(folder / "data")]
-    return subprocess.run([*command, *options], cwd=RECIPE, capture_output=True, text=True, timeout=900, check=False)
 
 
 @pytest.fixture(scope="module")

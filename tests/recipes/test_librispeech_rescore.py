@@ -1,20 +1,16 @@
 """egs/librispeech_rescore/run.sh at scale smoke: from audio to the table, lists of one's own, and mistakes."""
 
 import json
-import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
+from runs import smoke_run
 
 from espnet_ext.rescore.nbest import read_nbest
 
-RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_rescore"
+run = partial(smoke_run, "librispeech_rescore")
 ROWS = ("first pass", "GPT-2 CE", "BERT MWER", "RescoreGPT attention", "10-best oracle")
-
-
-def run(*options: str, folder: Path) -> subprocess.CompletedProcess:
-    command = ["./run.sh", "--scale", "smoke", "--expdir", str(folder / "exp"), "--datadir", str(folder / "data")]
-    return subprocess.run([*command, *options], cwd=RECIPE, capture_output=True, text=True, timeout=900, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +60,8 @@ def test_lists_of_ones_own_take_the_place_of_whispers(smoke, tmp_path):
         for line in lines:
             line["hyps"] = [{**hyp, "score": -float(n)} for n, hyp in enumerate(reversed(line["hyps"]))]
         (tmp_path / path.name).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    command = ["./run.sh", "--scale", "smoke", "--rows", "first pass", "--nbest_lists", str(tmp_path)]
-    folders = ["--expdir", str(tmp_path / "exp"), "--datadir", str(smoke / "data")]
-    result = subprocess.run([*command, *folders], cwd=RECIPE, capture_output=True, text=True, timeout=300, check=False)
+    options = ("--rows", "first pass", "--nbest_lists", str(tmp_path))
+    result = run(*options, folder=tmp_path, datadir=smoke / "data")
     assert result.returncode == 0, result.stdout + result.stderr
     text = (tmp_path / "exp/first_pass/seed1/decode_default/test-clean/text").read_text()
     (first, *_) = (json.loads(line) for line in (tmp_path / "test-clean.jsonl").read_text().splitlines())

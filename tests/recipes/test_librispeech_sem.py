@@ -4,20 +4,16 @@ import json
 import os
 import re
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 import yaml
-from runs import Run
+from runs import EGS, Run, smoke_run
 
-RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_sem"
-RUN = ["./run.sh", "--scale", "smoke", "--table", "1"]
-
-
-def run(*options: str, folder: Path, timeout: float = 900) -> subprocess.CompletedProcess:
-    command = [*RUN, "--expdir", str(folder / "exp"), "--datadir", str(folder / "data"), *options]
-    return subprocess.run(command, cwd=RECIPE, capture_output=True, text=True, timeout=timeout, check=False)
+RECIPE = EGS / "librispeech_sem"
+run = partial(smoke_run, RECIPE.name, "--table", "1")
 
 
 def rows(folder: Path) -> dict[str, dict]:
@@ -72,8 +68,7 @@ def test_language_model_grid_and_pretraining(smoke, tmp_path):
     """Two weights of Table 5 in one decoding command, by a system that was pre-trained and averaged otherwise."""
     folder, _ = smoke
     words = ("--table", "5", "--rows", "lm=0.36,lm=0.44", "--pretrain", "true", "--average", "last:1", "--nj", "1")
-    command = [*RUN, "--expdir", str(tmp_path / "exp"), "--datadir", str(folder / "data"), *words]
-    result = subprocess.run(command, cwd=RECIPE, capture_output=True, text=True, timeout=900, check=False)
+    result = run(*words, folder=tmp_path, datadir=folder / "data")
     assert result.returncode == 0, result.stdout + result.stderr
     system = tmp_path / "exp" / "sem_m80_0" / "seed1"
     steps = ["layers2_reduction16_nodropout", "layers2_reduction16", "layers3_reduction16", "layers3_reduction8"]

@@ -8,22 +8,19 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 import yaml
+from runs import EGS, smoke_run
 
-RECIPE = Path(__file__).parents[2] / "egs" / "spotify_longctx"
-RUN = ["./run.sh", "--scale", "smoke"]
+RECIPE = EGS / "spotify_longctx"
+run = partial(smoke_run, RECIPE.name)
 POINTS = ("--figure", "1,2", "--table", "beam", "--rows", "Rev16 at 10 s,0 dB at 10 s,beam search with 4-gram")
 SYSTEM = Path("exp", "base_10", "seed1")
 SETS = ("earnings22", "tedlium", "rev16")
-
-
-def run(*options: str, folder: Path, datadir: Path | None = None, timeout: float = 900) -> subprocess.CompletedProcess:
-    command = [*RUN, "--expdir", str(folder / "exp"), "--datadir", str(datadir or folder / "data"), *options]
-    return subprocess.run(command, cwd=RECIPE, capture_output=True, text=True, timeout=timeout, check=False)
 
 
 def result(folder: Path, name: str) -> dict:
@@ -123,7 +120,7 @@ def test_a_run_killed_in_training_and_decoding_ends_the_same(smoke, tmp_path):
 
 def kill_in(step: str, appears: Path, options: tuple[str, ...], folder: Path, datadir: Path) -> None:
     """Start a run and kill it once a file of one of its steps has appeared; nothing of it goes on."""
-    command = [*RUN, "--expdir", str(folder / "exp"), "--datadir", str(datadir), *options]
+    command = ["./run.sh", "--scale", "smoke", "--expdir", str(folder / "exp"), "--datadir", str(datadir), *options]
     process = subprocess.Popen(command, cwd=RECIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     until = time.monotonic() + 600
     while not appears.exists():
