@@ -86,12 +86,12 @@ def count_peak(make: Callable[[], ESPnetASRModel], seconds: float, half: bool, a
     return states + live.peak
 
 
-def longest_context(fits: Callable[[int], bool], first: int = 60, precision: float = 0.02) -> int:
+def longest_context(fits: Callable[[int], bool], first: int = 960, precision: float = 0.02) -> int:
     """The longest context in seconds that fits, by doubling and then halving the interval.
 
     Args:
         fits: whether a context of so many seconds does.
-        first: the length to begin with.
+        first: the length to begin with; from one minute on, doubling would meet it too.
         precision: how near, relative to the result.
 
     Returns:

@@ -68,17 +68,6 @@ def test_lists_of_ones_own_take_the_place_of_whispers(smoke, tmp_path):
     assert f"{first['utt_id']} {first['hyps'][0]['text']}".strip() in text.splitlines()
 
 
-def test_lists_by_an_espnet_model(tmp_path):
-    result = run("--first_pass", "espnet", "--rows", "first pass,10-best oracle", "--nj", "1", folder=tmp_path)
-    assert result.returncode == 0, result.stdout + result.stderr
-    for part in ("train-other-500", "dev-clean", "dev-other", "test-clean", "test-other"):
-        lists = read_nbest(tmp_path / "exp" / "lists" / f"{part}.jsonl")
-        reference = dict(line.split(" ", 1) for line in (tmp_path / "data" / part / "text").read_text().splitlines())
-        assert {nbest.utt_id: nbest.ref for nbest in lists} == reference
-        assert max(len(nbest.hyps) for nbest in lists) == 3
-    assert not (tmp_path / "exp" / "lists" / "train-clean-100.jsonl").exists()  # what the recogniser has learnt
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -135,17 +135,6 @@ def kill_in(step: str, appears: Path, options: tuple[str, ...], folder: Path, da
         time.sleep(0.2)
 
 
-def test_table_1_measures_and_trains_nothing(tmp_path):
-    done = run("--table", "1", folder=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    rows = {row["name"]: row["cells"] for row in result(tmp_path, "table1")["rows"]}
-    assert not list((tmp_path / "exp").rglob("config.yaml")) and not (tmp_path / "data" / "manifests").exists()
-    minutes = {name: cells["minutes"]["here"]["value"] for name, cells in rows.items()}
-    assert minutes["Conformer"] < minutes["Conformer with flash"] < minutes["FastConformer with flash"]
-    assert rows["FastConformer with flash"]["minutes"]["paper"] == 70
-    assert all(cells["frames_per_second"]["here"]["value"] > 0 for cells in rows.values())
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -1,0 +1,17 @@
+"""egs/spotify_longctx/run.sh at scale smoke: Table 1. In a file of its own, since it shares no run with other tests."""
+
+import json
+
+from runs import smoke_run
+
+
+def test_table_1_measures_and_trains_nothing(tmp_path):
+    done = smoke_run("spotify_longctx", "--table", "1", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    table = json.loads((tmp_path / "exp" / "results" / "table1.json").read_text())
+    rows = {row["name"]: row["cells"] for row in table["rows"]}
+    assert not list((tmp_path / "exp").rglob("config.yaml")) and not (tmp_path / "data" / "manifests").exists()
+    minutes = {name: cells["minutes"]["here"]["value"] for name, cells in rows.items()}
+    assert minutes["Conformer"] < minutes["Conformer with flash"] < minutes["FastConformer with flash"]
+    assert rows["FastConformer with flash"]["minutes"]["paper"] == 70
+    assert all(cells["frames_per_second"]["here"]["value"] > 0 for cells in rows.values())
