@@ -195,7 +195,8 @@ step_cannot_write() {
 
 step_failed() {
   printf '\n%s: failed with status %s. The end of its log:\n' "$1" "$3"
-  grep -v '^\s*$' "$2" | tail -n 15 | cut -c 1-300 | sed 's/^/   | /'
+  # all of an error, however long its paths are; of other lines the beginning
+  grep -v '^\s*$' "$2" | tail -n 15 | awk '{ print "   | " (/^error: / ? $0 : substr($0, 1, 300)) }'
   if disk_is_full "$2" || grep -qi 'no space left on device\|disk quota exceeded' "$2"; then
     printf '   the disk of %s is full: make room first\n' "${2%/*}"
   fi

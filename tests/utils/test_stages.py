@@ -56,6 +56,15 @@ def test_what_a_step_writes_itself_is_nothing_it_depends_on(tmp_path):
         assert run(tmp_path, body).returncode == 0 and len(lines(tmp_path)) == 1
 
 
+def test_all_of_an_error_is_shown_and_the_beginning_of_other_long_lines(tmp_path):
+    printed = f"{'x' * 400} lost\nerror: {'/long' * 100}: no such file"
+    (tmp_path / "printed").write_text(printed)
+    result = run(tmp_path, "step --name fail --log log/fail.log -- bash -c 'cat printed; exit 1'")
+    assert result.returncode == 1
+    assert f"   | {'x' * 300}\n" in result.stderr and f"{'/long' * 100}: no such file\n" in result.stderr
+    assert "lost" not in result.stderr
+
+
 def test_half_done_work_of_another_config_is_refused(tmp_path):
     body = "step --name train --log log/train.log --input conf --resumes exp -- bash -c 'echo x >>ran; exit 1'"
     (tmp_path / "conf").write_text("a")
