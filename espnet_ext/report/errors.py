@@ -69,7 +69,7 @@ def write_errors(recipe: Recipe, site: Path, slug: str, limits: Limits) -> Error
                 notes.append(f"{run.folder}: {test_set} was scored without alignment")
                 continue
             data.mkdir(parents=True, exist_ok=True)
-            speakers = _speakers(run.data / test_set)
+            speakers = _speakers(_data_dir(run, test_set))
             numbers = _write_audio(recipe, run, here, audio, clips, limits.audio, notes)
             clips += len(numbers)
             for decoding, number in zip(here, count(len(entries))):
@@ -111,6 +111,14 @@ def _entry(
     }
 
 
+def _data_dir(run: Run, test_set: str) -> Path:
+    """The data dir of a test set: its folder, or one below, where a corpus is prepared in steps as LibriCSS is."""
+    folder = run.data / test_set
+    if (folder / "wav.scp").is_file():
+        return folder
+    return next((path.parent for path in sorted(folder.rglob("wav.scp"))), folder)
+
+
 def _speakers(folder: Path) -> Mapping[str, str]:
     """Who says which utterance, where the data dir knows."""
     path = folder / "utt2spk"
@@ -123,7 +131,7 @@ def _write_audio(
     """Write the audio of a test set's worst utterances; say in ``notes`` what could not be."""
     if not most:
         return {}
-    source = run.data / here[0].test_set
+    source = _data_dir(run, here[0].test_set)
     try:
         spans = spans_of(source, recipe.folder)
     except InputError as error:

@@ -137,6 +137,17 @@ def test_no_audio_there(build, toy_recipe):
     assert not (site / "audio").exists()  # of the report before
 
 
+def test_audio_of_a_corpus_that_is_prepared_in_steps(build):
+    site = build(audio=0)
+    recipe = site.parent / "egs" / "toy"
+    data = recipe / "data" / "mini" / "clean"
+    (data / "segments").mkdir()
+    for name in ("wav.scp", "utt2spk"):
+        (data / name).rename(data / "segments" / name)
+    pages = write_site(find_recipes([recipe]), site, Limits(audio=3), lambda line: None)
+    assert pages[0].errors.clips > 0 and not pages[0].errors.notes
+
+
 def test_kept_results_come_after_the_runs_and_not_twice(build):
     site = build()
     recipe = site.parent / "egs" / "toy"
