@@ -97,12 +97,12 @@ def recording_of(session: str) -> str:
     match = _SESSION.fullmatch(session)
     if not match:
         raise InputError(
-            f"{session} is not the name of a session, such as overlap_ratio_10.0_sil0.1_1.0_session0_actual10.1"
+            f"{session!r} is not the name of a session, such as overlap_ratio_10.0_sil0.1_1.0_session0_actual10.1"
         )
     ratio, silence, name = match.groups()
     condition = f"OV{ratio}" if int(ratio) else "0L" if float(silence) > _LONG_SILENCE else "0S"
     if condition not in CONDITIONS:
-        raise InputError(f"{session} is of none of the conditions {', '.join(CONDITIONS)}: give LibriCSS's sessions")
+        raise InputError(f"{session!r} is of none of the conditions {', '.join(CONDITIONS)}: give LibriCSS's sessions")
     return f"{condition}_{name}"
 
 

@@ -194,6 +194,7 @@ def test_a_transcript_is_read_or_refused(scratch, name, data):
         ("spotify", b"[" * 20_000),
         ("libricss", b"start_time\tend_time\tspeaker\tutterance_id\ttranscription\n0\tinf\t1\t1-5-0\tA\n"),
         ("libricss_enrolment", b'{"dataid": 3, "unused_uttid": {}}\n'),
+        ("libricss_enrolment", b'{"dataid": "over\\nlap", "unused_uttid": {}}\n'),
         (
             "libricss_enrolment",
             b'{"dataid": "overlap_ratio_10.0_sil1.2.3_1.0_session0_actual10.1", "unused_uttid": {}}\n',
