@@ -69,8 +69,9 @@ def write_errors(recipe: Recipe, site: Path, slug: str, limits: Limits) -> Error
                 notes.append(f"{run.folder}: {test_set} was scored without alignment")
                 continue
             data.mkdir(parents=True, exist_ok=True)
-            speakers = _speakers(_data_dir(run, test_set))
-            numbers = _write_audio(recipe, run, here, audio, clips, limits.audio, notes)
+            source = _data_dir(run, test_set)
+            speakers = _speakers(source)
+            numbers = _write_audio(recipe, run, here, source, audio, clips, limits.audio, notes)
             clips += len(numbers)
             for decoding, number in zip(here, count(len(entries))):
                 links.setdefault((run.folder, decoding.system, decoding.decoding), number)
@@ -126,12 +127,18 @@ def _speakers(folder: Path) -> Mapping[str, str]:
 
 
 def _write_audio(
-    recipe: Recipe, run: Run, here: Sequence[Decoding], folder: Path, first: int, most: int, notes: list[str]
+    recipe: Recipe,
+    run: Run,
+    here: Sequence[Decoding],
+    source: Path,
+    folder: Path,
+    first: int,
+    most: int,
+    notes: list[str],
 ) -> Mapping[str, int]:
-    """Write the audio of a test set's worst utterances; say in ``notes`` what could not be."""
+    """Write the audio of a test set's worst utterances from its data dir, ``source``; ``notes`` get what could not be."""
     if not most:
         return {}
-    source = _data_dir(run, here[0].test_set)
     try:
         spans = spans_of(source, recipe.folder)
     except InputError as error:
