@@ -136,7 +136,7 @@ def _write_audio(
     most: int,
     notes: list[str],
 ) -> Mapping[str, int]:
-    """Write the audio of a test set's worst utterances from its data dir, ``source``; ``notes`` get what could not be."""
+    """Write the audio of a test set's worst utterances from its data dir ``source``; say in ``notes`` what fails."""
     if not most:
         return {}
     try:
