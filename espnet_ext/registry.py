@@ -12,8 +12,8 @@ The entry point's name is ``<slot>.<name>``; then ``encoder: my_encoder`` works 
 from importlib import import_module
 from importlib.metadata import entry_points
 
-from espnet_ext.checkpoint import load_strictly
 from espnet_ext.errors import InputError
+from espnet_ext.upstream.checkpoint import load_strictly
 
 ENTRY_POINT_GROUP = "espnet_ext.plugins"
 

@@ -1,6 +1,6 @@
 """ESPnet's ``espnet2.bin.asr_train`` on recordings of any length, cut into chunks on the fly (P5, section 3.3)."""
 
-from espnet_ext.bin.with_plugins import with_plugins
-from espnet_ext.task.recordings import RecordingsASRTask
+from espnet_ext.longform.training import RecordingsASRTask
+from espnet_ext.upstream.with_plugins import with_plugins
 
 with_plugins(RecordingsASRTask.main, __name__)

@@ -4,9 +4,9 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from espnet_ext.averaging import average, best_epochs, last_epochs
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.files import atomic_write
+from espnet_ext.upstream.averaging import average, best_epochs, last_epochs
+from espnet_ext.work.files import atomic_write
 
 
 def main(argv: Sequence[str] | None = None) -> None:

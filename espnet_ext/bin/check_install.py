@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.logs import without_warnings
+from espnet_ext.upstream.logs import without_warnings
 
 # The smallest model that has all plugins of the first recipe in it.
 MODEL = {
@@ -126,7 +126,7 @@ def check_forward() -> str:
 
 def check_voice() -> str:
     """Speak a word with the speech synthesiser of the mini corpora."""
-    from espnet_ext.corpora.mini.espeak import SAMPLE_RATE, synthesise
+    from espnet_ext.synthetic.espeak import SAMPLE_RATE, synthesise
 
     synthesise("ready", "en-us", rate=160, pitch=50, pitch_range=50, seed=0)
     return f"en-us at {SAMPLE_RATE} Hz"
@@ -136,7 +136,7 @@ def check_speaker_encoder() -> str:
     """Embed a second of noise with Resemblyzer's speaker encoder."""
     import numpy as np
 
-    from espnet_ext.task.profiles import RATE, resemblyzer
+    from espnet_ext.multitalker.profiles import RATE, resemblyzer
 
     embedding = resemblyzer()(np.random.default_rng(0).normal(scale=0.1, size=RATE).astype(np.float32))
     return f"Resemblyzer {version('resemblyzer')}, {len(embedding)} dimensions"

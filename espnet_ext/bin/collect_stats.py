@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.errors import run_main
-from espnet_ext.task.stats import TASKS, Statistics, collect_stats
+from espnet_ext.upstream.stats import TASKS, Statistics, collect_stats
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from espnet_ext.data.mixture_plan import UNITS, count_turns
-from espnet_ext.data.turns import read_turns
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.files import write_json
+from espnet_ext.multitalker.mixture_plan import UNITS, count_turns
+from espnet_ext.multitalker.turns import read_turns
+from espnet_ext.work.files import write_json
 
 
 def main(argv: Sequence[str] | None = None) -> None:

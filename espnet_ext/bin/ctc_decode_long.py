@@ -11,11 +11,11 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from espnet_ext.data.noise import MUSAN
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.search.ctc import BeamSettings
-from espnet_ext.task.decode_long import LongDecoding, Noise, decode_long
-from espnet_ext.yaml_files import read_yaml, take_options
+from espnet_ext.longform.ctc import BeamSettings
+from espnet_ext.longform.decode import LongDecoding, Noise, decode_long
+from espnet_ext.longform.noise import MUSAN
+from espnet_ext.work.yaml_files import read_yaml, take_options
 
 # What a --config may hold, with what stands where neither it nor the command line says anything.
 DEFAULTS = {

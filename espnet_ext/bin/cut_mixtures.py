@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from espnet_ext.data.mixture_cuts import cut_mixtures
 from espnet_ext.errors import run_main
+from espnet_ext.multitalker.mixture_cuts import cut_mixtures
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.task.d_vectors import read_options, write_d_vectors
+from espnet_ext.multitalker.d_vectors import read_options, write_d_vectors
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

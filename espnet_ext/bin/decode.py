@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.task.decode import Decoding, decode_all
+from espnet_ext.upstream.decode import Decoding, decode_all
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.yaml_files import merged_files, take_options
+from espnet_ext.work.yaml_files import merged_files, take_options
 
 OPTIONS = {
     "model": "bundled",
@@ -30,8 +30,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise InputError(f"{args.config[-1]}: no option {next(iter(config))}: known are {', '.join(OPTIONS)}")
     if len(args.data) != len(args.output):
         raise InputError(f"{len(args.data)} data dirs, but --output names {len(args.output)} folders: give one each")
-    from espnet_ext.rescore.whisper import WhisperSettings
-    from espnet_ext.task.first_pass import LISTS, FirstPass, first_pass_all
+    from espnet_ext.nbest.first_pass import LISTS, FirstPass, first_pass_all
+    from espnet_ext.nbest.whisper import WhisperSettings
 
     whisper = WhisperSettings(
         model=args.model,

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.data.kaldi import read_table, write_table
-from espnet_ext.data.profiles import draw_inventories
 from espnet_ext.errors import run_main
+from espnet_ext.multitalker.inventories import draw_inventories
 
 
 def main(argv: Sequence[str] | None = None) -> None:

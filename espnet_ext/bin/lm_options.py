@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.yaml_files import merged_files, take_options
+from espnet_ext.work.yaml_files import merged_files, take_options
 
 
 def training_parser(description: str) -> argparse.ArgumentParser:

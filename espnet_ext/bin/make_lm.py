@@ -6,7 +6,7 @@ from pathlib import Path
 
 from espnet_ext.data.lm_text import sentences
 from espnet_ext.errors import run_main
-from espnet_ext.yaml_files import merged_files
+from espnet_ext.work.yaml_files import merged_files
 
 
 def main(argv: Sequence[str] | None = None) -> None:

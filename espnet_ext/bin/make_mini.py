@@ -3,12 +3,12 @@
 import argparse
 from collections.abc import Sequence
 
-from espnet_ext.corpora.mini.asru2019 import make_asru2019
-from espnet_ext.corpora.mini.libricss import make_libricss
-from espnet_ext.corpora.mini.librispeech import make_librispeech
-from espnet_ext.corpora.mini.sizes import LIBRISPEECH_SIZES
-from espnet_ext.corpora.mini.spotify import make_spotify
 from espnet_ext.errors import run_main
+from espnet_ext.synthetic.asru2019 import make_asru2019
+from espnet_ext.synthetic.libricss import make_libricss
+from espnet_ext.synthetic.librispeech import make_librispeech
+from espnet_ext.synthetic.sizes import LIBRISPEECH_SIZES
+from espnet_ext.synthetic.spotify import make_spotify
 
 MAKERS = {
     "asru2019": make_asru2019,

@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 
 from espnet_ext.bin.several_sets import HELP, make_once, split_sets
-from espnet_ext.data.mixture_plan import MixtureSettings, Source, count_set, counts_line, plan_mixtures
-from espnet_ext.data.mixtures import enrolment_utterances, read_sources, write_mixtures, write_references
 from espnet_ext.errors import InputError, run_main
+from espnet_ext.multitalker.mixture_plan import MixtureSettings, Source, count_set, counts_line, plan_mixtures
+from espnet_ext.multitalker.mixtures import enrolment_utterances, read_sources, write_mixtures, write_references
 
 
 def main(argv: list[str] | None = None) -> None:

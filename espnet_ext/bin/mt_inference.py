@@ -5,6 +5,6 @@ An MT model has no CTC: give ``--ctc_weight 0``.
 
 from espnet2.bin.mt_inference import main
 
-from espnet_ext.bin.with_plugins import with_plugins
+from espnet_ext.upstream.with_plugins import with_plugins
 
 with_plugins(main, __name__)

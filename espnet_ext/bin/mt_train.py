@@ -2,6 +2,6 @@
 
 from espnet2.bin.mt_train import main
 
-from espnet_ext.bin.with_plugins import with_plugins
+from espnet_ext.upstream.with_plugins import with_plugins
 
 with_plugins(main, __name__)

@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--ce-weight", type=float, help="alpha of MWER + alpha CE (default: 0)")
     args, config = parse_training(parser, argv, OPTIONS)
 
-    from espnet_ext.rescore.sources import read_lists
+    from espnet_ext.nbest.sources import read_lists
 
     lists, dev = ([nbest for path in paths for nbest in read_lists(path)] for paths in (args.nbest, args.dev))
 

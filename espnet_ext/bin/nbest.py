@@ -17,10 +17,10 @@ from pathlib import Path
 
 from espnet_ext.data.kaldi import write_table
 from espnet_ext.errors import run_main
-from espnet_ext.files import write_json
-from espnet_ext.rescore.list_statistics import describe, oracle, oracle_report
-from espnet_ext.rescore.nbest import distinct, write_nbest
-from espnet_ext.rescore.sources import read_lists
+from espnet_ext.nbest.lists import distinct, write_nbest
+from espnet_ext.nbest.sources import read_lists
+from espnet_ext.nbest.statistics import describe, oracle, oracle_report
+from espnet_ext.work.files import write_json
 
 
 def main(argv: Sequence[str] | None = None) -> None:

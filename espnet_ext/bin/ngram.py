@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.data.kaldi import read_table
-from espnet_ext.data.ngram import estimate, write_arpa
 from espnet_ext.data.tokens import BLANK, SOS_EOS, UNKNOWN
 from espnet_ext.errors import InputError, run_main
+from espnet_ext.longform.ngram import estimate, write_arpa
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from espnet_ext.data.speed import perturb_speed
 from espnet_ext.errors import run_main
+from espnet_ext.multitalker.speed import perturb_speed
 
 
 def main(argv: Sequence[str] | None = None) -> None:

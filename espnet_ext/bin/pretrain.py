@@ -4,11 +4,11 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from espnet_ext.checkpoint import load_parameters
 from espnet_ext.errors import run_main
-from espnet_ext.files import atomic_write
-from espnet_ext.pretraining import carry, final_config, parse_settings, plan
-from espnet_ext.yaml_files import deep_merge, merged_files, read_yaml, write_yaml
+from espnet_ext.sem.pretraining import carry, final_config, parse_settings, plan
+from espnet_ext.upstream.checkpoint import load_parameters
+from espnet_ext.work.files import atomic_write
+from espnet_ext.work.yaml_files import deep_merge, merged_files, read_yaml, write_yaml
 
 COMMENT = "Written by python -m espnet_ext.bin.pretrain"
 

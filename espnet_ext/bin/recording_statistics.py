@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.errors import run_main
-from espnet_ext.task.recording_statistics import write_statistics
-from espnet_ext.yaml_files import read_yaml
+from espnet_ext.longform.recording_statistics import write_statistics
+from espnet_ext.work.yaml_files import read_yaml
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.errors import run_main
-from espnet_ext.rescore.list_statistics import oracle_errors
+from espnet_ext.nbest.statistics import oracle_errors
 from espnet_ext.rescore.second_pass import LanguageModel, Outcome, SecondPass, best_errors, second_pass
 
 SCORERS = ("causal", "pll", "pooled")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.task.sa_decode import SEARCH_OPTIONS, SpeakerDecoding, decode_speakers, read_search_options
+from espnet_ext.multitalker.decode import SEARCH_OPTIONS, SpeakerDecoding, decode_speakers, read_search_options
 
 
 def main(argv: Sequence[str] | None = None) -> None:

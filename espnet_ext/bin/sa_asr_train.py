@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from espnet_ext.bin.with_plugins import with_plugins
-from espnet_ext.task.sa_asr import SAASRTask
+from espnet_ext.multitalker.task import SAASRTask
+from espnet_ext.upstream.with_plugins import with_plugins
 
 
 def main(cmd: Sequence[str] | None = None) -> None:

@@ -19,11 +19,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.codeswitch.mixed_text import has_han, mixed_tokens
 from espnet_ext.data.kaldi import read_table
-from espnet_ext.data.mixed_text import has_han, mixed_tokens
-from espnet_ext.data.turns import read_turns
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.files import write_json
+from espnet_ext.multitalker.turns import read_turns
 from espnet_ext.scoring.bootstrap import REPLICAS
 from espnet_ext.scoring.error_rate import ZERO
 from espnet_ext.scoring.mixed import score_mixed_files
@@ -32,6 +31,7 @@ from espnet_ext.scoring.report import comparison_table, measures_table, percent,
 from espnet_ext.scoring.score import UNITS, Score, compare, score_files
 from espnet_ext.scoring.speaker_attributed import score_speakers, summarise_speakers, write_speaker_reports
 from espnet_ext.scoring.switch_points import WITHIN, count_switches
+from espnet_ext.work.files import write_json
 
 RATE_NAMES = {"word": "WER", "char": "CER", "mixed": "MER"}
 COUNTED = {"word": "words", "char": "chars", "mixed": "tokens"}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.files import atomic_write
+from espnet_ext.work.files import atomic_write
 
 HELP = "file with a set's own options in each line, besides those given here; sets that are made already are left alone"
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from espnet_ext.bin.several_sets import HELP, make_once, split_sets
 from espnet_ext.data.kaldi import read_table, write_table
-from espnet_ext.data.profiles import write_profiles
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.yaml_files import write_yaml
+from espnet_ext.multitalker.inventories import write_profiles
+from espnet_ext.work.yaml_files import write_yaml
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -33,13 +33,13 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 @cache
 def _embedding(config: Path | None, model: Path | None):
-    from espnet_ext.task.profiles import espnet_speaker_model, resemblyzer
+    from espnet_ext.multitalker.profiles import espnet_speaker_model, resemblyzer
 
     return espnet_speaker_model(config, model) if model else resemblyzer()
 
 
 def _make(args: argparse.Namespace) -> None:
-    from espnet_ext.task.profiles import make_profiles
+    from espnet_ext.multitalker.profiles import make_profiles
 
     enrolment = {name: row.split() for name, row in read_table(args.enrolment).items()} if args.enrolment else None
     embed = _embedding(args.model_config, args.model)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.tables.config import DEFAULT_DECODING, Table, Tables, load_tables
-from espnet_ext.tables.meta import collect_meta
-from espnet_ext.tables.plan import (
+from espnet_ext.results.config import DEFAULT_DECODING, Table, Tables, load_tables
+from espnet_ext.results.meta import collect_meta
+from espnet_ext.results.plan import (
     decode_config,
     decodings_needed,
     select,
@@ -17,10 +17,10 @@ from espnet_ext.tables.plan import (
     train_config,
     uses_lm,
 )
-from espnet_ext.tables.render import has_run, plain_table
-from espnet_ext.tables.report import keep_results, write_report
-from espnet_ext.tables.results import collect, write_results
-from espnet_ext.yaml_files import merged_files, write_yaml
+from espnet_ext.results.render import has_run, plain_table
+from espnet_ext.results.report import keep_results, write_report
+from espnet_ext.results.results import collect, write_results
+from espnet_ext.work.yaml_files import merged_files, write_yaml
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -171,8 +171,8 @@ def _write(args: argparse.Namespace) -> None:
         paths = write_results(result, Path(args.expdir) / "results")
         names = [paths[1].name]
         if "figure" in result and has_run(result):
-            from espnet_ext.figures import save_png  # matplotlib takes a while
-            from espnet_ext.tables.draw import draw
+            from espnet_ext.results.draw import draw
+            from espnet_ext.results.figures import save_png  # matplotlib takes a while
 
             picture = paths[0].with_suffix(".png")
             save_png(draw(result), picture)

@@ -22,9 +22,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     overlap = OVERLAPS[method] if args.window_overlap is None else args.window_overlap
     windowing = None if method == "no" else Windowing(args.window, overlap)
 
-    from espnet_ext.task.profiles import espnet_speaker_model, resemblyzer
-    from espnet_ext.task.sa_decode import read_search_options
-    from espnet_ext.task.transcribe_speakers import Transcription, merged_by, transcribe
+    from espnet_ext.multitalker.decode import read_search_options
+    from espnet_ext.multitalker.profiles import espnet_speaker_model, resemblyzer
+    from espnet_ext.multitalker.transcribe import Transcription, merged_by, transcribe
 
     embed = espnet_speaker_model(args.speaker_model_config, args.speaker_model) if args.speaker_model else resemblyzer()
     job = Transcription(
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _stitch(args: argparse.Namespace):
-    from espnet_ext.task.stitch import Stitcher
+    from espnet_ext.stitcher.inference import Stitcher
 
     return Stitcher(args.stitcher, device="cuda" if args.ngpu else "cpu").stitch
 

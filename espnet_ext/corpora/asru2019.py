@@ -27,6 +27,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from espnet_ext.codeswitch.mixed_text import language_of
+from espnet_ext.codeswitch.text_rules import MANDARIN_ENGLISH
 from espnet_ext.corpora import librispeech
 from espnet_ext.corpora.audio_folder import scan_audio_folder
 from espnet_ext.corpora.faults import raise_faults
@@ -34,11 +36,9 @@ from espnet_ext.corpora.manifest_files import checked_manifests, write_parts
 from espnet_ext.data.audio import audio_faults, decodes
 from espnet_ext.data.data_dir import DataDir, read_data_dir
 from espnet_ext.data.data_dir_checks import is_command, raise_problems, validate
-from espnet_ext.data.mixed_text import language_of
 from espnet_ext.data.subsets import restrict
-from espnet_ext.data.text_rules import MANDARIN_ENGLISH
 from espnet_ext.errors import InputError
-from espnet_ext.files import write_json
+from espnet_ext.work.files import write_json
 
 if TYPE_CHECKING:  # Lhotse imports torch
     from lhotse import RecordingSet, SupervisionSet

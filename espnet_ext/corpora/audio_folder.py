@@ -7,7 +7,7 @@ from pathlib import Path
 from espnet_ext.corpora.faults import raise_faults
 from espnet_ext.data.data_dir import DataDir
 from espnet_ext.data.kaldi import read_table
-from espnet_ext.files import files_below
+from espnet_ext.work.files import files_below
 
 AUDIO = (".wav", ".flac")
 _LIST = re.compile(r"text|.*trans.*\.txt")

@@ -21,9 +21,9 @@ from espnet_ext.corpora.faults import raise_faults
 from espnet_ext.data.audio_files import save_audio
 from espnet_ext.data.data_dir import DataDir, format_seconds, write_data_dir
 from espnet_ext.data.kaldi import read_table, write_table
-from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
-from espnet_ext.json_text import parse_json
+from espnet_ext.multitalker.turns import Turn, write_turns
+from espnet_ext.work.json_text import parse_json
 
 if TYPE_CHECKING:  # Lhotse imports torch
     from lhotse import RecordingSet, SupervisionSet

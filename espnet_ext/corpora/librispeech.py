@@ -13,7 +13,7 @@ from espnet_ext.corpora.faults import raise_faults
 from espnet_ext.corpora.manifest_files import checked_manifests, write_parts
 from espnet_ext.data.audio import audio_faults, decodes
 from espnet_ext.errors import InputError
-from espnet_ext.files import files_below
+from espnet_ext.work.files import files_below
 
 if TYPE_CHECKING:  # Lhotse imports torch
     from lhotse import RecordingSet, SupervisionSet

@@ -13,8 +13,8 @@ from tqdm import tqdm
 from espnet_ext.corpora.faults import raise_faults
 from espnet_ext.corpora.manifest_files import checked_manifests
 from espnet_ext.data.audio import decodes
-from espnet_ext.data.recording_audio import recording_fault
 from espnet_ext.errors import InputError
+from espnet_ext.longform.recording_audio import recording_fault
 
 if TYPE_CHECKING:  # Lhotse imports torch
     from lhotse import Recording, RecordingSet, SupervisionSet

@@ -25,9 +25,9 @@ import soundfile
 from espnet_ext.corpora import longform
 from espnet_ext.corpora.faults import raise_faults
 from espnet_ext.corpora.manifest_files import write_parts
-from espnet_ext.data.word_times import TimedWord, word_faults, write_word_times
 from espnet_ext.errors import InputError
-from espnet_ext.json_text import parse_json
+from espnet_ext.longform.word_times import TimedWord, word_faults, write_word_times
+from espnet_ext.work.json_text import parse_json
 
 if TYPE_CHECKING:  # Lhotse imports torch
     from lhotse import RecordingSet, SupervisionSet

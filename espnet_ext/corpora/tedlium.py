@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from espnet_ext.corpora import longform
 from espnet_ext.corpora.manifest_files import write_parts
-from espnet_ext.data.regions import Regions, write_regions
 from espnet_ext.errors import InputError
+from espnet_ext.longform.regions import Regions, write_regions
 
 if TYPE_CHECKING:  # Lhotse imports torch
     from lhotse import RecordingSet, SupervisionSet
@@ -35,7 +35,7 @@ def prepare_tedlium(
     Args:
         corpus_dir: The folder described above, or the one above it.
         output_dir: Where ``tedlium_recordings_<part>.jsonl.gz``, ``tedlium_supervisions_<part>.jsonl.gz`` and
-            ``tedlium_ignored_<part>.txt`` (lines ``talk start end``, see :mod:`espnet_ext.data.regions`) go.
+            ``tedlium_ignored_<part>.txt`` (lines ``talk start end``, see :mod:`espnet_ext.longform.regions`) go.
         parts: Of ``train``, ``dev``, ``test``.
         num_jobs: Threads.
         check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from espnet_ext.data.kaldi import read_table, text_lines, write_table
 from espnet_ext.errors import InputError
-from espnet_ext.files import atomic_write
+from espnet_ext.work.files import atomic_write
 
 Table = Mapping[str, str]
 

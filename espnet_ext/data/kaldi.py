@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from espnet_ext.errors import InputError
-from espnet_ext.files import atomic_write
+from espnet_ext.work.files import atomic_write
 
 # Only these separate fields: other characters that Python calls white space, such as the ideographic space U+3000,
 # belong to the text.

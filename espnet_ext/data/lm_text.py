@@ -7,7 +7,7 @@ from pathlib import Path
 
 from espnet_ext.data.kaldi import read_table
 from espnet_ext.errors import InputError
-from espnet_ext.files import atomic_write
+from espnet_ext.work.files import atomic_write
 
 
 def read_lines(path: str | Path) -> Iterator[str]:

@@ -11,7 +11,7 @@ import sentencepiece
 
 from espnet_ext.data.token_values import read_token_values
 from espnet_ext.errors import InputError
-from espnet_ext.files import atomic_write
+from espnet_ext.work.files import atomic_write
 
 BLANK, UNKNOWN, SOS_EOS = "<blank>", "<unk>", "<sos/eos>"
 SPACE = "<space>"  # among characters

@@ -14,12 +14,12 @@ from espnet2.legacy.nets.pytorch_backend.transformer.decoder_layer import Decode
 from espnet2.legacy.nets.pytorch_backend.transformer.mask import subsequent_mask
 from torch.utils.checkpoint import checkpoint
 
-from espnet_ext.data.languages import language_codes, read_languages
+from espnet_ext.codeswitch.languages import language_codes, read_languages
 from espnet_ext.errors import InputError
 from espnet_ext.layers.cached_attention import EncoderMemory, ScoredPrefixes
 from espnet_ext.layers.language_attention import KINDS, ReweightedAttention, SeparateStreams, SharedStreams
-from espnet_ext.layers.prefix_tree import Path as TreePath
-from espnet_ext.layers.prefix_tree import PrefixTree, join
+from espnet_ext.search.prefix_tree import Path as TreePath
+from espnet_ext.search.prefix_tree import PrefixTree, join
 
 MODES = ("none", "reweight", "shared", "separate")
 UNKNOWN = 255  # in the buffer: no languages file, no checkpoint
@@ -60,7 +60,7 @@ class LanguageTransformerDecoder(TransformerDecoder):
             stream a language through one set of parameters or one a language (P1, Fig. 1b and c).
         blocks: the blocks, from 1, that have this attention; the others have ESPnet's. None: all.
         languages: the languages that the languages file names.
-        languages_file: ``languages.txt`` of the token stage (:mod:`espnet_ext.data.languages`).
+        languages_file: ``languages.txt`` of the token stage (:mod:`espnet_ext.codeswitch.languages`).
         same_language_weight: weight of scores within a language. P1 gives no number, only that it increases them ...
         other_language_weight: ... and that it reduces those between languages.
         other_language_factor: factor of the other languages' embeddings in a stream (P1, section 4.2).

@@ -9,9 +9,9 @@ from espnet2.legacy.nets.pytorch_backend.nets_utils import th_accuracy
 from espnet2.legacy.nets.pytorch_backend.transformer.add_sos_eos import add_sos_eos
 from espnet2.torch_utils.device_funcs import force_gatherable
 
-from espnet_ext.decoder.speaker_attributed import SpeakerAttributedDecoder
 from espnet_ext.errors import InputError
 from espnet_ext.layers.energy_mask import valid_frames
+from espnet_ext.layers.speaker_attributed_decoder import SpeakerAttributedDecoder
 from espnet_ext.layers.speaker_inventory import segment_numbers
 
 

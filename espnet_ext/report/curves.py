@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.json_text import parse_json
+from espnet_ext.work.json_text import parse_json
 
 _EPOCH = re.compile(r"\b([0-9]{1,9})epoch results: (.*)")
 _PART = re.compile(r"\[(train|valid)\] ([^\[]*)")

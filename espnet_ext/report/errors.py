@@ -11,9 +11,9 @@ from espnet_ext.errors import InputError
 from espnet_ext.report.audio import SUFFIX, choose, spans_of, write_clips
 from espnet_ext.report.runs import Decoding, Recipe, Run, decodings
 from espnet_ext.report.utterances import FIELDS, record, worst, write_chunks
+from espnet_ext.results.config import DEFAULT_DECODING
+from espnet_ext.results.scores import read_score, read_utterances
 from espnet_ext.scoring.aligned_text import read_alignment
-from espnet_ext.tables.config import DEFAULT_DECODING
-from espnet_ext.tables.scores import read_score, read_utterances
 
 RATES = {"word": ("WER", "words"), "char": ("CER", "characters"), "mixed": ("MER", "tokens")}  # and what is counted
 

@@ -10,8 +10,8 @@ import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from espnet_ext.figures import BLUE, STYLE, VERMILLION
 from espnet_ext.report.curves import Curve
+from espnet_ext.results.figures import BLUE, STYLE, VERMILLION
 
 NAMES = {"loss": "Loss", "acc": "Accuracy of the next token (share)", "wer": "Word error rate (%)"}
 UNITS = {"epoch": "Epoch", "update": "Updates"}

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from espnet_ext.errors import InputError
-from espnet_ext.tables.config import Tables, load_tables
-from espnet_ext.tables.report import result_files
+from espnet_ext.results.config import Tables, load_tables
+from espnet_ext.results.report import result_files
 
 TABLES = "conf/tables.yaml"
 # Pictures that are no result: ESPnet's own curves and attention plots of every epoch, and what lies beside logs. Those

@@ -21,9 +21,9 @@ from espnet_ext.report.errors import ErrorPages, Limits, write_errors
 from espnet_ext.report.plots import NAMES, draw_curves, shared_range
 from espnet_ext.report.runs import Recipe, Run, figures, trainings
 from espnet_ext.report.table_view import VERDICTS, TableView, table_view
-from espnet_ext.tables.render import count_of, has_run, meta_line
-from espnet_ext.tables.report import called, result_files
-from espnet_ext.tables.results import read_results
+from espnet_ext.results.render import count_of, has_run, meta_line
+from espnet_ext.results.report import called, result_files
+from espnet_ext.results.results import read_results
 
 GENERATOR = "espnet_ext.bin.report"
 ASSETS = ("report.css", "theme.js", "errors.js")

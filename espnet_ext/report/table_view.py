@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from espnet_ext.tables.claims import FAILS, HOLDS, UNDECIDED
-from espnet_ext.tables.curves import curve_rows
-from espnet_ext.tables.render import column_groups, legend, reduction_columns, row_cells
-from espnet_ext.tables.report import called
+from espnet_ext.results.claims import FAILS, HOLDS, UNDECIDED
+from espnet_ext.results.curves import curve_rows
+from espnet_ext.results.render import column_groups, legend, reduction_columns, row_cells
+from espnet_ext.results.report import called
 
 NOT_RUN = "not run"
 VERDICTS = (HOLDS, UNDECIDED, FAILS, NOT_RUN)

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.mixed_text import has_han
+from espnet_ext.codeswitch.mixed_text import has_han
 from espnet_ext.scoring.aligned_text import Aligned, Pair
 from espnet_ext.scoring.error_rate import ErrorRate, count_pairs
 from espnet_ext.scoring.switch_points import split_at_switches

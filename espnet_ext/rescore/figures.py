@@ -4,8 +4,8 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from espnet_ext.figures import BLUE, STYLE, VERMILLION
 from espnet_ext.rescore.interpolation import ErrorCurve, Tuned, weight_of
+from espnet_ext.results.figures import BLUE, STYLE, VERMILLION
 
 # The axis of lambda is logarithmic. It reaches to the first and last corner, but no further from the tuned weight than
 # by this factor.

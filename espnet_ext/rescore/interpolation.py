@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 
 from espnet_ext.errors import InputError
-from espnet_ext.files import write_json
-from espnet_ext.json_text import parse_json
-from espnet_ext.rescore.nbest import NBest, word_errors, words_of_reference
+from espnet_ext.nbest.lists import NBest, word_errors, words_of_reference
+from espnet_ext.work.files import write_json
+from espnet_ext.work.json_text import parse_json
 
 # Corners nearer than that are one: what is equal on paper may differ by rounding, and a piece so narrow has no meaning.
 _DECIMALS = 12

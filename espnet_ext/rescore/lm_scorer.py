@@ -7,8 +7,8 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.errors import InputError
-from espnet_ext.files import write_json
 from espnet_ext.rescore.language_model import CASINGS, HypothesisError, position_limit, quiet
+from espnet_ext.work.files import write_json
 
 SETTINGS = "scorer.json"
 # Positions that one forward pass computes at most: with gradients about 1.5 GB at the size of GPT-2 or BERT.

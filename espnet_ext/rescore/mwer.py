@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.nbest import NBest, word_errors
+from espnet_ext.nbest.lists import NBest, word_errors
 from espnet_ext.rescore.random_state import random_state, replayed
 from espnet_ext.rescore.scorers import Scorer
 

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from espnet_ext.errors import InputError
+from espnet_ext.nbest.lists import NBest
 from espnet_ext.rescore.interpolation import tune
 from espnet_ext.rescore.language_model import HypothesisError
 from espnet_ext.rescore.lm_scorer import LmScorer
 from espnet_ext.rescore.mwer import Loss, backward, example
-from espnet_ext.rescore.nbest import NBest
 from espnet_ext.rescore.scorers import score_lists
 from espnet_ext.rescore.second_pass import add_scores
 from espnet_ext.rescore.training import Settings, Task, digest, module_digest, train

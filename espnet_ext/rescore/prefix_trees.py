@@ -5,7 +5,7 @@ it alone, so that the tokens of a prefix need computing once: they are the nodes
 its last token, and a node attends to the nodes on its own path. A row is a tree, its nodes in an order in which each
 comes after its parent. A hypothesis alone is a tree without branches, so that what reads the results need not know.
 
-Differs from ``espnet_ext.layers.prefix_tree``, which keeps keys and values of a search that goes on; here all
+Differs from ``espnet_ext.search.prefix_tree``, which keeps keys and values of a search that goes on; here all
 hypotheses are known, and nothing is kept.
 """
 

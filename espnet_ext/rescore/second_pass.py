@@ -6,6 +6,8 @@ from pathlib import Path
 
 from espnet_ext.data.kaldi import write_table
 from espnet_ext.errors import InputError
+from espnet_ext.nbest.lists import NBest, word_errors, words_of_reference, write_nbest
+from espnet_ext.nbest.sources import read_lists
 from espnet_ext.rescore.interpolation import (
     ErrorCurve,
     Tuned,
@@ -16,8 +18,6 @@ from espnet_ext.rescore.interpolation import (
     write_curve,
     write_tuned,
 )
-from espnet_ext.rescore.nbest import NBest, word_errors, words_of_reference, write_nbest
-from espnet_ext.rescore.sources import read_lists
 
 # Log-probabilities of the hypotheses of each list, in the order given.
 ListScorer = Callable[[Sequence[NBest]], list[list[float]]]
@@ -28,7 +28,7 @@ class SecondPass:
     """What to rescore, and how the interpolation weight is found: by exactly one of the last three.
 
     Attributes:
-        nbest: the lists, as :func:`espnet_ext.rescore.sources.read_lists` takes them.
+        nbest: the lists, as :func:`espnet_ext.nbest.sources.read_lists` takes them.
         output: folder for the results.
         name: of the scores that are added.
         reference: Kaldi ``text`` with the lists' references, if they do not hold them.
@@ -183,8 +183,8 @@ def write_lists(folder: Path, lists: Sequence[NBest]) -> None:
 
 def write_tuning(folder: Path, tuned: Tuned, curve: ErrorCurve) -> None:
     """Write ``interpolation.json``, ``curve.json`` and ``curve.png``."""
-    from espnet_ext.figures import save_png  # matplotlib takes a second to import
     from espnet_ext.rescore.figures import draw_curve
+    from espnet_ext.results.figures import save_png  # matplotlib takes a second to import
 
     write_tuned(folder / "interpolation.json", tuned)
     write_curve(folder / "curve.json", curve)

@@ -21,10 +21,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from espnet_ext.checkpoint import load_checkpoint
 from espnet_ext.errors import InputError
-from espnet_ext.files import atomic_write, write_json
 from espnet_ext.rescore.random_state import random_state, set_random_state
+from espnet_ext.upstream.checkpoint import load_checkpoint
+from espnet_ext.work.files import atomic_write, write_json
 
 CHECKPOINT, MODEL, REPORT = "checkpoint.pth", "model", "training.json"
 PROGRESS_SECONDS = 30.0  # between lines in the log

@@ -9,10 +9,10 @@ from typing import Any
 
 from tabulate import tabulate
 
-from espnet_ext.files import atomic_write, write_json
 from espnet_ext.scoring.bootstrap import REPLICAS
 from espnet_ext.scoring.error_rate import MAX_ALIGNMENT_CELLS, ErrorRate, align
 from espnet_ext.scoring.score import WHOLE, Score, split_units
+from espnet_ext.work.files import atomic_write, write_json
 
 PARTS = "parts"  # the folder of a score's parts
 

@@ -6,8 +6,8 @@ A recording decoded without segmentation is one window, which ``no`` hands on.
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
+from espnet_ext.multitalker.turns import Turn
 from espnet_ext.stitcher.hypotheses import NOBODY, Grouped, WindowHypothesis
 from espnet_ext.stitcher.overlapping import overlapping_inference
 

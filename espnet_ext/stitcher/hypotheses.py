@@ -19,9 +19,9 @@ from typing import Any
 
 from espnet_ext.data.data_dir import format_seconds
 from espnet_ext.errors import InputError
-from espnet_ext.files import atomic_write
-from espnet_ext.json_text import parse_json
 from espnet_ext.stitcher.windows import Window, Windowing
+from espnet_ext.work.files import atomic_write
+from espnet_ext.work.json_text import parse_json
 
 NOBODY = ""  # the speaker of a line that says only that there is a window
 MOST_WINDOWS = 100_000  # of a recording, 9 days of 16 s by halves; all windows up to the last are filled in

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from espnet_ext.data.kaldi import write_table
 from espnet_ext.errors import InputError
-from espnet_ext.files import write_json
 from espnet_ext.stitcher.serialise import ALIGNMENT, GAP, STYLES, StitchExample, source_text
 from espnet_ext.stitcher.stretches import Longest, longest_of
+from espnet_ext.work.files import write_json
 
 NOTE = "stitcher.json"
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from espnet_ext.data.turns import Turn, by_recording, in_order
 from espnet_ext.errors import InputError
+from espnet_ext.multitalker.turns import Turn, by_recording, in_order
 from espnet_ext.stitcher.hypotheses import NOBODY, WindowHypothesis
 from espnet_ext.stitcher.windows import Window, Windowing
 

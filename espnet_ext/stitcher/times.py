@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from espnet_ext.data.turns import Turn
+from espnet_ext.multitalker.turns import Turn
 from espnet_ext.scoring.error_rate import align
 from espnet_ext.stitcher.hypotheses import Grouped, WindowHypothesis, word_times
 

@@ -18,13 +18,13 @@ import yaml
 from torch.utils.flop_counter import FlopCounterMode
 
 import espnet_ext
-from espnet_ext.logs import without_warnings
-from espnet_ext.model.context_cost import LiveBytes
+from espnet_ext.longform.context_cost import LiveBytes
 from espnet_ext.rescore.latency import make_scorers
 from espnet_ext.rescore.mwer import Example, Loss, backward
-from espnet_ext.tables.config import load_tables
-from espnet_ext.tables.plan import train_config
-from espnet_ext.yaml_files import merged_files
+from espnet_ext.results.config import load_tables
+from espnet_ext.results.plan import train_config
+from espnet_ext.upstream.logs import without_warnings
+from espnet_ext.work.yaml_files import merged_files
 
 EGS = Path(__file__).parents[2] / "egs"
 STITCH = EGS / "libricss_stitch" / "conf"
@@ -69,7 +69,7 @@ def asr_model(config: dict, tokens: int, features: int = 0) -> tuple[torch.nn.Mo
     """The model of a training config, as ESPnet's task builds it, or ours where speakers are told apart."""
     from espnet2.tasks.asr import ASRTask
 
-    from espnet_ext.task.sa_asr import SAASRTask
+    from espnet_ext.multitalker.task import SAASRTask
 
     task = SAASRTask if config.get("model") == "sa_asr" else ASRTask
     names = ["<blank>", "<unk>", "<sc>", *(f"{WORD_START}P{number}" for number in range(tokens - 4)), "<sos/eos>"]

@@ -59,12 +59,12 @@ def measure(args: argparse.Namespace, audio: Path) -> tuple[float, float, float]
     import torch
     from espnet2.tasks.asr import ASRTask
 
-    from espnet_ext.data.recording_audio import RecordingAudio
-    from espnet_ext.frontend.recording_features import RecordingFeatures
+    from espnet_ext.longform.ctc import GreedyDecoder
+    from espnet_ext.longform.posteriors import LongModel, frame_unit
+    from espnet_ext.longform.recording_audio import RecordingAudio
+    from espnet_ext.longform.recording_features import RecordingFeatures
     from espnet_ext.registry import register
-    from espnet_ext.search.ctc import GreedyDecoder
-    from espnet_ext.search.longform import LongModel, frame_unit
-    from espnet_ext.yaml_files import read_yaml
+    from espnet_ext.work.yaml_files import read_yaml
 
     torch.set_num_threads(args.threads)
     register()

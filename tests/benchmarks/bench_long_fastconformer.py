@@ -1,7 +1,7 @@
 """A training step of long_fastconformer against ESPnet's conformer (rel_pos, 4x) of the same depth, width and kernel.
 
 Both in ESPnet's model with CTC. Time: on inputs of 60 s, processor time of this process, the two by turns. Peak memory:
-on an input of 10 minutes, counted on tensors without contents (espnet_ext/model/context_cost.py); ESPnet's would take
+on an input of 10 minutes, counted on tensors without contents (longform/context_cost.py); ESPnet's would take
 over 100 GB at the paper's size.
 
 python tests/benchmarks/bench_long_fastconformer.py [--threads N] [--rounds N] [--paper-size]
@@ -17,7 +17,7 @@ import torch
 from espnet2.asr.encoder.conformer_encoder import ConformerEncoder
 
 from espnet_ext.encoder.long_fastconformer import LongFastConformerEncoder
-from espnet_ext.model.context_cost import BANDS, Attention, count_peak, ctc_model, step
+from espnet_ext.longform.context_cost import BANDS, Attention, count_peak, ctc_model, step
 
 # layers, width, heads
 SMALL, PAPER = (6, 256, 4), (6, 768, 6)

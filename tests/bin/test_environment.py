@@ -6,8 +6,8 @@ import sys
 import pytest
 import torch
 
-from espnet_ext.bin.with_plugins import check_gpus
 from espnet_ext.errors import InputError
+from espnet_ext.upstream.with_plugins import check_gpus
 
 
 def test_python_without_the_packages_names_the_environment(tmp_path):

@@ -10,7 +10,7 @@ import soundfile
 
 from espnet_ext.bin import first_pass
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.nbest import read_nbest
+from espnet_ext.nbest.lists import read_nbest
 
 
 def test_two_data_dirs(random_whisper: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from espnet_ext.bin import count_mixtures, inventories
 from espnet_ext.data.kaldi import read_table, write_table
-from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
+from espnet_ext.multitalker.turns import Turn, write_turns
 
 
 def draw(folder, spoken: dict[str, str], size: int = 4) -> dict[str, list[str]]:

@@ -7,7 +7,7 @@ import yaml
 
 from espnet_ext.bin import lm_adapt, make_lm, mwer_train
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.nbest import Hypothesis, NBest, write_nbest
+from espnet_ext.nbest.lists import Hypothesis, NBest, write_nbest
 from espnet_ext.rescore.scorers import load_lm
 
 TEXT = ["THE CAT SAT ON THE MAT", "A DOG RAN", "TWO CATS RAN HOME", "HE SAT AT HOME"]

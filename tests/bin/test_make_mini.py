@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.bin import make_mini
-from espnet_ext.corpora.mini import sizes
+from espnet_ext.synthetic import sizes
 
 pytest.importorskip("espeakng_loader", reason="the extra 'mini' is not installed")
 

@@ -9,7 +9,7 @@ import pytest
 from espnet_ext.bin.nbest import main
 from espnet_ext.bin.rescore import main as rescore
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.nbest import read_nbest
+from espnet_ext.nbest.lists import read_nbest
 from espnet_ext.rescore.second_pass import LanguageModel
 
 

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from espnet_ext.bin.score import main
-from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
+from espnet_ext.multitalker.turns import Turn, write_turns
 
 
 @pytest.fixture

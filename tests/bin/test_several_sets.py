@@ -9,7 +9,7 @@ from espnet_ext.bin.several_sets import make_once, split_sets
 from espnet_ext.data.data_dir import DataDir, write_tables
 from espnet_ext.data.manifests import from_data_dir, write_manifests
 from espnet_ext.errors import InputError
-from espnet_ext.task import profiles
+from espnet_ext.multitalker import profiles
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 from espnet_ext.bin.stitch import main
 from espnet_ext.data.data_dir import DataDir, write_data_dir
 from espnet_ext.data.kaldi import read_table
-from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.errors import InputError
+from espnet_ext.multitalker.turns import Turn, read_turns, write_turns
 from espnet_ext.stitcher.hypotheses import WindowHypothesis, write_jsonl
 from espnet_ext.stitcher.windows import Windowing
 

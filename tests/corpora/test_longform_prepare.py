@@ -10,9 +10,9 @@ import soundfile
 from espnet_ext.corpora import earnings22, rev16, spotify, tedlium
 from espnet_ext.corpora.longform import nlp_text
 from espnet_ext.data.kaldi import read_table
-from espnet_ext.data.regions import read_regions
-from espnet_ext.data.word_times import read_word_times
 from espnet_ext.errors import InputError
+from espnet_ext.longform.regions import read_regions
+from espnet_ext.longform.word_times import read_word_times
 
 
 def write_audio(path: Path, seconds: float = 3.0, rate: int = 16000, channels: int = 1) -> None:

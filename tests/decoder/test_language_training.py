@@ -7,10 +7,10 @@ import yaml
 
 import espnet_ext
 from espnet_ext.bin import asr_train
-from espnet_ext.data.languages import read_languages, write_languages
+from espnet_ext.codeswitch.languages import read_languages, write_languages
 from espnet_ext.decoder.language_transformer import MODES, LanguageTransformerDecoder
 from espnet_ext.errors import InputError
-from espnet_ext.search import inference
+from espnet_ext.upstream import inference
 
 TOKENS = ["<blank>", "<unk>", "<space>", "A", "B", "C", "你", "好", "<sos/eos>"]
 TEXTS = ["AB 你好", "CA好", "你 B", "好好 ABC"]

@@ -13,18 +13,18 @@ from damage import FUZZ, NAMES, SECONDS, TEXTS, WORDS, damaged, read_or_refuse, 
 from hypothesis import given, note
 from hypothesis import strategies as st
 
+from espnet_ext.codeswitch.languages import read_languages
 from espnet_ext.data.data_dir import read_ctm as read_kaldi_ctm
 from espnet_ext.data.kaldi import read_table, write_table
-from espnet_ext.data.languages import read_languages
-from espnet_ext.data.regions import read_regions, write_regions
 from espnet_ext.data.tokens import read_prior
-from espnet_ext.data.turns import Turn, read_turns, write_turns
-from espnet_ext.data.word_times import TimedWord, read_word_times, word_faults, write_word_times
 from espnet_ext.errors import InputError
+from espnet_ext.longform.regions import read_regions, write_regions
+from espnet_ext.longform.word_times import TimedWord, read_word_times, word_faults, write_word_times
+from espnet_ext.multitalker.turns import Turn, read_turns, write_turns
+from espnet_ext.nbest.espnet_output import parse_score, parse_scores, read_espnet_output
+from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest
+from espnet_ext.nbest.mlm_scoring import read_mlm_scoring
 from espnet_ext.report.curves import Curve, read_curves
-from espnet_ext.rescore.espnet_output import parse_score, parse_scores, read_espnet_output
-from espnet_ext.rescore.mlm_scoring import read_mlm_scoring
-from espnet_ext.rescore.nbest import Hypothesis, NBest, read_nbest, write_nbest
 from espnet_ext.scoring.aligned_text import Aligned, read_alignment
 from espnet_ext.scoring.error_rate import align, count_pairs
 from espnet_ext.scoring.report import alignment_blocks

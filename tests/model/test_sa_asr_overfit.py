@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from espnet_ext.search.speaker_attributed import SearchOptions, recognise
+from espnet_ext.multitalker.search import SearchOptions, recognise
 
 WORDS = {"A": 3, "B": 4, "C": 5}
 FRAMES = 8  # of a word

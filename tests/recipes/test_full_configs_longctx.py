@@ -7,7 +7,7 @@ import torch
 import yaml
 
 import espnet_ext
-from espnet_ext.yaml_files import merged_files
+from espnet_ext.work.yaml_files import merged_files
 
 CONF = Path(__file__).parents[2] / "egs" / "spotify_longctx" / "conf"
 TOKENS = 4096  # 4095 and the blank (P5, section 3.2)
@@ -37,7 +37,7 @@ def by_hand(conf: dict) -> int:
 @pytest.mark.parametrize("size", SIZES)
 def test_parameters_are_the_papers(size):
     from espnet_ext.encoder.long_fastconformer import LongFastConformerEncoder
-    from espnet_ext.model.context_cost import ctc_model
+    from espnet_ext.longform.context_cost import ctc_model
 
     conf = config(size)["encoder_conf"]
     with torch.device("meta"):
@@ -56,7 +56,7 @@ def test_the_papers_model_takes_a_step(tmp_path):
     from espnet2.tasks.abs_task import optim_classes, scheduler_classes
     from espnet2.tasks.asr import ASRTask
 
-    from espnet_ext.task.recordings import RecordingsASRTask, features_of, schedule_of
+    from espnet_ext.longform.training import RecordingsASRTask, features_of, schedule_of
 
     espnet_ext.register()
     path = tmp_path / "train.yaml"

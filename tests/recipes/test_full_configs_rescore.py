@@ -8,8 +8,8 @@ import torch
 from espnet_ext.rescore.latency import Kind, make_scorers
 from espnet_ext.rescore.mwer import Example, Loss, backward
 from espnet_ext.rescore.training import parse_settings
-from espnet_ext.tables.config import load_tables
-from espnet_ext.tables.plan import train_config
+from espnet_ext.results.config import load_tables
+from espnet_ext.results.plan import train_config
 
 RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_rescore"
 TABLES = load_tables(RECIPE / "conf" / "tables.yaml")

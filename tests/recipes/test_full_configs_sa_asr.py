@@ -9,7 +9,7 @@ import torch
 import yaml
 
 import espnet_ext
-from espnet_ext.yaml_files import merged_files, read_yaml
+from espnet_ext.work.yaml_files import merged_files, read_yaml
 
 CONF = Path(__file__).parents[2] / "egs" / "libricss_stitch" / "conf"
 VOCABULARY = 16000
@@ -18,7 +18,7 @@ KINDS = ("lstm", "conformer")
 
 def read(kind: str, scale: str, folder: Path, *more: str) -> Namespace:
     """The config as the recipe merges it and the task reads it."""
-    from espnet_ext.task.sa_asr import SAASRTask
+    from espnet_ext.multitalker.task import SAASRTask
 
     espnet_ext.register()
     names = [f"sa_asr_{kind}.yaml", f"scale/{scale}/sa_asr_{kind}.yaml", *more]
@@ -42,7 +42,7 @@ def blstm_encoder(layers: int, cells: int) -> int:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_has_its_size_and_takes_a_step(kind, tmp_path):
-    from espnet_ext.task.sa_asr import SAASRTask
+    from espnet_ext.multitalker.task import SAASRTask
 
     torch.manual_seed(0)
     model = SAASRTask.build_model(read(kind, "full", tmp_path)).train()

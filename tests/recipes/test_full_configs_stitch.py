@@ -8,7 +8,7 @@ import torch
 import yaml
 
 import espnet_ext
-from espnet_ext.yaml_files import merged_files, read_yaml
+from espnet_ext.work.yaml_files import merged_files, read_yaml
 
 CONF = Path(__file__).parents[2] / "egs" / "libricss_stitch" / "conf"
 TOKENS = 16000

@@ -8,8 +8,8 @@ import pytest
 from runs import smoke_run
 
 from espnet_ext.data.kaldi import read_table
-from espnet_ext.data.profiles import read_profiles
-from espnet_ext.data.turns import read_turns, words_by_speaker
+from espnet_ext.multitalker.inventories import read_profiles
+from espnet_ext.multitalker.turns import read_turns, words_by_speaker
 from espnet_ext.stitcher.hypotheses import group_by_speaker, read_jsonl
 
 run = partial(smoke_run, "libricss_stitch")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from runs import smoke_run
 
-from espnet_ext.rescore.nbest import read_nbest
+from espnet_ext.nbest.lists import read_nbest
 
 run = partial(smoke_run, "librispeech_rescore")
 ROWS = ("first pass", "GPT-2 CE", "BERT MWER", "RescoreGPT attention", "10-best oracle")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from espnet_ext.decoder.attention_figures import draw_attention
+from espnet_ext.codeswitch.attention_figures import draw_attention
 from espnet_ext.errors import InputError
 
 SCRIPT = Path(__file__).parents[2] / "egs" / "asru2019_cs" / "local" / "plot_attention.py"
@@ -61,7 +61,7 @@ def test_the_utterance_with_most_switches_is_drawn(script):
 
 def test_systems_side_by_side(script, data, tmp_path, monkeypatch, capsys):
     """What the models give is replaced; files, names and numbers are the script's."""
-    from espnet_ext.task import attention_maps
+    from espnet_ext.codeswitch import attention_maps
 
     class Fake:
         def __init__(self, config_file, model_file):

@@ -14,13 +14,13 @@ import soundfile
 from matplotlib.figure import Figure
 
 from espnet_ext.data.kaldi import write_table
-from espnet_ext.figures import save_png
+from espnet_ext.results.config import load_tables
+from espnet_ext.results.figures import save_png
+from espnet_ext.results.meta import collect_meta
+from espnet_ext.results.results import collect, write_results
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.report import summarise, write_reports
 from espnet_ext.scoring.score import score_texts
-from espnet_ext.tables.config import load_tables
-from espnet_ext.tables.meta import collect_meta
-from espnet_ext.tables.results import collect, write_results
 
 TABLES = """
 recipe: toy

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from espnet_ext.nbest.lists import Hypothesis, NBest
 from espnet_ext.rescore.figures import draw_curve
 from espnet_ext.rescore.interpolation import tune
-from espnet_ext.rescore.nbest import Hypothesis, NBest
 
 
 def drawn(*hyps: tuple[str, float, float]):

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
+from espnet_ext.nbest.lists import Hypothesis, NBest, word_errors
 from espnet_ext.rescore.interpolation import (
     combined,
     envelope,
@@ -23,7 +24,6 @@ from espnet_ext.rescore.interpolation import (
     write_curve,
     write_tuned,
 )
-from espnet_ext.rescore.nbest import Hypothesis, NBest, word_errors
 
 WORDS = st.lists(st.sampled_from("AB"), max_size=4).map(" ".join)
 

@@ -9,8 +9,8 @@ from torch.autograd.graph import saved_tensors_hooks
 from transformers import AutoModel
 
 from espnet_ext.errors import InputError
+from espnet_ext.nbest.lists import Hypothesis, NBest
 from espnet_ext.rescore.mwer import Example, Loss, backward, example, expected_errors
-from espnet_ext.rescore.nbest import Hypothesis, NBest
 from espnet_ext.rescore.pooled import PooledScorer
 from espnet_ext.rescore.small_models import Recipe, make_small_model
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from espnet_ext.errors import InputError
+from espnet_ext.nbest.lists import Hypothesis, NBest
 from espnet_ext.rescore import mwer_training
 from espnet_ext.rescore.mwer import Loss
 from espnet_ext.rescore.mwer_training import evaluate, train_mwer, tuned_weight
-from espnet_ext.rescore.nbest import Hypothesis, NBest
 from espnet_ext.rescore.pooled import PooledScorer
 from espnet_ext.rescore.scorers import load_lm, score_lists
 from espnet_ext.rescore.small_models import Recipe, make_small_model

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.nbest import Hypothesis, NBest, read_nbest, write_nbest
+from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest
 from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, second_pass
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.files import atomic_write
 from espnet_ext.rescore.training import Settings, Task, digest, module_digest, parse_settings, summary, train
+from espnet_ext.work.files import atomic_write
 
 SETTINGS = Settings(batch_size=3, epochs=4, lr=0.05, warmup_steps=2, evaluate_every=3, seed=7)
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
+from espnet_ext.multitalker.turns import Turn
 from espnet_ext.scoring.aligned_text import Aligned, parse_alignment, read_alignment
 from espnet_ext.scoring.error_rate import ErrorRate, align
 from espnet_ext.scoring.mixed import score_mixed_texts

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.data.mixed_text import has_han
+from espnet_ext.codeswitch.mixed_text import has_han
 from espnet_ext.errors import InputError
 from espnet_ext.scoring import mixed
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_errors

@@ -17,8 +17,8 @@ from espnet2.utils.yaml_no_alias_safe_dump import yaml_no_alias_safe_dump
 import espnet_ext
 from espnet_ext.decoder.language_transformer import LanguageTransformerDecoder
 from espnet_ext.errors import InputError
-from espnet_ext.search import inference
 from espnet_ext.search.fast_decoder import FAST, use_fast_decoder
+from espnet_ext.upstream import inference
 
 TOKENS = ["<blank>", "<unk>", "<space>", *"ABCDEFGHIJ", "<sos/eos>"]
 ENCODER = {"output_size": 16, "attention_heads": 2, "linear_units": 16, "num_blocks": 1}

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from espnet_ext.data.tokens import read_prior, token_prior, write_tokens
 from espnet_ext.errors import InputError
-from espnet_ext.search.inference import get_parser
 from espnet_ext.search.prior import PriorScorer, add_prior
+from espnet_ext.upstream.inference import get_parser
 
 TOKENS = ["<blank>", "<unk>", *"ABCDEFGHIJKLMNOPQ", "<sos/eos>"]
 EOS = len(TOKENS) - 1

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from espnet_ext.bin.stitch import main
-from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
+from espnet_ext.multitalker.turns import Turn, write_turns
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.hypotheses import NOBODY, read_jsonl
 from espnet_ext.stitcher.simulated import SimulatedErrors, simulate_recordings

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.data.turns import Turn
+from espnet_ext.multitalker.turns import Turn
 from espnet_ext.stitcher.hypotheses import WindowHypothesis
 from espnet_ext.stitcher.times import stitched_times, timed_turns
 

@@ -13,12 +13,12 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from espnet_ext.codeswitch.mixed_text import has_han
 from espnet_ext.data.kaldi import read_table
-from espnet_ext.data.mixed_text import has_han
 from espnet_ext.data.utterance_audio import read_spans
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.figures import DOTS_PER_INCH, save_png
-from espnet_ext.files import write_json
+from espnet_ext.results.figures import DOTS_PER_INCH, save_png
+from espnet_ext.work.files import write_json
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -33,8 +33,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         names = [str(folder) for folder in checkpoints]
 
     # torch and ESPnet, for which a wrong argument should not wait
-    from espnet_ext.decoder.attention_figures import draw_attention
-    from espnet_ext.task.attention_maps import AttentionMaps
+    from espnet_ext.codeswitch.attention_figures import draw_attention
+    from espnet_ext.codeswitch.attention_maps import AttentionMaps
 
     maps = {}
     for name, (folder, model_file) in zip(names, checkpoints.items(), strict=True):

@@ -14,9 +14,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.files import write_json
-from espnet_ext.tables.meta import hardware, versions
-from espnet_ext.yaml_files import read_yaml
+from espnet_ext.results.meta import hardware, versions
+from espnet_ext.work.files import write_json
+from espnet_ext.work.yaml_files import read_yaml
 
 
 def main(argv: Sequence[str] | None = None) -> None:

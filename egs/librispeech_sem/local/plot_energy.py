@@ -13,11 +13,11 @@ from pathlib import Path
 
 from espnet_ext.data.utterance_audio import read_spans
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.figures import save_png
-from espnet_ext.files import write_json
-from espnet_ext.frontend import energy_statistics as statistics
-from espnet_ext.frontend.energy_figures import MARKED_DB, draw_distribution, draw_masks
 from espnet_ext.frontend.power_mel import PowerMelFrontend
+from espnet_ext.results.figures import save_png
+from espnet_ext.sem import energy_statistics as statistics
+from espnet_ext.sem.energy_figures import MARKED_DB, draw_distribution, draw_masks
+from espnet_ext.work.files import write_json
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.files import write_json
-from espnet_ext.logs import without_warnings
-from espnet_ext.yaml_files import merged_files
+from espnet_ext.upstream.logs import without_warnings
+from espnet_ext.work.files import write_json
+from espnet_ext.work.yaml_files import merged_files
 
 UNITS = {"minutes": "min", "frames_per_second": "frames/s"}
 
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise InputError("--memory-gb and --seconds must be above 0")
     encoder_conf = merged_files(args.config).get("encoder_conf", {})
     with without_warnings():  # ESPnet's, that there is no decoder
-        from espnet_ext.model import context_table
+        from espnet_ext.longform import context_table
 
         result = context_table.measure(
             encoder_conf, args.device, args.memory_gb, args.seconds, partial(print, flush=True)

@@ -1,0 +1,74 @@
+"""The language of each token of a token list: ``languages.txt``, a line ``token language`` a token, in its order.
+
+A token without a language (``<unk>``, ``<sos/eos>``, a space, a noise, a number) has ``-`` there.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import regex
+
+from espnet_ext.data.token_values import read_token_values
+from espnet_ext.errors import InputError
+from espnet_ext.work.files import atomic_write
+
+NEITHER = "-"
+# language -> its script in Unicode: the modelling units of P1, section 4.2
+SCRIPTS = {"en": "Latin", "zh": "Han"}
+WORD_START = "\u2581"  # sentencepiece's mark of a word's first piece
+SPECIAL = regex.compile(r"<.*>|\[.*\]|\(.+\)|\{.*\}")
+
+
+def token_languages(tokens: Iterable[str], scripts: Mapping[str, str] = SCRIPTS) -> list[str]:
+    """Tell tokens' languages by the script of their letters.
+
+    Args:
+        tokens: characters, word pieces or words.
+        scripts: language -> name of its script in Unicode.
+
+    Returns:
+        A language or ``-`` for each token: ``-`` for a symbol in brackets (``<unk>``, ``[NOISE]``), for a token without
+        a letter of these scripts, and for one with letters of several.
+
+    >>> token_languages(["<unk>", "\u2581HELLO", "'S", "\u4f60", "7", "T\u6064", "<sos/eos>"])
+    ['-', 'en', 'en', 'zh', '-', '-', '-']
+    """
+    patterns = {language: regex.compile(rf"\p{{Script={script}}}") for language, script in scripts.items()}
+    return [_language(token.removeprefix(WORD_START), patterns) for token in tokens]
+
+
+def _language(token: str, patterns: Mapping[str, "regex.Pattern"]) -> str:
+    if SPECIAL.fullmatch(token):
+        return NEITHER
+    found = [language for language, pattern in patterns.items() if pattern.search(token)]
+    return found[0] if len(found) == 1 else NEITHER
+
+
+def write_languages(path: str | Path, tokens: Sequence[str]) -> None:
+    """Write the languages of a token list as :func:`token_languages` tells them."""
+    with atomic_write(path) as file:
+        file.writelines(
+            f"{token} {language}\n" for token, language in zip(tokens, token_languages(tokens), strict=True)
+        )
+
+
+def read_languages(path: str | Path) -> dict[str, str]:
+    """Read a languages file: token -> language or ``-``, in the order of the token list.
+
+    Raises:
+        InputError: no such file or no text, a line that is not a token and a language, or a token that comes twice.
+    """
+    return read_token_values(path, lambda text: text or None, "language")
+
+
+def language_codes(languages: Iterable[str], names: Sequence[str]) -> list[int]:
+    """Number tokens' languages: 0 for ``-``, and 1, 2 ... for the languages in ``names``.
+
+    Raises:
+        InputError: a language that is not in ``names``.
+    """
+    codes = {NEITHER: 0, **{name: code for code, name in enumerate(names, start=1)}}
+    try:
+        return [codes[language] for language in languages]
+    except KeyError as error:
+        raise InputError(f"the language '{error.args[0]}' of a token is none of {', '.join(names)}") from None

@@ -1,0 +1,54 @@
+"""Mandarin-English text: which tokens are Han characters, and how a transcript splits into characters and words.
+
+The data dirs' form of such text has no blank beside a Han character and single blanks between words
+(:func:`espnet_ext.codeswitch.text_rules.no_blank_beside_han`); :func:`mixed_tokens` reads any spacing alike.
+"""
+
+import regex  # the standard library's re knows no scripts
+
+UNKNOWN_MARK = "\u2047"  # as sentencepiece writes a token that it does not know
+_TOKEN = regex.compile(rf"\p{{Han}}\p{{M}}*|{UNKNOWN_MARK}|[^\p{{Han}}{UNKNOWN_MARK}]+")
+_HAN = regex.compile(r"\p{Han}")
+_LATIN = regex.compile(r"\p{Latin}")
+_FIRST, _LAST = 0x2E80, 0x3FFFF  # from the radicals to the end of the plane of the last extensions
+
+
+def has_han(text: str) -> bool:
+    """Is there a Han character in ``text``? Of script Han are all CJK extensions, radicals, 々 and 〇.
+
+    >>> has_han("我"), has_han("𠮷"), has_han("want"), has_han("3"), has_han("，")
+    (True, True, False, False, False)
+    """
+    return _HAN.search(text) is not None
+
+
+def mixed_tokens(text: str) -> list[str]:
+    """Split a transcript into Han characters and words: what the mixed error rate counts (P1, section 4.2).
+
+    Every Han character is a token, together with the variation selectors and combining marks behind it; so is every
+    run of other characters up to the next Han character or white space. Blanks between Han characters, and between
+    Han and Latin ones, thus do not matter. What is neither Han nor Latin (digits, kana, punctuation) is part of a word;
+    only the mark of an unknown token stands alone. Nothing is normalised: write numbers out and take punctuation away
+    from both texts before scoring.
+
+    >>> mixed_tokens("我 想去library借3本don't panic")
+    ['我', '想', '去', 'library', '借', '3', '本', "don't", 'panic']
+    """
+    return [token for word in text.split() for token in _TOKEN.findall(word)]
+
+
+def han_characters() -> list[str]:
+    """All characters of script Han, in the order of their code points."""
+    return _HAN.findall("".join(map(chr, range(_FIRST, _LAST + 1))))
+
+
+def language_of(text: str, otherwise: str) -> str:
+    """``zh`` for Han, ``en`` for Latin letters, ``cs`` for both, and ``otherwise`` for neither (digits alone).
+
+    >>> [language_of(text, "zh") for text in ("喜欢", "RED WINE", "喜欢WINE", "15")]
+    ['zh', 'en', 'cs', 'zh']
+    """
+    han, latin = has_han(text), _LATIN.search(text) is not None
+    if han and latin:
+        return "cs"
+    return "zh" if han else "en" if latin else otherwise

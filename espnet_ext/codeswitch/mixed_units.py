@@ -1,0 +1,151 @@
+"""Units of Mandarin and English in one sentencepiece model: Han characters and English word pieces (P1, section 4.2).
+
+ESPnet's ``token_type: bpe`` takes the model as it is. Every unit that begins a token of the text carries the
+word-boundary mark, a Han character as well as a word's first piece, and the model's own normaliser sets the blanks:
+
+>>> model = train_mixed_pieces(["THE RED WINE", "RED RED WINE"], vocab_size=45)
+>>> processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
+>>> processor.encode("喜欢RED 酒", out_type=str) == processor.encode("喜 欢 RED酒", out_type=str)
+True
+>>> processor.encode("喜欢RED 酒", out_type=str)
+['▁喜', '▁欢', '▁RED', '▁酒']
+>>> processor.decode(['▁喜', '▁欢', '▁RED', '▁WINE', '▁酒'])
+'喜欢RED WINE酒'
+
+So no mark stands alone between the scripts, however the text is spaced; and since a blank goes before each Han
+character, ESPnet's word error rate during training is the mixed error rate. All Han characters of Unicode are pieces of
+the model, so that one which is no unit becomes one unknown token and not a part of several.
+"""
+
+import functools
+import string
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import sentencepiece
+from sentencepiece.sentencepiece_model_pb2 import ModelProto
+
+from espnet_ext.codeswitch.languages import write_languages
+from espnet_ext.codeswitch.mixed_text import UNKNOWN_MARK, han_characters, has_han
+from espnet_ext.data.tokens import PieceModel, token_list, train_pieces, write_token_files
+from espnet_ext.errors import InputError
+
+BOUNDARY = "▁"
+MORE_THAN = 10  # P1, section 4.2: characters with more than 10 occurrences are units
+# Pieces whether the English text has them or not: code-switched speech may.
+_ALWAYS = string.ascii_uppercase + string.digits + "'"
+
+
+def train_mixed_pieces(english_texts: Iterable[str], vocab_size: int) -> PieceModel:
+    """Learn word pieces from English text, and join all Han characters to them as pieces that are never split.
+
+    Args:
+        english_texts: transcripts without Han characters, one a string.
+        vocab_size: number of English word pieces, among them all capital letters, digits and the apostrophe. A text
+            that gives fewer gets as many as it gives.
+
+    Raises:
+        InputError: no text, Han characters in it, or a vocabulary smaller than the number of letters, digits and signs.
+    """
+    texts = list(english_texts)
+    letters: set[str] = set()
+    for text in texts:
+        if has_han(text):
+            raise InputError(f"the English text holds Han characters ('{text[:40]}'): give English transcripts alone")
+        letters.update("".join(text.split()))
+    absent = sorted(set(_ALWAYS) - letters)
+    least = len({*letters, *absent, BOUNDARY})
+    if vocab_size < least:
+        raise InputError(f"{vocab_size} English word pieces are too few for the text's letters: give {least} or more")
+    with_unknown = vocab_size + 1
+    return _with_han(train_pieces(texts, with_unknown, "bpe", absent, normalization_rule_name="identity"))
+
+
+def _with_han(english: PieceModel) -> PieceModel:
+    """The model with all Han characters as pieces, and with rules that set the blanks about them."""
+    proto = ModelProto.FromString(english.data)
+    han = tuple(BOUNDARY + char for char in han_characters())
+    for piece in han:
+        proto.pieces.add(piece=piece, score=0.0, type=ModelProto.SentencePiece.USER_DEFINED)
+    for spec, rules in zip((proto.normalizer_spec, proto.denormalizer_spec), _compiled_rules(), strict=True):
+        spec.precompiled_charsmap = rules
+    # Decoded text is for people: blanks stay blanks, and none comes before it.
+    proto.denormalizer_spec.add_dummy_prefix = False
+    proto.denormalizer_spec.escape_whitespaces = False
+    proto.denormalizer_spec.remove_extra_whitespaces = False
+    return PieceModel(proto.SerializeToString(deterministic=True), english.pieces + han)
+
+
+@functools.cache
+def _compiled_rules() -> tuple[bytes, bytes]:
+    """The rules before encoding and after decoding in sentencepiece's own form, which only its trainer writes."""
+    rules = {"normalization_rule_tsv": _split_rules(), "denormalization_rule_tsv": _join_rules()}
+    with tempfile.TemporaryDirectory() as folder:
+        for option, lines in rules.items():
+            Path(folder, option).write_text("".join(lines), encoding="ascii")
+        model = train_pieces(["A"], 3, **{option: str(Path(folder, option)) for option in rules})
+    proto = ModelProto.FromString(model.data)
+    return proto.normalizer_spec.precompiled_charsmap, proto.denormalizer_spec.precompiled_charsmap
+
+
+def _split_rules() -> Iterable[str]:
+    """Before encoding: a blank on either side of each Han character. sentencepiece makes one of several blanks."""
+    return (_rule(char, f" {char} ") for char in han_characters())
+
+
+def _join_rules() -> Iterable[str]:
+    """After decoding: no blank beside a Han character, nor beside the unknown mark, which has two of its own."""
+    for char in (*han_characters(), UNKNOWN_MARK):
+        yield from (_rule(spaced, char) for spaced in (f" {char} ", f" {char}", f"{char} "))
+    yield from (_rule(spaced, UNKNOWN_MARK) for spaced in (f" {UNKNOWN_MARK}  ", f"{UNKNOWN_MARK}  "))
+
+
+def _rule(source: str, target: str) -> str:
+    """A line of sentencepiece's rule files: code points in hexadecimal."""
+    return "\t".join(" ".join(f"{ord(char):X}" for char in side) for side in (source, target)) + "\n"
+
+
+def han_units(texts: Iterable[str], more_than: int = MORE_THAN) -> list[str]:
+    """The Han characters with more than ``more_than`` occurrences in ``texts``, in the order of their code points.
+
+    >>> han_units(["喜欢欢", "欢WINE"], more_than=2)
+    ['欢']
+    """
+    counts = Counter(char for text in texts for char in text if has_han(char))
+    return sorted(char for char, count in counts.items() if count > more_than)
+
+
+def write_mixed_tokens(
+    texts: Sequence[str],
+    english_texts: Sequence[str],
+    output: Path,
+    vocab_size: int,
+    more_than: int = MORE_THAN,
+) -> list[str]:
+    """Write ``tokens.txt``, ``prior.txt``, ``bpe.model`` and ``languages.txt``, for ESPnet's ``token_type: bpe``.
+
+    Args:
+        texts: transcripts of all training data, from which the characters are counted and the prior is made.
+        english_texts: transcripts from which the word pieces are learnt.
+        output: the folder.
+        vocab_size: number of English word pieces.
+        more_than: a Han character with at most so many occurrences is no unit.
+
+    Returns:
+        The token list: ESPnet's symbols, English pieces, Han characters with the boundary mark.
+
+    Raises:
+        InputError: as :func:`train_mixed_pieces`, or no text, or one that holds one of ESPnet's symbols.
+    """
+    if not any(text.strip() for text in texts):
+        raise InputError("there is no text to learn tokens from")
+    model = train_mixed_pieces(english_texts, vocab_size)
+    english = (piece for piece in model.pieces if not has_han(piece))
+    tokens = token_list([*english, *(BOUNDARY + char for char in han_units(texts, more_than))])
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
+    sequences = [processor.encode(text, out_type=str) for text in texts]
+    write_token_files(output, tokens, sequences, model)
+    write_languages(output / "languages.txt", tokens)
+    return tokens

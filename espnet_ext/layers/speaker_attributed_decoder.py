@@ -1,0 +1,133 @@
+"""The two interdependent decoders of speaker-attributed ASR: what is said, and who says it (P4, eq. 2 to 10)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from espnet2.asr.decoder.abs_decoder import AbsDecoder
+
+from espnet_ext.layers.readout import readout
+from espnet_ext.layers.speaker_inventory import SpeakerQuery, inventory_attention
+
+# What a hypothesis carries: asr: the state of ESPnet's decoder; query: cells and outputs of the speaker query's LSTM,
+# (2, layers, cells); posteriors: logarithms of the speaker posteriors of its tokens, (tokens, K); frames: the frame
+# that each token attends to most, (tokens,)
+State = dict[str, Any]
+
+
+class SpeakerAttributedDecoder(torch.nn.Module):
+    """An ESPnet decoder whose output layer also sees the profile of the speaker of the token (P4, eq. 4).
+
+    The decoder gives attention weights (P4, eq. 2) and hidden states u (P4, eq. 3). With the same weights, speaker
+    encodings become a speaker context (P4, eq. 7), from which comes a query (P4, eq. 8), from which comes the speaker
+    (P4, eq. 9) and the weighted profile (P4, eq. 10). A projection of that is added to u before the output layer.
+
+    Args:
+        decoder: ``transformer``, ``language_transformer``, ``rnn`` or ``batch_rnn`` of ESPnet's registry.
+        vocab_size: number of tokens.
+        context_size: dimension of the speaker encodings.
+        profile_size: dimension of the profiles.
+        query_conf: options of :class:`SpeakerQuery`.
+        cosine_scale: factor of the cosines (P4, eq. 9); 1 as in the paper.
+        learn_scale: train the factor.
+        attention_block: the block whose attention weights are taken, of a transformer; see ``TransformerReadout``.
+
+    Raises:
+        InputError: a decoder that is not supported.
+    """
+
+    def __init__(
+        self,
+        decoder: AbsDecoder,
+        vocab_size: int,
+        context_size: int,
+        profile_size: int,
+        query_conf: dict[str, Any] | None = None,
+        cosine_scale: float = 1.0,
+        learn_scale: bool = False,
+        attention_block: int = -1,
+    ):
+        super().__init__()
+        self.asr = readout(decoder, attention_block)
+        self.output = self.asr.take_output()
+        self.query = SpeakerQuery(vocab_size, context_size, profile_size, **(query_conf or {}))
+        self.profile = torch.nn.Linear(profile_size, self.asr.hidden_size, bias=False)
+        self.cosine_scale = torch.nn.Parameter(torch.tensor(float(cosine_scale)), requires_grad=learn_scale)
+
+    def forward(
+        self,
+        hs_pad: torch.Tensor,
+        hlens: torch.Tensor,
+        speaker_encodings: torch.Tensor,
+        ys_in_pad: torch.Tensor,
+        ys_in_lens: torch.Tensor,
+        profiles: torch.Tensor,
+        present: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Score all tokens of a padded batch, and their speakers.
+
+        Args:
+            hs_pad: encodings, (B, T, D).
+            hlens: number of frames, (B,).
+            speaker_encodings: (B, T, context_size).
+            ys_in_pad: tokens that begin with sos, (B, L).
+            ys_in_lens: number of tokens, (B,).
+            profiles: (B, K, profile_size).
+            present: where a profile is no padding, (B, K).
+
+        Returns:
+            Scores before the softmax, (B, L, vocabulary), and logarithms of the speaker posteriors, (B, L, K).
+        """
+        hidden, weights = self.asr(hs_pad, hlens, ys_in_pad, ys_in_lens)
+        queries, _ = self.query(weights @ speaker_encodings, ys_in_pad)
+        log_posteriors, weighted = inventory_attention(queries, profiles, present, self.cosine_scale)
+        return self.output(hidden + self.profile(weighted)), log_posteriors
+
+    def init_state(self, x: torch.Tensor, profiles: torch.Tensor) -> State:
+        """State before the first token. ``x``: encodings of an utterance, (T, D); ``profiles``: (K, profile_size)."""
+        lstm = self.query.lstm
+        return {
+            "asr": self.asr.init_state(x),
+            "query": x.new_zeros(2, lstm.num_layers, lstm.hidden_size),
+            "posteriors": x.new_zeros(0, len(profiles)),
+            "frames": x.new_zeros(0, dtype=torch.long),
+        }
+
+    def step(
+        self,
+        ys: torch.Tensor,
+        states: Sequence[State],
+        xs: torch.Tensor,
+        speaker_encodings: torch.Tensor,
+        profiles: torch.Tensor,
+    ) -> tuple[torch.Tensor, list[State]]:
+        """Score the token after each of n prefixes of one utterance.
+
+        Args:
+            ys: prefixes that begin with sos, (n, L).
+            states: what an earlier call has returned for all tokens but the last ones, or :meth:`init_state`.
+            xs: encodings, the same for all, (n, T, D).
+            speaker_encodings: (T, context_size).
+            profiles: (K, profile_size).
+
+        Returns:
+            Log-probabilities (P4, eq. 5), (n, vocabulary), and the states, with the posteriors of the token's speaker.
+        """
+        hidden, weights, asr_states = self.asr.step(ys, [state["asr"] for state in states], xs)
+        cells = torch.stack([state["query"] for state in states], dim=2)
+        queries, cells = self.query(
+            (weights @ speaker_encodings).unsqueeze(1), ys[:, -1:], (cells[0].contiguous(), cells[1].contiguous())
+        )
+        cells = torch.stack(cells)
+        frames = weights.argmax(dim=1, keepdim=True)
+        log_posteriors, weighted = inventory_attention(queries, profiles.unsqueeze(0), scale=self.cosine_scale)
+        scores = self.output(hidden + self.profile(weighted.squeeze(1))).log_softmax(dim=-1)
+        return scores, [
+            {
+                "asr": asr_state,
+                "query": cells[:, :, row],
+                "posteriors": torch.cat((state["posteriors"], log_posteriors[row])),
+                "frames": torch.cat((state["frames"], frames[row])),
+            }
+            for row, (asr_state, state) in enumerate(zip(asr_states, states, strict=True))
+        ]

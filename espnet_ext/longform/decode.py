@@ -1,0 +1,200 @@
+"""Decode recordings of any length by moving windows, a recording a shard (P5, sections 2.2 and 3.1)."""
+
+import dataclasses
+import json
+import time
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.data.kaldi import read_table, write_table
+from espnet_ext.errors import InputError
+from espnet_ext.longform.ctc import BeamDecoder, BeamSettings, GreedyDecoder
+from espnet_ext.longform.noise import find_noise, with_noise
+from espnet_ext.longform.recording_audio import Audio, RecordingAudio, ZeroedAudio
+from espnet_ext.longform.regions import read_regions
+from espnet_ext.work import shards as work
+from espnet_ext.work.files import write_json
+from espnet_ext.work.shards import Shard
+from espnet_ext.work.yaml_files import read_yaml
+
+# The last model of this process, under its files.
+_models: dict[tuple[str, str, str], Any] = {}
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Noise behind the recordings: ``kind`` and ``snr`` in dB; ``musan`` is its folder, or None to generate music."""
+
+    kind: str
+    snr: float
+    musan: Path | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class LongDecoding:
+    """What to decode, and how.
+
+    Attributes:
+        model_config, model_file: ``config.yaml`` and checkpoint of an ESPnet model with CTC.
+        data: Data dir whose recordings are decoded; only ``wav.scp`` is read.
+        output: Folder for the results.
+        window: Seconds of a window; None: ``max_seconds`` of the model's ``chunk_conf``.
+        stride: Share of a window by which the next one starts later.
+        batch: Windows that are encoded at once.
+        zeroed: File of regions that are silenced.
+        noise: Noise to mix in.
+        beam: Settings of the beam search; None: the best path.
+        ngpu: 0 or 1.
+    """
+
+    model_config: Path
+    model_file: Path
+    data: Path
+    output: Path
+    window: float | None = None
+    stride: float = 0.125
+    batch: int = 1
+    zeroed: Path | None = None
+    noise: Noise | None = None
+    beam: BeamSettings | None = None
+    ngpu: int = 0
+
+
+@dataclass(frozen=True)
+class RecordingShard(Shard):
+    """A recording to decode."""
+
+    job: LongDecoding = field(kw_only=True)
+    regions: tuple[tuple[float, float], ...] = field(kw_only=True)
+    noise_files: tuple[Path, ...] = field(kw_only=True)
+
+
+def decode_long(*jobs: LongDecoding, nj: int = 1, parallel: Path | None = None) -> int:
+    """Decode every recording of each job into its ``output/text``; return their number. What is done is skipped.
+
+    ``decode.json`` holds the settings. All recordings of all jobs are spread over the processes together.
+
+    Raises:
+        InputError: a missing or bad file or option, or bad audio, by name.
+    """
+    _check_regions(jobs)
+    planned = [plan(job) for job in jobs]
+    work.run_shards([(job.output, own) for job, own in planned], decode_recording, nj=nj, parallel=parallel)
+    for job, own in planned:
+        texts: dict[str, str] = {}
+        for shard in own:
+            texts |= read_table(Path(shard.folder) / "text")
+        write_table(job.output / "text", dict(sorted(texts.items())))
+        settings = json.loads(json.dumps(asdict(job), default=str))
+        write_json(job.output / "decode.json", {"recordings": len(own), "settings": settings})
+    return sum(len(own) for _, own in planned)
+
+
+def _check_regions(jobs: Sequence[LongDecoding]) -> None:
+    """Refuse regions of a recording that none of the jobs decodes."""
+    audio = {recording for job in jobs for recording in work.read_audio_table(job.data)}
+    for path in dict.fromkeys(job.zeroed for job in jobs if job.zeroed):
+        unknown = next((recording for recording in read_regions(path) if recording not in audio), None)
+        if unknown:
+            sets = " or ".join(dict.fromkeys(str(job.data / "wav.scp") for job in jobs))
+            raise InputError(f"{path}: recording {unknown} is not in {sets}: is it another set's?")
+
+
+def plan(job: LongDecoding) -> tuple[LongDecoding, list[RecordingShard]]:
+    """The job with its window's length, and a shard a recording, the longest files first.
+
+    Raises:
+        InputError: a missing file, or a window that is not known.
+    """
+    files = [job.model_config, job.model_file, job.zeroed, job.beam.lm if job.beam else None]
+    for path in files:
+        if path is not None and not path.is_file():
+            raise InputError(f"{path}: no such file: check the path, or run the stage that makes it")
+    if job.batch < 1 or job.ngpu not in (0, 1):
+        raise InputError("--batch must be at least 1, and --ngpu 0 or 1")
+    window = job.window or (read_yaml(job.model_config).get("chunk_conf") or {}).get("max_seconds")
+    if not window or window <= 0:
+        raise InputError(f"{job.model_config}: it has no chunk_conf with max_seconds: give --window in seconds")
+    job = dataclasses.replace(job, window=float(window))
+    audio = work.read_audio_table(job.data)
+    regions = read_regions(job.zeroed) if job.zeroed else {}
+    noise_files = tuple(find_noise(job.noise.kind, job.noise.musan)) if job.noise else ()
+    settings = {key: str(value) for key, value in vars(job).items() if key not in ("data", "output", "ngpu")}
+    inputs = work.fingerprint(settings, work.file_hashes(files), [str(path) for path in noise_files])
+    shards = []
+    for number, recording in enumerate(sorted(audio, key=lambda name: -Path(audio[name]).stat().st_size), 1):
+        own = {"wav.scp": {recording: audio[recording]}}
+        cut = tuple(regions.get(recording, ()))
+        shards.append(
+            RecordingShard(
+                name=recording,
+                folder=str(job.output / "log" / f"recording.{number}"),
+                log=str(job.output / "log" / f"decode.{number}.log"),
+                options=(),
+                tables=own,
+                key=work.fingerprint(inputs, cut, work.file_stamps(own["wav.scp"])),
+                job=job,
+                regions=cut,
+                noise_files=noise_files,
+            )
+        )
+    return job, shards
+
+
+def decode_recording(shard: RecordingShard) -> None:
+    """Decode one recording (in a worker process)."""
+    if shard.is_done():  # its worker died after it had finished
+        return
+    with work.attempt(shard) as folder:
+        job = shard.job
+        model, detokenize = _load(job)
+        (name, path), *_ = shard.tables["wav.scp"].items()
+        begin = time.perf_counter()
+        with RecordingAudio(name, path, model.rate) as file:
+            decoder = GreedyDecoder() if job.beam is None else BeamDecoder(list(model.tokens), job.beam)
+            source = model.source(_silenced(_noisy(file, shard), shard.regions))
+            for posteriors in model.posteriors(source, job.window, job.stride, job.batch):
+                decoder.step(posteriors)
+        tokens = decoder.finish()
+        write_table(folder / "text", {name: detokenize(tokens)})
+        print(f"{name}: {file.seconds:.1f} s of audio in {time.perf_counter() - begin:.1f} s")
+
+
+def _noisy(audio: Audio, shard: RecordingShard) -> Audio:
+    noise = shard.job.noise
+    if noise is None:
+        return audio
+    # Another piece of noise for each recording, the same in every run.
+    seed = zlib.crc32(f"{noise.seed} {shard.name}".encode())
+    return with_noise(audio, shard.noise_files, noise.snr, seed)
+
+
+def _silenced(audio: Audio, regions: Sequence[tuple[float, float]]) -> Audio:
+    return ZeroedAudio(audio, regions) if regions else audio
+
+
+def _load(job: LongDecoding) -> Any:
+    device = "cuda" if job.ngpu else "cpu"
+    key = str(job.model_config), str(job.model_file), device
+    if key not in _models:
+        import espnet_ext
+
+        espnet_ext.register()
+        from espnet2.text.build_tokenizer import build_tokenizer
+
+        from espnet_ext.longform.posteriors import load
+
+        model = load(*key)
+        config = read_yaml(job.model_config)
+        tokenizer = build_tokenizer(config["token_type"], bpemodel=config.get("bpemodel"))
+
+        def detokenize(ids: Sequence[int]) -> str:
+            return " ".join(tokenizer.tokens2text([model.tokens[id] for id in ids]).split())
+
+        _models.clear()
+        _models[key] = model, detokenize
+    return _models[key]

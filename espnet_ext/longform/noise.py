@@ -1,0 +1,138 @@
+"""Noise behind long recordings at a given signal-to-noise ratio (P5, Fig. 2), read in parts like the recordings.
+
+The noise is that of a MUSAN folder (https://www.openslr.org/17: ``music``, ``noise``, ``speech``), or generated music,
+so that nothing need be downloaded. The ratio is that of the mean powers over the whole recording.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from espnet_ext.errors import InputError
+from espnet_ext.longform.recording_audio import Audio, RecordingAudio, blocks
+from espnet_ext.work.files import files_below
+
+MUSAN = ("music", "noise", "speech")
+_BEAT_SECONDS = 0.4
+_PENTATONIC = (0, 2, 4, 7, 9)  # semitones
+_HARMONICS = 6
+_LOWEST = 110.0  # Hz
+_OPEN_FILES = 64  # of MUSAN, more than an hour of music
+
+
+class GeneratedMusic:
+    """Endless music of plucked notes: a bass and two voices on a pentatonic scale, a note each in every beat.
+
+    Args:
+        seed: The same seed gives the same music.
+        rate: In Hz.
+        length: In samples.
+    """
+
+    def __init__(self, seed: int, rate: int, length: int):
+        self.name, self.rate, self.length = f"music {seed}", rate, length
+        self._seed = seed
+        self._beat = round(_BEAT_SECONDS * rate)
+
+    def read(self, start: int, count: int) -> np.ndarray:
+        """Samples ``start`` to ``start + count``, float32, (count,)."""
+        first, last = start // self._beat, -(-(start + count) // self._beat)
+        music = np.concatenate([self._play(beat) for beat in range(first, last)])
+        return music[start - first * self._beat :][:count]
+
+    def _play(self, beat: int) -> np.ndarray:
+        rng = np.random.default_rng((self._seed, beat))
+        time = np.arange(self._beat) / self.rate
+        sound = np.zeros(self._beat)
+        for octave in (0, 1, 2):
+            semitone = 12 * octave + rng.choice(_PENTATONIC)
+            pitch = _LOWEST * 2 ** (semitone / 12)
+            for harmonic in range(1, _HARMONICS + 1):
+                sound += np.sin(2 * np.pi * harmonic * pitch * time) / harmonic * np.exp(-time * (2 + harmonic))
+        attack = np.minimum(1, time / 0.01) * np.minimum(1, time[::-1] / 0.01)
+        return (0.1 * sound * attack).astype(np.float32)
+
+
+class NoiseFiles:
+    """Audio files one after the other, round and round, in an order drawn from ``seed``.
+
+    Args:
+        paths: Audio files, at least one.
+        seed: Of the order.
+        rate: In Hz.
+        length: In samples.
+    """
+
+    def __init__(self, paths: Sequence[Path], seed: int, rate: int, length: int):
+        self.name, self.rate, self.length = "noise", rate, length
+        order = np.random.default_rng(seed).permutation(len(paths))[:_OPEN_FILES]
+        self._files = [RecordingAudio(paths[index].stem, paths[index], rate) for index in order]
+        self._ends = np.cumsum([file.length for file in self._files])
+
+    def read(self, start: int, count: int) -> np.ndarray:
+        """Samples ``start`` to ``start + count``, float32, (count,)."""
+        parts = []
+        while count:
+            place = start % int(self._ends[-1])
+            index = int(np.searchsorted(self._ends, place, side="right"))
+            within = place - (int(self._ends[index]) - self._files[index].length)
+            number = min(count, self._files[index].length - within)
+            parts.append(self._files[index].read(within, number))
+            start, count = start + number, count - number
+        return np.concatenate(parts)
+
+
+class NoisyAudio:
+    """A recording with noise behind it.
+
+    Args:
+        audio: The recording.
+        noise: As long as it, or longer.
+        snr: Power of the recording by that of the noise, in dB.
+
+    Raises:
+        InputError: The recording or the noise is silent throughout.
+    """
+
+    def __init__(self, audio: Audio, noise: Audio, snr: float):
+        self.name, self.rate, self.length = audio.name, audio.rate, audio.length
+        self._audio, self._noise = audio, noise
+        self._gain = np.float32(np.sqrt(_power(audio) / _power(noise) * 10 ** (-snr / 10)))
+
+    def read(self, start: int, count: int) -> np.ndarray:
+        """Samples ``start`` to ``start + count``, float32, (count,); they may exceed 1."""
+        return self._audio.read(start, count) + self._gain * self._noise.read(start, count)
+
+
+def _power(audio: Audio) -> float:
+    power = sum(float(np.square(block, dtype=np.float64).sum()) for block in blocks(audio)) / audio.length
+    if not power:
+        raise InputError(f"recording {audio.name} is silent: noise cannot be mixed at a signal-to-noise ratio")
+    return power
+
+
+def find_noise(kind: str, musan: str | Path | None) -> list[Path]:
+    """The files of a kind of noise; none where music is to be generated.
+
+    Raises:
+        InputError: An unknown kind, a folder without such files, or a kind other than music without a folder.
+    """
+    if kind not in MUSAN:
+        raise InputError(f"there is no noise {kind!r}: choose one of {', '.join(MUSAN)}")
+    if musan is None:
+        if kind != "music":
+            raise InputError(f"noise {kind!r} needs MUSAN: give its folder; only music can be generated")
+        return []
+    paths = sorted(path for path in files_below(Path(musan) / kind) if path.suffix == ".wav")
+    if not paths:
+        raise InputError(f"{Path(musan) / kind}: there is no .wav in it: give the folder of MUSAN that holds {kind}")
+    return paths
+
+
+def with_noise(audio: Audio, paths: Sequence[Path], snr: float, seed: int) -> NoisyAudio:
+    """The recording with noise of these files behind it, or with generated music if there are none."""
+    kind = (
+        NoiseFiles(paths, seed, audio.rate, audio.length) if paths else GeneratedMusic(seed, audio.rate, audio.length)
+    )
+    return NoisyAudio(audio, kind, snr)

@@ -1,0 +1,265 @@
+"""Training on recordings of any length: chunks that are cut on the fly, in ESPnet's own trainer (P5, section 3.3).
+
+:class:`RecordingsASRTask` is ESPnet's ASR task with another iterator. It reads four tables, given as
+``--train_data_path_and_name_and_type <file>,<name>,<type>`` (the type is not used) and the same for ``valid``:
+
+    speech      wav.scp: recording and audio file, of any rate and number of channels
+    duration    utt2dur: recording and seconds
+    words       words.scp of :mod:`espnet_ext.longform.word_times`
+    statistics  scp of (2, n_mels) matrices, see :mod:`espnet_ext.longform.recording_statistics`
+    features    the normalised features that it has kept, in place of speech and statistics, which are then not read
+
+``chunk_conf`` is the :class:`espnet_ext.longform.chunking.Schedule`, with ``passes``; ``features_conf`` the
+:class:`espnet_ext.longform.recording_features.RecordingFeatures`. The model takes features: ``input_size`` is
+``n_mels``. An epoch is ``num_iters_per_epoch`` batches, after which ESPnet writes a checkpoint; their number follows
+from the data (``max_epoch`` is set), and so does ``total_steps`` of ``scheduler: warmup_cosine``. A training that was
+interrupted goes on with the batch after its last checkpoint.
+"""
+
+import argparse
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from espnet2.iterators.abs_iter_factory import AbsIterFactory
+from espnet2.tasks.asr import ASRTask
+from espnet2.train.preprocessor import AbsPreprocessor
+from espnet2.utils.nested_dict_action import NestedDictAction
+from omniio import kaldi
+from torch.utils.data import DataLoader, Dataset
+
+from espnet_ext.data.data_dir_checks import is_command
+from espnet_ext.data.kaldi import read_table
+from espnet_ext.errors import InputError
+from espnet_ext.longform.chunking import Chunk, Schedule, batches
+from espnet_ext.longform.recording_audio import RecordingAudio
+from espnet_ext.longform.recording_features import RecordingFeatures, Statistics
+from espnet_ext.longform.word_times import cut_text, read_word_times
+
+TABLES = ("speech", "duration", "words", "statistics")
+FEATURES = "features"
+Item = tuple[str, dict[str, np.ndarray]]
+
+# A recording gives a chunk to one batch after the other: its words are read once for several of them.
+_word_times = lru_cache(maxsize=64)(read_word_times)
+
+
+@dataclass(frozen=True)
+class Recordings:
+    """What is known of the recordings: the tables above, by recording; ``duration`` in seconds.
+
+    ``features`` is empty if they are computed from ``speech``.
+    """
+
+    speech: Mapping[str, str]
+    duration: Mapping[str, float]
+    words: Mapping[str, str]
+    statistics: Mapping[str, str]
+    features: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_recordings(entries: Sequence[Sequence[str]]) -> Recordings:
+    """Read the tables that ``*_data_path_and_name_and_type`` names.
+
+    Raises:
+        InputError: a table is missing or unreadable, a duration is no number, a matrix is a command (they are not run),
+            or a recording is not in all of them.
+    """
+    paths = {name: path for path, name, *_ in entries}
+    missing = [name for name in TABLES if name not in paths]
+    if missing:
+        raise InputError(f"training on recordings needs the tables {', '.join(TABLES)}: give {', '.join(missing)} too")
+    speech = read_table(paths["speech"])
+    others = {name: read_table(paths[name]) for name in (*TABLES[1:], FEATURES) if name in paths}
+    command = next((entry for entry in others["statistics"].values() if is_command(entry)), None)
+    if command is not None:
+        raise InputError(f"{paths['statistics']}: {command} is a command, and commands are not run: write it to an ark")
+    for name, table in others.items():
+        lacking = next((recording for recording in speech if recording not in table), None)
+        if lacking is not None:
+            raise InputError(f"{paths[name]}: recording {lacking} of {paths['speech']} is missing: prepare it again")
+    try:
+        duration = {recording: float(others["duration"][recording]) for recording in speech}
+    except ValueError as error:
+        raise InputError(f"{paths['duration']}: {error}: mend it") from None
+    return Recordings(speech, duration, others["words"], others["statistics"], others.get(FEATURES, {}))
+
+
+class ChunkDataset(Dataset):
+    """The features and tokens of a chunk; only that part of the recording is read.
+
+    Args:
+        recordings: Tables of the recordings.
+        features: How the spectrogram is made.
+        preprocess: ESPnet's preprocessor, which makes tokens of a text.
+    """
+
+    def __init__(self, recordings: Recordings, features: RecordingFeatures, preprocess: AbsPreprocessor):
+        self.recordings, self.features, self.preprocess = recordings, features, preprocess
+
+    def __getitem__(self, chunk: Chunk) -> Item:
+        """The chunk's id, and ``speech``, (frames, n_mels), and ``text``, (tokens,), maybe none."""
+        name = chunk.recording
+        rate, hop = self.features.rate, self.features.hop
+        start, end = (round(time * rate / hop) for time in (chunk.start, chunk.end))
+        speech = self._kept(name, start, end) if self.recordings.features else self._computed(name, start, end)
+        text = cut_text(_word_times(name, self.recordings.words[name]), chunk.start, chunk.end)
+        key = f"{name}-{chunk.start:.2f}-{chunk.end:.2f}"
+        tokens = self.preprocess(key, {"text": text})["text"]
+        return key, {"speech": speech, "text": np.asarray(tokens, dtype=np.int64)}
+
+    # The last frames of a recording end with it; those of other chunks reach a little into the next one.
+    def _computed(self, name: str, start: int, end: int) -> np.ndarray:
+        with RecordingAudio(name, self.recordings.speech[name], self.features.rate) as audio:
+            end = min(end, self.features.frames(audio.length))
+            statistics = Statistics.of_matrix(kaldi.load_mat(self.recordings.statistics[name]))
+            return self.features.normalised(audio, statistics, start, max(1, end - start))
+
+    def _kept(self, name: str, start: int, end: int) -> np.ndarray:
+        path = self.recordings.features[name]
+        try:
+            features = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path}: no features of {name} ({error}): run the stage of statistics again") from None
+        if features.shape[1] != self.features.n_mels:
+            raise InputError(
+                f"{path}: {features.shape[1]} channels, but n_mels is {self.features.n_mels}: make it anew"
+            )
+        return features[start : max(start + 1, end)].astype(np.float32)
+
+
+def shared_batches(plan: Iterable[list[Chunk]], processes: int) -> Iterator[list[Chunk]]:
+    """The batches of which each process gets a chunk; one of fewer chunks, the last maybe, is left out by all."""
+    return (batch for batch in plan if len(batch) >= processes)
+
+
+class ChunkIterFactory(AbsIterFactory):
+    """ESPnet's epochs as parts of one plan of batches: epoch e has the ``per_epoch`` batches that follow e - 1 such.
+
+    Args:
+        plan: Gives all batches of the training, in order, always the same.
+        dataset: What makes an item of a chunk.
+        collate: ESPnet's, which makes a batch of items.
+        per_epoch: Batches of an epoch; None: all.
+        share: Rank and number of the processes that share each batch.
+        num_workers: Processes that read audio.
+        pin_memory: For a GPU.
+    """
+
+    def __init__(
+        self,
+        plan: Callable[[], Iterator[list[Chunk]]],
+        dataset: ChunkDataset,
+        collate: Callable[[Sequence[Item]], Any],
+        per_epoch: int | None = None,
+        share: tuple[int, int] = (0, 1),
+        num_workers: int = 0,
+        pin_memory: bool = False,
+    ):
+        self.plan, self.dataset, self.collate, self.per_epoch = plan, dataset, collate, per_epoch
+        self.share, self.num_workers, self.pin_memory = share, num_workers, pin_memory
+
+    def chunks(self, epoch: int) -> list[list[Chunk]]:
+        """This process's chunks of each batch of an epoch, counted from 1."""
+        first = 0 if self.per_epoch is None else (epoch - 1) * self.per_epoch
+        last = None if self.per_epoch is None else first + self.per_epoch
+        rank, processes = self.share
+        return [
+            batch[rank::processes] for batch in itertools.islice(shared_batches(self.plan(), processes), first, last)
+        ]
+
+    def build_iter(self, epoch: int, shuffle: bool | None = None) -> DataLoader:
+        """The batches of an epoch; ``shuffle`` has no effect, for the order is the plan's."""
+        return DataLoader(
+            self.dataset,
+            batch_sampler=self.chunks(epoch),
+            num_workers=self.num_workers,
+            collate_fn=self.collate,
+            pin_memory=self.pin_memory,
+        )
+
+
+class RecordingsASRTask(ASRTask):
+    """ESPnet's ASR task, trained on chunks of recordings (see the module's description)."""
+
+    @classmethod
+    def add_task_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        """ESPnet's options, and ours."""
+        super().add_task_arguments(parser)
+        group = parser.add_argument_group("Recordings (espnet_ext)")
+        group.add_argument("--chunk_conf", action=NestedDictAction, default={}, help="batch_seconds, max_seconds ...")
+        group.add_argument("--features_conf", action=NestedDictAction, default={}, help="n_mels, window, hop, log ...")
+        parser.set_defaults(iterator_type="task", valid_iterator_type="task")
+
+    @classmethod
+    def main_worker(cls, args: argparse.Namespace) -> None:
+        """Set what follows from the data, then train as ESPnet does.
+
+        Raises:
+            InputError: bad tables or settings, by name.
+        """
+        features = features_of(args.features_conf)
+        if args.input_size != features.n_mels:
+            raise InputError(f"input_size is {args.input_size}: it must be n_mels of features_conf, {features.n_mels}")
+        if not args.collect_stats:
+            schedule, passes = schedule_of(args.chunk_conf)
+            recordings = read_recordings(args.train_data_path_and_name_and_type)
+            plan = batches(recordings.duration, schedule, passes=passes, seed=args.seed)
+            total = sum(1 for _ in shared_batches(plan, args.dist_world_size if args.distributed else 1))
+            args.max_epoch = math.ceil(total / (args.num_iters_per_epoch or total))
+            if args.scheduler == "warmup_cosine":
+                args.scheduler_conf = {**args.scheduler_conf, "total_steps": max(1, total // args.accum_grad)}
+        super().main_worker(args)
+
+    @classmethod
+    def build_task_iter_factory(cls, args: argparse.Namespace, iter_options: Any, mode: str) -> AbsIterFactory:
+        """The iterator factory of ``train``, ``valid`` (chunks of the maximum length, in order) or ``plot_att``."""
+        recordings = read_recordings(iter_options.data_path_and_name_and_type)
+        schedule, passes = schedule_of(args.chunk_conf)
+        share = (0, 1)
+        if iter_options.distributed:
+            share = (torch.distributed.get_rank(), torch.distributed.get_world_size())
+            if schedule.sequences(schedule.max_seconds) < share[1]:
+                raise InputError(f"chunk_conf: a batch has fewer sequences than there are processes ({share[1]})")
+        order = {"passes": passes, "seed": args.seed}
+        if mode != "train":
+            schedule = Schedule(schedule.batch_seconds, schedule.max_seconds, double_every=0)
+            order = {}
+        return ChunkIterFactory(
+            plan=lambda: batches(recordings.duration, schedule, **order),
+            dataset=ChunkDataset(recordings, features_of(args.features_conf), iter_options.preprocess_fn),
+            collate=iter_options.collate_fn,
+            per_epoch=iter_options.num_iters_per_epoch,
+            share=share,
+            num_workers=args.num_workers,
+            pin_memory=args.ngpu > 0,
+        )
+
+
+def schedule_of(chunk_conf: Mapping[str, Any]) -> tuple[Schedule, int]:
+    """The schedule and the number of passes of a ``chunk_conf``.
+
+    Raises:
+        InputError: an unknown setting, or one out of range.
+    """
+    settings = dict(chunk_conf)
+    passes = settings.pop("passes", 1)
+    if passes < 1:
+        raise InputError(f"chunk_conf: passes must be at least 1, not {passes}")
+    try:
+        return Schedule(**settings), passes
+    except TypeError as error:
+        raise InputError(f"chunk_conf: {error}") from None
+
+
+def features_of(features_conf: Mapping[str, Any]) -> RecordingFeatures:
+    """The features of a ``features_conf``. Raises InputError for an unknown setting."""
+    try:
+        return RecordingFeatures(**features_conf)
+    except TypeError as error:
+        raise InputError(f"features_conf: {error}") from None

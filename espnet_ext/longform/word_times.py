@@ -1,0 +1,105 @@
+"""Word times of recordings: written to a ctm file once, and read for one recording at a time.
+
+Kaldi's ctm has a line ``recording channel start duration word`` a word, in seconds from the recording's start. Beside
+it stands a table ``recording file.ctm:offset``, so that words that fit in no memory are read where they are needed.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from espnet_ext.data.data_dir import format_seconds
+from espnet_ext.data.kaldi import write_table
+from espnet_ext.errors import InputError
+from espnet_ext.work.files import atomic_write
+
+# Times of automatic transcripts are rounded to 0.1 s, so that neighbours may overlap by as much.
+OVERLAP = 0.1001
+
+
+class TimedWord(NamedTuple):
+    """A word and when it is spoken, in seconds from the recording's start."""
+
+    text: str
+    start: float
+    end: float
+
+
+def word_faults(words: Sequence[TimedWord], seconds: float) -> str | None:
+    """What is wrong with the times of a recording's words, naming the first such word; None if nothing is.
+
+    Refused are times that are not finite, negative or beyond the recording's end (by more than a second), words that
+    end before they begin, that begin before the word before them does, or that overlap it by more than 0.1 s.
+
+    >>> word_faults([TimedWord("a", 0.0, 0.5), TimedWord("b", 0.2, 0.9)], seconds=2.0)
+    "word 2, 'b' at 0.2 s, overlaps the word before it, which ends at 0.5 s"
+    """
+    before = TimedWord("", 0.0, 0.0)
+    for number, word in enumerate(words, 1):
+        where = f"word {number}, {word.text!r} at {word.start:g} s,"
+        if not (math.isfinite(word.start) and math.isfinite(word.end)) or word.start < 0:
+            return f"{where} has no sensible time"
+        if word.end < word.start:
+            return f"{where} ends before it begins"
+        if word.start < before.start:
+            return f"{where} begins before the word before it (decreasing times)"
+        if word.start < before.end - OVERLAP:
+            return f"{where} overlaps the word before it, which ends at {before.end:g} s"
+        if word.end > seconds + 1:
+            return f"{where} lies beyond the recording's end ({seconds:.1f} s)"
+        before = word
+    return None
+
+
+def write_word_times(path: str | Path, recordings: Iterable[tuple[str, Sequence[TimedWord]]]) -> None:
+    """Write ``<path>.ctm`` and its table ``<path>.scp``; one recording is in memory at a time.
+
+    Args:
+        path: Without ending; the table points to the ctm by its absolute path.
+        recordings: Ids, no one twice, and their words.
+    """
+    ctm = Path(path).absolute().with_suffix(".ctm")
+    offsets: dict[str, str] = {}
+    with atomic_write(ctm, "wb") as file:
+        for recording, words in recordings:
+            offsets[recording] = f"{ctm}:{file.tell()}"
+            for word in words:
+                times = f"{format_seconds(word.start)} {format_seconds(word.end - word.start)}"
+                file.write(f"{recording} 1 {times} {word.text}\n".encode())
+    write_table(ctm.with_suffix(".scp"), offsets)
+
+
+def read_word_times(recording: str, entry: str) -> list[TimedWord]:
+    """Read the words of one recording; ``entry`` is its line of the table.
+
+    Raises:
+        InputError: no such file, or what stands at the offset is no such ctm (the table is older than the file, say).
+    """
+    path, _, offset = entry.rpartition(":")
+    words = []
+    try:
+        with open(path, "rb") as file:
+            file.seek(int(offset))
+            for line in file:
+                key, _, rest = line.decode().rstrip("\n").partition(" ")
+                if key != recording:
+                    break
+                _, start, seconds, text = rest.split(" ", maxsplit=3)
+                words.append(TimedWord(text, float(start), float(start) + float(seconds)))
+                if not math.isfinite(words[-1].end):
+                    raise ValueError(f"{text!r} at {start} s for {seconds} s")
+    except (OSError, ValueError, OverflowError) as error:
+        raise InputError(
+            f"{entry}: the word times of {recording} cannot be read ({error}): prepare the corpus again"
+        ) from None
+    return words
+
+
+def cut_text(words: Sequence[TimedWord], start: float, end: float) -> str:
+    """The words that lie wholly between two times, with blanks between; those that straddle an edge are dropped.
+
+    >>> cut_text([TimedWord("a", 0, 1), TimedWord("b", 1, 2), TimedWord("c", 2, 3)], 0.0, 2.5)
+    'a b'
+    """
+    return " ".join(word.text for word in words if word.start >= start and word.end <= end)

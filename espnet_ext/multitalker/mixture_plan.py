@@ -1,0 +1,270 @@
+"""Plans of multi-talker mixtures: which utterances, and when each starts (P4, 4.1.1). No audio is touched here.
+
+P4's sets use the utterances of a corpus about once: dev_clean's 54,402 words are 513 x 106, and 319 x 171. So a set is
+made in passes: utterances are dealt out to mixtures until none is left, then again until there are enough mixtures.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from espnet_ext.errors import InputError
+from espnet_ext.multitalker.turns import Turn, by_recording
+
+SPEAKER_CHANGE = "<sc>"
+_BISECTIONS = 30
+
+
+@dataclass(frozen=True)
+class Source:
+    """An utterance that may be mixed: one speaker, one audio file, its length in seconds and its words."""
+
+    id: str
+    speaker: str
+    path: str
+    seconds: float
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """An utterance in a mixture; ``start`` in seconds."""
+
+    source: Source
+    start: float
+
+    @property
+    def end(self) -> float:
+        return self.start + self.source.seconds
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A mixture: its utterances, first in first out (in the order of their starts)."""
+
+    name: str
+    parts: tuple[Part, ...]
+
+    @property
+    def seconds(self) -> float:
+        """The end of the last part to end."""
+        return max(part.end for part in self.parts)
+
+    @property
+    def words(self) -> int:
+        return sum(len(part.source.words) for part in self.parts)
+
+    @property
+    def overlap(self) -> float:
+        """Share of the time with speech in which two or more speak."""
+        return overlap_ratio([(part.start, part.end) for part in self.parts])
+
+    @property
+    def turns(self) -> list[Turn]:
+        """The reference."""
+        return [Turn(self.name, part.source.speaker, part.source.words, part.start, part.end) for part in self.parts]
+
+
+@dataclass(frozen=True)
+class MixtureSettings:
+    """How mixtures are made.
+
+    Attributes:
+        utterances: the fewest and the most of a mixture.
+        speakers: the most of a mixture.
+        overlap: the wanted share of overlapped speech in the time with speech, below 1.
+        gap: the least seconds between two starts.
+        count: of mixtures; None: as many as one pass over the utterances gives.
+
+    Raises:
+        InputError: a number that makes no sense.
+    """
+
+    utterances: tuple[int, int]
+    speakers: int
+    overlap: float
+    gap: float = 0.5
+    count: int | None = None
+
+    def __post_init__(self) -> None:
+        least, most = self.utterances
+        faults = {
+            f"{least} to {most} utterances a mixture": not 1 <= least <= most,
+            f"at most {self.speakers} speakers a mixture": self.speakers < 1,
+            f"an overlap of {self.overlap} (a share of the time with speech, below 1)": not 0 <= self.overlap < 1,
+            f"{self.gap} s between starts": not 0 <= self.gap < float("inf"),
+            f"{self.count} mixtures": self.count is not None and self.count < 1,
+        }
+        for what, found in faults.items():
+            if found:
+                raise InputError(f"mixtures cannot be made with {what}: choose another number")
+
+
+def plan_mixtures(sources: Sequence[Source], settings: MixtureSettings, *, prefix: str, seed: int) -> list[Mixture]:
+    """Draw mixtures. Same sources, settings and seed, same mixtures, whatever the order of ``sources``.
+
+    Within a pass no utterance comes twice; at its end, where the utterances that are left are of few speakers or fewer
+    than the least number, mixtures may be smaller than wanted.
+
+    Args:
+        prefix: begins the mixtures' names: ``<prefix>-00000`` and so on.
+
+    Raises:
+        InputError: no utterances, one without words or length, or an id that comes twice.
+    """
+    _check_sources(sources)
+    rng = np.random.default_rng(seed)
+    mixtures: list[Mixture] = []
+    while not mixtures or (settings.count is not None and len(mixtures) < settings.count):
+        for chosen in _deal(sources, settings, rng):
+            if len(mixtures) == settings.count:
+                break
+            starts = place(chosen, settings, rng)
+            parts = tuple(Part(source, start) for source, start in zip(chosen, starts, strict=True))
+            mixtures.append(Mixture(f"{prefix}-{len(mixtures):05d}", parts))
+    return mixtures
+
+
+def _check_sources(sources: Sequence[Source]) -> None:
+    if not sources:
+        raise InputError("there are no utterances to mix: check the manifests")
+    seen: set[str] = set()
+    for source in sources:
+        if source.id in seen:
+            raise InputError(f"utterance {source.id} comes twice: keep one of them")
+        seen.add(source.id)
+        if not source.words or not source.seconds > 0:
+            raise InputError(f"utterance {source.id} has no words or no length: leave it out")
+
+
+def _deal(sources: Sequence[Source], settings: MixtureSettings, rng: np.random.Generator) -> Iterator[list[Source]]:
+    """One pass: every utterance once, in groups of the wanted size, in the order in which they will be spoken."""
+    left: dict[str, list[Source]] = {}
+    for source in sorted(sources, key=lambda source: source.id):
+        left.setdefault(source.speaker, []).append(source)
+    names = sorted(left)
+    for name in names:
+        rng.shuffle(left[name])
+    counts = np.array([len(left[name]) for name in names])
+    while counts.any():
+        size = int(rng.integers(settings.utterances[0], settings.utterances[1] + 1))
+        most = min(settings.speakers, size, int(np.count_nonzero(counts)))
+        speakers = rng.choice(len(names), int(rng.integers(1, most + 1)), replace=False, p=counts / counts.sum())
+        turns = list(speakers)
+        while len(turns) < size:
+            open_to = [index for index in speakers if counts[index] > turns.count(index)]
+            if not open_to:
+                break
+            turns.append(rng.choice(open_to))
+        rng.shuffle(turns)
+        for index in turns:
+            counts[index] -= 1
+        yield [left[names[index]].pop() for index in turns]
+
+
+def place(sources: Sequence[Source], settings: MixtureSettings, rng: np.random.Generator) -> list[float]:
+    """Draw the starts in seconds of utterances that follow each other with the wanted overlap.
+
+    Each utterance begins at a random distance before the end of the one before it. The distances are scaled together
+    until the share of overlapped speech is the wanted one, or the nearest to it that leaves the gap between starts and
+    lets nobody speak over themselves.
+    """
+    distances = rng.uniform(0.1, 1.0, len(sources))
+
+    def starts(scale: float) -> list[float]:
+        begun: list[float] = []
+        ends: dict[str, float] = {}
+        for index, source in enumerate(sources):
+            before = sources[index - 1].seconds if index else 0.0
+            start = begun[-1] + before - scale * distances[index] * before if index else 0.0
+            earliest = max(begun[-1] + settings.gap if index else 0.0, ends.get(source.speaker, 0.0))
+            begun.append(round(max(start, earliest), 3))
+            ends[source.speaker] = begun[-1] + source.seconds
+        return begun
+
+    def ratio(scale: float) -> float:
+        return overlap_ratio([(begin, begin + s.seconds) for begin, s in zip(starts(scale), sources, strict=True)])
+
+    low, high = 0.0, 1.0 / distances.min()
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if ratio(middle) < settings.overlap else (low, middle)
+    return starts(high if settings.overlap else 0.0)
+
+
+def overlap_ratio(spans: Iterable[tuple[float, float]]) -> float:
+    """Time in which two or more spans lie, by the time in which any lies.
+
+    >>> overlap_ratio([(0.0, 4.0), (3.0, 6.0), (10.0, 12.0)])
+    0.125
+    """
+    events = sorted((time, step) for start, end in spans for time, step in ((start, 1), (end, -1)))
+    speech = overlapped = last = 0.0
+    active = 0
+    for time, step in events:
+        speech += (time - last) * (active > 0)
+        overlapped += (time - last) * (active > 1)
+        active, last = active + step, time
+    return overlapped / speech if speech else 0.0
+
+
+def serialise(turns: Iterable[Turn]) -> tuple[str, list[str]]:
+    """The target of serialised output training: turns first in first out, ``<sc>`` where the speaker changes.
+
+    Returns:
+        The text, and the speaker of each stretch between ``<sc>``.
+
+    >>> two, six = Turn("m", "b", ("TWO",), 2.0, 3.0), Turn("m", "b", ("SIX",), 4.0, 5.0)
+    >>> serialise([two, Turn("m", "a", ("ONE",), 0.0, 2.5), six])
+    ('ONE <sc> TWO SIX', ['a', 'b'])
+    """
+    stretches: list[list[str]] = []
+    speakers: list[str] = []
+    for turn in sorted(turns, key=lambda turn: turn.start or 0.0):
+        if not speakers or speakers[-1] != turn.speaker:
+            speakers.append(turn.speaker)
+            stretches.append([])
+        stretches[-1] += turn.words
+    return f" {SPEAKER_CHANGE} ".join(" ".join(words) for words in stretches), speakers
+
+
+@dataclass(frozen=True)
+class SetCounts:
+    """The size of a set of mixtures, as in P4's Table 1, with the mean overlap. The units are in ``UNITS``."""
+
+    samples: int
+    mean_words: float
+    mean_seconds: float
+    hours: float
+    overlap: float
+
+
+UNITS = {"samples": "mixtures", "mean_words": "words", "mean_seconds": "s", "hours": "h", "overlap": "%"}
+
+
+def count_set(mixtures: Sequence[Mixture]) -> SetCounts:
+    """Count a set of mixtures: means a mixture, and hours in total."""
+    return count_turns([turn for mixture in mixtures for turn in mixture.turns])
+
+
+def count_turns(turns: Iterable[Turn]) -> SetCounts:
+    """Count a set by its references, which have times; a recording ends with its last turn."""
+    recordings = by_recording(turns)
+    spans = [[(turn.start, turn.end) for turn in spoken] for spoken in recordings.values()]
+    seconds = sum(max(end for _, end in each) for each in spans)
+    return SetCounts(
+        samples=len(recordings),
+        mean_words=sum(len(turn.words) for spoken in recordings.values() for turn in spoken) / len(recordings),
+        mean_seconds=seconds / len(recordings),
+        hours=seconds / 3600,
+        overlap=100 * sum(map(overlap_ratio, spans)) / len(recordings),
+    )
+
+
+def counts_line(name: str, counts: SetCounts) -> str:
+    """A set's counts to read."""
+    return (
+        f"{name}: {counts.samples:,} mixtures of {counts.mean_words:.0f} words and {counts.mean_seconds:.1f} s each "
+        f"({counts.hours:.1f} h in all), overlap {counts.overlap:.1f} %"
+    )

@@ -1,0 +1,213 @@
+"""Beam search that carries speaker posteriors along, and the speaker of each utterance that it hears (P4, 2.1)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
+from espnet2.legacy.nets.scorer_interface import BatchScorerInterface
+from espnet2.legacy.nets.scorers.length_bonus import LengthBonus
+
+from espnet_ext.errors import InputError
+from espnet_ext.layers.speaker_attributed_decoder import SpeakerAttributedDecoder, State
+from espnet_ext.layers.speaker_inventory import segment_numbers, segment_posteriors
+from espnet_ext.model.sa_asr import SAASRModel
+from espnet_ext.search.ctc_prefix import ScanCTCPrefixScorer
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Options of the beam search, with ESPnet's names and meanings."""
+
+    beam_size: int = 10
+    ctc_weight: float = 0.0
+    penalty: float = 0.0
+    maxlenratio: float = 0.0
+    minlenratio: float = 0.0
+    normalize_length: bool = False
+
+    def __post_init__(self) -> None:
+        if self.beam_size < 1 or not 0 <= self.ctc_weight < 1:
+            raise InputError(
+                f"beam_size is {self.beam_size} and ctc_weight {self.ctc_weight}: take a beam of 1 or more and a "
+                "weight from 0 to below 1"
+            )
+
+
+@dataclass(frozen=True)
+class Segment:
+    """An utterance of one speaker in a hypothesis.
+
+    Attributes:
+        words: what was said.
+        speaker: place in the inventory of who said it.
+        posterior: the mean posterior of that speaker over the utterance's tokens.
+        times: about when each word is said, start and end as shares of the recording's length: the frames that its
+            first and its last token attend to most.
+    """
+
+    words: tuple[str, ...]
+    speaker: int
+    posterior: float
+    times: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A hypothesis.
+
+    Attributes:
+        segments: its utterances in the order in which they start, those without words left out.
+        score: of the search.
+        tokens: ids of its tokens.
+    """
+
+    segments: tuple[Segment, ...]
+    score: float
+    tokens: tuple[int, ...] = ()
+
+    @property
+    def speakers(self) -> list[int]:
+        """Who speaks, in order of first appearance: the hypothesis counts as many speakers as it names."""
+        return list(dict.fromkeys(segment.speaker for segment in self.segments))
+
+    def words_of(self, speaker: int) -> tuple[str, ...]:
+        """All words of one speaker; empty for one who is silent."""
+        return tuple(word for segment in self.segments if segment.speaker == speaker for word in segment.words)
+
+    def times_of(self, speaker: int) -> tuple[tuple[float, float], ...]:
+        """The times of all words of one speaker."""
+        return tuple(time for segment in self.segments if segment.speaker == speaker for time in segment.times)
+
+
+class SpeakerScorer(BatchScorerInterface):
+    """The decoder as a scorer for one utterance.
+
+    Args:
+        decoder: the model's.
+        speaker_encodings: (T, D').
+        profiles: (K, E).
+    """
+
+    def __init__(self, decoder: SpeakerAttributedDecoder, speaker_encodings: torch.Tensor, profiles: torch.Tensor):
+        self.decoder = decoder
+        self.speaker_encodings = speaker_encodings
+        self.profiles = profiles
+
+    def init_state(self, x: torch.Tensor) -> State:
+        """State before the first token. ``x``: encodings, (T, D)."""
+        return self.decoder.init_state(x, self.profiles)
+
+    def batch_score(
+        self, ys: torch.Tensor, states: Sequence[State], xs: torch.Tensor
+    ) -> tuple[torch.Tensor, list[State]]:
+        """Log-probabilities of the next token of n hypotheses, (n, vocabulary), and their states after it."""
+        return self.decoder.step(ys, states, xs, self.speaker_encodings, self.profiles)
+
+    def score(self, y: torch.Tensor, state: State, x: torch.Tensor) -> tuple[torch.Tensor, State]:
+        """The same of one hypothesis: ``y`` (L,), ``x`` (T, D)."""
+        scores, states = self.batch_score(y.unsqueeze(0), [state], x.unsqueeze(0))
+        return scores[0], states[0]
+
+
+@torch.no_grad()
+def recognise(
+    model: SAASRModel,
+    speech: np.ndarray | torch.Tensor,
+    profiles: np.ndarray | torch.Tensor,
+    to_words: Callable[[list[str]], Sequence[str]],
+    options: SearchOptions = SearchOptions(),  # noqa: B008 -- frozen
+    nbest: int = 1,
+) -> list[Hypothesis]:
+    """Recognise one recording or window.
+
+    Args:
+        model: in evaluation mode.
+        speech: samples, (N,), or features, (N, D).
+        profiles: whom to choose from, (K, E), K at least 1.
+        to_words: makes words of the tokens of one utterance.
+        options: of the search.
+        nbest: how many hypotheses are wanted.
+
+    Returns:
+        The best hypotheses, the best first; none if the search found no end.
+
+    Raises:
+        InputError: no profile, one of another dimension, or CTC in the search of a model that has none.
+    """
+    device = next(model.parameters()).device
+    speech = torch.as_tensor(speech, dtype=torch.float32, device=device)
+    profiles = torch.as_tensor(profiles, dtype=torch.float32, device=device)
+    if profiles.dim() != 2 or not len(profiles):
+        raise InputError("sa_asr: there is no profile to choose a speaker from: give one at least")
+    model.check_profiles(profiles)
+    encodings, speaker_encodings, _ = model.encode_both(speech.unsqueeze(0), torch.tensor([len(speech)], device=device))
+    search = _search(model, SpeakerScorer(model.decoder, speaker_encodings[0], profiles), options)
+    found = search(x=encodings[0], maxlenratio=options.maxlenratio, minlenratio=options.minlenratio)
+    return [_hypothesis(model, each, to_words, encodings.size(1)) for each in found[:nbest]]
+
+
+def _search(model: SAASRModel, scorer: SpeakerScorer, options: SearchOptions) -> BatchBeamSearch:
+    if options.ctc_weight and model.ctc is None:
+        raise InputError("ctc_weight is set, but the model was trained without CTC: set it to 0")
+    search = BatchBeamSearch(
+        scorers={
+            "decoder": scorer,
+            "ctc": ScanCTCPrefixScorer(ctc=model.ctc, eos=model.eos) if options.ctc_weight else None,
+            "length_bonus": LengthBonus(model.vocab_size),
+        },
+        weights={
+            "decoder": 1.0 - options.ctc_weight,
+            "ctc": options.ctc_weight,
+            "length_bonus": options.penalty,
+        },
+        beam_size=min(options.beam_size, model.vocab_size),  # the first step has no more to choose from
+        vocab_size=model.vocab_size,
+        sos=model.sos,
+        eos=model.eos,
+        pre_beam_score_key="full" if options.ctc_weight else None,
+        normalize_length=options.normalize_length,
+    )
+    return search.to(next(model.parameters()).device).eval()
+
+
+def _hypothesis(
+    model: SAASRModel, found: Any, to_words: Callable[[list[str]], Sequence[str]], length: int
+) -> Hypothesis:
+    posteriors = found.states["decoder"]["posteriors"].exp()
+    # a search that has come to its greatest length appends an end that was not scored
+    tokens = found.yseq[1 : 1 + len(posteriors)].to(posteriors.device)
+    frames = found.states["decoder"]["frames"].to(posteriors.device)
+    means = segment_posteriors(posteriors, tokens, model.change)
+    numbers = segment_numbers(tokens.unsqueeze(0), model.change)[0]
+    segments = []
+    for number, mean in enumerate(means):
+        kept = (numbers == number) & (tokens != model.change) & (tokens != model.eos)
+        pieces = [model.token_list[token] for token in tokens[kept].tolist()]
+        words = tuple(to_words(pieces))
+        if words:
+            times = word_times(pieces, frames[kept].tolist(), to_words, length)
+            segments.append(Segment(words, int(mean.argmax()), float(mean.max()), times))
+    return Hypothesis(tuple(segments), float(found.score), tuple(tokens.tolist()))
+
+
+def word_times(
+    pieces: Sequence[str], frames: Sequence[int], to_words: Callable[[list[str]], Sequence[str]], length: int
+) -> tuple[tuple[float, float], ...]:
+    """Start and end of each word, as shares of ``length`` frames, from the frames that its pieces attend to.
+
+    A piece belongs to the word that is the last one once it is there.
+
+    >>> word_times(["A", "B-", "C"], [4, 8, 9], lambda pieces: "".join(pieces + [" "]).replace("-", "").split(), 10)
+    ((0.4, 1.0),)
+    """
+    spans: list[list[int]] = []
+    for place, frame in enumerate(frames):
+        count = len(to_words(list(pieces[: place + 1])))
+        if count > len(spans):
+            spans += [[frame, frame] for _ in range(count - len(spans))]
+        elif spans:
+            spans[-1] = [min(spans[-1][0], frame), max(spans[-1][1], frame)]
+    return tuple((start / length, (end + 1) / length) for start, end in spans)

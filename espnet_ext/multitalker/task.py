@@ -1,0 +1,104 @@
+"""ESPnet's ASR task with speakers: a second encoder, and profiles and speaker labels as data (P4, section 2.1).
+
+A mixture's data are ``speech``, ``text`` (utterances in the order in which they start, with ``<sc>`` between them), and
+of type ``text``, ``speakers`` (the name of each utterance's speaker, in the same order) and ``inventory`` (the names of
+the speakers to choose from). Their profiles come from ``--profiles``. Without an inventory, the profiles are those of
+the mixture's speakers and of others, up to ``--inventory_size``: in training drawn anew in each epoch. ``d_vectors``
+(type ``kaldi_ark``) are those of :mod:`espnet_ext.multitalker.d_vectors`, which else are computed in each epoch.
+"""
+
+import argparse
+import zlib
+from collections.abc import Callable
+from copy import copy
+from typing import Any
+
+import numpy as np
+from espnet2.asr.encoder.abs_encoder import AbsEncoder
+from espnet2.tasks.asr import ASRTask, encoder_choices, frontend_choices
+from espnet2.train.class_choices import ClassChoices
+
+from espnet_ext.model.sa_asr import SAASRModel
+from espnet_ext.multitalker.inventories import Inventories, read_profiles, segment_labels
+
+speaker_encoder_choices = ClassChoices("speaker_encoder", classes={}, type_check=AbsEncoder, default="rnn")
+# The same dict, not a copy: a plugin that is an encoder is a speaker encoder too.
+speaker_encoder_choices.classes = encoder_choices.classes
+
+
+class SAASRTask(ASRTask):
+    """The task of ``model: sa_asr``."""
+
+    class_choices_list = [*ASRTask.class_choices_list, speaker_encoder_choices]
+
+    @classmethod
+    def add_task_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        super().add_task_arguments(parser)
+        parser.set_defaults(model="sa_asr")
+        group = parser.add_argument_group("Speakers")
+        group.add_argument(
+            "--profiles", nargs="+", default=[], help="profiles.scp of all speakers; may be several files"
+        )
+        group.add_argument(
+            "--inventory_size", type=int, default=8, help="number of profiles of a mixture without an inventory"
+        )
+        group.add_argument(
+            "--enrolment", type=int, default=2, help="number of enrolment utterances behind a training profile"
+        )
+
+    @classmethod
+    def build_preprocess_fn(cls, args: argparse.Namespace, train: bool) -> "SpeakerPreprocessor | None":
+        preprocess = super().build_preprocess_fn(args, train)
+        if preprocess is None:
+            return None
+        inventories = Inventories(read_profiles(args.profiles), args.inventory_size, args.enrolment)
+        return SpeakerPreprocessor(preprocess, inventories, train)
+
+    @classmethod
+    def optional_data_names(cls, train: bool = True, inference: bool = False) -> tuple[str, ...]:
+        return (*super().optional_data_names(train, inference), "speakers", "inventory", "d_vectors")
+
+    @classmethod
+    def build_model(cls, args: argparse.Namespace) -> SAASRModel:
+        input_size = args.input_size
+        if input_size is None:
+            input_size = frontend_choices.get_class(args.frontend)(**args.frontend_conf).output_size()
+        encoder_class = speaker_encoder_choices.get_class(args.speaker_encoder)
+        speaker_encoder = encoder_class(input_size=input_size, **args.speaker_encoder_conf)
+        # ESPnet's task builds the rest; what it notes in the arguments is for config.yaml, a module is not
+        options = copy(args)
+        options.model_conf = {**args.model_conf, "speaker_encoder": speaker_encoder}
+        model = super().build_model(options)
+        args.token_list, args.frontend, args.frontend_conf = options.token_list, options.frontend, options.frontend_conf
+        return model
+
+
+class SpeakerPreprocessor:
+    """ESPnet's preprocessor after names have become profiles, (K, E), and labels, (utterances,).
+
+    Args:
+        preprocess: ESPnet's.
+        inventories: the profiles.
+        train: draw inventories anew each time; else each mixture has its own, drawn by its id.
+    """
+
+    def __init__(self, preprocess: Callable[..., dict[str, Any]], inventories: Inventories, train: bool):
+        self.preprocess = preprocess
+        self.inventories = inventories
+        self.train = train
+
+    def __call__(self, uid: str, data: dict[str, Any]) -> dict[str, np.ndarray]:
+        data = dict(data)
+        speakers = data.pop("speakers", "").split()
+        inventory = data.pop("inventory", "").split()
+        if inventory:
+            profiles = self.inventories.of(inventory, uid)
+        elif speakers:
+            # ESPnet seeds numpy's global generator anew for every worker and epoch
+            seed = np.random.randint(2**31) if self.train else zlib.crc32(uid.encode())
+            inventory, profiles = self.inventories.draw(speakers, uid, np.random.default_rng(seed))
+        if inventory:
+            data["profiles"] = profiles.astype(np.float32)
+        if speakers:
+            data["speakers"] = segment_labels(data["text"], speakers, inventory, uid)
+        return self.preprocess(uid, data)

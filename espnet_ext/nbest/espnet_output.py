@@ -1,0 +1,146 @@
+"""N-best lists from what ESPnet's inference leaves on disk.
+
+``espnet2.bin.asr_inference --nbest n`` writes ``<output_dir>/{k}best_recog/{text,token,token_int,score}`` for k up to
+n, with the k-th hypothesis of every utterance that has so many; a beam may end with fewer. ``asr.sh`` runs several
+jobs, each in ``logdir/output.<job>``, and merges the best hypotheses only; :mod:`espnet_ext.bin.decode` merges all.
+
+A score is what ``str()`` makes of a tensor, ``tensor(-12.3456)`` or ``tensor(-0.5000, device='cuda:0')``: four
+decimals, a weighted sum of the log-probabilities of the search's parts (attention, CTC, language model, length bonus).
+ESPnet keeps the parts to itself; where somebody has written ``str(hyp.scores)`` into a file ``scores``, they are read
+as well.
+
+An utterance too short for the encoder gets n times the text ``" "`` with the score 0.0: n empty hypotheses here.
+"""
+
+import re
+from pathlib import Path
+
+from espnet_ext.data.kaldi import read_table
+from espnet_ext.errors import InputError
+from espnet_ext.nbest.lists import Hypothesis, NBest
+
+# Folders of jobs, if {k}best_recog does not lie in a folder itself: below asr.sh's logdir, below its decoding folder,
+# below that of espnet_ext.bin.decode, which merges n-bests but not a 1-best.
+_JOBS = ("output.*", "logdir/output.*", "log/output.*")
+_RECOG = re.compile(r"([1-9][0-9]*)best_recog")
+_NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?|[-+]?inf(?:inity)?|nan"
+_VALUE = re.compile(
+    rf"(?:tensor|np\.float[0-9]+)\(\[?\s*({_NUMBER})\s*\]?(?:,\s*[a-z_]+=[^()]*)?\)|({_NUMBER})", re.IGNORECASE
+)
+_PART = re.compile(rf"""\s*["']([^"']+)["']\s*:\s*({_VALUE.pattern})\s*(?:,|$)""", re.IGNORECASE)
+
+
+def read_espnet_output(folder: str | Path) -> list[NBest]:
+    """Read the N-best lists of one decoding, sorted by utterance, without references.
+
+    Args:
+        folder: with ``{k}best_recog``, with ``output.*`` that hold them, or with ``logdir`` or ``log`` above those.
+
+    Raises:
+        InputError: there is no N-best output; a job left nothing, or not all of its ``keys.<job>.scp``; an utterance
+            has text without a score or the reverse, a k-th hypothesis without the one before, or stands in two jobs'
+            outputs; a score that is no finite number. Names folder and utterance.
+    """
+    ranked: dict[str, dict[int, Hypothesis]] = {}
+    for job in _jobs(Path(folder)):
+        found: dict[str, dict[int, Hypothesis]] = {}
+        for rank, recog in _recog_folders(job):
+            for utterance, hypothesis in _read_recog(recog).items():
+                found.setdefault(utterance, {})[rank] = hypothesis
+        _require_keys(job, found)
+        if twice := sorted(found.keys() & ranked.keys()):
+            raise InputError(f"{job}: {twice[0]} stands in another job's output as well: remove the one that is stale")
+        ranked |= found
+    return [_nbest(Path(folder), utterance, ranked[utterance]) for utterance in sorted(ranked)]
+
+
+def parse_score(text: str) -> float:
+    """The number in ESPnet's printed score.
+
+    >>> parse_score("tensor(-12.3)"), parse_score("tensor(-0.5, device='cuda:0')"), parse_score("0.0")
+    (-12.3, -0.5, 0.0)
+
+    Raises:
+        InputError: it is no such score.
+    """
+    match = _VALUE.fullmatch(text.strip())
+    if not match:
+        raise InputError(f"{text!r} is not a score as ESPnet prints it, such as tensor(-12.3456)")
+    return float(match[1] or match[2])
+
+
+def parse_scores(text: str) -> dict[str, float]:
+    """The named parts in a printed dictionary of scores; JSON will do, too.
+
+    >>> parse_scores("{'decoder': tensor(-3.25), 'ctc': tensor(-1., device='cuda:0')}")
+    {'decoder': -3.25, 'ctc': -1.0}
+
+    Raises:
+        InputError: it is no such dictionary.
+    """
+    inside = text.strip()
+    parts: dict[str, float] = {}
+    if inside.startswith("{") and inside.endswith("}"):
+        inside = inside[1:-1].strip()
+        while match := _PART.match(inside):
+            parts[match[1]] = parse_score(match[2])
+            inside = inside[match.end() :]
+    if inside or not text.strip():
+        raise InputError(f"{text!r} is not a dictionary of scores, such as {{'ctc': tensor(-1.2345)}}")
+    return parts
+
+
+def _jobs(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder: give the output folder of a decoding")
+    if _recog_folders(folder):
+        return [folder]
+    for pattern in _JOBS:
+        jobs = sorted(path for path in folder.glob(pattern) if path.is_dir())
+        if empty := [job for job in jobs if not _recog_folders(job)]:
+            raise InputError(f"{empty[0]}: this job left no hypotheses: see its log, and decode again")
+        if jobs:
+            return jobs
+    raise InputError(f"{folder}: no {{n}}best_recog here, nor in {', '.join(_JOBS)}: decode with --nbest 10, say")
+
+
+def _recog_folders(job: Path) -> list[tuple[int, Path]]:
+    matches = ((_RECOG.fullmatch(path.name), path) for path in job.iterdir())
+    return sorted((int(match[1]), path) for match, path in matches if match)
+
+
+def _read_recog(recog: Path) -> dict[str, Hypothesis]:
+    if not (recog / "text").exists():
+        raise InputError(f"{recog / 'text'}: no such file: only single-speaker recognition with a tokenizer writes it")
+    texts, scores = read_table(recog / "text"), read_table(recog / "score")
+    parts = read_table(recog / "scores") if (recog / "scores").exists() else dict.fromkeys(texts, "{}")
+    for name, table in (("score", scores), ("scores", parts)):
+        if odd := sorted(texts.keys() ^ table.keys()):
+            raise InputError(f"{recog}: {odd[0]} stands only in one of text and {name}: was it cut short? decode again")
+    hypotheses = {}
+    for utterance, text in texts.items():
+        try:
+            score, named = parse_score(scores[utterance]), parse_scores(parts[utterance])
+        except InputError as error:
+            raise InputError(f"{recog}: {utterance}: {error}: decode again") from None
+        hypotheses[utterance] = Hypothesis(" ".join(text.split()), score, named)
+    return hypotheses
+
+
+def _require_keys(job: Path, found: dict[str, dict[int, Hypothesis]]) -> None:
+    """asr.sh lists each job's utterances beside its output: a job that was killed has left some of them out."""
+    keys = job.parent / f"keys.{job.name.removeprefix('output.')}.scp"
+    if not (job.name.startswith("output.") and keys.exists()):
+        return
+    if missing := [utterance for utterance in read_table(keys) if utterance not in found]:
+        raise InputError(f"{job}: {missing[0]} of {keys.name} has no hypotheses: the job is not done; decode again")
+
+
+def _nbest(folder: Path, utterance: str, ranked: dict[int, Hypothesis]) -> NBest:
+    for rank in range(1, max(ranked) + 1):
+        if rank not in ranked:
+            raise InputError(f"{folder}: {utterance} has hypothesis {max(ranked)} but not {rank}: decode again")
+    try:
+        return NBest(utterance, tuple(ranked[rank] for rank in sorted(ranked)))
+    except InputError as error:
+        raise InputError(f"{folder}: {error}") from None

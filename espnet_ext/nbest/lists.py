@@ -1,0 +1,189 @@
+"""N-best lists: what a first pass leaves for a second one, as typed objects and as JSONL.
+
+A line of the JSONL is one utterance::
+
+    {"utt_id": "1-2-3", "ref": "THE CAT", "hyps": [{"text": "THE CAT", "score": -1.5, "scores": {"ctc": -0.9}}, ...]}
+
+``ref`` is null or absent where nobody transcribed the utterance. What is refused, and what is not:
+
+- A list without hypotheses is refused, since nothing can be chosen from it. A first pass that heard nothing leaves one
+  hypothesis with empty text, which is a hypothesis like any other.
+- Scores that are no finite numbers are refused: one NaN would decide a whole list.
+- The same text may come twice; see :func:`distinct`.
+- A reference is needed only by what counts errors, which refuses an utterance without one, or with an empty one, by
+  name.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.data.kaldi import text_lines
+from espnet_ext.errors import InputError
+from espnet_ext.scoring.error_rate import count_errors
+from espnet_ext.work.files import atomic_write
+from espnet_ext.work.json_text import parse_json
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One hypothesis of an utterance.
+
+    Attributes:
+        text: words with a blank between, in the casing that is scored; may be empty.
+        score: log-probability by the first pass (of all its parts together), natural logarithm.
+        scores: named parts of ``score``, or scores that were added since ("ctc", "decoder", "gpt2" ...).
+    """
+
+    text: str
+    score: float
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NBest:
+    """The hypotheses of one utterance, best first: the order is the ranking, whatever it was made by.
+
+    >>> NBest("1-2-3", (Hypothesis("THE CAT", -1.5), Hypothesis("A CAT", -2.5))).hyps[0].text
+    'THE CAT'
+
+    Raises:
+        InputError: no id, no hypotheses, or a score that is not finite.
+    """
+
+    utt_id: str
+    hyps: tuple[Hypothesis, ...]
+    ref: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.utt_id or any(blank in self.utt_id for blank in " \t\r\n"):
+            raise InputError(f"{self.utt_id!r} cannot be an utterance's id: ids are not empty and hold no white space")
+        if not self.hyps:
+            raise InputError(
+                f"{self.utt_id}: no hypotheses: decode it again, or give it one with empty text if nothing was said"
+            )
+        for number, hyp in enumerate(self.hyps, start=1):
+            for name, value in (("score", hyp.score), *hyp.scores.items()):
+                if not math.isfinite(value):
+                    raise InputError(
+                        f"{self.utt_id}: hypothesis {number}: {name} is {value}: score it again, or take the "
+                        "hypothesis out of the list"
+                    )
+
+
+def read_nbest(path: str | Path) -> list[NBest]:
+    """Read lists from JSONL, in the file's order.
+
+    Raises:
+        InputError: the file is missing or empty, a line is not as :mod:`espnet_ext.nbest.lists` says, or an id comes
+            twice; names file, line and utterance.
+    """
+    lists: dict[str, NBest] = {}
+    for number, line in enumerate(text_lines(Path(path)), start=1):
+        try:
+            nbest = _from_record(parse_json(line))
+            if nbest.utt_id in lists:
+                raise InputError(f"{nbest.utt_id} comes twice: keep one of its lists")
+        except ValueError as error:
+            raise InputError(f"{path}: line {number} is not JSON ({error}): write the file again") from None
+        except InputError as error:
+            raise InputError(f"{path}: line {number}: {error}") from None
+        lists[nbest.utt_id] = nbest
+    return list(lists.values())
+
+
+def write_nbest(path: str | Path, lists: Iterable[NBest]) -> None:
+    """Write lists as JSONL, in the order given; ``path`` appears whole or is left as it was.
+
+    Raises:
+        InputError: there are no lists, or an id comes twice.
+    """
+    seen: set[str] = set()
+    with atomic_write(path) as file:
+        for nbest in lists:
+            if nbest.utt_id in seen:
+                raise InputError(f"{path}: {nbest.utt_id} comes twice: keep one of its lists")
+            seen.add(nbest.utt_id)
+            file.write(json.dumps(_to_record(nbest), ensure_ascii=False, allow_nan=False) + "\n")
+        if not seen:
+            raise InputError(f"{path}: there is nothing to write: no N-best lists")
+
+
+def word_errors(nbest: NBest) -> list[int]:
+    """Word errors of each hypothesis against the reference: P3's E(y_i, y*), on the texts as they are.
+
+    >>> word_errors(NBest("u", (Hypothesis("A CAT", -1.0), Hypothesis("", -2.0)), ref="THE CAT"))
+    [1, 2]
+
+    Raises:
+        InputError: the list has no reference, or an empty one.
+    """
+    reference = words_of_reference(nbest)
+    counted: dict[str, int] = {}  # texts repeat
+    for hyp in nbest.hyps:
+        if hyp.text not in counted:
+            counted[hyp.text] = count_errors(reference, hyp.text.split()).errors
+    return [counted[hyp.text] for hyp in nbest.hyps]
+
+
+def words_of_reference(nbest: NBest) -> list[str]:
+    """The reference's words.
+
+    Raises:
+        InputError: there is no reference, or an empty one.
+    """
+    words = (nbest.ref or "").split()
+    if not words:
+        what = "no" if nbest.ref is None else "an empty"
+        raise InputError(
+            f"{nbest.utt_id}: {what} reference, so errors cannot be counted: add it, or leave the list out"
+        )
+    return words
+
+
+def distinct(nbest: NBest) -> NBest:
+    """Without the hypotheses whose text came before: of each text, the best stays.
+
+    >>> twice = NBest("u", (Hypothesis("A CAT", -1.0), Hypothesis("A CAT", -2.0), Hypothesis("CATS", -3.0)))
+    >>> [hyp.score for hyp in distinct(twice).hyps]
+    [-1.0, -3.0]
+    """
+    best: dict[str, Hypothesis] = {}
+    for hyp in nbest.hyps:
+        best.setdefault(hyp.text, hyp)
+    return replace(nbest, hyps=tuple(best.values()))
+
+
+def hypothesis_of(utt_id: str, number: int, record: Any) -> Hypothesis:
+    """The hypothesis that a JSON object holds; ``utt_id`` and ``number`` say in messages which one it is.
+
+    Raises:
+        InputError: ``text`` or ``score`` is missing or of another kind.
+    """
+    try:
+        text, score, scores = record["text"], float(record["score"]), record.get("scores") or {}
+        if not isinstance(text, str):
+            raise TypeError("text is not a string")
+        named = {str(name): float(value) for name, value in scores.items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(
+            f"{utt_id}: hypothesis {number} must be an object with text, score and perhaps scores ({error!r})"
+        ) from None
+    return Hypothesis(" ".join(text.split()), score, named)
+
+
+def _from_record(record: Any) -> NBest:
+    if not isinstance(record, dict) or not isinstance(record.get("utt_id"), str):
+        raise InputError("not an N-best list: each line must be an object with utt_id, ref and hyps")
+    utt_id, ref, hyps = record["utt_id"], record.get("ref"), record.get("hyps")
+    if not isinstance(hyps, list) or not (ref is None or isinstance(ref, str)):
+        raise InputError(f"{utt_id}: hyps must be a list of hypotheses, and ref a text or null")
+    return NBest(utt_id, tuple(hypothesis_of(utt_id, number, hyp) for number, hyp in enumerate(hyps, start=1)), ref)
+
+
+def _to_record(nbest: NBest) -> dict[str, Any]:
+    hyps = [{"text": hyp.text, "score": hyp.score, "scores": dict(hyp.scores)} for hyp in nbest.hyps]
+    return {"utt_id": nbest.utt_id, "ref": nbest.ref, "hyps": hyps}

@@ -1,0 +1,132 @@
+"""Figures of the energy distribution and of small-energy masks (P2, Fig. 1 and Fig. 3), drawn without a display."""
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from espnet_ext.results.figures import BLUE, STYLE, VERMILLION
+from espnet_ext.sem.energy_statistics import EDGES_DB, STEP_DB, EnergyHistogram, MaskExample, edge_index
+
+MASKED = "#D9D9D9"  # lighter than the map's dark end and without its hues
+SPECTRUM = "viridis"
+MARKED_DB = -20.0  # P2, section 3: 74.3 % of the bins are masked here
+PAPER_RANGE_DB = (-90.0, 10.0)
+HIDDEN_SHARE = 0.005  # of the bins, and of the energy, at most, beyond each end of the axis
+
+
+def draw_distribution(histogram: EnergyHistogram, name: str) -> Figure:
+    """P2, Fig. 1: density of eta, and below it cumulative density and share of the energy.
+
+    Args:
+        histogram: at least one utterance.
+        name: what the speech is, for the title.
+    """
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(5.2, 5.6), layout="constrained")
+        upper, lower = figure.subplots(2, 1, sharex=True)
+        _draw_density(upper, histogram)
+        _draw_cumulative(lower, histogram)
+        for axes in (upper, lower):
+            axes.grid(color="0.9", linewidth=0.6)
+            axes.spines[["top", "right"]].set_visible(False)
+        lower.set_xlim(*shown_range(histogram))
+        lower.set_xlabel(r"Energy relative to $e_\mathrm{peak}$: $\eta$ (dB)")
+        title = f"{name}: {histogram.utterances:,} utterances, {histogram.total:,} bins"
+        figure.suptitle(title, parse_math=False)
+        return figure
+
+
+def shown_range(histogram: EnergyHistogram) -> tuple[float, float]:
+    """The paper's range of eta in dB, widened by tens until it hides next to nothing but bins of zero energy."""
+    lowest, highest = PAPER_RANGE_DB
+    hidden_left = histogram.share_below() - histogram.zeros / histogram.total
+    # The energy's curve is the last to reach 1.
+    hidden_right = 1.0 - histogram.energy_below()
+    while lowest > EDGES_DB[0] and hidden_left[edge_index(lowest)] > HIDDEN_SHARE:
+        lowest -= 10.0
+    while highest < EDGES_DB[-1] and hidden_right[edge_index(highest)] > HIDDEN_SHARE:
+        highest += 10.0
+    return lowest, highest
+
+
+def _draw_density(axes: Axes, histogram: EnergyHistogram) -> None:
+    middles = EDGES_DB[:-1] + STEP_DB / 2.0
+    axes.plot(middles, histogram.density(), color=BLUE)
+    axes.fill_between(middles, histogram.density(), color=BLUE, alpha=0.15, linewidth=0)
+    axes.set_ylim(bottom=0.0)
+    axes.set_ylabel("Probability density (1/dB)")
+    title = r"(a) Probability density of $\eta$"
+    if histogram.zeros:
+        # In the title, since no place within the axes is free for every corpus.
+        title += rf"; {_percent(histogram.zeros / histogram.total)} of the bins at $-\infty$"
+    axes.set_title(title, loc="left")
+
+
+def _draw_cumulative(axes: Axes, histogram: EnergyHistogram) -> None:
+    index = edge_index(MARKED_DB)
+    curves = (
+        (histogram.share_below(), r"bins: cumulative density of $\eta$", BLUE, "-"),
+        (histogram.energy_below(), r"energy: $r_e(\eta)$", VERMILLION, "--"),
+    )
+    axes.axvline(MARKED_DB, color="0.4", linestyle=":", linewidth=1.0, label=rf"$\eta = {MARKED_DB:g}$ dB")
+    for shares, label, colour, line in curves:
+        axes.plot(EDGES_DB, shares, color=colour, linestyle=line, label=label)
+        axes.plot(MARKED_DB, shares[index], "o", color=colour, markersize=5, clip_on=False)
+        axes.annotate(
+            _percent(shares[index]),
+            (MARKED_DB, shares[index]),
+            xytext=(-6, 6),
+            textcoords="offset points",
+            ha="right",
+            va="bottom",
+            color=colour,
+        )
+    axes.set_ylim(0.0, 1.02)
+    axes.set_ylabel(r"Share below $\eta$")
+    axes.set_title(r"(b) Share of the bins and of their energy below $\eta$", loc="left")
+    axes.legend(loc="upper left", frameon=False)
+
+
+def draw_masks(example: MaskExample) -> Figure:
+    """P2, Fig. 3: the power-mel spectrogram of an utterance, and what each mask leaves of it before eq. 10."""
+    panels: list[tuple[str, np.ndarray | None]] = [("original", None)]
+    for eta, kept in example.kept.items():
+        share = _percent(example.masked_share(eta))
+        panels.append((rf"$\eta_\mathrm{{th}} = {eta:g}$ dB: {share} of the bins masked", kept))
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(7.2, 1.5 * len(panels) + 0.8), layout="constrained")
+        all_axes = figure.subplots(len(panels), 1, sharex=True, sharey=True)
+        frames, channels = example.features.shape
+        extent = (0.0, frames * example.hop_seconds, -0.5, channels - 0.5)
+        for letter, axes, (title, kept) in zip("abcdefgh", all_axes, panels, strict=False):
+            shown = np.ma.masked_array(example.features, mask=None if kept is None else ~kept)
+            image = axes.imshow(
+                shown.T,
+                origin="lower",
+                aspect="auto",
+                interpolation="nearest",
+                extent=extent,
+                cmap=matplotlib.colormaps[SPECTRUM].with_extremes(bad=MASKED),
+                vmin=float(example.features.min()),
+                vmax=float(example.features.max()),
+            )
+            axes.set_title(f"({letter}) {title}", loc="left")
+            axes.set_yticks(range(0, channels, 10))
+        figure.supylabel("Mel channel $c$", fontsize=10)
+        all_axes[-1].set_xlabel("Time (s)")
+        figure.colorbar(image, ax=all_axes, label=r"Power-mel feature $x = e^{1/15}$", aspect=50, pad=0.015)
+        figure.suptitle(f"Power-mel spectrogram of {example.utterance}", parse_math=False)
+        masked = Patch(facecolor=MASKED, edgecolor="0.5", label="masked")
+        figure.legend(handles=[masked], loc="upper right", frameon=False)
+        return figure
+
+
+def _percent(share: float) -> str:
+    """A share as per cent with one decimal; a share too small for that is not called nothing.
+
+    >>> _percent(0.743), _percent(0.0), _percent(0.00001)
+    ('74.3 %', '0.0 %', '< 0.1 %')
+    """
+    return "< 0.1 %" if 0.0 < share < 0.0005 else f"{100.0 * share:.1f} %"

@@ -1,0 +1,183 @@
+"""Layer-wise pre-training of a BLSTM encoder with max-pooling, as a plan and as what is carried from step to step.
+
+The scheme is that of P2's reference [17] (Zeyer et al. 2018) in its published configuration: a small
+encoder with a high time reduction learns to align first, then grows under its top layer, then gets its real time
+reduction, and last its label smoothing.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from espnet_ext.errors import InputError
+from espnet_ext.work.yaml_files import deep_merge
+
+if TYPE_CHECKING:
+    import torch
+
+LAYER = re.compile(r"encoder\.layers\.(\d+)\.")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a pre-training goes.
+
+    Attributes:
+        start_layers: layers of the first steps.
+        time_reduction: product of the pooling factors until the last step.
+        first_epochs: epochs of the first step, the one without dropout.
+        epochs: epochs of each other step.
+    """
+
+    start_layers: int = 2
+    time_reduction: int = 32
+    first_epochs: int = 10
+    epochs: int = 5
+
+
+@dataclass(frozen=True)
+class Step:
+    """One training of the plan.
+
+    Attributes:
+        name: what it has: ``layers2_reduction32_nodropout``.
+        layers: number of encoder layers.
+        config: its whole training config.
+    """
+
+    name: str
+    layers: int
+    config: dict[str, Any]
+
+
+def parse_settings(values: Mapping[str, Any]) -> Settings:
+    """Settings from YAML.
+
+    Raises:
+        InputError: an unknown name, or a value that is no whole number of at least 1.
+    """
+    known = Settings.__dataclass_fields__
+    for name, value in values.items():
+        if name not in known:
+            raise InputError(f"pre-training: unknown setting {name}: only {', '.join(known)} are known")
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise InputError(f"pre-training: {name} must be a whole number of at least 1, not {value!r}")
+    return Settings(**values)
+
+
+def plan(config: Mapping[str, Any], settings: Settings) -> list[Step]:
+    """The trainings before that of ``config`` itself, first to last.
+
+    1. ``start_layers`` layers with the high time reduction, without dropout and label smoothing;
+    2. the same with dropout;
+    3. a layer more per step, up to the number of ``config``;
+    4. the time reduction of ``config``; only the training after it has label smoothing.
+
+    A schedule ``warmup_plateau`` goes on from step to step where ``num_iters_per_epoch`` says how far each has come.
+
+    Raises:
+        InputError: another encoder than ``blstm_maxpool``, or numbers of layers or time reductions that do not fit.
+    """
+    encoder = config.get("encoder_conf") or {}
+    if config.get("encoder") != "blstm_maxpool" or "num_layers" not in encoder or "pooling" not in encoder:
+        raise InputError("pre-training needs encoder: blstm_maxpool, with num_layers and pooling in its encoder_conf")
+    last = encoder["num_layers"]
+    if settings.start_layers > last:
+        raise InputError(f"pre-training starts with {settings.start_layers} layers, but the encoder has only {last}")
+    shapes = [(layers, high_reduction(layers, settings)) for layers in range(settings.start_layers, last + 1)]
+    names = [f"layers{layers}_reduction{settings.time_reduction}" for layers, _ in shapes]
+    last_shape = (last, list(encoder["pooling"]))
+    shapes = [shapes[0], *shapes, last_shape]
+    names = [f"{names[0]}_nodropout", *names, f"layers{last}_reduction{math.prod(last_shape[1])}"]
+    steps, updates = [], 0
+    for number, (name, (layers, pooling)) in enumerate(zip(names, shapes, strict=True)):
+        epochs = settings.epochs if number else settings.first_epochs
+        over = {
+            "encoder_conf": {"num_layers": layers, "pooling": pooling} | ({} if number else {"dropout_rate": 0.0}),
+            "decoder_conf": {} if number else {"dropout": 0.0},
+            "model_conf": {"lsm_weight": 0.0},
+            "max_epoch": epochs,
+            "patience": None,
+            "keep_nbest_models": 1,
+        }
+        steps.append(Step(name, layers, continued(deep_merge(config, over), updates)))
+        updates += epochs * (config.get("num_iters_per_epoch") or 0)
+    return steps
+
+
+def final_config(config: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """``config`` as it is trained after the plan: its schedule goes on where the last step has left it."""
+    epochs = sum(step.config["max_epoch"] for step in plan(config, settings))
+    return continued(dict(config), epochs * (config.get("num_iters_per_epoch") or 0))
+
+
+def high_reduction(layers: int, settings: Settings) -> list[int]:
+    """Pooling factors 2 after all layers but the top one, the last of them larger, so that they give the reduction.
+
+    >>> high_reduction(2, Settings()), high_reduction(4, Settings())
+    ([32], [2, 2, 8])
+
+    Raises:
+        InputError: a single layer, or a time reduction that is no multiple of the others' product.
+    """
+    below = 2 ** (layers - 2) if layers > 1 else 0
+    if not below or settings.time_reduction % below or settings.time_reduction < below:
+        raise InputError(
+            f"pre-training: a time reduction of {settings.time_reduction} cannot be had with {layers} layers of which "
+            f"all but the top one are pooled by 2 or more"
+        )
+    return [2] * (layers - 2) + [settings.time_reduction // below]
+
+
+def continued(config: dict[str, Any], updates: int) -> dict[str, Any]:
+    """``config`` with a learning-rate schedule that goes on after ``updates``, where its class can do that."""
+    if config.get("scheduler") != "warmup_plateau" or not updates:
+        return config
+    return deep_merge(config, {"scheduler_conf": {"start_step": updates}})
+
+
+def carry(
+    old: "Mapping[str, torch.Tensor]", new: "Mapping[str, torch.Tensor]", old_layers: int, new_layers: int
+) -> "tuple[dict[str, torch.Tensor], list[str]]":
+    """Parameters and buffers for a step from those of the step before, by name.
+
+    The top layer stays on top and the others stay below: new layers come in between, with the values of ``new``.
+
+    Args:
+        old: the model before, with ``old_layers`` encoder layers.
+        new: the next model as it is initialised, with ``new_layers``.
+
+    Returns:
+        All that ``new`` has; the names that are not from ``old``, all of them in the new layers.
+
+    Raises:
+        InputError: a name of ``old`` that ``new`` lacks, a name of ``new`` outside the new layers that ``old`` lacks,
+            or another shape; the message names it.
+    """
+    carried = {rename(name, old_layers, new_layers): value for name, value in old.items()}
+    unknown = [name for name in carried if name not in new]
+    if unknown:
+        raise InputError(f"pre-training: {unknown[0]} of the step before has no place in the next model")
+    for name, value in carried.items():
+        if value.shape != new[name].shape:
+            raise InputError(
+                f"pre-training: {name} is {tuple(value.shape)} in the step before, {tuple(new[name].shape)} in the next"
+            )
+    fresh = [name for name in new if name not in carried]
+    expected = range(old_layers - 1, new_layers - 1)
+    stray = [name for name in fresh if not (LAYER.match(name) and int(LAYER.match(name)[1]) in expected)]
+    if stray:
+        raise InputError(f"pre-training: {stray[0]} of the next model is in no new layer, and the step before lacks it")
+    return {name: carried.get(name, value) for name, value in new.items()}, fresh
+
+
+def rename(name: str, old_layers: int, new_layers: int) -> str:
+    """The name in the next model: the top layer's number changes, all else stays.
+
+    >>> rename("encoder.layers.1.forwards.bias_ih_l0", 2, 3), rename("encoder.layers.0.forwards.bias_ih_l0", 2, 3)
+    ('encoder.layers.2.forwards.bias_ih_l0', 'encoder.layers.0.forwards.bias_ih_l0')
+    """
+    top = f"encoder.layers.{old_layers - 1}."
+    return f"encoder.layers.{new_layers - 1}.{name.removeprefix(top)}" if name.startswith(top) else name

@@ -1,0 +1,204 @@
+"""The mini corpus in the layout of the ASRU 2019 code-switching corpus, with English in LibriSpeech's.
+
+The layout is the one that :mod:`espnet_ext.corpora.asru2019` describes; ``train-zh`` has a transcript beside each audio
+file, the other parts have a list. Transcripts are as people write them, with lower-case English and a full stop, so
+that the text rules have their work.
+"""
+
+import dataclasses
+import random
+from dataclasses import asdict, dataclass
+from itertools import batched
+from pathlib import Path
+
+from espnet_ext.data.audio_files import save_audio
+from espnet_ext.synthetic.acoustics import CLEAN, SAMPLE_RATE, draw_scene, record
+from espnet_ext.synthetic.bilingual import ENGLISH, MANDARIN, Fragment
+from espnet_ext.synthetic.librispeech import Chapter, write_chapter, write_speakers
+from espnet_ext.synthetic.mandarin_english import grammar
+from espnet_ext.synthetic.seeds import generator, seed_of
+from espnet_ext.synthetic.sizes import ASRU2019_SIZES, BilingualSize, size_called
+from espnet_ext.synthetic.voices import BRITISH, Speaker, draw_speakers
+from espnet_ext.synthetic.whole_folder import make_whole
+from espnet_ext.work.parallel import map_shards
+
+FORMAT = 1  # raise it when the same parameters no longer give the same bytes (voices, grammar ...)
+MIXED = "cs"
+LIBRISPEECH = "LibriSpeech"
+ENGLISH_PARTS = ("train-clean-100", "train-clean-360")
+EVALUATION = ("dev", "test")
+# What is spoken, in the order in which sentences are drawn: mixed sentences are made of what the others hold, and
+# evaluation comes before mixed training speech, which keeps clear of it.
+LANGUAGES = {"train-zh": MANDARIN, LIBRISPEECH: ENGLISH, "dev": MIXED, "test": MIXED, "train-cs": MIXED}
+# Ids have the form of the corpora of the challenge's donor: task, speaker, sentence.
+_TASKS = {"train-cs": "T0001", "train-zh": "T0002", "dev": "T0003", "test": "T0004"}
+_EVERY = 4  # of four speakers, the first reads in train-clean-100 and three in train-clean-360, near the real ratio
+
+_README = """\
+Synthetic speech in the layout of the ASRU 2019 Mandarin-English code-switching corpus (and LibriSpeech), made by
+espnet_ext.bin.make_mini with espeak-ng. No person speaks here; results on it say that a pipeline works and how systems
+compare on this corpus, not how well they do on the challenge's.
+"""
+
+Sentence = tuple[Fragment, ...]
+
+
+@dataclass(frozen=True)
+class Session:
+    """The work of one shard: a speaker reads the sentences of one part. ``beside``: a transcript beside each file."""
+
+    folder: str
+    name: str  # task and speaker, the beginning of the utterances' ids
+    speaker: Speaker
+    language: str
+    sentences: tuple[Sentence, ...]
+    beside: bool
+    seed: int
+
+
+def make_asru2019(output: str | Path, size: str = "mini", seed: int = 0, nj: int = 1) -> bool:
+    """Write a mini ASRU 2019 corpus: ``train-cs``, ``train-zh``, ``dev``, ``test`` and ``LibriSpeech``.
+
+    ``size`` is a key of ``ASRU2019_SIZES``. Same size and seed give the same bytes, with any ``nj``. For what
+    is returned and raised see :func:`~espnet_ext.synthetic.whole_folder.make_whole`.
+    """
+    wanted = size_called(size, ASRU2019_SIZES)
+    parameters = {
+        "corpus": "asru2019",
+        "format": FORMAT,
+        "size": asdict(wanted),
+        "condition": asdict(CLEAN),
+        "seed": seed,
+    }
+    return make_whole(output, parameters, lambda folder: _write_corpus(folder, wanted, seed, nj))
+
+
+def _write_corpus(folder: Path, size: BilingualSize, seed: int, nj: int) -> None:
+    sessions, chapters = shards_of(folder, size, seed)
+    written = map_shards(write_shard, [*sessions, *chapters], nj=nj, describe="mini corpus")
+    lines, seconds = written[: len(sessions)], written[len(sessions) :]
+    listed: dict[Path, str] = {}
+    for session, text in zip(sessions, lines, strict=True):
+        if not session.beside:
+            path = Path(session.folder).parent / "transcript.txt"
+            listed[path] = listed.get(path, "") + text
+    for path, text in listed.items():
+        path.write_text(text, encoding="utf-8")
+    minutes = {chapter.speaker.id: each / 60 for chapter, each in zip(chapters, seconds, strict=True)}
+    members: dict[str, list[Speaker]] = {part: [] for part in ENGLISH_PARTS}
+    for chapter in chapters:
+        members[Path(chapter.folder).parts[-3]].append(chapter.speaker)
+    write_speakers(folder / LIBRISPEECH / "SPEAKERS.TXT", members, minutes)
+    (folder / "README.TXT").write_text(_README, encoding="utf-8")
+
+
+def shards_of(folder: Path, size: BilingualSize, seed: int) -> tuple[list[Session], list[Chapter]]:
+    """The work: sessions of the challenge's parts, and chapters of LibriSpeech, one of each a speaker and part."""
+    readers = _readers(size, seed)
+    sentences = draw_sentences({part: size.utterances[part] * len(readers[part]) for part in LANGUAGES}, seed)
+    shared = {
+        part: zip(readers[part], batched(sentences[part], size.utterances[part]), strict=True) for part in LANGUAGES
+    }
+    sessions = [_session(folder / part, speaker, read, seed) for part in _TASKS for speaker, read in shared[part]]
+    chapters = [
+        _chapter(folder / LIBRISPEECH / ENGLISH_PARTS[index % _EVERY > 0], speaker, read, seed)
+        for index, (speaker, read) in enumerate(shared[LIBRISPEECH])
+    ]
+    return sessions, chapters
+
+
+def _session(folder: Path, speaker: Speaker, sentences: tuple[Sentence, ...], seed: int) -> Session:
+    part, person = folder.name, f"G{speaker.id:0>4}"
+    return Session(
+        folder=str(folder / person),
+        name=_TASKS[part] + person,
+        speaker=speaker,
+        language=LANGUAGES[part],
+        sentences=sentences,
+        beside=part == "train-zh",
+        seed=seed,
+    )
+
+
+def _chapter(folder: Path, speaker: Speaker, sentences: tuple[Sentence, ...], seed: int) -> Chapter:
+    number = f"{speaker.id}0"
+    return Chapter(
+        folder=str(folder / speaker.id / number),
+        speaker=speaker,
+        id=number,
+        sentences=tuple(sentence[0].text for sentence in sentences),
+        condition=CLEAN,
+        babble=(),
+        seed=seed,
+    )
+
+
+def _readers(size: BilingualSize, seed: int) -> dict[str, list[Speaker]]:
+    """The speakers of each part. Their English is British in English sentences as it is in mixed ones."""
+    drawn = draw_speakers(size.speakers, seed)
+    speakers = {
+        group: [dataclasses.replace(speaker, accent=BRITISH) for speaker in members] for group, members in drawn.items()
+    }
+    return {part: speakers[part] if part in EVALUATION else speakers["train"] for part in LANGUAGES}
+
+
+def draw_sentences(counts: dict[str, int], seed: int) -> dict[str, list[Sentence]]:
+    """Draw as many sentences of each part of ``LANGUAGES`` as ``counts`` says, all different within a part.
+
+    Every fragment of a mixed sentence stands in a monolingual sentence of training (P1, section 1). No sentence of
+    training says in any language what one of ``dev`` or ``test`` says; nor do these two say the same.
+    """
+    bilingual = grammar()
+    sentences: dict[str, list[Sentence]] = {}
+    trained: set[str] = set()
+    held_out: set[str] = set()
+    for part, language in LANGUAGES.items():
+        rng = random.Random(seed_of(seed, "sentences", part))
+        monolingual = {MANDARIN: _joined(sentences, "train-zh"), ENGLISH: _joined(sentences, LIBRISPEECH)}
+        drawn: dict[Sentence, None] = {}
+        while len(drawn) < counts[part]:
+            phrase = bilingual.derive(rng)
+            said = {side: Fragment(side, tuple(phrase.say(side))) for side in (MANDARIN, ENGLISH)}
+            meaning = {_bounded(fragment) for fragment in said.values()}
+            sentence = bilingual.mix(phrase, rng) if language == MIXED else (said[language],)
+            if sentence is None or meaning & held_out or (part in EVALUATION and meaning & trained):
+                continue
+            if language == MIXED and not all(_bounded(one) in monolingual[one.language] for one in sentence):
+                continue
+            drawn[sentence] = None
+            (held_out if part in EVALUATION else trained).update(meaning)
+        sentences[part] = list(drawn)
+    return sentences
+
+
+def _joined(sentences: dict[str, list[Sentence]], part: str) -> str:
+    return "\n".join(_bounded(fragment) for sentence in sentences.get(part, ()) for fragment in sentence)
+
+
+def _bounded(fragment: Fragment) -> str:
+    """The text with a blank on either side of each word, so that a part of a word is not taken for a word."""
+    return "".join(f" {word} " for word in fragment.words)
+
+
+def write_shard(shard: Session | Chapter) -> str | float:
+    """Write a session (see :func:`write_session`) or a chapter, which gives its seconds of audio."""
+    return write_session(shard) if isinstance(shard, Session) else write_chapter(shard)
+
+
+def write_session(session: Session) -> str:
+    """Write a session's WAV files, and its transcripts if they stand beside them. Returns the lines of a list."""
+    folder = Path(session.folder)
+    folder.mkdir(parents=True, exist_ok=True)  # a shard may run again after its worker died
+    scene = draw_scene(CLEAN, [], generator(session.seed, "scene", session.name))
+    lines = []
+    for index, sentence in enumerate(session.sentences):
+        utterance = f"{session.name}S{index:04d}"
+        rng = generator(session.seed, "utterance", utterance)
+        text = " ".join(fragment.text for fragment in sentence)
+        samples = record(session.speaker.say(text, session.language, rng), scene, CLEAN, rng)
+        save_audio(folder / f"{utterance}.wav", samples, SAMPLE_RATE, subtype="PCM_16")
+        transcript = f"{text.lower()}。\n"
+        if session.beside:
+            (folder / f"{utterance}.txt").write_text(transcript, encoding="utf-8")
+        lines.append(f"{utterance} {transcript}")
+    return "".join(lines)

@@ -1,0 +1,209 @@
+"""The mini corpus in LibriSpeech's layout: synthetic speech, so that nothing need be downloaded to run a recipe."""
+
+import gzip
+import io
+import random
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from espnet_ext.data.audio_files import save_audio
+from espnet_ext.synthetic.acoustics import CLEAN, SAMPLE_RATE, Condition, draw_scene, record
+from espnet_ext.synthetic.grammar import Grammar, grammar_of
+from espnet_ext.synthetic.seeds import generator, seed_of
+from espnet_ext.synthetic.sizes import LIBRISPEECH_SIZES, PartSize, Size, size_called
+from espnet_ext.synthetic.voices import Speaker, draw_speakers
+from espnet_ext.synthetic.whole_folder import make_whole
+from espnet_ext.work.parallel import map_shards
+
+LANGUAGE = "en"
+LM_TEXT = "librispeech-lm-norm.txt.gz"
+FORMAT = 1  # raise it when the same parameters no longer give the same bytes (voices, grammar ...)
+_TALKERS, _TALKER_SENTENCES = 5, 4  # of the babble of one chapter
+
+_SPEAKERS_HEADER = """\
+; Synthetic speakers in the format of LibriSpeech's SPEAKERS.TXT.
+;
+; Fields
+; ID: the speaker's id, the first part of an utterance's id
+; SEX: F or M
+; SUBSET: the part that the speaker reads in
+; MINUTES: speech of this speaker in the corpus
+; NAME: the voice of espeak-ng
+;
+;ID  |SEX| SUBSET           |MINUTES| NAME
+"""
+_README = """\
+Synthetic speech in the layout of LibriSpeech, made by espnet_ext.bin.make_mini with espeak-ng. No person speaks here;
+results on it say that a pipeline works and how systems compare on this corpus, not how well they do on LibriSpeech.
+"""
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """The work of one shard: a speaker reads ``sentences`` in one scene. ``babble`` holds the talkers behind them."""
+
+    folder: str  # where the chapter's files go
+    speaker: Speaker
+    id: str
+    sentences: tuple[str, ...]
+    condition: Condition
+    babble: tuple[Speaker, ...]
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """``speaker-chapter``, the beginning of its files' names."""
+        return f"{self.speaker.id}-{self.id}"
+
+
+def make_librispeech(output: str | Path, size: str = "mini", seed: int = 0, nj: int = 1) -> bool:
+    """Write a mini LibriSpeech: audio, transcripts, SPEAKERS.TXT and the language-model text.
+
+    ``size`` is a key of ``LIBRISPEECH_SIZES``. Same size and seed give the same bytes, with any ``nj``. For what
+    is returned and raised see :func:`~espnet_ext.synthetic.whole_folder.make_whole`.
+    """
+    wanted = size_called(size, LIBRISPEECH_SIZES)
+    parameters = {
+        "corpus": "librispeech",
+        "format": FORMAT,
+        "size": {"parts": asdict(wanted)["parts"], "lm_sentences": wanted.lm_sentences},
+        "conditions": {"clean": asdict(CLEAN), "other": asdict(wanted.other)},
+        "seed": seed,
+    }
+    return make_whole(output, parameters, lambda folder: write_corpus(folder, wanted, seed, nj))
+
+
+def write_corpus(folder: Path, size: Size, seed: int, nj: int) -> None:
+    """Write the parts of a corpus, SPEAKERS.TXT, the language-model text and a README into a folder that is there."""
+    parts = size.parts
+    speakers = draw_speakers({part: part_size.speakers for part, part_size in parts.items()}, seed)
+    sentences, held_out = draw_sentences(parts, grammar_of(LANGUAGE), seed)
+    shards = [
+        chapter
+        for part, part_size in parts.items()
+        for chapter in _chapters(
+            folder / part, speakers[part], sentences[part], part_size, condition_of(part, size), seed
+        )
+    ]
+    seconds = map_shards(write_chapter, shards, nj=nj, describe="mini corpus")
+    minutes: dict[str, float] = {}
+    for chapter, duration in zip(shards, seconds, strict=True):
+        minutes[chapter.speaker.id] = minutes.get(chapter.speaker.id, 0.0) + duration / 60
+    write_speakers(folder / "SPEAKERS.TXT", speakers, minutes)
+    _write_lm_text(folder / LM_TEXT, size.lm_sentences, held_out, seed)
+    (folder / "README.TXT").write_text(_README, encoding="utf-8")
+
+
+def draw_sentences(
+    parts: dict[str, PartSize], grammar: Grammar, seed: int
+) -> tuple[dict[str, list[str]], frozenset[str]]:
+    """Draw the sentences of each part.
+
+    Returns:
+        The sentences by part, and those held out for evaluation: all different, and none of them in training.
+    """
+    sentences: dict[str, list[str]] = {}
+    held_out: set[str] = set()
+    # Evaluation first, so that training can keep clear of it.
+    for part in sorted(parts, key=lambda part: part.startswith("train")):
+        count = parts[part].speakers * parts[part].chapters * parts[part].utterances
+        rng = random.Random(seed_of(seed, "sentences", part))
+        sentences[part] = []
+        drawn: set[str] = set()
+        while len(sentences[part]) < count:
+            sentence = grammar.sentence(rng)
+            if sentence not in held_out and sentence not in drawn:
+                sentences[part].append(sentence)
+                drawn.add(sentence)
+        if not part.startswith("train"):
+            held_out |= drawn
+    return sentences, frozenset(held_out)
+
+
+def condition_of(part: str, size: Size) -> Condition:
+    """How a part such as ``dev-clean`` or ``train-other-500`` sounds."""
+    return size.other if "other" in part.split("-") else CLEAN
+
+
+def _chapters(
+    folder: Path, speakers: list[Speaker], sentences: list[str], size: PartSize, condition: Condition, seed: int
+) -> list[Chapter]:
+    """Share a part's sentences among its speakers' chapters."""
+    # Behind a noisy recording one hears voices of its own part, never of training or of another evaluation part.
+    chapters = []
+    for speaker in speakers:
+        for index in range(size.chapters):
+            start = len(chapters) * size.utterances
+            chapter = f"{speaker.id}{index}"
+            rng = generator(seed, "babble", chapter)
+            babble = rng.choice(len(speakers), _TALKERS) if rng.uniform() < condition.babble else []
+            chapters.append(
+                Chapter(
+                    folder=str(folder / speaker.id / chapter),
+                    speaker=speaker,
+                    id=chapter,
+                    sentences=tuple(sentences[start : start + size.utterances]),
+                    condition=condition,
+                    babble=tuple(speakers[talker] for talker in babble),
+                    seed=seed,
+                )
+            )
+    return chapters
+
+
+def write_chapter(chapter: Chapter) -> float:
+    """Write a chapter's FLAC files and its transcript. Returns the seconds of audio."""
+    folder = Path(chapter.folder)
+    folder.mkdir(parents=True, exist_ok=True)  # a shard may run again after its worker died
+    scene = draw_scene(chapter.condition, _talkers(chapter), generator(chapter.seed, "scene", chapter.name))
+    samples_written = 0
+    lines = []
+    for index, sentence in enumerate(chapter.sentences):
+        utterance = f"{chapter.name}-{index:04d}"
+        rng = generator(chapter.seed, "utterance", utterance)
+        samples = record(chapter.speaker.say(sentence, LANGUAGE, rng), scene, chapter.condition, rng)
+        save_audio(folder / f"{utterance}.flac", samples, SAMPLE_RATE, subtype="PCM_16")
+        samples_written += len(samples)
+        lines.append(f"{utterance} {sentence}\n")
+    (folder / f"{chapter.name}.trans.txt").write_text("".join(lines), encoding="utf-8")
+    return samples_written / SAMPLE_RATE
+
+
+def _talkers(chapter: Chapter) -> list[np.ndarray]:
+    """Speech of the chapter's babble, one array at 22050 Hz a talker."""
+    grammar = grammar_of(LANGUAGE)
+    talkers = []
+    for index, speaker in enumerate(chapter.babble):
+        rng = generator(chapter.seed, "talker", chapter.name, index)
+        drawn = random.Random(seed_of(chapter.seed, "talk", chapter.name, index))
+        talkers.append(
+            np.concatenate([speaker.say(grammar.sentence(drawn), LANGUAGE, rng) for _ in range(_TALKER_SENTENCES)])
+        )
+    return talkers
+
+
+def write_speakers(path: Path, speakers: dict[str, list[Speaker]], minutes: dict[str, float]) -> None:
+    """Write SPEAKERS.TXT: the speakers of each part, and the minutes of speech by the speaker's id."""
+    lines = [
+        f"{speaker.id:<6} | {speaker.sex} | {part:<16} | {minutes[speaker.id]:.2f} | {speaker.variant}\n"
+        for part, members in speakers.items()
+        for speaker in members
+    ]
+    path.write_text(_SPEAKERS_HEADER + "".join(lines), encoding="utf-8")
+
+
+def _write_lm_text(path: Path, count: int, held_out: frozenset[str], seed: int) -> None:
+    """Sentences of the same grammar, without those held out. Some come more than once, as in any text."""
+    grammar = grammar_of(LANGUAGE)
+    rng = random.Random(seed_of(seed, "lm"))
+    lines: list[str] = []
+    while len(lines) < count:
+        sentence = grammar.sentence(rng)
+        if sentence not in held_out:
+            lines.append(sentence + "\n")
+    packed = io.BytesIO()
+    with gzip.GzipFile(filename="", fileobj=packed, mode="wb", mtime=0) as file:  # no name, no time: the same bytes
+        file.write("".join(lines).encode())
+    path.write_bytes(packed.getvalue())

@@ -1,0 +1,67 @@
+"""Average the parameters of several epochs of one training."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from espnet_ext.errors import InputError
+from espnet_ext.upstream.checkpoint import load_checkpoint, load_parameters
+
+if TYPE_CHECKING:
+    import torch
+
+
+def average(files: Sequence[Path]) -> "dict[str, torch.Tensor]":
+    """The mean of each floating-point tensor over checkpoints, summed in float64; other tensors are the last file's.
+
+    Raises:
+        InputError: no files, or files that are missing, no checkpoints, or hold other names or shapes than the first.
+    """
+    if not files:
+        raise InputError("there are no checkpoints to average")
+    sums: dict[str, torch.Tensor] = {}
+    for file in files:
+        state = load_parameters(file)
+        if sums and {key: value.shape for key, value in state.items()} != {key: v.shape for key, v in sums.items()}:
+            raise InputError(f"{file}: holds other parameters than {files[0]}: average epochs of one training only")
+        for key, value in state.items():
+            sums[key] = value.double() + sums.get(key, 0) if value.is_floating_point() else value
+    return {
+        key: (sums[key] / len(files)).to(value.dtype) if value.is_floating_point() else value
+        for key, value in state.items()
+    }
+
+
+def last_epochs(folder: Path, count: int) -> list[Path]:
+    """The checkpoints of the last ``count`` epochs in an ESPnet training's folder, the latest first.
+
+    Raises:
+        InputError: one of them is not there: ESPnet keeps only the best (``keep_nbest_models``).
+    """
+    numbers = [int(path.name.removesuffix("epoch.pth")) for path in folder.glob("[0-9]*epoch.pth")]
+    if not numbers:
+        raise InputError(f"{folder}: holds no <n>epoch.pth: train first")
+    return _files(folder, range(max(numbers), max(numbers) - count, -1))
+
+
+def best_epochs(folder: Path, count: int, criterion: tuple[str, str, str]) -> list[Path]:
+    """The checkpoints of the ``count`` best epochs by a criterion such as ``("valid", "acc", "max")``, the best first.
+
+    Raises:
+        InputError: the training has no such number; one of the epochs is not there any more.
+    """
+    phase, key, mode = criterion
+    stats = load_checkpoint(folder / "checkpoint.pth")["reporter"]["stats"]
+    values = {epoch: stats[epoch][phase][key] for epoch in stats if key in stats[epoch].get(phase, {})}
+    if mode not in ("min", "max") or not values:
+        raise InputError(f"{folder / 'checkpoint.pth'}: no {phase}.{key} to take the {mode} of: name another criterion")
+    order = sorted(values, key=values.get, reverse=mode == "max")
+    return _files(folder, order[:count])
+
+
+def _files(folder: Path, epochs: Sequence[int]) -> list[Path]:
+    files = [folder / f"{epoch}epoch.pth" for epoch in epochs]
+    for file in files:
+        if not file.exists():
+            raise InputError(f"{file}: not there (any more): raise keep_nbest_models and train again, or average fewer")
+    return files

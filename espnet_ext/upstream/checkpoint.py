@@ -1,0 +1,132 @@
+"""Read checkpoints safely, and refuse one that does not fit its model: ESPnet would leave parameters at random."""
+
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from espnet_ext.errors import InputError
+from espnet_ext.work.yaml_files import read_yaml
+
+if TYPE_CHECKING:
+    import torch
+
+SHOWN = 3
+
+
+def load_checkpoint(path: str | Path, device: str = "cpu") -> Any:
+    """Load what ``torch.save`` has written, with ``weights_only``. ``device="meta"`` reads names and shapes alone.
+
+    Raises:
+        InputError: no such file, or nothing that loads safely.
+    """
+    import torch
+
+    try:
+        return torch.load(path, map_location=device, weights_only=True)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file: train the model first, or check the path") from None
+    except Exception as error:  # torch raises whatever its readers do: RuntimeError, UnpicklingError, EOFError ...
+        reason = str(error).strip().split("\n")[0]
+        raise InputError(
+            f"{path}: not a checkpoint that loads safely ({reason}): train again, or copy it again"
+        ) from None
+
+
+def load_parameters(path: str | Path, device: str = "cpu") -> "dict[str, torch.Tensor]":
+    """Load a model's parameters and buffers by name, from a file that holds them alone or in a known wrapper.
+
+    Raises:
+        InputError: as :func:`load_checkpoint`, and for a file that holds something else.
+    """
+    import torch
+
+    state = load_checkpoint(path, device)
+    for wrapper in ("module", "state_dict"):  # DeepSpeed's and Lightning's, which ESPnet takes as well
+        if isinstance(state, dict) and isinstance(state.get(wrapper), dict):
+            state = state[wrapper]
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise InputError(
+            f"{path}: holds no model's parameters (a training checkpoint?): give a file such as valid.acc.ave.pth"
+        )
+    return state
+
+
+def check_checkpoint(model_file: str | Path, model: "torch.nn.Module") -> None:
+    """Compare the names and shapes in ``model_file`` with those of ``model``; no values are read.
+
+    Raises:
+        InputError: the file is missing or no checkpoint that loads with ``weights_only=True``; or it lacks parameters
+            or buffers of the model, has others, or has them in other shapes. The message counts each and names a few.
+    """
+    found = {key: tuple(value.shape) for key, value in load_parameters(model_file, "meta").items()}
+    wanted = {key: tuple(value.shape) for key, value in model.state_dict().items()}
+    missing = [key for key in wanted if key not in found]
+    unexpected = [key for key in found if key not in wanted]
+    shapes = [
+        f"{key} {found[key]} instead of {wanted[key]}" for key in wanted if key in found and found[key] != wanted[key]
+    ]
+    faults = [
+        f"{len(items)} {what} ({', '.join(items[:SHOWN])}{', ...' if len(items) > SHOWN else ''})"
+        for what, items in (("missing", missing), ("unexpected", unexpected), ("of another shape", shapes))
+        if items
+    ]
+    if faults:
+        raise InputError(
+            f"{model_file}: does not fit its config ({len(wanted)} parameters and buffers): {'; '.join(faults)}: "
+            "give the config.yaml that it was trained with, or train again"
+        )
+
+
+def check_model(task: type, config_file: str | Path, model_file: str | Path) -> None:
+    """Build the model of ``config_file`` by an ESPnet task and check ``model_file`` against it.
+
+    A model with adapters is not checked: its checkpoint may hold the adapters alone.
+
+    Raises:
+        InputError: as :func:`check_checkpoint`, and for a config that is missing or no YAML mapping.
+    """
+    from argparse import Namespace
+
+    config = read_yaml(config_file)
+    if config.get("use_adapter"):
+        return
+    # The checkpoint overwrites what initialisation would fill in.
+    check_checkpoint(model_file, task.build_model(Namespace(**(config | {"init": None}))))
+
+
+def load_strictly() -> None:
+    """Make every task's ``build_model_from_file``, and so ``Speech2Text``, refuse a checkpoint that does not fit.
+
+    Calling it again changes nothing.
+    """
+    from espnet2.tasks.abs_task import AbsTask
+
+    load = AbsTask.build_model_from_file.__func__
+    if getattr(load, "strict", False):
+        return
+
+    @functools.wraps(load)
+    def load_and_check(cls, config_file=None, model_file=None, device="cpu"):
+        if model_file is not None:
+            # ESPnet would ask, on a terminal, whether to load a file that is not safe
+            load_parameters(model_file, "meta")
+        try:
+            model, args = load(cls, config_file, model_file, device)
+        except RuntimeError:
+            # a parameter of another shape; say which, if that is what it was
+            if model_file is not None:
+                check_model(cls, config_file or Path(model_file).parent / "config.yaml", model_file)
+            raise
+        except FileNotFoundError as error:
+            if error.filename is None:
+                raise
+            raise InputError(
+                f"{error.filename}: no such file: {config_file or model_file} names it, from the folder in which the "
+                "model was trained: run the command there"
+            ) from None
+        if model_file is not None and not getattr(args, "use_adapter", False):
+            check_checkpoint(model_file, model)
+        return model, args
+
+    load_and_check.strict = True
+    AbsTask.build_model_from_file = classmethod(load_and_check)

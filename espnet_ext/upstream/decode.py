@@ -1,0 +1,213 @@
+"""Decode a data dir with ESPnet's ``inference()``, shard by shard."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.errors import InputError
+from espnet_ext.upstream import kept as keep
+from espnet_ext.work import shards as work
+from espnet_ext.work.files import atomic_write
+from espnet_ext.work.shards import Shard
+
+# Small enough that progress shows and a lost worker costs little; the model stays loaded from shard to shard.
+UTTERANCES_PER_SHARD = 20
+SHARDS_PER_JOB = 4
+OUR_OPTIONS = {
+    "--output_dir": "use --output",
+    "--data_path_and_name_and_type": "use --data",
+    "--key_file": "use a data dir with the utterances wanted",
+    "--asr_train_config": "use --model-config",
+    "--asr_model_file": "use --model",
+    "--lm_train_config": "use --lm-config",
+    "--lm_file": "use --lm-file",
+    "--config": "use --config before `--`",
+    "--ngpu": "use --ngpu before `--`",
+    "--num_workers": "audio is read in the process that decodes",
+    "--model_tag": "models are not downloaded: use --model-config and --model",
+}
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """What to decode, and with what.
+
+    Attributes:
+        model_config, model_file: ``config.yaml`` and checkpoint of the ASR model.
+        data: Kaldi data dir without ``segments``.
+        output: folder for the results.
+        config: YAML with options of ``espnet2.bin.asr_inference`` (``beam_size``, ``ctc_weight`` ...).
+        lm_config, lm_file: ``config.yaml`` and checkpoint of a language model.
+        ngpu: 0, or 1 to decode on a GPU, which the workers of a machine share.
+        options: more options of ``espnet2.bin.asr_inference``.
+    """
+
+    model_config: Path
+    model_file: Path
+    data: Path
+    output: Path
+    config: Path | None = None
+    lm_config: Path | None = None
+    lm_file: Path | None = None
+    ngpu: int = 0
+    options: tuple[str, ...] = ()
+
+
+def decode(job: Decoding, *, nj: int = 1, parallel: Path | None = None) -> int:
+    """Decode one data dir: :func:`decode_all` with one job; return the number of utterances."""
+    return decode_all([job], nj=nj, parallel=parallel)[0]
+
+
+def decode_all(jobs: Sequence[Decoding], *, nj: int = 1, parallel: Path | None = None) -> list[int]:
+    """Decode each ``job.data`` into ``job.output/{text,token,token_int,score}``; return the numbers of utterances.
+
+    With ``nbest`` above 1, the n-th hypotheses stand in ``<n>best_recog/`` as well. ``log/output.<k>`` holds the shards
+    as ESPnet writes them, ``log/decode.<k>.log`` their logs. Shards that are done, from the same inputs, are skipped.
+    The shards of all jobs share the workers, which load a model once for all jobs in a row that need it.
+
+    Raises:
+        InputError: a missing or bad file, option, audio file or checkpoint, by name; or the result lacks an utterance.
+    """
+    planned = [(job.output, plan(job, nj)) for job in jobs]
+    work.run_shards(planned, decode_shard, nj=nj, parallel=parallel)
+    counts = []
+    for output, shards in planned:
+        utterances = [utterance for shard in shards for utterance in shard.tables["wav.scp"]]
+        merge([Path(shard.folder) for shard in shards], output, sorted(utterances))
+        counts.append(len(utterances))
+    return counts
+
+
+def plan(job: Decoding, nj: int) -> list[Shard]:
+    """Split the data dir into shards, balanced by ``utt2dur`` if it is there.
+
+    Their number depends on ``nj`` only for small sets, so that a run can be continued with another ``nj``.
+    """
+    for path, what in (
+        (job.model_config, "--model-config"),
+        (job.model_file, "--model"),
+        (job.config, "--config"),
+        (job.lm_config, "--lm-config"),
+        (job.lm_file, "--lm-file"),
+    ):
+        if path and not path.is_file():
+            raise InputError(f"{path}: no such file ({what}): check the path, or run the stage that makes it")
+    if (job.lm_config is None) != (job.lm_file is None):
+        raise InputError("a language model needs both --lm-config and --lm-file")
+    if job.ngpu not in (0, 1):
+        raise InputError(f"--ngpu must be 0 or 1, not {job.ngpu}: --nj makes several processes, each with one GPU")
+    work.refuse_options(job.options, OUR_OPTIONS)
+    audio = work.read_audio_table(job.data)
+    weights = work.durations(job.data, audio)
+    count = min(len(audio), max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / UTTERANCES_PER_SHARD)))
+    options = _options(job)
+    files = [*work.option_values(options), _bpemodel(job.model_config)]
+    inputs = work.fingerprint(options, work.file_hashes(files))
+    shards = []
+    for number, utterances in enumerate(work.balanced(weights, count), start=1):
+        table = {utterance: audio[utterance] for utterance in utterances}
+        shards.append(
+            Shard(
+                name=str(number),
+                folder=str(job.output / "log" / f"output.{number}"),
+                log=str(job.output / "log" / f"decode.{number}.log"),
+                options=options,
+                tables={"wav.scp": table},
+                key=work.fingerprint(inputs, work.file_stamps(table)),
+            )
+        )
+    return shards
+
+
+def decode_shard(shard: Shard) -> None:
+    """Decode one shard (in a worker process) by ESPnet's ``inference()``, with the model kept from shard to shard.
+
+    Raises:
+        InputError: bad options, a checkpoint that does not fit, or an audio file that is corrupt or of the wrong rate.
+    """
+    if shard.is_done():  # its worker died after it had finished
+        return
+    with work.attempt(shard) as folder:
+        import espnet_ext
+
+        espnet_ext.register()
+        from espnet_ext.upstream import inference
+
+        own = ["--output_dir", str(folder), "--data_path_and_name_and_type", f"{folder / 'wav.scp'},speech,sound"]
+        args = work.parse_options(inference.get_parser(), [*shard.options, *own, "--num_workers", "0"])
+        files = [path for path in work.option_values(shard.options) if Path(path).is_file()]
+        identity = json.dumps([shard.options, work.file_stamps({path: path for path in files})])
+        table = shard.tables["wav.scp"]
+
+        def kept(**options: Any) -> Any:
+            """The Speech2Text of these options, built once in a process."""
+            speech2text = keep.speech2text(identity, inference.build_speech2text, options)
+            work.check_headers(table, work.sampling_rate(vars(speech2text.asr_train_args)))
+            return speech2text
+
+        try:
+            inference.inference(args, kept)
+        except InputError:
+            raise
+        except Exception:
+            work.blame_audio(table)
+            raise
+
+
+def merge(folders: Sequence[Path], output: Path, utterances: Sequence[str]) -> None:
+    """Merge ESPnet's ``<n>best_recog/<name>`` of several folders into ``output``, sorted by utterance.
+
+    The best hypotheses become ``output/<name>``; if there are others, ``output/<n>best_recog/<name>`` holds them all.
+
+    Raises:
+        InputError: an utterance has no best hypothesis.
+    """
+    names = sorted({path.relative_to(folder) for folder in folders for path in folder.glob("*best_recog/*")})
+    several = any(name.parts[0] != "1best_recog" for name in names)
+    for name in names:
+        lines = {}
+        for folder in folders:
+            if (folder / name).exists():
+                # The lines as they are: an empty hypothesis has a meaning in its blanks.
+                rows = (folder / name).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+                lines |= {row.partition(" ")[0]: row for row in rows}
+        best = name.parts[0] == "1best_recog"
+        if best and name.name.startswith(("text", "token", "score")):
+            _require_all(lines, utterances, output / name.name)
+        targets = ([output / name.name] if best else []) + ([output / name] if several else [])
+        for target in targets:
+            with atomic_write(target) as file:
+                file.writelines(f"{lines[key]}\n" for key in sorted(lines))
+    if not names:
+        raise InputError(f"{output}: no hypotheses at all: look at the logs in {output / 'log'}")
+
+
+def _require_all(lines: Mapping[str, str], utterances: Sequence[str], path: Path) -> None:
+    missing = [utterance for utterance in utterances if utterance not in lines]
+    if missing:
+        raise InputError(
+            f"{path}: {len(missing)} of {len(utterances)} utterances have no hypothesis, the first is {missing[0]}: "
+            f"remove {path.parent / 'log'} and decode again"
+        )
+
+
+def _options(job: Decoding) -> tuple[str, ...]:
+    given = {
+        "--config": job.config,
+        "--asr_train_config": job.model_config,
+        "--asr_model_file": job.model_file,
+        "--lm_train_config": job.lm_config,
+        "--lm_file": job.lm_file,
+        "--ngpu": job.ngpu,
+    }
+    return (*(text for name, value in given.items() if value is not None for text in (name, str(value))), *job.options)
+
+
+def _bpemodel(config: Path) -> str | None:
+    for line in config.read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith("bpemodel:"):
+            return line.partition(":")[2].strip(" \"'")
+    return None

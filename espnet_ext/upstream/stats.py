@@ -1,0 +1,194 @@
+"""Shapes and feature statistics by ESPnet's ``collect_stats``, shard by shard (``asr.sh``, stage 10)."""
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+
+from espnet_ext.data.kaldi import read_table
+from espnet_ext.errors import InputError
+from espnet_ext.work import shards as work
+from espnet_ext.work.files import atomic_write
+from espnet_ext.work.parallel import map_shards
+from espnet_ext.work.shards import Shard
+from espnet_ext.work.yaml_files import read_yaml
+
+PARTS = ("train", "valid")
+# Names of --task, and the task whose parser knows the config and whose model computes the features.
+TASKS = {"asr": "espnet2.tasks.asr:ASRTask", "sa_asr": "espnet_ext.multitalker.task:SAASRTask"}
+SHARDS_PER_JOB = 2
+UTTERANCES_PER_SHARD = 2000
+OUR_OPTIONS = {
+    "--collect_stats": "it is what this command does",
+    "--output_dir": "use --output",
+    "--config": "use --config before `--`",
+    "--token_list": "use --token-list",
+    "--num_workers": "audio is read in the process that computes",
+    "--write_collected_feats": "features are not kept",
+    **{f"--{part}_{name}": f"use --{part}" for part in PARTS for name in ("data_path_and_name_and_type", "shape_file")},
+}
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What to collect.
+
+    Attributes:
+        train, valid: Kaldi data dirs without ``segments``.
+        config: ``conf/train.yaml``, for ``espnet2.bin.asr_train``.
+        token_list: one token a line.
+        output: folder for ``train/`` and ``valid/``.
+        options: more options of ``espnet2.bin.asr_train``, such as ``--token_type bpe --bpemodel bpe.model``.
+        task: whose config it is, one of ``TASKS``.
+    """
+
+    train: Path
+    valid: Path
+    config: Path
+    token_list: Path
+    output: Path
+    options: tuple[str, ...] = ()
+    task: str = "asr"
+
+
+def collect_stats(job: Statistics, *, nj: int = 1, parallel: Path | None = None) -> None:
+    """Write ``{train,valid}/{speech_shape,text_shape,text_shape.<token type>,feats_stats.npz ...}`` to ``job.output``.
+
+    ``text_shape.<token type>`` has the vocabulary's size behind the length, as ESPnet's batch samplers expect.
+    Utterances are taken one by one, since padding would change the last frames of those frontends that look beyond an
+    utterance's end; so the result does not depend on ``nj``.
+
+    Raises:
+        InputError: a missing or bad file, option, transcript or audio file, by name; or statistics that are not finite.
+    """
+    shards = plan(job, nj)
+    log = job.output / "log"
+    work.clean(log, shards)
+    todo = [shard for shard in shards if not shard.is_done()]
+    if len(todo) < len(shards):
+        work.say(f"statistics: {len(shards) - len(todo)} of {len(shards)} shards are done already")
+    map_shards(
+        partial(collect_shard, task=job.task), todo, nj=nj, config=parallel, describe="statistics", log_dir=log / "jobs"
+    )
+    work.clean(log, shards)  # of workers that died
+    _aggregate([Path(shard.folder) for shard in shards], job)
+
+
+def plan(job: Statistics, nj: int) -> list[Shard]:
+    """Split both data dirs into the same number of shards, which is at most the size of the smaller one."""
+    for path, what in ((job.config, "--config"), (job.token_list, "--token-list")):
+        if not path.is_file():
+            raise InputError(f"{path}: no such file ({what}): check the path, or run the stage that makes it")
+    work.refuse_options(job.options, OUR_OPTIONS)
+    tables = {part: _read(folder) for part, folder in (("train", job.train), ("valid", job.valid))}
+    sizes = [len(audio) for audio, _ in tables.values()]
+    # collect_stats needs an utterance of each part in each shard.
+    count = min(*sizes, max(SHARDS_PER_JOB * nj, sizes[0] // UTTERANCES_PER_SHARD))
+    options = ("--config", str(job.config), "--token_list", str(job.token_list), "--batch_size", "1", *job.options)
+    inputs = work.fingerprint(options, work.file_hashes(work.option_values(options)))
+    pieces = {part: work.contiguous(list(audio), count) for part, (audio, _) in tables.items()}
+    shards = []
+    for number in range(count):
+        own: dict[str, dict[str, str]] = {}
+        stamps = []
+        for part, (audio, text) in tables.items():
+            utterances = pieces[part][number]
+            own[f"data/{part}/wav.scp"] = {utterance: audio[utterance] for utterance in utterances}
+            own[f"data/{part}/text"] = {utterance: text[utterance] for utterance in utterances}
+            stamps.append(work.file_stamps(own[f"data/{part}/wav.scp"]))
+        shards.append(
+            Shard(
+                name=str(number + 1),
+                folder=str(job.output / "log" / f"stats.{number + 1}"),
+                log=str(job.output / "log" / f"collect_stats.{number + 1}.log"),
+                options=options,
+                tables=own,
+                key=work.fingerprint(inputs, own, stamps),
+            )
+        )
+    return shards
+
+
+def collect_shard(shard: Shard, task: str = "asr") -> None:
+    """Run ESPnet's ``collect_stats`` on one shard (in a worker process), by the task of that name in ``TASKS``.
+
+    Raises:
+        InputError: bad options; an audio file that is corrupt or of the wrong rate; statistics that are not finite.
+    """
+    if shard.is_done():  # its worker died after it had finished
+        return
+    audio = shard.tables["data/train/wav.scp"] | shard.tables["data/valid/wav.scp"]
+    with work.attempt(shard) as folder:
+        import espnet_ext
+
+        espnet_ext.register()
+        module, _, name = TASKS[task].partition(":")
+        task_class = getattr(import_module(module), name)
+        data = [
+            text
+            for part in PARTS
+            for name, kind in (("wav.scp", "speech,sound"), ("text", "text,text"))
+            for text in (f"--{part}_data_path_and_name_and_type", f"{folder / 'data' / part / name},{kind}")
+        ]
+        # statistics are of the features before normalisation, whose layer could not be built without them
+        own = ["--collect_stats", "true", "--normalize", "none", "--use_preprocessor", "true", "--num_workers", "0"]
+        options = [*shard.options, *own, "--output_dir", str(folder), *data]
+        args = work.parse_options(task_class.get_parser(), options)
+        work.check_headers(audio, work.sampling_rate(vars(args)))
+        try:
+            task_class.main(args=args)
+        except InputError:
+            raise
+        except Exception:
+            work.blame_audio(audio)
+            raise
+        _check_finite(folder, audio)
+
+
+def _check_finite(folder: Path, audio: dict[str, str]) -> None:
+    import numpy as np
+
+    for path in sorted(folder.glob("*/*_stats.npz")):
+        with np.load(path) as stats:
+            if all(np.isfinite(stats[name]).all() for name in stats.files):
+                continue
+        work.blame_audio(audio)
+        raise InputError(
+            f"{path.stem} of {next(iter(audio))} and the {len(audio) - 1} utterances after it is NaN or infinite: "
+            "check the frontend's settings and these utterances' audio"
+        )
+
+
+def _read(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
+    audio, text = work.read_audio_table(folder), read_table(folder / "text")
+    for missing, there, absent in ((audio, "wav.scp", "text"), (text, "text", "wav.scp")):
+        other = text if absent == "text" else audio
+        lone = next((key for key in missing if key not in other), None)
+        if lone:
+            raise InputError(f"{folder}: {lone} is in {there} but not in {absent}: run utils/fix_data_dir.sh on it")
+    empty = next((key for key, value in text.items() if not value), None)
+    if empty:
+        raise InputError(f"{folder / 'text'}: {empty} has an empty transcript: drop the utterance")
+    return audio, text
+
+
+def _aggregate(folders: list[Path], job: Statistics) -> None:
+    from espnet2.bin.aggregate_stats_dirs import aggregate_stats_dirs
+
+    # Beside the shards' folders, and with a name that work.clean() removes after a killed run.
+    whole = job.output / "log" / ".stats.all"
+    with work.log_to(job.output / "log" / "aggregate.log"):
+        aggregate_stats_dirs(input_dir=folders, output_dir=whole, log_level="INFO", skip_sum_stats=False)
+    token_type = read_yaml(folders[0] / "config.yaml")["token_type"]
+    size = len(job.token_list.read_text(encoding="utf-8").removesuffix("\n").split("\n"))
+    for part in PARTS:
+        target = job.output / part
+        target.mkdir(parents=True, exist_ok=True)
+        for path in sorted((whole / part).iterdir()):
+            os.replace(path, target / path.name)
+        (whole / part).rmdir()
+        with atomic_write(target / f"text_shape.{token_type}") as file:
+            for line in (target / "text_shape").read_text(encoding="utf-8").splitlines():
+                file.write(f"{line},{size}\n")
+    whole.rmdir()

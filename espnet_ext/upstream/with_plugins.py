@@ -1,0 +1,55 @@
+"""What makes an ESPnet command one of ours: the plugins, checkpoints that are whole, and bad input in one line."""
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+
+import torch
+
+from espnet_ext.errors import InputError, run_main
+from espnet_ext.registry import register
+from espnet_ext.upstream.logs import drop_repeated_warnings
+from espnet_ext.upstream.whole_checkpoints import keep_checkpoints_whole
+
+
+def with_plugins(main: Callable[[], None], module_name: str) -> None:
+    """Register all plugins and, if the calling module is the program, run ESPnet's ``main``.
+
+    Plugins are registered when the module is imported too, since the processes that ESPnet spawns for several GPUs
+    import it again and do no more.
+
+    Args:
+        main: ESPnet's command.
+        module_name: ``__name__`` of the calling module.
+    """
+
+    def run() -> None:
+        set_up()
+        check_gpus(sys.argv[1:])
+        main()
+
+    if module_name == "__main__":
+        run_main(run)
+    else:
+        set_up()
+
+
+def set_up() -> None:
+    """Register the plugins, have checkpoints written whole, and keep known noise out of the log."""
+    register()
+    keep_checkpoints_whole()
+    drop_repeated_warnings()
+
+
+def check_gpus(options: Sequence[str]) -> None:
+    """Refuse ``--ngpu N`` with more GPUs than there are, before ESPnet has read its data and fails with a traceback.
+
+    Raises:
+        InputError: fewer than N GPUs.
+    """
+    asked = re.search(r"--ngpu[ =](\d+)(?!\S)", " ".join(options))
+    number = int(asked[1]) if asked else 0
+    there = torch.cuda.device_count()
+    if number > there:
+        what = f"{there} GPU{'s' if there > 1 else ''}" if there else "no GPU"
+        raise InputError(f"--ngpu {number}: PyTorch sees {what} here: give --ngpu {there}, or a machine that has them")

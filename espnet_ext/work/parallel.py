@@ -1,0 +1,243 @@
+"""Map a function over shards of work: in this process, on local processes, or on a cluster, through Dask.
+
+A shard is a small picklable value (a dict or dataclass, with a ``name`` for messages); the function writes its output
+to files and returns something small. A worker that dies loses only the shard it was on, which runs again elsewhere.
+"""
+
+import errno
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import Any, Self
+
+from espnet_ext.errors import InputError
+from espnet_ext.work import cluster
+
+PROGRESS_SECONDS = 8.0
+POLL_SECONDS = 0.1
+# One process works on one shard at a time: shards chdir, redirect output and share one cached model.
+_ONE_SHARD = Lock()
+
+
+class ShardError(InputError):
+    """A shard failed for another reason than bad input; the message names it and holds the worker's traceback.
+
+    It is an :class:`InputError` so that every command shows it and exits with status 1, without the traceback of the
+    process that merely waited for the worker.
+    """
+
+
+@dataclass(frozen=True)
+class _Failure:
+    message: str
+    bad_input: bool
+
+
+def map_shards[Shard, Result](
+    function: Callable[[Shard], Result],
+    shards: Sequence[Shard],
+    *,
+    nj: int,
+    config: str | Path | None = None,
+    describe: str = "decode",
+    log_dir: str | Path | None = None,
+    local_directory: str | Path | None = None,
+) -> list[Result]:
+    """Return ``[function(shard) for shard in shards]``, computed by ``nj`` worker processes.
+
+    ``function`` stands at the top level of a module that workers can import. Workers run this Python, in this working
+    directory. With ``nj=1`` or one shard, and no ``config``, everything runs in this process, without Dask.
+
+    Args:
+        nj: number of workers; a ``config`` with ``n_workers`` overrides it.
+        config: YAML with ``env`` (local, slurm, sge, pbs ...), ``n_workers`` and ``options`` of the Dask cluster.
+        describe: name of the work in messages.
+        log_dir: where a cluster's jobs write their logs (default: the batch system's choice).
+        local_directory: local disk for Dask's temporary files (default: the system's folder for temporary files).
+
+    Raises:
+        InputError: bad arguments or config; or the first shard that raised InputError, with its message.
+        ShardError: a shard raised another exception, or killed its worker again and again.
+    """
+    shards = list(shards)
+    if nj < 1:
+        raise InputError(f"{describe}: the number of jobs must be at least 1, not {nj}")
+    settings = cluster.read_config(config, nj) if config else cluster.local_settings(nj)
+    if not shards:
+        return []
+    with _Progress(describe, len(shards)) as progress:
+        if min(nj, len(shards)) == 1 and not config:
+            return _map_here(function, shards, progress)
+        settings = settings.limited(len(shards))
+        with cluster.start(settings, local_directory=local_directory, log_dir=log_dir) as running:
+            return _map_on(running, function, shards, progress)
+
+
+def shard_name(shard: Any, index: int) -> str:
+    """Return a shard's ``name`` (key or attribute), or its number from 1."""
+    name = shard.get("name") if isinstance(shard, dict) else getattr(shard, "name", None)
+    return str(name) if name else str(index + 1)
+
+
+def _map_here(function: Callable, shards: list, progress: "_Progress") -> list:
+    results = []
+    for index, shard in enumerate(shards):
+        outcome = _call(function, shard, os.getcwd())
+        results.append(_value(outcome, progress.describe, shard_name(shard, index)))
+        progress.advance()
+    return results
+
+
+def _map_on(running: cluster.RunningCluster, function: Callable, shards: list, progress: "_Progress") -> list:
+    from distributed import as_completed
+
+    names = [shard_name(shard, index) for index, shard in enumerate(shards)]
+    # Dask picks equal keys up from a cache; the number keeps two shards of one name apart.
+    keys = [f"{progress.describe}-{index}-{name}" for index, name in enumerate(names)]
+    futures = [
+        running.client.submit(_call, function, shard, os.getcwd(), key=key, pure=False)
+        for key, shard in zip(keys, shards, strict=True)
+    ]
+    number = {key: index for index, key in enumerate(keys)}
+    results: list = [None] * len(shards)
+    crew = _Crew(running, progress)
+    queue = as_completed(futures)
+    while not queue.is_empty():
+        for future in queue.next_batch(block=False):
+            index = number[future.key]
+            results[index] = _value(_outcome(future, names[index]), progress.describe, names[index])
+            progress.advance()
+        if not queue.is_empty():
+            crew.look()
+            time.sleep(POLL_SECONDS)
+    crew.look(at_once=True)
+    return results
+
+
+def _call(function: Callable, shard: Any, folder: str) -> Any:
+    """Run one shard, in a worker or here. Exceptions come back as text: not every one survives pickling."""
+    with _ONE_SHARD:
+        try:
+            os.chdir(folder)  # a cluster may start its jobs elsewhere, and data dirs hold relative paths
+            return function(shard)
+        except InputError as error:
+            bad_input = not isinstance(error, ShardError)
+            return _Failure(str(error), bad_input)
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            return _Failure(f"{error.strerror}: make room and run again" if full else traceback.format_exc(), full)
+        except (Exception, SystemExit):
+            return _Failure(traceback.format_exc(), bad_input=False)
+
+
+def _outcome(future: Any, name: str) -> Any:
+    from distributed.scheduler import KilledWorker
+
+    try:
+        return future.result()
+    except KilledWorker as error:
+        deaths = error.allowed_failures + 1
+        message = (
+            f"its worker process died {deaths} times while running it (out of memory? killed?): "
+            "look at the log, give it more memory or fewer jobs, and run again"
+        )
+    except Exception as error:
+        message = f"{type(error).__name__}: {error}"
+    return _Failure(message, bad_input=False)
+
+
+def _value(outcome: Any, describe: str, name: str) -> Any:
+    if not isinstance(outcome, _Failure):
+        return outcome
+    if outcome.bad_input:
+        raise InputError(outcome.message)
+    raise ShardError(f"{describe}: shard {name} failed: {outcome.message.rstrip()}")
+
+
+class _Crew:
+    """Watches the workers: says when one is lost, and ends a run whose cluster cannot start any."""
+
+    def __init__(self, running: cluster.RunningCluster, progress: "_Progress") -> None:
+        self._running, self._progress = running, progress
+        self._workers: set[str] = set()
+        self._seen_one = False
+        self._next = 0.0
+
+    def look(self, *, at_once: bool = False) -> None:
+        if not at_once and time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + 1.0
+        workers = set(self._running.client.scheduler_info(n_workers=-1)["workers"])
+        lost = self._workers - workers
+        if lost:
+            self._progress.note(f"lost {len(lost)} worker process(es): what they worked on runs again")
+        self._workers = workers
+        self._progress.workers = len(workers)
+        self._seen_one |= bool(workers)
+        self._running.replace_lost_jobs()
+        if not self._seen_one and self._running.errors:
+            raise ShardError(f"{self._progress.describe}: the cluster starts no workers: {self._running.errors[0]}")
+
+
+class _Progress:
+    """A line every few seconds, or a bar on a terminal, from its own thread, as one shard may take minutes."""
+
+    def __init__(self, describe: str, total: int) -> None:
+        self.describe, self.total, self.done, self.workers = describe, total, 0, None
+        self._stream = sys.stderr  # kept: shards may redirect sys.stderr
+        self._start = time.monotonic()
+        self._stop = Event()
+        self._bar = None
+        if self._stream.isatty():
+            from tqdm import tqdm
+
+            self._bar = tqdm(total=total, desc=describe, unit="shard", file=self._stream)
+        self._thread = Thread(target=self._tick, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        if self._bar is not None:
+            self._bar.close()
+        elif exception[0] is None:
+            self._print(f"{self.done}/{self.total} shards in {_clock(self._elapsed())}")
+
+    def advance(self) -> None:
+        self.done += 1
+        if self._bar is not None:
+            self._bar.update()
+
+    def note(self, text: str) -> None:
+        with self._bar.external_write_mode(file=self._stream) if self._bar is not None else nullcontext():
+            self._print(text)
+
+    def _tick(self) -> None:
+        while not self._stop.wait(1.0 if self._bar is not None else PROGRESS_SECONDS):
+            if self._bar is not None:
+                self._bar.refresh()
+                continue
+            eta = _clock(self._elapsed() / self.done * (self.total - self.done)) if self.done else "not known yet"
+            waiting = ", waiting for the first worker" if self.workers == 0 else ""
+            self._print(f"{self.done}/{self.total} shards, {_clock(self._elapsed())} elapsed, ETA {eta}{waiting}")
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._start
+
+    def _print(self, text: str) -> None:
+        print(f"{self.describe}: {text}", file=self._stream, flush=True)
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

@@ -1,0 +1,116 @@
+"""YAML read safely, merged as ESPnet's configs need it, and written only when it changes."""
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from espnet_ext.errors import InputError
+from espnet_ext.work.files import atomic_write
+
+
+class _UniqueKeyLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    """The safe loader, refusing a key that stands twice in one mapping (PyYAML silently keeps the last).
+
+    libyaml's, where PyYAML has it: many times faster on a config with a long token list.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} stands twice", problem_mark=key.start_mark)
+            seen.add(key.value if isinstance(key, yaml.ScalarNode) else id(key))
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: str | Path) -> dict[str, Any]:
+    """Read a YAML file that holds one mapping (an empty file is an empty mapping).
+
+    Raises:
+        InputError: no such file, not UTF-8, not YAML, a key given twice, or no mapping; the message names file, line
+            and column.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            value = yaml.load(file, Loader=_UniqueKeyLoader)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file: check the path, or run the stage that makes it") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f" line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise InputError(f"{path}:{place}: {error.problem or error.context}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not readable as YAML: {str(error).splitlines()[0]}") from error
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: must hold a mapping (key: value), holds a {type(value).__name__}")
+    return value
+
+
+def deep_merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``base`` with ``over`` merged into it: mappings merge, all else (lists, numbers, null) replaces.
+
+    In ESPnet ``encoder_conf`` holds the options of the class that ``encoder`` names. So where ``over`` changes ``X``,
+    the ``X_conf`` of ``base`` belongs to another class and is dropped before ``over``'s own is merged.
+
+    >>> base = {"optim": "adam", "optim_conf": {"lr": 1.0, "eps": 0.1}, "n": [1, 2]}
+    >>> deep_merge(base, {"optim_conf": {"lr": 2.0}, "n": [3]})
+    {'optim': 'adam', 'optim_conf': {'lr': 2.0, 'eps': 0.1}, 'n': [3]}
+    >>> deep_merge(base, {"optim": "sgd", "optim_conf": {"lr": 2.0}})
+    {'optim': 'sgd', 'n': [1, 2], 'optim_conf': {'lr': 2.0}}
+    """
+    changed = {f"{key}_conf" for key in over if key in base and base[key] != over[key]}
+    merged = {key: value for key, value in base.items() if key not in changed}
+    for key, value in over.items():
+        if isinstance(value, Mapping):
+            below = merged.get(key)
+            merged[key] = deep_merge(below if isinstance(below, Mapping) else {}, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def merged_files(paths: Sequence[str | Path]) -> dict[str, Any]:
+    """YAML files merged in order, the later ones over the earlier.
+
+    Raises:
+        InputError: a file that is missing or not YAML.
+    """
+    merged: dict[str, Any] = {}
+    for path in paths:
+        merged = deep_merge(merged, read_yaml(path))
+    return merged
+
+
+def write_yaml(path: str | Path, value: Mapping[str, Any], comment: str) -> bool:
+    """Write ``value`` below a comment line, whole or not at all; an unchanged file keeps its time stamp.
+
+    Returns:
+        Whether the file was written.
+    """
+    body = yaml.safe_dump(dict(value), sort_keys=False, allow_unicode=True, default_flow_style=False)
+    text = f"# {comment}\n{body}"
+    path = Path(path)
+    if path.is_file() and path.read_bytes() == text.encode():
+        return False
+    with atomic_write(path) as file:
+        file.write(text)
+    return True
+
+
+def take_options(options: Namespace, config: dict[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Fill in options of a command that its config has: those not given (None) come from there, or from ``defaults``.
+
+    Args:
+        options: what argparse has read; changed.
+        config: loses the keys of ``defaults``, so that the rest is what else it sets.
+        defaults: of each option that the config may have.
+    """
+    for name, default in defaults.items():
+        value = config.pop(name, default)
+        if getattr(options, name) is None:
+            setattr(options, name, value)

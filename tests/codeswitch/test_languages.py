@@ -1,0 +1,75 @@
+"""The languages of tokens."""
+
+import subprocess
+import sys
+
+import pytest
+
+from espnet_ext.codeswitch.languages import language_codes, read_languages, token_languages, write_languages
+from espnet_ext.data.tokens import write_tokens
+from espnet_ext.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("tokens", "language"),
+    [
+        ("A \u2581THE ING 'S É ﬁ MP3 O' <A", "en"),
+        ("你 们 𠀀 々 〇 你好 \u2581好", "zh"),
+        ("<blank> <unk> <space> <sos/eos> <noise> [NOISE] [笑] (LAUGHS) {UH}", "-"),
+        ("\u2581 7 3.5 ' - . ， 。 ( ) [ < > [] ア Ж", "-"),
+        ("A股 T恤", "-"),
+    ],
+)
+def test_the_script_of_its_letters_tells_a_tokens_language(tokens, language):
+    tokens = tokens.split(" ")
+    assert token_languages(tokens) == [language] * len(tokens)
+
+
+def test_other_languages_by_their_scripts():
+    assert token_languages(["Ж", "A", "ア"], {"ru": "Cyrillic", "ja": "Katakana"}) == ["ru", "-", "ja"]
+
+
+def test_a_file_is_read_as_it_was_written(tmp_path):
+    # characters that some of Python's functions take for ends of lines
+    tokens = write_tokens(["AB 你好 A", "7 \u2028 \x85 \u00a0"], tmp_path, "char")
+    write_languages(tmp_path / "languages.txt", tokens)
+    languages = read_languages(tmp_path / "languages.txt")
+    assert list(languages) == tokens
+    assert [languages[token] for token in ("<blank>", "<space>", "7", "A", "你", "<sos/eos>")] == list("---") + [
+        "en",
+        "zh",
+        "-",
+    ]
+
+
+def test_codes():
+    assert language_codes(["-", "zh", "en", "-"], ["en", "zh"]) == [0, 2, 1, 0]
+    with pytest.raises(InputError, match="the language 'fr' of a token is none of en, zh"):
+        language_codes(["zh", "fr"], ["en", "zh"])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"A en\nB\n", "line 2: 'B' is not a token and its language"),
+        (b"A en\n\nB en\n", "line 2: '' is not"),
+        (b"A en\n zh\n", "line 2: ' zh' is not"),
+        (b"A \n", "line 1: 'A ' is not"),
+        (b"", "line 1: '' is not"),
+        (b"A en\nA zh\n", "line 2: the token 'A' is there already"),
+        (b"\xff en\n", "no text in UTF-8"),
+    ],
+)
+def test_bad_files_are_refused(tmp_path, content, message):
+    path = tmp_path / "languages.txt"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=f"^{path}: .*{message}"):
+        read_languages(path)
+    with pytest.raises(InputError, match="no such file"):
+        read_languages(tmp_path / "none.txt")
+
+
+def test_no_torch_is_needed():
+    code = "import sys, espnet_ext.codeswitch.languages; print('torch' in sys.modules or 'espnet2' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

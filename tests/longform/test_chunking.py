@@ -1,0 +1,88 @@
+"""Chunks of recordings and the sequence-length warm-up."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from espnet_ext.errors import InputError
+from espnet_ext.longform.chunking import SHORTEST, Schedule, batches
+
+DURATIONS = st.dictionaries(st.text("abcd", min_size=1), st.floats(0.5, 300), min_size=1, max_size=20)
+SCHEDULES = st.builds(
+    Schedule,
+    batch_seconds=st.floats(40, 200),
+    max_seconds=st.floats(1, 40),
+    initial_seconds=st.floats(1, 10),
+    double_every=st.integers(0, 6),
+)
+
+
+def test_lengths_of_the_paper():
+    """5 s at first, doubled every 5,000 recordings: the words of P5, section 2.3, not its formula."""
+    schedule = Schedule(max_seconds=3600)
+    lengths = [schedule.length(seen) for seen in range(0, 60_000, 5000)]
+    assert lengths == [5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]
+    assert [schedule.sequences(length) for length in (5, 10, 41, 655, 3600)] == [720, 360, 87, 5, 1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(DURATIONS, SCHEDULES, st.integers(1, 3), st.none() | st.integers(0, 9))
+def test_chunks_cover_every_recording_in_order(durations, schedule, passes, seed):
+    covered = {recording: [] for recording in durations}
+    for batch in batches(durations, schedule, passes=passes, seed=seed):
+        assert 0 < sum(chunk.end - chunk.start for chunk in batch) <= schedule.batch_seconds + 1e-6
+        for chunk in batch:
+            assert chunk.end - chunk.start <= schedule.max_seconds + 1e-9
+            covered[chunk.recording].append(chunk)
+    for recording, chunks in covered.items():
+        starts = [chunk for chunk in chunks if chunk.start == 0]
+        assert len(starts) == passes
+        # One pass may overlap the next, but each is a row of chunks without gaps.
+        for chunk in chunks:
+            following = [other for other in chunks if other.start == chunk.end]
+            assert following or durations[recording] - chunk.end < SHORTEST
+
+
+def test_audio_of_a_batch_is_constant():
+    """Full but for the ends of recordings, at every length, and where few recordings are left."""
+    schedule = Schedule(batch_seconds=60, max_seconds=20, initial_seconds=5, double_every=30)
+    durations = {f"r{number}": 200.0 for number in range(100)}
+    plan = list(batches(durations, schedule, seed=1))
+    assert [sum(chunk.end - chunk.start for chunk in batch) for batch in plan[:-1]] == [60.0] * (len(plan) - 1)
+    lengths = [max(chunk.end - chunk.start for chunk in batch) for batch in plan]
+    assert lengths == sorted(lengths) and set(lengths) == {5.0, 10.0, 20.0}
+
+
+def test_length_follows_the_recordings_seen():
+    schedule = Schedule(batch_seconds=20, max_seconds=16, initial_seconds=2, double_every=4)
+    opened = set()
+    for batch in batches({f"r{number}": 16.0 for number in range(40)}, schedule):
+        before = len(opened)
+        opened |= {chunk.recording for chunk in batch}
+        if len(opened) > before:
+            assert batch[0].end - batch[0].start == schedule.length(len(opened) - 1)
+
+
+def test_a_plan_is_the_same_every_time_and_can_be_entered_anywhere():
+    durations = {f"r{number}": 10.0 + number for number in range(30)}
+    schedule = Schedule(batch_seconds=40, max_seconds=20, initial_seconds=5, double_every=7)
+    whole = list(batches(durations, schedule, passes=2, seed=5))
+    assert list(itertools.islice(batches(durations, schedule, passes=2, seed=5), 17, None)) == whole[17:]
+    assert list(batches(durations, schedule, passes=2, seed=6)) != whole
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"initial_seconds": 0}, {"max_seconds": 7200}, {"double_every": -1}, {"batch_seconds": float("nan")}]
+)
+def test_settings_out_of_range(wrong):
+    with pytest.raises(InputError):
+        Schedule(**{"batch_seconds": 3600, **wrong})
+
+
+def test_recordings_that_hold_no_chunk():
+    with pytest.raises(InputError, match="short lasts 0.2 s"):
+        next(batches({"long": 9.0, "short": 0.2}, Schedule(60, 10)))
+    with pytest.raises(InputError, match="no recordings"):
+        next(batches({}, Schedule(60, 10)))

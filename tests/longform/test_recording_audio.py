@@ -1,0 +1,81 @@
+"""Audio of recordings in parts: parts are those of the whole, whatever the file's rate and channels."""
+
+import numpy as np
+import pytest
+import soundfile
+import soxr
+
+from espnet_ext.errors import InputError
+from espnet_ext.longform.recording_audio import RecordingAudio, ZeroedAudio, blocks, recording_fault
+from espnet_ext.longform.regions import read_regions, write_regions
+
+
+def speechlike(rate: int, seconds: float, channels: int = 1) -> np.ndarray:
+    time = np.arange(int(rate * seconds)) / rate
+    sounds = [0.3 * np.sin(2 * np.pi * pitch * time) * np.sin(2 * np.pi * 1.7 * time) for pitch in (210, 333)]
+    return np.stack(sounds[:channels], axis=1)
+
+
+@pytest.mark.parametrize("rate, channels", [(16000, 1), (44100, 2), (24000, 1), (11025, 1), (8000, 2)])
+def test_parts_are_parts_of_the_whole(tmp_path, rate, channels):
+    samples = speechlike(rate, 4.0, channels)
+    soundfile.write(tmp_path / "a.wav", samples, rate, subtype="FLOAT")
+    whole = soxr.resample(samples.mean(axis=1).astype(np.float32), rate, 16000)
+    with RecordingAudio("a", tmp_path / "a.wav") as audio:
+        assert abs(audio.length - len(whole)) <= 1
+        for start, count in ((0, 1000), (12345, 8000), (31999, 1), (60000, 4000)):
+            part = audio.read(start, count)
+            expected = np.pad(whole, (0, 1))[start : start + count]
+            assert part.dtype == np.float32 and len(part) == count
+            assert np.abs(part - expected).max() < (1e-7 if rate == 16000 else 2e-4)
+        assert sum(map(len, blocks(audio))) == audio.length
+
+
+def test_beyond_the_end_there_are_zeros(tmp_path):
+    soundfile.write(tmp_path / "a.flac", speechlike(16000, 1.0)[:, 0], 16000)
+    with RecordingAudio("a", tmp_path / "a.flac") as audio:
+        part = audio.read(15000, 3000)
+        assert np.any(part[:1000]) and not np.any(part[1000:])
+        assert not np.any(audio.read(99000, 10))
+
+
+@pytest.mark.parametrize("name, subtype", [("a.ogg", "VORBIS"), ("a.mp3", "MPEG_LAYER_III")])
+def test_compressed_audio_is_read_from_anywhere(tmp_path, name, subtype):
+    soundfile.write(tmp_path / name, speechlike(16000, 30.0)[:, 0], 16000, subtype=subtype)
+    whole, _ = soundfile.read(tmp_path / name, dtype="float32")
+    with RecordingAudio("a", tmp_path / name) as audio:
+        for start in (350_001, 7, 160_000):
+            assert np.abs(audio.read(start, 5000) - whole[start : start + 5000]).max() < 1e-4
+
+
+def test_bad_audio_is_refused_by_name(tmp_path):
+    soundfile.write(tmp_path / "good.ogg", speechlike(16000, 20.0)[:, 0], 16000, subtype="VORBIS")
+    (tmp_path / "text.ogg").write_bytes(b"this is no audio at all" * 50)
+    soundfile.write(tmp_path / "empty.wav", np.zeros(0), 16000)
+    soundfile.write(tmp_path / "nan.wav", np.full(100, np.nan), 16000, subtype="FLOAT")
+    assert recording_fault("good", tmp_path / "good.ogg", decode=True) is None
+    for name, fault in (
+        ("text.ogg", "corrupt audio"), ("none.ogg", "no such audio file"), ("empty.wav", "no samples"),
+        ("nan.wav", "NaN or infinite"),
+    ):  # fmt: skip
+        found = recording_fault("show", tmp_path / name, decode=True)
+        assert found and "recording show" in found and fault in found, name
+
+
+def test_regions_are_silenced(tmp_path):
+    soundfile.write(tmp_path / "a.wav", np.full(32000, 0.5), 16000)
+    write_regions(tmp_path / "zeroed", {"a": [(0.25, 0.5), (1.5, 9.0)], "b": [(0.0, 1.0)]})
+    regions = read_regions(tmp_path / "zeroed")
+    assert regions == {"a": [(0.25, 0.5), (1.5, 9.0)], "b": [(0.0, 1.0)]}
+    with RecordingAudio("a", tmp_path / "a.wav") as file:
+        audio = ZeroedAudio(file, regions["a"])
+        silent = np.concatenate([audio.read(start, 1000) for start in range(0, 32000, 1000)]) == 0
+    assert silent[4000:8000].all() and silent[24000:].all()
+    assert not silent[:4000].any() and not silent[8000:24000].any()
+
+
+@pytest.mark.parametrize("line", ["a 1.0", "a 2.0 1.0", "a x y"])
+def test_bad_regions(tmp_path, line):
+    (tmp_path / "zeroed").write_text(f"a 0 1\n{line}\n")
+    with pytest.raises(InputError, match="line 2"):
+        read_regions(tmp_path / "zeroed")

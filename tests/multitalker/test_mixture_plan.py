@@ -1,0 +1,134 @@
+from collections import Counter
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from espnet_ext.errors import InputError
+from espnet_ext.multitalker.mixture_plan import (
+    UNITS,
+    MixtureSettings,
+    SetCounts,
+    Source,
+    count_set,
+    counts_line,
+    overlap_ratio,
+    plan_mixtures,
+    serialise,
+)
+from espnet_ext.multitalker.turns import Turn
+
+
+def sources(speakers: int = 8, each: int = 12, seed: int = 0) -> list[Source]:
+    rng = np.random.default_rng(seed)
+    return [
+        Source(f"s{s}-{n:02d}", f"s{s}", f"s{s}-{n:02d}.flac", round(float(rng.uniform(2, 12)), 3), ("WORD",) * 5)
+        for s in range(speakers)
+        for n in range(each)
+    ]
+
+
+SETTINGS = MixtureSettings(utterances=(4, 8), speakers=4, overlap=0.2)
+
+
+def test_a_pass_uses_every_utterance_once():
+    mixtures = plan_mixtures(sources(), SETTINGS, prefix="mix", seed=1)
+    used = Counter(part.source.id for mixture in mixtures for part in mixture.parts)
+    assert used == {source.id: 1 for source in sources()}
+    assert [mixture.name for mixture in mixtures[:2]] == ["mix-00000", "mix-00001"]
+    assert all(len({part.source.speaker for part in mixture.parts}) <= 4 for mixture in mixtures)
+    assert all(len(mixture.parts) <= 8 for mixture in mixtures)
+    assert sum(len(mixture.parts) >= 4 for mixture in mixtures) > 0.6 * len(mixtures)
+
+
+def test_as_many_as_wanted():
+    for count in (3, 60):
+        mixtures = plan_mixtures(sources(), MixtureSettings((4, 8), 4, 0.2, count=count), prefix="m", seed=1)
+        assert len({mixture.name for mixture in mixtures}) == len(mixtures) == count
+
+
+def test_same_seed_same_mixtures():
+    assert plan_mixtures(sources(), SETTINGS, prefix="m", seed=1) == plan_mixtures(
+        sources()[::-1], SETTINGS, prefix="m", seed=1
+    )
+    assert plan_mixtures(sources(), SETTINGS, prefix="m", seed=1) != plan_mixtures(
+        sources(), SETTINGS, prefix="m", seed=2
+    )
+
+
+@pytest.mark.parametrize("overlap", [0.0, 0.1, 0.3])
+def test_wanted_overlap(overlap):
+    mixtures = plan_mixtures(sources(), MixtureSettings((4, 8), 6, overlap, count=100), prefix="m", seed=1)
+    conversations = [mixture for mixture in mixtures if len({part.source.speaker for part in mixture.parts}) >= 3]
+    assert len(conversations) > 30
+    assert np.mean([mixture.overlap for mixture in conversations]) == pytest.approx(overlap, abs=0.02)
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0, 0.9))
+@settings(max_examples=40, deadline=None)
+def test_starts(seed, overlap):
+    for mixture in plan_mixtures(sources(3, 4), MixtureSettings((1, 6), 3, overlap), prefix="m", seed=seed):
+        starts = [part.start for part in mixture.parts]
+        assert starts[0] == 0
+        assert all(after - before >= 0.5 - 1e-9 for before, after in zip(starts, starts[1:], strict=False))
+        for speaker in {part.source.speaker for part in mixture.parts}:
+            own = [part for part in mixture.parts if part.source.speaker == speaker]
+            assert all(after.start >= before.end - 2e-3 for before, after in zip(own, own[1:], strict=False))
+        assert mixture.seconds <= sum(part.source.seconds for part in mixture.parts) + 0.5 * len(starts)
+
+
+def test_overlap_ratio_by_counting_samples():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        spans = [(start, start + length) for start, length in rng.integers(1, 40, (5, 2))]
+        active = np.zeros(100)
+        for start, end in spans:
+            active[start:end] += 1
+        assert overlap_ratio(spans) == pytest.approx((active > 1).sum() / (active > 0).sum())
+
+
+def test_serialised_first_in_first_out():
+    turns = [
+        Turn("m", "a", ("A1",), 0.0, 5.0),
+        Turn("m", "b", ("B1", "B2"), 1.0, 3.0),
+        Turn("m", "a", ("A2",), 5.0, 6.0),
+    ]
+    assert serialise(turns[::-1]) == ("A1 <sc> B1 B2 <sc> A2", ["a", "b", "a"])
+
+
+def test_counts():
+    mixtures = plan_mixtures(sources(), SETTINGS, prefix="m", seed=1)
+    counts = count_set(mixtures)
+    assert counts.samples == len(mixtures)
+    assert counts.mean_words * counts.samples == pytest.approx(8 * 12 * 5)
+    assert counts.hours == pytest.approx(counts.mean_seconds * counts.samples / 3600)
+    assert {field.name for field in fields(counts)} == UNITS.keys()
+    assert counts_line("x", SetCounts(50083, 193.4, 61.94, 861.63, 18.2)) == (
+        "x: 50,083 mixtures of 193 words and 61.9 s each (861.6 h in all), overlap 18.2 %"
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"utterances": (0, 3)}, {"utterances": (4, 3)}, {"speakers": 0}, {"overlap": 1.0}, {"overlap": float("nan")},
+        {"gap": -1.0}, {"count": 0},
+    ],
+)  # fmt: skip
+def test_settings_refused(change):
+    with pytest.raises(InputError, match="mixtures cannot be made with"):
+        MixtureSettings(**{"utterances": (1, 3), "speakers": 2, "overlap": 0.2} | change)
+
+
+def test_sources_refused():
+    one = Source("u", "s", "u.flac", 1.0, ("A",))
+    for given_sources, message in (
+        ([], "no utterances to mix"),
+        ([one, one], "utterance u comes twice"),
+        ([Source("u", "s", "u.flac", 1.0, ())], "utterance u has no words"),
+        ([Source("u", "s", "u.flac", 0.0, ("A",))], "no length"),
+    ):
+        with pytest.raises(InputError, match=message):
+            plan_mixtures(given_sources, SETTINGS, prefix="m", seed=0)

@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+import soundfile
+
+from espnet_ext.data.data_dir import DataDir, read_data_dir
+from espnet_ext.data.data_dir_checks import validate
+from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.manifests import from_data_dir, read_manifests, write_manifests
+from espnet_ext.errors import InputError
+from espnet_ext.multitalker.mixture_plan import Mixture, MixtureSettings, Part, Source, plan_mixtures
+from espnet_ext.multitalker.mixtures import mix, read_sources, write_mixtures
+from espnet_ext.multitalker.turns import read_turns
+
+
+@pytest.fixture
+def corpus(audio_dir: DataDir, tmp_path):
+    """The folder of the manifests of two speakers with two recordings each, 0.5 to 0.8 s."""
+    write_manifests(*from_data_dir(audio_dir), tmp_path / "corpus")
+    return tmp_path / "corpus"
+
+
+def sources(corpus) -> list[Source]:
+    return read_sources(corpus / "recordings.jsonl.gz", corpus / "supervisions.jsonl.gz")
+
+
+def test_sources(corpus):
+    found = sources(corpus)
+    assert [(source.id, source.speaker, source.seconds) for source in found] == [
+        ("a-1", "a", 0.5), ("a-2", "a", 0.6), ("b-1", "b", 0.7), ("b-2", "b", 0.8),
+    ]  # fmt: skip
+    assert found[0].words == ("WORDS", "OF", "A-1")
+
+
+def test_samples_are_added_at_their_starts(corpus):
+    first, _, third, _ = sources(corpus)
+    mixture = Mixture("m", (Part(first, 0.0), Part(third, 0.25)))
+    a, b = (soundfile.read(source.path)[0] for source in (first, third))
+    expected = np.zeros(round(0.95 * 16000))
+    expected[: len(a)] += a
+    expected[4000 : 4000 + len(b)] += b
+    np.testing.assert_allclose(mix(mixture), expected, atol=1e-6)
+
+
+def test_overload_is_turned_down(corpus, tmp_path):
+    soundfile.write(tmp_path / "loud.wav", np.full(1600, 0.8), 16000)
+    loud = [Source(name, name, str(tmp_path / "loud.wav"), 0.1, ("A",)) for name in "ab"]
+    assert np.abs(mix(Mixture("m", (Part(loud[0], 0.0), Part(loud[1], 0.0))))).max() == pytest.approx(0.99, abs=1e-4)
+
+
+def test_a_mixture_longer_than_its_parts(corpus):
+    source = sources(corpus)[0]
+    longer = Source(source.id, source.speaker, source.path, 0.9, source.words)
+    with pytest.raises(InputError, match="mixture m is longer than its parts: utterance a-1 has 0.50 s, not 0.90 s"):
+        mix(Mixture("m", (Part(longer, 0.0),)))
+
+
+@pytest.mark.parametrize("nj", [1, 2])
+def test_a_set_on_disk(corpus, tmp_path, nj):
+    settings = MixtureSettings((2, 3), 2, 0.2, gap=0.1, count=5)
+    mixtures = plan_mixtures(sources(corpus), settings, prefix="mix", seed=0)
+    write_mixtures(mixtures, tmp_path / "set", nj=nj)
+    data = read_data_dir(tmp_path / "set")
+    assert validate(data) == []
+    stretches = read_table(tmp_path / "set" / "text_speakers")
+    for mixture in mixtures:
+        info = soundfile.info(data.wav_scp[mixture.name])
+        assert (info.samplerate, info.channels) == (16000, 1)
+        assert info.duration == pytest.approx(mixture.seconds, abs=1e-4)
+        assert len(stretches[mixture.name].split()) == data.text[mixture.name].count("<sc>") + 1
+        samples, _ = soundfile.read(data.wav_scp[mixture.name], dtype="float32")
+        np.testing.assert_allclose(samples, mix(mixture), atol=1e-4)
+    recordings, supervisions = read_manifests(
+        tmp_path / "set" / "recordings.jsonl.gz", tmp_path / "set" / "supervisions.jsonl.gz"
+    )
+    assert sorted(recordings.ids) == [mixture.name for mixture in mixtures]
+    assert {(item.recording_id, item.custom["utterance"], item.start) for item in supervisions} == {
+        (mixture.name, part.source.id, part.start) for mixture in mixtures for part in mixture.parts
+    }
+    assert read_turns(tmp_path / "set" / "references.json") == [turn for mixture in mixtures for turn in mixture.turns]

@@ -1,0 +1,149 @@
+"""The search that carries speaker posteriors along, against enumeration and the equations."""
+
+from collections.abc import Sequence
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+
+from espnet_ext.errors import InputError
+from espnet_ext.multitalker.search import Hypothesis, SearchOptions, Segment, recognise
+
+EOS, CHANGE = 6, 2
+RNN = {"decoder": "rnn", "decoder_conf": {"hidden_size": 8, "att_conf": {"adim": 8, "aconv_filts": 3}}}
+
+
+@pytest.fixture(params=[{}, RNN], ids=["transformer", "rnn"])
+def model(request, build_sa_asr):
+    model = build_sa_asr(**request.param, model_conf={"ctc_weight": 0.3, "profile_size": 4})
+    # as if trained: the output depends on the profile, the query on the tokens, and speakers change
+    torch.nn.init.normal_(model.decoder.profile.weight, std=2.0)
+    torch.nn.init.normal_(model.decoder.query.output.weight)
+    torch.nn.init.normal_(model.decoder.query.embed.weight, std=9.0)
+    with torch.no_grad():
+        model.decoder.output.bias[CHANGE] += 0.8
+        model.decoder.cosine_scale.fill_(3.0)
+    return model
+
+
+def speech(seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(40, 12))
+
+
+def profiles(count: int, seed: int = 1) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(count, 4))
+
+
+def words(tokens: list[str]) -> list[str]:
+    return tokens
+
+
+@torch.no_grad()
+def forced(model, tokens: Sequence[int], inventory: np.ndarray) -> tuple[float, np.ndarray]:
+    """Log-probability of a token sequence by teacher forcing, and the speaker posteriors of its tokens."""
+    x = torch.tensor(speech(), dtype=torch.float32).unsqueeze(0)
+    encodings, speaker_encodings, lengths = model.encode_both(x, torch.tensor([40]))
+    ys = torch.tensor([[EOS, *tokens[:-1]]])
+    inventory = torch.tensor(inventory, dtype=torch.float32).unsqueeze(0)
+    present = torch.ones(inventory.shape[:2], dtype=torch.bool)
+    scores, posteriors = model.decoder(
+        encodings, lengths, speaker_encodings, ys, torch.tensor([len(tokens)]), inventory, present
+    )
+    logp = scores.log_softmax(-1)[0, range(len(tokens)), tokens].sum().item()
+    return logp, posteriors.exp()[0].numpy()
+
+
+def test_the_search_finds_what_enumeration_finds(model):
+    """Two steps: the first keeps all 7 tokens, the second the best 7 of 42, to which an end is added unscored."""
+    inventory = profiles(3)
+    two = sorted((forced(model, list(pair), inventory) + (pair,) for pair in product(range(EOS), range(7))), key=first)
+    expected = [(*forced(model, [EOS], inventory), (EOS,)), *two[-7:]]
+    found = recognise(model, speech(), inventory, words, SearchOptions(beam_size=60, maxlenratio=-2), nbest=60)
+    assert len(found) == 8
+    for hypothesis, (logp, posteriors, tokens) in zip(found, sorted(expected, key=first, reverse=True), strict=True):
+        assert hypothesis.score == pytest.approx(logp, abs=1e-4)
+        assert shown(hypothesis) == heard(model, tokens, posteriors)
+
+
+def first(item: tuple) -> float:
+    return item[0]
+
+
+def test_scores_and_speakers_of_long_hypotheses_are_those_of_teacher_forcing(model):
+    several = 0
+    for seed in range(3):
+        inventory = profiles(3, seed)
+        found = recognise(model, speech(), inventory, words, SearchOptions(beam_size=7, maxlenratio=-9), nbest=30)
+        for hypothesis in found:
+            logp, posteriors = forced(model, hypothesis.tokens, inventory)
+            assert hypothesis.score == pytest.approx(logp, abs=1e-3)
+            assert shown(hypothesis) == heard(model, hypothesis.tokens, posteriors)
+            several += len(hypothesis.segments) > 1
+    assert several
+
+
+def heard(model, tokens: Sequence[int], posteriors: np.ndarray) -> list[tuple]:
+    """The utterances of a token sequence, their speakers by the mean posterior, its closing symbol included."""
+    utterances, start = [], 0
+    for place, token in enumerate(tokens):
+        if token in (CHANGE, EOS) or place == len(tokens) - 1:
+            mean = posteriors[start : place + 1].mean(0)
+            body = tuple(model.token_list[t] for t in tokens[start : place + 1] if t not in (CHANGE, EOS))
+            if body:
+                utterances.append((body, int(mean.argmax()), round(float(mean.max()), 3)))
+            start = place + 1
+    return utterances
+
+
+def shown(hypothesis: Hypothesis) -> list[tuple]:
+    return [(segment.words, segment.speaker, round(segment.posterior, 3)) for segment in hypothesis.segments]
+
+
+@pytest.mark.parametrize("ctc_weight", [0.0, 0.4])
+def test_permuted_profiles_permute_the_speakers_and_nothing_else(model, ctc_weight):
+    order, speakers = [2, 0, 3, 1], set()
+    options = SearchOptions(beam_size=5, ctc_weight=ctc_weight, maxlenratio=-6)
+    for seed in range(3):
+        inventory = profiles(4, seed)
+        first = recognise(model, speech(), inventory, words, options, nbest=5)
+        second = recognise(model, speech(), inventory[order], words, options, nbest=5)
+        for one, two in zip(first, second, strict=True):
+            assert two.score == pytest.approx(one.score, abs=1e-4)
+            assert two.tokens == one.tokens
+            assert [order[segment.speaker] for segment in two.segments] == [each.speaker for each in one.segments]
+            speakers |= {segment.speaker for segment in one.segments}
+    assert len(speakers) > 1
+
+
+def test_one_profile_speaks_all(model):
+    (best,) = recognise(model, speech(), profiles(1), words, SearchOptions(beam_size=3, maxlenratio=-5))
+    assert {(segment.speaker, round(segment.posterior, 5)) for segment in best.segments} <= {(0, 1.0)}
+
+
+def test_a_profile_far_from_all_queries_is_never_chosen(model):
+    """An absent speaker: the model's queries point away from the profile."""
+    with torch.no_grad():
+        model.decoder.query.output.weight.zero_()
+        model.decoder.query.output.bias.copy_(torch.tensor([1.0, 0.0, 0.0, 0.0]))
+    inventory = np.array([[-1.0, 0.0, 0.0, 0.0], [1.0, 0.1, 0.0, 0.0]])
+    found = recognise(model, speech(), inventory, words, SearchOptions(beam_size=3, maxlenratio=-5), nbest=3)
+    assert {segment.speaker for hypothesis in found for segment in hypothesis.segments} == {1}
+
+
+def test_a_hypothesis_counts_its_speakers_and_joins_their_words():
+    hypothesis = Hypothesis((Segment(("A", "B"), 4, 0.9), Segment(("C",), 1, 0.8), Segment(("D",), 4, 0.7)), -1.0)
+    assert hypothesis.speakers == [4, 1]
+    assert hypothesis.words_of(4) == ("A", "B", "D") and hypothesis.words_of(1) == ("C",)
+    assert hypothesis.words_of(0) == ()
+
+
+def test_bad_input_is_refused(model, build_sa_asr):
+    with pytest.raises(InputError, match="no profile to choose a speaker from"):
+        recognise(model, speech(), profiles(0), words)
+    with pytest.raises(InputError, match="the profiles have 3 dimensions, but the model takes 4"):
+        recognise(model, speech(), profiles(2)[:, :3], words)
+    with pytest.raises(InputError, match="the model was trained without CTC"):
+        recognise(build_sa_asr(), speech(), profiles(2), words, SearchOptions(ctc_weight=0.3))
+    with pytest.raises(InputError, match="beam_size is 0"):
+        SearchOptions(beam_size=0)

@@ -1,0 +1,102 @@
+"""Profiles of a data dir's speakers: which utterances, which embeddings, and what is refused."""
+
+import numpy as np
+import pytest
+import soundfile
+
+from espnet_ext.bin import speaker_profiles
+from espnet_ext.data.kaldi import read_table
+from espnet_ext.errors import InputError
+from espnet_ext.multitalker import profiles as module
+from espnet_ext.multitalker.inventories import read_profiles
+from espnet_ext.multitalker.profiles import choose_enrolment, make_profiles
+from espnet_ext.work.yaml_files import read_yaml
+
+SPEAKERS = {"a-1": "a", "a-2": "a", "a-3": "a", "b-1": "b"}
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Tones: the pitch of an utterance is 100 Hz times its number."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    time = np.arange(8000) / 16000
+    for key in SPEAKERS:
+        soundfile.write(folder / f"{key}.wav", 0.3 * np.sin(2 * np.pi * 100 * int(key[2:]) * time), 16000)
+    (folder / "wav.scp").write_text("".join(f"{key} {folder / key}.wav\n" for key in SPEAKERS))
+    (folder / "utt2spk").write_text("".join(f"{key} {speaker}\n" for key, speaker in SPEAKERS.items()))
+    return folder
+
+
+def pitch(samples: np.ndarray) -> np.ndarray:
+    return np.array([2.0 * np.argmax(np.abs(np.fft.rfft(samples))) / 100, 1.0])
+
+
+def test_enrolment_is_seeded_and_of_each_speaker_alone():
+    chosen = choose_enrolment(SPEAKERS, 2)
+    assert len(chosen["a"]) == 2 and chosen["b"] == ["b-1"]
+    assert choose_enrolment({key: who for key, who in SPEAKERS.items() if who == "a"}, 2)["a"] == chosen["a"]
+    assert len({tuple(choose_enrolment(SPEAKERS, 2, seed)["a"]) for seed in range(20)}) == 3
+
+
+def test_rows_are_the_embeddings_of_the_chosen_utterances(data):
+    profiles, chosen = make_profiles(data, pitch)
+    for speaker, utterances in chosen.items():
+        expected = [np.array([int(key[2:]), 1.0]) for key in utterances]
+        expected = [row / np.linalg.norm(row) for row in expected]
+        np.testing.assert_allclose(profiles[speaker], expected, rtol=1e-6)
+
+
+def test_the_command_writes_profiles_and_who_enrolled_with_what(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "resemblyzer", lambda: pitch)
+    speaker_profiles.main(["--data", str(data), "--output", str(tmp_path / "out"), "--utterances", "1"])
+    profiles = read_profiles([tmp_path / "out" / "profiles.scp"])
+    assert {name: rows.shape for name, rows in profiles.items()} == {"a": (1, 2), "b": (1, 2)}
+    assert set(read_table(tmp_path / "out" / "enrolment").values()) <= set(SPEAKERS)
+
+
+def test_bad_input_is_refused(data, tmp_path):
+    with pytest.raises(InputError, match="utterance a-[123]: no voice is found in it: enrol a with another"):
+        make_profiles(data, lambda samples: np.zeros(4))
+    with pytest.raises(InputError, match="of 0 enrolment utterances"):
+        make_profiles(data, pitch, count=0)
+    with pytest.raises(InputError, match="needs both --model-config and --model"):
+        speaker_profiles.main(["--data", str(data), "--output", str(tmp_path), "--model", "x.pth"])
+    with pytest.raises(InputError, match="x.yaml: no such file: check the path of the speaker model"):
+        module.espnet_speaker_model("x.yaml", "x.pth")
+
+
+def test_a_speaker_model_of_espnet(data, tmp_path, espnet_speaker_model):
+    import torch
+    from espnet2.bin.spk_inference import Speech2Embedding
+
+    config, output = espnet_speaker_model.with_name("config.yaml"), tmp_path / "out"
+    options = ["--model", str(espnet_speaker_model), "--model-config", str(config)]
+    speaker_profiles.main(["--data", str(data), "--output", str(output), "--utterances", "1", *options])
+    model = Speech2Embedding(train_config=config, model_file=espnet_speaker_model)
+    enrolled = read_table(output / "enrolment")
+    for speaker, rows in read_profiles([output / "profiles.scp"]).items():
+        samples = soundfile.read(data / f"{enrolled[speaker]}.wav", dtype="float32")[0]
+        expected = torch.nn.functional.normalize(model(samples)).numpy()
+        np.testing.assert_allclose(rows, expected, rtol=1e-4, atol=1e-6)
+    assert read_yaml(output / "recogniser.yaml") == {"model_conf": {"profile_size": 6}}
+
+
+def test_resemblyzer_tells_the_real_speakers_of_librispeech_digits_apart():
+    pytest.importorskip("resemblyzer")
+    from pathlib import Path
+
+    root = Path(__file__).parents[2].parent / "shared" / "data" / "LibriSpeech-digits"
+    if not root.is_dir():
+        pytest.skip("no real recordings here")
+    embed = module.resemblyzer()
+    files = {}
+    for path in sorted(root.glob("train-clean-100/*/*/*.flac")):
+        files.setdefault(path.parts[-3], []).append(path)
+    first, second = (
+        np.stack([embed(soundfile.read(paths[n])[0].astype(np.float32)) for paths in list(files.values())[:4]])
+        for n in (0, 1)
+    )
+    assert np.linalg.norm(first, axis=1) == pytest.approx(1.0, abs=1e-4)
+    # each speaker's second utterance is nearest to the same speaker's first
+    assert (second @ first.T).argmax(axis=1).tolist() == list(range(len(first)))

@@ -1,0 +1,74 @@
+"""Oracle error rates against every choice tried out; counts by hand."""
+
+import itertools
+
+import kaldialign
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espnet_ext.errors import InputError
+from espnet_ext.nbest.lists import Hypothesis, NBest
+from espnet_ext.nbest.statistics import describe, oracle, oracle_errors, oracle_report
+
+WORDS = st.lists(st.sampled_from("AB"), max_size=4).map(" ".join)
+LISTS = st.lists(st.tuples(WORDS.filter(bool), st.lists(WORDS, min_size=1, max_size=4)), min_size=1, max_size=4).map(
+    lambda drawn: [
+        NBest(f"u{number}", tuple(Hypothesis(text, -float(rank)) for rank, text in enumerate(texts)), ref)
+        for number, (ref, texts) in enumerate(drawn)
+    ]
+)
+
+
+@given(LISTS, st.integers(1, 5))
+def test_the_oracle_is_the_best_of_all_choices(lists, depth):
+    def errors(choice):
+        pairs = zip(lists, choice, strict=True)
+        return sum(kaldialign.edit_distance(nbest.ref.split(), hyp.text.split())["total"] for nbest, hyp in pairs)
+
+    choices = itertools.product(*(nbest.hyps[:depth] for nbest in lists))
+    fewest = min(map(errors, choices))
+    assert errors([oracle(nbest, depth) for nbest in lists]) == fewest
+    counted = oracle_errors(lists)
+    assert counted[min(depth, len(counted)) - 1] == fewest
+    assert counted[0] == errors([nbest.hyps[0] for nbest in lists])
+    assert oracle_errors(lists, depth) == counted[:depth]
+
+
+def test_of_equals_the_best_is_the_oracle():
+    hyps = (Hypothesis("A X", -1.0), Hypothesis("B A", -2.0), Hypothesis("A B C", -3.0))
+    assert oracle(NBest("u", hyps, "A B")) == hyps[0]
+
+
+def test_report_and_counts():
+    lists = [
+        NBest("a", (Hypothesis("A X", -1.0), Hypothesis("A X", -1.0), Hypothesis("A B", -2.0)), "A B"),
+        NBest("b", (Hypothesis("", -1.0),), "C D"),
+    ]
+    assert oracle_report(lists) == {
+        "lists": 2,
+        "words": 4,
+        "oracle": [
+            {"n": 1, "errors": 3, "value": 75.0},
+            {"n": 2, "errors": 3, "value": 75.0},
+            {"n": 3, "errors": 2, "value": 50.0},
+        ],
+    }
+    found = describe(lists)
+    assert (found.hypotheses, found.longest, found.distinct, found.empty, found.references) == (
+        4,
+        3,
+        {1: 1, 2: 1},
+        1,
+        2,
+    )
+    assert found.mean_distinct == 1.5
+    assert [found.short(wanted) for wanted in (1, 2, 3)] == [0, 1, 2]
+
+
+def test_what_cannot_be_counted():
+    for function in (describe, oracle_errors, oracle_report):
+        with pytest.raises(InputError, match="no N-best lists"):
+            function([])
+    with pytest.raises(InputError, match="^b: no reference"):
+        oracle_errors([NBest("a", (Hypothesis("A", 0.0),), "A"), NBest("b", (Hypothesis("A", 0.0),))])

@@ -1,0 +1,112 @@
+"""N-best lists as objects and on disk: what comes back, what is refused and by which name."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espnet_ext.errors import InputError
+from espnet_ext.nbest.lists import Hypothesis, NBest, distinct, read_nbest, word_errors, write_nbest
+
+LISTS = [
+    NBest("b-1", (Hypothesis("THE CAT", -1.5, {"ctc": -0.25, "decoder": -1.25}), Hypothesis("", -9.0)), "THE CAT SAT"),
+    NBest("a-1", (Hypothesis("去 北京", -0.1),)),
+]
+
+
+def test_what_is_written_is_read(tmp_path):
+    path = tmp_path / "new" / "nbest.jsonl"
+    write_nbest(path, LISTS)
+    assert read_nbest(path) == LISTS
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert records[0]["hyps"][0] == {"text": "THE CAT", "score": -1.5, "scores": {"ctc": -0.25, "decoder": -1.25}}
+    assert records[1] == {"utt_id": "a-1", "ref": None, "hyps": [{"text": "去 北京", "score": -0.1, "scores": {}}]}
+    assert "去 北京" in path.read_text(encoding="utf-8")
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=5))
+def test_scores_keep_every_digit(tmp_path_factory, values):
+    path = tmp_path_factory.mktemp("scores") / "nbest.jsonl"
+    lists = [NBest("u", tuple(Hypothesis("A", value, {"lm": -value}) for value in values))]
+    write_nbest(path, lists)
+    assert read_nbest(path) == lists
+
+
+def test_optional_fields_and_blanks(tmp_path):
+    path = tmp_path / "lists.jsonl"
+    path.write_text('{"utt_id": "u", "hyps": [{"text": " A  B ", "score": -1}], "speaker": "x"}\n')
+    assert read_nbest(path) == [NBest("u", (Hypothesis("A B", -1.0),))]
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ("{", r"lists.jsonl: line 2 is not JSON"),
+        ("", r"lists.jsonl: line 2 is not JSON"),
+        ("[]", r"line 2: not an N-best list: each line must be an object"),
+        ('{"utt_id": 3, "hyps": []}', r"line 2: not an N-best list"),
+        ('{"utt_id": "u", "hyps": {}}', r"line 2: u: hyps must be a list"),
+        ('{"utt_id": "u", "ref": 1, "hyps": []}', r"line 2: u: hyps must be a list of hypotheses, and ref a text"),
+        ('{"utt_id": "u"}', r"line 2: u: hyps must be a list"),
+        ('{"utt_id": "u", "hyps": []}', r"line 2: u: no hypotheses: decode it again, or give it one with empty text"),
+        ('{"utt_id": "u v", "hyps": [{"text": "A", "score": 0}]}', r"line 2: 'u v' cannot be an utterance's id"),
+        ('{"utt_id": "u", "hyps": [{"text": "A"}]}', r"line 2: u: hypothesis 1 must be .*KeyError\('score'\)"),
+        ('{"utt_id": "u", "hyps": [{"text": 1, "score": 0}]}', r"u: hypothesis 1 must be .*text is not a string"),
+        ('{"utt_id": "u", "hyps": ["A"]}', r"u: hypothesis 1 must be an object"),
+        ('{"utt_id": "u", "hyps": [{"text": "A", "score": 0, "scores": [1]}]}', r"u: hypothesis 1 must be an object"),
+        (
+            '{"utt_id": "u", "hyps": [{"text": "A", "score": 0}, {"text": "B", "score": NaN}]}',
+            r"u: hypothesis 2: score is nan",
+        ),
+        ('{"utt_id": "u", "hyps": [{"text": "A", "score": -Infinity}]}', r"u: hypothesis 1: score is -inf"),
+        (
+            '{"utt_id": "u", "hyps": [{"text": "A", "score": 0, "scores": {"ctc": NaN}}]}',
+            r"u: hypothesis 1: ctc is nan",
+        ),
+        ('{"utt_id": "first", "hyps": [{"text": "A", "score": 0}]}', r"line 2: first comes twice"),
+    ],
+)
+def test_bad_lines_are_refused_by_file_line_and_utterance(tmp_path, line, message):
+    path = tmp_path / "lists.jsonl"
+    path.write_text('{"utt_id": "first", "hyps": [{"text": "A", "score": 0}]}\n' + line + "\n")
+    with pytest.raises(InputError, match=message) as error:
+        read_nbest(path)
+    assert "\n" not in str(error.value)
+
+
+def test_files_that_are_none(tmp_path):
+    with pytest.raises(InputError, match="none.jsonl: no such file"):
+        read_nbest(tmp_path / "none.jsonl")
+    (tmp_path / "empty.jsonl").write_text("\n")
+    with pytest.raises(InputError, match="empty.jsonl: empty file"):
+        read_nbest(tmp_path / "empty.jsonl")
+
+
+def test_nothing_half_is_written(tmp_path):
+    path = tmp_path / "nbest.jsonl"
+    write_nbest(path, LISTS)
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="b-1 comes twice"):
+        write_nbest(path, [*LISTS, LISTS[0]])
+    with pytest.raises(InputError, match="nothing to write"):
+        write_nbest(path, [])
+    assert path.read_bytes() == before
+    assert [item.name for item in tmp_path.iterdir()] == ["nbest.jsonl"]
+
+
+def test_word_errors_are_those_of_the_alignment():
+    texts = ("THE CAT SAT", "THE CAT", "A CAT SAT DOWN", "", "THE CAT SAT")
+    nbest = NBest("u", tuple(Hypothesis(text, -1.0) for text in texts), "THE CAT SAT")
+    assert word_errors(nbest) == [0, 1, 2, 3, 0]
+
+
+@pytest.mark.parametrize("reference, what", [(None, "no reference"), (" ", "an empty reference")])
+def test_errors_without_a_reference_are_refused_by_utterance(reference, what):
+    with pytest.raises(InputError, match=f"^u-7: {what}, so errors cannot be counted"):
+        word_errors(NBest("u-7", (Hypothesis("A", 0.0),), reference))
+
+
+def test_distinct_keeps_the_best_of_each_text_and_all_else():
+    nbest = NBest("u", tuple(Hypothesis(text, score) for text, score in [("A", -1), ("B", -2), ("A", -3)]), "A")
+    assert distinct(nbest) == NBest("u", nbest.hyps[:2], "A")

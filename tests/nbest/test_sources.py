@@ -1,0 +1,60 @@
+"""Lists from every kind of source are the same lists; references that do not fit are refused."""
+
+import json
+
+import pytest
+
+from espnet_ext.errors import InputError
+from espnet_ext.nbest.lists import Hypothesis, NBest, write_nbest
+from espnet_ext.nbest.sources import read_lists
+
+LISTS = [NBest("a", (Hypothesis("A B", -1.5), Hypothesis("A", -2.5))), NBest("b", (Hypothesis("C", -0.5),))]
+
+
+@pytest.fixture(params=["jsonl", "json", "espnet"])
+def source(request, tmp_path):
+    if request.param == "jsonl":
+        write_nbest(tmp_path / "lists.jsonl", LISTS)
+        return tmp_path / "lists.jsonl"
+    if request.param == "json":
+        records = {
+            nbest.utt_id: {
+                f"hyp_{rank}": {"text": hyp.text, "score": hyp.score} for rank, hyp in enumerate(nbest.hyps, start=1)
+            }
+            for nbest in LISTS
+        }
+        (tmp_path / "lists.json").write_text(json.dumps(records))
+        return tmp_path / "lists.json"
+    for rank in (1, 2):
+        folder = tmp_path / "decode" / f"{rank}best_recog"
+        folder.mkdir(parents=True)
+        chosen = {nbest.utt_id: nbest.hyps[rank - 1] for nbest in LISTS if len(nbest.hyps) >= rank}
+        (folder / "text").write_text("".join(f"{key} {hyp.text}\n" for key, hyp in chosen.items()))
+        (folder / "score").write_text("".join(f"{key} tensor({hyp.score:.4f})\n" for key, hyp in chosen.items()))
+    return tmp_path / "decode"
+
+
+def test_every_source_gives_the_same_lists(source, tmp_path):
+    assert read_lists(source) == LISTS
+    (tmp_path / "text").write_text("a A B\nb \n")
+    assert [nbest.ref for nbest in read_lists(source, tmp_path / "text")] == ["A B", ""]
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("a A\n", "text: utterance b of .* missing: is this another test set"),
+        ("x A\n", "text: utterance a and 1 more of .* missing"),
+        ("a A\nb B\nc C\nd D\n", "utterance c and 1 more of .*text without N-best list: decode the whole set"),
+    ],
+)
+def test_references_of_other_utterances(source, tmp_path, text, message):
+    (tmp_path / "text").write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_lists(source, tmp_path / "text")
+
+
+def test_a_missing_source(tmp_path):
+    for name in ("lists.jsonl", "lists.json", "decode"):
+        with pytest.raises(InputError, match=f"{name}: no such file"):
+            read_lists(tmp_path / name)

@@ -1,0 +1,185 @@
+"""The statistics of P2, eq. 2 to 4, against the equations written out in numpy on all bins at once."""
+
+import json
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from espnet_ext.data.utterance_audio import AudioSpan
+from espnet_ext.errors import InputError
+from espnet_ext.frontend.power_mel import PowerMelFrontend
+from espnet_ext.sem.energy_statistics import (
+    EDGES_DB,
+    STEP_DB,
+    EnergyHistogram,
+    as_json,
+    choose,
+    edge_index,
+    histogram_of,
+    mask_example,
+    peak_energy,
+    relative_db,
+    survey,
+)
+
+RATE = 16000
+
+
+def random_energies(seed: int, frames: int = 200) -> np.ndarray:
+    """Energies over 100 dB, at a loudness of their own."""
+    generator = np.random.default_rng(seed)
+    return (10.0 ** (generator.normal(-30.0, 20.0, (frames, 40)) / 10.0 + generator.normal())).astype(np.float32)
+
+
+def eta_of(energies: np.ndarray) -> np.ndarray:
+    e_peak = np.percentile(energies, 95.0, method="inverted_cdf").astype(np.float64)
+    with np.errstate(divide="ignore"):
+        return 10.0 * np.log10(energies.astype(np.float64) / e_peak)
+
+
+def accumulated(arrays: list[np.ndarray]) -> EnergyHistogram:
+    return sum((histogram_of(torch.from_numpy(array)) for array in arrays), EnergyHistogram.empty())
+
+
+def test_eta_is_eq_3():
+    energies = random_energies(0)
+    tensor = torch.from_numpy(energies)
+    np.testing.assert_allclose(relative_db(tensor, peak_energy(tensor)), eta_of(energies), rtol=1e-12)
+
+
+def test_shares_over_several_utterances_are_those_of_all_bins_together():
+    arrays = [random_energies(seed, frames) for seed, frames in enumerate((50, 200, 333))]
+    arrays[1][:20] = 0.0
+    histogram = accumulated(arrays)
+    eta = np.concatenate([eta_of(array).ravel() for array in arrays])
+    energy = np.concatenate([array.ravel() for array in arrays]).astype(np.float64)
+    assert histogram.utterances == 3
+    assert histogram.zeros == 20 * 40
+    assert histogram.total == eta.size
+    for threshold in (-120.0, -90.0, -40.0, -20.0, -0.5, 0.0, 0.5, 10.0, 40.0):
+        index = edge_index(threshold)
+        assert histogram.share_below()[index] == pytest.approx((eta < threshold).mean(), abs=1e-12)
+        assert histogram.energy_below()[index] == pytest.approx(
+            energy[eta < threshold].sum() / energy.sum(), rel=1e-9, abs=1e-15
+        )
+
+
+def test_density_is_numpys_histogram():
+    energies = random_energies(5)
+    eta = eta_of(energies).ravel()
+    inside = (eta >= EDGES_DB[0]) & (eta < EDGES_DB[-1])
+    expected, _ = np.histogram(eta[inside], bins=EDGES_DB, density=True)
+    density = accumulated([energies]).density()
+    np.testing.assert_allclose(density, expected * inside.mean(), atol=1e-12)
+
+
+def test_density_and_zeros_and_the_bins_out_of_range_make_one():
+    energies = random_energies(6)
+    energies[0] = 0.0
+    energies[1, :30] = 1e-30
+    energies[2, 0] = 1e12
+    histogram = accumulated([energies])
+    assert histogram.counts[0] >= 30
+    assert histogram.counts[-1] >= 1
+    rest = (histogram.zeros + histogram.counts[0] + histogram.counts[-1]) / histogram.total
+    assert histogram.density().sum() * STEP_DB + rest == pytest.approx(1.0)
+
+
+def test_a_bin_on_the_threshold_is_not_below_it():
+    # 100 bins: the 95th is the peak. Eq. 8 keeps e >= e_th, and eta of the peak itself is exactly 0.
+    energies = torch.cat([torch.full((94,), 1e-6), torch.full((6,), 3.0)]).reshape(10, 10)
+    histogram = histogram_of(energies)
+    assert histogram.share_below()[edge_index(0.0)] == pytest.approx(0.94)
+    assert histogram.share_below()[edge_index(0.5)] == 1.0
+
+
+def test_share_below_is_the_share_that_the_training_mask_takes(tmp_path):
+    span = audio(tmp_path, "a", seconds=3.0)
+    frontend = PowerMelFrontend()
+    histogram = survey({"a": span}, frontend).histogram
+    example = mask_example("a", span, frontend)
+    assert list(example.kept) == [-40.0, -20.0, 0.0]
+    for eta in example.kept:
+        # float32 features against float64 energies: a bin may lie on the threshold.
+        assert example.masked_share(eta) == pytest.approx(histogram.share_below()[edge_index(eta)], abs=2e-4)
+    assert 0.0 < example.masked_share(-40.0) < example.masked_share(-20.0) < example.masked_share(0.0) < 1.0
+
+
+def test_silent_utterance_is_left_out_and_counted():
+    energies = random_energies(7)
+    histogram = accumulated([np.zeros((10, 40), dtype=np.float32), energies])
+    assert (histogram.utterances, histogram.silent) == (1, 1)
+    assert histogram.total == energies.size
+
+
+def test_edge_index_refuses_what_is_no_edge():
+    with pytest.raises(ValueError, match="0.3"):
+        edge_index(0.3)
+
+
+def test_choice_is_seeded_and_sorted_and_without_repetition():
+    spans = {f"u{index:03d}": AudioSpan("x") for index in range(100)}
+    first = choose(spans, 10, seed=1)
+    assert first == sorted(set(first))
+    assert len(first) == 10
+    assert first == choose(dict(reversed(spans.items())), 10, seed=1)
+    assert first != choose(spans, 10, seed=2)
+    assert choose(spans, 1000, seed=1) == list(spans)
+    with pytest.raises(InputError, match="0 utterances"):
+        choose(spans, 0, seed=1)
+
+
+def audio(folder, name: str, seconds: float, loudness: float = 0.3) -> AudioSpan:
+    """Noise in bursts, so that energies differ by tens of dB."""
+    generator = np.random.default_rng(len(name) + round(1000 * seconds))
+    samples = generator.normal(size=round(seconds * RATE)) * loudness / 4.0
+    samples *= np.where(np.arange(samples.size) // (RATE // 4) % 2, 1.0, 0.003)
+    soundfile.write(folder / f"{name}.wav", samples, RATE)
+    return AudioSpan(str(folder / f"{name}.wav"))
+
+
+def test_example_is_the_longest_below_ten_seconds_that_is_not_silent(tmp_path):
+    seconds = {"short": 1.0, "good": 4.0, "long": 10.0}
+    spans = {name: audio(tmp_path, name, length) for name, length in seconds.items()}
+    spans["silent"] = audio(tmp_path, "silent", 6.0, loudness=0.0)
+    assert survey(spans, PowerMelFrontend()).example == "good"
+
+
+def test_example_is_the_shortest_where_all_are_long(tmp_path):
+    spans = {name: audio(tmp_path, name, length) for name, length in {"a": 12.0, "b": 11.0}.items()}
+    assert survey(spans, PowerMelFrontend()).example == "b"
+
+
+def test_survey_adds_up_utterances_and_reports_progress_on_stderr(tmp_path, capsys):
+    spans = {name: audio(tmp_path, name, length) for name, length in {"a": 1.0, "bb": 2.0}.items()}
+    frontend = PowerMelFrontend()
+    both = survey(spans, frontend).histogram
+    parts = [survey({name: span}, frontend).histogram for name, span in spans.items()]
+    np.testing.assert_array_equal(both.counts, parts[0].counts + parts[1].counts)
+    assert both.total == 40 * (98 + 198)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "2/2" in captured.err
+
+
+def test_only_silence_is_refused(tmp_path):
+    span = audio(tmp_path, "silent", 1.0, loudness=0.0)
+    with pytest.raises(InputError, match="all 1 utterances are silent"):
+        survey({"silent": span}, PowerMelFrontend())
+    with pytest.raises(InputError, match="silent.wav: utterance silent: silent"):
+        mask_example("silent", span, PowerMelFrontend())
+
+
+def test_json_holds_finite_plain_numbers(tmp_path):
+    span = audio(tmp_path, "a", 2.0)
+    frontend = PowerMelFrontend()
+    histogram = survey({"a": span}, frontend).histogram
+    numbers = json.loads(json.dumps(as_json(histogram, mask_example("a", span, frontend)), allow_nan=False))
+    assert [row["eta_db"] for row in numbers["thresholds"]] == [-40.0, -20.0, 0.0]
+    assert numbers["thresholds"][1]["bins_below"] == histogram.share_below()[edge_index(-20.0)]
+    parts = numbers["histogram"]
+    outside = parts["count_below_first_edge"] + parts["count_above_last_edge"] + numbers["zero_energy_bins"]
+    assert sum(parts["counts"]) + outside == numbers["bins"] == 198 * 40
+    assert len(parts["edges_db"]) == len(parts["counts"]) + 1 == len(numbers["cumulative"]["bins_below"])

@@ -1,0 +1,87 @@
+"""Synthesis with espeak-ng, and the speakers."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from espnet_ext.errors import InputError
+from espnet_ext.synthetic import voices
+from espnet_ext.synthetic.espeak import synthesise
+
+TEXT = "the old captain carries three letters."
+ALL = voices.FEMALE + voices.MALE
+
+
+def say(variant: str) -> np.ndarray:
+    return synthesise(TEXT, f"en-us+{variant}", rate=170, pitch=50, pitch_range=50, seed=1)
+
+
+def test_an_utterance_does_not_depend_on_the_one_before() -> None:
+    """With any voice, also those with random noise in them."""
+    first = [say(variant) for variant in ALL]
+    second = [say(variant) for variant in reversed(ALL)][::-1]
+    for variant, one, other in zip(ALL, first, second, strict=True):
+        assert np.array_equal(one, other), variant
+        assert 1.5 < len(one) / 22050 < 4.5, variant
+        assert 0.05 < np.abs(one).max() < 0.999, variant
+
+
+def test_another_process_says_the_same() -> None:
+    command = (
+        "import sys, hashlib; from espnet_ext.synthetic.espeak import synthesise as s;"
+        f"sys.stdout.buffer.write(s({TEXT!r}, 'en-us+f2', rate=170, pitch=50, pitch_range=50, seed=1).tobytes())"
+    )
+    said = subprocess.run([sys.executable, "-c", command], capture_output=True, check=True).stdout
+    assert said == say("f2").tobytes()
+
+
+def test_rate_and_pitch_are_heard() -> None:
+    plain = synthesise(TEXT, "en-us+m1", rate=150, pitch=50, pitch_range=50, seed=1)
+    fast = synthesise(TEXT, "en-us+m1", rate=225, pitch=50, pitch_range=50, seed=1)
+    assert 0.55 < len(fast) / len(plain) < 0.8
+    low, high = (synthesise(TEXT, "en-us+m1", rate=150, pitch=pitch, pitch_range=50, seed=1) for pitch in (30, 70))
+    assert fundamental(high) > 1.2 * fundamental(low)
+
+
+def fundamental(samples: np.ndarray) -> float:
+    """The pitch in Hz, from the highest autocorrelation of the loudest 60 ms between 60 and 300 Hz."""
+    start = np.argmax(np.convolve(samples**2, np.ones(1323), "valid"))
+    frame = samples[start : start + 1323] - samples[start : start + 1323].mean()
+    correlation = np.correlate(frame, frame, "full")[1322:]
+    lags = np.arange(22050 // 300, 22050 // 60)
+    return 22050 / lags[np.argmax(correlation[lags])]
+
+
+def test_unknown_voice() -> None:
+    with pytest.raises(InputError, match="no voice 'xx-yy'"):
+        synthesise(TEXT, "xx-yy", rate=170, pitch=50, pitch_range=50, seed=1)
+
+
+def test_without_espeak(monkeypatch: pytest.MonkeyPatch) -> None:
+    from espnet_ext.synthetic import espeak
+
+    monkeypatch.setitem(sys.modules, "espeakng_loader", None)
+    espeak._paths.cache_clear()
+    with pytest.raises(InputError, match="pip install espeakng-loader"):
+        say("m1")
+
+
+def test_speakers_differ_in_voice() -> None:
+    speakers = voices.draw_speakers({"train": 16, "dev": 5, "test": 5}, seed=0)
+    assert [len(speakers[part]) for part in speakers] == [16, 5, 5]
+    everyone = [speaker for part in speakers.values() for speaker in part]
+    assert len({speaker.variant for speaker in everyone}) == len({speaker.id for speaker in everyone}) == 26
+    for part in speakers.values():
+        assert {speaker.sex for speaker in part} == {"F", "M"}
+    for speaker in everyone:
+        assert speaker.variant in (voices.FEMALE if speaker.sex == "F" else voices.MALE)
+    assert voices.draw_speakers({"train": 16, "dev": 5, "test": 5}, seed=0) == speakers
+    assert voices.draw_speakers({"train": 16, "dev": 5, "test": 5}, seed=1) != speakers
+
+
+def test_no_more_speakers_than_voices() -> None:
+    assert len(voices.draw_speakers({"train": len(ALL)}, seed=0)["train"]) == len(ALL)
+    with pytest.raises(InputError, match=f"{len(ALL) + 1} speakers were asked for, but there are {len(ALL)} voices"):
+        voices.draw_speakers({"train": len(ALL) + 1}, seed=0)

@@ -1,0 +1,67 @@
+import numpy as np
+import pytest
+import torch
+
+from espnet_ext.bin.average import main
+from espnet_ext.errors import InputError
+from espnet_ext.upstream.averaging import average, best_epochs, last_epochs
+
+
+@pytest.fixture
+def training(tmp_path):
+    """Five epochs of a training; epoch 2 is the best."""
+    generator = torch.Generator().manual_seed(0)
+    for epoch in range(1, 6):
+        state = {
+            "weight": torch.randn(3, 2, generator=generator),
+            "half": torch.randn(4, generator=generator).half(),
+            "steps": torch.tensor(epoch),
+        }
+        torch.save(state, tmp_path / f"{epoch}epoch.pth")
+    accuracy = {1: 0.1, 2: 0.9, 3: 0.5, 4: 0.8, 5: 0.7}
+    stats = {epoch: {"train": {"loss": 1.0 - value}, "valid": {"acc": value}} for epoch, value in accuracy.items()}
+    torch.save({"reporter": {"epoch": 5, "stats": stats}}, tmp_path / "checkpoint.pth")
+    return tmp_path
+
+
+def test_mean_against_numpy(training):
+    files = [training / f"{epoch}epoch.pth" for epoch in (1, 3, 4)]
+    states = [torch.load(file, weights_only=True) for file in files]
+    mean = average(files)
+    np.testing.assert_allclose(mean["weight"], np.mean([s["weight"].numpy() for s in states], axis=0), rtol=1e-6)
+    assert mean["weight"].dtype == torch.float32 and mean["half"].dtype == torch.float16
+    assert mean["steps"] == 4
+
+
+def test_which_epochs(training):
+    assert [file.name for file in last_epochs(training, 2)] == ["5epoch.pth", "4epoch.pth"]
+    best = best_epochs(training, 3, ("valid", "acc", "max"))
+    assert [file.name for file in best] == ["2epoch.pth", "4epoch.pth", "5epoch.pth"]
+    assert best_epochs(training, 1, ("train", "loss", "min"))[0].name == "2epoch.pth"
+
+
+def test_command(training):
+    output = training / "last.ave_2.pth"
+    main(["--dir", str(training), "--last", "2", "--output", str(output)])
+    expected = average([training / "5epoch.pth", training / "4epoch.pth"])
+    assert torch.equal(torch.load(output, weights_only=True)["weight"], expected["weight"])
+    main(["--dir", str(training), "--best", "1", "--output", str(output)])
+    assert torch.load(output, weights_only=True)["steps"] == 2
+
+
+def test_what_cannot_be_averaged_is_refused_by_name(training):
+    with pytest.raises(InputError, match="no checkpoints"):
+        average([])
+    with pytest.raises(InputError, match="no valid.cer"):
+        best_epochs(training, 1, ("valid", "cer", "min"))
+    (training / "4epoch.pth").unlink()
+    with pytest.raises(InputError, match=r"4epoch.pth.*keep_nbest_models"):
+        last_epochs(training, 2)
+    torch.save({"weight": torch.zeros(2, 2)}, training / "4epoch.pth")
+    with pytest.raises(InputError, match=r"4epoch.pth.*other parameters"):
+        average([training / "5epoch.pth", training / "4epoch.pth"])
+    (training / "5epoch.pth").write_bytes(b"nonsense")
+    with pytest.raises(InputError, match=r"5epoch.pth.*not a checkpoint"):
+        average([training / "5epoch.pth"])
+    with pytest.raises(InputError, match="at least 1"):
+        main(["--dir", str(training), "--last", "0", "--output", str(training / "x.pth")])

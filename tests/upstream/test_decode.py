@@ -1,0 +1,251 @@
+"""Decoding over shards against ESPnet's own asr_inference; what is skipped, what is refused."""
+
+import os
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+
+import psutil
+import pytest
+import torch
+
+from espnet_ext.errors import InputError
+from espnet_ext.upstream import decode as module
+from espnet_ext.upstream import kept as keep
+from espnet_ext.upstream.decode import Decoding, decode, merge, plan
+
+NAMES = ("text", "token", "token_int", "score")
+DURATIONS = {"s1-0": 0.8, "s1-1": 0.5, "s2-0": 0.01, "s2-1": 1.0, "s2-2": 0.6}
+OPTIONS = ("--ctc_weight", "0.4", "--maxlenratio", "0.3")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory, make_data_dir) -> Path:
+    return make_data_dir(tmp_path_factory.mktemp("data") / "test", DURATIONS)
+
+
+@pytest.fixture
+def job(data, model, tmp_path) -> Decoding:
+    (tmp_path / "decode.yaml").write_text("beam_size: 3\nnbest: 2\n")
+    return Decoding(
+        model_config=model / "config.yaml",
+        model_file=model / "model.pth",
+        data=data,
+        output=tmp_path / "decode",
+        config=tmp_path / "decode.yaml",
+        options=OPTIONS,
+    )
+
+
+def espnet(job: Decoding, output: Path) -> Path:
+    """Decode by ESPnet's own command."""
+    from espnet2.bin import asr_inference
+
+    options = ["--config", job.config, "--asr_train_config", job.model_config, "--asr_model_file", job.model_file]
+    if job.lm_file:
+        options += ["--lm_train_config", job.lm_config, "--lm_file", job.lm_file]
+    options += ["--data_path_and_name_and_type", f"{job.data / 'wav.scp'},speech,sound", "--output_dir", output]
+    asr_inference.main([str(option) for option in [*options, *job.options]])
+    return output
+
+
+def kill_a_worker(log: Path, killed: list) -> None:
+    """Wait until both workers are in the middle of a shard, and kill one."""
+    deadline = time.monotonic() + 60
+    while len(list(log.glob("decode.*.log"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    children = psutil.Process(os.getpid()).children(recursive=True)
+    worker = next(child for child in children if "spawn_main" in " ".join(child.cmdline()))
+    killed.append(worker.pid)
+    worker.kill()
+
+
+def test_two_workers_of_which_one_is_killed_write_what_espnet_writes(job, tmp_path, capsys):
+    expected = espnet(job, tmp_path / "espnet")
+    killed = []
+    killer = Thread(target=kill_a_worker, args=(job.output / "log", killed))
+    killer.start()
+    assert decode(job, nj=2) == len(DURATIONS)
+    killer.join()
+    assert killed and "lost 1 worker process" in capsys.readouterr().err
+    for name in NAMES:
+        text = (expected / "1best_recog" / name).read_text()
+        assert (job.output / name).read_text() == text
+        assert (job.output / "1best_recog" / name).read_text() == text
+        assert (job.output / "2best_recog" / name).read_text() == (expected / "2best_recog" / name).read_text()
+    lines = (job.output / "text").read_text().split("\n")
+    assert [line.split(" ")[0] for line in lines[:-1]] == list(DURATIONS)
+    assert lines[2] == "s2-0  "  # too short for the encoder: ESPnet writes a blank
+    assert sorted(path.name for path in (job.output / "log").iterdir() if path.is_dir()) == [
+        f"output.{number}" for number in range(1, 6)
+    ]
+
+
+def test_a_second_run_does_only_what_is_missing(job, monkeypatch, capsys):
+    decode(job)
+    text = (job.output / "text").read_text()
+    shutil.rmtree(job.output / "log" / "output.2")
+    (job.output / "log" / ".output.3.half").mkdir()
+    (job.output / "log" / "output.9").mkdir()
+    (job.output / "text").unlink()
+    done = []
+    run = module.decode_shard
+    monkeypatch.setattr(module, "decode_shard", lambda shard: done.append(shard.name) or run(shard))
+    decode(job)
+    assert done == ["2"]
+    assert (job.output / "text").read_text() == text
+    assert "decode: 3 of 4 shards are done already" in capsys.readouterr().err
+    assert sorted(path.name for path in (job.output / "log").iterdir() if path.is_dir()) == [
+        f"output.{number}" for number in range(1, 5)
+    ]
+
+
+def test_a_language_model(job, language_model, tmp_path):
+    job = replace(job, lm_config=language_model / "config.yaml", lm_file=language_model / "model.pth")
+    expected = espnet(job, tmp_path / "espnet")
+    decode(job)
+    assert (job.output / "score").read_text() == (expected / "1best_recog" / "score").read_text()
+    without = replace(job, lm_config=None, lm_file=None, output=tmp_path / "without")
+    decode(without)
+    assert (job.output / "score").read_text() != (without.output / "score").read_text()
+
+
+def test_a_grid_of_weights_loads_each_model_once(job, language_model, tmp_path, monkeypatch):
+    from espnet2.tasks.asr import ASRTask
+    from espnet2.tasks.lm import LMTask
+
+    job = replace(job, lm_config=language_model / "config.yaml", lm_file=language_model / "model.pth")
+    grid = []
+    for weight in (0.0, 0.4, 0.8):
+        config = tmp_path / f"{weight}.yaml"
+        config.write_text(f"beam_size: 3\nlm_weight: {weight}\n")
+        grid.append(replace(job, config=config, output=tmp_path / f"grid{weight}"))
+    loads = []
+    for task in (ASRTask, LMTask):
+        build = task.build_model.__func__
+        counted = classmethod(lambda cls, args, build=build: loads.append(cls.__name__) or build(cls, args))
+        monkeypatch.setattr(task, "build_model", counted)
+    monkeypatch.setattr(keep, "_searches", {})
+    monkeypatch.setattr(keep, "_models", {})
+    assert module.decode_all(grid, nj=1) == [len(DURATIONS)] * 3
+    assert sorted(loads) == ["ASRTask", "LMTask"]
+    scores = set()
+    for each in grid:
+        expected = espnet(each, each.output.with_suffix(".espnet"))
+        for name in ("text", "score"):
+            assert (each.output / name).read_text() == (expected / "1best_recog" / name).read_text()
+        scores.add((each.output / "score").read_text())
+    assert len(scores) == 3
+
+
+def test_the_key_of_a_shard_changes_with_its_inputs(job, data, model, tmp_path):
+    def keys(job: Decoding) -> list[str]:
+        return [shard.key for shard in plan(job, 1)]
+
+    before = keys(job)
+    assert keys(job) == before
+    assert not set(keys(replace(job, options=("--ctc_weight", "0.5")))) & set(before)
+    shutil.copy(model / "model.pth", tmp_path / "model.pth")
+    job = replace(job, model_file=tmp_path / "model.pth")
+    before = keys(job)
+    state = torch.load(model / "model.pth", weights_only=True)
+    torch.save(state | {"ctc.ctc_lo.bias": state["ctc.ctc_lo.bias"] + 1}, tmp_path / "model.pth")
+    assert not set(keys(job)) & set(before)
+    before = keys(job)
+    job.config.write_text("beam_size: 4\n")
+    assert not set(keys(job)) & set(before)
+    before = keys(job)
+    os.utime(data / "s2-1.flac")
+    assert len(set(keys(job)) & set(before)) == len(before) - 1
+
+
+def test_shards_are_balanced_and_their_number_is_that_of_the_set(job, data, tmp_path):
+    copy = shutil.copytree(data, tmp_path / "copy")
+    names = [f"u{number:04d}" for number in range(1000)]
+    (copy / "wav.scp").write_text("".join(f"{name} {copy / 's1-0.flac'}\n" for name in names))
+    job = replace(job, data=copy)
+    assert [shard.key for shard in plan(job, 1)] == [shard.key for shard in plan(job, 8)]
+    assert {len(shard.tables["wav.scp"]) for shard in plan(job, 1)} == {20}
+    (copy / "utt2dur").write_text("".join(f"{name} {10 + number % 7}\n" for number, name in enumerate(names)))
+    total = [sum(10 + int(name[1:]) % 7 for name in shard.tables["wav.scp"]) for shard in plan(job, 1)]
+    assert max(total) - min(total) <= 16
+    (copy / "utt2dur").write_text("u0000 x\n")
+    with pytest.raises(InputError, match="utt2dur: u0000: 'x' is no duration"):
+        plan(job, 1)
+
+
+@pytest.mark.parametrize(
+    "field, value, message",
+    [
+        ("model_config", Path("none.yaml"), r"none.yaml: no such file \(--model-config\)"),
+        ("model_file", Path("none.pth"), r"none.pth: no such file \(--model\)"),
+        ("lm_file", Path(__file__), "needs both --lm-config and --lm-file"),
+        ("ngpu", 2, "--ngpu must be 0 or 1, not 2"),
+        ("data", Path("nowhere"), "nowhere"),
+        ("options", ("--output_dir=x",), "--output_dir cannot be given after `--`: use --output"),
+        ("options", ("--model_tag", "x"), "--model_tag cannot be given"),
+        ("options", ("--beam_sise", "3"), "options for ESPnet: unrecognized arguments: --beam_sise"),
+        ("options", ("--beam_size", "three"), "options for ESPnet: argument --beam_size: invalid int value: 'three'"),
+    ],
+)
+def test_bad_arguments_are_refused(job, field, value, message):
+    with pytest.raises(InputError, match=message):
+        decode(replace(job, **{field: value}))
+    assert not (job.output / "text").exists()
+
+
+def test_an_unknown_key_in_the_yaml_is_refused(job):
+    job.config.write_text("beam_sise: 3\n")
+    with pytest.raises(InputError, match="options for ESPnet: .*beam_sise"):
+        decode(job)
+
+
+def test_a_checkpoint_that_does_not_fit_is_refused_by_name(job, model, tmp_path):
+    state = torch.load(model / "model.pth", weights_only=True)
+    state["encoder.other"] = state.pop("ctc.ctc_lo.bias")
+    torch.save(state, tmp_path / "other.pth")
+    message = r"other.pth: does not fit .* 1 missing \(ctc.ctc_lo.bias\); 1 unexpected \(encoder.other\)"
+    with pytest.raises(InputError, match=message):
+        decode(replace(job, model_file=tmp_path / "other.pth"))
+    state["ctc.ctc_lo.bias"] = state.pop("encoder.other")[:-1]
+    torch.save(state, tmp_path / "other.pth")
+    message = r"other.pth: does not fit .* 1 of another shape \(ctc.ctc_lo.bias \(8,\) instead of \(9,\)\)"
+    with pytest.raises(InputError, match=message):
+        decode(replace(job, model_file=tmp_path / "other.pth"))
+    (tmp_path / "other.pth").write_bytes(b"no checkpoint")
+    with pytest.raises(InputError, match="other.pth: not a checkpoint that loads safely"):
+        decode(replace(job, model_file=tmp_path / "other.pth"))
+
+
+def test_bad_audio_is_refused_by_utterance(job, make_data_dir, tmp_path):
+    data = make_data_dir(tmp_path / "bad", {"a": 0.3, "b": 0.4})
+    job = replace(job, data=data)
+    sound = (data / "b.flac").read_bytes()
+    (data / "b.flac").write_bytes(sound[: len(sound) // 2])
+    with pytest.raises(InputError, match=r" b: .*b.flac"):
+        decode(job)
+    (data / "b.flac").write_bytes(b"no audio at all")
+    with pytest.raises(InputError, match=r"b: .*b.flac cannot be read as audio"):
+        decode(job)
+    (data / "b.flac").write_bytes(sound)
+    job = replace(job, data=make_data_dir(tmp_path / "slow", {"c": 0.3}, rate=8000))
+    with pytest.raises(InputError, match="c: .*c.flac has 8000 Hz, but the model's frontend takes 16000 Hz"):
+        decode(job)
+
+
+def test_a_lacking_utterance_is_named_and_blanks_are_kept(tmp_path):
+    for number, text in enumerate(["b  \n", "c \na X Y\n"]):
+        folder = tmp_path / f"output.{number}" / "1best_recog"
+        folder.mkdir(parents=True)
+        (folder / "text").write_text(text)
+    folders = [tmp_path / "output.0", tmp_path / "output.1"]
+    merge(folders, tmp_path, ["a", "b", "c"])
+    assert (tmp_path / "text").read_text() == "a X Y\nb  \nc \n"
+    assert not (tmp_path / "1best_recog").exists()
+    with pytest.raises(InputError, match="text: 1 of 4 utterances have no hypothesis, the first is d"):
+        merge(folders, tmp_path, ["a", "b", "c", "d"])
+    assert (tmp_path / "text").read_text() == "a X Y\nb  \nc \n"
+    with pytest.raises(InputError, match="no hypotheses at all"):
+        merge([tmp_path], tmp_path / "none", ["a"])

@@ -1,0 +1,173 @@
+"""Statistics over shards against ESPnet's own collect_stats; independence of the number of jobs; what is refused."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from espnet_ext.errors import InputError
+from espnet_ext.upstream import stats as module
+from espnet_ext.upstream.stats import Statistics, collect_stats
+
+TRAIN = {"a-1": 0.5, "a-2": 0.31, "b-1": 0.77, "b-2": 0.4, "c-1": 0.63, "c-2": 0.29, "d-1": 0.35}
+VALID = {"x-1": 0.3, "x-2": 0.55, "y-1": 0.41}
+CONFIG = {
+    "frontend": "power_mel",
+    "normalize": "utterance_mvn",
+    "encoder": "rnn",
+    "encoder_conf": {"num_layers": 1, "hidden_size": 4, "output_size": 4},
+    "decoder": "rnn",
+    "decoder_conf": {"num_layers": 1, "hidden_size": 4},
+    "token_type": "char",
+}
+SHAPES = ("speech_shape", "text_shape", "text_shape.char")
+
+
+@pytest.fixture
+def job(tmp_path, make_data_dir, token_list) -> Statistics:
+    (tmp_path / "train.yaml").write_text(yaml.safe_dump(CONFIG))
+    return Statistics(
+        train=make_data_dir(tmp_path / "train", TRAIN),
+        valid=make_data_dir(tmp_path / "valid", VALID),
+        config=tmp_path / "train.yaml",
+        token_list=token_list,
+        output=tmp_path / "stats",
+    )
+
+
+def espnet(job: Statistics, output: Path) -> Path:
+    """Collect by ESPnet's own task, all at once."""
+    import espnet_ext
+
+    espnet_ext.register()
+    from espnet2.tasks.asr import ASRTask
+
+    options = ["--collect_stats", "true", "--config", job.config, "--token_list", job.token_list, "--batch_size", "1"]
+    for part, folder in (("train", job.train), ("valid", job.valid)):
+        options += [f"--{part}_data_path_and_name_and_type", f"{folder}/wav.scp,speech,sound"]
+        options += [f"--{part}_data_path_and_name_and_type", f"{folder}/text,text,text"]
+    options += ["--output_dir", output, "--num_workers", "0", *job.options]
+    ASRTask.main(cmd=[str(option) for option in options])
+    return output
+
+
+def same(left: Path, right: Path, *, names: tuple[str, ...] = SHAPES) -> None:
+    for part in ("train", "valid"):
+        for name in names:
+            assert (left / part / name).read_text() == (right / part / name).read_text()
+        ours, theirs = np.load(left / part / "feats_stats.npz"), np.load(right / part / "feats_stats.npz")
+        assert set(ours.files) == set(theirs.files) == {"count", "sum", "sum_square"}
+        assert ours["count"] == theirs["count"]
+        for name in ("sum", "sum_square"):
+            np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-5)
+
+
+def test_one_job_three_jobs_and_espnet_agree(job, tmp_path):
+    collect_stats(job)
+    same(job.output, espnet(job, tmp_path / "espnet"), names=SHAPES[:2])
+    three = replace(job, output=tmp_path / "three")
+    # The shards of three jobs, but one worker: each has to import ESPnet first, which takes a core 10 s.
+    (tmp_path / "parallel.yaml").write_text("env: local\nn_workers: 1\n")
+    collect_stats(three, nj=3, parallel=tmp_path / "parallel.yaml")
+    assert len(list((three.output / "log").glob("stats.*"))) == 3  # as many as the smaller set has utterances
+    same(job.output, three.output)
+    with np.load(job.output / "train" / "feats_stats.npz") as stats:
+        frames = [1 + (round(16000 * seconds) - 400) // 160 for seconds in TRAIN.values()]
+        assert stats["count"] == sum(frames) and stats["sum"].shape == (40,)
+
+
+def test_shapes(job):
+    collect_stats(job)
+    texts = dict(line.split(" ", 1) for line in (job.train / "text").read_text().splitlines())
+    expected = {"speech_shape": "", "text_shape": "", "text_shape.char": ""}
+    for utterance, seconds in TRAIN.items():
+        expected["speech_shape"] += f"{utterance} {round(16000 * seconds)}\n"
+        expected["text_shape"] += f"{utterance} {len(texts[utterance])}\n"
+        expected["text_shape.char"] += f"{utterance} {len(texts[utterance])},9\n"
+    assert {name: (job.output / "train" / name).read_text() for name in expected} == expected
+    assert not list((job.output / "log").glob(".*"))
+
+
+def test_a_second_run_does_only_what_has_changed(job, monkeypatch):
+    collect_stats(job)
+    done = []
+    run = module.collect_shard
+    monkeypatch.setattr(module, "collect_shard", lambda shard, **task: done.append(shard.name) or run(shard, **task))
+    collect_stats(job)
+    assert done == []
+    text = (job.train / "text").read_text()
+    (job.train / "text").write_text(text.replace("d-1 ", "d-1 AB "))
+    collect_stats(job)
+    assert done == ["2"]
+    assert len((job.output / "train" / "text_shape").read_text().splitlines()) == len(TRAIN)
+    job.config.write_text(yaml.safe_dump(CONFIG | {"frontend_conf": {"n_mels": 12}}))
+    collect_stats(job)
+    assert done == ["2", "1", "2"]
+    with np.load(job.output / "valid" / "feats_stats.npz") as stats:
+        assert stats["sum"].shape == (12,)
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def test_bad_data_is_refused_by_utterance(job):
+    good = (job.train / "text").read_text()
+    (job.train / "text").write_text(good + "z-9 AB\n")
+    with pytest.raises(InputError, match="train: z-9 is in text but not in wav.scp"):
+        collect_stats(job)
+    (job.train / "text").write_text("".join(good.splitlines(keepends=True)[1:]))
+    with pytest.raises(InputError, match="train: a-1 is in wav.scp but not in text"):
+        collect_stats(job)
+    (job.train / "text").write_text("a-1\n" + (job.train / "text").read_text())
+    with pytest.raises(InputError, match="text: a-1 has an empty transcript"):
+        collect_stats(job)
+    (job.train / "text").write_text(good)
+    edit(job.valid / "wav.scp", "x-2.flac", "x-3.flac")
+    with pytest.raises(InputError, match="wav.scp: x-2: no such file .*x-3.flac"):
+        collect_stats(job)
+    edit(job.valid / "wav.scp", "x-3.flac", "x-2.flac |")
+    with pytest.raises(InputError, match="wav.scp: x-2 is a command"):
+        collect_stats(job)
+    edit(job.valid / "wav.scp", "x-2.flac |", "x-2.flac")
+    (job.valid / "segments").write_text("x-1 x-1 0 1\n")
+    with pytest.raises(InputError, match="valid/segments: recordings cut by segments are not supported"):
+        collect_stats(job)
+    assert not job.output.exists()
+
+
+def test_features_that_are_not_finite_are_refused_by_utterance(job):
+    import soundfile
+
+    samples, _ = soundfile.read(job.train / "b-1.flac")
+    samples[100] = np.nan
+    soundfile.write(job.train / "b-1.wav", samples, 16000, subtype="FLOAT")
+    edit(job.train / "wav.scp", "b-1.flac", "b-1.wav")
+    with pytest.raises(InputError, match="NaN or infinite samples in the audio of b-1"):
+        collect_stats(job)
+    assert not (job.output / "train").exists()
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (("--output_dir", "x"), "--output_dir cannot be given after `--`: use --output"),
+        (("--train_shape_file=x",), "--train_shape_file cannot be given after `--`: use --train"),
+        (("--no_such_thing", "1"), "options for ESPnet: unrecognized arguments: --no_such_thing"),
+        (("--frontend_conf", "fs=8k"), "a-1: .* has 16000 Hz, but the model's frontend takes 8000 Hz"),
+    ],
+)
+def test_bad_options_are_refused(job, options, message):
+    with pytest.raises(InputError, match=message):
+        collect_stats(replace(job, options=options))
+
+
+def test_missing_files_are_refused(job):
+    with pytest.raises(InputError, match=r"none.yaml: no such file \(--config\)"):
+        collect_stats(replace(job, config=Path("none.yaml")))
+    with pytest.raises(InputError, match=r"none.txt: no such file \(--token-list\)"):
+        collect_stats(replace(job, token_list=Path("none.txt")))

@@ -1,0 +1,218 @@
+"""Settings of clusters, batch systems (by stand-ins for their commands), and the end of a run by a signal."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import dask
+import psutil
+import pytest
+
+from espnet_ext.errors import InputError
+from espnet_ext.work import cluster
+from espnet_ext.work.parallel import ShardError, map_shards
+
+CONF = Path(__file__).parents[2] / "conf/parallel"
+SBATCH = """#!/bin/sh
+cp "$1" {folder}/job.$$.sh
+setsid sh {folder}/job.$$.sh > {folder}/job.$$.log 2>&1 &
+echo "Submitted batch job $!"
+"""
+SCANCEL = '#!/bin/sh\nkill -- -"$1"\n'
+FUNCTIONS = """
+import os, time
+
+def work(x):
+    return 2 * x, os.getcwd(), os.environ["OMP_NUM_THREADS"], os.environ.get("LOADED")
+
+def sleep(x):
+    time.sleep(300)
+
+def end_the_job_once(mark):
+    if not os.path.exists(mark):
+        open(mark, "w").close()
+        os.killpg(0, 9)
+    return os.getpid()
+"""
+
+
+@pytest.fixture
+def commands(tmp_path, monkeypatch):
+    """Return a function that puts a shell script on PATH under the name of a command."""
+    folder = tmp_path / "commands"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+    def add(name: str, script: str) -> None:
+        (folder / name).write_text(script)
+        (folder / name).chmod(0o755)
+
+    return add
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "parallel.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_number_of_workers(tmp_path):
+    assert cluster.read_config(write(tmp_path, "env: local"), 3) == cluster.ClusterSettings("local", 3, {})
+    assert cluster.read_config(write(tmp_path, "env: local\nn_workers: 5\noptions:"), 3).n_workers == 5
+    assert cluster.local_settings(8).limited(2).n_workers == 2
+    assert cluster.local_settings(2).limited(8).n_workers == 2
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("env: [", "did not find expected node content"),
+        ("local", "must hold a mapping"),
+        ("env: slrum", "env 'slrum' is not one of local, "),
+        ("env: local\nworkers: 3", "unknown key workers"),
+        ("env: local\nn_workers: 0", "n_workers must be a whole number of at least 1, not 0"),
+        ("env: local\nn_workers: true", "n_workers must be"),
+        ("env: local\noptions: 3", "options must be a mapping"),
+    ],
+)
+def test_bad_settings_are_refused_with_the_file(tmp_path, text, message):
+    path = write(tmp_path, text)
+    with pytest.raises(InputError) as caught:
+        cluster.read_config(path, 2)
+    assert str(caught.value).startswith(f"{path}: ") and message in str(caught.value)
+
+
+def test_a_missing_file_and_a_missing_submit_command(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="nowhere.yaml: no such file"):
+        cluster.read_config(tmp_path / "nowhere.yaml", 2)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="env slurm needs the command sbatch"):
+        cluster.read_config(write(tmp_path, "env: slurm"), 2)
+
+
+def test_options_that_the_cluster_refuses(commands, tmp_path):
+    commands("sbatch", "#!/bin/sh\nexit 1\n")
+    path = write(tmp_path, "env: slurm\noptions: {cores: 1, memory: 1GB, no_such_option: 3}")
+    with pytest.raises(InputError, match="env slurm: the cluster does not start: .*no_such_option"):
+        map_shards(print, [1], nj=1, config=path)
+
+
+@pytest.mark.parametrize("name, submit", [("slurm", "sbatch"), ("sge", "qsub"), ("pbs", "qsub")])
+def test_job_scripts_of_the_recipe(name, submit, commands, tmp_path, monkeypatch):
+    from espnet3.parallel.parallel import CLUSTER_MAP
+
+    monkeypatch.chdir(tmp_path)
+    commands(submit, "#!/bin/sh\nexit 1\n")
+    settings = cluster.read_config(CONF / f"{name}.yaml", 4)
+    options = cluster._options(settings, str(tmp_path), tmp_path / "jobs")
+    with cluster._quiet(), CLUSTER_MAP[settings.env](**options) as jobs:
+        script = jobs.job_script()
+    assert f"\ncd {tmp_path}\n" in script and "\nexport OMP_NUM_THREADS=1\n" in script
+    assert f"\n{sys.executable} -m distributed.cli.dask_worker tcp://" in script
+    assert script.rstrip().endswith("--nthreads 1")
+    assert str(tmp_path / "jobs") in script
+
+
+def test_local_settings_of_the_recipe():
+    assert cluster.read_config(CONF / "local.yaml", 4) == cluster.local_settings(4)
+
+
+def test_slurm_jobs(commands, tmp_path, monkeypatch):
+    folder = tmp_path / "node"
+    folder.mkdir()
+    commands("sbatch", SBATCH.format(folder=folder))
+    commands("scancel", SCANCEL)
+    (tmp_path / "slurm_functions.py").write_text(FUNCTIONS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    from slurm_functions import work
+
+    config = write(
+        tmp_path, "env: slurm\noptions: {cores: 2, memory: 1GB, job_script_prologue: ['cd /', 'export LOADED=yes']}"
+    )
+    results = map_shards(work, list(range(4)), nj=1, config=config, log_dir=tmp_path / "jobs")
+    assert results == [(2 * x, str(tmp_path), "2", "yes") for x in range(4)]
+    (script,) = folder.glob("job.*.sh")
+    assert f"#SBATCH -o {tmp_path}/jobs/" in script.read_text()
+    _wait_until_none(lambda process: _is_job(process, script))
+
+
+def test_a_job_that_has_ended_is_submitted_again(commands, tmp_path, monkeypatch):
+    """The only job dies, with the worker's nanny, in the middle of a shard."""
+    folder = tmp_path / "node"
+    folder.mkdir()
+    commands("sbatch", SBATCH.format(folder=folder))
+    commands("scancel", SCANCEL)
+    (tmp_path / "job_functions.py").write_text(FUNCTIONS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    from job_functions import end_the_job_once
+
+    config = write(tmp_path, "env: slurm\noptions: {cores: 1, memory: 1GB}")
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "1s"}):
+        map_shards(end_the_job_once, [str(tmp_path / "mark")], nj=1, config=config)
+    assert len(list(folder.glob("job.*.sh"))) == 2
+
+
+def test_a_failing_submission_is_shown(commands, tmp_path):
+    commands("sbatch", "#!/bin/sh\necho 'sbatch: error: invalid partition' >&2\nexit 1\n")
+    commands("scancel", SCANCEL)
+    config = write(tmp_path, "env: slurm\noptions: {cores: 1, memory: 1GB}")
+    with pytest.raises(ShardError, match="decode: the cluster starts no workers: .*error: invalid partition"):
+        map_shards(print, [1, 2], nj=2, config=config)
+
+
+@pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_leaves_no_process_and_no_files(tmp_path, number, status):
+    (tmp_path / "functions.py").write_text(FUNCTIONS)
+    (tmp_path / "program.py").write_text(
+        "import signal\n"
+        "from functions import sleep\n"
+        "from espnet_ext import parallel\n"
+        "from espnet_ext.errors import run_main\n"
+        "parallel.PROGRESS_SECONDS = 0.5\n"
+        "def main():\n    parallel.map_shards(sleep, [1, 2, 3], nj=2, local_directory='scratch')\n"
+        # which a shell has its background jobs ignore
+        "if __name__ == '__main__':\n"
+        "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "    run_main(main)\n"
+    )
+    program = subprocess.Popen(
+        [sys.executable, "program.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    waiting = ["decode: 0/3 shards"]
+    while len(list(tmp_path.glob("scratch/*/dask-scratch-space/worker-*/"))) < 2:
+        assert program.poll() is None, "".join(waiting)
+        waiting.append(program.stderr.readline())
+    time.sleep(3)  # until both workers are at work
+    os.killpg(program.pid, number)
+    _, output = program.communicate(timeout=60)
+    assert program.returncode == status, output
+    assert "Traceback" not in output
+    assert not any(tmp_path.glob("scratch/*"))
+    _wait_until_none(lambda process: _session(process) == program.pid)
+
+
+def _wait_until_none(belongs) -> None:
+    deadline = time.monotonic() + 30
+    while left := [process for process in psutil.process_iter() if belongs(process)]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+
+
+def _session(process: psutil.Process) -> int | None:
+    try:
+        return None if process.status() == psutil.STATUS_ZOMBIE else os.getsid(process.pid)
+    except (psutil.NoSuchProcess, ProcessLookupError):
+        return None
+
+
+def _is_job(process: psutil.Process, script: Path) -> bool:
+    try:
+        return str(script) in process.cmdline()
+    except psutil.Error:
+        return False

@@ -1,0 +1,136 @@
+"""Splitting, folders that appear whole, logs and hashes of shards."""
+
+import json
+import logging
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espnet_ext.errors import InputError
+from espnet_ext.work import shards as work
+from espnet_ext.work.shards import Shard
+
+
+def make(tmp_path: Path, key: str = "k") -> Shard:
+    return Shard(
+        name="1",
+        folder=str(tmp_path / "log" / "output.1"),
+        log=str(tmp_path / "log" / "decode.1.log"),
+        options=(),
+        tables={"data/wav.scp": {"b": "b.flac", "a": "a.flac"}},
+        key=key,
+    )
+
+
+@given(st.lists(st.floats(0.1, 40), min_size=1, max_size=60), st.integers(1, 12))
+def test_balanced_parts_hold_each_id_once(durations, count):
+    weights = {f"u{number:02d}": seconds for number, seconds in enumerate(durations)}
+    parts = work.balanced(weights, count)
+    assert Counter(key for part in parts for key in part) == Counter(list(weights))
+    assert len(parts) == min(count, len(weights)) and all(part == sorted(part) for part in parts)
+    totals = [sum(weights[key] for key in part) for part in parts]
+    assert max(totals) - min(totals) <= max(durations) + 1e-9 or len(parts) < count
+
+
+@given(st.integers(1, 50), st.data())
+def test_contiguous_parts_keep_the_order(size, data):
+    count = data.draw(st.integers(1, size))
+    parts = work.contiguous(range(size), count)
+    assert [item for part in parts for item in part] == list(range(size))
+    assert len(parts) == count and max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_an_attempt_appears_whole_and_is_then_done(tmp_path):
+    shard = make(tmp_path)
+    assert not shard.is_done()
+    with work.attempt(shard) as folder:
+        assert (folder / "data" / "wav.scp").read_text() == "a a.flac\nb b.flac\n"
+        (folder / "text").write_text("new")
+        assert not Path(shard.folder).exists()
+    assert shard.is_done() and (Path(shard.folder) / "text").read_text() == "new"
+    assert not make(tmp_path, key="other").is_done()
+    with work.attempt(make(tmp_path, key="other")):
+        pass
+    assert not (Path(shard.folder) / "text").exists() and make(tmp_path, key="other").is_done()
+
+
+def test_a_failed_attempt_leaves_what_was_there_and_its_log(tmp_path):
+    shard = make(tmp_path)
+    with work.attempt(shard):
+        pass
+    with pytest.raises(ZeroDivisionError) as caught, work.attempt(make(tmp_path, key="other")):
+        print("on the way")
+        _ = 1 / 0
+    assert caught.value.__notes__ == [f"log: {shard.log}"]
+    assert Path(shard.log).read_text() == "on the way\n"
+    assert shard.is_done()
+    assert sorted(path.name for path in (tmp_path / "log").iterdir()) == ["decode.1.log", "output.1"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"other": 1}', "3"])
+def test_a_damaged_marker_is_not_done(tmp_path, text):
+    shard = make(tmp_path)
+    with work.attempt(shard):
+        pass
+    (Path(shard.folder) / work.DONE).write_text(text)
+    assert not shard.is_done()
+
+
+def test_the_log_gets_all_and_the_terminal_nothing(tmp_path, capsys):
+    level, handlers = logging.getLogger().level, logging.getLogger().handlers
+    with work.log_to(tmp_path / "log"):
+        logging.getLogger("somewhere").info("an info")
+        print("an output")
+        print("an error", file=sys.stderr)
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert lines[0].endswith("INFO: an info") and lines[1:] == ["an output", "an error"]
+    assert capsys.readouterr() == ("", "")
+    assert (logging.getLogger().level, logging.getLogger().handlers) == (level, handlers)
+
+
+def test_hashes_follow_the_content(tmp_path):
+    path = tmp_path / "bpe.model"
+    path.write_text("one")
+    options = ["--bpemodel", str(path), f"--other={path}", "--beam_size", "3"]
+    before = work.file_hashes(work.option_values(options))
+    assert list(before) == [str(path)]
+    path.write_text("two")
+    assert work.file_hashes(work.option_values(options)) != before
+    assert work.fingerprint(options, before) == work.fingerprint(options, json.loads(json.dumps(before)))
+    assert work.fingerprint(options, before) != work.fingerprint(options, {})
+
+
+@pytest.mark.parametrize(
+    "config, rate",
+    [
+        ({"frontend": "default", "frontend_conf": {"fs": "16k"}}, 16000),
+        ({"frontend": "power_mel", "frontend_conf": {"fs": 8000}}, 8000),
+        ({"frontend": "power_mel"}, 16000),
+        ({"frontend": "s3prl", "frontend_conf": None}, None),
+        ({"frontend": None, "frontend_conf": {"fs": 8000}}, None),
+        ({}, None),
+    ],
+)
+def test_the_rate_of_a_frontend(config, rate):
+    assert work.sampling_rate(config) == rate
+
+
+def test_audio_tables(tmp_path):
+    def table(text: str) -> dict[str, str]:
+        (tmp_path / "wav.scp").write_text(text)
+        return work.read_audio_table(tmp_path)
+
+    (tmp_path / "a.wav").write_bytes(b"x")
+    (tmp_path / "empty.wav").touch()
+    audio = tmp_path / "a.wav"
+    assert list(table(f"b {audio}\na {audio}\n")) == ["a", "b"]
+    with pytest.raises(InputError, match="wav.scp: b: .*empty.wav is empty"):
+        table(f"a {audio}\nb {tmp_path / 'empty.wav'}\n")
+    with pytest.raises(InputError, match="a comes twice"):
+        table(f"a {audio}\na {audio}\n")
+    with pytest.raises(InputError, match="nowhere"):
+        work.read_audio_table(tmp_path / "nowhere")
