@@ -11,7 +11,7 @@ class InputError(Exception):
 def run_main(main: Callable[[], int | None]) -> None:
     """Run a command's ``main`` and exit; an :class:`InputError` becomes one line on stderr and exit status 1.
 
-    A full disk and a missing file are bad input too: they are the user's to mend, and a traceback would hide them.
+    A full disk and a missing file are the user's to fix too, and a traceback would hide them.
     """
     try:
         status = main()

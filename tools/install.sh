@@ -2,6 +2,7 @@
 # Make tools/venv with everything in it, or say that it is there already. `make -C tools install` calls this.
 #
 #   CPU=1      take torch's CPU build where its index can be reached
+#   LOCKED=1   take the versions in tools/requirements.lock, which are tested, and not the newest that pyproject.toml allows
 #   PYTHON=P   build a new environment on this interpreter (3.12 or 3.13) and not on one that is found
 set -euo pipefail
 
@@ -9,7 +10,7 @@ tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(dirname "$tools")
 venv=$tools/venv
 bootstrap=$tools/.bootstrap
-resemblyzer='resemblyzer>=0.1.4,<0.2' # d-vectors for the extra stitch, see setup.py
+lock=$tools/requirements.lock
 stamp=$venv/.installed # written last: an environment without it is not whole
 
 # What the user's shell has active must not leak into the environment that is made here.
@@ -24,9 +25,11 @@ fail() {
 
 # What the environment was made from, one thing a line; an installed one is right as long as none of it changes.
 state_of_venv() {
-  local version
+  local version versions=newest
   version=$("$venv/bin/python" -I -c 'import platform; print(platform.python_version())' 2>/dev/null) || return 1
-  printf 'place %s\npython %s\ncpu %s\nsetup %s\n' "$venv" "$version" "$cpu" "$(cksum <"$root/setup.py")"
+  ((locked == 0)) || versions=$(cksum <"$lock")
+  printf 'place %s\npython %s\ncpu %s\n' "$venv" "$version" "$cpu"
+  printf 'setup %s\nlocked %s %s\n' "$(cksum <"$root/pyproject.toml")" "$locked" "$versions"
 }
 
 is_installed() {
@@ -34,10 +37,10 @@ is_installed() {
   [[ -f $stamp ]] && state=$(state_of_venv) && [[ $state == "$(<"$stamp")" ]]
 }
 
-# Is all right but setup.py? Then the packages that are there can stay.
+# Is all right but pyproject.toml or the lock file? Then the packages that are there can stay.
 is_outdated() {
   local state
-  [[ -f $stamp ]] && state=$(state_of_venv) && [[ ${state%setup *} == "$(sed '/^setup /d' "$stamp")"$'\n' ]]
+  [[ -f $stamp ]] && state=$(state_of_venv) && [[ ${state%%setup *} == "$(sed '/^setup /,$d' "$stamp")"$'\n' ]]
 }
 
 # What uv or pip is at, from its log: what has begun and not ended, such as the build of a package, or else the last line.
@@ -106,18 +109,23 @@ set_downloads() {
   fi
 }
 
+# Does this uv work, and is it as new as pyproject.toml wants? `uv --version` alone does not look there.
+is_uv() {
+  "$1" --version >/dev/null 2>&1 && (cd "$root" && "$1" python dir) >/dev/null 2>&1
+}
+
 # Set uv to a working uv: the one on PATH, or one put into tools/.bootstrap by any Python from 3.8 on.
 find_uv() {
   local candidate
   for candidate in uv "$bootstrap/uv/bin/uv"; do
-    if "$candidate" --version >/dev/null 2>&1; then
+    if is_uv "$candidate"; then
       uv=$candidate
       return
     fi
   done
   for candidate in "$1" python3 /usr/bin/python3 python "${PYENV_ROOT:-${HOME-}/.pyenv}"/versions/3.*/bin/python; do
     "$candidate" -I -c 'import sys; sys.exit(sys.version_info < (3, 8))' >/dev/null 2>&1 || continue
-    echo "uv: none on PATH, so tools/.bootstrap gets one, by $candidate"
+    echo "uv: none on PATH that will do, so tools/.bootstrap gets one, by $candidate"
     rm -rf "$bootstrap/uv"
     # Debian's Python cannot make a virtual environment without the package python3-venv; its pip may do alone.
     if "$candidate" -m venv "$bootstrap/uv" >/dev/null 2>&1; then
@@ -127,7 +135,7 @@ find_uv() {
       watch uv "$candidate" -m pip install --retries 5 --target "$bootstrap/uv" uv || continue
     fi
     uv=$bootstrap/uv/bin/uv
-    "$uv" --version >/dev/null 2>&1 && return
+    is_uv "$uv" && return
   done
   fail "uv is not on PATH, and no Python here could install it; install uv (docs.astral.sh/uv) and run this again"
 }
@@ -162,7 +170,9 @@ choose_torch() {
 }
 
 install_packages() {
-  local attempt
+  local attempt options=(--python "$venv/bin/python" --compile-bytecode)
+  cd "$root" # where uv finds [tool.uv] of pyproject.toml
+  ((locked == 0)) || options+=(--constraint "$lock")
   if ! command -v cc >/dev/null && ! command -v gcc >/dev/null; then
     echo "note: there is no C compiler here; ESPnet needs ctc-segmentation, which may have to be compiled"
   fi
@@ -171,19 +181,21 @@ install_packages() {
       echo "That did not go through; attempt $attempt of 3 starts from what is downloaded"
       sleep 5
     fi
-    watch packages "$uv" pip install --python "$venv/bin/python" --compile-bytecode pip \
-      --editable "${root}[rescore,longform,stitch,mini,report,dev]" &&
-      watch "speaker encoder" "$uv" pip install --python "$venv/bin/python" --compile-bytecode --no-deps "$resemblyzer" && return
+    watch packages "$uv" pip install "${options[@]}" pip \
+      --editable "${root}[rescore,longform,stitch,dvectors,mini,report,dev]" && return
   done
   fail "the packages could not be installed, see above; run the same command again to go on"
 }
 
 [[ $root != *[[:space:]]* ]] ||
   fail "the path of this repository has a space in it, '$root'; move it to one without: make and Kaldi split at spaces"
-# Left open, it stays what the environment has.
+# Left open, these stay what the environment has.
 cpu=${CPU:-$(sed -n 's/^cpu //p' "$stamp" 2>/dev/null || true)}
 cpu=${cpu:-0}
 [[ $cpu == [01] ]] || fail "CPU takes 0 or 1, not '$cpu'"
+locked=${LOCKED:-$(sed -n 's/^locked \([01]\) .*/\1/p' "$stamp" 2>/dev/null || true)}
+locked=${locked:-0}
+[[ $locked == [01] ]] || fail "LOCKED takes 0 or 1, not '$locked'"
 if is_installed; then
   echo "The environment is complete: $venv"
   exit 0

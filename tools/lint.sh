@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# ruff over all Python and shellcheck over all shell of the repository: what git tracks and what is new, not ignored.
+# Check the whole repository. `make -C tools lint` calls this.
+#   lint.sh [ruff] [format] [shellcheck] [deptry] [mypy]    # some checks; all if none is named
 set -euo pipefail
+shopt -s nullglob
 tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$tools/.."
+bin=$tools/venv/bin
 
+# An archive has no git, and git refuses a repository of another user.
 list_files() {
-  # git refuses a repository of another user, and an archive has none.
   git ls-files --cached --others --exclude-standard 2>/dev/null ||
     find . \( -path ./tools/venv -o -path ./tools/.bootstrap -o -name 'exp*' -o -name .git \) -prune -o -type f -print
 }
@@ -19,13 +22,28 @@ is_shell() {
   [[ $first =~ ^\#!.*[/\ ](ba|da|k)?sh($|\ ) ]]
 }
 
-shell=()
-while IFS= read -r file; do
-  if is_shell "$file"; then shell+=("$file"); fi
-done < <(list_files)
+run() {
+  local shell=() file
+  case $1 in
+    ruff) "$bin/ruff" check . ;;
+    format) "$bin/ruff" format --check . ;;
+    shellcheck)
+      while IFS= read -r file; do
+        if is_shell "$file"; then shell+=("$file"); fi
+      done < <(list_files)
+      "$bin/shellcheck" "${shell[@]}"
+      ;;
+    deptry) "$bin/deptry" --no-ansi espnet_ext egs/*/local ;;
+    mypy) "$bin/mypy" ;;
+    *) echo "error: no such check" >&2 && return 2 ;;
+  esac
+}
 
-status=0
-"$tools/venv/bin/ruff" check . || status=1
-"$tools/venv/bin/shellcheck" "${shell[@]}" || status=1
-((status != 0)) || echo "${#shell[@]} shell files are clean"
-exit "$status"
+(($# > 0)) || set -- ruff format shellcheck deptry mypy
+failed=()
+for check; do
+  echo "== $check"
+  run "$check" || failed+=("$check")
+done
+((${#failed[@]} == 0)) || echo "failed: ${failed[*]}" >&2
+exit $((${#failed[@]} > 0))

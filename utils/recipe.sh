@@ -17,8 +17,8 @@ while [[ $1 != -- ]]; do
 done
 shift
 command_line="./run.sh $*"
-# shellcheck source=utils/parse_options.sh
-. "${BASH_SOURCE[0]%/*}/parse_options.sh"
+# shellcheck source=utils/old_parse_options.sh
+. "${BASH_SOURCE[0]%/*}/old_parse_options.sh"
 : "${scale:?}" "${seed:?}" "${nj:?}" "${ngpu:?}" "${parallel=}" "${expdir=}" "${datadir=}"
 if (($# > 0)); then
   echo "run.sh: error: unexpected argument '$1' (run.sh --help lists the options)" >&2

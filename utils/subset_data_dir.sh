@@ -1,4 +1,4 @@
 #!/usr/bin/env bash
-# A part of a data dir; or --utt-list FILE SOURCE DEST, --spk-list FILE SOURCE DEST.
-# Usage: utils/subset_data_dir.sh [--first|--last|--shortest|--per-spk|--random] SOURCE NUMBER DEST
-exec "$(dirname "$0")/../tools/venv/bin/python" -m espnet_ext.bin.data_dir subset "$@"
+# Write a part of a data dir.
+# Usage: utils/subset_data_dir.sh [--first|--last|--shortest|--per-spk] SOURCE NUMBER DEST, or --utt-list|--spk-list FILE SOURCE DEST
+exec "$(dirname "$0")/../tools/venv/bin/espnet-ext" data subset "$@"

@@ -1,4 +1,4 @@
 #!/usr/bin/env bash
-# Say by file and utterance what is wrong with a data dir.
-# Usage: utils/validate_data_dir.sh [--no-text] [--check-audio [--rate HZ]] DIR
-exec "$(dirname "$0")/../tools/venv/bin/python" -m espnet_ext.bin.data_dir validate "$@"
+# Find faults in a data dir, by file and utterance.
+# Usage: utils/validate_data_dir.sh [--no-text] [--audio [--rate HZ]] DIR
+exec "$(dirname "$0")/../tools/venv/bin/espnet-ext" data validate "$@"

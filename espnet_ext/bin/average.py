@@ -4,9 +4,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from espnet_ext.errors import InputError, run_main
-from espnet_ext.upstream.averaging import average, best_epochs, last_epochs
-from espnet_ext.work.files import atomic_write
+from espnet_ext.errors import run_main
+from espnet_ext.upstream.averaging import write_average
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -18,21 +17,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--criterion", default="valid.acc.max", help="phase.name.min|max (default: %(default)s)")
     parser.add_argument("--output", type=Path, required=True, help="the averaged checkpoint")
     args = parser.parse_args(argv)
-    count = args.last if args.last is not None else args.best
-    if count < 1:
-        raise InputError(f"an average of {count} epochs was asked for: give at least 1")
-    if args.last is not None:
-        files = last_epochs(args.dir, count)
-    else:
-        phase, _, rest = args.criterion.partition(".")
-        key, _, mode = rest.rpartition(".")
-        files = best_epochs(args.dir, count, (phase, key, mode))
-
-    import torch
-
-    with atomic_write(args.output, "wb") as file:
-        torch.save(average(files), file)
-    print(f"{args.output}: the mean of {', '.join(path.name for path in files)}")
+    write_average(args.dir, args.output, best=args.best, last=args.last, criterion=args.criterion)
 
 
 if __name__ == "__main__":

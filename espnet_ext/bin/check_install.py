@@ -126,7 +126,7 @@ def check_forward() -> str:
 
 def check_voice() -> str:
     """Speak a word with the speech synthesiser of the mini corpora."""
-    from espnet_ext.synthetic.espeak import SAMPLE_RATE, synthesise
+    from espnet_ext.synthetic.voices import SAMPLE_RATE, synthesise
 
     synthesise("ready", "en-us", rate=160, pitch=50, pitch_range=50, seed=0)
     return f"en-us at {SAMPLE_RATE} Hz"

@@ -12,16 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.longform.ctc import BeamSettings
-from espnet_ext.longform.decode import LongDecoding, Noise, decode_long
+from espnet_ext.longform.decode import SETTINGS, LongDecoding, decode_long, long_decoding
 from espnet_ext.longform.noise import MUSAN
-from espnet_ext.work.yaml_files import read_yaml, take_options
-
-# What a --config may hold, with what stands where neither it nor the command line says anything.
-DEFAULTS = {
-    "window": None, "stride": 0.125, "batch": 1, "noise": None, "snr": None, "seed": 0, "beam_size": None,
-    "lm_weight": None,
-}  # fmt: skip
+from espnet_ext.work.yaml_files import read_yaml
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -40,11 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--config", type=Path, nargs="+", default=[], metavar="YAML", help="the options down to --lm-weight, in YAML"
     )
     parser.add_argument("--window", type=float, metavar="S", help="seconds (default: the model's max_seconds)")
-    parser.add_argument("--stride", type=float, help=f"of a window (default: {DEFAULTS['stride']})")
-    parser.add_argument("--batch", type=int, metavar="N", help=f"windows at once (default: {DEFAULTS['batch']})")
+    parser.add_argument("--stride", type=float, help=f"of a window (default: {SETTINGS['stride']})")
+    parser.add_argument("--batch", type=int, metavar="N", help=f"windows at once (default: {SETTINGS['batch']})")
     parser.add_argument("--noise", choices=MUSAN, help="mix noise in")
     parser.add_argument("--snr", type=float, help="signal-to-noise ratio in dB")
-    parser.add_argument("--seed", type=int, help=f"of the noise (default: {DEFAULTS['seed']})")
+    parser.add_argument("--seed", type=int, help=f"of the noise (default: {SETTINGS['seed']})")
     parser.add_argument("--beam-size", type=int, metavar="N", help="beam search (default: the best path)")
     parser.add_argument("--lm-weight", type=float, help="(default: 1 with --lm)")
     parser.add_argument("--lm", type=Path, metavar="ARPA", help="n-gram model over the model's tokens")
@@ -65,35 +58,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _job(args: argparse.Namespace, data: Path, output: Path, config: Path | None) -> LongDecoding:
-    """The decoding of one data dir."""
-    options = argparse.Namespace(**vars(args))
-    settings = read_yaml(config) if config else {}
-    take_options(options, settings, DEFAULTS)
-    if settings:
-        raise InputError(f"{config}: unknown setting {next(iter(settings))!r}; known are {', '.join(DEFAULTS)}")
-    if (options.noise is None) != (options.snr is None):
-        raise InputError("--noise and --snr go together: give both or neither")
-    lm = args.lm
-    if config is None:
-        if lm and not options.beam_size:
+    """The decoding of one data dir: options of the command line go before those of the config."""
+    given = {name: getattr(args, name) for name in SETTINGS if getattr(args, name) is not None}
+    if args.lm and config is None:
+        if "beam_size" not in given:
             raise InputError("--lm needs a beam search: give --beam-size")
-    elif options.lm_weight is None or not options.beam_size:
-        lm = None  # it is for others of the configs
-    elif lm is None:
-        raise InputError(f"{config}: its lm_weight needs a language model: give --lm")
-    weight = 1.0 if options.lm_weight is None else options.lm_weight
-    return LongDecoding(
+        given.setdefault("lm_weight", 1.0)
+    return long_decoding(
+        (read_yaml(config) if config else {}) | given,
         model_config=args.model_config,
         model_file=args.model,
         data=data,
         output=output,
-        window=options.window,
-        stride=options.stride,
-        batch=options.batch,
+        lm=args.lm,
         zeroed=args.zeroed,
-        noise=Noise(options.noise, options.snr, args.musan, options.seed) if options.noise else None,
-        beam=BeamSettings(lm, weight, beam_size=options.beam_size) if options.beam_size else None,
+        musan=args.musan,
         ngpu=args.ngpu,
+        source=str(config or "the command line"),
     )
 
 

@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 
 from espnet_ext.data import data_dir_checks as checks
-from espnet_ext.data import subsets
+from espnet_ext.data import data_dir_parts as subsets
 from espnet_ext.data.data_dir import read_data_dir, replace_folder, require_folder, write_data_dir, write_tables
-from espnet_ext.data.kaldi import scan_table
+from espnet_ext.data.kaldi_tables import scan_table
 from espnet_ext.errors import InputError, run_main
 
 

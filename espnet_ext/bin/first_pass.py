@@ -30,21 +30,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise InputError(f"{args.config[-1]}: no option {next(iter(config))}: known are {', '.join(OPTIONS)}")
     if len(args.data) != len(args.output):
         raise InputError(f"{len(args.data)} data dirs, but --output names {len(args.output)} folders: give one each")
-    from espnet_ext.nbest.first_pass import LISTS, FirstPass, first_pass_all
-    from espnet_ext.nbest.whisper import WhisperSettings
+    from espnet_ext.nbest.first_pass import FirstPass, first_pass_line, make_lists, parse_first_pass
 
-    whisper = WhisperSettings(
-        model=args.model,
-        beam=args.beam,
-        window=args.window,
-        language=args.language,
-        compute_type=args.compute_type,
-        device="cuda" if args.ngpu else "cpu",
-    )
-    jobs = [FirstPass(data, output, whisper, args.nbest) for data, output in zip(args.data, args.output, strict=True)]
-    for job, lists in zip(jobs, first_pass_all(jobs, nj=args.nj, parallel=args.parallel), strict=True):
-        short = sum(len(nbest.hyps) < args.nbest for nbest in lists)
-        print(f"{len(lists)} lists, {short} of them shorter than {args.nbest} -> {job.output / LISTS}")
+    whisper, nbest = parse_first_pass({name: getattr(args, name) for name in OPTIONS}, "cuda" if args.ngpu else "cpu")
+    jobs = [FirstPass(data, output, whisper, nbest) for data, output in zip(args.data, args.output, strict=True)]
+    for job, lists in zip(jobs, make_lists(jobs, nj=args.nj, parallel=args.parallel), strict=True):
+        print(first_pass_line(job, lists))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.bin.lm_options import parse_training, training_parser
-from espnet_ext.data.lm_text import sample, sentences
 from espnet_ext.errors import run_main
 
 
@@ -21,17 +20,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
         parser.add_argument(f"--{name}transcripts", type=Path, nargs="+", default=[], help=f"{role}: Kaldi text")
     args, config = parse_training(parser, argv, {"scorer": None})
-    masking = {name: config.pop(name) for name in ("mask_probability",) if name in config}
-    text = sample(sentences(args.text, args.transcripts), config.pop("sentences", None), args.seed)
-    dev_text = list(sentences(args.dev_text, args.dev_transcripts))
 
-    from espnet_ext.rescore.lm_training import train_lm
-    from espnet_ext.rescore.scorers import load_lm
-    from espnet_ext.rescore.training import device_for, parse_settings, summary
+    from espnet_ext.rescore.lm_training import TextFiles, adapt_language_model
+    from espnet_ext.rescore.training import summary
 
-    settings, device = parse_settings(config, seed=args.seed), device_for(args.ngpu)
-    scorer = load_lm(args.lm, args.scorer, casing=args.casing).to(device)
-    print(summary(args.output, train_lm(scorer, text, dev_text, settings, args.output, **masking)))
+    values = {**config, "lm": args.lm, "casing": args.casing, "scorer": args.scorer}
+    texts, dev_texts = (
+        TextFiles(tuple(text), tuple(transcripts))
+        for text, transcripts in ((args.text, args.transcripts), (args.dev_text, args.dev_transcripts))
+    )
+    report = adapt_language_model(values, texts, dev_texts, args.output, seed=args.seed, ngpu=args.ngpu)
+    print(summary(args.output, report))
 
 
 if __name__ == "__main__":

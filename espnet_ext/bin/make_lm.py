@@ -4,7 +4,6 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from espnet_ext.data.lm_text import sentences
 from espnet_ext.errors import run_main
 from espnet_ext.work.yaml_files import merged_files
 
@@ -18,14 +17,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the parameters (default: 0)")
     parser.add_argument("--output", type=Path, required=True, help="folder, as transformers writes it")
     args = parser.parse_args(argv)
-    config, text = merged_files(args.config), list(sentences(args.text))
+    from espnet_ext.rescore.lm_training import make_language_model, small_model_line
 
-    from espnet_ext.rescore.small_models import make_small_model, parse_recipe
-
-    scorer = make_small_model(parse_recipe(config), text, args.seed)
-    scorer.save(args.output)
-    parameters = sum(parameter.numel() for parameter in scorer.parameters())
-    print(f"{args.output}: {config['kind']} with {parameters:,} parameters and {len(scorer.tokenizer)} tokens")
+    scorer = make_language_model(merged_files(args.config), args.text, args.output, args.seed)
+    print(small_model_line(scorer, args.output))
 
 
 if __name__ == "__main__":

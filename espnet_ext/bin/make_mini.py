@@ -7,7 +7,7 @@ from espnet_ext.errors import run_main
 from espnet_ext.synthetic.asru2019 import make_asru2019
 from espnet_ext.synthetic.libricss import make_libricss
 from espnet_ext.synthetic.librispeech import make_librispeech
-from espnet_ext.synthetic.sizes import LIBRISPEECH_SIZES
+from espnet_ext.synthetic.parameters import LIBRISPEECH_SIZES
 from espnet_ext.synthetic.spotify import make_spotify
 
 MAKERS = {

@@ -29,22 +29,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--ce-weight", type=float, help="alpha of MWER + alpha CE (default: 0)")
     args, config = parse_training(parser, argv, OPTIONS)
 
-    from espnet_ext.nbest.sources import read_lists
+    from espnet_ext.rescore.mwer import train_rescorer
+    from espnet_ext.rescore.training import summary
 
-    lists, dev = ([nbest for path in paths for nbest in read_lists(path)] for paths in (args.nbest, args.dev))
-
-    import torch
-
-    from espnet_ext.rescore.mwer import Loss
-    from espnet_ext.rescore.mwer_training import train_mwer, tuned_weight
-    from espnet_ext.rescore.scorers import load_lm
-    from espnet_ext.rescore.training import device_for, parse_settings, summary
-
-    settings, device = parse_settings(config, seed=args.seed), device_for(args.ngpu)
-    torch.manual_seed(args.seed)  # of a new pooling layer
-    scorer = load_lm(args.lm, args.scorer, args.pooling, args.casing).to(device)
-    weight = tuned_weight(scorer, dev) if args.first_pass_weight is None else args.first_pass_weight
-    report = train_mwer(scorer, lists, dev, Loss(weight, args.ce_weight), settings, args.output)
+    values = {**config, **{name: getattr(args, name) for name in ("lm", "casing", *OPTIONS)}}
+    report = train_rescorer(values, args.nbest, args.dev, args.output, seed=args.seed, ngpu=args.ngpu)
     print(summary(args.output, report))
 
 

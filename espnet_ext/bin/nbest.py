@@ -12,14 +12,18 @@ stats: how many lists and hypotheses there are, and how many distinct texts a li
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
-from espnet_ext.data.kaldi import write_table
 from espnet_ext.errors import run_main
-from espnet_ext.nbest.lists import distinct, write_nbest
-from espnet_ext.nbest.sources import read_lists
-from espnet_ext.nbest.statistics import describe, oracle, oracle_report
+from espnet_ext.nbest.sources import convert_lists, read_lists
+from espnet_ext.nbest.statistics import (
+    describe,
+    oracle_lines,
+    oracle_report,
+    statistics_lines,
+    write_choice,
+    write_statistics,
+)
 from espnet_ext.work.files import write_json
 
 
@@ -29,10 +33,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _convert(args: argparse.Namespace) -> None:
-    lists = read_lists(args.nbest, args.ref)
-    if args.distinct:
-        lists = [distinct(nbest) for nbest in lists]
-    write_nbest(args.output, lists)
+    lists = convert_lists(args.nbest, args.output, args.ref, args.distinct)
     print(f"{len(lists)} lists, {sum(len(nbest.hyps) for nbest in lists)} hypotheses -> {args.output}")
 
 
@@ -40,27 +41,17 @@ def _oracle(args: argparse.Namespace) -> None:
     lists = read_lists(args.nbest, args.ref)
     report = oracle_report(lists, args.depth)
     if args.text:
-        write_table(args.text, {nbest.utt_id: oracle(nbest, args.depth).text for nbest in lists})
+        write_choice(args.text, lists, args.depth)
     if args.output:
         write_json(args.output, report)
-    print(f"{report['lists']} lists, {report['words']} words")
-    for row in report["oracle"]:
-        name = "1-best" if row["n"] == 1 else f"{row['n']}-best oracle"
-        print(f"{name:>16}: WER {row['value']:.2f} %  ({row['errors']} errors)")
+    print("\n".join(oracle_lines(report)))
 
 
 def _stats(args: argparse.Namespace) -> None:
     found = describe(read_lists(args.nbest, args.ref))
     if args.output:
-        write_json(args.output, {**asdict(found), "mean_distinct": found.mean_distinct})
-    print(
-        f"{found.lists} lists, {found.references} with a reference; {found.hypotheses} hypotheses, {found.empty} empty"
-    )
-    print(f"{found.mean_distinct:.2f} distinct texts a list; the longest list has {found.longest} hypotheses")
-    wanted = args.wanted or found.longest
-    print(f"{found.short(wanted)} lists have fewer than {wanted} distinct texts")
-    for number, lists in found.distinct.items():
-        print(f"{number:>6} distinct: {lists} lists")
+        write_statistics(args.output, found)
+    print("\n".join(statistics_lines(found, args.wanted)))
 
 
 def _parser() -> argparse.ArgumentParser:

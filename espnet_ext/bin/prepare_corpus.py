@@ -6,8 +6,8 @@ from pathlib import Path
 from types import ModuleType
 
 from espnet_ext.corpora import asru2019, earnings22, libricss, librispeech, rev16, spotify, tedlium
-from espnet_ext.corpora.manifest_files import write_parts
-from espnet_ext.data.audio import CHECKS
+from espnet_ext.data.manifests import write_parts
+from espnet_ext.data.audio_files import CHECKS
 from espnet_ext.errors import run_main
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.errors import run_main
-from espnet_ext.longform.recording_statistics import write_statistics
+from espnet_ext.longform.recording_features import write_statistics
 from espnet_ext.work.yaml_files import read_yaml
 
 

@@ -17,8 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.errors import run_main
-from espnet_ext.nbest.statistics import oracle_errors
-from espnet_ext.rescore.second_pass import LanguageModel, Outcome, SecondPass, best_errors, second_pass
+from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, outcome_lines, second_pass
 
 SCORERS = ("causal", "pll", "pooled")
 
@@ -36,29 +35,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         weight_file=args.weight_file,
     )
     model = LanguageModel(args.lm, scorer=args.scorer, pooling=args.pooling, casing=args.casing, ngpu=args.ngpu)
-    _report(second_pass(job, model.load))
+    print("\n".join(outcome_lines(second_pass(job, model.load))))
     print(f"written to {args.output}")
-
-
-def _report(outcome: Outcome) -> None:
-    print(f"lambda {outcome.weight:.6g}")
-    if outcome.tuned:
-        tuned = outcome.tuned
-        low, high = tuned.interval
-        print(
-            f"on {tuned.lists} development lists: WER {_rate(tuned.errors, tuned.words)} from {low:.6g} to {high:.6g}, "
-            f"{_rate(tuned.language_model_errors, tuned.words)} with the language model alone, "
-            f"{_rate(tuned.first_pass_errors, tuned.words)} with the first pass alone"
-        )
-    print(f"{len(outcome.after)} lists, of which {outcome.changed} have another best hypothesis than before")
-    if outcome.can_be_scored:
-        (before, words), (after, _) = best_errors(outcome.before), best_errors(outcome.after)
-        bound = oracle_errors(outcome.before)[-1]
-        print(f"WER {_rate(before, words)} -> {_rate(after, words)} (oracle {_rate(bound, words)}) of {words} words")
-
-
-def _rate(errors: int, words: int) -> str:
-    return f"{100 * errors / words:.2f} %"
 
 
 def _parser() -> argparse.ArgumentParser:

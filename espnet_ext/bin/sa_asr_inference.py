@@ -1,6 +1,6 @@
 """Decode windows or whole recordings with a speaker-attributed ASR model: hypotheses.jsonl, text and speakers.
 
-hypotheses.jsonl has a line for each window and speaker heard in it, as `espnet_ext.stitcher.hypotheses` describes. A
+hypotheses.jsonl has a line for each window and speaker heard in it, as `espnet_ext.multitalker.hypotheses` describes. A
 killed run goes on where it stopped.
 """
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.codeswitch.mixed_text import has_han, mixed_tokens
-from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError, run_main
 from espnet_ext.multitalker.turns import read_turns
 from espnet_ext.scoring.bootstrap import REPLICAS

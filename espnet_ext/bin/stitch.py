@@ -21,14 +21,14 @@ from pathlib import Path
 
 from espnet_ext.data.data_dir import read_data_dir, write_data_dir
 from espnet_ext.errors import InputError, run_main
+from espnet_ext.multitalker.hypotheses import Grouped, group_by_speaker, read_ctm, read_jsonl, write_jsonl
 from espnet_ext.multitalker.turns import read_turns, words_by_speaker, write_turns
+from espnet_ext.multitalker.windows import WINDOW_SECONDS, Windowing, window_data_dir
 from espnet_ext.stitcher.baselines import MERGES, transcripts
-from espnet_ext.stitcher.hypotheses import Grouped, group_by_speaker, read_ctm, read_jsonl, write_jsonl
 from espnet_ext.stitcher.inference import BATCH_SIZE, BEAM_SIZE, LENGTH_BONUS, MODEL_FILE, Stitcher
 from espnet_ext.stitcher.pairs import read_note, write_pairs
 from espnet_ext.stitcher.serialise import STYLES, stitch_examples
-from espnet_ext.stitcher.simulated import SimulatedErrors, simulate_recordings
-from espnet_ext.stitcher.windows import WINDOW_SECONDS, Windowing, window_data_dir
+from espnet_ext.stitcher.simulated_errors import SimulatedErrors, simulate_recordings
 
 
 def main(argv: list[str] | None = None) -> None:

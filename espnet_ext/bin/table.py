@@ -6,17 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.results.config import DEFAULT_DECODING, Table, Tables, load_tables
+from espnet_ext.results.config import load_tables, decode_config, train_config
+from espnet_ext.results.schema import DEFAULT_DECODING
+from espnet_ext.results.tables import Table, Tables
 from espnet_ext.results.meta import collect_meta
-from espnet_ext.results.plan import (
-    decode_config,
-    decodings_needed,
-    select,
-    sets_needed,
-    systems_needed,
-    train_config,
-    uses_lm,
-)
+from espnet_ext.results.plan import decodings_needed, select, sets_needed, systems_needed, uses_lm
 from espnet_ext.results.render import has_run, plain_table
 from espnet_ext.results.report import keep_results, write_report
 from espnet_ext.results.results import collect, write_results

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from espnet_ext.codeswitch.mixed_text import has_han
 from espnet_ext.codeswitch.mixed_units import MORE_THAN, write_mixed_tokens
-from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.data.tokens import write_tokens
 from espnet_ext.errors import InputError, run_main
 

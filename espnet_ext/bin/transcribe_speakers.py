@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.stitcher.windows import WINDOW_SECONDS, Windowing
+from espnet_ext.multitalker.windows import WINDOW_SECONDS, Windowing
 
 OVERLAPS = {"no": 0.0, "block": 0.0, "overlapping": 0.5}  # of windows, by method
 
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from espnet_ext.multitalker.decode import read_search_options
     from espnet_ext.multitalker.profiles import espnet_speaker_model, resemblyzer
-    from espnet_ext.multitalker.transcribe import Transcription, merged_by, transcribe
+    from espnet_ext.stitcher.transcribe import Transcription, merged_by, transcribe
 
     embed = espnet_speaker_model(args.speaker_model_config, args.speaker_model) if args.speaker_model else resemblyzer()
     job = Transcription(

@@ -29,7 +29,8 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from espnet_ext.codeswitch.languages import write_languages
 from espnet_ext.codeswitch.mixed_text import UNKNOWN_MARK, han_characters, has_han
-from espnet_ext.data.tokens import PieceModel, token_list, train_pieces, write_token_files
+from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.tokens import PieceModel, say_if_fewer, token_list, train_pieces, write_token_files
 from espnet_ext.errors import InputError
 
 BOUNDARY = "▁"
@@ -148,4 +149,27 @@ def write_mixed_tokens(
     sequences = [processor.encode(text, out_type=str) for text in texts]
     write_token_files(output, tokens, sequences, model)
     write_languages(output / "languages.txt", tokens)
+    return tokens
+
+
+def make_mixed_tokens(
+    text: str | Path,
+    english_texts: Iterable[str | Path],
+    output: str | Path,
+    vocab_size: int,
+    more_than: int = MORE_THAN,
+) -> list[str]:
+    """Learn mixed tokens from Kaldi ``text`` files (:func:`write_mixed_tokens`), and print how many there are.
+
+    Raises:
+        InputError: a file cannot be read, or as :func:`write_mixed_tokens`.
+    """
+    texts = list(read_table(text).values())
+    english = [line for path in english_texts for line in read_table(path).values()]
+    tokens = write_mixed_tokens(texts, english, Path(output), vocab_size, more_than)
+    characters = sum(map(has_han, tokens))
+    pieces = len(tokens) - characters - 3  # blank, unknown, and start and end are neither
+    print(f"{len(tokens)} tokens -> {Path(output) / 'tokens.txt'}")
+    print(f"{characters} Han characters, {pieces} English word pieces")
+    say_if_fewer(pieces, vocab_size)
     return tokens

@@ -162,9 +162,9 @@ def _number_in_words(number: str, suffix: str) -> str:
     if _YEAR.fullmatch(number):
         words = f"{engine.number_to_words(number[:2])} {_later_half(number[2:], engine)}"
     elif (digits[0] == "0" and digits[1:2].isdigit()) or len(digits) > _LONGEST_NUMBER:
-        words = " ".join("point" if digit == "." else engine.number_to_words(digit) for digit in digits)
+        words = " ".join("point" if digit == "." else str(engine.number_to_words(digit)) for digit in digits)
     else:
-        words = engine.number_to_words(digits, andword="", comma="")
+        words = str(engine.number_to_words(digits, andword="", comma=""))
     if not suffix:
         return words
     return engine.plural(words) if suffix.endswith("s") else engine.ordinal(words)

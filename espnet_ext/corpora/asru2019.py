@@ -1,7 +1,7 @@
 """The Mandarin-English code-switching corpus of the ASRU 2019 challenge (arXiv:2007.05916), with LibriSpeech (P1, 4.1).
 
-The challenge's corpus was given to its participants and cannot be downloaded; what they have differs in folders and
-formats. This is what is read. The corpus folder holds one folder a part:
+The challenge's corpus was given to its participants and cannot be downloaded; their copies differ in folders and
+formats. What is read here: the corpus folder holds one folder for each part,
 
     train-cs    code-switching training speech (P1: 200 h)
     train-zh    Mandarin training speech (P1: 500 h)
@@ -12,47 +12,39 @@ Folders of other names, or elsewhere, can be named one by one, and so can LibriS
 
 - a Kaldi data dir: wav.scp (files, no commands), text, utt2spk, and segments if need be; or
 - audio files <utterance>.wav (or .flac) in folders of any depth, with lists of lines "<utterance> <text>" in files
-  called "text" or "*trans*.txt", or else with one <utterance>.txt a file. The speaker is told by a file utt2spk in the
-  part's folder; where there is none, by the folder that the audio lies in, if the utterance's id holds its name
-  (G0013/T0055G0013S0001.wav is of T0055G0013).
+  called "text" or "*trans*.txt", or otherwise with one <utterance>.txt for each audio file. A file utt2spk in the
+  part's folder names the speakers; without one, the speaker is that of the folder that the audio lies in, if the
+  utterance's id holds its name (the speaker of G0013/T0055G0013S0001.wav is T0055G0013).
 
 Audio is 16 kHz with one channel. All text goes through the same named rules: half-width forms, no noise marks, upper
-case, no punctuation but the apostrophe inside a word, no blank beside a Han character. Each utterance's language is zh,
-en or cs, by the scripts in its text.
+case, no punctuation except the apostrophe inside a word, no space beside a Han character. The scripts in an
+utterance's text decide its language: zh, en or cs.
 """
 
 import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from espnet_ext.codeswitch.mixed_text import language_of
 from espnet_ext.codeswitch.text_rules import MANDARIN_ENGLISH
 from espnet_ext.corpora import librispeech
 from espnet_ext.corpora.audio_folder import scan_audio_folder
-from espnet_ext.corpora.faults import raise_faults
-from espnet_ext.corpora.manifest_files import checked_manifests, write_parts
-from espnet_ext.data.audio import audio_faults, decodes
-from espnet_ext.data.data_dir import DataDir, read_data_dir
-from espnet_ext.data.data_dir_checks import is_command, raise_problems, validate
-from espnet_ext.data.subsets import restrict
+from espnet_ext.corpora.checks import ADVICE, SHOWN, check_utterances, raise_faults
+from espnet_ext.data.data_dir import DataDir, is_command, read_data_dir
+from espnet_ext.data.data_dir_checks import raise_problems, validate
+from espnet_ext.data.data_dir_parts import restrict
+from espnet_ext.data.manifests import Manifests, checked_manifests, from_data_dir, write_parts
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import write_json
 
-if TYPE_CHECKING:  # Lhotse imports torch
-    from lhotse import RecordingSet, SupervisionSet
-
 SAMPLING_RATE = 16000
-# Part -> the language of text in neither script (digits alone).
+# Part -> the language of text that is in neither script (only digits).
 PARTS = {"train-cs": "cs", "train-zh": "zh", "dev": "cs", "test": "cs"}
 ENGLISH_PARTS = ("train-clean-100", "train-clean-360")
 ALL_PARTS = (*PARTS, *ENGLISH_PARTS)
 RULES = MANDARIN_ENGLISH
 RULES_FILE = "text_rules.json"
-
-_SHOWN = 3
-_ADVICE = "mend or remove them; nothing was written"
 
 
 def prepare_asru2019(
@@ -64,16 +56,16 @@ def prepare_asru2019(
     librispeech_dir: str | Path | None = None,
     num_jobs: int = 1,
     check_audio: str = "auto",
-) -> dict[str, dict[str, "RecordingSet | SupervisionSet"]]:
+) -> dict[str, Manifests]:
     """Check the corpus and its English part, and make their Lhotse manifests.
 
-    Utterances whose text holds nothing but noise marks and punctuation are left out, and named on the terminal.
+    Utterances whose text holds only noise marks and punctuation are left out, and named on the terminal.
 
     Args:
         corpus_dir: The folder that holds ``train-cs`` and so on (see the module's description).
         output_dir: Where ``asru2019_recordings_<part>.jsonl.gz``, ``asru2019_supervisions_<part>.jsonl.gz`` and
-            ``text_rules.json`` go (None: nowhere). They are written when all parts are found good.
-        parts: Of ``ALL_PARTS``, the parts to prepare (None: those that are there).
+            ``text_rules.json`` go (None: nowhere). They are written when no part has a fault.
+        parts: The parts to prepare, some of ``ALL_PARTS`` (None: those that exist).
         folders: Part -> its folder, for those of ``PARTS`` that do not lie at ``<corpus_dir>/<part>``.
         librispeech_dir: LibriSpeech, if it does not lie at ``<corpus_dir>/LibriSpeech``.
         num_jobs: Threads.
@@ -97,6 +89,7 @@ def prepare_asru2019(
     if output_dir is not None:
         write_parts("asru2019", manifests, Path(output_dir))
         write_json(Path(output_dir) / RULES_FILE, RULES.record)
+        print(f"text rules: {', '.join(RULES.record['rules'])} ({RULES.name})")
     return manifests
 
 
@@ -106,7 +99,7 @@ def find_folders(
     folders: Mapping[str, str | Path] | None = None,
     librispeech_dir: str | Path | None = None,
 ) -> dict[str, Path]:
-    """Find the folder of each part: of the wanted ones, or of all that are there and all that are named.
+    """Find the folder of each part: of the given ones, or of all that exist or are named.
 
     Raises:
         InputError: An unknown part; a folder is missing. The message says which, and which parts are there.
@@ -118,7 +111,7 @@ def find_folders(
     if not corpus.is_dir():
         raise InputError(f"{corpus}: no such corpus folder: give the folder that holds {', '.join(PARTS)}")
     paths = {part: Path(os.path.abspath(folders.get(part, corpus / part))) for part in PARTS}
-    # LibriSpeech's archives unpack into a folder of that name, which may be given or the one above it.
+    # LibriSpeech's archives unpack into a folder LibriSpeech; either that or the one above it may be given.
     english = Path(os.path.abspath(librispeech_dir or corpus))
     if not any((english / part).is_dir() for part in ENGLISH_PARTS):
         english /= librispeech.FOLDER
@@ -127,7 +120,7 @@ def find_folders(
     named = {*folders, *(ENGLISH_PARTS if librispeech_dir else ())}
     wanted = list(dict.fromkeys(parts or (part for part in paths if part in present or part in named)))
     missing = [f"{part} ({paths[part]})" for part in wanted if part not in present]
-    there = f"found {', '.join(present)}" if present else "none of the corpus's parts is there"
+    there = f"found {', '.join(present)}" if present else "none of the corpus's parts was found"
     if missing:
         raise InputError(f"{corpus}: no folder for {', '.join(missing)}; {there}: name it, or leave it out")
     if not wanted:
@@ -157,7 +150,7 @@ def scan_asru2019(folders: Mapping[str, Path]) -> dict[str, DataDir]:
 def _scan_part(folder: Path) -> DataDir:
     if (folder / "wav.scp").is_file():
         return _scan_data_dir(folder)
-    return scan_audio_folder(folder, _ADVICE)
+    return scan_audio_folder(folder, ADVICE)
 
 
 def _scan_data_dir(folder: Path) -> DataDir:
@@ -174,18 +167,18 @@ def _scan_data_dir(folder: Path) -> DataDir:
 def _with_rules(data: DataDir, part: str, folder: Path) -> DataDir:
     texts = _ruled(data.text, part)
     if not texts:
-        raise InputError(f"{folder}: no transcript holds a word: {_ADVICE}")
+        raise InputError(f"{folder}: no transcript holds a word: {ADVICE}")
     languages = {key: language_of(text, PARTS[part]) for key, text in texts.items()}
     return dataclasses.replace(restrict(data, set(texts)), text=texts, utt2lang=languages)
 
 
 def _ruled(texts: Mapping[str, str], part: str) -> dict[str, str]:
-    """Apply the rules; leave out, and name, the utterances of which nothing is left."""
+    """Apply the rules. Leave out the utterances whose text becomes empty, and name them."""
     ruled = {key: RULES(text) for key, text in texts.items()}
     empty = [key for key, text in ruled.items() if not text]
     if empty:
-        more = f" and {len(empty) - _SHOWN:,} more" if len(empty) > _SHOWN else ""
-        print(f"{part}: left out {', '.join(empty[:_SHOWN])}{more}: no word in the transcript", flush=True)
+        more = f" and {len(empty) - SHOWN:,} more" if len(empty) > SHOWN else ""
+        print(f"{part}: left out {', '.join(empty[:SHOWN])}{more}: no word in the transcript", flush=True)
     return {key: text for key, text in ruled.items() if text}
 
 
@@ -193,20 +186,16 @@ def _check_audio(where: str, scanned: Mapping[str, DataDir], check_audio: str, n
     files = [(key, Path(path)) for data in scanned.values() for key, path in sorted(data.wav_scp.items())]
     if not files:
         return
-    decode = decodes(check_audio, len(files))
-    how = "decoding each" if decode else "headers only; --check-audio full decodes each"
     utterances = sum(len(data.utt2spk) for data in scanned.values())
-    print(f"{where}: {utterances:,} utterances in {', '.join(scanned)}; checking their audio ({how})", flush=True)
-    raise_faults(where, audio_faults(files, SAMPLING_RATE, decode=decode, num_jobs=num_jobs), _ADVICE)
+    what = f"{utterances:,} utterances in {', '.join(scanned)}"
+    check_utterances(where, files, SAMPLING_RATE, check_audio, num_jobs, what)
 
 
-def _manifests(data: DataDir, folder: Path) -> dict:
-    from espnet_ext.data.manifests import from_data_dir  # Lhotse imports torch
-
+def _manifests(data: DataDir, folder: Path) -> Manifests:
     return checked_manifests(*from_data_dir(data), folder)
 
 
-def _english_manifests(sets: Mapping, folder: Path) -> dict:
+def _english_manifests(sets: Manifests, folder: Path) -> Manifests:
     texts = _ruled({item.id: item.text for item in sets["supervisions"]}, folder.name)
     supervisions = [
         dataclasses.replace(item, text=texts[item.id], language=language_of(texts[item.id], "en"))

@@ -1,33 +1,33 @@
-"""A folder of audio files with their transcripts, as many corpora are handed over: what lies in it, and its faults."""
+"""A folder of audio files with their transcripts, as many corpora are distributed: its contents and its faults."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from espnet_ext.corpora.faults import raise_faults
+from espnet_ext.corpora.checks import ADVICE, raise_faults
 from espnet_ext.data.data_dir import DataDir
-from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.work.files import files_below
 
 AUDIO = (".wav", ".flac")
 _LIST = re.compile(r"text|.*trans.*\.txt")
 
 
-def scan_audio_folder(folder: Path, advice: str) -> DataDir:
+def scan_audio_folder(folder: Path, advice: str = ADVICE) -> DataDir:
     """Read the transcripts and list the audio files, without opening audio.
 
-    Audio files ``<utterance>.wav`` or ``.flac`` lie in folders of any depth. The transcripts stand in lists of lines
-    ``<utterance> <text>``, which are files with the name ``text`` or whose name holds ``trans`` and ends in ``.txt``;
-    where there is no list, each stands in a file ``<utterance>.txt``. ``README*.txt`` is left alone.
+    Audio files ``<utterance>.wav`` or ``.flac`` lie in folders of any depth. The transcripts are lines
+    ``<utterance> <text>`` of files that are called ``text``, or whose name contains ``trans`` and ends in ``.txt``. If
+    there is no such file, each transcript is in a file ``<utterance>.txt``. ``README*.txt`` is ignored.
 
-    The speaker of an utterance is told by the table ``utt2spk`` in ``folder``, if it is there. Otherwise it is the name
-    of the folder that the audio lies in if the utterance's id begins with it; if the id holds it further on, the id up
-    to its end (``T0055G0013`` of ``G0013/T0055G0013S0001.wav``); else the utterance is a speaker of its own.
+    The table ``utt2spk`` in ``folder``, if it exists, names the speakers. Otherwise the speaker is the name of the folder
+    that the audio lies in if the utterance's id begins with it; if the id contains it further on, the id up to its end
+    (``T0055G0013`` for ``G0013/T0055G0013S0001.wav``); if not, each utterance has a speaker of its own.
 
     Raises:
         InputError: No utterances, a malformed line, an empty transcript, an id that comes twice, a transcript without
             audio or the reverse, an utterance without a line in ``utt2spk``. The first few are named, with their files,
-            and ``advice`` ends the message.
+            and the message ends with ``advice``.
     """
     faults: list[str] = []
     files = list(files_below(folder))
@@ -39,7 +39,7 @@ def scan_audio_folder(folder: Path, advice: str) -> DataDir:
         faults.append(f"no utterances in {folder}")
     speakers = _speakers(folder, audio)
     faults += [f"no speaker of utterance {key} in {folder / 'utt2spk'}" for key in audio if key not in speakers]
-    raise_faults(str(folder), faults, advice)
+    raise_faults(folder, faults, advice)
     return DataDir(
         wav_scp={key: str(path) for key, path in audio.items()},
         utt2spk={key: speakers[key] for key in audio},
@@ -54,14 +54,14 @@ def _audio(files: Sequence[Path], faults: list[str]) -> dict[str, Path]:
             continue
         if path.stem in audio:
             faults.append(f"utterance {path.stem} comes twice ({audio[path.stem]} and {path})")
-        elif any(blank in path.stem for blank in " \t"):
-            faults.append(f"an id with a blank in it ({path})")
+        elif any(space in path.stem for space in " \t"):
+            faults.append(f"an id with a space in it ({path})")
         audio.setdefault(path.stem, path)
     return audio
 
 
 def _texts(files: Sequence[Path], faults: list[str]) -> dict[str, tuple[str, Path]]:
-    """Utterance -> its transcript and the file that it stands in."""
+    """Utterance -> its transcript and the file that holds it."""
     lists = [path for path in files if _LIST.fullmatch(path.name)]
     if lists:
         entries = (entry for path in lists for entry in _list_entries(path, faults))
@@ -85,11 +85,11 @@ def _list_entries(path: Path, faults: list[str]) -> Iterator[tuple[str, str, Pat
 
 
 def _lines(path: Path, faults: list[str]) -> list[str]:
-    """The lines that hold something, without blanks at their ends."""
+    """The lines that are not empty, without spaces at their ends."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        faults.append(f"{path} is not UTF-8 text (iconv -f GB18030 -t UTF-8 mends most Chinese files)")
+        faults.append(f"{path} is not UTF-8 text (iconv -f GB18030 -t UTF-8 converts most Chinese files)")
         return []
     return [line.strip() for line in text.split("\n") if line.strip()]
 

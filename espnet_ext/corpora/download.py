@@ -1,41 +1,38 @@
-"""Download files that are checked against their published sum, and unpack archives inside their folder only.
+"""Download files that are checked against their published sum, and unpack archives inside their folder only."""
 
-``lhotse.utils.resumable_download`` is not used: it takes a connection that breaks off for the end of the file, and
-appends the whole file to the part that is there if the server does not know ranges.
-"""
-
+import errno
 import hashlib
 import http.client
 import os
 import shutil
+import socket
 import tarfile
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-
-from tqdm import tqdm
 
 from espnet_ext.errors import InputError
 
-_BLOCK = 1 << 20  # bytes
 _ATTEMPTS = 5
 _TIMEOUT = 60.0  # seconds without a byte
 
 
 def download(url: str, path: str | Path, md5: str, pause: float = 2.0) -> Path:
-    """Download ``url`` to ``path``, which appears when it is whole and its sum is right.
+    """Download ``url`` to ``path``, which appears when it is complete and its sum is right.
 
-    What has come of a broken transfer stays as ``<path>.part``, and this call or the next goes on from there.
+    An interrupted transfer stays as ``<path>.part``; this call or the next resumes it.
 
     Args:
         url: Where the file is.
-        path: Where it goes. If it is there already, only its sum is checked.
+        path: Where it goes. If the file exists already, only its sum is checked.
         md5: The published sum, in hexadecimal.
-        pause: Seconds before the first new attempt; each later one waits twice as long.
+        pause: Seconds before the second attempt; each later one waits twice as long.
 
     Raises:
-        InputError: The server cannot be reached or refuses, or the file's sum is another.
+        InputError: The server cannot be reached or refuses, or the file's sum is wrong.
     """
     path = Path(path)
     if path.is_file():
@@ -45,53 +42,52 @@ def download(url: str, path: str | Path, md5: str, pause: float = 2.0) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
     for attempt in range(_ATTEMPTS):
-        try:
-            if _fetch(url, part):
-                break
-        except urllib.error.HTTPError as error:
-            if error.code < 500:
-                raise InputError(f"{url}: the server answers {error.code} {error.reason}: check the address") from error
-            problem = f"{error.code} {error.reason}"
-        except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
-            if isinstance(error, OSError) and error.filename:
-                raise  # our own disk, not the network
-            problem = str(getattr(error, "reason", None) or error) or type(error).__name__
-        else:
-            problem = "the transfer broke off"
-        if attempt + 1 == _ATTEMPTS:
-            raise InputError(f"{url}: {problem} ({_ATTEMPTS} attempts): run it again to go on where it broke off")
-        time.sleep(pause * 2**attempt)
+        if attempt:
+            time.sleep(pause * 2 ** (attempt - 1))
+        problem = _transfer(url, part)
+        if problem is None:
+            break
+    else:
+        raise InputError(f"{url}: {problem} ({_ATTEMPTS} attempts): run it again to resume")
     found = md5_of(part)
     if found != md5:
         part.unlink()
-        raise InputError(f"{url}: the md5 of what came is {found}, not the published {md5}: it was removed; try again")
+        raise InputError(f"{url}: the md5 of the download is {found}, not the published {md5}: removed it; try again")
     os.replace(part, path)
     return path
 
 
-def _fetch(url: str, part: Path) -> bool:
-    """Get what ``part`` lacks. Returns True if it is whole, False if the transfer broke off."""
-    have = part.stat().st_size if part.is_file() else 0
-    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
+def _transfer(url: str, part: Path) -> str | None:
+    """Download what ``part`` lacks. Returns what went wrong, if trying again may help; None if the file is complete."""
+    from lhotse.utils import resumable_download  # Lhotse imports torch
+
     try:
-        response = urllib.request.urlopen(request, timeout=_TIMEOUT)
+        with _timeout(_TIMEOUT):
+            # Lhotse takes a connection that breaks off for the end of the file, so the length is compared.
+            with urllib.request.urlopen(urllib.request.Request(url, method="HEAD")) as response:
+                length = int(response.headers.get("Content-Length") or 0)
+            if not part.is_file() or part.stat().st_size < length:
+                resumable_download(url, part)
     except urllib.error.HTTPError as error:
-        if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
-            return True  # nothing is missing, unless the sum says otherwise
-        raise
-    with response:
-        if response.status != http.client.PARTIAL_CONTENT:
-            have = 0  # the server knows no ranges and sends the whole file
-        length = response.headers.get("Content-Length")
-        total = have + int(length) if length else None
-        with (
-            open(part, "ab" if have else "wb") as file,
-            tqdm(desc=part.stem, total=total, initial=have, unit="B", unit_scale=True, mininterval=5) as progress,
-        ):
-            while block := response.read(_BLOCK):
-                file.write(block)
-                progress.update(len(block))
-    return total is None or part.stat().st_size == total
+        if error.code < 500:
+            raise InputError(f"{url}: the server answers {error.code} {error.reason}: check the address") from error
+        return f"{error.code} {error.reason}"
+    except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+        if isinstance(error, OSError) and (error.filename or error.errno == errno.ENOSPC):
+            raise  # our own disk, not the network
+        return str(getattr(error, "reason", None) or error) or type(error).__name__
+    return "the transfer broke off" if part.stat().st_size < length else None
+
+
+@contextmanager
+def _timeout(seconds: float) -> Iterator[None]:
+    """Give up connections without a byte for that long; Lhotse's transfer would wait forever."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(seconds)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)
 
 
 def md5_of(path: str | Path) -> str:
@@ -101,10 +97,10 @@ def md5_of(path: str | Path) -> str:
 
 
 def unpack(archive: str | Path, folder: str | Path) -> None:
-    """Unpack a tar archive into ``folder``, which must not exist: it is there whole, or not at all.
+    """Unpack a tar archive into ``folder``, which must not exist: it appears when it is complete.
 
     Raises:
-        InputError: The archive cannot be read, or has a member that would lie outside ``folder``, or is no plain file,
+        InputError: The archive cannot be read, or a member of it would lie outside ``folder``, or is no plain file,
             folder or link inside it.
     """
     folder = Path(folder)

@@ -2,23 +2,20 @@
 
 The layout is that of https://github.com/revdotcom/speech-datasets, folder ``earnings22``::
 
-    metadata.csv                                a line a call, with its "File ID"
+    metadata.csv                                one line for each call, with its "File ID"
     media/<file id>.mp3                         8 to 48 kHz
     transcripts/nlp_references/<file id>.nlp
 
-Lhotse's recipe takes the first field of an nlp file to be its token and counts the files; here fields are found by
+Lhotse's recipe takes the first field of an nlp file as the token, and only counts the files. Here fields are found by
 their names, and the calls are those of metadata.csv.
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from espnet_ext.corpora import longform
-from espnet_ext.corpora.manifest_files import write_parts
+from espnet_ext.corpora import long_recordings
+from espnet_ext.corpora.checks import require_corpus
+from espnet_ext.data.manifests import Manifests, write_parts
 from espnet_ext.errors import InputError
-
-if TYPE_CHECKING:  # Lhotse imports torch
-    from lhotse import RecordingSet, SupervisionSet
 
 PART = "test"
 CALLS = 125
@@ -26,7 +23,7 @@ CALLS = 125
 
 def prepare_earnings22(
     corpus_dir: str | Path, output_dir: str | Path | None = None, num_jobs: int = 1, check_audio: str = "auto"
-) -> dict[str, dict[str, "RecordingSet | SupervisionSet"]]:
+) -> dict[str, Manifests]:
     """Check the corpus, and make its Lhotse manifests of the part ``test``.
 
     Args:
@@ -38,7 +35,7 @@ def prepare_earnings22(
     Raises:
         InputError: A call of metadata.csv has no audio or no transcript, the reverse, or one of these is faulty.
     """
-    corpus = longform.require_corpus(corpus_dir, "metadata.csv, media and transcripts/nlp_references")
+    corpus = require_corpus(corpus_dir, "metadata.csv, media and transcripts/nlp_references")
     calls = _calls(corpus / "metadata.csv")
     if len(calls) != CALLS:
         print(f"{corpus}: metadata.csv lists {len(calls)} calls; the whole corpus has {CALLS}", flush=True)
@@ -47,8 +44,8 @@ def prepare_earnings22(
     missing = [call for call in calls if call not in audio and call not in nlp]
     if missing:
         raise InputError(f"{corpus}: call {missing[0]} of metadata.csv has neither audio nor transcript: download it")
-    recordings = longform.paired(audio, nlp, longform.nlp_text)
-    manifests = {PART: longform.manifests_of(corpus, recordings, check_audio, num_jobs)}
+    recordings = long_recordings.paired(audio, nlp, long_recordings.nlp_text)
+    manifests = {PART: long_recordings.manifests_of(corpus, recordings, check_audio, num_jobs)}
     if output_dir is not None:
         write_parts("earnings22", manifests, Path(output_dir))
     return manifests
@@ -57,4 +54,4 @@ def prepare_earnings22(
 def _calls(path: Path) -> list[str]:
     if not path.is_file():
         raise InputError(f"{path}: no such file: give the folder earnings22 of Rev's speech-datasets")
-    return longform.listed(path, "File ID", "Earnings-22")
+    return long_recordings.listed(path, "File ID", "Earnings-22")

@@ -1,70 +1,86 @@
 """LibriCSS (https://github.com/chenzhuo1011/libri_css): ten hours of LibriSpeech replayed in a meeting room.
 
-What is read: ``for_release/<condition>/<session>/`` with ``record/raw_recording.wav`` (7 channels, of which P4 uses the
-first) and ``transcription/meeting_info.txt``; and the enrolment list ``libricss_speaker_info.jsonl`` of the project's
-repository, where ``unused_uttid`` names, by session and speaker, LibriSpeech utterances that are not played in it.
+Two things are read. ``for_release/<condition>/<session>/`` holds ``record/raw_recording.wav`` (7 channels, of which P4
+uses the first) and ``transcription/meeting_info.txt``. The enrolment list ``libricss_speaker_info.jsonl`` of the
+project's repository names, by session and speaker, the LibriSpeech utterances that are not played in the session
+(``unused_uttid``).
 
-Who speaks stands in ``meeting_info.txt``. The STM references of LibriCSS have a speaker column too, but what stands
-there (A, B, C) is a track on which utterances were laid out so that none overlaps another; it is no person.
+``meeting_info.txt`` says who speaks. The STM references of LibriCSS have a speaker column too, but its values (A, B, C)
+are tracks, on each of which no two utterances overlap. They are not persons.
 """
 
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import soundfile
 
-from espnet_ext.corpora.faults import raise_faults
+from espnet_ext.corpora.checks import raise_faults
 from espnet_ext.data.audio_files import save_audio
 from espnet_ext.data.data_dir import DataDir, format_seconds, write_data_dir
-from espnet_ext.data.kaldi import read_table, write_table
+from espnet_ext.data.kaldi_tables import read_table, write_table
+from espnet_ext.data.manifests import Manifests, checked_manifests, write_parts
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.turns import Turn, write_turns
 from espnet_ext.work.json_text import parse_json
 
-if TYPE_CHECKING:  # Lhotse imports torch
-    from lhotse import RecordingSet, SupervisionSet
-
 SAMPLING_RATE = 16000
 CHANNELS = 7
-SPEAKERS = 8  # of a session
+SPEAKERS = 8  # in a session
 FOLDER = "for_release"
 CONDITIONS = {"0S": "0S", "0L": "0L", "OV10": "10", "OV20": "20", "OV30": "30", "OV40": "40"}  # folder -> P4's Table 4
 MEETING_INFO = "meeting_info.txt"
 ENROLMENT_LIST = "libricss_speaker_info.jsonl"
-ENROLMENT_UTTERANCES = 2  # of a speaker
+ENROLMENT_UTTERANCES = 2  # for each speaker
 
 _COLUMNS = ("start_time", "end_time", "speaker", "utterance_id", "transcription")
 _SESSION = re.compile(r"overlap_ratio_([0-9]{1,3})\.0_sil([0-9]{1,3}\.[0-9])_[0-9.]+_(session[0-9]+)_actual[0-9.]+")
 _LONG_SILENCE = 1.0  # seconds: 0L has silences of 2.9 s and more, 0S of 0.1 to 0.5 s
-_ADVICE = "mend or remove them; nothing was written"
 
 
-def prepare_libricss(corpus_dir: str | Path) -> dict[str, "RecordingSet | SupervisionSet"]:
+def prepare_libricss(
+    corpus_dir: str | Path,
+    output_dir: str | Path | None = None,
+    *,
+    enrolment_list: str | Path | None = None,
+    utterances: int = ENROLMENT_UTTERANCES,
+) -> Manifests:
     """Check LibriCSS and make its Lhotse manifests, for the first channel; speakers are LibriSpeech's.
 
     Args:
         corpus_dir: the folder ``for_release``, or the one above it.
+        output_dir: Where ``libricss_recordings_all.jsonl.gz``, ``libricss_supervisions_all.jsonl.gz`` and ``segments/``
+            (:func:`write_segments`) go (None: nowhere).
+        enrolment_list: ``libricss_speaker_info.jsonl``; with it, ``segments/`` also gets each session's enrolment
+            utterances and inventory (:func:`write_enrolment`).
+        utterances: enrolment utterances of each speaker.
 
     Returns:
         ``recordings`` (``OV10_session0`` and so on) and ``supervisions``, sorted by id.
 
     Raises:
-        InputError: a condition's folder is missing; a session has another name, no audio, audio of another rate or
-            number of channels, a malformed ``meeting_info.txt``, or another number of speakers than eight.
+        InputError: a condition's folder is missing; a session has a wrong name, no audio, audio of another rate or
+            number of channels, a malformed ``meeting_info.txt``, or not eight speakers; or the enrolment list is faulty.
     """
     root = find_release(corpus_dir)
     sessions = find_sessions(root)
     faults = [fault for session in sessions for fault in _session_faults(session)]
-    raise_faults(str(root), faults, _ADVICE)
-    return _manifests(root)
+    raise_faults(root, faults)
+    manifests = _manifests(root)
+    if output_dir is not None:
+        segments = Path(output_dir) / "segments"
+        enrolment = enrolment_list and read_enrolment(enrolment_list, manifests["recordings"].ids, utterances)
+        write_parts("libricss", {"all": manifests}, Path(output_dir))
+        write_segments(manifests, segments)
+        if enrolment:
+            write_enrolment(segments, enrolment)
+    return manifests
 
 
 def find_release(corpus_dir: str | Path) -> Path:
-    """The folder ``for_release``, given it or the one above it; InputError if a condition is missing in it."""
+    """The folder ``for_release``, from that folder or the one above it; InputError if it lacks a condition."""
     root = Path(corpus_dir).resolve()
     if root.name != FOLDER:
         root /= FOLDER
@@ -86,7 +102,7 @@ def find_sessions(root: Path) -> list[Path]:
 
 
 def recording_of(session: str) -> str:
-    """The recording's id that Lhotse gives to a session.
+    """The recording id that Lhotse gives to a session.
 
     >>> recording_of("overlap_ratio_0.0_sil2.9_3.0_session4_actual0.0")
     '0L_session4'
@@ -102,7 +118,9 @@ def recording_of(session: str) -> str:
     ratio, silence, name = match.groups()
     condition = f"OV{ratio}" if int(ratio) else "0L" if float(silence) > _LONG_SILENCE else "0S"
     if condition not in CONDITIONS:
-        raise InputError(f"{session!r} is of none of the conditions {', '.join(CONDITIONS)}: give LibriCSS's sessions")
+        raise InputError(
+            f"{session!r} belongs to none of the conditions {', '.join(CONDITIONS)}: give LibriCSS's sessions"
+        )
     return f"{condition}_{name}"
 
 
@@ -132,7 +150,7 @@ def _session_faults(session: Path) -> list[str]:
 
 
 def read_meeting_info(path: Path) -> list[Turn]:
-    """The utterances of a session with the persons who speak them; the recording's name is the session's.
+    """The utterances of a session and the persons who speak them. The recording has the session's name.
 
     Raises:
         InputError: no such file, or a line that is not ``start end speaker utterance text``, with tabs between.
@@ -156,12 +174,10 @@ def read_meeting_info(path: Path) -> list[Turn]:
     return turns
 
 
-def _manifests(root: Path) -> dict:
+def _manifests(root: Path) -> Manifests:
     from lhotse import SupervisionSet
     from lhotse.recipes.libricss import prepare_libricss as prepare
     from lhotse.utils import fastcopy
-
-    from espnet_ext.corpora.manifest_files import checked_manifests
 
     sets = prepare(root, type="sdm")
     # Lhotse leaves the line break at the end of each text.
@@ -170,7 +186,7 @@ def _manifests(root: Path) -> dict:
 
 
 def speech_segments(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The stretches between silences: an oracle voice activity detector (P4, 4.2). Seconds in, seconds out.
+    """The speech between silences, an oracle voice activity detector (P4, 4.2). Seconds in, seconds out.
 
     >>> speech_segments([(5.0, 7.0), (0.0, 2.0), (1.5, 4.0), (4.0, 4.5)])
     [(0.0, 4.5), (5.0, 7.0)]
@@ -184,12 +200,12 @@ def speech_segments(spans: Iterable[tuple[float, float]]) -> list[tuple[float, f
     return segments
 
 
-def write_segments(manifests: Mapping[str, "RecordingSet | SupervisionSet"], folder: str | Path) -> None:
+def write_segments(manifests: Manifests, folder: str | Path) -> None:
     """Cut the first channel of each session at its silences, and write what recognition and scoring need.
 
-    The folder gets ``audio/<segment>.flac``; a data dir whose utterances are the segments (``<recording>-<number>``),
-    in ``data/``; ``references.json`` (SegLST, by person, times from the segment's start); ``groups`` (segment ->
-    condition) and ``segment_recording`` (segment -> session's recording, whose eight profiles it is decoded with).
+    The folder gets ``audio/<segment>.flac``; in ``data/`` a data dir whose utterances are the segments
+    (``<recording>-<number>``); ``references.json`` (SegLST, by person, times from the segment's start); ``groups``
+    (segment -> condition); and ``segment_recording`` (segment -> the recording whose eight profiles it is decoded with).
     """
     folder = Path(folder).resolve()
     (folder / "audio").mkdir(parents=True, exist_ok=True)
@@ -221,7 +237,7 @@ def _rounded(turn: Turn) -> Turn:
 
 
 def _write_segment(file: soundfile.SoundFile, start: float, end: float, path: str) -> float:
-    """Write the first channel from ``start`` to ``end``; returns the seconds that there were."""
+    """Write the first channel from ``start`` to ``end``; returns how many seconds there were."""
     file.seek(min(round(start * SAMPLING_RATE), file.frames))
     samples = file.read(round((end - start) * SAMPLING_RATE), dtype="float32", always_2d=True)[:, 0]
     if not len(samples) or not np.isfinite(samples).all():
@@ -233,10 +249,10 @@ def _write_segment(file: soundfile.SoundFile, start: float, end: float, path: st
 
 
 def write_enrolment(folder: str | Path, enrolment: Mapping[str, Mapping[str, Sequence[str]]]) -> None:
-    """Write who is enrolled with what, for the segments in ``folder`` (see :func:`write_segments`).
+    """Write the enrolment for the segments in ``folder`` (see :func:`write_segments`).
 
-    ``enrolment``: profile (``<recording>:<speaker>``, since each session has its own) -> utterances. ``inventory``:
-    segment -> the eight speakers to choose from, as ``<speaker>=<profile>``.
+    The file ``enrolment`` has profile (``<recording>:<speaker>``, since each session has its own) -> utterances;
+    ``inventory`` has segment -> the eight speakers to choose from, as ``<speaker>=<profile>``.
     """
     folder = Path(folder)
     profiles = {
@@ -265,7 +281,7 @@ def read_enrolment(
     try:
         lines = Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, ValueError):
-        raise InputError(f"{path}: no enrolment list there that can be read: name {ENROLMENT_LIST}") from None
+        raise InputError(f"{path}: no readable enrolment list: give the path of {ENROLMENT_LIST}") from None
     enrolment: dict[str, dict[str, Sequence[str]]] = {}
     for number, line in enumerate(lines, start=1):
         try:
@@ -275,17 +291,17 @@ def read_enrolment(
             unused, session = {}, None
         whole = all(isinstance(ids, list) and all(isinstance(key, str) for key in ids) for ids in unused.values())
         if not isinstance(session, str) or not whole:
-            raise InputError(f"{path}: line {number} has no dataid and unused_uttid: get the list again")
+            raise InputError(f"{path}: line {number} has no dataid and unused_uttid: download the list again")
         enrolment[recording_of(session)] = {speaker: tuple(ids[:utterances]) for speaker, ids in unused.items()}
     chosen = {}
     for recording in recordings:
         if recording not in enrolment:
-            raise InputError(f"{path}: session {recording} is not in it: get the whole list")
+            raise InputError(f"{path}: session {recording} is not in it: download the whole list")
         for speaker, ids in enrolment[recording].items():
             if len(ids) < utterances:
                 raise InputError(
-                    f"{path}: {recording}: {len(ids)} unused utterances of speaker {speaker}, {utterances} are wanted: "
-                    "ask for fewer"
+                    f"{path}: {recording}: {len(ids)} unused utterances of speaker {speaker}, {utterances} were "
+                    "asked for: ask for fewer"
                 )
         chosen[recording] = enrolment[recording]
     return chosen

@@ -6,17 +6,12 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from espnet_ext.corpora.checks import check_utterances, raise_faults
 from espnet_ext.corpora.download import download, unpack
-from espnet_ext.corpora.faults import raise_faults
-from espnet_ext.corpora.manifest_files import checked_manifests, write_parts
-from espnet_ext.data.audio import audio_faults, decodes
+from espnet_ext.data.manifests import Manifests, checked_manifests, write_parts
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import files_below
-
-if TYPE_CHECKING:  # Lhotse imports torch
-    from lhotse import RecordingSet, SupervisionSet
 
 SAMPLING_RATE = 16000
 FOLDER = "LibriSpeech"  # the archives' top folder
@@ -33,10 +28,8 @@ PARTS = {
     "test-clean": "32fa31d27d2e1cad72775fee3f4849a9",
     "test-other": "fb5a50374b501bb3bac4815ee91d3135",
 }
-# openslr.org/11 publishes no sum; this is what the file has had in several projects' lists.
+# openslr.org/11 publishes no sum; several projects list this one.
 LM_TEXT_MD5 = "c83c64c726a1aedfe65f80aa311de402"
-
-_ADVICE = "mend or remove them; nothing was written"
 
 
 @dataclass(frozen=True)
@@ -50,9 +43,10 @@ class Utterance:
 def download_librispeech(
     target: str | Path, parts: Sequence[str] = tuple(PARTS), *, lm_text: bool = True, base_url: str = BASE_URL
 ) -> Path:
-    """Download parts of LibriSpeech and unpack them to ``<target>/LibriSpeech``; go on where a former call broke off.
+    """Download parts of LibriSpeech and unpack them to ``<target>/LibriSpeech``. An interrupted download resumes.
 
-    A part whose folder is there is left as it is. The archives stay in ``target``.
+    A part whose folder exists is left as it is. The archives stay in ``target``. Lhotse's ``download_librispeech`` is
+    not used, because it checks no sums and unpacks straight into the corpus.
 
     Args:
         target: Folder for the archives and the corpus.
@@ -64,8 +58,8 @@ def download_librispeech(
         The corpus folder, ``<target>/LibriSpeech``.
 
     Raises:
-        InputError: Unknown part, no connection, a wrong checksum, or an archive that reaches outside its folder.
-            Nothing of such an archive is unpacked.
+        InputError: Unknown part, no connection, a wrong sum, or an archive that reaches outside its folder. Nothing of
+            such an archive is unpacked.
     """
     _require_known(parts)
     target = Path(target)
@@ -80,7 +74,7 @@ def download_librispeech(
 
 
 def _unpack_part(archive: Path, part: str, corpus: Path) -> None:
-    """Unpack beside the corpus, then move what the archive holds into it: the part's folder last and at once."""
+    """Unpack beside the corpus, then move what the archive holds into it, the part's folder last."""
     unpacked = corpus.with_name(f".{FOLDER}.{part}")
     shutil.rmtree(unpacked, ignore_errors=True)
     unpack(archive, unpacked)
@@ -102,14 +96,14 @@ def prepare_librispeech(
     parts: Sequence[str] | None = None,
     num_jobs: int = 1,
     check_audio: str = "auto",
-) -> dict[str, dict[str, "RecordingSet | SupervisionSet"]]:
+) -> dict[str, Manifests]:
     """Check a corpus in LibriSpeech's layout, and make its Lhotse manifests.
 
     Args:
         corpus_dir: The folder that holds ``train-clean-100`` and so on, or the one above it.
         output_dir: Where ``librispeech_recordings_<part>.jsonl.gz`` and ``librispeech_supervisions_<part>.jsonl.gz`` go
-            (None: nowhere). They are written when all parts are found good.
-        parts: The parts to prepare (None: those that are there).
+            (None: nowhere). They are written when no part has a fault.
+        parts: The parts to prepare (None: those that exist).
         num_jobs: Threads.
         check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
 
@@ -118,15 +112,13 @@ def prepare_librispeech(
 
     Raises:
         InputError: The folder or a part is missing, or there is a fault in a transcript or in audio (see
-            :func:`scan_librispeech` and :func:`espnet_ext.data.audio.audio_faults`). Nothing has been written.
+            :func:`scan_librispeech` and :func:`espnet_ext.data.audio_files.audio_faults`). Nothing has been written.
     """
     root, parts = find_parts(corpus_dir, parts)
     scanned = scan_librispeech(root, parts)
     files = [(key, utterance.audio) for part in parts for key, utterance in scanned[part].items()]
-    decode = decodes(check_audio, len(files))
-    how = "decoding each" if decode else "headers only; --check-audio full decodes each"
-    print(f"{root}: {len(files):,} utterances in {', '.join(parts)}; checking their audio ({how})", flush=True)
-    raise_faults(str(root), audio_faults(files, SAMPLING_RATE, decode=decode, num_jobs=num_jobs), _ADVICE)
+    what = f"{len(files):,} utterances in {', '.join(parts)}"
+    check_utterances(root, files, SAMPLING_RATE, check_audio, num_jobs, what)
     manifests = {part: _manifests(root / part, scanned[part], num_jobs) for part in parts}
     if output_dir is not None:
         write_parts("librispeech", manifests, Path(output_dir))
@@ -134,10 +126,10 @@ def prepare_librispeech(
 
 
 def find_parts(corpus_dir: str | Path, parts: Sequence[str] | None = None) -> tuple[Path, list[str]]:
-    """Find the folder that holds the parts, and which of them to take: the wanted ones, or all that are there.
+    """Find the folder that holds the parts, and which parts to use: the given ones, or all that exist.
 
     Raises:
-        InputError: The folder is missing or empty, holds no part, or lacks a wanted one.
+        InputError: The folder is missing or empty, holds no part, or lacks a given one.
     """
     corpus = Path(os.path.abspath(corpus_dir))
     if not corpus.is_dir():
@@ -154,8 +146,8 @@ def find_parts(corpus_dir: str | Path, parts: Sequence[str] | None = None) -> tu
     missing = [part for part in parts if part not in present]
     if missing:
         raise InputError(
-            f"{root}: it has no {', '.join(missing)}: download them, or leave them out (--parts; of a recipe, "
-            "train_parts in conf/scale/<scale>/settings.sh)"
+            f"{root}: it has no {', '.join(missing)}: download them, or leave them out (--parts; in a recipe, "
+            "train_parts in conf/<scale>.yaml)"
         )
     return root, list(dict.fromkeys(parts))
 
@@ -182,7 +174,7 @@ def scan_librispeech(root: Path, parts: Sequence[str]) -> dict[str, dict[str, Ut
     """
     faults: list[str] = []
     scanned = {part: _scan_part(root / part, faults) for part in parts}
-    raise_faults(str(root), faults, _ADVICE)
+    raise_faults(root, faults)
     return scanned
 
 
@@ -221,7 +213,7 @@ def _lines(path: Path, faults: list[str]) -> Iterator[str]:
 
 
 def _line_fault(key: str, text: str, transcripts: Path, seen: Container[str]) -> str | None:
-    """What is wrong with a line ``<speaker>-<chapter>-<number> <text>`` of a chapter's transcript file."""
+    """The fault of a line ``<speaker>-<chapter>-<number> <text>`` of a chapter's transcript file, if it has one."""
     chapter = transcripts.name.removesuffix(".trans.txt")
     if not key.startswith(f"{chapter}-") or not key.removeprefix(f"{chapter}-").isalnum():
         return f"malformed line {f'{key} {text}'.strip()[:60]!r}, not '{chapter}-<number> <text>'"
@@ -232,15 +224,15 @@ def _line_fault(key: str, text: str, transcripts: Path, seen: Container[str]) ->
     return None
 
 
-def _manifests(folder: Path, utterances: Mapping[str, Utterance], num_jobs: int) -> dict:
-    """A part's manifests, by Lhotse's reading of each utterance; its search for them follows no links."""
+def _manifests(folder: Path, utterances: Mapping[str, Utterance], num_jobs: int) -> Manifests:
+    """A part's manifests. Lhotse reads each utterance, but does not search for them: its search follows no links."""
     from lhotse.recipes.librispeech import parse_utterance
 
     with ThreadPoolExecutor(num_jobs) as threads:
         lines = (f"{key} {utterance.text}" for key, utterance in utterances.items())
         parsed = list(threads.map(lambda line: parse_utterance(folder, line, {}), lines))
-    # Lhotse passes over what does not lie at <speaker>/<chapter>/<speaker>-<chapter>-<number>.flac.
+    # Lhotse skips what does not lie at <speaker>/<chapter>/<speaker>-<chapter>-<number>.flac.
     lost = [key for key, found in zip(utterances, parsed, strict=True) if found is None]
-    raise_faults(str(folder), [f"utterance {key} lies in the wrong folder" for key in lost], _ADVICE)
+    raise_faults(folder, [f"utterance {key} lies in the wrong folder" for key in lost])
     recordings, supervisions = zip(*parsed, strict=True)
     return checked_manifests(recordings, supervisions, folder)

@@ -4,10 +4,10 @@ The layout, as the dataset was handed out until 2023::
 
     podcasts-transcripts/<c>/<c>/show_<id>/<episode>.json    <c>: the first two characters of the show's id
     podcasts-audio/<c>/<c>/show_<id>/<episode>.ogg           44.1 kHz, two channels
-    metadata.tsv                                             a line an episode
+    metadata.tsv                                             one line for each episode
 
-The transcripts are Google's: ``results``, of which each holds ``alternatives[0].words`` with times like ``"12.300s"``.
-The last result repeats all words with a speaker tag each, and is left out. The folders may lie deeper (the archives
+The transcripts are Google's: ``results``, each of which holds ``alternatives[0].words`` with times like ``"12.300s"``.
+The last result repeats all words, each with a speaker tag, and is left out. The folders may lie deeper (the archives
 have ``podcasts-no-audio-13GB`` and ``podcasts-audio-only-2TB`` above them).
 
 Word times go to a ctm file, not into the manifests: the whole dataset has 600 million words.
@@ -18,24 +18,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import batched
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import soundfile
 
-from espnet_ext.corpora import longform
-from espnet_ext.corpora.faults import raise_faults
-from espnet_ext.corpora.manifest_files import write_parts
+from espnet_ext.corpora import long_recordings
+from espnet_ext.corpora.checks import ADVICE, raise_faults, require_corpus
+from espnet_ext.data.manifests import Manifests, write_parts
 from espnet_ext.errors import InputError
 from espnet_ext.longform.word_times import TimedWord, word_faults, write_word_times
 from espnet_ext.work.json_text import parse_json
 
-if TYPE_CHECKING:  # Lhotse imports torch
-    from lhotse import RecordingSet, SupervisionSet
-
 TRANSCRIPTS, AUDIO = "podcasts-transcripts", "podcasts-audio"
 METADATA = "metadata.tsv"
-_EPISODES_AT_ONCE = 64  # whose words are in memory
-_DEPTH = 3  # folders between the corpus folder and these, at most
+_EPISODES_AT_ONCE = 64  # their words are in memory together
+_DEPTH = 3  # at most so many folders between the corpus folder and these
 
 
 def prepare_spotify(
@@ -46,23 +43,23 @@ def prepare_spotify(
     drop_bad: bool = False,
     num_jobs: int = 1,
     check_audio: str = "auto",
-) -> dict[str, dict[str, "RecordingSet | SupervisionSet"]]:
+) -> dict[str, Manifests]:
     """Check podcasts, and make their Lhotse manifests and the table of their word times.
 
     Args:
         corpus_dir: The folder described above.
         output_dir: Where ``spotify_recordings_<part>.jsonl.gz``, ``spotify_supervisions_<part>.jsonl.gz``,
             ``spotify_words_<part>.ctm`` and ``spotify_words_<part>.scp`` go (None: nowhere).
-        part: Its name in the files' names.
-        drop_bad: Leave faulty episodes out, and name the first few on the terminal, in place of refusing the corpus.
+        part: The part's name in the names of the files.
+        drop_bad: Leave faulty episodes out, and name the first few on the terminal, instead of refusing the corpus.
         num_jobs: Threads.
         check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
 
     Raises:
-        InputError: A folder is missing; or, without ``drop_bad``, an episode without audio or transcript, with a
-            transcript without times, with overlapping or decreasing times, or with corrupt audio, by name.
+        InputError: A folder is missing. Without ``drop_bad``, also an episode without audio or transcript, a
+            transcript without times, overlapping or decreasing times, or corrupt audio; the first few are named.
     """
-    corpus = longform.require_corpus(corpus_dir, f"{TRANSCRIPTS}, {AUDIO} and {METADATA}")
+    corpus = require_corpus(corpus_dir, f"{TRANSCRIPTS}, {AUDIO} and {METADATA}")
     transcripts, audio = (_below(_find(corpus, name), end) for name, end in ((TRANSCRIPTS, "json"), (AUDIO, "ogg")))
     listed = read_metadata(_find(corpus, METADATA))
     faults = {id: f"episode {id} of {METADATA} has no transcript" for id in listed if id not in transcripts}
@@ -71,7 +68,7 @@ def prepare_spotify(
         id: f"episode {id} is not in {METADATA} ({path})" for id, path in transcripts.items() if id not in listed
     }
     whole = [id for id in sorted(transcripts) if id not in faults]
-    faults |= longform.check_recordings(corpus, [(id, audio[id]) for id in whole], check_audio, num_jobs)
+    faults |= long_recordings.check_recordings(corpus, [(id, audio[id]) for id in whole], check_audio, num_jobs)
     texts: dict[str, str] = {}
 
     def words() -> Iterator[tuple[str, list[TimedWord]]]:
@@ -90,15 +87,15 @@ def prepare_spotify(
         for _ in words():
             pass
         if not drop_bad:
-            raise_faults(str(corpus), list(faults.values()), longform.ADVICE)
+            raise_faults(corpus, list(faults.values()))
     if output_dir is not None:
         Path(output_dir).mkdir(parents=True, exist_ok=True)
         write_word_times(Path(output_dir) / f"spotify_words_{part}", words())
     _say_dropped(faults)
     if not texts:
-        raise InputError(f"{corpus}: no episode is left: {longform.ADVICE}")
-    recordings = [longform.Transcribed(id, audio[id], text) for id, text in texts.items()]
-    manifests = {part: longform.make_manifests(corpus, recordings)}
+        raise InputError(f"{corpus}: no episode is left: {ADVICE}")
+    recordings = [long_recordings.Transcribed(id, audio[id], text) for id, text in texts.items()]
+    manifests = {part: long_recordings.make_manifests(corpus, recordings)}
     if output_dir is not None:
         write_parts("spotify", manifests, Path(output_dir))
     return manifests
@@ -131,11 +128,11 @@ def read_metadata(path: Path) -> set[str]:
     Raises:
         InputError: It is no table with a column ``episode_filename_prefix``.
     """
-    return set(longform.listed(path, "episode_filename_prefix", "the podcasts' metadata", "\t"))
+    return set(long_recordings.listed(path, "episode_filename_prefix", "the podcasts' metadata", "\t"))
 
 
 def _read(id: str, transcript: Path, audio: Path) -> list[TimedWord] | str:
-    """The words of an episode, or what is wrong with it."""
+    """The words of an episode, or its fault."""
     try:
         words = read_transcript(transcript)
     except InputError as error:
@@ -155,7 +152,7 @@ def read_transcript(path: Path) -> list[TimedWord]:
         results = parse_json(path.read_text(encoding="utf-8"))["results"]
         entries = _entries(results)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
-        raise InputError(f"{path}: not a transcript with results and alternatives: fetch it again") from None
+        raise InputError(f"{path}: not a transcript with results and alternatives: download it again") from None
     if not entries:
         raise InputError(f"{path}: the transcript holds no word")
     try:

@@ -1,23 +1,20 @@
 """TED-LIUM 3 (Hernandez et al. 2018) as whole talks, for decoding long recordings (P5, section 3.1).
 
-The layout is that of the release's archive: ``legacy/<part>/sph/<talk>.sph`` and ``legacy/<part>/stm/<talk>.stm``, or
-the folders of one part's ``sph`` and ``stm`` with ``legacy`` left out. Lhotse's recipe makes a supervision a segment
-and drops the segments to be ignored; here a talk is one supervision, and those segments are kept beside it, so that
-decoding can silence them.
+The layout is that of the release's archive, ``legacy/<part>/sph/<talk>.sph`` and ``legacy/<part>/stm/<talk>.stm``;
+``legacy`` may be left out. Lhotse's recipe makes one supervision for each segment and drops the segments that scoring
+ignores. Here a talk is one supervision, and those segments are kept in a file of their own, so that decoding can
+silence them.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from espnet_ext.corpora import longform
-from espnet_ext.corpora.manifest_files import write_parts
+from espnet_ext.corpora import long_recordings
+from espnet_ext.corpora.checks import require_corpus
+from espnet_ext.data.manifests import Manifests, write_parts
 from espnet_ext.errors import InputError
-from espnet_ext.longform.regions import Regions, write_regions
-
-if TYPE_CHECKING:  # Lhotse imports torch
-    from lhotse import RecordingSet, SupervisionSet
+from espnet_ext.longform.recording_audio import Regions, write_regions
 
 PARTS = ("dev", "test")
 IGNORED = "ignore_time_segment_in_scoring"
@@ -29,21 +26,21 @@ def prepare_tedlium(
     parts: Sequence[str] = PARTS,
     num_jobs: int = 1,
     check_audio: str = "auto",
-) -> dict[str, dict[str, "RecordingSet | SupervisionSet"]]:
+) -> dict[str, Manifests]:
     """Check talks, and make the Lhotse manifests of each part.
 
     Args:
         corpus_dir: The folder described above, or the one above it.
         output_dir: Where ``tedlium_recordings_<part>.jsonl.gz``, ``tedlium_supervisions_<part>.jsonl.gz`` and
-            ``tedlium_ignored_<part>.txt`` (lines ``talk start end``, see :mod:`espnet_ext.longform.regions`) go.
-        parts: Of ``train``, ``dev``, ``test``.
+            ``tedlium_ignored_<part>.txt`` (lines ``talk start end``, see :mod:`espnet_ext.longform.recording_audio`) go.
+        parts: Some of ``train``, ``dev``, ``test``.
         num_jobs: Threads.
         check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
 
     Raises:
         InputError: A folder is missing, a talk has audio but no transcript or the reverse, or one of these is faulty.
     """
-    corpus = longform.require_corpus(corpus_dir, "legacy/dev and legacy/test")
+    corpus = require_corpus(corpus_dir, "legacy/dev and legacy/test")
     manifests = {}
     ignored: dict[str, Regions] = {}
     for part in parts:
@@ -51,8 +48,8 @@ def prepare_tedlium(
         audio = {path.stem: path for path in sorted((folder / "sph").glob("*.sph"))}
         stm = {path.stem: path for path in sorted((folder / "stm").glob("*.stm"))}
         talks = {talk: read_stm(path) for talk, path in stm.items()}
-        recordings = longform.paired(audio, stm, lambda path, talks=talks: talks[path.stem][0])
-        manifests[part] = longform.manifests_of(folder, recordings, check_audio, num_jobs)
+        recordings = long_recordings.paired(audio, stm, lambda path, talks=talks: talks[path.stem][0])
+        manifests[part] = long_recordings.manifests_of(folder, recordings, check_audio, num_jobs)
         ignored[part] = {talk: regions for talk, (_, regions) in talks.items() if regions}
     if output_dir is not None:
         write_parts("tedlium", manifests, Path(output_dir))
@@ -74,7 +71,7 @@ def _part_folder(corpus: Path, part: str) -> Path:
 
 
 def read_stm(path: Path) -> tuple[str, list[tuple[float, float]]]:
-    """A talk's text, in the order of time, and the regions to be ignored, in seconds.
+    """A talk's text in order of time, and the regions that scoring ignores, in seconds.
 
     Suffixes are joined to their words ("we 're"), and marks such as ``<unk>`` and ``{NOISE}`` are left out.
 
@@ -83,7 +80,7 @@ def read_stm(path: Path) -> tuple[str, list[tuple[float, float]]]:
     """
     segments: list[tuple[float, str]] = []
     ignored: list[tuple[float, float]] = []
-    for number, line in enumerate(longform.transcript_text(path).split("\n"), 1):
+    for number, line in enumerate(long_recordings.transcript_text(path).split("\n"), 1):
         if not line.strip() or line.startswith(";;"):
             continue
         try:
@@ -91,10 +88,10 @@ def read_stm(path: Path) -> tuple[str, list[tuple[float, float]]]:
             times = float(start), float(end)
         except ValueError:
             raise InputError(
-                f"{path}: line {number} is no `talk channel speaker start end labels text`: mend it"
+                f"{path}: line {number} is no `talk channel speaker start end labels text`: fix it"
             ) from None
         if not 0 <= times[0] <= times[1] < math.inf:
-            raise InputError(f"{path}: line {number} ends before it begins, or lies at no time: mend it")
+            raise InputError(f"{path}: line {number} ends before it begins, or has an impossible time: fix it")
         if words == [IGNORED]:
             ignored.append(times)
         else:

@@ -1,7 +1,7 @@
-"""Kaldi data directories as plain values: read, write, subset, combine, split.
+"""Kaldi data directories as plain values: read and write them.
 
-Subsets, combination and splitting are in :mod:`espnet_ext.data.subsets`, checks and repair in
-:mod:`espnet_ext.data.data_dir_checks`; both are functions from :class:`DataDir` to :class:`DataDir`.
+Checks are in :mod:`espnet_ext.data.data_dir_checks`, repair in :mod:`espnet_ext.data.data_dir_fix`, subsets, combination
+and splitting in :mod:`espnet_ext.data.data_dir_parts`.
 
 >>> data = DataDir(wav_scp={"a-1": "a1.wav", "b-1": "b1.wav"}, utt2spk={"a-1": "a", "b-1": "b"})
 >>> data.spk2utt
@@ -18,13 +18,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from espnet_ext.data.kaldi import read_table, text_lines, write_table
+from espnet_ext.data.kaldi_tables import read_table, text_lines, write_table
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write
 
 Table = Mapping[str, str]
 
-# field of DataDir -> file name, by what the ids of the file are
+# field of DataDir -> file name, sorted by whose ids the file has
 UTTERANCE_FILES = {
     "utt2spk": "utt2spk",
     "text": "text",
@@ -37,9 +37,9 @@ UTTERANCE_FILES = {
 RECORDING_FILES = {"wav_scp": "wav.scp", "reco2dur": "reco2dur"}
 SPEAKER_FILES = {"spk2gender": "spk2gender"}
 FILES = RECORDING_FILES | UTTERANCE_FILES | SPEAKER_FILES
-# Computed from the audio, so a table of these that has gaps can go: it can be made again.
+# Computed from the audio, so that one of these with gaps can be deleted: it can be made again.
 DERIVED = ("utt2dur", "utt2num_samples", "reco2dur")
-# What may be replaced along with a data dir. Anything else in a folder is a sign that it is not one.
+# What may be replaced along with a data dir. A folder that holds anything else is not a data dir.
 _OWN_FILES = {*FILES.values(), "spk2utt", "ctm"}
 _OWN_FOLDER = re.compile(r"\.backup|split\d+(utt)?")
 
@@ -123,7 +123,7 @@ def read_data_dir(path: str | Path) -> DataDir:
 
     Raises:
         InputError: no such folder; ``wav.scp`` or ``utt2spk`` is missing; or a table cannot be read
-            (see :func:`espnet_ext.data.kaldi.read_table`). Whether the tables fit each other is not checked here.
+            (see :func:`espnet_ext.data.kaldi_tables.read_table`). Whether the tables fit each other is not checked here.
     """
     path = require_folder(path)
     fields = {
@@ -134,6 +134,17 @@ def read_data_dir(path: str | Path) -> DataDir:
     return DataDir(**fields, ctm=read_ctm(path / "ctm"))
 
 
+def is_command(value: str) -> bool:
+    """Is this entry of ``wav.scp`` a shell command whose output is the audio?"""
+    return value.endswith("|")
+
+
+def audio_path(value: str) -> str:
+    """The file of an entry of ``wav.scp``, which may be a position in an archive, ``wav.ark:1234``."""
+    position = re.search(r":\d+$", value)
+    return value if position is None or os.path.exists(value) else value[: position.start()]
+
+
 def require_folder(path: str | Path) -> Path:
     """Return ``path``; InputError if it is not a folder."""
     if not Path(path).is_dir():
@@ -142,18 +153,18 @@ def require_folder(path: str | Path) -> Path:
 
 
 def write_data_dir(data: DataDir, path: str | Path) -> None:
-    """Write a data dir, with ``spk2utt``; one that is there is replaced, but only once the new one is complete.
+    """Write a data dir, with ``spk2utt``. An existing one is replaced, but only once the new one is complete.
 
     Raises:
-        InputError: ``data`` has no utterances; an id cannot stand in a table; or ``path`` is a file or a folder that
-            holds things which do not belong to a data dir.
+        InputError: ``data`` has no utterances; an id cannot stand in a table; or ``path`` is a file, or a folder that
+            holds something which does not belong to a data dir.
     """
     with replace_folder(path) as folder:
         write_tables(data, folder)
 
 
 def write_tables(data: DataDir, folder: Path) -> None:
-    """Write the files of ``data`` into a folder that is there, one by one; other files stay. Raises InputError."""
+    """Write the files of ``data`` into an existing folder, one by one; other files stay. Raises InputError."""
     for name, table in {**data.tables, "spk2utt": data.spk2utt}.items():
         write_table(folder / name, table)
     if data.ctm:
@@ -175,7 +186,7 @@ def read_ctm(path: Path) -> dict[str, tuple[str, ...]] | None:
             continue
         key, _, word = line.partition(" ")
         if not key or len(word.split()) < 4:
-            raise InputError(f"{path}: line {number}: expected `utterance channel start duration word`: mend it")
+            raise InputError(f"{path}: line {number}: expected `utterance channel start duration word`: fix it")
         words.setdefault(key, []).append(word)
     return {key: tuple(lines) for key, lines in words.items()}
 

@@ -1,11 +1,14 @@
-"""Is a data dir fit for use, and what of it can be saved: checks that name file and utterance, and the repair."""
+"""Is a data dir fit for use? Checks that name the file and the utterance.
+
+The quick ones read the tables and look whether the audio files are there. :func:`check_audio` and
+:func:`check_features` open each file and look at every value.
+"""
 
 import dataclasses
 import math
 import os
-import re
-import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,15 +16,15 @@ from espnet_ext.data.data_dir import (
     DERIVED,
     FILES,
     DataDir,
+    audio_path,
+    format_seconds,
+    is_command,
     parse_segment,
     read_ctm,
-    replace_folder,
     require_folder,
     segment_recording,
-    write_tables,
 )
-from espnet_ext.data.kaldi import TableScan, scan_table
-from espnet_ext.data.subsets import restrict
+from espnet_ext.data.kaldi_tables import TableScan, scan_table
 from espnet_ext.errors import InputError
 
 SHOWN_IDS = 3
@@ -29,12 +32,12 @@ SHOWN_IDS = 3
 OVERSHOOT_SECONDS = 0.01
 # What each utterance must be in, once the file is there.
 _COVERING = ("utt2spk", "text", "utt2lang", "feats.scp")
-_FIX = "mend the file, or drop the utterances with `data_dir fix`"
+_FIX = "fix the file, or drop the utterances with `espnet-ext data fix`"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One kind of fault in one file, with the utterances (or recordings, speakers, lines) that have it.
+    """One kind of fault in one file, with the utterances (or recordings, speakers, lines) that it affects.
 
     >>> print(Problem("text", "no transcript for", tuple("abcde"), "add them"))
     text: no transcript for a, b, c ... and 2 more: add them
@@ -49,15 +52,6 @@ class Problem:
         shown = ", ".join(self.ids[:SHOWN_IDS])
         more = f" ... and {len(self.ids) - SHOWN_IDS:,} more" if len(self.ids) > SHOWN_IDS else ""
         return f"{self.file}: {f'{self.what} {shown}{more}'.rstrip()}: {self.advice}"
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """What :func:`fix` made: the repaired data, and what went, as reason -> utterances and names of files."""
-
-    data: DataDir
-    dropped: dict[str, tuple[str, ...]]
-    dropped_files: tuple[str, ...]
 
 
 def scan_data_dir(path: str | Path) -> tuple[DataDir, dict[str, TableScan]]:
@@ -75,9 +69,42 @@ def scan_data_dir(path: str | Path) -> tuple[DataDir, dict[str, TableScan]]:
     return DataDir(**fields, ctm=read_ctm(path / "ctm")), scans
 
 
-def validate_data_dir(path: str | Path, *, require_text: bool = True, files: bool = True) -> list[Problem]:
-    """Check a data dir on disk: :func:`validate_scan` of what :func:`scan_data_dir` finds."""
-    return validate_scan(*scan_data_dir(path), require_text=require_text, files=files)
+def validate_data_dir(
+    path: str | Path,
+    *,
+    require_text: bool = True,
+    files: bool = True,
+    audio: bool = False,
+    rate: int | None = None,
+    features: bool = False,
+    speaker_order: bool = True,
+) -> bool:
+    """Print to stderr what is wrong with a data dir on disk, and what is allowed but rarely intended.
+
+    Args:
+        path: the data dir.
+        require_text, files: see :func:`validate_scan`.
+        audio, rate: also open each audio file (:func:`check_audio`), unless the tables are faulty.
+        features: also read ``feats.scp`` (:func:`check_features`), unless something else is faulty.
+        speaker_order: warn where a speaker is not a prefix of its utterances.
+
+    Returns:
+        True if nothing is wrong.
+    """
+    data, scans = scan_data_dir(path)
+    problems = validate_scan(data, scans, require_text=require_text, files=files)
+    if audio and not problems:  # the tables first: opening 280,000 files takes long
+        problems += check_audio(data, rate=rate)
+    if features and not problems:
+        problems += check_features(data)
+    for warning in warn(data):
+        if speaker_order or "prefix" not in warning.what:
+            print(f"warning: {path}/{warning}", file=sys.stderr)
+    for problem in problems:
+        print(f"error: {path}/{problem}", file=sys.stderr)
+    if not problems:
+        print(f"{path}: {len(data.utt2spk):,} utterances, {len(data.spk2utt):,} speakers: no faults found")
+    return not problems
 
 
 def validate_scan(
@@ -92,22 +119,24 @@ def validate_scan(
     """
     problems = [problem for name, scan in scans.items() for problem in _form(name, scan)]
     if "spk2utt" not in scans:
-        problems.append(Problem("spk2utt", "no such file", (), "`data_dir fix` writes it"))
+        problems.append(Problem("spk2utt", "no such file", (), "`espnet-ext data fix` writes it"))
     elif differing := _differing({key: value.split() for key, value in scans["spk2utt"].table.items()}, data):
-        problems.append(Problem("spk2utt", "does not fit utt2spk for", differing, "`data_dir fix` writes it anew"))
+        problems.append(
+            Problem("spk2utt", "does not fit utt2spk for", differing, "`espnet-ext data fix` writes it again")
+        )
     problems += validate(data, require_text=require_text)
     return problems + (check_files(data) if files else [])
 
 
 def _form(name: str, scan: TableScan) -> Iterator[Problem]:
-    mend = "mend the file, or let `data_dir fix` do it"
+    advice = "fix the file, by hand or with `espnet-ext data fix`"
     if scan.lines_without_id:
-        yield Problem(name, "no id in line", tuple(map(str, scan.lines_without_id)), mend)
+        yield Problem(name, "no id in line", tuple(map(str, scan.lines_without_id)), advice)
     if scan.duplicates:
-        yield Problem(name, "more than one line for", scan.duplicates, mend)
+        yield Problem(name, "more than one line for", scan.duplicates, advice)
     if scan.unsorted:
-        advice = "sort it with `LC_ALL=C sort`, or with `data_dir fix`"
-        yield Problem(name, "not sorted: out of order come", scan.unsorted, advice)
+        advice = "sort it with `LC_ALL=C sort` or `espnet-ext data fix`"
+        yield Problem(name, "not sorted; out of order:", scan.unsorted, advice)
 
 
 def _differing(spk2utt: dict[str, list[str]], data: DataDir) -> tuple[str, ...]:
@@ -116,7 +145,7 @@ def _differing(spk2utt: dict[str, list[str]], data: DataDir) -> tuple[str, ...]:
 
 
 def validate(data: DataDir, *, require_text: bool = True) -> list[Problem]:
-    """Do the tables fit each other? Returns the faults, one :class:`Problem` for each kind; none if all is well.
+    """Do the tables fit each other? Returns the faults, one :class:`Problem` for each kind.
 
     Checked: every utterance has audio, speaker, transcript (and language, features if there are such files), and there
     are no others; no empty entry; each segment lies inside a recording of ``wav.scp``; durations are positive numbers.
@@ -125,16 +154,16 @@ def validate(data: DataDir, *, require_text: bool = True) -> list[Problem]:
     if data.text is None and require_text:
         problems.append(Problem("text", "no such file", (), "add it, or check with --no-text"))
     kinds: dict[tuple[str, str], list[str]] = {}
-    for file, what, utterance in _faults(data):
+    for file, what, utterance in utterance_faults(data):
         kinds.setdefault((file, what), []).append(utterance)
     problems += [Problem(file, what, tuple(ids), _FIX) for (file, what), ids in kinds.items()]
-    for file, ids in _derived_faults(data).items():
-        problems.append(Problem(file, "missing, extra or not a positive number:", ids, "delete the file or mend it"))
+    for file, ids in derived_faults(data).items():
+        problems.append(Problem(file, "missing, extra or not a positive number:", ids, "delete the file or fix it"))
     return problems
 
 
-def _faults(data: DataDir) -> Iterator[tuple[str, str, str]]:
-    """(file, what, utterance) for all that is wrong with single utterances; dropping these utterances mends it."""
+def utterance_faults(data: DataDir) -> Iterator[tuple[str, str, str]]:
+    """(file, what, utterance) for each fault of a single utterance; dropping these utterances is the fix."""
     audio_file, audio = ("wav.scp", data.wav_scp) if data.segments is None else ("segments", data.segments)
     tables = data.tables
     for utterance in sorted(set(audio).union(*(tables.get(name, ()) for name in _COVERING))):
@@ -182,7 +211,8 @@ def _positive(value: str) -> float | None:
     return number if 0 < number < math.inf else None
 
 
-def _derived_faults(data: DataDir) -> dict[str, tuple[str, ...]]:
+def derived_faults(data: DataDir) -> dict[str, tuple[str, ...]]:
+    """File of durations or lengths -> the ids that are missing there, extra, or not a positive number."""
     faults = {}
     for field in DERIVED:
         table, expected = getattr(data, field), data.wav_scp if field == "reco2dur" else data.utt2spk
@@ -194,7 +224,7 @@ def _derived_faults(data: DataDir) -> dict[str, tuple[str, ...]]:
 
 
 def warn(data: DataDir) -> list[Problem]:
-    """What is allowed but seldom meant: speakers that are no prefix, recordings that nothing uses, commands."""
+    """What is allowed but rarely intended: speakers that are not a prefix, unused recordings, commands."""
     warnings = []
     unordered = tuple(key for key in data.utterances if not key.startswith(data.utt2spk[key]))
     if unordered:
@@ -203,7 +233,7 @@ def warn(data: DataDir) -> list[Problem]:
     if data.segments is not None:
         used = {segment_recording(value) for value in data.segments.values()}
         if unused := tuple(sorted(data.wav_scp.keys() - used)):
-            warnings.append(Problem("wav.scp", "no segment uses", unused, "`data_dir fix` drops them"))
+            warnings.append(Problem("wav.scp", "no segment uses", unused, "`espnet-ext data fix` drops them"))
     commands = tuple(sorted(key for key, value in data.wav_scp.items() if is_command(value)))
     if commands:
         warnings.append(Problem("wav.scp", "commands (ending in |) stand for", commands, "their audio is not checked"))
@@ -213,19 +243,8 @@ def warn(data: DataDir) -> list[Problem]:
     return warnings
 
 
-def is_command(value: str) -> bool:
-    """Is this entry of ``wav.scp`` a shell command whose output is the audio?"""
-    return value.endswith("|")
-
-
-def audio_path(value: str) -> str:
-    """The file of an entry of ``wav.scp``, which may be a position in an archive, ``wav.ark:1234``."""
-    position = re.search(r":\d+$", value)
-    return value if position is None or os.path.exists(value) else value[: position.start()]
-
-
 def check_files(data: DataDir) -> list[Problem]:
-    """Are the audio files there, and not empty? Headers and samples: :mod:`espnet_ext.data.data_dir_audio`."""
+    """Are the audio files there, and not empty? :func:`check_audio` also looks inside."""
     missing, empty = [], []
     for recording, value in sorted(data.wav_scp.items()):
         if is_command(value) or not value:
@@ -241,65 +260,94 @@ def check_files(data: DataDir) -> list[Problem]:
 
 
 def raise_problems(path: str | Path, problems: list[Problem]) -> None:
-    """Raise the first problem as an :class:`InputError` of one line that says how many more kinds there are."""
+    """Raise the first problem as an :class:`InputError` of one line that counts the other kinds."""
     if problems:
-        more = f" (and {len(problems) - 1} more kinds of fault: `data_dir validate` lists them)" if problems[1:] else ""
+        others = len(problems) - 1
+        more = f" (and {others} more kinds of fault: `espnet-ext data validate` lists them)" if others else ""
         raise InputError(f"{path}/{problems[0]}{more}")
 
 
-# --- repair ---
+# --- slow checks: every sample, every value ---
 
 
-def fix(data: DataDir) -> Fixed:
-    """Keep the utterances that are whole: in all tables, with a transcript, and with a possible segment.
+def check_audio(data: DataDir, rate: int | None = None) -> list[Problem]:
+    """Decode the audio of every recording; commands and positions in archives are skipped.
 
-    Recordings and speakers that are left over go too, and so do files of durations that have gaps or nonsense in them.
-    Audio files are not looked at: a disk that is not mounted must not empty a data dir.
-
-    Raises:
-        InputError: no utterance would be left.
+    Faults: a file that cannot be decoded to its end, no samples, NaN or infinite samples, several channels, a sampling
+    rate other than ``rate`` in Hz (``None``: any one rate, but the same for all), a segment that goes beyond the end.
     """
-    dropped: dict[str, list[str]] = {}
-    gone: set[str] = set()
-    for file, what, utterance in _faults(data):
-        if utterance not in gone:
-            gone.add(utterance)
-            dropped.setdefault(f"{file}: {what}", []).append(utterance)
-    audio = data.wav_scp if data.segments is None else data.segments
-    keep = set(audio) - gone
-    if not keep:
-        reasons = "; ".join(f"{reason} {ids[0]}" for reason, ids in dropped.items())
-        raise InputError(f"no utterance is whole ({reasons}): nothing was changed; make the data dir anew")
-    data = restrict(data, keep)
-    files = _derived_faults(data)
-    data = dataclasses.replace(data, **{field: None for field, name in FILES.items() if name in files})
-    return Fixed(data, {reason: tuple(ids) for reason, ids in dropped.items()}, tuple(files))
+    from espnet_ext.data.audio_files import inspect_audio  # only here: the quick checks need no audio library
+
+    seconds: dict[str, str] = {}
+    rates: dict[int, list[str]] = {}
+
+    def fault(recording: str) -> str | None:
+        value = data.wav_scp[recording]
+        if is_command(value) or audio_path(value) != value:
+            return None
+        found, length, problem = inspect_audio(value)
+        if found:
+            rates.setdefault(found, []).append(recording)
+            seconds[recording] = format_seconds(length)
+        return problem
+
+    problems = _grouped("wav.scp", sorted(data.wav_scp), fault, "replace the audio files, or drop what uses them")
+    problems += _rate_problems(rates, rate)
+    if data.segments is not None:
+        # With the true lengths as reco2dur, the check of the tables finds segments beyond the end.
+        true = dataclasses.replace(data, reco2dur=seconds)
+        problems += [problem for problem in validate(true, require_text=False) if problem.file == "segments"]
+    return problems
 
 
-def fix_data_dir(path: str | Path) -> Fixed:
-    """Repair a data dir in place with :func:`fix`; its files as they were go to ``.backup`` inside it.
+def _rate_problems(rates: dict[int, list[str]], rate: int | None) -> list[Problem]:
+    if rate is None and rates:
+        rate = max(rates, key=lambda found: len(rates[found]))
+    return [
+        Problem("wav.scp", f"sampling rate {found} Hz, not {rate} Hz, of", tuple(names), f"resample to {rate} Hz")
+        for found, names in sorted(rates.items())
+        if found != rate
+    ]
 
-    Of lines with the same id, equal ones become one; where they differ, nobody can know which is right, and the
-    utterance goes. Each file is replaced whole, and a repair that was killed can be done again.
 
-    Raises:
-        InputError: as :func:`scan_data_dir` and :func:`fix`; then nothing has been changed.
-    """
-    path = Path(path)
-    data, scans = scan_data_dir(path)
-    certain = {
-        field: {key: value for key, value in scans[name].table.items() if key not in scans[name].conflicts}
-        for field, name in FILES.items()
-        if name in scans
-    }
-    fixed = fix(dataclasses.replace(data, **certain))
-    with replace_folder(path / ".backup") as backup:
-        for name in [*scans, "ctm"]:
-            if (path / name).exists():
-                shutil.copy2(path / name, backup / name)
-    for name in scans.keys() - fixed.data.tables.keys() - {"spk2utt"}:
-        (path / name).unlink()
-    if fixed.data.ctm is None:
-        (path / "ctm").unlink(missing_ok=True)
-    write_tables(fixed.data, path)
-    return fixed
+def check_features(data: DataDir) -> list[Problem]:
+    """Read every matrix of ``feats.scp``: it must be readable, have frames, be as wide as the others, and finite."""
+    import numpy as np
+
+    from espnet_ext.data.kaldi_arks import read_array
+
+    positions = data.feats_scp
+    if positions is None:
+        return [Problem("feats.scp", "no such file", (), "compute features, or check without --check-feats")]
+    widths: dict[int, list[str]] = {}
+
+    def fault(utterance: str) -> str | None:
+        position = positions[utterance]
+        if is_command(position):
+            return "a command (not run) stands for the features of"
+        try:
+            matrix = read_array(position)
+        except Exception:  # each kind of broken ark raises another exception
+            return "unreadable features of"
+        if matrix.ndim != 2 or not matrix.size:
+            return "no matrix of frames for"
+        widths.setdefault(matrix.shape[1], []).append(utterance)
+        return None if np.isfinite(matrix).all() else "NaN or infinite features of"
+
+    problems = _grouped("feats.scp", sorted(positions), fault, "compute the features again")
+    usual = max(widths, key=lambda width: len(widths[width]), default=0)
+    for width, utterances in sorted(widths.items()):
+        if width != usual:
+            what = f"{width} values a frame, not {usual}, in the features of"
+            problems.append(Problem("feats.scp", what, tuple(utterances), "compute the features again"))
+    return problems
+
+
+def _grouped(file: str, keys: Iterable[str], fault: Callable[[str], str | None], advice: str) -> list[Problem]:
+    from tqdm import tqdm
+
+    kinds: dict[str, list[str]] = {}
+    for key in tqdm(list(keys), desc=f"check {file}", mininterval=5, delay=5):
+        if found := fault(key):
+            kinds.setdefault(found, []).append(key)
+    return [Problem(file, what, tuple(ids), advice) for what, ids in kinds.items()]

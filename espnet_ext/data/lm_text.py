@@ -5,13 +5,13 @@ import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """The lines of a text file, plain or ``.gz``, with white space folded; empty ones are left out.
+    """The lines of a text file, plain or ``.gz``, with single spaces between words; empty ones are left out.
 
     Raises:
         InputError: a missing file, or one that is not gzip or UTF-8 text.
@@ -23,24 +23,25 @@ def read_lines(path: str | Path) -> Iterator[str]:
                 if line.strip():
                     yield " ".join(line.split())
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file: give the language model's text (--lm_text)") from None
+        raise InputError(f"{path}: no such file: check the path of the language model's text") from None
     except (gzip.BadGzipFile, EOFError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as text ({error}): fetch it again") from None
 
 
-def write_lm_text(path: str | Path, output: Path) -> int:
-    """Write the lines of ``path`` with ids ``lm-<number>`` to ``output``, whole or not at all; return their number.
+def write_lm_text(text: str | Path, output: str | Path) -> int:
+    """Write the lines of ``text`` with ids ``lm-<number>`` to ``output``, whole or not at all; print how many.
 
     Raises:
         InputError: as :func:`read_lines`, or no text.
     """
     count = 0
     with atomic_write(output) as file:
-        for count, line in enumerate(read_lines(path), start=1):
-            # as many digits as keep the ids of LibriSpeech's 40 million lines sorted
+        for count, line in enumerate(read_lines(text), start=1):
+            # enough digits to keep the ids of LibriSpeech's 40 million lines sorted
             file.write(f"lm-{count:09d} {line}\n")
         if count == 0:
-            raise InputError(f"{path}: holds no text")
+            raise InputError(f"{text}: holds no text")
+    print(f"{count:,} sentences -> {output}")
     return count
 
 
@@ -57,7 +58,7 @@ def sentences(text: Iterable[str | Path] = (), transcripts: Iterable[str | Path]
 
 
 def sample(lines: Iterable[str], count: int | None, seed: int = 0) -> list[str]:
-    """At most ``count`` lines, each equally likely, in one pass and in the memory of those alone; None takes all.
+    """At most ``count`` lines, each equally likely, in one pass; only those are held in memory. None takes all.
 
     >>> len(sample(map(str, range(1000)), 10)), sample(["A", "B"], 10)
     (10, ['A', 'B'])

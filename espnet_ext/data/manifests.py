@@ -1,25 +1,31 @@
-"""Lhotse manifests to Kaldi data dirs and back. The one module of the data commands that imports Lhotse (and so torch).
+"""Lhotse manifests: checked, read, written, and made into Kaldi data dirs and back.
 
-``lhotse.kaldi.export_to_kaldi`` is not used: it writes a pipe through ffmpeg into ``wav.scp`` for flac, which ESPnet
-reads well by its path, and it has no place for word times.
+Lhotse imports torch, so the functions that need it import it themselves. ``lhotse.kaldi.export_to_kaldi`` is not used: for
+FLAC it writes a pipe through ffmpeg into ``wav.scp``, where ESPnet can read the file by its path, and it has no place for
+word times.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from lhotse import Recording, RecordingSet, SupervisionSegment, SupervisionSet
-from lhotse.supervision import AlignmentItem
-
-from espnet_ext.data.data_dir import DataDir, format_seconds, parse_segment
-from espnet_ext.data.data_dir_checks import is_command
+from espnet_ext.data.data_dir import DataDir, format_seconds, is_command, parse_segment, write_data_dir
+from espnet_ext.data.data_dir_checks import check_files, raise_problems, validate
 from espnet_ext.errors import InputError
+
+if TYPE_CHECKING:
+    from lhotse import Recording, RecordingSet, SupervisionSegment, SupervisionSet
+    from lhotse.supervision import AlignmentItem
+
+# `recordings` and `supervisions` of one part of a corpus.
+Manifests = Mapping[str, Any]
 
 # Supervisions that end this close to the recording's end cover it: durations are often rounded to milliseconds.
 WHOLE_SECONDS = 0.002
 
 
-def to_data_dir(recordings: Iterable[Recording], supervisions: Iterable[SupervisionSegment]) -> DataDir:
+def to_data_dir(recordings: Iterable["Recording"], supervisions: Iterable["SupervisionSegment"]) -> DataDir:
     """Make a data dir of the supervisions and the recordings that they use.
 
     ``wav.scp`` holds the plain paths. ``segments`` is there only if some supervision does not cover its recording;
@@ -56,7 +62,9 @@ def to_data_dir(recordings: Iterable[Recording], supervisions: Iterable[Supervis
     )
 
 
-def _unique(supervisions: Iterable[SupervisionSegment], recordings: dict[str, Recording]) -> list[SupervisionSegment]:
+def _unique(
+    supervisions: Iterable["SupervisionSegment"], recordings: Mapping[str, "Recording"]
+) -> list["SupervisionSegment"]:
     used: dict[str, SupervisionSegment] = {}
     for item in supervisions:
         if item.id in used:
@@ -69,7 +77,7 @@ def _unique(supervisions: Iterable[SupervisionSegment], recordings: dict[str, Re
     return list(used.values())
 
 
-def _cover(supervisions: Sequence[SupervisionSegment], recordings: dict[str, Recording]) -> bool:
+def _cover(supervisions: Sequence["SupervisionSegment"], recordings: Mapping[str, "Recording"]) -> bool:
     if len({item.recording_id for item in supervisions}) < len(supervisions):
         return False
     return all(
@@ -78,7 +86,7 @@ def _cover(supervisions: Sequence[SupervisionSegment], recordings: dict[str, Rec
     )
 
 
-def _path(recording: Recording, item: SupervisionSegment) -> str:
+def _path(recording: "Recording", item: "SupervisionSegment") -> str:
     problem = ""
     if len(recording.sources) != 1 or recording.sources[0].type != "file":
         problem = "is not one audio file on disk"
@@ -91,11 +99,11 @@ def _path(recording: Recording, item: SupervisionSegment) -> str:
     return str(recording.sources[0].source)
 
 
-def _segment(item: SupervisionSegment) -> str:
+def _segment(item: "SupervisionSegment") -> str:
     return f"{item.recording_id} {format_seconds(item.start)} {format_seconds(item.end)}"
 
 
-def _all_or_none(supervisions: Sequence[SupervisionSegment], field: str) -> dict[str, str] | None:
+def _all_or_none(supervisions: Sequence["SupervisionSegment"], field: str) -> dict[str, str] | None:
     values = {item.id: getattr(item, field) for item in supervisions}
     lacking = [key for key, value in values.items() if not value or not value.strip()]
     if len(lacking) == len(values):
@@ -105,26 +113,30 @@ def _all_or_none(supervisions: Sequence[SupervisionSegment], field: str) -> dict
     return values
 
 
-def _words(item: SupervisionSegment) -> Iterable[str]:
+def _words(item: "SupervisionSegment") -> Iterable[str]:
     for word in sorted(item.alignment["word"], key=lambda word: word.start):
         start, seconds = format_seconds(word.start - item.start), format_seconds(word.duration)
         score = "" if word.score is None else f" {word.score:g}"
         yield f"1 {start} {seconds} {word.symbol}{score}"
 
 
-def from_data_dir(data: DataDir) -> tuple[RecordingSet, SupervisionSet]:
+def from_data_dir(data: DataDir) -> tuple["RecordingSet", "SupervisionSet"]:
     """Make manifests of a data dir. Rates, lengths and channels are read from the headers of the audio files.
 
     Raises:
         InputError: an audio file cannot be opened; an entry of ``wav.scp`` is a command; a segment cannot be read or
             has no recording.
     """
+    from lhotse import RecordingSet, SupervisionSet
+
     recordings = {key: _recording(key, data.wav_scp[key]) for key in sorted(data.wav_scp)}
     supervisions = [_supervision(data, utterance, recordings) for utterance in data.utterances]
     return RecordingSet.from_recordings(recordings.values()), SupervisionSet.from_segments(supervisions)
 
 
-def _recording(key: str, path: str) -> Recording:
+def _recording(key: str, path: str) -> "Recording":
+    from lhotse import Recording
+
     if is_command(path):
         raise InputError(f"wav.scp: recording {key} is a command (ending in |): write its output to an audio file")
     try:
@@ -134,14 +146,18 @@ def _recording(key: str, path: str) -> Recording:
         raise InputError(f"wav.scp: the audio of {key}, {path}, cannot be opened ({reason}): replace it") from None
 
 
-def _supervision(data: DataDir, utterance: str, recordings: dict[str, Recording]) -> SupervisionSegment:
+def _supervision(data: DataDir, utterance: str, recordings: Mapping[str, "Recording"]) -> "SupervisionSegment":
+    from lhotse import SupervisionSegment
+
     name, start, end = utterance, 0.0, -1.0
     try:
         if data.segments is not None:
             name, start, end = parse_segment(data.segments[utterance])
         recording = recordings[name]
     except (KeyError, ValueError):
-        raise InputError(f"utterance {utterance} has no audio: run `data_dir validate` on the data dir") from None
+        raise InputError(
+            f"utterance {utterance} has no audio: run `espnet-ext data validate` on the data dir"
+        ) from None
     end = recording.duration if end == -1 else min(end, recording.duration)
     channels = recording.channel_ids
     speaker = data.utt2spk[utterance]
@@ -160,23 +176,27 @@ def _supervision(data: DataDir, utterance: str, recordings: dict[str, Recording]
     )
 
 
-def _word(line: str, offset: float) -> AlignmentItem:
+def _word(line: str, offset: float) -> "AlignmentItem":
+    from lhotse.supervision import AlignmentItem
+
     _, start, seconds, symbol, *score = line.split()
     return AlignmentItem(
         symbol, round(float(start) + offset, ndigits=8), float(seconds), float(score[0]) if score else None
     )
 
 
-def read_manifests(recordings: str | Path, supervisions: str | Path) -> tuple[RecordingSet, SupervisionSet]:
+def read_manifests(recordings: str | Path, supervisions: str | Path) -> tuple["RecordingSet", "SupervisionSet"]:
     """Read two manifest files (``.jsonl.gz`` and Lhotse's other formats).
 
     Raises:
         InputError: a file is missing, empty, or not such a manifest.
     """
+    from lhotse import RecordingSet, SupervisionSet
+
     return _read(RecordingSet, recordings), _read(SupervisionSet, supervisions)
 
 
-def _read(kind: type, path: str | Path) -> RecordingSet | SupervisionSet:
+def _read(kind: Any, path: str | Path) -> Any:
     if not Path(path).is_file():
         raise InputError(f"{path}: no such manifest: check the path, or run the stage that writes it")
     try:
@@ -188,11 +208,73 @@ def _read(kind: type, path: str | Path) -> RecordingSet | SupervisionSet:
     return manifest
 
 
-def write_manifests(recordings: RecordingSet, supervisions: SupervisionSet, folder: str | Path) -> None:
+def write_manifests(recordings: "RecordingSet", supervisions: "SupervisionSet", folder: str | Path) -> None:
     """Write ``recordings.jsonl.gz`` and ``supervisions.jsonl.gz`` into a folder, each whole or not at all."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    for manifest, name in ((recordings, "recordings"), (supervisions, "supervisions")):
-        temporary = folder / f".{name}.tmp.jsonl.gz"  # Lhotse takes the format from the suffix
+    _write(recordings, Path(folder) / "recordings.jsonl.gz")
+    _write(supervisions, Path(folder) / "supervisions.jsonl.gz")
+
+
+def write_parts(corpus: str, manifests: Mapping[str, Manifests], folder: str | Path) -> None:
+    """Write a corpus's manifests, each file whole or not at all, and print how much speech each part holds.
+
+    Args:
+        corpus: the beginning of the files' names, ``<corpus>_recordings_<part>.jsonl.gz`` and ``..._supervisions_...``.
+        manifests: part -> its manifests.
+        folder: where they go.
+    """
+    for part, sets in manifests.items():
+        for kind, manifest in sets.items():
+            _write(manifest, Path(folder) / f"{corpus}_{kind}_{part}.jsonl.gz")
+        hours = sum(supervision.duration for supervision in sets["supervisions"]) / 3600
+        print(f"{part}: {len(sets['supervisions']):,} utterances, {hours:.2f} hours")
+    print(f"manifests in {folder}", flush=True)
+
+
+def _write(manifest: Any, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name.removesuffix('.jsonl.gz')}.tmp.jsonl.gz")  # the suffix names the format
+    try:
         manifest.to_file(temporary)
-        os.replace(temporary, folder / f"{name}.jsonl.gz")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def checked_manifests(
+    recordings: Iterable["Recording"], supervisions: Iterable["SupervisionSegment"], where: str | Path
+) -> Manifests:
+    """The ``recordings`` and ``supervisions`` of one part, sorted by id and validated by Lhotse.
+
+    Raises:
+        InputError: Lhotse refuses them; the message begins with ``where``.
+    """
+    from lhotse import RecordingSet, SupervisionSet
+    from lhotse.qa import validate_recordings_and_supervisions
+
+    sets = {
+        "recordings": RecordingSet.from_items(sorted(recordings, key=lambda item: item.id)),
+        "supervisions": SupervisionSet.from_items(sorted(supervisions, key=lambda item: item.id)),
+    }
+    try:
+        validate_recordings_and_supervisions(**sets)
+    except AssertionError as error:
+        raise InputError(f"{where}: Lhotse refuses its manifests: {error}") from error
+    return sets
+
+
+def data_dirs_from_manifests(
+    recordings: Sequence[str | Path], supervisions: Sequence[str | Path], folders: Sequence[str | Path]
+) -> None:
+    """Write a checked data dir for each pair of manifest files.
+
+    Raises:
+        InputError: the numbers differ, a manifest cannot be read or made into a data dir (:func:`to_data_dir`), or a data
+            dir is faulty. Its folder stays as it was.
+    """
+    if not len(recordings) == len(supervisions) == len(folders):
+        raise InputError("give as many --recordings as --supervisions and data dirs")
+    for recording_file, supervision_file, folder in zip(recordings, supervisions, folders, strict=True):
+        data = to_data_dir(*read_manifests(recording_file, supervision_file))
+        raise_problems(folder, validate(data, require_text=False) + check_files(data))
+        write_data_dir(data, folder)
+        print(f"{folder}: {len(data.utt2spk):,} utterances, {len(data.spk2utt):,} speakers")

@@ -1,15 +1,15 @@
-"""Token lists: sentencepiece models and ESPnet's ``tokens.txt`` from transcripts."""
+"""Tokens learnt from transcripts: sentencepiece models, ESPnet's ``tokens.txt``, and files with a value for each token."""
 
 import io
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import sentencepiece
 
-from espnet_ext.data.token_values import read_token_values
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write
 
@@ -35,11 +35,11 @@ def train_pieces(
 ) -> PieceModel:
     """Train a sentencepiece model.
 
-    A text with fewer distinct strings than ``vocab_size`` asks for gets the largest vocabulary that it can give.
+    A text with too few distinct strings for ``vocab_size`` gets the largest vocabulary that it can give.
 
     Args:
-        texts: transcripts, one a string.
-        vocab_size: number of pieces wanted, the unknown symbol included.
+        texts: transcripts.
+        vocab_size: number of pieces, including the unknown symbol.
         model_type: ``bpe`` or ``unigram``.
         user_symbols: pieces that are never split.
         options: further options of sentencepiece's trainer.
@@ -51,7 +51,7 @@ def train_pieces(
     if not texts:
         raise InputError("there is no text to learn word pieces from")
     if model_type == "unigram" and not _has_characters(texts, user_symbols, options.get("normalization_rule_name")):
-        raise InputError("there is no text to learn word pieces from: nothing but marks that sentencepiece takes out")
+        raise InputError("there is no text to learn word pieces from: nothing but marks that sentencepiece removes")
     options |= {
         "model_type": model_type,
         "vocab_size": vocab_size,
@@ -63,7 +63,7 @@ def train_pieces(
         "user_defined_symbols": list(user_symbols),
         "minloglevel": 2,
         "num_threads": 1,
-        # by default sentencepiece leaves out texts above 4,192 bytes without a word
+        # by default sentencepiece silently leaves out texts above 4,192 bytes
         "max_sentence_length": max(4192, *(len(text.encode()) + 1 for text in texts)),
     }
     try:
@@ -76,9 +76,9 @@ def train_pieces(
 
 
 def _has_characters(texts: Iterable[str], symbols: Sequence[str], rule: str | None) -> bool:
-    """Whether anything is left once the texts are normalised and the symbols taken out.
+    """Whether anything remains when the texts are normalised and the symbols removed.
 
-    If not, sentencepiece's unigram trainer ends the whole process.
+    If nothing does, sentencepiece's unigram trainer kills the whole process.
     """
     normaliser = sentencepiece.SentencePieceNormalizer(rule_name=rule or "nmt_nfkc")
     words = [symbol.removeprefix(BOUNDARY) for symbol in symbols]
@@ -98,7 +98,7 @@ def _train(texts: Sequence[str], options: dict) -> bytes:
 
 
 def _largest_size(error: RuntimeError, vocab_size: int) -> int:
-    """The vocabulary that sentencepiece names when the one wanted is too large for the text."""
+    """The vocabulary size that sentencepiece names when the one asked for is too large for the text."""
     limit = re.search(r"value <= (\d+)", str(error))
     if limit is None:
         raise InputError(f"no vocabulary of {vocab_size} word pieces can be learnt: {_one_line(error)}") from error
@@ -113,13 +113,40 @@ def token_list(tokens: Iterable[str]) -> list[str]:
     """ESPnet's token list: blank, unknown, the tokens, and one symbol for start and end.
 
     Raises:
-        InputError: one of the tokens is one of those symbols, which ESPnet could not tell apart.
+        InputError: a token equals one of those symbols, and ESPnet could not distinguish the two.
     """
     tokens = list(tokens)
     for symbol in (BLANK, UNKNOWN, SOS_EOS):
         if symbol in tokens:
-            raise InputError(f"the text holds '{symbol}', which is ESPnet's own symbol: take it out of the text")
+            raise InputError(f"the text holds '{symbol}', which is ESPnet's own symbol: remove it from the text")
     return [BLANK, UNKNOWN, *tokens, SOS_EOS]
+
+
+def make_tokens(
+    text: str | Path,
+    output: str | Path,
+    token_type: str,
+    vocab_size: int = 0,
+    *,
+    symbols: Sequence[str] = (),
+    normalisation: str | None = None,
+) -> list[str]:
+    """Learn the tokens of a Kaldi ``text`` file (:func:`write_tokens`), and print how many there are.
+
+    Raises:
+        InputError: the file cannot be read, or as :func:`write_tokens`.
+    """
+    texts = list(read_table(text).values())
+    tokens = write_tokens(texts, Path(output), token_type, vocab_size, symbols=symbols, normalisation=normalisation)
+    print(f"{len(tokens)} tokens -> {Path(output) / 'tokens.txt'}")
+    say_if_fewer(len(tokens) - 2, vocab_size)  # without blank, start and end; sentencepiece counts the unknown one
+    return tokens
+
+
+def say_if_fewer(pieces: int, vocab_size: int) -> None:
+    """Print it when a text gives fewer word pieces than were asked for."""
+    if vocab_size > pieces:
+        print(f"The text gives only {pieces} word pieces; {vocab_size} were asked for.")
 
 
 def write_tokens(
@@ -137,10 +164,10 @@ def write_tokens(
         output: the folder.
         token_type: ``bpe``, ``unigram``, ``char`` or ``word``.
         vocab_size: number of word pieces.
-        symbols: words that are one token each whatever the type, such as ``<sc>``; as a word piece, with the word
-            boundary before it. For ``char``, ESPnet's training needs them as ``--non_linguistic_symbols`` too.
-        normalisation: sentencepiece's rule for word pieces, kept in the model (``nmt_nfkc_cf`` folds case, P5,
-            section 3.1); None for its default.
+        symbols: words that are one token each with any type, such as ``<sc>``. As a word piece, a symbol has the word
+            boundary before it. For ``char``, ESPnet's training also needs them as ``--non_linguistic_symbols``.
+        normalisation: sentencepiece's rule for word pieces, saved in the model (``nmt_nfkc_cf`` folds case, P5,
+            section 3.1); None for its default, ``nmt_nfkc``.
 
     Returns:
         The token list.
@@ -170,7 +197,7 @@ def write_tokens(
 
 
 def _characters(text: str, symbols: Sequence[str]) -> list[str]:
-    """Characters as ESPnet's tokenizer sees them: a symbol for each blank, and each of ``symbols`` whole."""
+    """Characters as ESPnet's tokenizer has them: a symbol for each space, and each of ``symbols`` whole."""
     sequence = []
     for piece in re.split(r"(\s)", text):
         sequence += [SPACE] if piece.isspace() else [piece] if piece in symbols else piece
@@ -191,9 +218,9 @@ def write_token_files(
 
 
 def token_prior(sequences: Iterable[Sequence[str]], tokens: Sequence[str]) -> dict[str, float]:
-    """Natural log-probability of each token in transcripts, each of which ends with one end symbol (P2, Table 5).
+    """Natural log-probability of each token in transcripts, with one end symbol after each transcript (P2, Table 5).
 
-    One is added to each count, so that no token is impossible; tokens that are not in the list count as unknown.
+    One is added to each count, so that no token is impossible. Tokens that are not in the list count as unknown.
     """
     counts = dict.fromkeys(tokens, 1)
     for sequence in sequences:
@@ -218,3 +245,33 @@ def _finite(text: str) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) else None
+
+
+def read_token_values[T](path: str | Path, parse: Callable[[str], T | None], what: str) -> dict[str, T]:
+    """Read a file with a token, a space and a value in each line: token -> value, in the order of the file.
+
+    Args:
+        path: the file.
+        parse: makes a value from text; returns None if the text is no such value.
+        what: the value's name, for the messages.
+
+    Raises:
+        InputError: a missing file, not UTF-8, a line that is not a token and a value, or a token twice.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file: run the token stage first, or check the path") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text ({error.reason}): run the token stage again") from None
+    values: dict[str, T] = {}
+    # not splitlines(), which also splits at characters that may be tokens
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
+        token, _, rest = line.rpartition(" ")
+        value = parse(rest)
+        if not token or value is None:
+            raise InputError(f"{path}: line {number}: '{line}' is not a token and its {what}")
+        if token in values:
+            raise InputError(f"{path}: line {number}: the token '{token}' comes twice: write the file again")
+        values[token] = value
+    return values

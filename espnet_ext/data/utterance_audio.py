@@ -11,7 +11,7 @@ import numpy as np
 import soundfile
 
 from espnet_ext.data.data_dir import parse_segment, require_folder
-from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
 
 
@@ -27,7 +27,7 @@ def read_spans(folder: str | Path) -> dict[str, AudioSpan]:
     """Find the audio of every utterance of a data dir, without opening it: ``{utterance: span}``, sorted by id.
 
     Raises:
-        InputError: there is no such folder; a table cannot be read (see :func:`espnet_ext.data.kaldi.read_table`); an
+        InputError: there is no such folder; a table cannot be read (see :func:`espnet_ext.data.kaldi_tables.read_table`); an
             entry of ``wav.scp`` is empty or a command (they are not run); or a segment is malformed, runs backwards or
             belongs to no recording.
     """

@@ -8,7 +8,7 @@ searches with it one hypothesis at a time. The decoder here is the same one in t
 from collections.abc import Sequence
 from copy import copy
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import torch
 from espnet2.asr.decoder.rnn_decoder import RNNDecoder, build_attention_list
@@ -80,7 +80,7 @@ class BatchRNNDecoder(RNNDecoder, BatchScorerInterface):
 
     def init_state(self, x: torch.Tensor) -> State:
         """State before the first token of one utterance. ``x``: encodings, (T, D)."""
-        return self.batch_init_state(x)
+        return self._first_states(x.unsqueeze(0), None)[0]
 
     def batch_init_state(self, x: torch.Tensor, xs_lengths: torch.Tensor | None = None) -> State | list[State]:
         """States before the first token.
@@ -92,10 +92,13 @@ class BatchRNNDecoder(RNNDecoder, BatchScorerInterface):
         Returns:
             The state of one utterance, or the list of those of several.
         """
-        memories = memorise(self.att_list[0], x if x.dim() == 3 else x.unsqueeze(0), xs_lengths)
-        zeros = x.new_zeros(self.dlayers, self.dunits)
-        states = [{"z_prev": zeros, "c_prev": zeros, "a_prev": m.uniform(), "memory": m} for m in memories]
+        states = self._first_states(x if x.dim() == 3 else x.unsqueeze(0), xs_lengths)
         return states[0] if len(states) == 1 else states
+
+    def _first_states(self, x: torch.Tensor, lengths: torch.Tensor | None) -> list[State]:
+        zeros = x.new_zeros(self.dlayers, self.dunits)
+        memories = memorise(self.att_list[0], x, lengths)
+        return [{"z_prev": zeros, "c_prev": zeros, "a_prev": m.uniform(), "memory": m} for m in memories]
 
     def score(self, yseq: torch.Tensor, state: State, x: torch.Tensor) -> tuple[torch.Tensor, State]:
         """Log-probabilities of the next token, (vocab_size,), after the prefix ``yseq``, and the state after it."""
@@ -154,7 +157,8 @@ class BatchRNNDecoder(RNNDecoder, BatchScorerInterface):
 
     def _attend(self, groups: list[list[State]], z: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """Context vectors of the parents, (u, D), and their attention weights, u of (T of its utterance,)."""
-        contexts, weights = [], []
+        contexts: list[torch.Tensor] = []
+        weights: list[torch.Tensor] = []
         for group, z_group in zip(groups, z.split([len(group) for group in groups]), strict=True):
             previous = torch.stack([parent["a_prev"] for parent in group])
             context, w = attend(self.att_list[0], group[0]["memory"], z_group, previous)
@@ -243,9 +247,10 @@ def _one_each(states: Sequence[State] | Sequence[list[State]]) -> Sequence[State
 
     The hypotheses of an utterance stand together, and all utterances have as many.
     """
-    if isinstance(states[0], dict):
-        return states
-    return [state for state in states[0] for _ in range(len(states) // len(states[0]))]
+    first = states[0]
+    if isinstance(first, dict):
+        return cast(Sequence[State], states)
+    return [state for state in first for _ in range(len(states) // len(first))]
 
 
 def _parents(states: Sequence[State]) -> tuple[list[list[State]], list[int]]:

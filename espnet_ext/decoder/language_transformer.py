@@ -220,7 +220,7 @@ class LanguageTransformerDecoder(TransformerDecoder):
                 layer,
                 x,
                 partial(_attend_to_prefix, layer.self_attn, prefixes, slot, languages),
-                lambda x, number=number, layer=layer: memory.attend(number, layer.src_attn, x, xs_mask),
+                partial(memory.attend, number, layer.src_attn, visible=xs_mask),
             )
             slot += _streams(layer.self_attn)
         x = x[:, -1]
@@ -240,8 +240,8 @@ class LanguageTransformerDecoder(TransformerDecoder):
 
     def _join(self, states: list[Scored | None], groups: int, ys: torch.Tensor) -> tuple[PrefixTree, torch.Tensor]:
         """The tree of all hypotheses and their nodes in it, (n, t), for t tokens before the last one."""
-        paths = [getattr(state, "path", None) for state in states]
-        if None in paths:
+        paths = [state.path for state in states if state is not None and state.path is not None]
+        if len(paths) < len(states):
             slots = sum(_streams(layer.self_attn) for layer in self.decoders)
             return PrefixTree(slots, groups, 0), ys.new_zeros(len(ys), 0)
         tree, nodes = join(paths)
@@ -312,6 +312,7 @@ def _attend_to_prefix(
 ) -> torch.Tensor:
     """Self-attention of new tokens, (n, new, D), to all tokens of their hypotheses."""
     if isinstance(attention, KINDS):
+        assert languages is not None  # these kinds need them
         return attention.step(x, languages, lambda stream, *arguments: prefixes.attend(slot + stream, *arguments))
     return prefixes.attend(slot, attention, x)
 

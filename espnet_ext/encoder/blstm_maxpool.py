@@ -7,7 +7,7 @@ from espnet2.asr.encoder.abs_encoder import AbsEncoder
 
 from espnet_ext.errors import InputError
 from espnet_ext.layers.blstm import BLSTM
-from espnet_ext.layers.energy_mask import valid_frames
+from espnet_ext.layers.padding import valid_frames
 
 
 class BLSTMMaxPoolEncoder(AbsEncoder):

@@ -5,13 +5,14 @@ Here it is Resemblyzer's, with its weights, which are not trained further: who i
 training of the recogniser, but many voices were in that of the d-vectors.
 """
 
+from typing import Any
+
 import librosa
 import torch
 from espnet2.asr.encoder.abs_encoder import AbsEncoder
 
 from espnet_ext.errors import InputError
-from espnet_ext.layers.energy_mask import valid_frames
-from espnet_ext.layers.voice_encoder import voice_encoder
+from espnet_ext.layers.padding import valid_frames
 
 RATE = 16000
 SIZE = 256
@@ -20,13 +21,28 @@ _LEVEL = 10 ** (-30 / 20)  # Resemblyzer's: quieter recordings are made as loud 
 _AT_ONCE = 256
 
 
+def voice_encoder() -> Any:
+    """Resemblyzer's network and weights, on the CPU: mel power spectrograms, (B, frames, 40), to d-vectors, (B, 256).
+
+    Raises:
+        InputError: Resemblyzer is not installed.
+    """
+    try:
+        from resemblyzer import VoiceEncoder
+    except ImportError as error:
+        raise InputError(
+            f"Resemblyzer is not installed ({error}): pip install --no-deps resemblyzer webrtcvad-wheels"
+        ) from None
+    return VoiceEncoder("cpu", verbose=False)
+
+
 class DVectorEncoder(AbsEncoder):
-    """d-vectors of sliding windows, of norm 1, and how they become encodings of frames.
+    """d-vectors of sliding windows, of norm 1, and encodings of frames made of them.
 
     It reads samples at 16 kHz, not the features that the ASR encoder sees (``reads_samples``).
 
     Args:
-        input_size: not used; encoders of ESPnet's registry have it.
+        input_size: not used; ESPnet gives it to all encoders.
         window: length of a window in seconds; Resemblyzer's network was trained on 1.6.
         shift: from one window to the next in seconds.
 
@@ -79,7 +95,7 @@ class DVectorEncoder(AbsEncoder):
         return vectors, windows, None
 
     def _spectrogram(self, samples: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Mel power spectrograms as Resemblyzer's, (B, frames, 40), zero behind the end, and numbers of frames."""
+        """Mel power spectrograms as Resemblyzer's, (B, frames, 40), zero after the end, and numbers of frames."""
         samples = samples.float() * valid_frames(lengths, samples.size(1))
         loudness = (samples.square().sum(1) / lengths).sqrt()
         samples = samples * (_LEVEL / loudness.clamp(1e-8, _LEVEL)).unsqueeze(1)

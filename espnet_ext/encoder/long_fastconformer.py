@@ -11,7 +11,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.layers.batch_renorm import Ramp
 from espnet_ext.layers.conformer import NORMS, ConformerLayer
 from espnet_ext.layers.conv_subsampling import ConvSubsampling
-from espnet_ext.layers.energy_mask import valid_frames
+from espnet_ext.layers.padding import valid_frames
 from espnet_ext.layers.positions import rotation, sinusoids
 
 # Convolutions of stride 2, whether they are depthwise separable, and their channels (None: output_size).
@@ -148,6 +148,7 @@ class LongFastConformerEncoder(AbsEncoder):
         for number, layer in enumerate(self.layers, start=1):
             x = layer(x, valid, turned)
             if self.interctc_use_conditioning and number < len(self.layers):
+                assert ctc is not None and self.conditioning_layer is not None  # checked above
                 x = x + self.conditioning_layer(ctc.softmax(self.after_norm(x)))
         x = self.after_norm(x)
         return x if valid is None else x.masked_fill(~valid.unsqueeze(-1), 0.0), lengths, None

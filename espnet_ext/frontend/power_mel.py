@@ -6,7 +6,8 @@ import torchaudio
 from espnet2.asr.frontend.abs_frontend import AbsFrontend
 
 from espnet_ext.errors import InputError
-from espnet_ext.layers.energy_mask import POWER, valid_frames
+from espnet_ext.layers.energy_mask import POWER
+from espnet_ext.layers.padding import valid_frames
 
 
 class PowerMelFrontend(AbsFrontend):

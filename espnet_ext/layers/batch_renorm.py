@@ -46,6 +46,10 @@ class BatchRenorm(torch.nn.Module):
         eps: added to the variance.
     """
 
+    running_mean: torch.Tensor
+    running_deviation: torch.Tensor
+    updates: torch.Tensor
+
     def __init__(self, size: int, ramp: Ramp | None = Ramp(), momentum: float = 0.01, eps: float = 1e-3):
         super().__init__()
         self.ramp, self.momentum, self.eps = ramp, momentum, eps

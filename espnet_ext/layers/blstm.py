@@ -54,7 +54,7 @@ def initialise(lstm: torch.nn.LSTM) -> None:
                 for gate in range(4):
                     fill(parameter[gate * size : (gate + 1) * size])
         # PyTorch adds two biases; the order of the gates is input, forget, cell, output
-        lstm.bias_ih_l0[size : 2 * size] = 1.0
+        lstm.get_parameter("bias_ih_l0")[size : 2 * size] = 1.0
 
 
 def _reversal(lengths: torch.Tensor, max_length: int) -> torch.Tensor:

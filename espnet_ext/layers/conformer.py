@@ -64,6 +64,7 @@ class ConvolutionModule(torch.nn.Module):
         super().__init__()
         self.gated = torch.nn.Linear(size, 2 * size, bias=False)
         self.depthwise = torch.nn.Conv1d(size, size, kernel, padding=kernel // 2, groups=size, bias=False)
+        self.norm: torch.nn.Module
         if norm == "layer":
             self.norm = torch.nn.LayerNorm(size)
         else:

@@ -2,7 +2,7 @@
 
 import torch
 
-from espnet_ext.layers.energy_mask import valid_frames
+from espnet_ext.layers.padding import valid_frames
 
 KERNEL = 3
 

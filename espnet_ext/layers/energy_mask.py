@@ -8,22 +8,11 @@ power is strictly increasing for ``e >= 0``, so that percentiles and comparisons
 import numpy as np
 import torch
 
+from espnet_ext.layers.padding import valid_frames
+
 POWER = 1.0 / 15.0  # exponent of the power-law nonlinearity
 PEAK_PERCENTILE = 95
 SCALES = ("power_mel", "normalized", "none")
-
-
-def valid_frames(lengths: torch.Tensor, max_length: int) -> torch.Tensor:
-    """Tell frames from padding.
-
-    Args:
-        lengths: number of frames of each utterance, (B,).
-        max_length: number of frames of the padded batch, T.
-
-    Returns:
-        True where a frame belongs to its utterance, (B, T).
-    """
-    return torch.arange(max_length, device=lengths.device) < lengths.unsqueeze(1)
 
 
 def peak(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:

@@ -6,6 +6,7 @@ scores are not re-weighted.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from espnet2.legacy.nets.pytorch_backend.transformer.attention import MultiHeadedAttention
@@ -81,7 +82,7 @@ Attend = Callable[..., torch.Tensor]
 class ReweightedAttention(MultiHeadedAttention):
     """Self-attention whose scores are multiplied by W before the softmax (P1, eq. 2); ESPnet's parameters."""
 
-    def __init__(self, same_language_weight: float, other_language_weight: float, **options):
+    def __init__(self, same_language_weight: float, other_language_weight: float, **options: Any):
         super().__init__(**options)
         self.same_language_weight = same_language_weight
         self.other_language_weight = other_language_weight
@@ -133,7 +134,9 @@ class SharedStreams(MultiHeadedAttention):
     factor is 1.
     """
 
-    def __init__(self, languages: int, other_language_factor: float, **options):
+    attn: torch.Tensor | None
+
+    def __init__(self, languages: int, other_language_factor: float, **options: Any):
         super().__init__(**options)
         self.languages = languages
         self.other_language_factor = other_language_factor
@@ -159,7 +162,7 @@ class SharedStreams(MultiHeadedAttention):
 class SeparateStreams(torch.nn.ModuleList):
     """:class:`SharedStreams` with a set of parameters a language: ``self_attn.0.linear_q.weight`` ... (P1, Fig. 1c)."""
 
-    def __init__(self, languages: int, other_language_factor: float, **options):
+    def __init__(self, languages: int, other_language_factor: float, **options: Any):
         super().__init__(MultiHeadedAttention(**options) for _ in range(languages))
         self.other_language_factor = other_language_factor
         self.attn: torch.Tensor | None = None  # as in ESPnet's attention, (B, heads, L, L)
@@ -172,15 +175,14 @@ class SeparateStreams(torch.nn.ModuleList):
         """Attend; arguments and result as those of :class:`ReweightedAttention`."""
         inputs = stream_factors(languages, len(self), self.other_language_factor, x.dtype) * x
         shares = stream_shares(languages, len(self), x.dtype)
-        output = sum(
-            share * attention(stream, stream, stream, mask)
-            for attention, stream, share in zip(self, inputs, shares, strict=True)
-        )
-        kept = [attention.attn for attention in self]
+        outputs = [
+            attention(stream, stream, stream, mask) for attention, stream in zip(self.streams(), inputs, strict=True)
+        ]
+        kept = [attention.attn for attention in self.streams()]
         self.attn = None
         if None not in kept:
-            self.attn = sum(share.unsqueeze(1) * each for share, each in zip(shares, kept, strict=True))
-        return output
+            self.attn = _weighted(shares.unsqueeze(2), kept)
+        return _weighted(shares, outputs)
 
     def step(self, x: torch.Tensor, languages: torch.Tensor, attend: Attend) -> torch.Tensor:
         """Attend from new tokens; arguments and result as those of :class:`ReweightedAttention`."""
@@ -193,7 +195,15 @@ def _step(
     new = languages[:, -x.size(1) :]
     inputs = stream_factors(new, len(streams), factor, x.dtype) * x
     shares = stream_shares(new, len(streams), x.dtype)
-    return sum(shares[index] * attend(index, stream, inputs[index]) for index, stream in enumerate(streams))
+    return _weighted(shares, [attend(index, stream, inputs[index]) for index, stream in enumerate(streams)])
+
+
+def _weighted(shares: torch.Tensor, outputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The sum of the streams' outputs, each times its share."""
+    total = shares[0] * outputs[0]
+    for share, output in zip(shares[1:], outputs[1:], strict=True):
+        total = total + share * output
+    return total
 
 
 KINDS = (ReweightedAttention, SharedStreams, SeparateStreams)

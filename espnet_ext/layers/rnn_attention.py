@@ -6,6 +6,7 @@ belongs to an utterance is computed once into a :class:`Memory`, and hypotheses 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from espnet2.legacy.nets.pytorch_backend.rnn.attentions import AttAdd, AttDot, AttLoc, NoAtt
@@ -39,7 +40,7 @@ class Memory:
         return self.encodings.new_full((len(self.encodings),), 1.0 / len(self.encodings))
 
 
-def memorise(attention: torch.nn.Module, x: torch.Tensor, lengths: torch.Tensor | None = None) -> list[Memory]:
+def memorise(attention: Any, x: torch.Tensor, lengths: torch.Tensor | None = None) -> list[Memory]:
     """Project each utterance of a padded batch once.
 
     Args:
@@ -60,7 +61,7 @@ def memorise(attention: torch.nn.Module, x: torch.Tensor, lengths: torch.Tensor 
 
 
 def attend(
-    attention: torch.nn.Module, memory: Memory, z: torch.Tensor, previous: torch.Tensor
+    attention: Any, memory: Memory, z: torch.Tensor, previous: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Context vectors of hypotheses of one utterance.
 
@@ -73,7 +74,7 @@ def attend(
     Returns:
         Context vectors, (n, D), and weights, (n, T).
     """
-    if isinstance(attention, NoAtt):
+    if memory.keys is None:  # noatt
         weights = previous
     elif isinstance(attention, AttDot):
         weights = _weights(torch.tanh(attention.mlp_dec(z)) @ memory.keys.T)
@@ -82,7 +83,7 @@ def attend(
     return weights @ memory.encodings, weights
 
 
-def _keys(attention: torch.nn.Module, x: torch.Tensor) -> torch.Tensor | None:
+def _keys(attention: Any, x: torch.Tensor) -> torch.Tensor | None:
     if isinstance(attention, NoAtt):
         return None
     keys = attention.mlp_enc(x)
@@ -93,7 +94,7 @@ def _weights(energies: torch.Tensor) -> torch.Tensor:
     return torch.softmax(SCALING * energies, dim=-1)
 
 
-def _energies(attention: torch.nn.Module, keys: torch.Tensor, z: torch.Tensor, previous: torch.Tensor) -> torch.Tensor:
+def _energies(attention: Any, keys: torch.Tensor, z: torch.Tensor, previous: torch.Tensor) -> torch.Tensor:
     """Additive energies g' tanh(keys + W z + U f) up to a constant, with f the convolved weights, (n, T).
 
     As tanh(a) = 2 sigmoid(2 a) - 1, they are 2 g' sigmoid(2 a) less a constant, which the softmax does not see; torch's

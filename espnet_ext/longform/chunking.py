@@ -1,11 +1,11 @@
-"""Which parts of which recordings make up each training batch: consecutive chunks, and the sequence-length warm-up.
+"""The training batches: consecutive chunks of recordings, with the sequence-length warm-up.
 
 P5, section 2.3: training starts with short sequences, whose length is doubled every n recordings until it reaches the
-maximum. The formula as printed, min(s_0 + s_0 * 2 ** floor(r / n), s_m), would start at twice s_0; here the words are
-followed, "a minimum sequence length s_0 that is used at the start of training, which is then doubled".
+maximum. The formula as printed, min(s_0 + s_0 * 2 ** floor(r / n), s_m), would start at twice s_0. The text is followed
+here: "a minimum sequence length s_0 that is used at the start of training, which is then doubled".
 
-Batches are a pure function of the recordings' durations, the schedule and the seed. So training that was interrupted
-goes on exactly: walk through the plan, without touching audio, to the batch that comes next.
+Batches are a pure function of the recordings' durations, the schedule and the seed. So a training that was interrupted
+resumes exactly: it walks through the plan, without reading audio, to the next batch.
 """
 
 import random
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from espnet_ext.errors import InputError
 
-# What is left of a recording is dropped where it is shorter than this, in seconds: it holds no word.
+# The rest of a recording is dropped if it is shorter than this, in seconds: it holds no word.
 SHORTEST = 0.5
 
 
@@ -33,13 +33,13 @@ class Schedule:
     """Sequence lengths in seconds, and audio per batch.
 
     Attributes:
-        batch_seconds: Audio of a batch, whatever its sequences' length is (P5, section 3.3: one hour).
-        max_seconds: The maximum length, s_m: the context of the model.
+        batch_seconds: Audio of a batch, whatever the length of its sequences (P5, section 3.3: one hour).
+        max_seconds: The maximum length, s_m, which is the context of the model.
         initial_seconds: The length at first, s_0.
-        double_every: Recordings after which the length is doubled, n; 0 for no warm-up.
+        double_every: The length is doubled after so many recordings, n; 0: no warm-up.
 
     Raises:
-        InputError: A number is out of range, or no sequence of the maximum length fits into a batch.
+        InputError: A number is out of range, or a sequence of the maximum length does not fit into a batch.
     """
 
     batch_seconds: float = 3600.0
@@ -65,11 +65,11 @@ class Schedule:
         """
         if not self.double_every:
             return self.max_seconds
-        # The exponent has a bound, as 2 ** (10 ** 6) is no float.
+        # The exponent is bounded: 2 ** (10 ** 6) is too large for a float.
         return min(self.initial_seconds * 2 ** min(recordings // self.double_every, 64), self.max_seconds)
 
     def sequences(self, length: float) -> int:
-        """Sequences of a batch: as many of ``length`` seconds as make up ``batch_seconds``."""
+        """Number of sequences of ``length`` seconds in a batch."""
         return int(self.batch_seconds // length)
 
 
@@ -78,19 +78,19 @@ def batches(
 ) -> Iterator[list[Chunk]]:
     """All batches of a training, in order.
 
-    As many recordings are open as a batch has sequences, and each gives its next chunk; when one ends, the next is
-    opened. Where no more are left to open, those that are open give several chunks each. So the audio of a batch is
-    constant up to the ends of recordings, and its chunks come from many recordings. The length is that after the number
-    of recordings opened so far, in all passes; after it has changed, an open recording goes on with the new length.
+    A batch takes the next chunk of each open recording, and so many recordings are open. When one ends, the next is
+    opened. At the end, when none is left to open, the open ones give several chunks each. So a batch always holds the
+    same amount of audio, except at the ends of recordings, and its chunks come from many recordings. The length depends
+    on the number of recordings opened so far, in all passes; when it changes, open recordings use the new length too.
 
     Args:
         durations: Recording -> seconds.
         schedule: Lengths and batch size.
-        passes: How often all recordings are taken.
-        seed: Of the order, which is another in each pass; None: the order of ``durations``.
+        passes: How often all recordings are used.
+        seed: Seed of the order, which differs in each pass; None: the order of ``durations``.
 
     Raises:
-        InputError: No recordings, or one that is too short to hold a chunk.
+        InputError: No recordings, or one that is too short for a chunk.
     """
     _require_recordings(durations)
     waiting = _order(durations, passes, seed)

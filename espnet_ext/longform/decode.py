@@ -1,32 +1,46 @@
-"""Decode recordings of any length by moving windows, a recording a shard (P5, sections 2.2 and 3.1)."""
+"""Decode recordings of any length by moving windows, one shard per recording (P5, sections 2.2 and 3.1)."""
 
 import dataclasses
 import json
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from espnet_ext.data.kaldi import read_table, write_table
+from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.errors import InputError
-from espnet_ext.longform.ctc import BeamDecoder, BeamSettings, GreedyDecoder
+from espnet_ext.longform.ctc_search import BeamDecoder, BeamSettings, GreedyDecoder
 from espnet_ext.longform.noise import find_noise, with_noise
-from espnet_ext.longform.recording_audio import Audio, RecordingAudio, ZeroedAudio
-from espnet_ext.longform.regions import read_regions
+from espnet_ext.longform.recording_audio import Audio, RecordingAudio, ZeroedAudio, read_regions
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import write_json
 from espnet_ext.work.shards import Shard
 from espnet_ext.work.yaml_files import read_yaml
 
-# The last model of this process, under its files.
+# What the config of a decoding may hold, and the default values.
+SETTINGS: Mapping[str, Any] = MappingProxyType(
+    {
+        "window": None,
+        "stride": 0.125,
+        "batch": 1,
+        "noise": None,
+        "snr": None,
+        "seed": 0,
+        "beam_size": None,
+        "lm_weight": None,
+    }
+)
+
+# The last model of this process, by its files.
 _models: dict[tuple[str, str, str], Any] = {}
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Noise behind the recordings: ``kind`` and ``snr`` in dB; ``musan`` is its folder, or None to generate music."""
+    """Background noise: its kind, the signal-to-noise ratio in dB, and MUSAN's folder (None: music is generated)."""
 
     kind: str
     snr: float
@@ -43,10 +57,10 @@ class LongDecoding:
         data: Data dir whose recordings are decoded; only ``wav.scp`` is read.
         output: Folder for the results.
         window: Seconds of a window; None: ``max_seconds`` of the model's ``chunk_conf``.
-        stride: Share of a window by which the next one starts later.
-        batch: Windows that are encoded at once.
+        stride: Distance between the starts of two windows, as a share of a window.
+        batch: Number of windows that are encoded at once.
         zeroed: File of regions that are silenced.
-        noise: Noise to mix in.
+        noise: Background noise to add.
         beam: Settings of the beam search; None: the best path.
         ngpu: 0 or 1.
     """
@@ -64,6 +78,63 @@ class LongDecoding:
     ngpu: int = 0
 
 
+def long_decoding(
+    settings: Mapping[str, Any],
+    *,
+    model_config: Path,
+    model_file: Path,
+    data: Path,
+    output: Path,
+    lm: Path | None = None,
+    zeroed: Path | None = None,
+    musan: Path | None = None,
+    ngpu: int = 0,
+    source: str = "settings",
+) -> LongDecoding:
+    """The decoding of a data dir with the settings of a config.
+
+    Args:
+        settings: some of `SETTINGS`; ``lm_weight`` and ``snr`` only with ``beam_size`` and ``noise``.
+        model_config: ``config.yaml`` of an ESPnet model with CTC.
+        model_file: its checkpoint.
+        data: Data dir; only ``wav.scp`` is read.
+        output: Folder for the results.
+        lm: n-gram model, used only if the settings have a ``lm_weight``.
+        zeroed: File of regions that are silenced.
+        musan: Folder of MUSAN; None: music is generated.
+        ngpu: 0 or 1.
+        source: what the messages call the settings, such as the name of their file.
+
+    Raises:
+        InputError: an unknown setting, or settings that do not fit together.
+    """
+    unknown = next((name for name in settings if name not in SETTINGS), None)
+    if unknown is not None:
+        raise InputError(f"{source}: unknown setting {unknown!r}; known are {', '.join(SETTINGS)}")
+    values = {**SETTINGS, **settings}
+    if (values["noise"] is None) != (values["snr"] is None):
+        raise InputError(f"{source}: noise and snr go together: give both or neither")
+    beam = None
+    if values["beam_size"]:
+        if values["lm_weight"] is not None and lm is None:
+            raise InputError(f"{source}: its lm_weight needs an n-gram model: give --ngram")
+        model = lm if values["lm_weight"] is not None else None
+        beam = BeamSettings(model, values["lm_weight"] if model else 1.0, beam_size=values["beam_size"])
+    return LongDecoding(
+        model_config=model_config,
+        model_file=model_file,
+        data=data,
+        output=output,
+        window=values["window"],
+        stride=values["stride"],
+        batch=values["batch"],
+        zeroed=zeroed,
+        noise=Noise(values["noise"], values["snr"], musan, values["seed"]) if values["noise"] else None,
+        beam=beam,
+        ngpu=ngpu,
+    )
+
+
 @dataclass(frozen=True)
 class RecordingShard(Shard):
     """A recording to decode."""
@@ -74,12 +145,12 @@ class RecordingShard(Shard):
 
 
 def decode_long(*jobs: LongDecoding, nj: int = 1, parallel: Path | None = None) -> int:
-    """Decode every recording of each job into its ``output/text``; return their number. What is done is skipped.
+    """Decode every recording of each job into its ``output/text``; return their number. Finished ones are skipped.
 
-    ``decode.json`` holds the settings. All recordings of all jobs are spread over the processes together.
+    ``decode.json`` holds the settings. The recordings of all jobs share the processes.
 
     Raises:
-        InputError: a missing or bad file or option, or bad audio, by name.
+        InputError: a missing or bad file or option, or bad audio; the message names it.
     """
     _check_regions(jobs)
     planned = [plan(job) for job in jobs]
@@ -95,20 +166,20 @@ def decode_long(*jobs: LongDecoding, nj: int = 1, parallel: Path | None = None) 
 
 
 def _check_regions(jobs: Sequence[LongDecoding]) -> None:
-    """Refuse regions of a recording that none of the jobs decodes."""
+    """Raise an InputError for regions of a recording that none of the jobs decodes."""
     audio = {recording for job in jobs for recording in work.read_audio_table(job.data)}
     for path in dict.fromkeys(job.zeroed for job in jobs if job.zeroed):
         unknown = next((recording for recording in read_regions(path) if recording not in audio), None)
         if unknown:
             sets = " or ".join(dict.fromkeys(str(job.data / "wav.scp") for job in jobs))
-            raise InputError(f"{path}: recording {unknown} is not in {sets}: is it another set's?")
+            raise InputError(f"{path}: recording {unknown} is not in {sets}: does it belong to another set?")
 
 
 def plan(job: LongDecoding) -> tuple[LongDecoding, list[RecordingShard]]:
-    """The job with its window's length, and a shard a recording, the longest files first.
+    """The job with the length of its windows, and one shard per recording, the longest files first.
 
     Raises:
-        InputError: a missing file, or a window that is not known.
+        InputError: a missing file, or a window of unknown length.
     """
     files = [job.model_config, job.model_file, job.zeroed, job.beam.lm if job.beam else None]
     for path in files:
@@ -147,7 +218,7 @@ def plan(job: LongDecoding) -> tuple[LongDecoding, list[RecordingShard]]:
 
 def decode_recording(shard: RecordingShard) -> None:
     """Decode one recording (in a worker process)."""
-    if shard.is_done():  # its worker died after it had finished
+    if shard.is_done():  # the worker died after finishing it
         return
     with work.attempt(shard) as folder:
         job = shard.job
@@ -168,7 +239,7 @@ def _noisy(audio: Audio, shard: RecordingShard) -> Audio:
     noise = shard.job.noise
     if noise is None:
         return audio
-    # Another piece of noise for each recording, the same in every run.
+    # Each recording has its own piece of noise, the same in every run.
     seed = zlib.crc32(f"{noise.seed} {shard.name}".encode())
     return with_noise(audio, shard.noise_files, noise.snr, seed)
 

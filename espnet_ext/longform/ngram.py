@@ -1,8 +1,8 @@
-"""N-gram language models over tokens, smoothed after Witten and Bell (1991), as an ARPA file for beam search.
+"""N-gram language models over tokens with the smoothing of Witten and Bell (1991), written as ARPA files.
 
 Each order is interpolated with the one below: p(w|h) = (c(hw) + n(h) p(w|h')) / (c(h) + n(h)), where n(h) is the number
-of different tokens after h and h' is h without its first token; below the unigram lies the uniform distribution. The
-share of what is below, n(h) / (c(h) + n(h)), is what an ARPA file calls the back-off weight.
+of different tokens after h, and h' is h without its first token. The unigram is interpolated with the uniform
+distribution. The weight of the lower order, n(h) / (c(h) + n(h)), is the back-off weight of an ARPA file.
 """
 
 import math
@@ -10,22 +10,53 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.tokens import BLANK, SOS_EOS
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write
 
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
-_NEVER = -99.0  # log10 probability of what is never predicted, by custom
+_NEVER = -99.0  # log10 probability of a token that is never predicted, by convention
 
 Gram = tuple[str, ...]
 
 
+def write_token_ngram(text: Path, tokens: Path, bpemodel: Path, order: int, output: Path) -> None:
+    """Estimate an n-gram model over the word pieces of an acoustic model and write it as an ARPA file.
+
+    Args:
+        text: Kaldi text file to learn from.
+        tokens: ``tokens.txt`` of the acoustic model.
+        bpemodel: its sentencepiece model.
+        order: Number of tokens in the longest n-grams, at least 1.
+        output: the ARPA file.
+
+    Raises:
+        InputError: a file is missing, there is no text, or the order is below 1.
+    """
+    for path in (tokens, bpemodel):
+        if not path.is_file():
+            raise InputError(f"{path}: no such file: run the token stage first")
+    import sentencepiece
+
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(bpemodel))
+    lines = tokens.read_text(encoding="utf-8").split("\n")
+    vocabulary = [token for token in lines if token and token not in (BLANK, SOS_EOS, UNKNOWN)]
+    known = set(vocabulary)
+    texts = (
+        [piece if piece in known else UNKNOWN for piece in pieces.encode(line, out_type=str)]
+        for line in read_table(text).values()
+    )
+    write_arpa(output, estimate(texts, order, vocabulary))
+
+
 def estimate(texts: Iterable[Sequence[str]], order: int, vocabulary: Sequence[str]) -> list[dict[Gram, tuple]]:
-    """Estimate a model.
+    """Estimate an n-gram model.
 
     Args:
         texts: Tokens of each text.
-        order: Tokens of the longest n-grams, at least 1.
-        vocabulary: All tokens that may be predicted, those that no text has among them.
+        order: Number of tokens in the longest n-grams, at least 1.
+        vocabulary: All tokens that may be predicted, also those that occur in no text.
 
     Returns:
         For each order, n-gram -> (log10 probability, log10 back-off weight or None).
@@ -67,10 +98,10 @@ def _count(texts: Iterable[Sequence[str]], order: int, predicted: Mapping[str, N
     for text in texts:
         for token in text:
             if token not in predicted:
-                raise InputError(f"the language model's text has {token!r}, which is no token of the model")
+                raise InputError(f"the language model's text has {token!r}, which is not a token of the model")
         padded = (START, *text, END)
         for size in range(1, order + 1):
-            # The start is a history, but is never predicted.
+            # The start is only a history; it is never predicted.
             first = 1 if size == 1 else 0
             counts[size - 1].update(padded[at : at + size] for at in range(first, len(padded) - size + 1))
     if not counts[0]:
@@ -86,7 +117,7 @@ def _back_off(gram: Gram, followers: Sequence[Mapping[Gram, list[int]]], number:
 
 
 def write_arpa(path: str | Path, model: Sequence[Mapping[Gram, tuple]]) -> None:
-    """Write a model that :func:`estimate` has made."""
+    """Write a model from :func:`estimate` as an ARPA file."""
     with atomic_write(path) as file:
         file.write("\\data\\\n")
         for number, level in enumerate(model, 1):

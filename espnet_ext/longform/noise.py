@@ -1,7 +1,7 @@
-"""Noise behind long recordings at a given signal-to-noise ratio (P5, Fig. 2), read in parts like the recordings.
+"""Background noise at a given signal-to-noise ratio (P5, Fig. 2), read in parts like the recordings.
 
-The noise is that of a MUSAN folder (https://www.openslr.org/17: ``music``, ``noise``, ``speech``), or generated music,
-so that nothing need be downloaded. The ratio is that of the mean powers over the whole recording.
+The noise comes from a MUSAN folder (https://www.openslr.org/17: ``music``, ``noise``, ``speech``), or music is
+generated, so that nothing need be downloaded. The ratio compares mean powers over the whole recording.
 """
 
 from collections.abc import Sequence
@@ -18,16 +18,16 @@ _BEAT_SECONDS = 0.4
 _PENTATONIC = (0, 2, 4, 7, 9)  # semitones
 _HARMONICS = 6
 _LOWEST = 110.0  # Hz
-_OPEN_FILES = 64  # of MUSAN, more than an hour of music
+_OPEN_FILES = 64  # more than an hour of MUSAN's music
 
 
 class GeneratedMusic:
-    """Endless music of plucked notes: a bass and two voices on a pentatonic scale, a note each in every beat.
+    """Endless music of plucked notes: a bass and two voices on a pentatonic scale, one note each in every beat.
 
     Args:
         seed: The same seed gives the same music.
-        rate: In Hz.
-        length: In samples.
+        rate: Sampling rate in Hz.
+        length: Length in samples.
     """
 
     def __init__(self, seed: int, rate: int, length: int):
@@ -55,13 +55,13 @@ class GeneratedMusic:
 
 
 class NoiseFiles:
-    """Audio files one after the other, round and round, in an order drawn from ``seed``.
+    """Audio files one after the other, repeated without end, in a random order.
 
     Args:
         paths: Audio files, at least one.
-        seed: Of the order.
-        rate: In Hz.
-        length: In samples.
+        seed: Seed of the order.
+        rate: Sampling rate in Hz.
+        length: Length in samples.
     """
 
     def __init__(self, paths: Sequence[Path], seed: int, rate: int, length: int):
@@ -84,12 +84,12 @@ class NoiseFiles:
 
 
 class NoisyAudio:
-    """A recording with noise behind it.
+    """A recording with background noise.
 
     Args:
         audio: The recording.
-        noise: As long as it, or longer.
-        snr: Power of the recording by that of the noise, in dB.
+        noise: The noise, at least as long.
+        snr: Signal-to-noise ratio in dB.
 
     Raises:
         InputError: The recording or the noise is silent throughout.
@@ -108,12 +108,12 @@ class NoisyAudio:
 def _power(audio: Audio) -> float:
     power = sum(float(np.square(block, dtype=np.float64).sum()) for block in blocks(audio)) / audio.length
     if not power:
-        raise InputError(f"recording {audio.name} is silent: noise cannot be mixed at a signal-to-noise ratio")
+        raise InputError(f"recording {audio.name} is silent: a signal-to-noise ratio needs a signal")
     return power
 
 
 def find_noise(kind: str, musan: str | Path | None) -> list[Path]:
-    """The files of a kind of noise; none where music is to be generated.
+    """The files of a kind of noise; an empty list if music is to be generated.
 
     Raises:
         InputError: An unknown kind, a folder without such files, or a kind other than music without a folder.
@@ -131,7 +131,7 @@ def find_noise(kind: str, musan: str | Path | None) -> list[Path]:
 
 
 def with_noise(audio: Audio, paths: Sequence[Path], snr: float, seed: int) -> NoisyAudio:
-    """The recording with noise of these files behind it, or with generated music if there are none."""
+    """The recording with these files as background noise, or with generated music if there are none."""
     kind = (
         NoiseFiles(paths, seed, audio.rate, audio.length) if paths else GeneratedMusic(seed, audio.rate, audio.length)
     )

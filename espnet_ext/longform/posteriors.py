@@ -10,18 +10,99 @@ import torch
 
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import Audio
-from espnet_ext.longform.recording_features import RecordingFeatures, Statistics
-from espnet_ext.longform.windows import PosteriorMean, Window, windows
+from espnet_ext.longform.recording_features import ChannelStatistics, RecordingFeatures
 
-# Of the inputs with which an encoder's frame rate is measured; it divides by every usual subsampling.
+# Length of the inputs that measure an encoder's frame rate: a multiple of every usual subsampling.
 _PROBE = 480
-_SHORTEST_FRAMES = 8  # of an input: a shorter one is less than half a window of most frontends
+_SHORTEST_FRAMES = 8  # shorter inputs are less than half a window of most frontends
 _AHEAD_FRAMES = 3000
-_SOFTMAX_FRAMES = 2048  # at a time, so that the logits of a long window are never held whole
+_SOFTMAX_FRAMES = 2048  # at a time: the logits of a long window never fill memory
 
 
-class Source(Protocol):
-    """What the model takes of a recording: samples or features, in parts. ``length`` counts its steps."""
+@dataclass(frozen=True)
+class MovingWindow:
+    """A window over a recording.
+
+    Attributes:
+        frame: its first encoder frame, counted from the start of the recording.
+        frames: number of its encoder frames; None for the last window, which has as many as the encoder returns.
+        start: where its input starts, in input steps (samples or features).
+        end: where its input ends.
+    """
+
+    frame: int
+    frames: int | None
+    start: int
+    end: int
+
+
+def windows(length: int, unit: int, frames: int, stride: float = 0.125) -> Iterator[MovingWindow]:
+    """Windows from the start of a recording to its end; the last one ends with the recording.
+
+    A recording no longer than a window has one.
+
+    Args:
+        length: Length of the recording in input steps.
+        unit: Input steps per encoder frame.
+        frames: Encoder frames per window.
+        stride: Distance between the starts of two windows, as a share of a window, above 0 and at most 1.
+
+    Raises:
+        InputError: ``stride`` or ``frames`` is out of range.
+
+    >>> [(window.start, window.end) for window in windows(100, unit=10, frames=4, stride=0.5)]
+    [(0, 40), (20, 60), (40, 80), (60, 100)]
+    """
+    if not 0 < stride <= 1:
+        raise InputError(f"the stride must be above 0 and at most 1 (windows), not {stride:g}")
+    if frames < 1:
+        raise InputError("a window is shorter than an encoder frame: make it longer")
+    step = max(1, round(frames * stride))
+    frame = 0
+    while (frame + frames) * unit < length:
+        yield MovingWindow(frame, frames, frame * unit, (frame + frames) * unit)
+        frame += step
+    yield MovingWindow(frame, None, frame * unit, length)
+
+
+class PosteriorMean:
+    """The mean posteriors of overlapping windows, returned as soon as no later window can change them.
+
+    It holds the frames that may still change: one window or a little more.
+    """
+
+    def __init__(self) -> None:
+        self._first = 0
+        self._sums = np.zeros((0, 0), dtype=np.float32)
+        self._counts = np.zeros(0, dtype=np.int32)
+
+    def add(self, frame: int, posteriors: np.ndarray) -> None:
+        """Add posteriors, (frames, vocabulary), from frame ``frame`` on."""
+        start = frame - self._first
+        end = start + len(posteriors)
+        if end > len(self._sums):
+            grown = np.zeros((end, posteriors.shape[1]), dtype=np.float32)
+            if len(self._sums):
+                grown[: len(self._sums)] = self._sums
+            self._sums, self._counts = grown, np.pad(self._counts, (0, end - len(self._counts)))
+        self._sums[start:end] += posteriors
+        self._counts[start:end] += 1
+
+    def take(self, before: int | None = None) -> np.ndarray:
+        """Means of the frames before frame ``before`` (None: all), (frames, vocabulary), and drop them.
+
+        Frames that no window covers are left out: an encoder loses some at the edges of windows that do not overlap.
+        """
+        count = len(self._sums) if before is None else max(0, min(before - self._first, len(self._sums)))
+        covered = self._counts[:count] > 0
+        means = self._sums[:count][covered] / self._counts[:count, None][covered]
+        self._sums, self._counts = self._sums[count:].copy(), self._counts[count:].copy()
+        self._first += count
+        return means
+
+
+class ModelInput(Protocol):
+    """The input of the model, samples or features, read in parts. ``length`` counts its steps."""
 
     length: int
 
@@ -33,8 +114,8 @@ class Source(Protocol):
 class FeatureSource:
     """A recording's features, normalised by its own mean and deviation.
 
-    Windows overlap, so what has been computed is held from the last start that was asked for on, and half a minute is
-    computed at a time: each frame once, as long as the starts do not go back.
+    Windows overlap, so features are kept from the last requested start on, and half a minute is computed at a time.
+    Each frame is computed once, as long as the starts do not go back.
 
     Raises:
         InputError: The recording is shorter than a frame, or silent throughout.
@@ -42,7 +123,7 @@ class FeatureSource:
 
     def __init__(self, audio: Audio, features: RecordingFeatures):
         self._audio, self._features = audio, features
-        self._statistics: Statistics = features.statistics(audio)
+        self._statistics: ChannelStatistics = features.statistics(audio)
         self.length = features.frames(audio.length)
         self._first = 0
         self._held = np.zeros((0, features.n_mels), dtype=np.float32)
@@ -63,15 +144,15 @@ class FeatureSource:
 
 @dataclass(frozen=True)
 class LongModel:
-    """A model with CTC and what is known of its input.
+    """A model with CTC and a description of its input.
 
     Attributes:
-        model: ESPnet's, in evaluation mode.
-        features: What it was trained on, if it has no frontend; None if it takes samples.
+        model: ESPnet's model, in evaluation mode.
+        features: The features that it takes; None if it has a frontend and takes samples.
         rate: Sampling rate in Hz.
-        unit: Input steps (samples or feature frames) of an encoder frame.
-        tokens: Its tokens, by id.
-        device: Where it is.
+        unit: Input steps (samples or feature frames) per encoder frame.
+        tokens: Its tokens by id.
+        device: Its device.
     """
 
     model: Any
@@ -83,18 +164,20 @@ class LongModel:
 
     @property
     def frame_seconds(self) -> float:
-        """Seconds of an encoder frame."""
+        """Seconds per encoder frame."""
         return self.unit * (self.features.hop if self.features else 1) / self.rate
 
-    def source(self, audio: Audio) -> Source:
-        """What the model takes of a recording."""
+    def source(self, audio: Audio) -> ModelInput:
+        """The model's input for a recording."""
         if self.features is None:
             return audio
         return FeatureSource(audio, self.features)
 
     @torch.inference_mode()
-    def posteriors(self, source: Source, seconds: float, stride: float = 0.125, batch: int = 1) -> Iterator[np.ndarray]:
-        """Posteriors of a recording, averaged over all windows that cover a frame, in parts, (frames, vocabulary).
+    def posteriors(
+        self, source: ModelInput, seconds: float, stride: float = 0.125, batch: int = 1
+    ) -> Iterator[np.ndarray]:
+        """Posteriors of a recording in parts, averaged over all windows that cover a frame, (frames, vocabulary).
 
         Memory grows with the window and the batch, not with the recording.
 
@@ -102,7 +185,7 @@ class LongModel:
             source: The recording.
             seconds: Length of a window.
             stride: Share of a window by which the next one starts later.
-            batch: Windows that go through the encoder at once; all are of one length.
+            batch: Number of windows that are encoded at once.
         """
         mean = PosteriorMean()
         places = windows(source.length, self.unit, round(seconds / self.frame_seconds), stride)
@@ -117,7 +200,7 @@ class LongModel:
                 yield mean.take(last.frame + 1)
         yield mean.take()
 
-    def _add(self, mean: PosteriorMean, source: Source, part: Sequence[Window]) -> None:
+    def _add(self, mean: PosteriorMean, source: ModelInput, part: Sequence[MovingWindow]) -> None:
         inputs = np.stack([source.read(window.start, window.end - window.start) for window in part])
         encoded, lengths = self.encode(torch.from_numpy(inputs).to(self.device))
         for window, output, length in zip(part, encoded, lengths.tolist(), strict=True):
@@ -127,15 +210,15 @@ class LongModel:
                 mean.add(window.frame + start, torch.softmax(logits.float(), dim=-1).cpu().numpy())
 
     def encode(self, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Encoder output of inputs of one length, (windows, frames, size), and their numbers of frames."""
+        """Encoder output for inputs of one length, (windows, frames, size), and its numbers of frames."""
         return encode(self.model, inputs)
 
 
 def encode(model: Any, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Encode inputs of one length, (B, length) or (B, length, n_mels).
 
-    Inputs too short for the frontend or the encoder's subsampling, as the last of windows that do not overlap may be,
-    are padded with zeros to what these need.
+    Inputs too short for the frontend or the encoder's subsampling are padded with zeros. The last window may be so
+    short if windows do not overlap.
     """
     from espnet2.legacy.nets.pytorch_backend.transformer.subsampling import TooShortUttError
 
@@ -162,8 +245,8 @@ def load(config_file: str, model_file: str, device: str = "cpu") -> LongModel:
     """Load a model for decoding.
 
     Raises:
-        InputError: The checkpoint does not fit, the model has no CTC, or it cannot be told how its input relates to
-            time: it has neither ``features_conf`` in its config nor a frontend with a hop.
+        InputError: The checkpoint does not fit, the model has no CTC, or the duration of its input steps is unknown:
+            there is neither ``features_conf`` in its config nor a frontend with a hop.
     """
     from espnet2.tasks.asr import ASRTask
 
@@ -174,14 +257,13 @@ def load(config_file: str, model_file: str, device: str = "cpu") -> LongModel:
     if model.frontend is None:
         if not hasattr(args, "features_conf"):
             raise InputError(f"{config_file}: the model takes features, but its config has no features_conf")
-        features, rate, hop = RecordingFeatures(**args.features_conf), 0, 1
-        rate = features.rate
-    else:
-        features, rate, hop = None, _rate(args), getattr(model.frontend, "hop_length", None)
-        if hop is None:
-            raise InputError(f"{config_file}: the frontend {args.frontend} does not tell its hop_length")
-    unit = frame_unit(model, hop, features.n_mels if features else None, device)
-    return LongModel(model, features, rate, unit, args.token_list, device)
+        features = RecordingFeatures(**args.features_conf)
+        unit = frame_unit(model, 1, features.n_mels, device)
+        return LongModel(model, features, features.rate, unit, args.token_list, device)
+    hop = getattr(model.frontend, "hop_length", None)
+    if hop is None:
+        raise InputError(f"{config_file}: the frontend {args.frontend} has no hop_length")
+    return LongModel(model, None, _rate(args), frame_unit(model, hop, None, device), args.token_list, device)
 
 
 def _rate(args: Any) -> int:
@@ -195,7 +277,7 @@ def _rate(args: Any) -> int:
 
 @torch.inference_mode()
 def frame_unit(model: Any, hop: int, n_mels: int | None, device: str) -> int:
-    """Input steps of an encoder frame: of two lengths, the difference by that of their encoder frames."""
+    """Input steps per encoder frame, measured with inputs of two lengths."""
     frames = []
     for length in (_PROBE * hop, 2 * _PROBE * hop):
         probe = torch.zeros(1, length) if n_mels is None else torch.zeros(1, length, n_mels)
@@ -203,6 +285,6 @@ def frame_unit(model: Any, hop: int, n_mels: int | None, device: str) -> int:
     more = frames[1] - frames[0]
     if more < 1 or (_PROBE * hop) % more:
         raise InputError(
-            f"the encoder gives {more} more frames for {_PROBE} more inputs: its frames have no fixed length"
+            f"the encoder gives {more} more frames for {_PROBE} more inputs: its frame rate is not constant"
         )
     return _PROBE * hop // more

@@ -1,10 +1,10 @@
-"""Audio of long recordings, read in parts: any rate and number of channels comes out at one rate, with one channel.
+"""Audio of long recordings, read in parts: resampled to one rate, channels averaged; and regions that are silenced.
 
-What a recording is made of (a file, regions of silence, noise) has one form: an object with a ``name``, a ``rate`` in
-Hz, a ``length`` in samples, and a method ``read(start, count)``. Memory does not depend on the recording's length.
+A file, a recording with silenced regions and noise all have the same interface: a ``name``, a ``rate`` in Hz, a
+``length`` in samples, and a method ``read(start, count)``. Memory does not depend on the recording's length.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import gcd
 from pathlib import Path
 from typing import Protocol, Self
@@ -13,12 +13,17 @@ import numpy as np
 import soundfile
 import soxr
 
+from espnet_ext.data.data_dir import format_seconds, parse_segment
 from espnet_ext.errors import InputError
+from espnet_ext.work.files import atomic_write
 
 _BLOCK_SECONDS = 30
-# Samples of the file on either side of a part, so that the resampling filter sees what it would see of the whole.
+# Audio on either side of a part, so that the resampling filter sees what it would see in the whole file.
 _MARGIN_SECONDS = 0.05
 _MP3_PREROLL = 10 * 1152  # samples; a frame has 1152, and four or five of them were seen to be missing
+
+# Regions of recordings in seconds: start and end.
+Regions = Mapping[str, Sequence[tuple[float, float]]]
 
 
 class Audio(Protocol):
@@ -34,18 +39,18 @@ class Audio(Protocol):
 
 
 class RecordingAudio:
-    """An audio file, read in parts; several channels are averaged, another rate is resampled on the fly.
+    """An audio file, read in parts. Channels are averaged, and other rates are resampled on the fly.
 
-    A part equals that part of the whole: exactly so at the file's own rate, to about 1e-4 where it is resampled.
+    A part is the same as that part of the whole: exactly at the file's own rate, to about 1e-4 if it is resampled.
 
     Args:
         name: The recording's id, for the messages.
         path: The audio file.
-        rate: Wanted rate in Hz.
+        rate: The rate to resample to, in Hz.
 
     Raises:
-        InputError: There is no such file, it is corrupt, or it has no samples. ``read`` raises it for audio that breaks
-            off or has NaN or infinite samples.
+        InputError: The file is missing or corrupt, or has no samples. ``read`` raises it for audio that breaks off and
+            for NaN or infinite samples.
     """
 
     def __init__(self, name: str, path: str | Path, rate: int = 16000):
@@ -88,7 +93,7 @@ class RecordingAudio:
     def _resampled(self, start: int, count: int) -> np.ndarray:
         if self._up == self._down:
             return self._frames(start, start + count)
-        # From a sample that both rates share, so that the resampled part falls on the samples of the whole.
+        # Start at a sample that both rates share, so that the part has the same samples as the whole.
         margin = int(_MARGIN_SECONDS * self._file.samplerate) // self._down + 1
         first = max(0, start // self._up - margin)
         last = -(-(start + count) // self._up) + margin
@@ -99,8 +104,8 @@ class RecordingAudio:
 
     def _frames(self, start: int, end: int) -> np.ndarray:
         try:
-            # After a seek an MP3 decoder gives silence until it has the frames before. soundfile seeks after each
-            # read, so those frames have to come with the same read.
+            # After a seek an MP3 decoder returns silence until it has read some frames. soundfile seeks after each
+            # read, so these frames must come with the same read.
             early = min(start, _MP3_PREROLL) if self._file.format == "MP3" else 0
             self._file.seek(start - early)
             samples = self._file.read(end - start + early, dtype="float32", always_2d=True)[early:]
@@ -145,12 +150,12 @@ def blocks(audio: Audio) -> Iterator[np.ndarray]:
 
 
 def recording_fault(name: str, path: str | Path, *, decode: bool) -> str | None:
-    """What is wrong with a recording's audio, as a sentence; None if nothing is.
+    """What is wrong with a recording's audio, as a sentence; None if nothing is wrong.
 
     Args:
         name: The recording's id.
         path: The audio file.
-        decode: Also decode it to its end.
+        decode: Decode all of it, not only the header.
     """
     try:
         with RecordingAudio(name, path) as audio:
@@ -160,3 +165,35 @@ def recording_fault(name: str, path: str | Path, *, decode: bool) -> str | None:
     except InputError as error:
         return str(error)
     return None
+
+
+def write_regions(path: str | Path, regions: Regions) -> None:
+    """Write regions, sorted by recording."""
+    with atomic_write(path) as file:
+        for recording in sorted(regions):
+            for start, end in regions[recording]:
+                file.write(f"{recording} {format_seconds(start)} {format_seconds(end)}\n")
+
+
+def read_regions(path: str | Path) -> dict[str, list[tuple[float, float]]]:
+    """Read regions of recordings.
+
+    Raises:
+        InputError: no such file, not UTF-8, or a line that is not ``recording start end`` with times in order.
+    """
+    regions: dict[str, list[tuple[float, float]]] = {}
+    try:
+        lines = Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file of regions: check the path, or prepare the corpus again") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8: prepare the corpus again") from None
+    for number, line in enumerate(lines if lines != [""] else [], 1):
+        try:
+            region = parse_segment(line)
+        except ValueError:
+            raise InputError(f"{path}: line {number} is not `recording start end`: fix it") from None
+        if not 0 <= region.start <= region.end:
+            raise InputError(f"{path}: line {number} begins before 0, or ends before it begins: fix it")
+        regions.setdefault(region.recording, []).append((region.start, region.end))
+    return regions

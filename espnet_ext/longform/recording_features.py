@@ -1,26 +1,36 @@
 """Mel power spectrograms of long recordings in parts, normalised by each recording's mean and deviation (P5, 3.1).
 
-The recording's statistics must be known before its first part is read, so they are computed beforehand, in one pass of
-constant memory. That is why these features are made outside the model, which takes them as they are (``input_size``).
+The statistics of a recording must be known before its first part is read. They are computed beforehand in one pass with
+constant memory and kept in an ark file. So these features are made outside the model, which takes them as they are
+(``input_size``). The normalised features may be kept too, in half precision: 16 kB per second of audio with 80
+channels. Then training need not decode compressed audio in every pass.
 """
 
+import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 
+from espnet_ext.data.kaldi_tables import write_table
 from espnet_ext.errors import InputError
 from espnet_ext.frontend.power_mel import PowerMelFrontend
-from espnet_ext.longform.recording_audio import Audio
+from espnet_ext.longform.recording_audio import Audio, RecordingAudio
+from espnet_ext.work import shards as work
+from espnet_ext.work.arks import ark_shards, write_arks
 
 _BLOCK_FRAMES = 3000  # computed at a time
 _LOG_FLOOR = 1e-6
 _LOG_OF_SILENCE = -1.0  # normalised
 _DEVIATION_FLOOR = 1e-8
+_RECORDINGS_OF_A_SHARD = 50
+_LARGEST = float(np.finfo(np.float16).max)
 
 
-class Statistics(NamedTuple):
+class ChannelStatistics(NamedTuple):
     """Mean and standard deviation of each channel over a recording, (n_mels,) each."""
 
     mean: np.ndarray
@@ -34,16 +44,16 @@ class Statistics(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordingFeatures:
-    """Mel filterbank energies, frame m from sample ``m * hop`` on, none beyond the recording's end.
+    """Mel filterbank energies. Frame m starts at sample ``m * hop``; no frame reaches beyond the end.
 
-    The FFT has the power of two above the window, the window is Hamming's; P5 names neither.
+    A Hamming window, and an FFT of the next power of two; P5 names neither.
 
     Attributes:
-        n_mels: Channels.
+        n_mels: Number of channels.
         window: Length of the window in samples.
-        hop: Period of the frames in samples.
+        hop: Distance between frames in samples.
         rate: Sampling rate in Hz.
-        log: Take the logarithm, which P5 does not.
+        log: Take the logarithm; P5 does not.
     """
 
     n_mels: int = 80
@@ -62,11 +72,11 @@ class RecordingFeatures:
 
     @property
     def _silence(self) -> np.float32:
-        """What a channel of digital silence holds, or a little more, as logarithms are rounded."""
+        """The value of digital silence, or slightly more because logarithms are rounded."""
         return np.log(np.float32(1.001 * _LOG_FLOOR)) if self.log else np.float32(0)
 
     def frames(self, length: int) -> int:
-        """Frames of a recording of so many samples; 0 if it is shorter than a window."""
+        """Number of frames of a recording with so many samples; 0 if it is shorter than a window."""
         return max(0, (length - self.window) // self.hop + 1)
 
     def require_frame(self, audio: Audio) -> None:
@@ -87,12 +97,12 @@ class RecordingFeatures:
                 parts.append((torch.log(energies + _LOG_FLOOR) if self.log else energies).numpy())
         return np.concatenate(parts)
 
-    def normalised(self, audio: Audio, statistics: Statistics, start: int, count: int) -> np.ndarray:
-        """Frames ``start`` to ``start + count``, float32, (count, n_mels), less the mean, by the deviation.
+    def normalised(self, audio: Audio, statistics: ChannelStatistics, start: int, count: int) -> np.ndarray:
+        """Frames ``start`` to ``start + count``, float32, (count, n_mels), minus the mean, divided by the deviation.
 
-        Of logarithms, frames of digital silence are a deviation below the mean, about where pauses lie: the logarithm
-        of nothing is many deviations below anything that a model hears in training. (Energies of nothing are not: they
-        lie less than a deviation below the mean, like those of pauses.)
+        With logarithms, frames of digital silence are set to one deviation below the mean, about where pauses are: the
+        logarithm of zero is many deviations below anything that a model hears in training. (An energy of zero is not:
+        it is less than one deviation below the mean, like a pause.)
         """
         features = self.compute(audio, start, count)
         silent = (features <= self._silence).all(axis=1) & self.log
@@ -100,17 +110,17 @@ class RecordingFeatures:
         features[silent] = _LOG_OF_SILENCE
         return features
 
-    def statistics(self, audio: Audio) -> Statistics:
-        """Mean and deviation of each channel over the recording, in one pass of constant memory.
+    def statistics(self, audio: Audio) -> ChannelStatistics:
+        """Mean and deviation of each channel over the recording, in one pass with constant memory.
 
-        Frames of digital silence are left out, for they are regions that were silenced on purpose.
+        Frames of digital silence are left out: they are regions that were silenced on purpose.
 
         Raises:
             InputError: The recording is shorter than a frame, or silent throughout.
         """
         self.require_frame(audio)
         frames, total = 0, self.frames(audio.length)
-        # Chan et al.'s update of mean and sum of squares, which stays exact where the mean is large.
+        # Chan et al.'s update of mean and sum of squares, which stays exact if the mean is large.
         mean, squares = np.zeros(self.n_mels), np.zeros(self.n_mels)
         for start in range(0, total, _BLOCK_FRAMES):
             block = self.compute(audio, start, min(_BLOCK_FRAMES, total - start)).astype(np.float64)
@@ -125,4 +135,70 @@ class RecordingFeatures:
         if not frames:
             raise InputError(f"recording {audio.name}: nothing but digital silence: drop it")
         deviation = np.sqrt(squares / frames)
-        return Statistics(mean.astype(np.float32), np.maximum(deviation, _DEVIATION_FLOOR).astype(np.float32))
+        return ChannelStatistics(mean.astype(np.float32), np.maximum(deviation, _DEVIATION_FLOOR).astype(np.float32))
+
+
+def write_statistics(
+    data: str | Path,
+    output: str | Path,
+    features_conf: Mapping[str, Any],
+    *,
+    keep_features: bool = False,
+    nj: int = 1,
+    parallel: Path | None = None,
+) -> int:
+    """Write ``<output>/statistics.scp`` for all recordings of a data dir: matrices (2, n_mels), mean and deviation.
+
+    Shards that are done with the same audio and settings are skipped. Returns the number of recordings.
+
+    Args:
+        data: A data dir; only ``wav.scp`` is read.
+        output: A folder.
+        features_conf: Settings of :class:`RecordingFeatures`.
+        keep_features: Write ``<output>/features.scp`` too: numpy files of normalised features, (frames, n_mels).
+        nj: Processes.
+        parallel: YAML of a Dask cluster, see :func:`espnet_ext.work.parallel.map_shards`.
+
+    Raises:
+        InputError: no data dir, or bad audio; the message names the recording.
+    """
+    audio = work.read_audio_table(data)
+    compute = functools.partial(compute_statistics, features_conf=dict(features_conf), keep_features=keep_features)
+    folder = Path(output).absolute() / "statistics"
+    shards = ark_shards(audio, folder, compute, (dict(features_conf), keep_features), _RECORDINGS_OF_A_SHARD)
+    table = write_arks(shards, nj=nj, parallel=parallel, describe="statistics")
+    if keep_features:
+        kept = {name: str(_features_file(Path(shard.folder), name)) for shard in shards for name in shard.audio}
+        write_table(Path(output) / "features.scp", dict(sorted(kept.items())))
+    write_table(Path(output) / "statistics.scp", table)
+    return len(table)
+
+
+def _features_file(folder: Path, recording: str) -> Path:
+    return folder / f"{recording}.npy"
+
+
+def compute_statistics(
+    audio: Mapping[str, str], folder: Path, features_conf: Mapping[str, Any], keep_features: bool
+) -> dict[str, np.ndarray]:
+    """Statistics of the recordings of one shard, (2, n_mels) each (in a worker process); features go to ``folder``."""
+    features = RecordingFeatures(**features_conf)
+    matrices = {}
+    for name, path in audio.items():
+        with RecordingAudio(name, path, features.rate) as recording:
+            statistics = features.statistics(recording)
+            matrices[name] = np.stack(statistics)
+            if keep_features:
+                _keep(_features_file(folder, name), recording, features, statistics)
+    return matrices
+
+
+def _keep(path: Path, audio: RecordingAudio, features: RecordingFeatures, statistics: ChannelStatistics) -> None:
+    """Write a recording's normalised features in parts: memory does not depend on its length."""
+    frames = features.frames(audio.length)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kept = np.lib.format.open_memmap(path, "w+", np.float16, (frames, features.n_mels))
+    for start in range(0, frames, _BLOCK_FRAMES):
+        part = features.normalised(audio, statistics, start, min(_BLOCK_FRAMES, frames - start))
+        kept[start : start + len(part)] = np.clip(part, -_LARGEST, _LARGEST)
+    kept.flush()

@@ -1,19 +1,19 @@
-"""Training on recordings of any length: chunks that are cut on the fly, in ESPnet's own trainer (P5, section 3.3).
+"""Training on recordings of any length, cut into chunks on the fly, in ESPnet's own trainer (P5, section 3.3).
 
-:class:`RecordingsASRTask` is ESPnet's ASR task with another iterator. It reads four tables, given as
-``--train_data_path_and_name_and_type <file>,<name>,<type>`` (the type is not used) and the same for ``valid``:
+:class:`RecordingsASRTask` is ESPnet's ASR task with its own iterator. It reads four tables, given as
+``--train_data_path_and_name_and_type <file>,<name>,<type>`` (the type is not used), and for ``valid`` likewise:
 
     speech      wav.scp: recording and audio file, of any rate and number of channels
     duration    utt2dur: recording and seconds
     words       words.scp of :mod:`espnet_ext.longform.word_times`
-    statistics  scp of (2, n_mels) matrices, see :mod:`espnet_ext.longform.recording_statistics`
-    features    the normalised features that it has kept, in place of speech and statistics, which are then not read
+    statistics  scp of (2, n_mels) matrices, see :mod:`espnet_ext.longform.recording_features`
+    features    normalised features that were kept; with them speech and statistics are not read
 
-``chunk_conf`` is the :class:`espnet_ext.longform.chunking.Schedule`, with ``passes``; ``features_conf`` the
-:class:`espnet_ext.longform.recording_features.RecordingFeatures`. The model takes features: ``input_size`` is
-``n_mels``. An epoch is ``num_iters_per_epoch`` batches, after which ESPnet writes a checkpoint; their number follows
-from the data (``max_epoch`` is set), and so does ``total_steps`` of ``scheduler: warmup_cosine``. A training that was
-interrupted goes on with the batch after its last checkpoint.
+``chunk_conf`` holds the fields of :class:`espnet_ext.longform.chunking.Schedule` and ``passes``; ``features_conf``
+those of :class:`espnet_ext.longform.recording_features.RecordingFeatures`. The model takes features: ``input_size`` is
+``n_mels``. An epoch is ``num_iters_per_epoch`` batches, after which ESPnet writes a checkpoint. The number of epochs
+(``max_epoch``) and ``total_steps`` of ``scheduler: warmup_cosine`` are set from the data. A training that was
+interrupted resumes with the batch after its last checkpoint.
 """
 
 import argparse
@@ -30,28 +30,28 @@ from espnet2.iterators.abs_iter_factory import AbsIterFactory
 from espnet2.tasks.asr import ASRTask
 from espnet2.train.preprocessor import AbsPreprocessor
 from espnet2.utils.nested_dict_action import NestedDictAction
-from omniio import kaldi
 from torch.utils.data import DataLoader, Dataset
 
-from espnet_ext.data.data_dir_checks import is_command
-from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.data_dir import is_command
+from espnet_ext.data.kaldi_arks import read_array
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.longform.chunking import Chunk, Schedule, batches
 from espnet_ext.longform.recording_audio import RecordingAudio
-from espnet_ext.longform.recording_features import RecordingFeatures, Statistics
+from espnet_ext.longform.recording_features import ChannelStatistics, RecordingFeatures
 from espnet_ext.longform.word_times import cut_text, read_word_times
 
 TABLES = ("speech", "duration", "words", "statistics")
 FEATURES = "features"
 Item = tuple[str, dict[str, np.ndarray]]
 
-# A recording gives a chunk to one batch after the other: its words are read once for several of them.
+# Consecutive batches take chunks of the same recordings: their words are read once for several batches.
 _word_times = lru_cache(maxsize=64)(read_word_times)
 
 
 @dataclass(frozen=True)
 class Recordings:
-    """What is known of the recordings: the tables above, by recording; ``duration`` in seconds.
+    """The tables above, by recording; ``duration`` in seconds.
 
     ``features`` is empty if they are computed from ``speech``.
     """
@@ -64,11 +64,11 @@ class Recordings:
 
 
 def read_recordings(entries: Sequence[Sequence[str]]) -> Recordings:
-    """Read the tables that ``*_data_path_and_name_and_type`` names.
+    """Read the tables that ``*_data_path_and_name_and_type`` lists.
 
     Raises:
-        InputError: a table is missing or unreadable, a duration is no number, a matrix is a command (they are not run),
-            or a recording is not in all of them.
+        InputError: a table is missing or unreadable, a duration is not a number, a matrix is a command (commands are
+            not run), or a recording is missing in one of them.
     """
     paths = {name: path for path, name, *_ in entries}
     missing = [name for name in TABLES if name not in paths]
@@ -86,7 +86,7 @@ def read_recordings(entries: Sequence[Sequence[str]]) -> Recordings:
     try:
         duration = {recording: float(others["duration"][recording]) for recording in speech}
     except ValueError as error:
-        raise InputError(f"{paths['duration']}: {error}: mend it") from None
+        raise InputError(f"{paths['duration']}: {error}: fix it") from None
     return Recordings(speech, duration, others["words"], others["statistics"], others.get(FEATURES, {}))
 
 
@@ -95,15 +95,15 @@ class ChunkDataset(Dataset):
 
     Args:
         recordings: Tables of the recordings.
-        features: How the spectrogram is made.
-        preprocess: ESPnet's preprocessor, which makes tokens of a text.
+        features: The settings of the spectrogram.
+        preprocess: ESPnet's preprocessor, which turns text into tokens.
     """
 
     def __init__(self, recordings: Recordings, features: RecordingFeatures, preprocess: AbsPreprocessor):
         self.recordings, self.features, self.preprocess = recordings, features, preprocess
 
     def __getitem__(self, chunk: Chunk) -> Item:
-        """The chunk's id, and ``speech``, (frames, n_mels), and ``text``, (tokens,), maybe none."""
+        """The chunk's id, ``speech``, (frames, n_mels), and ``text``, (tokens,), which may be empty."""
         name = chunk.recording
         rate, hop = self.features.rate, self.features.hop
         start, end = (round(time * rate / hop) for time in (chunk.start, chunk.end))
@@ -113,11 +113,11 @@ class ChunkDataset(Dataset):
         tokens = self.preprocess(key, {"text": text})["text"]
         return key, {"speech": speech, "text": np.asarray(tokens, dtype=np.int64)}
 
-    # The last frames of a recording end with it; those of other chunks reach a little into the next one.
+    # Frames at the end of a chunk reach a little into the next one, except at the end of the recording.
     def _computed(self, name: str, start: int, end: int) -> np.ndarray:
         with RecordingAudio(name, self.recordings.speech[name], self.features.rate) as audio:
             end = min(end, self.features.frames(audio.length))
-            statistics = Statistics.of_matrix(kaldi.load_mat(self.recordings.statistics[name]))
+            statistics = ChannelStatistics.of_matrix(read_array(self.recordings.statistics[name]))
             return self.features.normalised(audio, statistics, start, max(1, end - start))
 
     def _kept(self, name: str, start: int, end: int) -> np.ndarray:
@@ -125,30 +125,30 @@ class ChunkDataset(Dataset):
         try:
             features = np.load(path, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError) as error:
-            raise InputError(f"{path}: no features of {name} ({error}): run the stage of statistics again") from None
+            raise InputError(f"{path}: no features of {name} ({error}): run the statistics stage again") from None
         if features.shape[1] != self.features.n_mels:
             raise InputError(
-                f"{path}: {features.shape[1]} channels, but n_mels is {self.features.n_mels}: make it anew"
+                f"{path}: {features.shape[1]} channels, but n_mels is {self.features.n_mels}: run stage 4 again"
             )
         return features[start : max(start + 1, end)].astype(np.float32)
 
 
 def shared_batches(plan: Iterable[list[Chunk]], processes: int) -> Iterator[list[Chunk]]:
-    """The batches of which each process gets a chunk; one of fewer chunks, the last maybe, is left out by all."""
+    """The batches with at least one chunk per process; all processes leave out smaller ones, such as the last."""
     return (batch for batch in plan if len(batch) >= processes)
 
 
 class ChunkIterFactory(AbsIterFactory):
-    """ESPnet's epochs as parts of one plan of batches: epoch e has the ``per_epoch`` batches that follow e - 1 such.
+    """ESPnet's epochs as parts of one plan of batches, ``per_epoch`` batches each.
 
     Args:
-        plan: Gives all batches of the training, in order, always the same.
-        dataset: What makes an item of a chunk.
-        collate: ESPnet's, which makes a batch of items.
-        per_epoch: Batches of an epoch; None: all.
-        share: Rank and number of the processes that share each batch.
+        plan: Returns all batches of the training in order, always the same.
+        dataset: Makes an item from a chunk.
+        collate: ESPnet's function that makes a batch from items.
+        per_epoch: Batches per epoch; None: all.
+        share: Rank of this process, and number of processes that share each batch.
         num_workers: Processes that read audio.
-        pin_memory: For a GPU.
+        pin_memory: As in torch's DataLoader, for a GPU.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class ChunkIterFactory(AbsIterFactory):
         ]
 
     def build_iter(self, epoch: int, shuffle: bool | None = None) -> DataLoader:
-        """The batches of an epoch; ``shuffle`` has no effect, for the order is the plan's."""
+        """The batches of an epoch; ``shuffle`` has no effect, since the plan sets the order."""
         return DataLoader(
             self.dataset,
             batch_sampler=self.chunks(epoch),
@@ -189,7 +189,7 @@ class RecordingsASRTask(ASRTask):
 
     @classmethod
     def add_task_arguments(cls, parser: argparse.ArgumentParser) -> None:
-        """ESPnet's options, and ours."""
+        """ESPnet's options and those of this task."""
         super().add_task_arguments(parser)
         group = parser.add_argument_group("Recordings (espnet_ext)")
         group.add_argument("--chunk_conf", action=NestedDictAction, default={}, help="batch_seconds, max_seconds ...")
@@ -198,14 +198,16 @@ class RecordingsASRTask(ASRTask):
 
     @classmethod
     def main_worker(cls, args: argparse.Namespace) -> None:
-        """Set what follows from the data, then train as ESPnet does.
+        """Set the options that follow from the data, then train as ESPnet does.
 
         Raises:
-            InputError: bad tables or settings, by name.
+            InputError: bad tables or settings; the message names them.
         """
         features = features_of(args.features_conf)
         if args.input_size != features.n_mels:
-            raise InputError(f"input_size is {args.input_size}: it must be n_mels of features_conf, {features.n_mels}")
+            raise InputError(
+                f"input_size is {args.input_size}: it must be n_mels of features_conf, which is {features.n_mels}"
+            )
         if not args.collect_stats:
             schedule, passes = schedule_of(args.chunk_conf)
             recordings = read_recordings(args.train_data_path_and_name_and_type)

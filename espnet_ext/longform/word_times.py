@@ -1,7 +1,7 @@
-"""Word times of recordings: written to a ctm file once, and read for one recording at a time.
+"""Word times of recordings: written to one ctm file, and read for one recording at a time.
 
-Kaldi's ctm has a line ``recording channel start duration word`` a word, in seconds from the recording's start. Beside
-it stands a table ``recording file.ctm:offset``, so that words that fit in no memory are read where they are needed.
+Kaldi's ctm has one line per word, ``recording channel start duration word``, in seconds from the recording's start. A
+table ``recording file.ctm:offset`` says where each recording starts, so that the words need not all fit into memory.
 """
 
 import math
@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from espnet_ext.data.data_dir import format_seconds
-from espnet_ext.data.kaldi import write_table
+from espnet_ext.data.kaldi_tables import write_table
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write
 
-# Times of automatic transcripts are rounded to 0.1 s, so that neighbours may overlap by as much.
+# Times of automatic transcripts are rounded to 0.1 s, so neighbouring words may overlap by that much.
 OVERLAP = 0.1001
 
 
@@ -27,25 +27,25 @@ class TimedWord(NamedTuple):
 
 
 def word_faults(words: Sequence[TimedWord], seconds: float) -> str | None:
-    """What is wrong with the times of a recording's words, naming the first such word; None if nothing is.
+    """What is wrong with the times of a recording's words, naming the first bad one; None if nothing is wrong.
 
-    Refused are times that are not finite, negative or beyond the recording's end (by more than a second), words that
-    end before they begin, that begin before the word before them does, or that overlap it by more than 0.1 s.
+    Wrong are times that are not finite, negative, or more than a second beyond the end of the recording; words that end
+    before they begin; and words that begin before the previous one, or overlap it by more than 0.1 s.
 
     >>> word_faults([TimedWord("a", 0.0, 0.5), TimedWord("b", 0.2, 0.9)], seconds=2.0)
-    "word 2, 'b' at 0.2 s, overlaps the word before it, which ends at 0.5 s"
+    "word 2, 'b' at 0.2 s, overlaps the previous word, which ends at 0.5 s"
     """
     before = TimedWord("", 0.0, 0.0)
     for number, word in enumerate(words, 1):
         where = f"word {number}, {word.text!r} at {word.start:g} s,"
         if not (math.isfinite(word.start) and math.isfinite(word.end)) or word.start < 0:
-            return f"{where} has no sensible time"
+            return f"{where} has an impossible time"
         if word.end < word.start:
             return f"{where} ends before it begins"
         if word.start < before.start:
-            return f"{where} begins before the word before it (decreasing times)"
+            return f"{where} begins before the previous word (decreasing times)"
         if word.start < before.end - OVERLAP:
-            return f"{where} overlaps the word before it, which ends at {before.end:g} s"
+            return f"{where} overlaps the previous word, which ends at {before.end:g} s"
         if word.end > seconds + 1:
             return f"{where} lies beyond the recording's end ({seconds:.1f} s)"
         before = word
@@ -56,8 +56,8 @@ def write_word_times(path: str | Path, recordings: Iterable[tuple[str, Sequence[
     """Write ``<path>.ctm`` and its table ``<path>.scp``; one recording is in memory at a time.
 
     Args:
-        path: Without ending; the table points to the ctm by its absolute path.
-        recordings: Ids, no one twice, and their words.
+        path: Path without ending; the table holds the ctm's absolute path.
+        recordings: Ids, each once, and their words.
     """
     ctm = Path(path).absolute().with_suffix(".ctm")
     offsets: dict[str, str] = {}
@@ -74,7 +74,8 @@ def read_word_times(recording: str, entry: str) -> list[TimedWord]:
     """Read the words of one recording; ``entry`` is its line of the table.
 
     Raises:
-        InputError: no such file, or what stands at the offset is no such ctm (the table is older than the file, say).
+        InputError: no such file, or the words at the offset are not this recording's, as in a table that is
+            older than the file.
     """
     path, _, offset = entry.rpartition(":")
     words = []
@@ -97,7 +98,7 @@ def read_word_times(recording: str, entry: str) -> list[TimedWord]:
 
 
 def cut_text(words: Sequence[TimedWord], start: float, end: float) -> str:
-    """The words that lie wholly between two times, with blanks between; those that straddle an edge are dropped.
+    """The words that lie wholly between two times, joined by spaces; a word across an edge is dropped.
 
     >>> cut_text([TimedWord("a", 0, 1), TimedWord("b", 1, 2), TimedWord("c", 2, 3)], 0.0, 2.5)
     'a b'

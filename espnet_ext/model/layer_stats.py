@@ -24,7 +24,7 @@ class LayerStatsASRModel(ESPnetASRModel):
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor], torch.Tensor]:
         """Loss, statistics and weight of a batch, as ``ESPnetASRModel.forward`` gives them."""
         loss, stats, weight = super().forward(speech, speech_lengths, text, text_lengths, **kwargs)
-        layers = {}
+        layers: dict[str, torch.Tensor] = {}
         for module in self.modules():
             if hasattr(module, "layer_stats"):
                 layers |= module.layer_stats()

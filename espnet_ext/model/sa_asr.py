@@ -10,7 +10,7 @@ from espnet2.legacy.nets.pytorch_backend.transformer.add_sos_eos import add_sos_
 from espnet2.torch_utils.device_funcs import force_gatherable
 
 from espnet_ext.errors import InputError
-from espnet_ext.layers.energy_mask import valid_frames
+from espnet_ext.layers.padding import valid_frames
 from espnet_ext.layers.speaker_attributed_decoder import SpeakerAttributedDecoder
 from espnet_ext.layers.speaker_inventory import segment_numbers
 
@@ -18,11 +18,11 @@ from espnet_ext.layers.speaker_inventory import segment_numbers
 class SAASRModel(ESPnetASRModel):
     """Which speaker of an inventory said what, for any number of speakers that may talk at once.
 
-    The transcripts of all speakers' utterances stand in one sequence in the order in which they start, with a symbol
-    where the speaker changes. Each token has a speaker: the symbol has that of the utterance it ends, and so has the
-    end of the sequence. The loss is that of the tokens plus ``gamma`` times that of their speakers, each the sum over
-    tokens of negative log-posteriors (P4, after eq. 11); CTC over the serialized tokens may join it, which the paper
-    does not have: ``ctc_weight`` is 0 here unless it is set.
+    The transcripts of all speakers' utterances form one sequence in the order of their starts, with a symbol where the
+    speaker changes. Each token has a speaker; the symbol, and the end of the sequence, have the speaker of the utterance
+    that they end. The loss is that of the tokens plus ``gamma`` times that of their speakers, each the sum over tokens
+    of negative log-posteriors (P4, after eq. 11). CTC over the serialised tokens can be added, which the paper does not
+    have: ``ctc_weight`` is 0 unless it is set.
 
     Args:
         vocab_size: number of tokens.
@@ -91,7 +91,7 @@ class SAASRModel(ESPnetASRModel):
             profiles: speaker profiles, (B, K, profile_size).
             profiles_lengths: how many of them there are, (B,).
             speakers: which profile is of the speaker of each utterance in the text, (B, utterances), padded with -1.
-            d_vectors: output of a speaker encoder that reads samples, (B, W, D'), where it was computed before.
+            d_vectors: output of a speaker encoder that reads samples, (B, W, D'), if it was computed before.
             d_vectors_lengths: numbers of windows, (B,).
             kwargs: ESPnet's other data, such as the ids.
 

@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING, Any
 import soundfile
 
 from espnet_ext.data.data_dir import segment_recording
-from espnet_ext.data.kaldi import read_table, write_table
+from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples, read_spans
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.inventories import CHANGE_SYMBOL, Inventories, read_profiles
-from espnet_ext.stitcher.hypotheses import NOBODY, WindowHypothesis, read_jsonl, write_jsonl
-from espnet_ext.stitcher.windows import parse_window_id
+from espnet_ext.multitalker.hypotheses import NOBODY, WindowHypothesis, read_jsonl, write_jsonl
+from espnet_ext.multitalker.inventories import Inventories
+from espnet_ext.multitalker.profiles import read_profiles
+from espnet_ext.multitalker.turns import SPEAKER_CHANGE
+from espnet_ext.multitalker.windows import parse_window_id
 from espnet_ext.work import shards as work
 from espnet_ext.work.shards import Shard
 from espnet_ext.work.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from espnet_ext.model.sa_asr import SAASRModel
-    from espnet_ext.multitalker.search import Hypothesis
+    from espnet_ext.multitalker.search import SpeakerHypothesis
 
 UTTERANCES_PER_SHARD = 20
 SHARDS_PER_JOB = 4
@@ -37,15 +39,15 @@ class SpeakerDecoding:
 
     Attributes:
         model_config, model_file: ``config.yaml`` and checkpoint.
-        data: Kaldi data dir. Segments that are named as windows are (``<recording>-w<index>``) are windows of their
-            recording, other utterances are recordings of one window.
+        data: Kaldi data dir. Segments called ``<recording>-w<index>`` are windows of their recording; other utterances
+            are recordings of one window.
         profiles: ``profiles.scp`` files.
         output: folder for the results.
         search: options of the beam search by name; see :class:`espnet_ext.multitalker.search.SearchOptions`.
         ngpu: 0, or 1 to decode on a GPU.
-        inventory: table of the speakers to choose from, by utterance or by recording: names, or ``name=profile`` where
-            a speaker's profile has another name. None: ``inventory`` in the data dir; without one all that have
-            profiles.
+        inventory: table of the speakers to choose from, by utterance or by recording: names, or ``name=profile`` if a
+            speaker's profile has another name. None: ``inventory`` in the data dir; without one, all speakers with a
+            profile.
     """
 
     model_config: Path
@@ -59,25 +61,29 @@ class SpeakerDecoding:
 
 
 def read_search_options(path: Path) -> dict[str, Any]:
-    """Options of the beam search from a YAML file; InputError if there is one that the search does not have."""
-    search = read_yaml(path)
-    unknown = next((name for name in search if name not in SEARCH_OPTIONS), None)
+    """Options of the beam search from a YAML file; InputError if one is unknown."""
+    return search_options(read_yaml(path), path)
+
+
+def search_options(options: Mapping[str, Any], where: object) -> dict[str, Any]:
+    """Options of the beam search; InputError, which begins with ``where``, if one is unknown."""
+    unknown = next((name for name in options if name not in SEARCH_OPTIONS), None)
     if unknown is not None:
-        raise InputError(f"{path}: {unknown} is no option of this search: it has {', '.join(SEARCH_OPTIONS)}")
-    return search
+        raise InputError(f"{where}: {unknown} is not an option of this search: it has {', '.join(SEARCH_OPTIONS)}")
+    return dict(options)
 
 
 def decode_speakers(jobs: Sequence[SpeakerDecoding], *, nj: int = 1, parallel: Path | None = None) -> int:
     """Decode data dirs into ``hypotheses.jsonl``, ``text`` and ``speakers``; return the number of utterances.
 
     ``hypotheses.jsonl`` has a line for each window and speaker heard in it. ``text`` has the utterances of a window in
-    one line, in the order in which they start, with ``<sc>`` between them, and ``speakers`` the speaker of each. Shards
-    that are done, from the same inputs, are skipped. Several data dirs are one piece of work, whose processes load the
-    model once.
+    one line, in the order of their starts, with ``<sc>`` between them, and ``speakers`` the speaker of each. Shards
+    that are done, from the same inputs, are skipped. All data dirs share the worker processes, which load the model
+    once.
 
     Raises:
-        InputError: a missing or bad file, option, profile, audio file or checkpoint, by name; or an output that two
-            jobs share.
+        InputError: a missing or bad file, option, profile, audio file or checkpoint, by name; or two jobs with the same
+            output.
     """
     outputs = [job.output for job in jobs]
     twice = next((output for output in outputs if outputs.count(output) > 1), None)
@@ -97,7 +103,7 @@ def _gather(output: Path, folders: Sequence[Path]) -> None:
 
 
 def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
-    """Split the data dir into shards, balanced by their lengths, after a look at all that they need."""
+    """Split the data dir into shards of about equal length, after checking all that they need."""
     for path, what in ((job.model_config, "--model-config"), (job.model_file, "--model")):
         if not path.is_file():
             raise InputError(f"{path}: no such file ({what}): check the path, or run the stage that makes it")
@@ -178,7 +184,7 @@ def _duration(utterance: str, path: str) -> float:
         return soundfile.info(path).duration
     except (soundfile.SoundFileError, OSError):
         raise InputError(
-            f"{path}: utterance {utterance}: no audio can be read: mend wav.scp, or replace the file"
+            f"{path}: utterance {utterance}: no audio can be read: fix wav.scp, or replace the file"
         ) from None
 
 
@@ -211,7 +217,7 @@ def decode_shard(shard: Shard) -> None:
             window = _window(key, shard.tables["recordings"][key])
             heard += by_speaker(best, names, *window, span.start, span.end)
             segments = best.segments if best else ()
-            texts[key] = f" {CHANGE_SYMBOL} ".join(" ".join(each.words) for each in segments)
+            texts[key] = f" {SPEAKER_CHANGE} ".join(" ".join(each.words) for each in segments)
             speakers[key] = " ".join(names[each.speaker] for each in segments)
         write_jsonl(folder / "heard.jsonl", heard)
         write_table(folder / "text", texts)
@@ -219,7 +225,7 @@ def decode_shard(shard: Shard) -> None:
 
 
 def _window(utterance: str, recording: str) -> tuple[str, int]:
-    """Recording and index of a window; what is not named as one is the only window of a recording of its name."""
+    """Recording and index of a window. An utterance that is not called like one is a recording of one window."""
     try:
         name, index = parse_window_id(utterance)
     except InputError:
@@ -228,12 +234,12 @@ def _window(utterance: str, recording: str) -> tuple[str, int]:
 
 
 def by_speaker(
-    hypothesis: "Hypothesis | None", names: Sequence[str], recording: str, window: int, start: float, end: float
+    hypothesis: "SpeakerHypothesis | None", names: Sequence[str], recording: str, window: int, start: float, end: float
 ) -> list[WindowHypothesis]:
-    """What was heard of each speaker in a window; if nobody was, one line that says so.
+    """What was heard of each speaker in a window; if nobody was heard, one line that says so.
 
-    Several utterances of the same speaker are joined, in the order in which they start. The times of words are about
-    those at which the recogniser listened.
+    Several utterances of the same speaker are joined, in the order of their starts. The times of words are
+    approximate: where the recogniser's attention points.
     """
     if hypothesis is None or not hypothesis.segments:
         return [WindowHypothesis(recording, window, NOBODY, (), start, end)]
@@ -265,7 +271,10 @@ def _seconds(shares: Sequence[tuple[float, float]], start: float, end: float) ->
 def _model(
     config: str, model_file: str, device: str, stamps: str
 ) -> tuple["SAASRModel", Callable[[list[str]], list[str]], int]:
-    """A model, what makes words of its tokens, and its sampling rate in Hz. ``stamps`` tell a changed file."""
+    """A model, a function that makes words of its tokens, and its sampling rate in Hz.
+
+    ``stamps`` are part of the cache's key, so that changed files are loaded again.
+    """
     import espnet_ext
 
     espnet_ext.register()

@@ -1,24 +1,24 @@
-"""Plans of multi-talker mixtures: which utterances, and when each starts (P4, 4.1.1). No audio is touched here.
+"""Plans of multi-talker mixtures: which utterances, and when each starts (P4, 4.1.1). No audio is read here.
 
 P4's sets use the utterances of a corpus about once: dev_clean's 54,402 words are 513 x 106, and 319 x 171. So a set is
 made in passes: utterances are dealt out to mixtures until none is left, then again until there are enough mixtures.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
 
 import numpy as np
 
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.turns import Turn, by_recording
 
-SPEAKER_CHANGE = "<sc>"
 _BISECTIONS = 30
 
 
 @dataclass(frozen=True)
-class Source:
-    """An utterance that may be mixed: one speaker, one audio file, its length in seconds and its words."""
+class SourceUtterance:
+    """An utterance to mix: one speaker, one audio file, its length in seconds and its words."""
 
     id: str
     speaker: str
@@ -31,7 +31,7 @@ class Source:
 class Part:
     """An utterance in a mixture; ``start`` in seconds."""
 
-    source: Source
+    source: SourceUtterance
     start: float
 
     @property
@@ -41,14 +41,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Mixture:
-    """A mixture: its utterances, first in first out (in the order of their starts)."""
+    """A mixture: its utterances in the order of their starts."""
 
     name: str
     parts: tuple[Part, ...]
 
     @property
     def seconds(self) -> float:
-        """The end of the last part to end."""
+        """The latest end of a part."""
         return max(part.end for part in self.parts)
 
     @property
@@ -57,7 +57,7 @@ class Mixture:
 
     @property
     def overlap(self) -> float:
-        """Share of the time with speech in which two or more speak."""
+        """Share of the speech time in which two or more people speak."""
         return overlap_ratio([(part.start, part.end) for part in self.parts])
 
     @property
@@ -68,14 +68,16 @@ class Mixture:
 
 @dataclass(frozen=True)
 class MixtureSettings:
-    """How mixtures are made.
+    """How a set of mixtures is made.
 
     Attributes:
-        utterances: the fewest and the most of a mixture.
-        speakers: the most of a mixture.
-        overlap: the wanted share of overlapped speech in the time with speech, below 1.
-        gap: the least seconds between two starts.
-        count: of mixtures; None: as many as one pass over the utterances gives.
+        utterances: the fewest and the most utterances of a mixture.
+        speakers: the most speakers of a mixture.
+        overlap: the wanted share of the speech time in which two or more people speak, below 1.
+        gap: the shortest time between two starts, in seconds.
+        count: number of mixtures; None: as many as one pass over the utterances gives.
+        seed: seed of all random choices.
+        audio: whether audio is written; without it a set has only its references and text.
 
     Raises:
         InputError: a number that makes no sense.
@@ -86,13 +88,37 @@ class MixtureSettings:
     overlap: float
     gap: float = 0.5
     count: int | None = None
+    seed: int = 0
+    audio: bool = True
+
+    @classmethod
+    def from_mapping(cls, name: str, options: Mapping[str, Any]) -> "MixtureSettings":
+        """The settings of a set from a config.
+
+        Args:
+            name: of the set, for the messages.
+            options: the attributes by name; ``utterances`` is a list of the fewest and the most.
+
+        Raises:
+            InputError: an unknown or a missing option, or a value that makes no sense.
+        """
+        known = {field.name: field.default is MISSING for field in fields(cls)}
+        unknown = sorted(set(options) - set(known))
+        missing = [option for option, needed in known.items() if needed and option not in options]
+        if unknown or missing:
+            what = f"{unknown[0]} is unknown" if unknown else f"{missing[0]} is missing"
+            raise InputError(f"mixtures {name}: {what}: the options are {', '.join(known)}")
+        span = options["utterances"]
+        if not isinstance(span, Sequence) or len(span) != 2 or not all(isinstance(number, int) for number in span):
+            raise InputError(f"mixtures {name}: utterances is {span}: give the fewest and the most, such as [3, 8]")
+        return cls(**{**options, "utterances": (span[0], span[1])})
 
     def __post_init__(self) -> None:
         least, most = self.utterances
         faults = {
-            f"{least} to {most} utterances a mixture": not 1 <= least <= most,
-            f"at most {self.speakers} speakers a mixture": self.speakers < 1,
-            f"an overlap of {self.overlap} (a share of the time with speech, below 1)": not 0 <= self.overlap < 1,
+            f"{least} to {most} utterances per mixture": not 1 <= least <= most,
+            f"at most {self.speakers} speakers per mixture": self.speakers < 1,
+            f"an overlap of {self.overlap} (a share of the speech time, below 1)": not 0 <= self.overlap < 1,
             f"{self.gap} s between starts": not 0 <= self.gap < float("inf"),
             f"{self.count} mixtures": self.count is not None and self.count < 1,
         }
@@ -101,20 +127,20 @@ class MixtureSettings:
                 raise InputError(f"mixtures cannot be made with {what}: choose another number")
 
 
-def plan_mixtures(sources: Sequence[Source], settings: MixtureSettings, *, prefix: str, seed: int) -> list[Mixture]:
-    """Draw mixtures. Same sources, settings and seed, same mixtures, whatever the order of ``sources``.
+def plan_mixtures(sources: Sequence[SourceUtterance], settings: MixtureSettings, *, prefix: str) -> list[Mixture]:
+    """Draw mixtures. The same sources and settings give the same mixtures, whatever the order of ``sources``.
 
-    Within a pass no utterance comes twice; at its end, where the utterances that are left are of few speakers or fewer
-    than the least number, mixtures may be smaller than wanted.
+    Within a pass no utterance is used twice. At its end, when the utterances that are left have few speakers or are
+    too few, mixtures may be smaller than wanted.
 
     Args:
-        prefix: begins the mixtures' names: ``<prefix>-00000`` and so on.
+        prefix: the mixtures are called ``<prefix>-00000`` and so on.
 
     Raises:
         InputError: no utterances, one without words or length, or an id that comes twice.
     """
     _check_sources(sources)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(settings.seed)
     mixtures: list[Mixture] = []
     while not mixtures or (settings.count is not None and len(mixtures) < settings.count):
         for chosen in _deal(sources, settings, rng):
@@ -126,21 +152,23 @@ def plan_mixtures(sources: Sequence[Source], settings: MixtureSettings, *, prefi
     return mixtures
 
 
-def _check_sources(sources: Sequence[Source]) -> None:
+def _check_sources(sources: Sequence[SourceUtterance]) -> None:
     if not sources:
         raise InputError("there are no utterances to mix: check the manifests")
     seen: set[str] = set()
     for source in sources:
         if source.id in seen:
-            raise InputError(f"utterance {source.id} comes twice: keep one of them")
+            raise InputError(f"utterance {source.id} appears twice: keep one of them")
         seen.add(source.id)
         if not source.words or not source.seconds > 0:
             raise InputError(f"utterance {source.id} has no words or no length: leave it out")
 
 
-def _deal(sources: Sequence[Source], settings: MixtureSettings, rng: np.random.Generator) -> Iterator[list[Source]]:
-    """One pass: every utterance once, in groups of the wanted size, in the order in which they will be spoken."""
-    left: dict[str, list[Source]] = {}
+def _deal(
+    sources: Sequence[SourceUtterance], settings: MixtureSettings, rng: np.random.Generator
+) -> Iterator[list[SourceUtterance]]:
+    """One pass: every utterance once, in groups of the wanted size, in the order in which they are to be spoken."""
+    left: dict[str, list[SourceUtterance]] = {}
     for source in sorted(sources, key=lambda source: source.id):
         left.setdefault(source.speaker, []).append(source)
     names = sorted(left)
@@ -163,12 +191,12 @@ def _deal(sources: Sequence[Source], settings: MixtureSettings, rng: np.random.G
         yield [left[names[index]].pop() for index in turns]
 
 
-def place(sources: Sequence[Source], settings: MixtureSettings, rng: np.random.Generator) -> list[float]:
+def place(sources: Sequence[SourceUtterance], settings: MixtureSettings, rng: np.random.Generator) -> list[float]:
     """Draw the starts in seconds of utterances that follow each other with the wanted overlap.
 
-    Each utterance begins at a random distance before the end of the one before it. The distances are scaled together
-    until the share of overlapped speech is the wanted one, or the nearest to it that leaves the gap between starts and
-    lets nobody speak over themselves.
+    Each utterance begins at a random distance before the end of the one before it. All distances are scaled by one
+    factor until the share of overlapped speech is the wanted one, or the nearest that keeps the gap between starts and
+    in which nobody speaks over themselves.
     """
     distances = rng.uniform(0.1, 1.0, len(sources))
 
@@ -194,7 +222,7 @@ def place(sources: Sequence[Source], settings: MixtureSettings, rng: np.random.G
 
 
 def overlap_ratio(spans: Iterable[tuple[float, float]]) -> float:
-    """Time in which two or more spans lie, by the time in which any lies.
+    """The time that two or more spans cover, divided by the time that any span covers.
 
     >>> overlap_ratio([(0.0, 4.0), (3.0, 6.0), (10.0, 12.0)])
     0.125
@@ -209,29 +237,9 @@ def overlap_ratio(spans: Iterable[tuple[float, float]]) -> float:
     return overlapped / speech if speech else 0.0
 
 
-def serialise(turns: Iterable[Turn]) -> tuple[str, list[str]]:
-    """The target of serialised output training: turns first in first out, ``<sc>`` where the speaker changes.
-
-    Returns:
-        The text, and the speaker of each stretch between ``<sc>``.
-
-    >>> two, six = Turn("m", "b", ("TWO",), 2.0, 3.0), Turn("m", "b", ("SIX",), 4.0, 5.0)
-    >>> serialise([two, Turn("m", "a", ("ONE",), 0.0, 2.5), six])
-    ('ONE <sc> TWO SIX', ['a', 'b'])
-    """
-    stretches: list[list[str]] = []
-    speakers: list[str] = []
-    for turn in sorted(turns, key=lambda turn: turn.start or 0.0):
-        if not speakers or speakers[-1] != turn.speaker:
-            speakers.append(turn.speaker)
-            stretches.append([])
-        stretches[-1] += turn.words
-    return f" {SPEAKER_CHANGE} ".join(" ".join(words) for words in stretches), speakers
-
-
 @dataclass(frozen=True)
 class SetCounts:
-    """The size of a set of mixtures, as in P4's Table 1, with the mean overlap. The units are in ``UNITS``."""
+    """The size of a set of mixtures as in P4's Table 1, and the mean overlap; ``UNITS`` holds the units."""
 
     samples: int
     mean_words: float
@@ -244,14 +252,18 @@ UNITS = {"samples": "mixtures", "mean_words": "words", "mean_seconds": "s", "hou
 
 
 def count_set(mixtures: Sequence[Mixture]) -> SetCounts:
-    """Count a set of mixtures: means a mixture, and hours in total."""
+    """Count a set of mixtures: means per mixture, and hours in total."""
     return count_turns([turn for mixture in mixtures for turn in mixture.turns])
 
 
 def count_turns(turns: Iterable[Turn]) -> SetCounts:
-    """Count a set by its references, which have times; a recording ends with its last turn."""
+    """Count a set by its references; a recording ends with its last turn.
+
+    Raises:
+        InputError: a turn without times.
+    """
     recordings = by_recording(turns)
-    spans = [[(turn.start, turn.end) for turn in spoken] for spoken in recordings.values()]
+    spans = [[turn.span for turn in spoken] for spoken in recordings.values()]
     seconds = sum(max(end for _, end in each) for each in spans)
     return SetCounts(
         samples=len(recordings),
@@ -263,7 +275,7 @@ def count_turns(turns: Iterable[Turn]) -> SetCounts:
 
 
 def counts_line(name: str, counts: SetCounts) -> str:
-    """A set's counts to read."""
+    """A set's counts in a sentence."""
     return (
         f"{name}: {counts.samples:,} mixtures of {counts.mean_words:.0f} words and {counts.mean_seconds:.1f} s each "
         f"({counts.hours:.1f} h in all), overlap {counts.overlap:.1f} %"

@@ -1,30 +1,41 @@
-"""Multi-talker mixtures on disk: audio, Lhotse manifests, a data dir for training, and references by speaker.
+"""Sets of multi-talker mixtures on disk: whole, or cut as windows cut recordings.
 
-What stands in the folder of a set: ``audio/<mixture>.flac``; ``recordings.jsonl.gz`` and ``supervisions.jsonl.gz`` (one
-supervision an utterance, with its speaker); ``references.json`` (SegLST); and a data dir whose utterances are the
-mixtures: ``wav.scp``, ``text`` (serialised, with ``<sc>``), ``text_speakers`` (the speaker of each stretch of
-``text``), ``utt2spk`` (each mixture its own speaker), ``utt2dur``; ``mixed_utterances``: the ids of what was mixed.
+A set's folder holds ``audio/<mixture>.flac``; ``recordings.jsonl.gz`` and ``supervisions.jsonl.gz`` (Lhotse manifests,
+one supervision per utterance, with its speaker); ``references.json`` (SegLST); and a data dir whose utterances are the
+mixtures: ``wav.scp``, ``text`` (serialised, with ``<sc>``), ``text_speakers`` (the speaker of each part of ``text``),
+``utt2spk`` (each mixture is its own speaker), ``utt2dur``; ``mixed_utterances``: the ids of what was mixed.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import batched
 from pathlib import Path
 
 import numpy as np
 
 from espnet_ext.data.audio_files import save_audio
-from espnet_ext.data.data_dir import DataDir, format_seconds, write_tables
-from espnet_ext.data.kaldi import read_table, write_table
+from espnet_ext.data.data_dir import DataDir, format_seconds, read_data_dir, write_tables
+from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.mixture_plan import Mixture, Source, serialise
-from espnet_ext.multitalker.turns import write_turns
+from espnet_ext.multitalker.mixture_plan import (
+    UNITS,
+    Mixture,
+    MixtureSettings,
+    SourceUtterance,
+    count_set,
+    count_turns,
+    counts_line,
+    plan_mixtures,
+)
+from espnet_ext.multitalker.turns import Turn, by_recording, read_turns, serialise, word_spans, write_turns
+from espnet_ext.work.files import write_json
 from espnet_ext.work.parallel import map_shards
 
 SAMPLING_RATE = 16000
 _PEAK = 0.99
-_SHORTER_SECONDS = 0.01  # that a file may be shorter than its manifest says
-_SHARD = 50  # mixtures
+_SHORTER_SECONDS = 0.01  # by which a file may be shorter than its manifest says
+_MIXTURES_OF_A_SHARD, _CUTS_OF_A_SHARD = 50, 200
 
 
 @dataclass(frozen=True)
@@ -36,10 +47,42 @@ class MixtureShard:
     folder: str
 
 
+def make_mixtures(
+    manifests: Sequence[tuple[Path, Path]],
+    output: Path,
+    *,
+    name: str,
+    settings: MixtureSettings,
+    leave_out: Path | None = None,
+    nj: int = 1,
+) -> None:
+    """Make a set of mixtures from Lhotse manifests, and print its counts.
+
+    Args:
+        manifests: of each part of the corpus, its recordings and its supervisions.
+        output: the set's folder.
+        name: of the set; begins the mixtures' ids, with ``-`` for blanks.
+        settings: how they are made.
+        leave_out: a table of speakers and enrolment utterances, which are not mixed.
+        nj: processes.
+
+    Raises:
+        InputError: bad manifests, or audio that cannot be mixed.
+    """
+    left_out = enrolment_utterances(leave_out) if leave_out else frozenset()
+    sources = [source for files in manifests for source in read_sources(*files, left_out)]
+    mixtures = plan_mixtures(sources, settings, prefix=name.replace(" ", "-"))
+    if settings.audio:
+        write_mixtures(mixtures, output, nj=nj)
+    else:
+        write_references(mixtures, output)
+    print(counts_line(name, count_set(mixtures)))
+
+
 def read_sources(
     recordings: str | Path, supervisions: str | Path, left_out: Collection[str] = frozenset()
-) -> list[Source]:
-    """The utterances of Lhotse manifests, one audio file each, but for those that are to be left out.
+) -> list[SourceUtterance]:
+    """The utterances of Lhotse manifests, one audio file each, without those to leave out.
 
     Raises:
         InputError: manifests that cannot be read, or an utterance that is only a part of its audio file.
@@ -48,9 +91,12 @@ def read_sources(
 
     data = to_data_dir(*read_manifests(recordings, supervisions))
     if data.segments is not None or data.text is None:
-        raise InputError(f"{supervisions}: mixtures need one audio file an utterance, and its text: cut them first")
+        raise InputError(
+            f"{supervisions}: each utterance to mix must have its own audio file and its text: cut the recordings first"
+        )
+    durations = data.utt2dur or {}
     return [
-        Source(key, data.utt2spk[key], data.wav_scp[key], float(data.utt2dur[key]), tuple(data.text[key].split()))
+        SourceUtterance(key, data.utt2spk[key], data.wav_scp[key], float(durations[key]), tuple(data.text[key].split()))
         for key in data.utterances
         if key not in left_out
     ]
@@ -64,7 +110,7 @@ def enrolment_utterances(path: str | Path) -> frozenset[str]:
 def mix(mixture: Mixture) -> np.ndarray:
     """Add up a mixture's utterances at their own levels: float32 in -1 .. 1, (samples,), 16 kHz.
 
-    Only where the sum would overload, the whole is turned down.
+    A sum that would overload is turned down as a whole.
 
     Raises:
         InputError: an audio file that cannot be read, or one that ends before the plan says.
@@ -86,7 +132,7 @@ def mix(mixture: Mixture) -> np.ndarray:
 
 
 def write_shard(shard: MixtureShard) -> int:
-    """Write the audio of a shard's mixtures. Returns their number."""
+    """Write the audio of a shard's mixtures (in a worker process). Returns their number."""
     for mixture in shard.mixtures:
         save_audio(_audio_path(shard.folder, mixture), mix(mixture), SAMPLING_RATE, subtype="PCM_16")
     return len(shard.mixtures)
@@ -105,8 +151,7 @@ def write_mixtures(mixtures: Sequence[Mixture], folder: str | Path, *, nj: int =
     folder = Path(folder).resolve()
     (folder / "audio").mkdir(parents=True, exist_ok=True)
     shards = [
-        MixtureShard(mixtures[start].name, tuple(mixtures[start : start + _SHARD]), str(folder))
-        for start in range(0, len(mixtures), _SHARD)
+        MixtureShard(group[0].name, tuple(group), str(folder)) for group in batched(mixtures, _MIXTURES_OF_A_SHARD)
     ]
     map_shards(write_shard, shards, nj=nj, describe="mixtures")
     _write_manifests(mixtures, folder)
@@ -123,7 +168,7 @@ def write_mixtures(mixtures: Sequence[Mixture], folder: str | Path, *, nj: int =
 
 
 def write_references(mixtures: Sequence[Mixture], folder: str | Path) -> dict[str, str]:
-    """Write what of a set needs no audio: its references and tables of text, ``text`` last.
+    """Write what needs no audio: a set's references and tables of text, ``text`` last.
 
     Returns:
         The serialised text of each mixture.
@@ -161,3 +206,138 @@ def _write_manifests(mixtures: Sequence[Mixture], folder: Path) -> None:
         for number, part in enumerate(mixture.parts)
     ]
     write_manifests(RecordingSet.from_recordings(recordings), SupervisionSet.from_segments(supervisions), folder)
+
+
+def write_counts(data: Path, output: Path) -> None:
+    """Count a set as P4's Table 1 does: ``<output>/<count>.json``, where the recipe's table looks for them.
+
+    Args:
+        data: the set's folder; ``references.json`` is read.
+        output: a folder.
+    """
+    counts = asdict(count_turns(read_turns(data / "references.json")))
+    for name, unit in UNITS.items():
+        write_json(output / f"{name}.json", {"value": round(counts[name], 4), "unit": unit})
+    print(f"{data}: {counts['samples']} mixtures -> {output}")
+
+
+@dataclass(frozen=True)
+class MixtureCut:
+    """A piece of a mixture, from ``start`` to ``end`` in seconds, and what is said in it."""
+
+    start: float
+    end: float
+    turns: Sequence[Turn]
+
+
+@dataclass(frozen=True)
+class CutShard:
+    """Pieces of mixtures that one worker writes: name -> audio file, start and end in seconds."""
+
+    name: str
+    spans: Mapping[str, AudioSpan]
+    folder: str
+
+
+def cut_mixtures(
+    data: str | Path, output: str | Path, *, window: float, share: float = 1.0, seed: int = 0, nj: int = 1
+) -> int:
+    """Write a data dir of a set's mixtures in which a share of them is cut; the others stay as they are.
+
+    From such a set a recogniser learns to hear the middle of an utterance too, where windows begin.
+
+    Args:
+        data: a set's folder.
+        output: a folder for ``wav.scp``, ``text``, ``text_speakers``, ``utt2spk``, durations and audio.
+        window: length of a cut in seconds.
+        share: share of the mixtures that are cut, 0 to 1; a mixture without a word in its piece is not cut.
+        seed: of the choice.
+        nj: processes.
+
+    Returns:
+        How many are cut.
+
+    Raises:
+        InputError: a missing or bad set, a window without length, or a share outside 0 to 1.
+    """
+    if window <= 0 or not 0 <= share <= 1:
+        raise InputError(f"cuts of {window} s of a share of {share}: give a window above 0 and a share from 0 to 1")
+    mixtures = read_data_dir(data)
+    speakers = read_table(Path(data) / "text_speakers")
+    seconds = {name: float(value) for name, value in (mixtures.utt2dur or {}).items()}
+    cuts = _draw_cuts(seconds, _timed_turns(data, mixtures.utterances), window, share, np.random.default_rng(seed))
+    audio = Path(output).resolve() / "audio"
+    _write_cuts({name: AudioSpan(mixtures.wav_scp[name], cut.start, cut.end) for name, cut in cuts.items()}, audio, nj)
+    wavs, text = dict(mixtures.wav_scp), dict(mixtures.text or {})
+    for name, cut in cuts.items():
+        wavs[name], seconds[name] = str(audio / f"{name}.flac"), cut.end - cut.start
+        text[name], heard = serialise(cut.turns)
+        speakers[name] = " ".join(heard)
+    write_table(Path(output) / "text_speakers", speakers)
+    durations = {name: format_seconds(value) for name, value in seconds.items()}
+    own = {name: name for name in wavs}
+    write_tables(DataDir(wav_scp=wavs, utt2spk=own, text=text, utt2dur=durations, reco2dur=durations), Path(output))
+    print(f"{len(cuts)} of {len(wavs)} mixtures are cut -> {output}")
+    return len(cuts)
+
+
+def draw_span(seconds: float, window: float, random: np.random.Generator) -> tuple[float, float]:
+    """A piece of a recording as long as a window, or shorter at the recording's end: start and end in seconds.
+
+    Starts are drawn evenly, up to half a window before the end.
+    """
+    start = float(random.uniform(0.0, max(0.0, seconds - window / 2)))
+    return start, min(seconds, start + window)
+
+
+def cut_turns(turns: Sequence[Turn], start: float, end: float) -> list[Turn]:
+    """What is said between two times: the words whose middle lies there. Turns without any are left out."""
+    kept = []
+    for turn in turns:
+        middles = [(first + last) / 2 for first, last in word_spans(turn)]
+        words = tuple(word for word, middle in zip(turn.words, middles, strict=True) if start <= middle < end)
+        if words:
+            kept.append(replace(turn, words=words))
+    return kept
+
+
+def _timed_turns(data: str | Path, mixtures: Iterable[str]) -> dict[str, list[Turn]]:
+    """The turns of each mixture, in the order of ``mixtures``; InputError if they have no times."""
+    references = Path(data) / "references.json"
+    turns = by_recording(read_turns(references))
+    for name in mixtures:
+        if name not in turns or any(turn.start is None for turn in turns[name]):
+            raise InputError(f"{references}: {name} has no turns with times: make the set again")
+    return {name: turns[name] for name in mixtures}
+
+
+def _draw_cuts(
+    seconds: Mapping[str, float],
+    turns: Mapping[str, Sequence[Turn]],
+    window: float,
+    share: float,
+    random: np.random.Generator,
+) -> dict[str, MixtureCut]:
+    """Which mixtures are cut, and what is heard of them."""
+    cuts = {}
+    for name, own in turns.items():
+        chosen, (start, end) = random.uniform() < share, draw_span(seconds[name], window, random)
+        kept = cut_turns(own, start, end)
+        if chosen and kept:
+            cuts[name] = MixtureCut(start, end, kept)
+    return cuts
+
+
+def _write_cuts(spans: Mapping[str, AudioSpan], folder: Path, nj: int) -> None:
+    """Write each piece as ``<folder>/<name>.flac``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    groups = batched(spans, _CUTS_OF_A_SHARD)
+    shards = [CutShard(names[0], {name: spans[name] for name in names}, str(folder)) for names in groups]
+    map_shards(write_cut_shard, shards, nj=nj, describe="cuts")
+
+
+def write_cut_shard(shard: CutShard) -> None:
+    """Write the audio of a shard's pieces (in a worker process)."""
+    for name, span in shard.spans.items():
+        samples = read_samples(name, span, SAMPLING_RATE)
+        save_audio(Path(shard.folder) / f"{name}.flac", samples, SAMPLING_RATE, subtype="PCM_16")

@@ -1,4 +1,9 @@
-"""Speaker profiles from enrolment utterances: d-vectors of Resemblyzer, or of a speaker model of ESPnet."""
+"""Speaker profiles: made from enrolment utterances, and kept in Kaldi's ark format.
+
+A file holds a matrix for each speaker, with one row of norm 1 for each enrolment utterance, or one vector. The profile
+itself is the mean of the rows, scaled to norm 1. Rows are d-vectors of Resemblyzer, or embeddings of an ESPnet speaker
+model.
+"""
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -8,18 +13,107 @@ import numpy as np
 from tqdm import tqdm
 
 from espnet_ext.data.data_dir import read_data_dir
+from espnet_ext.data.kaldi_arks import read_array, write_arrays
+from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.data.utterance_audio import read_samples, read_spans
 from espnet_ext.errors import InputError
 
 RATE = 16000
-UTTERANCES = 2
+UTTERANCES = 2  # enrolment utterances of a profile
 Embed = Callable[[np.ndarray], np.ndarray]  # samples at 16 kHz, (N,) -> embedding, (E,)
 
 
-def choose_enrolment(utt2spk: Mapping[str, str], count: int = UTTERANCES, seed: int = 0) -> dict[str, list[str]]:
-    """Choose enrolment utterances of each speaker: speaker -> ``count`` of its utterances, or all if there are fewer.
+def read_profiles(paths: Sequence[str | Path]) -> dict[str, np.ndarray]:
+    """Read ``profiles.scp`` files: speaker -> (enrolment utterances, E) float32.
 
-    A speaker's do not depend on which other speakers there are.
+    Raises:
+        InputError: a file that is missing or cannot be read, a speaker that is in two files, a profile that is zero or
+            not finite, or profiles of different dimensions.
+    """
+    profiles: dict[str, np.ndarray] = {}
+    first = None
+    for path in paths:
+        for speaker, position in read_table(path).items():
+            if speaker in profiles:
+                raise InputError(f"{path}: {speaker} has a profile in another file too: keep one of them")
+            if "|" in position:
+                raise InputError(f"{path}: {speaker} is a command, and commands are not run: give the path of a file")
+            try:
+                rows = np.atleast_2d(np.asarray(read_array(position), dtype=np.float32))
+            except Exception:  # a broken ark fails in as many ways as it can be broken
+                raise InputError(
+                    f"{path}: {speaker}: no profile can be read from {position}: make them again"
+                ) from None
+            if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all() or not rows.any(axis=1).all():
+                raise InputError(f"{path}: {speaker}: its profile is empty, zero, NaN or infinite: make it again")
+            first = first or (speaker, rows.shape[1])
+            if rows.shape[1] != first[1]:
+                raise InputError(
+                    f"{path}: {speaker}: a profile of {rows.shape[1]} dimensions, but that of {first[0]} has "
+                    f"{first[1]}: make all with the same extractor"
+                )
+            profiles[speaker] = rows
+    return profiles
+
+
+def write_profiles(folder: str | Path, profiles: Mapping[str, np.ndarray]) -> Path:
+    """Write ``profiles.ark`` and ``profiles.scp``, sorted by speaker; returns the path of the latter.
+
+    Raises:
+        InputError: there is no profile.
+    """
+    if not profiles:
+        raise InputError(f"{folder}: there are no profiles to write: give enrolment utterances")
+    folder = Path(folder)
+    ark, scp = folder / "profiles.ark", folder / "profiles.scp"
+    rows = {speaker: profiles[speaker].astype(np.float32) for speaker in sorted(profiles)}
+    write_table(scp, write_arrays(ark, rows))
+    return scp
+
+
+def profile(rows: np.ndarray) -> np.ndarray:
+    """One profile of norm 1, (E,), from those of enrolment utterances, (utterances, E)."""
+    mean = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).mean(axis=0)
+    return mean / np.linalg.norm(mean)
+
+
+def enrol(
+    data: Sequence[Path],
+    output: Path,
+    *,
+    utterances: int = UTTERANCES,
+    enrolment: Path | None = None,
+    speaker_model: tuple[Path, Path] | None = None,
+    seed: int = 0,
+) -> None:
+    """Make the profiles of all speakers of data dirs: ``profiles.ark``, ``profiles.scp`` and ``enrolment``.
+
+    The latter names the utterances of each profile, so that they can be kept out of mixtures.
+
+    Args:
+        data: Kaldi data dirs with ``utt2spk``.
+        output: a folder.
+        utterances: number of enrolment utterances per speaker.
+        enrolment: a table of profiles and their utterances; None: they are drawn.
+        speaker_model: config.yaml and checkpoint of an ESPnet speaker model; None: Resemblyzer.
+        seed: of the choice of utterances.
+
+    Raises:
+        InputError: as :func:`make_profiles`, :func:`resemblyzer` and :func:`espnet_speaker_model`.
+    """
+    given = {name: row.split() for name, row in read_table(enrolment).items()} if enrolment else None
+    embed = espnet_speaker_model(*speaker_model) if speaker_model else resemblyzer()
+    profiles, chosen = make_profiles(data, embed, utterances, seed, given)
+    scp = write_profiles(output, profiles)
+    write_table(output / "enrolment", {speaker: " ".join(own) for speaker, own in chosen.items()})
+    size = next(iter(profiles.values())).shape[1]
+    print(f"{len(profiles)} speakers, {size} dimensions -> {scp}", flush=True)
+
+
+def choose_enrolment(utt2spk: Mapping[str, str], count: int = UTTERANCES, seed: int = 0) -> dict[str, list[str]]:
+    """Choose enrolment utterances: speaker -> ``count`` of the speaker's utterances, or all if there are fewer.
+
+    The choice for a speaker does not depend on which other speakers there are.
     """
     utterances: dict[str, list[str]] = {}
     for utterance in sorted(utt2spk):
@@ -42,10 +136,10 @@ def make_profiles(
 
     Args:
         data: the data dirs; their utterances should not be those that the model is tested on.
-        embed: what makes an embedding of samples.
-        count: utterances a speaker.
+        embed: makes an embedding of samples.
+        count: utterances per speaker.
         seed: of the choice.
-        enrolment: the utterances of each profile, where they are not to be drawn; a speaker may have several profiles.
+        enrolment: the utterances of each profile, if they are not to be drawn; a speaker may have several profiles.
 
     Returns:
         Speaker -> embeddings of norm 1, (utterances, E), and speaker -> the utterances.
@@ -57,11 +151,10 @@ def make_profiles(
         raise InputError(f"profiles of {count} enrolment utterances were asked for: give at least 1")
     folders = [data] if isinstance(data, str | Path) else data
     spans = {utterance: span for folder in folders for utterance, span in read_spans(folder).items()}
+    chosen: dict[str, Sequence[str]] = dict(enrolment or {})
     if enrolment is None:
         speakers = {key: speaker for folder in folders for key, speaker in read_data_dir(folder).utt2spk.items()}
-        chosen = choose_enrolment(speakers, count, seed)
-    else:
-        chosen = dict(enrolment)
+        chosen.update(choose_enrolment(speakers, count, seed))
     profiles = {}
     for speaker, utterances in tqdm(chosen.items(), desc="profiles", mininterval=5):
         rows = []
@@ -82,12 +175,12 @@ def make_profiles(
 
 
 def resemblyzer() -> Embed:
-    """d-vectors of 256 dimensions by the model in Resemblyzer's wheel; long silences are left out before.
+    """d-vectors of 256 dimensions by the model in Resemblyzer's wheel; long silences are cut out first.
 
     Raises:
         InputError: Resemblyzer is not installed.
     """
-    from espnet_ext.layers.voice_encoder import voice_encoder
+    from espnet_ext.encoder.d_vectors import voice_encoder
 
     encoder = voice_encoder()
     from resemblyzer import preprocess_wav
@@ -101,7 +194,7 @@ def resemblyzer() -> Embed:
 
 
 def espnet_speaker_model(config: str | Path, model_file: str | Path) -> Embed:
-    """Embeddings of a speaker model that ESPnet has trained: its ``config.yaml`` and checkpoint.
+    """Embeddings by a speaker model that was trained with ESPnet: its ``config.yaml`` and checkpoint.
 
     Raises:
         InputError: a missing file, or a checkpoint that does not fit.

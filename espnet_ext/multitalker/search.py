@@ -1,4 +1,4 @@
-"""Beam search that carries speaker posteriors along, and the speaker of each utterance that it hears (P4, 2.1)."""
+"""Beam search that keeps speaker posteriors, and gives the speaker of each utterance that it hears (P4, 2.1)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -37,15 +37,15 @@ class SearchOptions:
 
 
 @dataclass(frozen=True)
-class Segment:
+class SpeakerSegment:
     """An utterance of one speaker in a hypothesis.
 
     Attributes:
         words: what was said.
-        speaker: place in the inventory of who said it.
+        speaker: the speaker's place in the inventory.
         posterior: the mean posterior of that speaker over the utterance's tokens.
-        times: about when each word is said, start and end as shares of the recording's length: the frames that its
-            first and its last token attend to most.
+        times: approximate start and end of each word as shares of the recording's length: the frames that its first and
+            its last token attend to most.
     """
 
     words: tuple[str, ...]
@@ -55,22 +55,22 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Hypothesis:
-    """A hypothesis.
+class SpeakerHypothesis:
+    """A hypothesis of a recording or window.
 
     Attributes:
-        segments: its utterances in the order in which they start, those without words left out.
+        segments: its utterances in the order of their starts, without those that have no words.
         score: of the search.
         tokens: ids of its tokens.
     """
 
-    segments: tuple[Segment, ...]
+    segments: tuple[SpeakerSegment, ...]
     score: float
     tokens: tuple[int, ...] = ()
 
     @property
     def speakers(self) -> list[int]:
-        """Who speaks, in order of first appearance: the hypothesis counts as many speakers as it names."""
+        """Places in the inventory of those who speak, in the order in which they first do."""
         return list(dict.fromkeys(segment.speaker for segment in self.segments))
 
     def words_of(self, speaker: int) -> tuple[str, ...]:
@@ -120,19 +120,19 @@ def recognise(
     to_words: Callable[[list[str]], Sequence[str]],
     options: SearchOptions = SearchOptions(),  # noqa: B008 -- frozen
     nbest: int = 1,
-) -> list[Hypothesis]:
+) -> list[SpeakerHypothesis]:
     """Recognise one recording or window.
 
     Args:
         model: in evaluation mode.
         speech: samples, (N,), or features, (N, D).
-        profiles: whom to choose from, (K, E), K at least 1.
+        profiles: profiles of the speakers to choose from, (K, E), K at least 1.
         to_words: makes words of the tokens of one utterance.
         options: of the search.
-        nbest: how many hypotheses are wanted.
+        nbest: number of hypotheses to return.
 
     Returns:
-        The best hypotheses, the best first; none if the search found no end.
+        The best hypotheses, the best first; none if the search found no complete one.
 
     Raises:
         InputError: no profile, one of another dimension, or CTC in the search of a model that has none.
@@ -141,7 +141,7 @@ def recognise(
     speech = torch.as_tensor(speech, dtype=torch.float32, device=device)
     profiles = torch.as_tensor(profiles, dtype=torch.float32, device=device)
     if profiles.dim() != 2 or not len(profiles):
-        raise InputError("sa_asr: there is no profile to choose a speaker from: give one at least")
+        raise InputError("sa_asr: there is no profile to choose a speaker from: give at least one")
     model.check_profiles(profiles)
     encodings, speaker_encodings, _ = model.encode_both(speech.unsqueeze(0), torch.tensor([len(speech)], device=device))
     search = _search(model, SpeakerScorer(model.decoder, speaker_encodings[0], profiles), options)
@@ -163,7 +163,7 @@ def _search(model: SAASRModel, scorer: SpeakerScorer, options: SearchOptions) ->
             "ctc": options.ctc_weight,
             "length_bonus": options.penalty,
         },
-        beam_size=min(options.beam_size, model.vocab_size),  # the first step has no more to choose from
+        beam_size=min(options.beam_size, model.vocab_size),  # the first step has no more tokens to choose from
         vocab_size=model.vocab_size,
         sos=model.sos,
         eos=model.eos,
@@ -175,9 +175,9 @@ def _search(model: SAASRModel, scorer: SpeakerScorer, options: SearchOptions) ->
 
 def _hypothesis(
     model: SAASRModel, found: Any, to_words: Callable[[list[str]], Sequence[str]], length: int
-) -> Hypothesis:
+) -> SpeakerHypothesis:
     posteriors = found.states["decoder"]["posteriors"].exp()
-    # a search that has come to its greatest length appends an end that was not scored
+    # a search that has reached its maximum length appends an end that was not scored
     tokens = found.yseq[1 : 1 + len(posteriors)].to(posteriors.device)
     frames = found.states["decoder"]["frames"].to(posteriors.device)
     means = segment_posteriors(posteriors, tokens, model.change)
@@ -189,8 +189,8 @@ def _hypothesis(
         words = tuple(to_words(pieces))
         if words:
             times = word_times(pieces, frames[kept].tolist(), to_words, length)
-            segments.append(Segment(words, int(mean.argmax()), float(mean.max()), times))
-    return Hypothesis(tuple(segments), float(found.score), tuple(tokens.tolist()))
+            segments.append(SpeakerSegment(words, int(mean.argmax()), float(mean.max()), times))
+    return SpeakerHypothesis(tuple(segments), float(found.score), tuple(tokens.tolist()))
 
 
 def word_times(
@@ -198,7 +198,7 @@ def word_times(
 ) -> tuple[tuple[float, float], ...]:
     """Start and end of each word, as shares of ``length`` frames, from the frames that its pieces attend to.
 
-    A piece belongs to the word that is the last one once it is there.
+    A piece belongs to the word that is the last one once the piece is added.
 
     >>> word_times(["A", "B-", "C"], [4, 8, 9], lambda pieces: "".join(pieces + [" "]).replace("-", "").split(), 10)
     ((0.4, 1.0),)

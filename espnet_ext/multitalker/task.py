@@ -3,8 +3,9 @@
 A mixture's data are ``speech``, ``text`` (utterances in the order in which they start, with ``<sc>`` between them), and
 of type ``text``, ``speakers`` (the name of each utterance's speaker, in the same order) and ``inventory`` (the names of
 the speakers to choose from). Their profiles come from ``--profiles``. Without an inventory, the profiles are those of
-the mixture's speakers and of others, up to ``--inventory_size``: in training drawn anew in each epoch. ``d_vectors``
-(type ``kaldi_ark``) are those of :mod:`espnet_ext.multitalker.d_vectors`, which else are computed in each epoch.
+the mixture's speakers and of others, up to ``--inventory_size``; in training they are drawn again in each epoch.
+``d_vectors`` (type ``kaldi_ark``) come from :mod:`espnet_ext.multitalker.precomputed_d_vectors`; without them they are
+computed in each epoch.
 """
 
 import argparse
@@ -19,10 +20,11 @@ from espnet2.tasks.asr import ASRTask, encoder_choices, frontend_choices
 from espnet2.train.class_choices import ClassChoices
 
 from espnet_ext.model.sa_asr import SAASRModel
-from espnet_ext.multitalker.inventories import Inventories, read_profiles, segment_labels
+from espnet_ext.multitalker.inventories import Inventories, segment_labels
+from espnet_ext.multitalker.profiles import read_profiles
 
 speaker_encoder_choices = ClassChoices("speaker_encoder", classes={}, type_check=AbsEncoder, default="rnn")
-# The same dict, not a copy: a plugin that is an encoder is a speaker encoder too.
+# The same dict, not a copy: every encoder plugin is a speaker encoder too.
 speaker_encoder_choices.classes = encoder_choices.classes
 
 
@@ -37,13 +39,13 @@ class SAASRTask(ASRTask):
         parser.set_defaults(model="sa_asr")
         group = parser.add_argument_group("Speakers")
         group.add_argument(
-            "--profiles", nargs="+", default=[], help="profiles.scp of all speakers; may be several files"
+            "--profiles", nargs="+", default=[], help="profiles.scp of all speakers; several files are allowed"
         )
         group.add_argument(
             "--inventory_size", type=int, default=8, help="number of profiles of a mixture without an inventory"
         )
         group.add_argument(
-            "--enrolment", type=int, default=2, help="number of enrolment utterances behind a training profile"
+            "--enrolment", type=int, default=2, help="number of enrolment utterances of a training profile"
         )
 
     @classmethod
@@ -65,7 +67,7 @@ class SAASRTask(ASRTask):
             input_size = frontend_choices.get_class(args.frontend)(**args.frontend_conf).output_size()
         encoder_class = speaker_encoder_choices.get_class(args.speaker_encoder)
         speaker_encoder = encoder_class(input_size=input_size, **args.speaker_encoder_conf)
-        # ESPnet's task builds the rest; what it notes in the arguments is for config.yaml, a module is not
+        # ESPnet's task builds the rest. What it writes into the arguments goes to config.yaml; a module must not
         options = copy(args)
         options.model_conf = {**args.model_conf, "speaker_encoder": speaker_encoder}
         model = super().build_model(options)
@@ -74,12 +76,12 @@ class SAASRTask(ASRTask):
 
 
 class SpeakerPreprocessor:
-    """ESPnet's preprocessor after names have become profiles, (K, E), and labels, (utterances,).
+    """Turns names into profiles, (K, E), and labels, (utterances,), and calls ESPnet's preprocessor.
 
     Args:
         preprocess: ESPnet's.
         inventories: the profiles.
-        train: draw inventories anew each time; else each mixture has its own, drawn by its id.
+        train: draw a new inventory each time; otherwise each mixture keeps its own, drawn by its id.
     """
 
     def __init__(self, preprocess: Callable[..., dict[str, Any]], inventories: Inventories, train: bool):
@@ -94,7 +96,7 @@ class SpeakerPreprocessor:
         if inventory:
             profiles = self.inventories.of(inventory, uid)
         elif speakers:
-            # ESPnet seeds numpy's global generator anew for every worker and epoch
+            # ESPnet seeds numpy's global generator again for every worker and epoch
             seed = np.random.randint(2**31) if self.train else zlib.crc32(uid.encode())
             inventory, profiles = self.inventories.draw(speakers, uid, np.random.default_rng(seed))
         if inventory:

@@ -14,13 +14,15 @@ from espnet_ext.errors import InputError
 from espnet_ext.work.files import write_json
 from espnet_ext.work.json_text import parse_json
 
+SPEAKER_CHANGE = "<sc>"
+
 
 @dataclass(frozen=True)
 class Turn:
-    """What one speaker says in one go.
+    """What one speaker says without a break.
 
     Attributes:
-        words: may be empty, where somebody is known to be silent.
+        words: empty for somebody who is known to be silent.
         start, end: seconds from the recording's start, or None where they are not known.
     """
 
@@ -29,6 +31,17 @@ class Turn:
     words: tuple[str, ...]
     start: float | None = None
     end: float | None = None
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """Start and end in seconds.
+
+        Raises:
+            InputError: they are not known.
+        """
+        if self.start is None or self.end is None:
+            raise InputError(f"{self.recording}: a turn of {self.speaker} has no times: give start_time and end_time")
+        return self.start, self.end
 
 
 def write_turns(path: str | Path, turns: Iterable[Turn]) -> None:
@@ -72,7 +85,7 @@ def read_turns(path: str | Path) -> list[Turn]:
     except ValueError as error:
         raise InputError(f"{path}: not JSON ({error}): write SegLST") from None
     if not isinstance(records, list) or not records:
-        raise InputError(f"{path}: not a list of turns: write SegLST, one object a turn")
+        raise InputError(f"{path}: not a list of turns: write SegLST, one object per turn")
     return [_turn(record, f"{path}: turn {number}") for number, record in enumerate(records, start=1)]
 
 
@@ -87,8 +100,9 @@ def _turn(record: Any, where: str) -> Turn:
     if not record["speaker"] and record["words"].strip():
         raise InputError(f"{where}: words of {record['session_id']} without a speaker: name the speaker")
     start, end = (_seconds(record, name, where) for name in ("start_time", "end_time"))
-    if (start is None) != (end is None) or (start is not None and not 0 <= start <= end < math.inf):
-        raise InputError(f"{where}: from {start} to {end} s is no span of time: mend it, or leave both out")
+    neither = start is None and end is None
+    if not neither and (start is None or end is None or not 0 <= start <= end < math.inf):
+        raise InputError(f"{where}: from {start} to {end} s is no span of time: fix it, or leave both out")
     return Turn(record["session_id"], record["speaker"], tuple(record["words"].split()), start, end)
 
 
@@ -97,14 +111,19 @@ def _seconds(record: Mapping[str, Any], name: str, where: str) -> float | None:
     try:
         return None if value is None else float(value)
     except (TypeError, ValueError):
-        raise InputError(f"{where}: {name} is {value!r}, not a number of seconds: mend it") from None
+        raise InputError(f"{where}: {name} is {value!r}, not a number of seconds: fix it") from None
 
 
 def word_spans(turn: Turn) -> list[tuple[float, float]]:
-    """Times of a turn's words where only the turn's are known: shared out by their letters."""
+    """Start and end of each word of a turn: the turn's time is divided among its words by their numbers of letters.
+
+    Raises:
+        InputError: the turn has no times.
+    """
+    begin, end = turn.span
     letters = [len(word) + 1 for word in turn.words]
-    step = (turn.end - turn.start) / max(1, sum(letters))
-    starts = [turn.start + step * sum(letters[:place]) for place in range(len(letters))]
+    step = (end - begin) / max(1, sum(letters))
+    starts = [begin + step * sum(letters[:place]) for place in range(len(letters))]
     return [(start, start + step * count) for start, count in zip(starts, letters, strict=True)]
 
 
@@ -123,3 +142,23 @@ def words_by_speaker(turns: Iterable[Turn]) -> dict[str, dict[str, tuple[str, ..
             if turn.words:
                 said[recording][turn.speaker] = said[recording].get(turn.speaker, ()) + turn.words
     return said
+
+
+def serialise(turns: Iterable[Turn]) -> tuple[str, list[str]]:
+    """The target of serialised output training: turns in the order of their starts, ``<sc>`` where the speaker changes.
+
+    Returns:
+        The text, and the speaker of each part between two ``<sc>``.
+
+    >>> two, six = Turn("m", "b", ("TWO",), 2.0, 3.0), Turn("m", "b", ("SIX",), 4.0, 5.0)
+    >>> serialise([two, Turn("m", "a", ("ONE",), 0.0, 2.5), six])
+    ('ONE <sc> TWO SIX', ['a', 'b'])
+    """
+    parts: list[list[str]] = []
+    speakers: list[str] = []
+    for turn in sorted(turns, key=lambda turn: turn.start or 0.0):
+        if not speakers or speakers[-1] != turn.speaker:
+            speakers.append(turn.speaker)
+            parts.append([])
+        parts[-1] += turn.words
+    return f" {SPEAKER_CHANGE} ".join(" ".join(words) for words in parts), speakers

@@ -1,26 +1,26 @@
-"""N-best lists from what ESPnet's inference leaves on disk.
+"""N-best lists from the output of ESPnet's inference.
 
 ``espnet2.bin.asr_inference --nbest n`` writes ``<output_dir>/{k}best_recog/{text,token,token_int,score}`` for k up to
-n, with the k-th hypothesis of every utterance that has so many; a beam may end with fewer. ``asr.sh`` runs several
-jobs, each in ``logdir/output.<job>``, and merges the best hypotheses only; :mod:`espnet_ext.bin.decode` merges all.
+n, with the k-th hypothesis of every utterance that has one; a beam may end with fewer than n. ``asr.sh`` runs several
+jobs, each in ``logdir/output.<job>``, and merges only their best hypotheses; :mod:`espnet_ext.bin.decode` merges all.
 
-A score is what ``str()`` makes of a tensor, ``tensor(-12.3456)`` or ``tensor(-0.5000, device='cuda:0')``: four
-decimals, a weighted sum of the log-probabilities of the search's parts (attention, CTC, language model, length bonus).
-ESPnet keeps the parts to itself; where somebody has written ``str(hyp.scores)`` into a file ``scores``, they are read
-as well.
+A score is a printed tensor, ``tensor(-12.3456)`` or ``tensor(-0.5000, device='cuda:0')``: four decimals, a weighted
+sum of the log-probabilities of the search's parts (attention, CTC, language model, length bonus). ESPnet does not write
+the parts. If a file ``scores`` with ``str(hyp.scores)`` lies beside it, they are read as well.
 
-An utterance too short for the encoder gets n times the text ``" "`` with the score 0.0: n empty hypotheses here.
+For an utterance that is too short for the encoder, ESPnet writes the text ``" "`` with the score 0.0 n times: n empty
+hypotheses here.
 """
 
 import re
 from pathlib import Path
 
-from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest
 
-# Folders of jobs, if {k}best_recog does not lie in a folder itself: below asr.sh's logdir, below its decoding folder,
-# below that of espnet_ext.bin.decode, which merges n-bests but not a 1-best.
+# Where the folders of jobs lie, if {k}best_recog is not in the folder itself: below asr.sh's logdir, below its decoding
+# folder, below that of espnet_ext.bin.decode (which merges N-best lists but not a 1-best).
 _JOBS = ("output.*", "logdir/output.*", "log/output.*")
 _RECOG = re.compile(r"([1-9][0-9]*)best_recog")
 _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?|[-+]?inf(?:inity)?|nan"
@@ -34,12 +34,12 @@ def read_espnet_output(folder: str | Path) -> list[NBest]:
     """Read the N-best lists of one decoding, sorted by utterance, without references.
 
     Args:
-        folder: with ``{k}best_recog``, with ``output.*`` that hold them, or with ``logdir`` or ``log`` above those.
+        folder: holds ``{k}best_recog``; or ``output.*`` with them; or ``logdir`` or ``log`` with ``output.*``.
 
     Raises:
         InputError: there is no N-best output; a job left nothing, or not all of its ``keys.<job>.scp``; an utterance
-            has text without a score or the reverse, a k-th hypothesis without the one before, or stands in two jobs'
-            outputs; a score that is no finite number. Names folder and utterance.
+            has text without a score or the reverse, lacks the hypothesis before another one, or is in the output of two
+            jobs; a score is not finite. Names folder and utterance.
     """
     ranked: dict[str, dict[int, Hypothesis]] = {}
     for job in _jobs(Path(folder)):
@@ -49,19 +49,19 @@ def read_espnet_output(folder: str | Path) -> list[NBest]:
                 found.setdefault(utterance, {})[rank] = hypothesis
         _require_keys(job, found)
         if twice := sorted(found.keys() & ranked.keys()):
-            raise InputError(f"{job}: {twice[0]} stands in another job's output as well: remove the one that is stale")
+            raise InputError(f"{job}: {twice[0]} is also in another job's output: remove the stale one")
         ranked |= found
     return [_nbest(Path(folder), utterance, ranked[utterance]) for utterance in sorted(ranked)]
 
 
 def parse_score(text: str) -> float:
-    """The number in ESPnet's printed score.
+    """The number in a score as ESPnet prints it.
 
     >>> parse_score("tensor(-12.3)"), parse_score("tensor(-0.5, device='cuda:0')"), parse_score("0.0")
     (-12.3, -0.5, 0.0)
 
     Raises:
-        InputError: it is no such score.
+        InputError: it is not such a score.
     """
     match = _VALUE.fullmatch(text.strip())
     if not match:
@@ -70,13 +70,13 @@ def parse_score(text: str) -> float:
 
 
 def parse_scores(text: str) -> dict[str, float]:
-    """The named parts in a printed dictionary of scores; JSON will do, too.
+    """The named parts in a printed dictionary of scores; JSON works too.
 
     >>> parse_scores("{'decoder': tensor(-3.25), 'ctc': tensor(-1., device='cuda:0')}")
     {'decoder': -3.25, 'ctc': -1.0}
 
     Raises:
-        InputError: it is no such dictionary.
+        InputError: it is not such a dictionary.
     """
     inside = text.strip()
     parts: dict[str, float] = {}
@@ -98,10 +98,10 @@ def _jobs(folder: Path) -> list[Path]:
     for pattern in _JOBS:
         jobs = sorted(path for path in folder.glob(pattern) if path.is_dir())
         if empty := [job for job in jobs if not _recog_folders(job)]:
-            raise InputError(f"{empty[0]}: this job left no hypotheses: see its log, and decode again")
+            raise InputError(f"{empty[0]}: this job left no hypotheses: read its log, and decode again")
         if jobs:
             return jobs
-    raise InputError(f"{folder}: no {{n}}best_recog here, nor in {', '.join(_JOBS)}: decode with --nbest 10, say")
+    raise InputError(f"{folder}: no {{n}}best_recog here, nor in {', '.join(_JOBS)}: decode with --nbest 10 or so")
 
 
 def _recog_folders(job: Path) -> list[tuple[int, Path]]:
@@ -116,7 +116,7 @@ def _read_recog(recog: Path) -> dict[str, Hypothesis]:
     parts = read_table(recog / "scores") if (recog / "scores").exists() else dict.fromkeys(texts, "{}")
     for name, table in (("score", scores), ("scores", parts)):
         if odd := sorted(texts.keys() ^ table.keys()):
-            raise InputError(f"{recog}: {odd[0]} stands only in one of text and {name}: was it cut short? decode again")
+            raise InputError(f"{recog}: {odd[0]} is in only one of text and {name}: was it cut short? decode again")
     hypotheses = {}
     for utterance, text in texts.items():
         try:
@@ -128,12 +128,14 @@ def _read_recog(recog: Path) -> dict[str, Hypothesis]:
 
 
 def _require_keys(job: Path, found: dict[str, dict[int, Hypothesis]]) -> None:
-    """asr.sh lists each job's utterances beside its output: a job that was killed has left some of them out."""
+    """Refuse the output of a killed job: asr.sh lists the utterances of each job beside its output."""
     keys = job.parent / f"keys.{job.name.removeprefix('output.')}.scp"
     if not (job.name.startswith("output.") and keys.exists()):
         return
     if missing := [utterance for utterance in read_table(keys) if utterance not in found]:
-        raise InputError(f"{job}: {missing[0]} of {keys.name} has no hypotheses: the job is not done; decode again")
+        raise InputError(
+            f"{job}: {missing[0]} of {keys.name} has no hypotheses: the job has not finished; decode again"
+        )
 
 
 def _nbest(folder: Path, utterance: str, ranked: dict[int, Hypothesis]) -> NBest:

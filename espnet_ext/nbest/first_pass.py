@@ -1,17 +1,23 @@
-"""The N-best lists of data dirs by a Whisper model, shard by shard."""
+"""Make the N-best lists of data dirs with a Whisper model, shard by shard (P3, section 4.2.1).
+
+An utterance that is longer than the model's window is cut at quiet places. Its texts are normalised, and the best
+hypothesis of each normalised text is kept.
+"""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from espnet_ext.codeswitch.text_rules import LIBRISPEECH
-from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.lists import NBest, read_nbest, write_nbest
-from espnet_ext.nbest.utterances import first_pass
+from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest
 from espnet_ext.nbest.whisper import BUNDLED, RATE, WhisperSettings, bundled_folder, load_whisper
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import write_json
@@ -23,11 +29,17 @@ UTTERANCES_PER_SHARD = 20
 SHARDS_PER_JOB = 4
 LISTS = "nbest.jsonl"
 RULES = LIBRISPEECH
+NBEST = 10
+_QUIET = 0.2  # seconds over which the energy is averaged to find a quiet place
+
+# Text and log-probability.
+Scored = tuple[str, float]
+Decoder = Callable[[np.ndarray], Iterable[Scored]]
 
 
 @dataclass(frozen=True)
 class FirstPass:
-    """What to decode, and with what.
+    """The first pass over one data dir.
 
     Attributes:
         data: Kaldi data dir without ``segments``; its ``text``, if there is one, gives the references.
@@ -39,12 +51,12 @@ class FirstPass:
     data: Path
     output: Path
     whisper: WhisperSettings
-    nbest: int = 10
+    nbest: int = NBEST
 
 
 @dataclass(frozen=True)
-class Task:
-    """A shard, and what a worker needs besides."""
+class FirstPassShard:
+    """A shard of a data dir, and what a worker needs to decode it."""
 
     shard: Shard
     whisper: WhisperSettings
@@ -55,11 +67,32 @@ class Task:
         return self.shard.name
 
 
-def first_pass_all(jobs: Sequence[FirstPass], *, nj: int = 1, parallel: Path | None = None) -> list[list[NBest]]:
+def parse_first_pass(values: Mapping[str, Any], device: str = "cpu") -> tuple[WhisperSettings, int]:
+    """The model, its search and the number of hypotheses from YAML.
+
+    Args:
+        values: ``nbest`` and attributes of :class:`espnet_ext.nbest.whisper.WhisperSettings` but ``device``.
+        device: ``cpu`` or ``cuda``.
+
+    Raises:
+        InputError: an unknown name, or a value of another type or out of range.
+    """
+    known = ["nbest", *(name for name in WhisperSettings.__dataclass_fields__ if name != "device")]
+    for name, value in values.items():
+        if name not in known:
+            raise InputError(f"first pass: no option {name}: known are {', '.join(known)}")
+        kind = int if name in ("nbest", "beam", "window") else str
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise InputError(f"first pass: {name} must be a {'whole number' if kind is int else 'text'}, not {value!r}")
+    chosen = {name: value for name, value in values.items() if name != "nbest"}
+    return WhisperSettings(**chosen, device=device), values.get("nbest", NBEST)
+
+
+def make_lists(jobs: Sequence[FirstPass], *, nj: int = 1, parallel: Path | None = None) -> list[list[NBest]]:
     """Write ``nbest.jsonl``, sorted by utterance, to each job's output folder, and return the lists.
 
     ``log/lists.<k>`` holds the shards, ``log/first_pass.<k>.log`` their logs, ``normaliser.json`` the rules that the
-    texts went through. Shards that are done, from the same inputs, are skipped. All jobs share the workers.
+    texts were normalised by. Shards that are done from the same inputs are skipped. All jobs share the workers.
 
     Raises:
         InputError: a missing or bad file, audio file or model, by name.
@@ -71,7 +104,7 @@ def first_pass_all(jobs: Sequence[FirstPass], *, nj: int = 1, parallel: Path | N
     if len(todo) < len(every):
         work.say(f"first pass: {len(every) - len(todo)} of {len(every)} shards are done already")
     map_shards(run_task, todo, nj=nj, config=parallel, describe="first pass", log_dir=jobs[0].output / "log" / "jobs")
-    _clean(jobs, planned)  # of workers that died
+    _clean(jobs, planned)  # what dead workers have left
     merged = []
     for job, tasks in zip(jobs, planned, strict=True):
         lists = [nbest for task in tasks for nbest in read_nbest(Path(task.shard.folder) / LISTS)]
@@ -82,18 +115,24 @@ def first_pass_all(jobs: Sequence[FirstPass], *, nj: int = 1, parallel: Path | N
     return merged
 
 
-def plan(job: FirstPass, nj: int) -> list[Task]:
+def first_pass_line(job: FirstPass, lists: Sequence[NBest]) -> str:
+    """What :func:`make_lists` made for one job, as a line to print."""
+    short = sum(len(nbest.hyps) < job.nbest for nbest in lists)
+    return f"{len(lists)} lists, {short} of them shorter than {job.nbest} -> {job.output / LISTS}"
+
+
+def plan(job: FirstPass, nj: int) -> list[FirstPassShard]:
     """Split the data dir into shards, balanced by ``utt2dur`` if it is there.
 
-    Their number depends on ``nj`` only for small sets, so that a run can be continued with another ``nj``.
+    The number of shards depends on ``nj`` only for small sets, so that a run can be resumed with another ``nj``.
 
     Raises:
-        InputError: a file is missing or bad, or fewer hypotheses are kept by the search than are wanted.
+        InputError: a file is missing or bad, or the search keeps fewer hypotheses than are wanted.
     """
     if not 1 <= job.nbest <= job.whisper.beam:
         raise InputError(
-            f"--nbest must be 1 to the beam's {job.whisper.beam}, not {job.nbest}: widen --beam (normalisation makes "
-            "many of its hypotheses one)"
+            f"--nbest must be 1 to the beam's {job.whisper.beam}, not {job.nbest}: widen --beam (many of its "
+            "hypotheses are the same after normalisation)"
         )
     audio = work.read_audio_table(job.data)
     references = _references(job.data, audio)
@@ -114,11 +153,11 @@ def plan(job: FirstPass, nj: int) -> list[Task]:
             tables=tables,
             key=work.fingerprint(inputs, work.file_stamps(tables["wav.scp"]), tables.get("text")),
         )
-        tasks.append(Task(shard, job.whisper, job.nbest))
+        tasks.append(FirstPassShard(shard, job.whisper, job.nbest))
     return tasks
 
 
-def run_task(task: Task) -> None:
+def run_task(task: FirstPassShard) -> None:
     """Make the lists of one shard (in a worker process), with the model kept from shard to shard.
 
     Raises:
@@ -130,7 +169,7 @@ def run_task(task: Task) -> None:
     with work.attempt(task.shard) as folder:
         whisper = load_whisper(task.whisper)
         lists = [
-            first_pass(
+            decode_utterance(
                 utterance,
                 read_samples(utterance, AudioSpan(path), RATE),
                 whisper.decode,
@@ -145,7 +184,89 @@ def run_task(task: Task) -> None:
         write_nbest(folder / LISTS, lists)
 
 
-def _clean(jobs: Sequence[FirstPass], planned: Sequence[Sequence[Task]]) -> None:
+def decode_utterance(
+    utt_id: str,
+    samples: np.ndarray,
+    decode: Decoder,
+    *,
+    rate: int,
+    longest: int,
+    rules: Callable[[str], str],
+    count: int,
+    ref: str | None = None,
+) -> NBest:
+    """The ``count`` best texts of an utterance that differ after normalisation; fewer, if the search found no more.
+
+    Audio longer than ``longest`` seconds is cut at quiet places. The pieces are decoded one by one, as if they were
+    independent: a text joins one text of each piece, and its log-probability is the sum of theirs.
+
+    Args:
+        utt_id: the utterance's id.
+        samples: shape (samples,).
+        decode: gives texts and log-probabilities of samples, as :meth:`espnet_ext.nbest.whisper.Whisper.decode`.
+        rate: the sampling rate in Hz.
+        longest: most seconds that ``decode`` takes.
+        rules: normalises texts, the reference too.
+        count: how many hypotheses are wanted.
+        ref: the transcript, if there is one.
+    """
+    pieces = [distinct_texts(decode(piece), rules) for piece in cut(samples, longest * rate, round(_QUIET * rate))]
+    best = combine(pieces, count)
+    hyps = tuple(Hypothesis(text, score) for text, score in best)
+    return NBest(utt_id, hyps, None if ref is None else rules(ref))
+
+
+def distinct_texts(found: Iterable[Scored], rules: Callable[[str], str]) -> list[Scored]:
+    """The best of the hypotheses that are the same after normalisation; best first.
+
+    >>> distinct_texts([("A cat.", -2.0), ("a cat", -1.0), ("The cat", -3.0)], lambda text: text.upper().strip("."))
+    [('A CAT', -1.0), ('THE CAT', -3.0)]
+    """
+    best: dict[str, float] = {}
+    for raw, score in found:
+        text = rules(raw)
+        best[text] = max(score, best.get(text, -math.inf))
+    return sorted(best.items(), key=lambda pair: -pair[1])
+
+
+def combine(pieces: Sequence[Sequence[Scored]], count: int) -> list[Scored]:
+    """The ``count`` best texts that join one text of each piece, in the pieces' order; scores add up.
+
+    >>> combine([[("A", -1.0), ("THE", -1.5)], [("CAT", -0.1), ("", -3.0)]], 3)
+    [('A CAT', -1.1), ('THE CAT', -1.6), ('A', -4.0)]
+    """
+    best = list(pieces[0])[:count]
+    for piece in pieces[1:]:
+        # The best `count` of all need no more than the best `count` of each side. Two pairs may give the same text.
+        pairs = ((f"{left} {right}".strip(), a + b) for left, a in best for right, b in piece[:count])
+        best = distinct_texts(pairs, str)[:count]
+    return best
+
+
+def cut(samples: np.ndarray, longest: int, quiet: int) -> list[np.ndarray]:
+    """Cut samples into as few pieces of at most ``longest`` samples as possible, each at the quietest place in reach.
+
+    Args:
+        samples: shape (samples,).
+        longest: most samples of a piece.
+        quiet: samples over which the energy is averaged to find a quiet place.
+    """
+    number = math.ceil(len(samples) / longest)
+    if number <= 1:
+        return [samples]
+    energy = np.concatenate([[0.0], np.cumsum(samples.astype(np.float64) ** 2)])
+    even = len(samples) / number
+    # Two neighbouring cuts may move apart by this much each, and the piece between them is still short enough.
+    slack = (longest - even) / 2
+    edges = [0]
+    for index in range(1, number):
+        places = np.arange(math.ceil(index * even - slack), math.floor(index * even + slack) + 1)
+        around = energy[np.minimum(places + quiet // 2, len(samples))] - energy[np.maximum(places - quiet // 2, 0)]
+        edges.append(int(places[np.argmin(around)]) if len(places) else round(index * even))
+    return np.split(samples, edges[1:])
+
+
+def _clean(jobs: Sequence[FirstPass], planned: Sequence[Sequence[FirstPassShard]]) -> None:
     for job, tasks in zip(jobs, planned, strict=True):
         work.clean(job.output / "log", [task.shard for task in tasks])
 

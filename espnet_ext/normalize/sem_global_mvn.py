@@ -15,8 +15,8 @@ from espnet_ext.layers.energy_mask import (
     small_energy_mask,
     sum_ratio,
     utterance_sums,
-    valid_frames,
 )
+from espnet_ext.layers.padding import valid_frames
 
 
 class SEMGlobalMVN(GlobalMVN):

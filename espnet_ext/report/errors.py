@@ -6,12 +6,12 @@ from itertools import count, groupby
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.report.audio import SUFFIX, choose, spans_of, write_clips
 from espnet_ext.report.runs import Decoding, Recipe, Run, decodings
 from espnet_ext.report.utterances import FIELDS, record, worst, write_chunks
-from espnet_ext.results.config import DEFAULT_DECODING
+from espnet_ext.results.schema import DEFAULT_DECODING
 from espnet_ext.results.scores import read_score, read_utterances
 from espnet_ext.scoring.aligned_text import read_alignment
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.config import Tables, load_tables
+from espnet_ext.results.config import load_old_or_new
+from espnet_ext.results.tables import Tables
 from espnet_ext.results.report import result_files
 
 TABLES = "conf/tables.yaml"
@@ -108,7 +109,7 @@ def find_recipes(folders: Sequence[str | Path], data: str | Path | None = None) 
     if data is not None and sum(map(len, recipes.values())) != 1:
         raise InputError("--datadir belongs to one run: name only that, such as egs/librispeech_sem/exp/mini")
     return [
-        Recipe(name, home, load_tables(home / TABLES) if home else None, tuple(runs.values()), kept[name, home])
+        Recipe(name, home, load_old_or_new(home / TABLES) if home else None, tuple(runs.values()), kept[name, home])
         for (name, home), runs in recipes.items()
     ]
 

@@ -1,1 +1,1 @@
-"""Second-pass rescoring of N-best lists with language models: P3."""
+"""Second-pass rescoring of N-best lists with language models (P3: Shivakumar et al. 2023)."""

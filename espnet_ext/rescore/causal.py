@@ -6,10 +6,8 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from espnet_ext.rescore.language_model import begin_and_end
-from espnet_ext.rescore.lm_scorer import LmScorer
-from espnet_ext.rescore.prefix_trees import Rows, padded
-from espnet_ext.rescore.tree_attention import inputs_of, to_rows, tree_limit
+from espnet_ext.rescore.language_model import LmScorer, begin_and_end
+from espnet_ext.rescore.prefix_trees import Rows, inputs_of, padded, to_rows, tree_limit
 from espnet_ext.rescore.vocabulary import is_plain, log_probs
 
 
@@ -19,7 +17,7 @@ class CausalChunk:
 
     Attributes:
         rows: their tokens after a begin token.
-        targets: what follows each token, the end token at last, as ``rows.paths``, (n, longest).
+        targets: the token after each token, the end token last, padded as ``rows.paths``, (n, longest).
     """
 
     rows: Rows
@@ -27,20 +25,20 @@ class CausalChunk:
 
 
 class CausalScorer(LmScorer):
-    """Scores a hypothesis by its log-likelihood, from its first token to the end token.
+    """Scores a hypothesis by its log-likelihood, from its first token to the end token (P3, eq. 2).
 
-    A begin token stands before it, so that the first token is scored as well. The tokens of a prefix that hypotheses
-    of a list share are computed once if the model takes a tree's attention mask. A hypothesis without words has the
-    log-probability of the end right after the beginning.
+    The model reads a begin token first, so that the first token is scored as well. A prefix that hypotheses of a list
+    share is computed once if the model takes a tree's attention mask. The score of a hypothesis without words is the
+    log-probability that the end token follows the begin token.
 
     Args:
-        model: one of ``AutoModelForCausalLM``.
+        model: a model of ``AutoModelForCausalLM``.
         tokenizer: its tokenizer; needs a begin or an end token.
         casing: a key of ``CASINGS``.
 
     Attributes:
         plain: whether the vocabulary can be computed in blocks.
-        tree_limit: nodes that a tree may have; 0 for one hypothesis a row.
+        tree_limit: most nodes of a tree; 0 for one hypothesis per row.
     """
 
     name = "causal"
@@ -61,7 +59,7 @@ class CausalScorer(LmScorer):
         ]
 
     def terms(self, chunk: CausalChunk) -> tuple[torch.Tensor, torch.Tensor]:
-        """Log-probabilities of tokens, (n,), and the hypotheses that they belong to, (n,)."""
+        """Log-probabilities of tokens, (n,), and the numbers of their hypotheses, (n,)."""
         device, rows = self.model.device, chunk.rows
         there = rows.paths >= 0
         terms = log_probs(

@@ -1,14 +1,14 @@
 """The interpolation weight of P3, eq. 1, s_i = log P_LM(y_i) + lambda log P_AM(x|y_i), and how it is tuned.
 
-Each hypothesis of a list is a line over the weight, and the list's choice the highest line, so the choice changes only
-where the upper envelope of the lines has a corner, and the word errors of a whole set are piecewise constant between
-the corners of all its lists. So they are computed exactly and everywhere, with no grid (Och, "Minimum error rate
+The score of each hypothesis of a list is a line over the weight, and the choice is the highest line. So the choice
+changes only at the corners of the upper envelope of the lines, and the word errors of a whole set are constant between
+the corners of all its lists. They are computed exactly at every weight, without a grid (Och, "Minimum error rate
 training in statistical machine translation", ACL 2003, section 4).
 
-Lines are drawn over the first pass's share w = lambda / (1 + lambda), (1 - w) log P_LM + w log P_AM, which is the same
-choice for w < 1: so w = 0 is the language model alone and w = 1 the first pass alone, and no piece is without an end.
-The tuned weight is the middle, in w, of the widest piece among those with the fewest errors: far from every corner,
-since another set's corners lie elsewhere.
+The lines are drawn over the first pass's share w = lambda / (1 + lambda), as (1 - w) log P_LM + w log P_AM, which makes
+the same choice for w < 1. Then w = 0 is the language model alone, w = 1 the first pass alone, and every piece has two
+ends. The tuned weight is the middle, in w, of the widest piece with the fewest errors: far from every corner, since
+the corners of another set lie elsewhere.
 """
 
 import math
@@ -24,7 +24,7 @@ from espnet_ext.nbest.lists import NBest, word_errors, words_of_reference
 from espnet_ext.work.files import write_json
 from espnet_ext.work.json_text import parse_json
 
-# Corners nearer than that are one: what is equal on paper may differ by rounding, and a piece so narrow has no meaning.
+# Corners that agree to so many decimals are one: equal corners may differ by rounding, and a narrower piece is noise.
 _DECIMALS = 12
 
 
@@ -33,8 +33,8 @@ class ErrorCurve:
     """Word errors of a set of lists as a function of the first pass's share w.
 
     Attributes:
-        corners: w where the errors change, rising, from 0.0 to 1.0 inclusive.
-        errors: word errors between two corners, one fewer than corners.
+        corners: w where the errors change, in rising order, from 0.0 to 1.0 inclusive.
+        errors: word errors between neighbouring corners, one fewer than corners.
         words: words in the references.
     """
 
@@ -43,7 +43,7 @@ class ErrorCurve:
     words: int
 
     def at(self, weight: float) -> int:
-        """Word errors with ``weight`` as lambda (at a corner, those to its right)."""
+        """Word errors with lambda ``weight`` (at a corner, those to its right)."""
         place = int(np.searchsorted(self.corners, share_of(weight), side="right")) - 1
         return self.errors[min(place, len(self.errors) - 1)]
 
@@ -54,12 +54,12 @@ class Tuned:
 
     Attributes:
         weight: lambda of eq. 1.
-        interval: the values of lambda around it that make the same number of errors; the upper end may be infinite.
-        errors, words: on the lists that it was tuned on.
-        language_model_errors, first_pass_errors: at the two ends of the curve, lambda 0 and infinite.
-        lists: how many there were.
+        interval: the range of lambda around it with the same number of errors; the upper end may be infinite.
+        errors, words: word errors and words of the lists that it was tuned on.
+        language_model_errors, first_pass_errors: word errors at the two ends of the curve, lambda 0 and infinite.
+        lists: the number of lists.
         scores: the name of the language model's scores in them.
-        tuned_on: where they came from.
+        tuned_on: the files of the lists.
     """
 
     weight: float
@@ -74,7 +74,7 @@ class Tuned:
 
 
 def share_of(weight: float) -> float:
-    """w of lambda.
+    """w for lambda ``weight``.
 
     >>> share_of(0.0), share_of(1.0), share_of(math.inf)
     (0.0, 0.5, 1.0)
@@ -83,7 +83,7 @@ def share_of(weight: float) -> float:
 
 
 def weight_of(share: float) -> float:
-    """Lambda of w.
+    """Lambda for w ``share``.
 
     >>> weight_of(0.0), weight_of(0.5), weight_of(1.0)
     (0.0, 1.0, inf)
@@ -92,7 +92,7 @@ def weight_of(share: float) -> float:
 
 
 def check_weight(weight: float) -> None:
-    """Refuse a lambda that eq. 1 has no use for.
+    """Refuse a lambda that makes no sense in eq. 1.
 
     Raises:
         InputError: it is negative or not finite.
@@ -102,7 +102,7 @@ def check_weight(weight: float) -> None:
 
 
 def combined(nbest: NBest, scores: str, weight: float) -> list[float]:
-    """s_i of P3, eq. 1: the scores named ``scores`` plus ``weight`` (lambda) times the first pass's.
+    """s_i of P3, eq. 1: the scores named ``scores`` plus ``weight`` (lambda) times those of the first pass.
 
     Raises:
         InputError: a hypothesis lacks the scores.
@@ -111,7 +111,7 @@ def combined(nbest: NBest, scores: str, weight: float) -> list[float]:
 
 
 def rerank(nbest: NBest, scores: str, weight: float) -> NBest:
-    """The list in the order of eq. 1, best first; of equals, the one that was before stays before.
+    """The list in the order of eq. 1, best first; equals keep their order.
 
     Raises:
         InputError: a hypothesis lacks the scores, or the weight is negative or not finite.
@@ -123,10 +123,10 @@ def rerank(nbest: NBest, scores: str, weight: float) -> NBest:
 
 
 def error_curve(lists: Iterable[NBest], scores: str) -> ErrorCurve:
-    """Word errors of the lists, taken together, for every weight.
+    """Word errors of all the lists together for every weight.
 
     Raises:
-        InputError: there are no lists; one has no reference, or lacks the scores.
+        InputError: there are no lists; a list has no reference, or lacks the scores.
     """
     start, words = 0, 0
     corners, steps = [], []
@@ -148,16 +148,16 @@ def envelope(left: np.ndarray, right: np.ndarray) -> list[tuple[float, int]]:
 
     Args:
         left: log P_LM of each hypothesis, (n,), finite.
-        right: log P_AM of each, (n,), finite.
+        right: log P_AM of each hypothesis, (n,), finite.
 
     Returns:
-        Where each piece begins, and its line, in rising order; of two equal lines, the one that comes first.
+        Where each piece begins, and its line, in rising order; of equal lines the first.
 
     >>> envelope(np.array([0.0, -1.0, -5.0]), np.array([-3.0, -2.0, -2.5]))
     [(0.0, 0), (0.5, 1)]
     """
     slopes = right - left
-    # The highest at w = 0; of several, the one that is highest just after it. lexsort is stable: the first of equals.
+    # The highest line at w = 0; of several, the one that is highest just after it. lexsort is stable: first of equals.
     line = int(np.lexsort((-slopes, -left))[0])
     pieces = [(0.0, line)]
     while True:
@@ -174,9 +174,9 @@ def envelope(left: np.ndarray, right: np.ndarray) -> list[tuple[float, int]]:
 
 
 def tune(lists: Sequence[NBest], scores: str, tuned_on: Sequence[str] = ()) -> tuple[Tuned, ErrorCurve]:
-    """The weight with the fewest word errors over all the lists (of one development set, or of several jointly).
+    """The weight with the fewest word errors over all the lists (one development set, or several jointly).
 
-    Where every weight makes the same number of errors, that is lambda 1.
+    If every weight makes the same number of errors, lambda is 1.
 
     Raises:
         InputError: as :func:`error_curve`.
@@ -208,23 +208,23 @@ def write_tuned(path: str | Path, tuned: Tuned) -> None:
 
 
 def write_curve(path: str | Path, curve: ErrorCurve) -> None:
-    """Write the curve as JSON: the lambdas where the errors change, and the errors before, between and after them."""
+    """Write the curve as JSON: the values of lambda where the errors change, and the errors between them."""
     weights = [weight_of(corner) for corner in curve.corners[1:-1]]
     write_json(path, {"lambda": weights, "errors": list(curve.errors), "words": curve.words})
 
 
 def read_weight(path: str | Path) -> float:
-    """The weight that :func:`write_tuned` stored.
+    """Read the weight that :func:`write_tuned` wrote.
 
     Raises:
-        InputError: no such file, or not one with a weight.
+        InputError: the file is missing or has no weight.
     """
     try:
         weight = float(parse_json(Path(path).read_text(encoding="utf-8"))["weight"])
     except FileNotFoundError:
         raise InputError(f"{path}: no such file: tune the weight first, with --tune-on") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: holds no tuned weight ({error!r}): tune it again, with --tune-on") from None
+        raise InputError(f"{path}: has no tuned weight ({error!r}): tune it again, with --tune-on") from None
     check_weight(weight)
     return weight
 

@@ -1,8 +1,9 @@
-"""Models and tokenizers of Hugging Face ``transformers``: loaded and checked."""
+"""Language models of Hugging Face ``transformers``: loaded, checked, and the base class of their scorers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -10,19 +11,22 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_N
 from transformers.utils import logging
 
 from espnet_ext.errors import InputError
+from espnet_ext.work.files import write_json
 
-# How a hypothesis is written for the language model. Transcripts of LibriSpeech are upper-case, texts that models have
-# read are not.
+# How a hypothesis is written for the language model. LibriSpeech's transcripts are upper-case; the texts that models
+# were trained on are not.
 CASINGS = {"as-is": str, "lower": str.lower, "upper": str.upper, "sentence": str.capitalize}
 SHOWN = 40
+SETTINGS = "scorer.json"
+# Most positions of one forward pass: with gradients about 1.5 GB at the size of GPT-2 or BERT.
+POSITIONS = 1024
 
 
 class HypothesisError(InputError):
     """A hypothesis that a model cannot score.
 
     Attributes:
-        number: which, counted through all lists.
-        reason: what is wrong and what to do.
+        number: the hypothesis, counted through all lists.
     """
 
     def __init__(self, number: int, text: str, reason: str):
@@ -34,25 +38,25 @@ class HypothesisError(InputError):
 def load(loader: type, name: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load a model by one of ``transformers``' Auto classes, in float32, and its tokenizer.
 
-    A model without output layers is loaded without the layer that some families put on the first token's hidden
-    state, which masked language models are not trained with.
+    Some families put a pooling layer on the first token's hidden state. It is dropped, since masked language models are
+    trained without it.
 
     Args:
-        loader: such as ``AutoModelForCausalLM``.
+        loader: for example ``AutoModelForCausalLM``.
         name: a local folder or a name on the hub. Code that comes with a model is not run.
 
     Raises:
-        InputError: neither exists, files are broken, weights are missing, or the tokenizer has no tokens or
-            more than the model.
+        InputError: neither exists, files are broken, weights are missing, or the tokenizer has no tokens or more tokens
+            than the model.
     """
     try:
-        with quiet():  # of weights that are missing, which are looked at here, and those of other layers
+        with quiet():  # missing weights are checked below; those of other layers do not matter
             tokenizer = AutoTokenizer.from_pretrained(name)
             model, report = loader.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
-    except Exception as error:  # an OSError for most faults, and whatever the readers of the files raise
+    except Exception as error:  # mostly OSError, but also what the readers of the files raise
         raise InputError(
-            f"{name}: no language model and tokenizer that load ({first_line(error)}): give a folder that transformers "
-            "has written, or a name on the hub"
+            f"{name}: no language model and tokenizer that load ({first_line(error)}): give a folder written by "
+            "transformers, or a name on the hub"
         ) from error
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
@@ -60,20 +64,22 @@ def load(loader: type, name: str | Path) -> tuple[PreTrainedModel, PreTrainedTok
     faults += [str(key) for key in report["mismatched_keys"]]
     if faults:
         raise InputError(
-            f"{name}: {len(faults)} weights of {type(model).__name__} are missing or of another shape "
+            f"{name}: {len(faults)} weights of {type(model).__name__} are missing or have another shape "
             f"({', '.join(faults[:3])}): give a model that was trained for this"
         )
-    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes of no files at all
-        raise InputError(f"{name}: its tokenizer has no tokens: copy the tokenizer's files into the folder too")
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes if there are no files
+        raise InputError(f"{name}: its tokenizer has no tokens: copy the tokenizer's files into the folder as well")
     size = model.get_input_embeddings().num_embeddings
     if len(tokenizer) > size:
-        raise InputError(f"{name}: its tokenizer has {len(tokenizer)} tokens, its model {size}: they are no pair")
+        raise InputError(
+            f"{name}: its tokenizer has {len(tokenizer)} tokens, its model {size}: they do not belong together"
+        )
     return model, tokenizer
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep transformers' warnings, and its bars of what takes a second, out of the log meanwhile."""
+    """Keep transformers' warnings and its progress bars out of the log meanwhile."""
     verbosity, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -86,12 +92,12 @@ def quiet() -> Iterator[None]:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, in one line."""
+    """The first line of an error's message."""
     return str(error).strip().split("\n")[0]
 
 
 def config_of(name: str | Path) -> PreTrainedConfig:
-    """Settings of a model.
+    """The config of a model.
 
     Raises:
         InputError: there is no such model.
@@ -105,12 +111,12 @@ def config_of(name: str | Path) -> PreTrainedConfig:
 
 
 def reads_both_ways(config: PreTrainedConfig) -> bool:
-    """Whether a model is of a family that predicts masked tokens from both sides, such as BERT."""
+    """Whether a model predicts masked tokens from both sides, as BERT does."""
     return config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
 
 
 def begin_and_end(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
-    """Ids of the tokens before and after a sentence for a causal model; GPT-2 has one for both.
+    """Ids of the tokens before and after a sentence for a causal model; GPT-2 uses one for both.
 
     Raises:
         InputError: the tokenizer has neither.
@@ -129,10 +135,88 @@ def surrounding(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int
 
 
 def position_limit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> float:
-    """How many tokens the model takes at once; infinite if it does not say."""
+    """Most tokens that the model takes at once; infinite if it does not say."""
     limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
     for name, module in model.named_modules():
-        # RoBERTa and its kin count positions from after the padding token's id
+        # RoBERTa and its relatives count positions from after the padding token's id
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None:
             limits.append(module.num_embeddings - module.padding_idx - 1)
     return min((limit for limit in limits if isinstance(limit, int) and 0 < limit < 1e9), default=float("inf"))
+
+
+class LmScorer(torch.nn.Module):
+    """A language model of ``transformers`` that scores hypotheses: base class of the scorers of P3, eq. 2, 3, 10 to 12.
+
+    The log-probability of a hypothesis is a sum of terms. ``chunks`` splits the work on some lists into forward passes
+    of bounded size, and ``terms`` runs one of them.
+
+    Args:
+        model: the model.
+        tokenizer: its tokenizer.
+        casing: how hypotheses are written for it, a key of ``CASINGS``.
+        surrounding: the tokens before and after a hypothesis in the model's input.
+
+    Attributes:
+        name: "causal", "pll" or "pooled".
+        budget: most positions of one forward pass.
+        longest: most tokens that the model takes at once.
+    """
+
+    name = ""
+    model: PreTrainedModel
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        casing: str,
+        surrounding: tuple[list[int], list[int]],
+    ):
+        super().__init__()
+        if casing not in CASINGS:
+            raise InputError(f"casing {casing}: choose one of {', '.join(CASINGS)}")
+        self.model = model
+        self.tokenizer = tokenizer
+        self.casing = casing
+        self.before, self.after = surrounding
+        self.budget = POSITIONS
+        self.longest = position_limit(model, tokenizer)
+
+    def chunks(self, lists: Sequence[Sequence[str]]) -> list[Any]:
+        """Forward passes over lists of hypotheses, which are numbered through all of the lists."""
+        raise NotImplementedError
+
+    def terms(self, chunk: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """Terms with gradient, (n,) float, and the number of the hypothesis that each is added to, (n,) int64."""
+        raise NotImplementedError
+
+    def encode(self, lists: Sequence[Sequence[str]]) -> list[list[tuple[int, list[int]]]]:
+        """Each list's hypotheses as the model's input, numbered through all lists.
+
+        Raises:
+            HypothesisError: a hypothesis has more tokens than the model takes.
+        """
+        write = CASINGS[self.casing]
+        texts = [write(" ".join(text.split())) for texts in lists for text in texts]
+        tokens = self.tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
+        inputs = [[*self.before, *ids, *self.after] for ids in tokens]
+        for number, (text, ids) in enumerate(zip(texts, inputs, strict=True)):
+            if len(ids) > self.longest:
+                raise HypothesisError(
+                    number,
+                    text,
+                    f"{len(ids)} tokens, but the model takes {self.longest}: leave it out, or use another model",
+                )
+        numbered = iter(enumerate(inputs))
+        return [[next(numbered) for _ in texts] for texts in lists]
+
+    def settings(self) -> dict[str, str]:
+        """What a saved scorer needs besides model and tokenizer."""
+        return {"scorer": self.name, "casing": self.casing}
+
+    def save(self, folder: str | Path) -> None:
+        """Write a folder that both ``transformers`` and ``load_lm`` load."""
+        with quiet():
+            self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+        write_json(Path(folder) / SETTINGS, self.settings())

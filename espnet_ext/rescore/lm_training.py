@@ -1,59 +1,142 @@
-"""Train a language model on text: pre-training of small ones, and domain adaptation of any (P3, section 4.2.2).
+"""Language models trained on text: small ones made from scratch, and domain adaptation of any (P3, section 4.2.2).
 
-A causal model learns each next token, the first and the end included, as its scorer counts them (eq. 2). A masked one
-learns 15% of the tokens, drawn anew each time: of these 80% are masked, 10% replaced, 10% left (BERT's own objective,
-P3's [22]).
+A causal model learns each next token, the first one and the end included, as its scorer counts them (P3, eq. 2). A
+masked model learns 15 % of the tokens, drawn anew each time: 80 % of these are masked, 10 % replaced, 10 % unchanged
+(BERT's own objective, P3's [22]).
+
+Small GPT-2 and BERT models with tokenizers of their own are for text that needs no large model, such as that of the
+synthetic corpora. They are ``transformers``' own classes with random weights.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import string
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import DataCollatorForLanguageModeling
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertTokenizer,
+    DataCollatorForLanguageModeling,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPT2Tokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
+from espnet_ext.data.lm_text import sample, sentences
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.language_model import CASINGS
-from espnet_ext.rescore.lm_scorer import LmScorer
+from espnet_ext.rescore.causal import CausalScorer
+from espnet_ext.rescore.language_model import CASINGS, LmScorer
+from espnet_ext.rescore.pll import PllScorer
 from espnet_ext.rescore.prefix_trees import padded
-from espnet_ext.rescore.training import Settings, Task, digest, module_digest, train
+from espnet_ext.rescore.scorers import load_lm
+from espnet_ext.rescore.training import (
+    TrainingSettings,
+    TrainingTask,
+    device_for,
+    digest,
+    module_digest,
+    parse_settings,
+    train,
+)
 from espnet_ext.rescore.vocabulary import log_probs
 
 DEV_BATCH = 64
 MASK_PROBABILITY = 0.15
-# Tells that a model is trained as its scorer, by the scorer's name.
-OBJECTIVES = ("causal", "pll")
+LETTERS = string.ascii_letters + string.digits + string.punctuation
+# What a config may set besides the settings of the training, with defaults.
+OPTIONS: dict[str, Any] = {
+    "lm": None,
+    "scorer": None,
+    "casing": None,
+    "sentences": None,
+    "mask_probability": MASK_PROBABILITY,
+}
+
+
+@dataclass(frozen=True)
+class TextFiles:
+    """Files with sentences.
+
+    Attributes:
+        text: plain or ``.gz``, one sentence per line.
+        transcripts: Kaldi ``text``.
+    """
+
+    text: tuple[Path, ...] = ()
+    transcripts: tuple[Path, ...] = ()
+
+
+def adapt_language_model(
+    values: Mapping[str, Any],
+    texts: TextFiles,
+    dev_texts: TextFiles,
+    output: Path,
+    *,
+    seed: int = 0,
+    ngpu: int = 0,
+    say: Callable[[str], None] = print,
+) -> dict[str, Any]:
+    """Load a language model and train it on text files, as a config says.
+
+    Args:
+        values: the config: the names in ``OPTIONS`` (``lm`` is needed; ``sentences`` draws that many at random), and
+            the settings of the training.
+        texts, dev_texts: what to train on, and what to choose the best model by.
+        output: see :func:`espnet_ext.rescore.training.train`.
+        seed: for all random numbers.
+        ngpu: 1 to train on a GPU.
+        say: prints progress.
+
+    Raises:
+        InputError: as :func:`train_lm`; a file, a setting or the model is missing or bad.
+    """
+    chosen = {name: values.get(name, default) for name, default in OPTIONS.items()}
+    settings = parse_settings({name: value for name, value in values.items() if name not in OPTIONS}, seed=seed)
+    device = device_for(ngpu)
+    if chosen["lm"] is None:
+        raise InputError("training on text: lm is missing: give the folder or hub name of a language model")
+    lines = sample(sentences(texts.text, texts.transcripts), chosen["sentences"], seed)
+    dev_lines = list(sentences(dev_texts.text, dev_texts.transcripts))
+    scorer = load_lm(chosen["lm"], chosen["scorer"], casing=chosen["casing"]).to(device)
+    return train_lm(scorer, lines, dev_lines, settings, output, say, chosen["mask_probability"])
 
 
 def train_lm(
     scorer: LmScorer,
     texts: Sequence[str],
     dev_texts: Sequence[str],
-    settings: Settings,
+    settings: TrainingSettings,
     output: Path,
     say: Callable[[str], None] = print,
     mask_probability: float = MASK_PROBABILITY,
 ) -> dict[str, Any]:
     """Train the model of a scorer on sentences; the model with the lowest loss on ``dev_texts`` is kept.
 
-    The loss is in nats a predicted token. A sentence that is longer than the model takes loses its end.
+    The loss is in nats per predicted token. A sentence that is too long for the model is cut at its end.
 
     Args:
-        scorer: ``causal`` or ``pll``; its casing is that of training.
+        scorer: a ``causal`` or ``pll`` scorer; training writes the text in its casing.
         texts, dev_texts: sentences.
+        settings: the hyperparameters.
         output: see :func:`espnet_ext.rescore.training.train`.
-        mask_probability: of a masked model, for each token; a small model that begins at random learns faster with more
-            than BERT's own 0.15, and what it is judged by has these alone.
+        say: prints progress.
+        mask_probability: probability that a masked model has to predict a token. A small model from scratch learns
+            faster with more than BERT's 0.15; the loss on ``dev_texts`` always masks 0.15.
 
     Raises:
-        InputError: a scorer of another kind, no text to train on or to judge by, or what ``train`` refuses.
+        InputError: a scorer of another kind, no text to train on or to evaluate on, or what ``train`` refuses.
     """
-    if scorer.name not in OBJECTIVES:
-        raise InputError(f"a language model is trained on text as {' or '.join(OBJECTIVES)}, not as {scorer.name}")
+    if not isinstance(scorer, CausalScorer | PllScorer):
+        raise InputError(f"a language model is trained on text as causal or pll, not as {scorer.name}")
     if not texts or not dev_texts:
-        raise InputError(f"there is no text to {'judge by' if texts else 'train on'}: give more sentences")
+        raise InputError(f"there is no text to {'evaluate on' if texts else 'train on'}: give more sentences")
     if not 0 < mask_probability < 1:
         raise InputError(f"mask_probability is {mask_probability}: give a number between 0 and 1")
     task = LmTask(scorer, mask_probability)
@@ -67,43 +150,43 @@ def train_lm(
         "dev_texts": digest(dev_texts),
         "initial_model": module_digest(scorer),
     }
-    return train(
-        Task(scorer, examples, task.backward, lambda: task.evaluate(dev), ("loss",), scorer.save),
-        settings,
-        output,
-        key,
-        say,
-    )
+    training = TrainingTask(scorer, examples, task.backward, lambda: task.evaluate(dev), ("loss",), scorer.save)
+    return train(training, settings, output, key, say)
 
 
 class LmTask:
-    """The objective that belongs to a scorer."""
+    """The training objective of a causal or masked language model.
 
-    def __init__(self, scorer: LmScorer, mask_probability: float = MASK_PROBABILITY):
+    Args:
+        scorer: the model as a scorer.
+        mask_probability: see :func:`train_lm`.
+    """
+
+    def __init__(self, scorer: CausalScorer | PllScorer, mask_probability: float = MASK_PROBABILITY):
         self.scorer = scorer
-        self.causal = scorer.name == "causal"
         self.device = next(scorer.parameters()).device
-        self.mask = None
-        if not self.causal:
+        self.mask: DataCollatorForLanguageModeling | None = None
+        if isinstance(scorer, PllScorer):
             self.mask = DataCollatorForLanguageModeling(scorer.tokenizer, mlm_probability=mask_probability)
 
     def encode(self, text: str) -> list[int]:
-        """A sentence's tokens as its scorer puts them, for a causal model with the end; cut to what the model takes."""
+        """A sentence's tokens as the scorer's input, for a causal model with the end token; cut to what fits."""
         scorer = self.scorer
         ids = scorer.tokenizer(CASINGS[scorer.casing](" ".join(text.split())), add_special_tokens=False).input_ids
-        if self.causal:
+        if isinstance(scorer, CausalScorer):
             ids = [*scorer.before, *ids, scorer.end]
-            return ids[: min(len(ids), scorer.longest + 1)]  # nothing is predicted from the last one
+            return ids[: int(min(len(ids), scorer.longest + 1))]  # nothing is predicted from the last one
         room = scorer.longest - len(scorer.before) - len(scorer.after)
-        return [*scorer.before, *ids[: min(len(ids), room)], *scorer.after]
+        return [*scorer.before, *ids[: int(min(len(ids), room))], *scorer.after]
 
     def loss(
         self, batch: Sequence[list[int]], mask: DataCollatorForLanguageModeling | None
     ) -> tuple[torch.Tensor, int]:
-        """Sum of negative log-probabilities over the predicted tokens, and how many there are.
+        """Sum of negative log-probabilities over the predicted tokens, and their number.
 
         Args:
-            mask: draws the tokens that a masked model predicts; None for a causal one.
+            batch: token ids of sentences, see :meth:`encode`.
+            mask: draws the tokens that a masked model predicts; None for a causal model.
         """
         if mask is None:
             tokens = torch.from_numpy(padded(batch))
@@ -128,21 +211,21 @@ class LmTask:
         return -logp.sum(), len(targets)
 
     def _special(self, ids: Sequence[int]) -> list[int]:
-        """1 for each token that is not of the text; those of unknown words are, and are predicted like any."""
+        """1 for each token around the text; unknown words are part of the text and predicted like others."""
         before, after = len(self.scorer.before), len(self.scorer.after)
         return [1] * before + [0] * (len(ids) - before - after) + [1] * after
 
     def backward(self, batch: Sequence[list[int]]) -> dict[str, float]:
         """Add the gradient of the mean over the batch's predicted tokens."""
         total, count = self.loss(batch, self.mask)
-        if not count:  # of a few short sentences no token may be drawn
+        if not count:  # a batch of few short sentences may have no masked token
             return {"loss": 0.0}
         mean = total / count
         mean.backward()
         return {"loss": mean.item()}
 
     def evaluate(self, texts: Sequence[list[int]]) -> dict[str, float]:
-        """Loss and perplexity a token; which tokens are masked is always the same."""
+        """Loss and perplexity per token; the same tokens are masked every time."""
         total, count = 0.0, 0
         mask = self.mask and replace(self.mask, mlm_probability=MASK_PROBABILITY, seed=0)
         for start in range(0, len(texts), DEV_BATCH):
@@ -151,3 +234,125 @@ class LmTask:
             count += predicted
         mean = total / max(count, 1)
         return {"loss": mean, "perplexity": math.exp(min(mean, 700.0))}
+
+
+@dataclass(frozen=True)
+class _Family:
+    """A family of small models: how its tokenizer is trained, classes of ``transformers``, and its scorer."""
+
+    tokenizer: Callable[[Sequence[str], int], PreTrainedTokenizerBase]
+    config: type[PreTrainedConfig]
+    model: type[PreTrainedModel]
+    scorer: type[CausalScorer] | type[PllScorer]
+
+
+def byte_pairs(sentences: Sequence[str], vocabulary: int) -> PreTrainedTokenizerBase:
+    """Train GPT-2's byte-level BPE with this many tokens."""
+    return GPT2Tokenizer().train_new_from_iterator([sentences], vocabulary, show_progress=False)
+
+
+def word_pieces(sentences: Sequence[str], vocabulary: int) -> PreTrainedTokenizerBase:
+    """Train BERT's WordPiece, cased. It has all letters of the text and of ASCII, at the start and inside of a word."""
+    letters = sorted(set(LETTERS).union(*sentences) - set(" "))
+    # The trainer numbers letters inside of words in the order of a hash table, so ids and even pieces would change from
+    # run to run. Special tokens are numbered first, so the letters are given as such.
+    inside = [f"##{letter}" for letter in letters]
+    trained = BertTokenizer(do_lower_case=False).train_new_from_iterator(
+        [sentences, letters], vocabulary, new_special_tokens=inside, show_progress=False
+    )
+    return BertTokenizer(vocab=trained.get_vocab(), do_lower_case=False)
+
+
+KINDS = {
+    "gpt2": _Family(byte_pairs, GPT2Config, GPT2LMHeadModel, CausalScorer),
+    "bert": _Family(word_pieces, BertConfig, BertForMaskedLM, PllScorer),
+}
+
+
+@dataclass(frozen=True)
+class SmallModel:
+    """What a small model is made of.
+
+    Attributes:
+        kind: ``gpt2`` or ``bert``.
+        vocabulary: number of tokens, special ones included; fewer if the text does not give as many.
+        config: sizes and other options of ``GPT2Config`` or ``BertConfig``.
+        casing: how sentences are written for it, a key of ``CASINGS``.
+
+    Raises:
+        InputError: another kind or casing, a vocabulary that is not a number, or an option that the kind does not have.
+    """
+
+    kind: str
+    vocabulary: int
+    config: Mapping[str, Any]
+    casing: str = "as-is"
+
+    def __post_init__(self) -> None:
+        for what, value, known in (("kind", self.kind, KINDS), ("casing", self.casing, CASINGS)):
+            if value not in known:
+                raise InputError(f"no {what} {value}: choose one of {', '.join(known)}")
+        if not isinstance(self.vocabulary, int) or self.vocabulary < 1:
+            raise InputError(f"vocabulary must be a whole number above 0, not {self.vocabulary!r}")
+        known = KINDS[self.kind].config
+        for name in self.config:
+            if not hasattr(known(), name):
+                raise InputError(f"{known.__name__} has no {name}: its documentation says what there is")
+
+
+def parse_small_model(values: Mapping[str, Any]) -> SmallModel:
+    """A small model's description from YAML.
+
+    Raises:
+        InputError: a name is unknown or missing, or as :class:`SmallModel`.
+    """
+    known = SmallModel.__dataclass_fields__
+    for name in {**dict.fromkeys(("kind", "vocabulary", "config")), **values}:
+        if name not in known or name not in values:
+            what = "unknown" if name in values else "missing"
+            raise InputError(f"small model: {name} is {what}: give {', '.join(known)}")
+    return SmallModel(**values)
+
+
+def make_small_model(wanted: SmallModel, texts: Sequence[str], seed: int = 0) -> LmScorer:
+    """A scorer whose model has random weights and whose tokenizer is trained on ``texts``.
+
+    Raises:
+        InputError: there is no text, or its sizes do not fit each other.
+    """
+    if not texts:
+        raise InputError("there is no text to train a tokenizer on: give more sentences")
+    family, write = KINDS[wanted.kind], CASINGS[wanted.casing]
+    tokenizer = family.tokenizer(list(map(write, texts)), wanted.vocabulary)
+    special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    torch.manual_seed(seed)
+    try:
+        model = family.model(family.config(vocab_size=len(tokenizer), **special, **wanted.config))
+    except ValueError as error:
+        raise InputError(f"{wanted.kind}: {error}") from None
+    tokenizer.model_max_length = model.config.max_position_embeddings
+    return family.scorer(model, tokenizer, wanted.casing)
+
+
+def make_language_model(values: Mapping[str, Any], text: Sequence[Path], output: Path, seed: int = 0) -> LmScorer:
+    """Make a small model as a config says, with a tokenizer trained on text files, and save it.
+
+    Args:
+        values: the config: the attributes of :class:`SmallModel`.
+        text: files as in :class:`TextFiles`.
+        output: the folder that is written; ``transformers`` loads it, too.
+        seed: for the weights.
+
+    Raises:
+        InputError: as :func:`parse_small_model` and :func:`make_small_model`; a file is missing.
+    """
+    scorer = make_small_model(parse_small_model(values), list(sentences(text)), seed)
+    scorer.save(output)
+    return scorer
+
+
+def small_model_line(scorer: LmScorer, output: Path) -> str:
+    """What :func:`make_language_model` made, as a line to print."""
+    parameters = sum(parameter.numel() for parameter in scorer.parameters())
+    kind = scorer.model.config.model_type
+    return f"{output}: {kind} with {parameters:,} parameters and {len(scorer.tokenizer)} tokens"

@@ -1,28 +1,55 @@
-"""Minimum word error rate training of any scorer of N-best lists (P3, eq. 5 to 9), at bounded memory.
+"""Minimum word error rate training of any scorer of N-best lists (P3, eq. 4 to 9, and section 4.2.2).
 
-A hypothesis's log-probability is a sum of many terms: one a token for a causal model, one a masked copy of the sentence
-for a masked one. The loss depends on the sums alone. So the sums are computed without a graph, the loss is derived by
-them, and then each chunk of terms is computed again and backpropagated by itself with the derivatives of its sums. The
-gradient is that of the whole graph, and no more than one chunk's graph is ever in memory.
+The log-probability of a hypothesis is a sum of many terms: one per token for a causal model, one per masked copy of the
+sentence for a masked model. The loss depends only on the sums. So :func:`backward` computes the sums without a graph
+and the derivative of the loss with respect to them; then it computes each chunk of terms again and backpropagates it
+with the derivatives of its sums. The gradient is that of the whole graph, but only one chunk's graph is ever in memory.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import NBest, word_errors
-from espnet_ext.rescore.random_state import random_state, replayed
-from espnet_ext.rescore.scorers import Scorer
+from espnet_ext.nbest.sources import read_lists
+from espnet_ext.rescore.interpolation import tune
+from espnet_ext.rescore.language_model import HypothesisError, LmScorer
+from espnet_ext.rescore.scorers import load_lm, score_lists
+from espnet_ext.rescore.second_pass import add_scores
+from espnet_ext.rescore.training import (
+    TrainingSettings,
+    TrainingTask,
+    device_for,
+    digest,
+    module_digest,
+    parse_settings,
+    random_state,
+    replayed,
+    train,
+)
+
+SCORES = "lm"
+# What a config may set besides the settings of the training, with defaults.
+OPTIONS: dict[str, Any] = {
+    "lm": None,
+    "scorer": None,
+    "pooling": None,
+    "casing": None,
+    "first_pass_weight": None,
+    "ce_weight": 0.0,
+}
 
 
 @dataclass(frozen=True)
 class Example:
-    """One utterance as MWER sees it.
+    """One utterance as MWER training uses it.
 
     Attributes:
-        utt_id: for messages.
+        utt_id: its id, for messages.
         texts: its hypotheses.
         first_pass: log P_AM of each, natural logarithm.
         errors: E(y_i, y*) of each: word errors.
@@ -37,7 +64,7 @@ class Example:
 
 
 def example(nbest: NBest) -> Example:
-    """What training needs of an N-best list. Texts are compared as they are: normalise them first.
+    """The training example of an N-best list. Texts are compared as they are: normalise them first.
 
     Raises:
         InputError: the list has no reference.
@@ -65,8 +92,8 @@ def expected_errors(scores: torch.Tensor, errors: torch.Tensor) -> torch.Tensor:
 
 
 @dataclass(frozen=True)
-class Loss:
-    """MWER + alpha CE (P3, section 5), each a mean over the utterances.
+class MwerLoss:
+    """MWER + alpha CE (P3, section 5), both averaged over the utterances.
 
     Attributes:
         first_pass_weight: lambda of P3, eq. 8 (a likelihood) and of P3, eq. 9 (a pseudo-likelihood).
@@ -77,11 +104,11 @@ class Loss:
     ce_weight: float = 0.0
 
     def texts(self, batch: Sequence[Example]) -> list[list[str]]:
-        """What is to be scored: each utterance's hypotheses, and last its reference where the loss needs it."""
+        """The texts to score: each utterance's hypotheses, and its reference at the end if the loss needs it."""
         return [[*item.texts, item.reference] if self.ce_weight else list(item.texts) for item in batch]
 
     def mwer(self, scores: Sequence[torch.Tensor], batch: Sequence[Example]) -> torch.Tensor:
-        """Expected word errors an utterance at this lambda (P3, eq. 7). A score of the reference is not looked at."""
+        """Expected word errors per utterance at this lambda (P3, eq. 7). Ignores the score of the reference."""
         return torch.stack(
             [
                 expected_errors(
@@ -96,10 +123,11 @@ class Loss:
         """The loss and its parts from the scores of :meth:`texts`, in their precision.
 
         Args:
-            scores: log P_LM of an utterance's texts, (n,) or with the reference (n + 1,), for each utterance.
+            scores: for each utterance log P_LM of its texts, (n,), or (n + 1,) with the reference.
+            batch: the utterances.
 
         Returns:
-            ``loss``, ``mwer`` (expected word errors an utterance) and, with ``ce_weight``, ``ce``.
+            ``loss``, ``mwer`` (expected word errors per utterance) and, with ``ce_weight``, ``ce``.
         """
         mwer = self.mwer(scores, batch)
         if not self.ce_weight:
@@ -108,17 +136,17 @@ class Loss:
         return {"loss": mwer + self.ce_weight * ce, "mwer": mwer, "ce": ce}
 
 
-def backward(scorer: Scorer, batch: Sequence[Example], loss: Loss) -> dict[str, float]:
+def backward(scorer: LmScorer, batch: Sequence[Example], loss: MwerLoss) -> dict[str, float]:
     """Add the gradient of ``loss`` over a batch to the scorer's parameters, one chunk's graph at a time.
 
-    The scores are summed in float64. Dropout draws the same masks when a chunk is computed again. The last chunk keeps
-    its graph, so that a batch of one chunk is computed once.
+    Scores are summed in float64. When a chunk is computed again, dropout draws the same masks. The last chunk keeps its
+    graph, so that a batch of one chunk is computed only once.
 
     Returns:
         The loss and its parts.
 
     Raises:
-        InputError: a score is not finite; names the utterance. No gradient has been added.
+        InputError: a score is not finite; names the utterance. No gradient is added then.
     """
     lists = loss.texts(batch)
     chunks = scorer.chunks(lists)
@@ -152,6 +180,146 @@ def _check_finite(scores: Sequence[torch.Tensor], batch: Sequence[Example]) -> N
     for lm, item in zip(scores, batch, strict=True):
         if not lm.isfinite().all():
             raise InputError(
-                f"{item.utt_id}: the language model gives a score that is not finite: training has diverged (a lower "
-                "learning rate helps), or its weights are broken"
+                f"{item.utt_id}: the language model gives a score that is not finite: training has diverged (lower the "
+                "learning rate), or its weights are broken"
             )
+
+
+def train_mwer(
+    scorer: LmScorer,
+    lists: Sequence[NBest],
+    dev_lists: Sequence[NBest],
+    loss: MwerLoss,
+    settings: TrainingSettings,
+    output: Path,
+    say: Callable[[str], None] = print,
+) -> dict[str, Any]:
+    """Train on N-best lists; keep the model that rescores the development lists best, which may be the initial one.
+
+    The best model has the lowest word error rate with lambda of eq. 1 tuned on the same lists, as it is tuned
+    afterwards; of equals, the fewest expected errors at the lambda of the loss.
+
+    Args:
+        scorer: the model, on its device.
+        lists, dev_lists: with references; texts are compared as they are, so normalise them before.
+        loss: the loss and its weights.
+        settings: the hyperparameters.
+        output: see :func:`espnet_ext.rescore.training.train`.
+        say: prints progress.
+
+    Raises:
+        InputError: there are no lists; a list has no reference, or a hypothesis too long for the model; a cross-entropy
+            weight for a pooled scorer, whose scores are not log-probabilities; or what ``train`` refuses.
+    """
+    if loss.ce_weight and scorer.name == "pooled":
+        raise InputError(
+            "a pooled scorer has no cross-entropy, since its scores are not probabilities: leave ce_weight at 0"
+        )
+    examples, dev = ([example(nbest) for nbest in each] for each in (lists, dev_lists))
+    if not dev:
+        raise InputError("there are no development lists to choose the model by")
+    for item, texts in zip(examples + dev, loss.texts(examples) + MwerLoss().texts(dev), strict=True):
+        _check_lengths(scorer, item.utt_id, texts)
+    idle = sum(len(set(item.errors)) == 1 for item in examples)
+    say(f"{len(examples)} lists to train on; {idle} of them teach MWER nothing: their hypotheses are equally good")
+    key = {
+        "scorer": scorer.settings(),
+        "lists": digest(map(repr, examples)),
+        "dev_lists": digest(map(repr, dev)),
+        "initial_model": module_digest(scorer),
+        **asdict(loss),
+    }
+    return train(
+        TrainingTask(
+            module=scorer,
+            examples=examples,
+            backward=lambda batch: backward(scorer, batch, loss),
+            evaluate=lambda: evaluate(scorer, dev_lists, loss),
+            best_by=("wer", "mwer"),
+            save=scorer.save,
+        ),
+        settings,
+        output,
+        key,
+        say,
+    )
+
+
+def train_rescorer(
+    values: Mapping[str, Any],
+    lists: Sequence[Path],
+    dev_lists: Sequence[Path],
+    output: Path,
+    *,
+    seed: int = 0,
+    ngpu: int = 0,
+    say: Callable[[str], None] = print,
+) -> dict[str, Any]:
+    """Load a language model and train it by MWER on files of N-best lists, as a config says.
+
+    Args:
+        values: the config: the names in ``OPTIONS`` (``lm`` is needed), and the settings of the training.
+        lists, dev_lists: as :func:`espnet_ext.nbest.sources.read_lists` takes them, with references.
+        output: see :func:`espnet_ext.rescore.training.train`.
+        seed: for all random numbers.
+        ngpu: 1 to train on a GPU.
+        say: prints progress.
+
+    Raises:
+        InputError: as :func:`train_mwer`; a file, a setting or the model is missing or bad.
+    """
+    chosen = {name: values.get(name, default) for name, default in OPTIONS.items()}
+    settings = parse_settings({name: value for name, value in values.items() if name not in OPTIONS}, seed=seed)
+    device = device_for(ngpu)
+    if chosen["lm"] is None:
+        raise InputError("MWER training: lm is missing: give the folder or hub name of a language model")
+    train_on, dev = ([nbest for path in paths for nbest in read_lists(path)] for paths in (lists, dev_lists))
+    torch.manual_seed(seed)  # for a new pooling layer
+    scorer = load_lm(chosen["lm"], chosen["scorer"], chosen["pooling"], chosen["casing"]).to(device)
+    weight = chosen["first_pass_weight"]
+    loss = MwerLoss(tuned_weight(scorer, dev) if weight is None else weight, chosen["ce_weight"])
+    return train_mwer(scorer, train_on, dev, loss, settings, output, say)
+
+
+def evaluate(scorer: LmScorer, lists: Sequence[NBest], loss: MwerLoss) -> dict[str, float]:
+    """How well a scorer in evaluation mode rescores lists.
+
+    Returns:
+        ``wer`` in percent with lambda tuned on these lists, ``lambda``, ``wer_fixed`` with the lambda of the loss, and
+        ``mwer``, the expected word errors per utterance with the lambda of the loss.
+    """
+    scored = scored_lists(scorer, lists)
+    tuned, curve = tune(scored, SCORES)
+    scores = [torch.tensor([hyp.scores[SCORES] for hyp in nbest.hyps], dtype=torch.float64) for nbest in scored]
+    return {
+        "wer": 100 * tuned.errors / tuned.words,
+        "lambda": tuned.weight,
+        "wer_fixed": 100 * curve.at(loss.first_pass_weight) / curve.words,
+        "mwer": loss.mwer(scores, [example(nbest) for nbest in lists]).item(),
+    }
+
+
+def tuned_weight(scorer: LmScorer, lists: Sequence[NBest]) -> float:
+    """The lambda of eq. 8 and 9 that rescores lists best before MWER training, the default.
+
+    P3 does not say which lambda it trained with. For a pooled scorer lambda is 1: its new layer has learnt nothing yet
+    that could be tuned, and finds the scale of its scores itself.
+    """
+    return 1.0 if scorer.name == "pooled" else tune(scored_lists(scorer, lists), SCORES)[0].weight
+
+
+def scored_lists(scorer: LmScorer, lists: Sequence[NBest]) -> list[NBest]:
+    """The lists with the scorer's log-probabilities as scores named ``lm``."""
+
+    def score(part: Sequence[NBest]) -> list[list[float]]:
+        return score_lists(scorer, [[hyp.text for hyp in nbest.hyps] for nbest in part], [n.utt_id for n in part])
+
+    return add_scores(lists, SCORES, score)
+
+
+def _check_lengths(scorer: LmScorer, utt_id: str, texts: Sequence[str]) -> None:
+    """Refuse texts that are too long for the model, before hours of training are spent."""
+    try:
+        scorer.encode([texts])
+    except HypothesisError as error:
+        raise InputError(f"{utt_id}: {error}") from None

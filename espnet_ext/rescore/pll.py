@@ -7,8 +7,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.language_model import surrounding
-from espnet_ext.rescore.lm_scorer import LmScorer
+from espnet_ext.rescore.language_model import LmScorer, surrounding
 from espnet_ext.rescore.prefix_trees import in_batches, padded
 from espnet_ext.rescore.vocabulary import is_plain, log_probs
 
@@ -19,10 +18,10 @@ class MaskedChunk:
 
     Attributes:
         ids: token ids, padded with -1, (copies, positions).
-        masked: the position that is masked, (copies,).
-        copies: of each term the copy, (n,).
-        targets: of each term the token under the mask, (n,).
-        hyps: of each term the hypothesis, (n,).
+        masked: the masked position of each copy, (copies,).
+        copies: the copy of each term, (n,).
+        targets: the token under the mask for each term, (n,).
+        hyps: the hypothesis of each term, (n,).
     """
 
     ids: torch.Tensor
@@ -33,14 +32,14 @@ class MaskedChunk:
 
 
 class PllScorer(LmScorer):
-    """Scores a hypothesis by the sum of each token's log-probability where that token alone is masked.
+    """Scores a hypothesis by the sum of each token's log-probability when only that token is masked (P3, eq. 3).
 
-    P3 writes eq. 3 and 9 with a minus before that sum; here, as for eq. 1 it must be, more is better. Special tokens
-    are never masked, and all sub-tokens of the text are. Hypotheses that differ in one token have one masked copy in
-    common, which is computed once. A hypothesis without words has nothing to sum and scores 0.
+    P3 writes eq. 3 and 9 with a minus before that sum. Eq. 1 needs a score where more is better, so there is none here.
+    Special tokens are never masked; every sub-token of the text is masked once. Hypotheses that differ in one token
+    share one masked copy, which is computed once. A hypothesis without words scores 0.
 
     Args:
-        model: one of ``AutoModelForMaskedLM``.
+        model: a model of ``AutoModelForMaskedLM``.
         tokenizer: its tokenizer; needs a mask token.
         casing: a key of ``CASINGS``.
 
@@ -58,9 +57,9 @@ class PllScorer(LmScorer):
         self.plain = is_plain(model)
 
     def chunks(self, lists: Sequence[Sequence[str]]) -> list[MaskedChunk]:
-        """Forward passes over the masked copies of all lists' hypotheses, those of like length together."""
+        """Forward passes over the masked copies of all lists' hypotheses, grouped by length."""
         mask, first = self.tokenizer.mask_token_id, len(self.before)
-        found: dict[tuple[int, tuple[int, ...]], list[tuple[int, int]]] = {}  # copy: its targets and their hypotheses
+        found: dict[tuple[int, tuple[int, ...]], list[tuple[int, int]]] = {}  # copy -> its targets and their hypotheses
         for hypotheses in self.encode(lists):
             for hyp, ids in hypotheses:
                 tokens = tuple(ids)
@@ -72,7 +71,7 @@ class PllScorer(LmScorer):
         return [_chunk([(*copies[index], found[copies[index]]) for index in batch]) for batch in batches]
 
     def terms(self, chunk: MaskedChunk) -> tuple[torch.Tensor, torch.Tensor]:
-        """Log-probabilities of tokens under the mask, (n,), and the hypotheses that they belong to, (n,)."""
+        """Log-probabilities of tokens under the mask, (n,), and the numbers of their hypotheses, (n,)."""
         device = self.model.device
         ids = chunk.ids.to(device)
         chosen = torch.zeros_like(ids, dtype=torch.bool)
@@ -84,7 +83,7 @@ class PllScorer(LmScorer):
 
 
 def _chunk(copies: Sequence[tuple[int, tuple[int, ...], list[tuple[int, int]]]]) -> MaskedChunk:
-    """Copies given as masked place, token ids, and targets with their hypotheses."""
+    """One forward pass over copies, given as masked place, token ids, and targets with their hypotheses."""
     terms = [(index, *term) for index, (_, _, terms) in enumerate(copies) for term in terms]
     index, targets, hyps = torch.tensor(terms).unbind(dim=1)
     return MaskedChunk(

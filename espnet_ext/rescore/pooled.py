@@ -8,10 +8,8 @@ from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.language_model import begin_and_end, first_line, reads_both_ways, surrounding
-from espnet_ext.rescore.lm_scorer import LmScorer
-from espnet_ext.rescore.prefix_trees import Rows
-from espnet_ext.rescore.tree_attention import hidden_states, to_rows, tree_limit
+from espnet_ext.rescore.language_model import LmScorer, begin_and_end, first_line, reads_both_ways, surrounding
+from espnet_ext.rescore.prefix_trees import Rows, hidden_states, to_rows, tree_limit
 
 HEAD = "pooling.safetensors"
 
@@ -37,7 +35,7 @@ class TokenHead(torch.nn.Module):
 
 
 class AttentionHead(torch.nn.Module):
-    """Attention of one learnt query to all tokens, and a linear layer (P3, eq. 12).
+    """Attention of one learnt query to all tokens, then a linear layer (P3, eq. 12).
 
     Args:
         size: width of the hidden states.
@@ -53,8 +51,8 @@ class AttentionHead(torch.nn.Module):
 
     def forward(self, hidden: torch.Tensor, paths: torch.Tensor) -> torch.Tensor:
         """Scores, (n,), of hidden states, (nodes, size), on paths padded with -1, (n, longest)."""
-        # the query is the same for all, and the weights add up before W_V as well as behind it: of both products with
-        # every token's state, vectors are left
+        # The query is the same for all hypotheses, and W_V may be applied after the weighted sum. So every token's state
+        # is multiplied with neither W_K nor W_V.
         query = self.query(self.origin) @ self.key.weight
         energies = (hidden @ query / hidden.size(1) ** 0.5)[paths].masked_fill(paths < 0, -torch.inf)
         pooled = (energies.softmax(dim=1).unsqueeze(2) * hidden[paths]).sum(dim=1)
@@ -62,20 +60,20 @@ class AttentionHead(torch.nn.Module):
 
 
 class PooledScorer(LmScorer):
-    """Scores a hypothesis by a layer on a language model's hidden states.
+    """Scores a hypothesis by a layer on a language model's hidden states (P3, eq. 10 to 12).
 
-    A causal model reads a begin token before the hypothesis and nothing after it, so that the last token is the text's;
-    a bidirectional one reads its own special tokens around it. Attention pooling is over all of these. A hypothesis
-    without words is scored by the special tokens alone.
+    A causal model reads a begin token before the hypothesis and nothing after it, so that the last token is one of the
+    text. A bidirectional model reads its own special tokens around the hypothesis. Attention pooling is over all of
+    these tokens. A hypothesis without words is scored by the special tokens alone.
 
     Args:
-        model: one of ``AutoModel``.
+        model: a model of ``AutoModel``.
         tokenizer: its tokenizer.
         casing: a key of ``CASINGS``.
-        pooling: "last" (causal models), "cls" (bidirectional models) or "attention"; "last" or "cls" if not given.
+        pooling: "last" (causal models), "cls" (bidirectional models) or "attention"; by default "last" or "cls".
 
     Attributes:
-        tree_limit: nodes that a tree may have; 0 for one hypothesis a row.
+        tree_limit: most nodes of a tree; 0 for one hypothesis per row.
     """
 
     name = "pooled"
@@ -115,7 +113,7 @@ class PooledScorer(LmScorer):
         save_file(self.head.state_dict(), Path(folder) / HEAD)
 
     def load_head(self, folder: str | Path) -> None:
-        """Load the pooling layer that ``save`` has written.
+        """Load the pooling layer that ``save`` wrote.
 
         Raises:
             InputError: it is missing or does not fit.
@@ -123,5 +121,5 @@ class PooledScorer(LmScorer):
         path = Path(folder) / HEAD
         try:
             self.head.load_state_dict(load_file(path))
-        except Exception as error:  # safetensors' own errors, and RuntimeError for what does not fit
+        except Exception as error:  # safetensors' own errors, or RuntimeError if it does not fit
             raise InputError(f"{path}: no pooling layer of this model ({first_line(error)}): train it again") from error

@@ -1,27 +1,38 @@
-"""Hypotheses as rows of token ids, one a row or many as a prefix tree, for one forward pass of a language model.
+"""Hypotheses as rows of token ids, one hypothesis per row or many as a prefix tree, for one forward pass of a model.
 
-The hypotheses of an N-best list share prefixes. What a causal model computes at a token depends on the tokens before
-it alone, so that the tokens of a prefix need computing once: they are the nodes of a tree, a hypothesis is the path to
-its last token, and a node attends to the nodes on its own path. A row is a tree, its nodes in an order in which each
-comes after its parent. A hypothesis alone is a tree without branches, so that what reads the results need not know.
+The hypotheses of an N-best list share prefixes. What a causal model computes at a token depends only on the tokens
+before it, so the tokens of a shared prefix need computing only once. They are the nodes of a tree; a hypothesis is the
+path to its last token, and a node attends to the nodes on its own path. A row is a tree, in an order in which each node
+comes after its parent. A single hypothesis is a tree without branches, so that code that reads the results need not
+tell the two apart.
 
-Differs from ``espnet_ext.search.prefix_tree``, which keeps keys and values of a search that goes on; here all
+``espnet_ext.search.prefix_tree`` is another thing: it keeps the keys and values of a running search. Here all
 hypotheses are known, and nothing is kept.
 """
 
+import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from transformers import PreTrainedModel
 
-# Of a row, one part in so many may be padding, if it has as many positions.
+from espnet_ext.rescore.vocabulary import states
+
+# At most one part in so many of a row may be padding, if the row has at least as many positions.
 PADDING = 10
+# A tree's results may differ from the padded batch's by this part of the difference that a wrong mask makes.
+TOLERANCE = 0.02
+# Config names that say how many tokens before it a token sees. Some models count them by a token's place in its row,
+# which in a tree is not its position.
+WINDOWS = ("sliding_window", "window_size", "attention_chunk_size", "local_attention")
+PROBE_SEED, PROBE_TOKENS = 1, 12
 
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Some hypotheses, each token of a shared prefix once.
+    """Some hypotheses, with each token of a shared prefix stored once.
 
     Attributes:
         tokens: the nodes' token ids.
@@ -45,12 +56,12 @@ class Rows:
 
     Attributes:
         ids: token ids, padded at the end, (rows, positions).
-        real: which of them are not padding, (rows, positions), bool.
+        real: True where a position is not padding, (rows, positions), bool.
         depths: positions in the hypotheses, (rows, positions).
-        sees: which position attends to which, (rows, positions, positions), bool; None where each row is one
-            hypothesis, so that a model's own causal mask will do.
+        sees: which position attends to which, (rows, positions, positions), bool; None if each row is one hypothesis,
+            for which the model's own causal mask is enough.
         hyps: numbers of the hypotheses, (n,).
-        paths: each one's tokens, counted through the real positions of all rows, padded with -1, (n, longest).
+        paths: the tokens of each, counted through the real positions of all rows, padded with -1, (n, longest).
     """
 
     ids: torch.Tensor
@@ -62,9 +73,9 @@ class Rows:
 
 
 def grow(hypotheses: Sequence[tuple[int, Sequence[int]]], most: int) -> list[Tree]:
-    """Trees of hypotheses, given as number and token ids: one tree, or more where one would have over ``most`` nodes.
+    """Put hypotheses, given as number and token ids, into trees of at most ``most`` nodes.
 
-    A single hypothesis may be longer.
+    A single longer hypothesis is a tree of its own.
     """
     trees: list[Tree] = []
     children: dict[tuple[int, int], int] = {}
@@ -97,9 +108,10 @@ def _shared(children: dict[tuple[int, int], int], tokens: Sequence[int]) -> int:
 
 
 def in_batches(sizes: Sequence[int], budget: int) -> list[list[int]]:
-    """Indices of rows of these sizes, those of like size together, at most ``budget`` positions with padding a batch.
+    """Put rows of these sizes into batches of at most ``budget`` positions, padding included; returns their indices.
 
-    No more than one part in ``PADDING`` of a row is padding. A row larger than the budget is a batch of its own.
+    Rows of similar size share a batch: at most one part in ``PADDING`` of a row is padding. A row larger than the
+    budget is a batch of its own.
 
     >>> in_batches([50, 10, 49, 48, 9, 50], 150)
     [[0, 5, 2], [3], [1, 4]]
@@ -116,7 +128,7 @@ def in_batches(sizes: Sequence[int], budget: int) -> list[list[int]]:
 
 
 def stack(trees: Sequence[Tree], masked: bool) -> Rows:
-    """Make one batch of trees. ``masked``: with ``sees``, which trees that branch cannot do without."""
+    """Make one batch of trees; ``masked`` adds ``sees``, which trees with branches need."""
     width = max(map(len, trees))
     ids = np.zeros((len(trees), width), dtype=np.int64)
     depths = np.zeros_like(ids)
@@ -128,7 +140,7 @@ def stack(trees: Sequence[Tree], masked: bool) -> Rows:
         paths += [np.array(path) + count for path in tree.paths]
         count += len(tree)
         if masked:
-            np.fill_diagonal(sees[row], True)  # padding sees itself: a softmax over nothing is no number
+            np.fill_diagonal(sees[row], True)  # padding sees itself: a softmax over nothing is NaN
             for path in tree.paths:
                 sees[row][np.ix_(path, path)] |= np.tri(len(path), dtype=bool)
     return Rows(
@@ -142,8 +154,91 @@ def stack(trees: Sequence[Tree], masked: bool) -> Rows:
 
 
 def padded(rows: Sequence[Sequence[int]]) -> np.ndarray:
-    """Rows of numbers, filled up with -1 at the end, (rows, longest) int64."""
+    """Rows of numbers, padded with -1 at the end, (rows, longest) int64."""
     filled = np.full((len(rows), max(map(len, rows), default=0)), -1, dtype=np.int64)
     for index, row in enumerate(rows):
         filled[index, : len(row)] = row
     return filled
+
+
+def inputs_of(model: PreTrainedModel, rows: Rows) -> dict[str, torch.Tensor]:
+    """Inputs of a model's ``forward``, on its device."""
+    device = model.device
+    inputs = {"input_ids": rows.ids.to(device)}
+    if hasattr(model.config, "use_cache"):
+        inputs["use_cache"] = False
+    if rows.sees is None:
+        return inputs | {"attention_mask": rows.real.to(device).long()}
+    # an additive mask, which models with eager attention want
+    mask = torch.zeros(rows.sees.shape, dtype=model.dtype, device=device)
+    mask.masked_fill_(~rows.sees.to(device), torch.finfo(model.dtype).min)
+    return inputs | {"attention_mask": mask.unsqueeze(1), "position_ids": rows.depths.to(device)}
+
+
+def hidden_states(model: PreTrainedModel, rows: Rows) -> torch.Tensor:
+    """Hidden states of the real positions, row by row, (n, width): the input of a vocabulary layer, if there is one."""
+    real = rows.real.to(model.device)
+    if model.get_output_embeddings() is None:
+        return model(**inputs_of(model, rows)).last_hidden_state[real]
+    return states(model, real, False, **inputs_of(model, rows))[0]
+
+
+def tree_limit(model: PreTrainedModel) -> int:
+    """How many nodes a tree may have for this model; 0 if it cannot score trees.
+
+    A model can score trees if a tree gives the same results as its hypotheses in rows of their own. That is tried on a
+    few random hypotheses. The difference that is still "the same" is measured against that of a wrong mask.
+    """
+    limits = [getattr(model.config, name, None) for name in WINDOWS]
+    limit = min((size for size in limits if isinstance(size, int) and size > 0), default=2**31)
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            return limit if _scores_trees(model) else 0
+    except Exception:  # a model that takes no such mask, or too few tokens, may raise anything
+        return 0
+    finally:
+        model.train(was_training)
+
+
+def _scores_trees(model: PreTrainedModel) -> bool:
+    source = random.Random(PROBE_SEED)
+    size = model.get_input_embeddings().num_embeddings
+    stem = [source.randrange(size) for _ in range(PROBE_TOKENS // 2)]
+    texts = [stem + [source.randrange(size) for _ in range(PROBE_TOKENS - 2 * n)] for n in range(4)]
+    texts += [texts[0][:-1], texts[1] + stem[:1]]
+    alone = [tree for item in enumerate(texts) for tree in grow([item], PROBE_TOKENS)]
+    tree = stack(grow(list(enumerate(texts)), PROBE_TOKENS * len(texts)), masked=True)
+    wanted, found = _on_paths(model, stack(alone, masked=False)), _on_paths(model, tree)
+    wrong = _on_paths(model, replace(tree, sees=torch.ones_like(tree.sees).tril()))
+    return bool((found - wanted).abs().max() <= TOLERANCE * (wrong - wanted).abs().max())
+
+
+def _on_paths(model: PreTrainedModel, rows: Rows) -> torch.Tensor:
+    """Hidden states of each hypothesis's tokens, one hypothesis after the other."""
+    return hidden_states(model, rows)[rows.paths[rows.paths >= 0].to(model.device)].float()
+
+
+def to_rows(lists: Sequence[Sequence[tuple[int, Sequence[int]]]], limit: int, budget: int) -> list[Rows]:
+    """Put lists of numbered hypotheses into batches of at most ``budget`` positions, for a model with this tree limit.
+
+    A hypothesis with more tokens is a batch of its own.
+
+    Args:
+        lists: each list's hypotheses as number and token ids.
+        limit: what :func:`tree_limit` returned for the model.
+        budget: positions per batch.
+    """
+    trees: list[Tree] = []
+    for hypotheses in lists:
+        if limit:
+            trees += grow(hypotheses, min(limit, budget))
+        else:
+            trees += [tree for hypothesis in hypotheses for tree in grow([hypothesis], budget)]
+    rows = []
+    for branched in (True, False):  # for those without branches the model's own mask is enough, at any length
+        kind = [tree for tree in trees if (len(tree.paths) > 1) == branched]
+        batches = in_batches([len(tree) for tree in kind], budget)
+        rows += [stack([kind[index] for index in batch], masked=branched) for batch in batches]
+    return rows

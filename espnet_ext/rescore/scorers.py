@@ -1,48 +1,30 @@
-"""Scorers of N-best lists by language models: what a scorer is, loading one, scoring lists."""
+"""Load a scorer of N-best lists, and score lists with it."""
 
 import json
 from collections.abc import Sequence
 from itertools import accumulate, batched
 from pathlib import Path
-from typing import Any, Protocol
 
 import torch
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.causal import CausalScorer
-from espnet_ext.rescore.language_model import HypothesisError, config_of, load, reads_both_ways
-from espnet_ext.rescore.lm_scorer import SETTINGS, LmScorer
+from espnet_ext.rescore.language_model import SETTINGS, HypothesisError, LmScorer, config_of, load, reads_both_ways
 from espnet_ext.rescore.pll import PllScorer
 from espnet_ext.rescore.pooled import PooledScorer
 
 SCORERS = ("causal", "pll", "pooled")
-# Lists that are put into forward passes together: enough to find hypotheses of like length, few enough to hold.
+# Lists that share forward passes: enough to find hypotheses of similar length, few enough for the memory.
 TOGETHER = 64
 
 
-class Scorer(Protocol):
-    """Gives hypotheses log-probabilities, each the sum of terms (P3, eq. 2, 3, 10 to 12).
-
-    Attributes:
-        name: "causal", "pll" or "pooled".
-    """
-
-    name: str
-
-    def chunks(self, lists: Sequence[Sequence[str]]) -> list[Any]:
-        """Bounded amounts of work on lists of hypotheses, which are numbered through all of the lists."""
-
-    def terms(self, chunk: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Terms with gradient, (n,) float, and the number of the hypothesis that each is added to, (n,) int64."""
-
-
 def score_lists(
-    scorer: Scorer, lists: Sequence[Sequence[str]], names: Sequence[str] | None = None
+    scorer: LmScorer, lists: Sequence[Sequence[str]], names: Sequence[str] | None = None
 ) -> list[list[float]]:
-    """Log-probability of each hypothesis, without gradient, in the lists' order.
+    """Log-probability of each hypothesis, without gradient, in the order of the lists.
 
-    The scorer is used as it is: call its ``eval`` before, so that nothing is dropped out.
+    Call the scorer's ``eval`` before, so that there is no dropout.
 
     Args:
         scorer: a scorer.
@@ -50,7 +32,7 @@ def score_lists(
         names: the lists' utterance ids, for messages.
 
     Raises:
-        InputError: a hypothesis cannot be scored, or its score is no finite number.
+        InputError: a hypothesis cannot be scored, or its score is not finite.
     """
     scores: list[list[float]] = []
     for block in batched(lists, TOGETHER):
@@ -64,13 +46,13 @@ def score_lists(
             if not own.isfinite().all():
                 raise InputError(
                     f"{_name(names, len(scores))}: the language model's score is not a finite number: its weights are "
-                    "spoilt: train it again"
+                    "broken: train it again"
                 )
             scores.append(own.tolist())
     return scores
 
 
-def _sums(scorer: Scorer, lists: Sequence[Sequence[str]]) -> torch.Tensor:
+def _sums(scorer: LmScorer, lists: Sequence[Sequence[str]]) -> torch.Tensor:
     """Log-probabilities of all lists' hypotheses, one list after the other, (n,) float64."""
     sums = torch.zeros(sum(map(len, lists)), dtype=torch.float64)
     with torch.no_grad():
@@ -87,17 +69,17 @@ def _name(names: Sequence[str] | None, index: int) -> str:
 def load_lm(
     folder_or_name: str | Path, scorer: str | None = None, pooling: str | None = None, casing: str | None = None
 ) -> LmScorer:
-    """Make a scorer of a language model, for ``eval``.
+    """Load a language model as a scorer in evaluation mode.
 
     Args:
-        folder_or_name: a folder that a scorer's ``save`` or ``transformers`` has written, or a name on the hub.
-        scorer: one of ``SCORERS``; as saved if not given, else "pll" for bidirectional models, "causal" for others.
-        pooling: of "pooled": "last", "cls" or "attention"; as saved if not given, else the token for the model. A
-            pooling layer that has not been saved is new, and to be trained.
-        casing: a key of ``CASINGS``; as saved if not given, else "as-is".
+        folder_or_name: a folder written by a scorer's ``save`` or by ``transformers``, or a name on the hub.
+        scorer: one of ``SCORERS``; by default as saved, otherwise "pll" for bidirectional models, "causal" for others.
+        pooling: "last", "cls" or "attention", for scorer "pooled"; by default as saved, otherwise "last" for causal and
+            "cls" for bidirectional models. A pooling layer that was not saved is new and must be trained.
+        casing: a key of ``CASINGS``; by default as saved, otherwise "as-is".
 
     Raises:
-        InputError: there is no such model, it does not do for this scorer, or it was trained as another one.
+        InputError: there is no such model, it cannot be this scorer, or it was trained as another one.
     """
     saved = _settings(folder_or_name)
     both_ways = reads_both_ways(config_of(folder_or_name))
@@ -106,10 +88,12 @@ def load_lm(
         raise InputError(f"scorer {name}: choose one of {', '.join(SCORERS)}")
     if name != "pooled" and both_ways != (name == "pll"):
         kind = "bidirectional, score it by pll" if both_ways else "causal, score it by causal"
-        raise InputError(f"{folder_or_name}: scorer {name} does not do for this model: it is {kind} or pooled")
+        raise InputError(f"{folder_or_name}: scorer {name} does not fit this model: it is {kind} or pooled")
     trained = saved.get("scorer") == "pooled"
     if trained and (name != "pooled" or pooling not in (None, saved.get("pooling"))):
-        raise InputError(f"{folder_or_name}: was trained as scorer pooled, pooling {saved.get('pooling')}: use it so")
+        raise InputError(
+            f"{folder_or_name}: was trained as scorer pooled, pooling {saved.get('pooling')}: use it as that"
+        )
     casing = casing or saved.get("casing") or "as-is"
     if name == "causal":
         return CausalScorer(*load(AutoModelForCausalLM, folder_or_name), casing).eval()
@@ -123,7 +107,7 @@ def load_lm(
 
 
 def _settings(folder: str | Path) -> dict[str, str]:
-    """What ``save`` has written beside a model; empty for a model that it did not write."""
+    """The settings that ``save`` wrote beside a model; empty for a model from elsewhere."""
     path = Path(folder) / SETTINGS
     if not path.is_file():
         return {}

@@ -1,11 +1,11 @@
-"""Train a scorer: updates, evaluations, the best model kept; killed at any moment, it goes on to the same numbers.
+"""Train a scorer: updates, evaluations, the best model kept. A killed training resumes and ends with the same numbers.
 
-``transformers.Trainer`` needs accelerate, which nothing else here does, and backpropagates one loss a batch, where MWER
-goes through its batch in chunks; the loop below is what is left to write. A training's folder holds:
+``transformers.Trainer`` needs accelerate, which nothing else here needs, and backpropagates one loss per batch, while
+MWER goes through its batch in chunks. Hence a training loop of our own. The folder of a training holds:
 
-- ``checkpoint.pth``: all that going on needs, written at each evaluation; gone when the training has ended;
+- ``checkpoint.pth``: what resuming needs, written at each evaluation, removed when the training has ended;
 - ``step<N>/``: the best model so far; in the end ``model/``;
-- ``training.json``: settings, evaluations and the choice, written last, so that it says that the training is done.
+- ``training.json``: settings, evaluations and the choice, written last: if it is there, the training is done.
 """
 
 import hashlib
@@ -13,7 +13,8 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,34 +23,35 @@ import torch
 from torch import nn
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.random_state import random_state, set_random_state
 from espnet_ext.upstream.checkpoint import load_checkpoint
 from espnet_ext.work.files import atomic_write, write_json
 
 CHECKPOINT, MODEL, REPORT = "checkpoint.pth", "model", "training.json"
 PROGRESS_SECONDS = 30.0  # between lines in the log
-# Those of transformers.get_scheduler that need nothing but the warm-up and the number of updates.
+# Schedules of transformers.get_scheduler that need only the warm-up and the number of updates.
 SCHEDULES = ("linear", "cosine", "constant_with_warmup")
+
+RandomState = tuple[torch.Tensor, torch.Tensor | None]
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How a training goes.
+class TrainingSettings:
+    """Hyperparameters of a training.
 
     Attributes:
-        batch_size: examples of an update.
+        batch_size: examples per update.
         epochs: passes over the examples, each in its own order.
-        max_steps: updates after which it ends in any case.
+        max_steps: most updates; None for no limit.
         lr: learning rate after the warm-up.
-        schedule: what becomes of it, one of ``SCHEDULES``.
+        schedule: how the learning rate changes afterwards, one of ``SCHEDULES``.
         warmup_steps: updates of the linear warm-up from 0.
-        weight_decay: of AdamW.
+        weight_decay: AdamW's.
         grad_clip: largest norm of the gradient.
-        evaluate_every: updates between evaluations; by default there are ten.
-        seed: of the examples' order, of dropout and of whatever else is drawn.
+        evaluate_every: updates between evaluations; None for ten evaluations in all.
+        seed: for the examples' order, dropout and all other random numbers.
 
     Raises:
-        InputError: a number that is out of range.
+        InputError: a number is out of range.
     """
 
     batch_size: int
@@ -75,25 +77,27 @@ class Settings:
                 raise InputError(f"{name} is {getattr(self, name)}: give a number above 0")
 
     def steps(self, examples: int) -> int:
-        """Updates in all.
+        """Total number of updates.
 
-        >>> Settings(batch_size=4, epochs=3).steps(10), Settings(batch_size=4, epochs=3, max_steps=5).steps(10)
-        (9, 5)
+        >>> TrainingSettings(batch_size=4, epochs=3).steps(10)
+        9
+        >>> TrainingSettings(batch_size=4, epochs=3, max_steps=5).steps(10)
+        5
         """
         steps = math.ceil(examples / self.batch_size) * self.epochs
         return steps if self.max_steps is None else min(steps, self.max_steps)
 
 
 @dataclass(frozen=True)
-class Task:
-    """What is trained, on what, and how it is judged.
+class TrainingTask:
+    """What is trained, on what, and how it is evaluated.
 
     Attributes:
-        module: the model; moved to its device already.
+        module: the model, on its device.
         examples: what batches are made of.
-        backward: adds a batch's gradient to the parameters, in training mode; returns numbers worth logging.
-        evaluate: numbers on the development sets, in evaluation mode; it must draw no random numbers.
-        best_by: names of those numbers by which a model is better than another if they are smaller, the first first.
+        backward: adds a batch's gradient to the parameters, in training mode; returns numbers to log.
+        evaluate: returns numbers on the development sets, in evaluation mode; it must draw no random numbers.
+        best_by: the model with the smallest of these numbers is the best; later ones break ties.
         save: writes the model to a folder.
     """
 
@@ -106,20 +110,27 @@ class Task:
 
 
 def train(
-    task: Task, settings: Settings, output: Path, key: Mapping[str, Any], say: Callable[[str], None] = print
+    task: TrainingTask,
+    settings: TrainingSettings,
+    output: Path,
+    key: Mapping[str, Any],
+    say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
-    """Train, or go on with what a killed run has left, or only report what has been trained.
+    """Train, or resume a killed training, or return the report of a finished one.
 
     Args:
-        output: the training's folder; ``output/model`` is the best model in the end, the initial one included.
-        key: what else the result depends on, beside the settings: goes on only where it was begun with the same.
+        task: what is trained.
+        settings: its hyperparameters.
+        output: the training's folder; at the end ``output/model`` is the best model, which may be the initial one.
+        key: everything besides the settings that the result depends on; a training resumes only with the same key.
+        say: prints progress.
 
     Returns:
-        What ``training.json`` holds.
+        The contents of ``training.json``.
 
     Raises:
         InputError: ``output`` was begun with another key or other settings, there are no examples, or the gradient is
-            not finite any more.
+            no longer finite.
     """
     if not task.examples:
         raise InputError("there is nothing to train on: no examples")
@@ -135,9 +146,11 @@ def train(
 
 
 class _Run:
-    """One training on its way: what changes from update to update, and its checkpoints."""
+    """A running training: what changes from update to update, and its checkpoints."""
 
-    def __init__(self, task: Task, settings: Settings, output: Path, key: dict, say: Callable[[str], None]):
+    def __init__(
+        self, task: TrainingTask, settings: TrainingSettings, output: Path, key: dict, say: Callable[[str], None]
+    ):
         from transformers import get_scheduler
 
         self.task, self.settings, self.output, self.key, self.say = task, settings, output, key, say
@@ -157,7 +170,7 @@ class _Run:
     def to_the_end(self) -> dict[str, Any]:
         if (self.output / CHECKPOINT).exists():
             self._resume()
-            self.say(f"goes on after {self.step} of {self.total} updates")
+            self.say(f"resumes after {self.step} of {self.total} updates")
         else:
             torch.manual_seed(self.settings.seed)
             self._evaluate({})
@@ -182,7 +195,7 @@ class _Run:
         norm = nn.utils.clip_grad_norm_(self.task.module.parameters(), self.settings.grad_clip)
         if not norm.isfinite():
             raise InputError(
-                f"{self.output}: update {self.step + 1}: the gradient is not finite: training has diverged, so lower lr"
+                f"{self.output}: update {self.step + 1}: the gradient is not finite: training has diverged: lower lr"
             )
         self.optimizer.step()
         self.scheduler.step()
@@ -190,7 +203,7 @@ class _Run:
         return numbers
 
     def _batch(self) -> list[Any]:
-        """The examples of the next update; which they are depends on the seed and the update's number alone."""
+        """The examples of the next update; they depend only on the seed and the number of the update."""
         count, size = len(self.task.examples), self.settings.batch_size
         epoch, number = divmod(self.step, math.ceil(count / size))
         if self._order[0] != epoch:
@@ -217,7 +230,7 @@ class _Run:
                 shutil.rmtree(folder)
 
     def _best(self) -> int:
-        """The update with the best evaluation; of equal ones the first."""
+        """The update with the best evaluation, the first of equals."""
 
         def rank(values: Mapping[str, float]) -> list[float]:
             found = [values[f"dev_{name}"] for name in self.task.best_by]
@@ -258,7 +271,7 @@ class _Run:
 
     def _finish(self) -> dict[str, Any]:
         best = self._best()
-        if (self.output / f"step{best}").exists():  # else a killed run has renamed it, and come no further
+        if (self.output / f"step{best}").exists():  # otherwise a killed run has renamed it already
             shutil.rmtree(self.output / MODEL, ignore_errors=True)
             (self.output / f"step{best}").rename(self.output / MODEL)
         report = {"key": self.key, "best_step": best, "seconds": round(self.seconds, 1), "history": self.history}
@@ -268,23 +281,23 @@ class _Run:
 
 
 def summary(output: Path, report: Mapping[str, Any]) -> str:
-    """What a training came to, in a line."""
+    """The result of a training, as a line to print."""
     best = next(values for values in report["history"] if values["step"] == report["best_step"])
     shown = ", ".join(f"{name} {value:.5g}" for name, value in best.items() if name.startswith("dev_"))
     return f"{output / MODEL}: after {best['step']} updates: {shown} ({report['seconds']:.0f} s of training)"
 
 
-def parse_settings(values: Mapping[str, Any], **given: Any) -> Settings:
-    """Settings from YAML, and ``given`` ones over them.
+def parse_settings(values: Mapping[str, Any], **given: Any) -> TrainingSettings:
+    """Hyperparameters from YAML, overridden by ``given`` ones.
 
     Raises:
-        InputError: an unknown name, or a value of another kind.
+        InputError: an unknown name, or a value of another type.
     """
-    known = Settings.__dataclass_fields__
+    known = TrainingSettings.__dataclass_fields__
     merged = {**values, **given}
     for name, value in merged.items():
         if name not in known:
-            raise InputError(f"training: unknown setting {name}: only {', '.join(known)} are known")
+            raise InputError(f"training: unknown setting {name}: known are {', '.join(known)}")
         whole = "int" in str(known[name].type)
         number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
         if name == "schedule" or (value is None and known[name].default is None):
@@ -296,7 +309,7 @@ def parse_settings(values: Mapping[str, Any], **given: Any) -> Settings:
             )
     if "batch_size" not in merged:
         raise InputError("training: batch_size is not set")
-    return Settings(**merged)
+    return TrainingSettings(**merged)
 
 
 def device_for(ngpu: int) -> torch.device:
@@ -306,14 +319,35 @@ def device_for(ngpu: int) -> torch.device:
         InputError: another number, or there is no GPU that torch can use.
     """
     if ngpu not in (0, 1):
-        raise InputError(f"--ngpu {ngpu}: this training runs on one GPU or on none: give 0 or 1")
+        raise InputError(f"--ngpu {ngpu}: this training runs on one GPU or none: give 0 or 1")
     if ngpu and not torch.cuda.is_available():
-        raise InputError("--ngpu 1, but torch finds no GPU: give --ngpu 0, or run it where there is one")
+        raise InputError("--ngpu 1, but torch finds no GPU: give --ngpu 0, or run it on a machine with a GPU")
     return torch.device("cuda" if ngpu else "cpu")
 
 
+def random_state(device: torch.device) -> RandomState:
+    """The state of the random number generators of the CPU and, if ``device`` is one, of the GPU."""
+    return torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+
+
+def set_random_state(state: RandomState, device: torch.device) -> None:
+    """Restore what :func:`random_state` returned."""
+    cpu, cuda = state
+    torch.set_rng_state(cpu)
+    if cuda is not None:
+        torch.cuda.set_rng_state(cuda, device)
+
+
+@contextmanager
+def replayed(state: RandomState, device: torch.device) -> Iterator[None]:
+    """Draw random numbers from ``state`` inside the block; afterwards continue as if nothing had been drawn."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        set_random_state(state, device)
+        yield
+
+
 def digest(values: Iterable[str | bytes]) -> str:
-    """A hash of texts or bytes in their order, for a training's key."""
+    """A hash of texts or bytes, in order, for a training's key."""
     total = hashlib.sha256()
     for value in values:
         data = value.encode() if isinstance(value, str) else value
@@ -336,7 +370,7 @@ def _check_same(output: Path, old: Mapping[str, Any], new: Mapping[str, Any]) ->
         if old.get(name) != new.get(name):
             raise InputError(
                 f"{output}: holds a training with another {name} ({old.get(name)}, now {new.get(name)}): remove the "
-                "folder to begin anew, or give another"
+                "folder to train again, or give another folder"
             )
 
 

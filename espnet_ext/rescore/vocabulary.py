@@ -1,15 +1,15 @@
-"""Log-probabilities of tokens by a language model of ``transformers``, its vocabulary layer run where it is needed.
+"""Log-probabilities of tokens by a language model of ``transformers``, running its vocabulary layer only where needed.
 
-For GPT-2 that layer is a third of the work, and its results, 200 kB a token, most of the memory. Padding and positions
-that are not masked do without it. What is needed of it are a sum over the vocabulary and one logit a target, which are
-computed in blocks of the vocabulary: that also is twice as fast on a CPU as the product as a whole.
+For GPT-2 that layer is a third of the work, and its results, 200 kB per token, most of the memory. It is not run on
+padding and on positions that are not masked. What is needed of it are a sum over the vocabulary and one logit per
+target. Both are computed in blocks of the vocabulary, which on a CPU is also twice as fast as the whole product.
 """
 
 import torch
 from torch.nn.functional import linear
 from transformers import PreTrainedModel
 
-# Tokens of the vocabulary that are computed at a time.
+# Tokens of the vocabulary per block.
 BLOCK = 1024
 
 
@@ -21,11 +21,11 @@ def states(
     Args:
         model: the model.
         chosen: positions, (rows, positions), bool; at least one.
-        whole: compute the logits of all of them, not of the first alone.
+        whole: compute the logits of all chosen positions, not only of the first.
         inputs: the model's other inputs.
 
     Returns:
-        What the vocabulary layer takes at the n chosen positions, row by row, (n, width), and logits, (n, vocabulary)
+        The input of the vocabulary layer at the n chosen positions, row by row, (n, width), and logits, (n, vocabulary)
         or (1, vocabulary).
     """
     found = []
@@ -43,7 +43,7 @@ def states(
 
 
 def is_plain(model: PreTrainedModel) -> bool:
-    """Whether the model's logits are what its vocabulary layer gives; some scale or bound them afterwards."""
+    """Whether the logits are the output of the vocabulary layer; some models scale or bound them afterwards."""
     layer = model.get_output_embeddings()
     if not isinstance(layer, torch.nn.Linear):
         return False
@@ -67,13 +67,13 @@ def log_probs(
     Args:
         model: the model.
         chosen: positions that are needed, (rows, positions), bool.
-        places: of each token the chosen position that it is predicted at, (n,), counted row by row.
+        places: for each token the chosen position that predicts it, counted row by row, (n,).
         targets: the tokens' ids, (n,).
-        plain: as ``is_plain`` has it.
+        plain: what ``is_plain`` returned for the model.
         inputs: the model's other inputs.
 
     Returns:
-        Natural logarithms, in float32 or what is more exact, (n,).
+        Natural logarithms, in float32 or a more exact type, (n,).
     """
     hidden, logits = states(model, chosen, not plain, **inputs)
     exact = torch.promote_types(hidden.dtype, torch.float32)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.results.config import Change, Claim, Column, RowRef, Tables, rows_of
+from espnet_ext.results.tables import Change, Claim, Column, RowRef, Tables, rows_of
 from espnet_ext.results.scores import check_same_utterances, pooled_utterances, read_scores
 from espnet_ext.scoring.bootstrap import paired_bootstrap
 

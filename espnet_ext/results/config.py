@@ -1,4 +1,4 @@
-"""``conf/tables.yaml``: a recipe's systems, its decodings, and the tables of the paper with the paper's numbers."""
+"""OLD FORMAT, goes with the last recipe that is ported. ``conf/tables.yaml``: a recipe's systems, its decodings, and the tables of the paper with the paper's numbers."""
 
 import math
 import os
@@ -9,24 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
+from espnet_ext.results.schema import AVERAGE, DEFAULT_DECODING, Paper, known
 from espnet_ext.results.sweeps import write_out
-from espnet_ext.work.yaml_files import read_yaml
+from espnet_ext.results.tables import Change, Claim, Column, Figure, Row, RowRef, Table, Tables, rows_of
+from espnet_ext.work.yaml_files import deep_merge, merged_files, read_yaml
 
-DEFAULT_DECODING = "default"
-AVERAGE = "average"
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")  # systems, decodings, test sets and tables name files
 _ROW_NAME = re.compile(r"[^,/\s](?:[^,/\n\t]*[^,/\s])?")  # "a,b" lists rows and "1/a" is row a of table 1
-
-
-@dataclass(frozen=True)
-class Paper:
-    """The paper whose tables these are; ``metric`` with its unit."""
-
-    id: str
-    title: str
-    authors: str
-    year: int
-    metric: str
 
 
 @dataclass(frozen=True)
@@ -42,121 +31,7 @@ class System:
     overrides: Mapping[str, Any]
     train: tuple[str, ...]
     overlay: str | None = None
-
-
-@dataclass(frozen=True)
-class RowRef:
-    """A row of a table, in the file ``row`` (the same table) or ``table/row``."""
-
-    table: str
-    row: str
-
-
-@dataclass(frozen=True)
-class Change:
-    """What becomes of the error rate from one row to another, such as by more training data: a gain is negative."""
-
-    before: RowRef
-    after: RowRef
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column: a test set, or ``average`` for the mean of all, and a measure of it (None: there is only one).
-
-    Or, with a ``unit``, a quantity of the system itself, such as its latency in ms: ``test_set`` is then None.
-    """
-
-    name: str
-    test_set: str | None
-    measure: str | None = None
-    unit: str | None = None
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row: a system, a decoding of it, and the paper's number for each column (None: the paper has none).
-
-    A row of a figure is a point of a ``curve``, at ``x``, and has one of the columns only.
-    """
-
-    name: str
-    system: str
-    decoding: str
-    paper: Mapping[str, float | None]
-    curve: str | None = None
-    x: float | None = None
-
-
-@dataclass(frozen=True)
-class Figure:
-    """How rows are drawn: the axis of x, and on that of y the error ``rate`` or its ``reduction`` from ``baseline`` on.
-
-    ``largest`` is the largest reduction that the paper names, by curve, in percent.
-    """
-
-    axis: str
-    y: str
-    baseline: float
-    largest: Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A statement of the paper: on each column ``better`` has a lower error rate (or change of it) than ``worse``."""
-
-    text: str
-    better: RowRef | Change
-    worse: RowRef | Change
-    columns: tuple[Column, ...]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table; ``baseline`` is the row to which reductions of the error rate refer, in the columns ``reductions``."""
-
-    id: str
-    caption: str
-    columns: tuple[Column, ...]
-    baseline: RowRef | None
-    reductions: tuple[str, ...]
-    rows: tuple[Row, ...]
-    claims: tuple[Claim, ...]
-    figure: Figure | None = None
-
-    def columns_of(self, row: Row) -> tuple[Column, ...]:
-        """The columns that a row has: all of them, or that of its curve."""
-        return tuple(column for column in self.columns if column.name in row.paper)
-
-
-@dataclass(frozen=True)
-class Tables:
-    """All of ``tables.yaml``; ``decodings`` are overrides of the decoding config, ``default`` has none.
-
-    ``measures`` are those of ``score.json`` that columns name; empty where a column is just a test set. ``quantities``
-    are columns with what a system's own ``<quantity>.json`` holds, and their units. ``pictures`` are captions of the
-    recipe's pictures by their names without ``.png``.
-    """
-
-    path: Path
-    recipe: str
-    paper: Paper
-    test_sets: tuple[str, ...]
-    measures: tuple[str, ...]
-    quantities: Mapping[str, str]
-    systems: Mapping[str, System]
-    decodings: Mapping[str, Mapping[str, Any]]
-    tables: Mapping[str, Table]
-    pictures: Mapping[str, str]
-
-    @property
-    def recipe_dir(self) -> Path:
-        """The recipe's folder: the one that holds ``conf/tables.yaml``."""
-        return Path(os.path.abspath(self.path)).parent.parent
-
-    def row(self, ref: RowRef) -> Row:
-        """The row that ``ref`` names."""
-        return next(row for row in self.tables[ref.table].rows if row.name == ref.row)
+    kind: str = "train"
 
 
 def load_tables(path: str | Path, scale: str | None = None) -> Tables:
@@ -201,17 +76,21 @@ def load_tables(path: str | Path, scale: str | None = None) -> Tables:
     )  # fmt: skip
 
 
-def known(names: Sequence[str] | Mapping[str, Any]) -> str:
-    """The end of a message about an unknown name: the names there are."""
-    return "known are " + ", ".join(names) if names else "there are none"
-
-
 def _paper(value: Any, place: str) -> Paper:
     fields = _fields(value, place, ("id", "title", "authors", "year", "metric"))
     if not isinstance(fields["year"], int) or isinstance(fields["year"], bool):
         raise InputError(f"{place}.year: must be a whole number, is {fields['year']!r}")
     texts = {key: _text(fields[key], f"{place}.{key}") for key in ("id", "title", "authors", "metric")}
     return Paper(year=fields["year"], **texts)
+
+
+def load_old_or_new(path: str | Path) -> Tables:
+    """The file in whichever format it is; goes with this module."""
+    from espnet_ext.results import tables
+
+    if any("kind" in system for system in read_yaml(path).get("systems", {}).values() if isinstance(system, dict)):
+        return tables.load_tables(path)
+    return load_tables(path)
 
 
 def _system(name: str, value: Any, place: str) -> System:
@@ -316,11 +195,6 @@ def _reference(value: Any, table: str, place: str) -> RowRef:
     return RowRef(parts[0], parts[1]) if len(parts) == 2 else RowRef(table, parts[0])
 
 
-def rows_of(side: RowRef | Change) -> tuple[RowRef, ...]:
-    """The rows that a side of a claim names; of a change, first the one before."""
-    return (side,) if isinstance(side, RowRef) else (side.before, side.after)
-
-
 def _check_references(table: Table, tables: Mapping[str, Table], place: str) -> None:
     references = [(f"{place}.baseline", table.baseline)] if table.baseline else []
     for number, claim in enumerate(table.claims):
@@ -400,3 +274,37 @@ def _one_of(value: Any, names: Sequence[str] | Mapping[str, Any], place: str, wh
     if not isinstance(value, str) or value not in names:
         raise InputError(f"{place}: unknown {what} {value!r}; {known(names)}")
     return value
+
+
+def train_config(
+    tables: Tables, system: str, overlays: Sequence[str | Path] = (), scale: str | None = None
+) -> dict[str, Any]:
+    """A system's training config: the paper's own, then the overlays (a scale's) in order, the system's own overlay,
+    and last its overrides. The system's overlay ``size/deep.yaml`` is ``conf/size/deep.yaml``, or, where the scale has
+    one, ``conf/scale/<scale>/size/deep.yaml``.
+
+    Raises:
+        InputError: an unknown system, or a file that is not YAML.
+    """
+    if system not in tables.systems:
+        raise InputError(f"{tables.path}: no system {system!r}; {known(tables.systems)}")
+    chosen = tables.systems[system]
+    files = [tables.recipe_dir / chosen.config, *overlays]
+    if chosen.overlay:
+        conf = tables.recipe_dir / "conf"
+        own = conf / "scale" / str(scale) / chosen.overlay
+        files.append(own if own.is_file() else conf / chosen.overlay)
+    return deep_merge(merged_files(files), chosen.overrides)
+
+
+def decode_config(
+    tables: Tables, decoding: str, config: str | Path, overlays: Sequence[str | Path] = ()
+) -> dict[str, Any]:
+    """A decoding's config: the file ``config``, then the overlays in order, then the decoding's overrides.
+
+    Raises:
+        InputError: an unknown decoding, or a file that is not YAML.
+    """
+    if decoding not in tables.decodings:
+        raise InputError(f"{tables.path}: no decoding {decoding!r}; {known(tables.decodings)}")
+    return deep_merge(merged_files([config, *overlays]), tables.decodings[decoding])

@@ -6,8 +6,8 @@ from typing import Any
 
 from tabulate import tabulate
 
-from espnet_ext.results.config import Table
-from espnet_ext.results.sweeps import RATE
+from espnet_ext.results.tables import Table
+from espnet_ext.results.schema import RATE
 
 
 def curves_of(table: Table, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

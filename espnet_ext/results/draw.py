@@ -9,7 +9,8 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from espnet_ext.results.curves import baseline_of, label_of, shown
 from espnet_ext.results.figures import COLOURS, STYLE
-from espnet_ext.results.sweeps import PREFIX, RATE, REDUCTION
+from espnet_ext.results.schema import RATE, REDUCTION
+from espnet_ext.results.tables import PREFIX
 
 _MARKERS = "osD^vPX*"
 

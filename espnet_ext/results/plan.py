@@ -1,13 +1,17 @@
 """What a table needs: which rows, which systems to train, which decodings of them, and their merged configs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.config import AVERAGE, System, Table, Tables, known
-from espnet_ext.work.yaml_files import deep_merge, merged_files
+from espnet_ext.results.schema import AVERAGE, MEASURE, known
+from espnet_ext.results.tables import System, Table, Tables
+from espnet_ext.work.yaml_files import deep_merge, read_yaml
+
+FULL = "full"  # the scale of the paper
+SETTINGS, SIZES, DECODE = "settings", "sizes", "decode"
 
 
 def select(tables: Tables, table_ids: Sequence[str] | None, row_names: Sequence[str] | None = None) -> list[Table]:
@@ -36,10 +40,10 @@ def select(tables: Tables, table_ids: Sequence[str] | None, row_names: Sequence[
 def systems_needed(tables: Tables, selected: Sequence[Table]) -> list[System]:
     """The systems that the selected rows need, each once, in the order of the rows.
 
-    Tables of nothing but quantities need none: what they measure is no training.
+    Systems that are only measured are not among them, nor those of tables of nothing but quantities.
     """
     names = dict.fromkeys(row.system for table in _decoded(selected) for row in table.rows)
-    return [tables.systems[name] for name in names]
+    return [tables.systems[name] for name in names if tables.systems[name].kind != MEASURE]
 
 
 def decodings_needed(selected: Sequence[Table]) -> list[tuple[str, str]]:
@@ -62,38 +66,81 @@ def sets_needed(tables: Tables, selected: Sequence[Table]) -> dict[tuple[str, st
     return {key: [name for name in tables.test_sets if name in names] for key, names in needed.items()}
 
 
-def train_config(
-    tables: Tables, system: str, overlays: Sequence[str | Path] = (), scale: str | None = None
-) -> dict[str, Any]:
-    """A system's training config: the paper's own, then the overlays (a scale's) in order, the system's own overlay,
-    and last its overrides. The system's overlay ``size/deep.yaml`` is ``conf/size/deep.yaml``, or, where the scale has
-    one, ``conf/scale/<scale>/size/deep.yaml``.
+def load_scale(recipe_dir: str | Path, scale: str) -> dict[str, dict[str, Any]]:
+    """The sections of a scale's configuration: those of ``conf/full.yaml`` with those of ``conf/<scale>.yaml`` over them.
+
+    A section is an ESPnet-style config (``train``, ``decode`` ...), the recipe's own ``settings``, or ``sizes``: configs
+    by name. ``full`` holds the paper's values and has every section, every setting and every size.
 
     Raises:
-        InputError: an unknown system, or a file that is not YAML.
+        InputError: no such scale, a file that is not YAML, or a section, setting or size that ``full.yaml`` lacks.
     """
-    if system not in tables.systems:
-        raise InputError(f"{tables.path}: no system {system!r}; {known(tables.systems)}")
-    chosen = tables.systems[system]
-    files = [tables.recipe_dir / chosen.config, *overlays]
-    if chosen.overlay:
-        conf = tables.recipe_dir / "conf"
-        own = conf / "scale" / str(scale) / chosen.overlay
-        files.append(own if own.is_file() else conf / chosen.overlay)
-    return deep_merge(merged_files(files), chosen.overrides)
+    conf = Path(recipe_dir) / "conf"
+    path = conf / f"{scale}.yaml"
+    if not path.is_file():
+        there = sorted(file.stem for file in conf.glob("*.yaml") if file.stem != "tables")
+        raise InputError(f"{conf}: no scale {scale!r}; {known(there)}")
+    full = _sections(conf / f"{FULL}.yaml")
+    if scale == FULL:
+        return full
+    over = _sections(path)
+    _check_known(over, full, str(path), "section")
+    for section, what in ((SETTINGS, "setting"), (SIZES, "size")):
+        _check_known(over.get(section, {}), full.get(section, {}), f"{path}: {section}", what)
+    return deep_merge(full, over)
 
 
-def decode_config(
-    tables: Tables, decoding: str, config: str | Path, overlays: Sequence[str | Path] = ()
-) -> dict[str, Any]:
-    """A decoding's config: the file ``config``, then the overlays in order, then the decoding's overrides.
+def _sections(path: Path) -> dict[str, dict[str, Any]]:
+    sections = read_yaml(path)
+    for name, section in sections.items():
+        if not isinstance(section, dict):
+            raise InputError(f"{path}: {name}: a section must be a mapping (key: value), is {section!r}")
+    return sections
+
+
+def _check_known(names: Mapping[str, Any], there: Mapping[str, Any], place: str, what: str) -> None:
+    for name in names:
+        if name not in there:
+            raise InputError(f"{place}: unknown {what} {name!r}: {FULL}.yaml has none of that name; {known(there)}")
+
+
+def system_config(sections: Mapping[str, Mapping[str, Any]], system: System) -> dict[str, Any]:
+    """A system's training config: its section, with its size and then its overrides merged into that.
+
+    Args:
+        sections: as :func:`load_scale` returns them.
+        system: one with a ``config``.
 
     Raises:
-        InputError: an unknown decoding, or a file that is not YAML.
+        InputError: the system has no config, or names a section or size that is not there.
+    """
+    if system.config is None:
+        raise InputError(f"system {system.name!r} has no config: it is of kind {system.kind}")
+    config = section_of(sections, system.config, f"system {system.name!r}")
+    if system.size is not None:
+        sizes = sections.get(SIZES, {})
+        if system.size not in sizes:
+            raise InputError(f"system {system.name!r}: unknown size {system.size!r}; {known(sizes)}")
+        config = deep_merge(config, sizes[system.size])
+    return deep_merge(config, system.overrides)
+
+
+def decode_config(sections: Mapping[str, Mapping[str, Any]], tables: Tables, decoding: str) -> dict[str, Any]:
+    """A decoding's config: the section ``decode`` with the decoding's overrides merged into it.
+
+    Raises:
+        InputError: an unknown decoding, or no section ``decode``.
     """
     if decoding not in tables.decodings:
         raise InputError(f"{tables.path}: no decoding {decoding!r}; {known(tables.decodings)}")
-    return deep_merge(merged_files([config, *overlays]), tables.decodings[decoding])
+    return deep_merge(section_of(sections, DECODE, f"decoding {decoding!r}"), tables.decodings[decoding])
+
+
+def section_of(sections: Mapping[str, Mapping[str, Any]], name: str, user: str) -> Mapping[str, Any]:
+    """A section by name; ``user`` says in the message who needs it."""
+    if name not in sections:
+        raise InputError(f"{user}: unknown section {name!r}; {known(sections)}")
+    return sections[name]
 
 
 def uses_lm(tables: Tables, table: Table) -> bool:

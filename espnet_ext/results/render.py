@@ -6,7 +6,7 @@ from typing import Any
 from tabulate import tabulate
 
 from espnet_ext.results.curves import curves_table
-from espnet_ext.results.sweeps import PREFIX
+from espnet_ext.results.tables import PREFIX
 
 NOT_RUN = "-"
 REDUCTION = "reduction"  # heads the column of relative reductions

@@ -8,7 +8,7 @@ from typing import Any
 from espnet_ext.errors import InputError
 from espnet_ext.results.render import has_run, markdown_table
 from espnet_ext.results.results import read_results
-from espnet_ext.results.sweeps import PREFIX
+from espnet_ext.results.tables import PREFIX
 from espnet_ext.work.files import atomic_write, write_json
 
 

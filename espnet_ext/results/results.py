@@ -8,7 +8,8 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.results.claims import judge_claim
-from espnet_ext.results.config import AVERAGE, Column, Row, RowRef, Table, Tables
+from espnet_ext.results.schema import AVERAGE
+from espnet_ext.results.tables import Column, Row, RowRef, Table, Tables
 from espnet_ext.results.curves import curves_of
 from espnet_ext.results.render import markdown_table
 from espnet_ext.results.scores import Score, average_here, cell_here, read_quantity, read_scores

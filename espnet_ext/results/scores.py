@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.config import known
+from espnet_ext.results.schema import known
 from espnet_ext.scoring.bootstrap import bootstrap_interval
 from espnet_ext.scoring.report import PARTS
 from espnet_ext.scoring.score import WHOLE

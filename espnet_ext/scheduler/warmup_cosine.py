@@ -35,7 +35,7 @@ class WarmupCosine(torch.optim.lr_scheduler.LRScheduler, AbsBatchStepScheduler):
         self.total_steps, self.warmup_steps = total_steps, warmup_steps
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self) -> list[float]:
+    def get_lr(self) -> list[float | torch.Tensor]:
         """The rate of the next update for each of the optimizer's groups."""
         update, warm, total = self.last_epoch + 1, self.warmup_steps, self.total_steps
         if update <= warm:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from espnet_ext.codeswitch.mixed_text import has_han, mixed_tokens
-from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.error_rate import MAX_ALIGNMENT_CELLS, ErrorRate, align, count_errors, count_pairs
 from espnet_ext.scoring.score import Score, add_up, score_texts

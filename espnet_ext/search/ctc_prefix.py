@@ -22,6 +22,8 @@ class ScanCTCPrefixScorer(CTCPrefixScorer):
         eos: id of the end of a sentence.
     """
 
+    impl: CTCPrefixScoreTH
+
     def __init__(self, ctc: torch.nn.Module, eos: int):
         super().__init__(ctc=ctc, eos=eos)
 

@@ -41,15 +41,16 @@ class PrefixTree:
     """
 
     def __init__(self, slots: int, groups: int, capacity: int):
+        self.slots = slots
         self.groups = groups
         self.capacity = capacity
         self.size = 0
         # of each slot, once it is known what they are like: (2, G, heads, capacity, d), keys and values
-        self._buffers: list[torch.Tensor | None] = [None] * slots
+        self._buffers: dict[int, torch.Tensor] = {}
 
     def write(self, slot: int, first: int, keys: torch.Tensor, values: torch.Tensor) -> None:
         """Set the keys and values of the nodes from ``first`` on, (G, heads, nodes, d) each."""
-        if self._buffers[slot] is None:
+        if slot not in self._buffers:
             groups, heads, _, width = keys.shape
             self._buffers[slot] = keys.new_zeros(2, groups, heads, self.capacity, width)
         last = first + keys.size(2)
@@ -84,7 +85,7 @@ class PrefixTree:
         alive = torch.zeros(self.groups, self.size, dtype=torch.bool, device=nodes.device).scatter_(1, paths, True)
         count = int(alive.sum(1).max()) if self.size else 0
         kept = alive.int().argsort(dim=1, descending=True, stable=True)[:, :count]
-        tree = PrefixTree(len(self._buffers), self.groups, count + max(STEPS * room, count // PART))
+        tree = PrefixTree(self.slots, self.groups, count + max(STEPS * room, count // PART))
         tree._take([(self, group, kept[group]) for group in range(self.groups)])
         return tree, (alive.cumsum(1) - 1).gather(1, paths).view_as(nodes)
 
@@ -93,7 +94,7 @@ class PrefixTree:
         self.size = len(paths[0][2])
         if not self.size:
             return
-        for slot in range(len(self._buffers)):
+        for slot in range(self.slots):
             nodes = torch.stack([tree._buffers[slot][:, group, :, kept] for tree, group, kept in paths], dim=1)
             self.write(slot, 0, *nodes)
 
@@ -113,6 +114,6 @@ def join(paths: Sequence[Path]) -> tuple[PrefixTree, torch.Tensor]:
         if [path.group for path in paths] == [index // each for index in range(len(paths))]:
             return tree, torch.stack([path.nodes for path in paths])
     tokens = len(paths[0].nodes)
-    own = PrefixTree(len(tree._buffers), len(paths), tokens + max(STEPS, tokens // PART))
+    own = PrefixTree(tree.slots, len(paths), tokens + max(STEPS, tokens // PART))
     own._take([(path.tree, path.group, path.nodes) for path in paths])
     return own, torch.arange(tokens, device=paths[0].nodes.device).repeat(len(paths), 1)

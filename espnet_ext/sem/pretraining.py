@@ -5,14 +5,17 @@ encoder with a high time reduction learns to align first, then grows under its t
 reduction, and last its label smoothing.
 """
 
+import argparse
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.yaml_files import deep_merge
+from espnet_ext.work.files import atomic_write
+from espnet_ext.work.yaml_files import deep_merge, read_yaml, write_yaml
 
 if TYPE_CHECKING:
     import torch
@@ -21,7 +24,7 @@ LAYER = re.compile(r"encoder\.layers\.(\d+)\.")
 
 
 @dataclass(frozen=True)
-class Settings:
+class PretrainSettings:
     """How a pre-training goes.
 
     Attributes:
@@ -38,7 +41,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Step:
+class PretrainStep:
     """One training of the plan.
 
     Attributes:
@@ -52,22 +55,22 @@ class Step:
     config: dict[str, Any]
 
 
-def parse_settings(values: Mapping[str, Any]) -> Settings:
-    """Settings from YAML.
+def parse_settings(values: Mapping[str, Any]) -> PretrainSettings:
+    """PretrainSettings from YAML.
 
     Raises:
         InputError: an unknown name, or a value that is no whole number of at least 1.
     """
-    known = Settings.__dataclass_fields__
+    known = PretrainSettings.__dataclass_fields__
     for name, value in values.items():
         if name not in known:
             raise InputError(f"pre-training: unknown setting {name}: only {', '.join(known)} are known")
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise InputError(f"pre-training: {name} must be a whole number of at least 1, not {value!r}")
-    return Settings(**values)
+    return PretrainSettings(**values)
 
 
-def plan(config: Mapping[str, Any], settings: Settings) -> list[Step]:
+def plan(config: Mapping[str, Any], settings: PretrainSettings) -> list[PretrainStep]:
     """The trainings before that of ``config`` itself, first to last.
 
     1. ``start_layers`` layers with the high time reduction, without dropout and label smoothing;
@@ -102,21 +105,21 @@ def plan(config: Mapping[str, Any], settings: Settings) -> list[Step]:
             "patience": None,
             "keep_nbest_models": 1,
         }
-        steps.append(Step(name, layers, continued(deep_merge(config, over), updates)))
+        steps.append(PretrainStep(name, layers, continued(deep_merge(config, over), updates)))
         updates += epochs * (config.get("num_iters_per_epoch") or 0)
     return steps
 
 
-def final_config(config: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+def final_config(config: Mapping[str, Any], settings: PretrainSettings) -> dict[str, Any]:
     """``config`` as it is trained after the plan: its schedule goes on where the last step has left it."""
     epochs = sum(step.config["max_epoch"] for step in plan(config, settings))
     return continued(dict(config), epochs * (config.get("num_iters_per_epoch") or 0))
 
 
-def high_reduction(layers: int, settings: Settings) -> list[int]:
+def high_reduction(layers: int, settings: PretrainSettings) -> list[int]:
     """Pooling factors 2 after all layers but the top one, the last of them larger, so that they give the reduction.
 
-    >>> high_reduction(2, Settings()), high_reduction(4, Settings())
+    >>> high_reduction(2, PretrainSettings()), high_reduction(4, PretrainSettings())
     ([32], [2, 2, 8])
 
     Raises:
@@ -136,6 +139,67 @@ def continued(config: dict[str, Any], updates: int) -> dict[str, Any]:
     if config.get("scheduler") != "warmup_plateau" or not updates:
         return config
     return deep_merge(config, {"scheduler_conf": {"start_step": updates}})
+
+
+def write_plan(config: Path, settings: Mapping[str, Any], folder: Path) -> list[tuple[str, Path]]:
+    """Write the configs of the steps and of the training that they lead to.
+
+    Args:
+        config: that of the training itself.
+        settings: as `parse_settings` reads them.
+        folder: where the configs go, ``<name>.yaml``.
+
+    Returns:
+        Names of the steps and their configs, first to last; the training itself comes last, as ``final``.
+
+    Raises:
+        InputError: settings or a config that do not fit (see `parse_settings`, `plan`).
+    """
+    values, parsed = read_yaml(config), parse_settings(settings)
+    steps = [(step.name, step.config) for step in plan(values, parsed)]
+    written = []
+    for name, step in [*steps, ("final", final_config(values, parsed))]:
+        write_yaml(folder / f"{name}.yaml", step, f"Pre-training: {name} of {config}")
+        written.append((name, folder / f"{name}.yaml"))
+    return written
+
+
+def carry_parameters(model: Path, model_config: Path, config: Path, seed: int, output: Path) -> list[str]:
+    """Write the initial parameters of a step, carried over from the step before; a file for ``--init_param``.
+
+    Args:
+        model: the parameters that the step before has trained.
+        model_config: the ``config.yaml`` that ESPnet wrote beside them.
+        config: training config of the next step; what it leaves open is as in ``model_config``.
+        seed: for the values of the new layers.
+        output: the file to write.
+
+    Returns:
+        Names of the parameters and buffers that are new, with the values of ``seed``.
+
+    Raises:
+        InputError: a file that cannot be read, or parameters that do not fit (see `carry`).
+    """
+    import torch
+    from espnet2.tasks.asr import ASRTask
+
+    from espnet_ext import register
+    from espnet_ext.upstream.checkpoint import load_parameters
+
+    before = read_yaml(model_config)
+    after = deep_merge(before, read_yaml(config))
+    old = load_parameters(model)
+    register()
+    torch.manual_seed(seed)
+    new = ASRTask.build_model(argparse.Namespace(**after)).state_dict()
+    layers = [each["encoder_conf"]["num_layers"] for each in (before, after)]
+    state, fresh = carry(old, new, *layers)
+    with atomic_write(output, "wb") as file:
+        torch.save(state, file)
+    print(f"{output}: {len(state) - len(fresh)} parameters and buffers of {model}, {len(fresh)} new ones")
+    for name in fresh:
+        print(f"new: {name} {tuple(state[name].shape)}")
+    return fresh
 
 
 def carry(
@@ -167,7 +231,8 @@ def carry(
             )
     fresh = [name for name in new if name not in carried]
     expected = range(old_layers - 1, new_layers - 1)
-    stray = [name for name in fresh if not (LAYER.match(name) and int(LAYER.match(name)[1]) in expected)]
+    layers = {name: LAYER.match(name) for name in fresh}
+    stray = [name for name, layer in layers.items() if layer is None or int(layer[1]) not in expected]
     if stray:
         raise InputError(f"pre-training: {stray[0]} of the next model is in no new layer, and the step before lacks it")
     return {name: carried.get(name, value) for name, value in new.items()}, fresh

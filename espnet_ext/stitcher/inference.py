@@ -1,48 +1,101 @@
-"""Stitch with a trained model (P4, 3): hypotheses of windows in, a transcript of each speaker and recording out."""
+"""From hypotheses of windows to transcripts by speaker, with a trained stitcher (P4, 3) or without one."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.stitcher.hypotheses import Grouped, WindowHypothesis
-from espnet_ext.stitcher.pairs import piece_maker, read_note
-from espnet_ext.stitcher.serialise import ALIGNMENT, SYMBOLS, serialise_windows, source_text
-from espnet_ext.stitcher.stretches import cut_at_silence, cut_by_half, merge_parts, renumbered
+from espnet_ext.multitalker.hypotheses import Grouped, WindowHypothesis, read_grouped
+from espnet_ext.multitalker.turns import write_turns
+from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.stitcher.long_recordings import cut_at_silence, cut_by_half, merge_parts, renumbered
+from espnet_ext.stitcher.pairs import ALIGNMENT, STYLES, SYMBOLS, piece_maker, read_note, serialise_windows, source_text
+from espnet_ext.stitcher.transcripts import MERGES, Merge, transcripts
 
 MODEL_FILE = "valid.acc.ave.pth"
 BEAM_SIZE = 4
 LENGTH_BONUS = 0.2  # settled on development sets of the scale mini; 0 loses the ends of long transcripts
 BATCH_SIZE = 32
+METHODS = (*MERGES, *STYLES)
 
-Merge = Callable[[Sequence[WindowHypothesis]], tuple[str, ...]]
+
+@dataclass(frozen=True)
+class StitcherOptions:
+    """A trained stitcher, and how it searches.
+
+    Attributes:
+        folder: of the model: ``config.yaml``, the checkpoint and ``stitcher.json``.
+        model_file: the checkpoint; None: ``valid.acc.ave.pth`` in the folder.
+        beam_size: of the search.
+        length_bonus: added to the score of a transcript for each token.
+        batch_size: number of parts that are stitched at once; their transcripts do not depend on it.
+        device: ``cpu`` or ``cuda``.
+    """
+
+    folder: Path
+    model_file: Path | None = None
+    beam_size: int = BEAM_SIZE
+    length_bonus: float = LENGTH_BONUS
+    batch_size: int = BATCH_SIZE
+    device: str = "cpu"
+
+
+def merge_windows(
+    hypotheses: Sequence[Path],
+    outputs: Sequence[Path],
+    method: str,
+    stitcher: StitcherOptions | None = None,
+    *,
+    windowing: Windowing | None = None,
+    speaker: str = "speaker",
+) -> None:
+    """Write the transcripts of recordings (SegLST, one turn per speaker) from hypotheses of their windows.
+
+    Args:
+        hypotheses: of a recogniser, as JSONL or CTM; a file for each set.
+        outputs: a file for each of them.
+        method: ``no``, ``block`` or ``overlapping``; or the style of a trained stitcher.
+        stitcher: for the latter.
+        windowing, speaker: for CTM, see :func:`espnet_ext.multitalker.hypotheses.read_grouped`.
+
+    Raises:
+        InputError: bad hypotheses; windows that the method cannot merge; a stitcher of another style, or none.
+    """
+    if len(hypotheses) != len(outputs):
+        raise InputError(f"{len(hypotheses)} --hypotheses and {len(outputs)} --output: give each its own")
+    trained = _load(method, stitcher)
+    for path, output in zip(hypotheses, outputs, strict=True):
+        grouped = read_grouped(path, windowing, speaker=speaker)
+        turns = transcripts(grouped, trained.stitch(grouped) if trained else MERGES[method])
+        write_turns(output, turns)
+        recordings, words = len({turn.recording for turn in turns}), sum(len(turn.words) for turn in turns)
+        print(f"{recordings} recordings, {words} words, written to {output}")
+
+
+def _load(method: str, options: StitcherOptions | None) -> "Stitcher | None":
+    if method not in METHODS:
+        raise InputError(f"--method {method} is unknown: {', '.join(METHODS)}")
+    if (method in STYLES) != (options is not None):
+        what = "needs the folder of a trained stitcher: give" if options is None else "has no trained model: leave out"
+        raise InputError(f"--method {method} {what} --stitcher")
+    if options is None:
+        return None
+    style = read_note(options.folder).style
+    if style != method:
+        raise InputError(f"{options.folder}: it is a stitcher of the style {style}: give --method {style}")
+    return Stitcher(options)
 
 
 class Stitcher:
     """A trained stitcher.
 
-    Args:
-        folder: of the model: ``config.yaml``, the checkpoint and ``stitcher.json``.
-        model_file: the checkpoint; None: ``valid.acc.ave.pth`` of the folder.
-        beam_size: of the search.
-        length_bonus: what each token adds to the score of a transcript.
-        batch_size: parts that are stitched at once; their transcripts do not depend on it.
-        device: ``cpu`` or ``cuda``.
-
     Raises:
         InputError: a missing file, or a checkpoint that does not fit.
     """
 
-    def __init__(
-        self,
-        folder: str | Path,
-        model_file: str | Path | None = None,
-        beam_size: int = BEAM_SIZE,
-        length_bonus: float = LENGTH_BONUS,
-        batch_size: int = BATCH_SIZE,
-        device: str = "cpu",
-    ):
+    def __init__(self, options: StitcherOptions):
         import espnet_ext
 
         espnet_ext.register()
@@ -50,29 +103,30 @@ class Stitcher:
         from espnet2.tasks.mt import MTTask
         from espnet2.text.build_tokenizer import build_tokenizer
 
-        from espnet_ext.stitcher.search import rewriting_search
+        from espnet_ext.stitcher.rewriting_search import rewriting_search
 
-        if beam_size < 1 or batch_size < 1:
-            raise InputError(f"a beam of {beam_size} and batches of {batch_size}: take 1 or more")
+        if options.beam_size < 1 or options.batch_size < 1:
+            raise InputError(f"a beam of {options.beam_size} and batches of {options.batch_size}: take 1 or more")
+        folder = options.folder
         self.note = read_note(folder)
-        config, model_file = Path(folder) / "config.yaml", Path(model_file or Path(folder) / MODEL_FILE)
+        config, model_file = folder / "config.yaml", options.model_file or folder / MODEL_FILE
         for path in (config, model_file):
             if not path.is_file():
                 raise InputError(f"{path}: no such file: train the stitcher first, or check the path")
-        self.model, args = MTTask.build_model_from_file(config, model_file, device)
+        self.model, args = MTTask.build_model_from_file(config, model_file, options.device)
         self.model.eval()
-        self.batch_size = batch_size
-        self._search = rewriting_search(self.model, beam_size, length_bonus)
-        # Attention is masked behind a text's end. ESPnet's convolutions, a choice of encoder_conf, are not.
+        self.batch_size = options.batch_size
+        self._search = rewriting_search(self.model, options.beam_size, options.length_bonus)
+        # Attention is masked after a text's end. ESPnet's convolutions, which encoder_conf may ask for, are not.
         self._sees_padding = any(isinstance(module, torch.nn.Conv1d) for module in self.model.encoder.modules())
         self._preprocess = MTTask.build_preprocess_fn(args, False)
         self._tokenizer = build_tokenizer(args.token_type, bpemodel=args.bpemodel)
         self._pieces = piece_maker(args.src_bpemodel if self.note.style == ALIGNMENT else None)
 
     def stitch(self, grouped: Grouped) -> Merge:
-        """Stitch all speakers of all recordings; return what looks up the transcript of a speaker's windows."""
+        """Stitch all speakers of all recordings; return a function from a speaker's windows to the transcript."""
         every = [windows for speakers in grouped.values() for windows in speakers.values()]
-        # Of each speaker and recording its stretches, and of each stretch its parts
+        # for each speaker and recording its stretches, for each stretch its parts
         cut = [
             [cut_by_half(stretch, self.note.longest) for stretch in cut_at_silence(windows, self.note.longest)]
             for windows in every
@@ -87,22 +141,22 @@ class Stitcher:
         return lambda windows: stitched[windows[0].recording, windows[0].speaker]
 
     def _rewrite(self, parts: Sequence[Sequence[WindowHypothesis]]) -> Iterator[tuple[str, ...]]:
-        """The transcript of each part, in batches of about equal length."""
+        """The transcript of each part; parts of about equal length are rewritten together."""
         import torch
 
-        from espnet_ext.stitcher.search import rewrite
+        from espnet_ext.stitcher.rewriting_search import rewrite
 
         sources = [torch.from_numpy(self._source(tuple(part))) for part in parts]
-        transcripts: dict[int, tuple[str, ...]] = {}
+        rewritten: dict[int, tuple[str, ...]] = {}
         for batch in self._batches([len(source) for source in sources]):
             for index, tokens in zip(
                 batch, rewrite(self.model, self._search, [sources[index] for index in batch]), strict=True
             ):
-                transcripts[index] = self._words(tokens)
-        return iter([transcripts[index] for index in range(len(parts))])
+                rewritten[index] = self._words(tokens)
+        return iter([rewritten[index] for index in range(len(parts))])
 
     def _batches(self, lengths: Sequence[int]) -> Iterator[list[int]]:
-        """Indices of parts that are stitched at once: of about equal length, or of equal where padding is seen."""
+        """Indices of parts that are stitched at once: of about equal length, or of equal length if padding is seen."""
         order = sorted(range(len(lengths)), key=lambda index: lengths[index])
         groups = groupby(order, key=lambda index: lengths[index] if self._sees_padding else 0)
         for group in (list(indices) for _, indices in groups):

@@ -1,13 +1,13 @@
 """Overlapping inference (P4, 2.2; Chiu et al., ASRU 2019): one transcript of windows that overlap.
 
-Windows overlap by half. Windows 1, 3, 5 ... (counted from 1) stand side by side, and so do windows 2, 4, 6 ...; their
-two sequences of words are aligned with the fewest edits, and of each aligned pair the word is taken that lies
-nearer to the middle of its window. Words of windows that do not overlap are never aligned.
+Windows overlap by half. Windows 1, 3, 5 ... (counted from 1) follow each other without overlap, and so do windows
+2, 4, 6 ...; their two sequences of words are aligned with the fewest edits, and from each aligned pair the word nearer
+to the middle of its window is taken. Words of windows that do not overlap are never aligned.
 
-That last rule makes the alignment cheap. A word can be paired only with words of the two windows beside its own. In
+That last rule makes the alignment cheap. A word can be paired only with words of the two windows next to its own. In
 the table of the dynamic programme, cells with such pairs form a chain of blocks, each touching the next, from corner to
-corner; outside them there are only gaps, and a path through gaps alone can as well go along the chain. So the cells of
-the chain suffice, and their number grows linearly with the recording.
+corner. Outside them there are only gaps, and a path through gaps alone can follow the chain just as well. So the cells
+of the chain are enough, and their number grows linearly with the recording.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,12 +17,12 @@ from itertools import pairwise
 import numpy as np
 
 from espnet_ext.errors import InputError
-from espnet_ext.stitcher.hypotheses import WindowHypothesis, word_times
+from espnet_ext.multitalker.hypotheses import WindowHypothesis, word_times
 
 _TOLERANCE = 1e-3  # seconds
 EDGE = -0.5  # the confidence at a window's edge, the lowest there is
-# Of two alignments with equally many edits the one with fewer substitutions has more words in common. So an edit costs
-# far more than there can be words, and a substitution 1 on top.
+# Of two alignments with equally many edits, the one with fewer substitutions has more words in common. So an edit costs
+# far more than there can be words, and a substitution costs 1 more.
 _EDIT = 1 << 32
 _SUBSTITUTION = _EDIT + 1
 _FAR = 1 << 62
@@ -45,7 +45,7 @@ def overlapping_inference(windows: Sequence[WindowHypothesis]) -> tuple[str, ...
     """Merge what was heard of one speaker in all windows of a recording into one transcript (P4, eq. 15 and 18).
 
     Args:
-        windows: one hypothesis a window, window 0 first (as :func:`group_by_speaker` gives them).
+        windows: one hypothesis per window, window 0 first (as :func:`group_by_speaker` gives them).
 
     Raises:
         InputError: neighbours overlap by less than half, or windows overlap that are not neighbours.
@@ -56,7 +56,11 @@ def overlapping_inference(windows: Sequence[WindowHypothesis]) -> tuple[str, ...
 
 
 def check_overlap(windows: Sequence[WindowHypothesis]) -> None:
-    """Refuse windows that are not each other's neighbours by half; one window alone is merged already."""
+    """Refuse windows that do not overlap with their neighbours by half, and with these only.
+
+    Raises:
+        InputError: there are such windows; a single window never is refused.
+    """
     for left, right in pairwise(windows):
         if right.start > (left.start + left.end) / 2 + _TOLERANCE:
             raise InputError(
@@ -78,9 +82,9 @@ def _overlap(left: WindowHypothesis, right: WindowHypothesis) -> bool:
 def align_windows(windows: Sequence[WindowHypothesis]) -> list[HeardPair]:
     """Align the words of odd with those of even windows (counted from 1) with the fewest edits.
 
-    A substitution, and a word without partner, cost one edit. Of alignments with equally many edits one with the most
-    equal words is taken; of several such, the one that, from the end backwards, pairs words where it can, and else
-    leaves the word of the later window alone.
+    A substitution, and a word without a partner, cost one edit. Of alignments with equally many edits, one with the
+    most equal words is taken; of several such, the one that, from the end backwards, pairs words where it can, and
+    otherwise leaves the word of the later window alone.
 
     Args:
         windows: of one speaker, window 0 first. Only neighbours that overlap in time are aligned.
@@ -110,14 +114,14 @@ class _Table:
         self.first: list[int] = []
         self.rows: list[np.ndarray] = []
         for index in range(len(odd) + 1):
-            # Even words that may already be behind: all before the windows beside the last odd word's.
+            # Even words that may be aligned already: all before the windows next to the last odd word's.
             first = int(ends[max(odd[index - 1].window - 1, 0)]) if index else 0
             last = int(ends[min(odd[index].window + 2, windows)]) if index < len(odd) else len(even)
             self.rows.append(self._row(index, first, last, odd, numbers))
             self.first.append(first)
 
     def _row(self, index: int, first: int, last: int, odd: Sequence[Heard], numbers: dict[str, int]) -> np.ndarray:
-        """Cells ``first`` to ``last`` (inclusive) of the row behind ``index`` odd words."""
+        """Cells ``first`` to ``last`` (inclusive) of the row after ``index`` odd words."""
         row = np.full(last - first + 1, _FAR, dtype=np.int64)
         if not index:
             row[0] = 0
@@ -131,12 +135,12 @@ class _Table:
                 paired = above[start - above_first : end - above_first] + differ * _SUBSTITUTION
                 cells = row[start + 1 - first : end + 1 - first]
                 np.minimum(cells, paired, out=cells)
-        # Even words without partner: row[j] = min over k <= j of row[k] + (j - k) edits.
+        # Even words without a partner: row[j] = min over k <= j of row[k] + (j - k) edits.
         steps = np.arange(len(row)) * _EDIT
         return np.minimum.accumulate(row - steps) + steps
 
     def partners(self, window: int) -> tuple[int, int]:
-        """The even words that words of a window may be paired with: those of the neighbours that overlap with it."""
+        """First and last + 1 of the even words that words of a window may be paired with: those of its neighbours."""
         before = window > 0 and self._overlaps[window - 1]
         after = window < len(self._overlaps) and self._overlaps[window]
         return (
@@ -145,13 +149,13 @@ class _Table:
         )
 
     def at(self, i: int, j: int) -> int:
-        """The cell behind i odd and j even words; far too much where it is not on the chain."""
+        """The cell after i odd and j even words; far too large where it is not on the chain."""
         place = j - self.first[i]
         return int(self.rows[i][place]) if 0 <= place < len(self.rows[i]) else _FAR
 
 
 def _trace(odd: Sequence[Heard], even: Sequence[Heard], table: _Table) -> Iterator[HeardPair]:
-    """The pairs of the best path, the last first."""
+    """The pairs of the best path, the last one first."""
     i, j = len(odd), len(even)
     while i or j:
         here = table.at(i, j)
@@ -175,10 +179,11 @@ def _distance(left: Heard, right: Heard) -> int:
 
 
 def positions(windows: Sequence[WindowHypothesis]) -> dict[int, tuple[float, ...]]:
-    """Where in its window each word lies, from 0 to 1, by the window's index.
+    """The position of each word in its window, from 0 to 1, by the window's index.
 
-    By its time, if the recogniser gives times; else by its number among the window's words, as in the paper. There the
-    middle of a word counts ((j + 1/2) / C for the word j, from 0, of C) so that a window's two edges are alike.
+    It is computed from the word's time, if the recogniser gives times; otherwise, as in the paper, from its number
+    among the window's words. There the middle of a word counts ((j + 1/2) / C for the word j, from 0, of C), so that a
+    window's two edges are treated alike.
     """
     return {
         item.window: tuple(
@@ -192,11 +197,11 @@ def positions(windows: Sequence[WindowHypothesis]) -> dict[int, tuple[float, ...
 def choose(
     pairs: Sequence[HeardPair], odd: dict[int, tuple[float, ...]], even: dict[int, tuple[float, ...]]
 ) -> list[Heard]:
-    """Take of each pair the side with the greater confidence, -|position - 1/2| (P4, eq. 18); words before gaps.
+    """Take the side of each pair with the greater confidence, -|position - 1/2| (P4, eq. 18); a word before a gap.
 
-    A gap lies between two words of its sequence: within a window if both are of the same window, which then had its
-    say here and heard nothing; its position is the middle between theirs. Otherwise the gap lies at windows' edges,
-    where the confidence is lowest and the word of the other sequence stays.
+    A gap lies between two words of its sequence. If both are of one window, that window covers this time and heard
+    nothing; the gap's position is the middle between theirs. Otherwise the gap lies at windows' edges, where the
+    confidence is lowest, and the word of the other sequence stays.
 
     Args:
         pairs: in the order of speech.
@@ -220,7 +225,7 @@ def _confidence(position: float) -> float:
 
 
 def _gap_confidences(sequence: Sequence[Heard | None], known: dict[int, tuple[float, ...]]) -> list[float]:
-    """The confidence of each gap (None) of a sequence; of words nothing is said."""
+    """The confidence of each gap (None) of a sequence; the values at words mean nothing."""
     confidences = [EDGE] * len(sequence)
     last: Heard | None = None
     waiting: list[int] = []

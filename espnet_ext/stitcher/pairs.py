@@ -1,29 +1,184 @@
-"""Training pairs of a stitcher (P4, 4.1.1) as Kaldi text files, and the note that goes with them and with the model."""
+"""What stitchers read and are trained to write (P4, 3.2, 3.3 and 4.1.1), as text files for ESPnet's MT task.
+
+Hypotheses of all windows become one token sequence, or two that are aligned:
+
+- ``wc``: the windows' words with ``<wc>`` (window change) between neighbouring windows.
+- ``wco_wce``: each window's words after ``<wco>`` or ``<wce>``, for windows 1, 3, 5 ... and 2, 4, 6 ... (from 1).
+- ``alignment``: the words of odd and of even windows, each joined by ``<wc>``, and aligned as in overlapping inference;
+  ``<gap>`` where one of the two has no token. Two sequences of equal length.
+
+A window in which the speaker is silent keeps its symbols, so that the number of windows is known.
+
+The text of the first two is words. Aligned pairs are already word pieces, those of the two sequences in turn
+(:func:`interleave`), from which :mod:`espnet_ext.encoder.aligned_pairs` makes pairs again.
+"""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from pathlib import Path
 
-from espnet_ext.data.kaldi import write_table
+from espnet_ext.data.kaldi_tables import write_table
 from espnet_ext.errors import InputError
-from espnet_ext.stitcher.serialise import ALIGNMENT, GAP, STYLES, StitchExample, source_text
-from espnet_ext.stitcher.stretches import Longest, longest_of
+from espnet_ext.multitalker.hypotheses import Grouped, WindowHypothesis, read_grouped
+from espnet_ext.multitalker.turns import read_turns, words_by_speaker
+from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.stitcher.long_recordings import Longest, longest_of
+from espnet_ext.stitcher.overlapping import align_windows, check_overlap
 from espnet_ext.work.files import write_json
 
+WINDOW_CHANGE, ODD_WINDOW, EVEN_WINDOW, GAP = "<wc>", "<wco>", "<wce>", "<gap>"
+SYMBOLS = (WINDOW_CHANGE, ODD_WINDOW, EVEN_WINDOW, GAP)
+ALIGNMENT = "alignment"
+STYLES = ("wc", "wco_wce", ALIGNMENT)
 NOTE = "stitcher.json"
+
+
+@dataclass(frozen=True)
+class StitchExample:
+    """What a stitcher reads of one speaker in one recording, and what it should write.
+
+    Attributes:
+        id: ``<recording>--<speaker>``.
+        windows: the speaker's hypotheses of all windows.
+        sources: one token sequence, or the two aligned ones.
+        target: the speaker's words in the recording, or None if they are not known.
+    """
+
+    id: str
+    recording: str
+    speaker: str
+    windows: tuple[WindowHypothesis, ...]
+    sources: tuple[tuple[str, ...], ...]
+    target: tuple[str, ...] | None
+
+
+def serialise_windows(windows: Sequence[WindowHypothesis], style: str) -> tuple[tuple[str, ...], ...]:
+    """One speaker's hypotheses of all windows of a recording as a stitcher's input, in one of ``STYLES``.
+
+    >>> one, two = (WindowHypothesis("r", i, "a", (word,), 8.0 * i, 8.0 * i + 16) for i, word in enumerate("AB"))
+    >>> serialise_windows([one, two], "wc"), serialise_windows([one, two], "wco_wce")
+    ((('A', '<wc>', 'B'),), (('<wco>', 'A', '<wce>', 'B'),))
+
+    Raises:
+        InputError: ``alignment`` with windows that do not overlap by half.
+        ValueError: an unknown style.
+    """
+    if style == "wc":
+        tokens = [token for item in windows for token in (WINDOW_CHANGE, *item.words)]
+        return (tuple(tokens[1:]),)
+    if style == "wco_wce":
+        symbols = (ODD_WINDOW, EVEN_WINDOW)
+        return (tuple(token for number, item in enumerate(windows) for token in (symbols[number % 2], *item.words)),)
+    if style != ALIGNMENT:
+        raise ValueError(f"unknown style {style!r}: {', '.join(STYLES)}")
+    check_overlap(windows)
+    columns = list(_aligned(windows))
+    return tuple(column[0] for column in columns), tuple(column[1] for column in columns)
+
+
+def _aligned(windows: Sequence[WindowHypothesis]) -> Iterator[tuple[str, str]]:
+    """Pairs of tokens; a change of windows on one side stands before the first word of the new window."""
+    at = [0, 1]  # the window that each side is in
+    for pair in align_windows(windows):
+        for side, heard in enumerate(pair):
+            while heard is not None and at[side] < heard.window:
+                at[side] += 2
+                yield _change(side)
+        odd, even = (GAP if heard is None else heard.word for heard in pair)
+        yield odd, even
+    for side in (0, 1):
+        for _ in range(at[side] + 2, len(windows), 2):
+            yield _change(side)
+
+
+def _change(side: int) -> tuple[str, str]:
+    return (WINDOW_CHANGE, GAP) if side == 0 else (GAP, WINDOW_CHANGE)
+
+
+def source_text(sources: Sequence[Sequence[str]], pieces: Callable[[str], Sequence[str]]) -> str:
+    """A stitcher's input as the source text of ESPnet's MT task: words, or the word pieces of pairs in turn."""
+    if len(sources) == 1:
+        return " ".join(sources[0])
+    odd, even = sources
+    return " ".join(interleave(odd, even, pieces))
+
+
+def interleave(odd: Sequence[str], even: Sequence[str], pieces: Callable[[str], Sequence[str]]) -> Iterator[str]:
+    """Word pieces of aligned words in turn: of the odd windows, of the even windows, of the odd windows ...
+
+    Where one word of a pair has fewer pieces than the other, the piece of ``<gap>`` fills it up.
+
+    >>> " ".join(interleave(["A-B", "<gap>"], ["C", "D"], lambda word: word.split("-")))
+    'A C B <gap> <gap> D'
+    """
+    (gap,) = pieces(GAP)
+    for words in zip(odd, even, strict=True):
+        for pair in zip_longest(*map(pieces, words), fillvalue=gap):
+            yield from pair
+
+
+def stitch_examples(
+    grouped: Grouped, style: str, references: Mapping[str, Mapping[str, tuple[str, ...]]] | None = None
+) -> list[StitchExample]:
+    """A stitcher's inputs, one for each recording and speaker of whom something was heard, and their targets.
+
+    Args:
+        grouped: hypotheses by recording and speaker.
+        references: words by recording and speaker; a speaker who was heard but is not in the reference has an empty
+            target. None: the words are not known, as when stitching.
+    """
+    return [
+        StitchExample(
+            id=f"{recording}--{speaker}",
+            recording=recording,
+            speaker=speaker,
+            windows=windows,
+            sources=serialise_windows(windows, style),
+            target=None if references is None else references.get(recording, {}).get(speaker, ()),
+        )
+        for recording, speakers in grouped.items()
+        for speaker, windows in speakers.items()
+        if any(item.words for item in windows)
+    ]
+
+
+def make_pairs(
+    hypotheses: Path,
+    output: Path,
+    *,
+    style: str,
+    references: Path | None = None,
+    bpemodel: Path | None = None,
+    windowing: Windowing | None = None,
+    speaker: str = "speaker",
+) -> None:
+    """Write what a stitcher reads and, with references, what it is to write: see :func:`write_pairs`.
+
+    Args:
+        hypotheses: of a recogniser, as JSONL or CTM.
+        output: a folder.
+        style: one of ``STYLES``.
+        references: SegLST.
+        bpemodel: see :func:`write_pairs`.
+        windowing, speaker: for CTM, see :func:`espnet_ext.multitalker.hypotheses.read_grouped`.
+    """
+    targets = words_by_speaker(read_turns(references)) if references else None
+    examples = stitch_examples(read_grouped(hypotheses, windowing, speaker=speaker), style, targets)
+    write_pairs(output, examples, style, bpemodel)
+    print(f"{len(examples)} examples in the style {style}, written to {output}")
 
 
 def write_pairs(
     folder: str | Path, examples: Sequence[StitchExample], style: str, bpemodel: str | Path | None = None
 ) -> None:
-    """Write ``src_text``, ``recording_speaker``, ``stitcher.json`` and, where targets are known, ``text``.
+    """Write ``src_text``, ``recording_speaker``, ``stitcher.json`` and, if targets are known, ``text``.
 
-    An id is ``<recording>--<speaker>``, and ``recording_speaker`` says which recording and speaker it stands for. An
-    empty target is written as ``<gap>``.
+    An id is ``<recording>--<speaker>``; ``recording_speaker`` holds the two. An empty target is written as ``<gap>``.
 
     Args:
-        examples: of :func:`espnet_ext.stitcher.serialise.stitch_examples`.
+        examples: of :func:`stitch_examples`.
         style: theirs.
         bpemodel: the sentencepiece model for aligned pairs; None: their tokens are words.
 
@@ -36,20 +191,21 @@ def write_pairs(
     pieces = piece_maker(bpemodel if style == ALIGNMENT else None)
     write_table(folder / "src_text", {item.id: source_text(item.sources, pieces) for item in examples})
     write_table(folder / "recording_speaker", {item.id: f"{item.recording} {item.speaker}" for item in examples})
-    if all(item.target is not None for item in examples):
-        # of a speaker who was heard but said nothing, a symbol: ESPnet reads no empty texts
-        write_table(folder / "text", {item.id: " ".join(item.target) or GAP for item in examples})
+    targets = {item.id: item.target for item in examples if item.target is not None}
+    if len(targets) == len(examples):
+        # the target of a speaker who said nothing is a symbol: ESPnet reads no empty texts
+        write_table(folder / "text", {key: " ".join(words) or GAP for key, words in targets.items()})
     longest = longest_of([item.windows for item in examples])
     write_json(folder / NOTE, {"style": style, "longest": asdict(longest)})
 
 
 @dataclass(frozen=True)
 class StitcherNote:
-    """What a folder of training pairs, and of a model trained on them, says of itself.
+    """What a folder of training pairs, or of a model trained on them, says of itself.
 
     Attributes:
         style: of the source texts, one of ``STYLES``.
-        longest: what nearly all training pairs do not exceed.
+        longest: the length that nearly all training pairs do not exceed.
     """
 
     style: str
@@ -60,7 +216,7 @@ def read_note(folder: str | Path) -> StitcherNote:
     """Read the note of a folder.
 
     Raises:
-        InputError: there is none, or it is not of that form.
+        InputError: there is none, or it has another form.
     """
     path = Path(folder) / NOTE
     try:
@@ -76,7 +232,7 @@ def read_note(folder: str | Path) -> StitcherNote:
 
 
 def piece_maker(model: str | Path | None) -> Callable[[str], Sequence[str]]:
-    """What makes word pieces of a word, by a sentencepiece model; None: a word is its own piece.
+    """A function that makes word pieces of a word, by a sentencepiece model; None: a word is its own piece.
 
     Raises:
         InputError: no such file.

@@ -1,4 +1,4 @@
-"""Room, noise and level: what turns a synthesiser's output, with its digital silence, into a recording."""
+"""Room, noise and level: they turn a synthesiser's output, with its digital silence, into a recording."""
 
 from dataclasses import dataclass
 
@@ -7,16 +7,17 @@ import soxr
 from scipy.fft import irfft, next_fast_len, rfft, rfftfreq
 from scipy.signal import fftconvolve
 
-SAMPLE_RATE = 16000
+SAMPLE_RATE = 16000  # of recordings
+VOICE_RATE = 22050  # of the synthesiser
 _PEAK = 0.89  # -1 dB below full scale
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Ranges from which a recording's conditions are drawn; dB and seconds, uniform.
+    """Ranges from which a recording's conditions are drawn uniformly, in dB and seconds.
 
-    ``snr`` is the power of the speech between its first and last sound over that of the noise, ``direct`` the power of
-    the direct sound over that of the reverberation, ``t60`` the time in which the reverberation falls by 60 dB.
+    ``snr`` is the ratio of speech power (between the first and the last sound) to noise power, ``direct`` that of direct
+    sound to reverberation, ``t60`` the time in which the reverberation falls by 60 dB.
     """
 
     snr: tuple[float, float]
@@ -31,7 +32,7 @@ OTHER = Condition(snr=(8, 20), direct=(2, 8), t60=(0.3, 0.7), babble=0.5)
 
 @dataclass(frozen=True)
 class Scene:
-    """What stays the same through a chapter: the room, the noise's colour, the level, and the babble (if any)."""
+    """What is constant through a chapter: the room, the colour of the noise, the level, and the babble (if any)."""
 
     impulse_response: np.ndarray  # (samples,)
     colour: float  # the noise's power falls as 1 / frequency ** colour
@@ -41,7 +42,7 @@ class Scene:
 
 
 def draw_scene(condition: Condition, talkers: list[np.ndarray], rng: np.random.Generator) -> Scene:
-    """Draw a chapter's scene. ``talkers``: speech at 22050 Hz for the babble, one array a talker (may be empty)."""
+    """Draw a chapter's scene. ``talkers``: speech at 22050 Hz for the babble, an array for each talker."""
     return Scene(
         impulse_response=_impulse_response(rng.uniform(*condition.t60), rng.uniform(*condition.direct), rng),
         colour=rng.uniform(0.8, 1.6),
@@ -52,7 +53,7 @@ def draw_scene(condition: Condition, talkers: list[np.ndarray], rng: np.random.G
 
 
 def record(speech: np.ndarray, scene: Scene, condition: Condition, rng: np.random.Generator) -> np.ndarray:
-    """Record ``speech`` (22050 Hz, [-1, 1]) in a scene: room, silence of 0.1 to 0.4 s at either end, noise, level.
+    """Record ``speech`` (22050 Hz, [-1, 1]) in a scene: room, silence of 0.1 to 0.4 s at each end, noise, level.
 
     Returns:
         Samples at 16 kHz, int16, shape (samples,).
@@ -63,8 +64,8 @@ def record(speech: np.ndarray, scene: Scene, condition: Condition, rng: np.rando
 def record_shifted(
     speech: np.ndarray, scene: Scene, condition: Condition, rng: np.random.Generator
 ) -> tuple[np.ndarray, float]:
-    """As :func:`record`, with the seconds to add to a time in ``speech`` to have it in the recording."""
-    dry, trimmed = _trim(soxr.resample(speech, 22050, SAMPLE_RATE))
+    """As :func:`record`, with the seconds to add to a time in ``speech`` to get the time in the recording."""
+    dry, trimmed = _trim(soxr.resample(speech, VOICE_RATE, SAMPLE_RATE))
     before, after = (int(SAMPLE_RATE * rng.uniform(0.1, 0.4)) for _ in range(2))
     silent = np.concatenate([np.zeros(before), dry, np.zeros(after)])
     wet = fftconvolve(silent, scene.impulse_response)[: len(silent)]
@@ -108,15 +109,15 @@ def _impulse_response(t60: float, direct: float, rng: np.random.Generator) -> np
 
 
 def _babble(talkers: list[np.ndarray], rng: np.random.Generator) -> np.ndarray:
-    """All talkers at once, each from a random place of its speech, in rounds: as long as the longest of them."""
-    speech = [soxr.resample(talker, 22050, SAMPLE_RATE) for talker in talkers]
+    """All talkers at once, each from a random place of its speech and repeated; as long as the longest of them."""
+    speech = [soxr.resample(talker, VOICE_RATE, SAMPLE_RATE) for talker in talkers]
     length = max(len(samples) for samples in speech)
     shifted = [np.roll(np.resize(samples / _rms(samples), length), int(rng.integers(length))) for samples in speech]
     return np.sum(shifted, axis=0)
 
 
 def _trim(samples: np.ndarray) -> tuple[np.ndarray, int]:
-    """Without the silence before the first and after the last sound (50 dB below the peak), and the first's place."""
+    """The samples from the first to the last sound (above 50 dB below the peak), and where the first is."""
     loud = np.flatnonzero(np.abs(samples) > np.abs(samples).max() * 10 ** (-50 / 20))
     return samples[loud[0] : loud[-1] + 1], int(loud[0])
 

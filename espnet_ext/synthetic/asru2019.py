@@ -1,8 +1,8 @@
-"""The mini corpus in the layout of the ASRU 2019 code-switching corpus, with English in LibriSpeech's.
+"""A synthetic corpus in the layout of the ASRU 2019 code-switching corpus, with English in LibriSpeech's.
 
 The layout is the one that :mod:`espnet_ext.corpora.asru2019` describes; ``train-zh`` has a transcript beside each audio
 file, the other parts have a list. Transcripts are as people write them, with lower-case English and a full stop, so
-that the text rules have their work.
+that the text rules have something to do.
 """
 
 import dataclasses
@@ -13,30 +13,28 @@ from pathlib import Path
 
 from espnet_ext.data.audio_files import save_audio
 from espnet_ext.synthetic.acoustics import CLEAN, SAMPLE_RATE, draw_scene, record
-from espnet_ext.synthetic.bilingual import ENGLISH, MANDARIN, Fragment
 from espnet_ext.synthetic.librispeech import Chapter, write_chapter, write_speakers
-from espnet_ext.synthetic.mandarin_english import grammar
-from espnet_ext.synthetic.seeds import generator, seed_of
-from espnet_ext.synthetic.sizes import ASRU2019_SIZES, BilingualSize, size_called
+from espnet_ext.synthetic.mandarin_english import ENGLISH, MANDARIN, Fragment, bilingual_grammar
+from espnet_ext.synthetic.parameters import ASRU2019_SIZES, WHAT, BilingualSize, generator, seed_of, size_called
 from espnet_ext.synthetic.voices import BRITISH, Speaker, draw_speakers
-from espnet_ext.synthetic.whole_folder import make_whole
+from espnet_ext.work.once import fingerprint, make_folder
 from espnet_ext.work.parallel import map_shards
 
-FORMAT = 1  # raise it when the same parameters no longer give the same bytes (voices, grammar ...)
+FORMAT = 1  # increase it when the same parameters no longer give the same bytes (voices, grammar ...)
 MIXED = "cs"
 LIBRISPEECH = "LibriSpeech"
 ENGLISH_PARTS = ("train-clean-100", "train-clean-360")
 EVALUATION = ("dev", "test")
-# What is spoken, in the order in which sentences are drawn: mixed sentences are made of what the others hold, and
-# evaluation comes before mixed training speech, which keeps clear of it.
+# What is spoken, in the order in which sentences are drawn: mixed sentences are made from fragments of the others, and
+# evaluation comes before mixed training speech, which avoids its sentences.
 LANGUAGES = {"train-zh": MANDARIN, LIBRISPEECH: ENGLISH, "dev": MIXED, "test": MIXED, "train-cs": MIXED}
-# Ids have the form of the corpora of the challenge's donor: task, speaker, sentence.
+# Ids have the form that the corpora of the challenge's donor have: task, speaker, sentence.
 _TASKS = {"train-cs": "T0001", "train-zh": "T0002", "dev": "T0003", "test": "T0004"}
 _EVERY = 4  # of four speakers, the first reads in train-clean-100 and three in train-clean-360, near the real ratio
 
 _README = """\
 Synthetic speech in the layout of the ASRU 2019 Mandarin-English code-switching corpus (and LibriSpeech), made by
-espnet_ext.bin.make_mini with espeak-ng. No person speaks here; results on it say that a pipeline works and how systems
+espnet_ext with espeak-ng. No person speaks here; results on it say that a pipeline works and how systems
 compare on this corpus, not how well they do on the challenge's.
 """
 
@@ -44,7 +42,7 @@ Sentence = tuple[Fragment, ...]
 
 
 @dataclass(frozen=True)
-class Session:
+class Reading:
     """The work of one shard: a speaker reads the sentences of one part. ``beside``: a transcript beside each file."""
 
     folder: str
@@ -57,10 +55,10 @@ class Session:
 
 
 def make_asru2019(output: str | Path, size: str = "mini", seed: int = 0, nj: int = 1) -> bool:
-    """Write a mini ASRU 2019 corpus: ``train-cs``, ``train-zh``, ``dev``, ``test`` and ``LibriSpeech``.
+    """Write a synthetic ASRU 2019 corpus: ``train-cs``, ``train-zh``, ``dev``, ``test`` and ``LibriSpeech``.
 
-    ``size`` is a key of ``ASRU2019_SIZES``. Same size and seed give the same bytes, with any ``nj``. For what
-    is returned and raised see :func:`~espnet_ext.synthetic.whole_folder.make_whole`.
+    ``size`` is a key of ``ASRU2019_SIZES``. The same size and seed give the same bytes, with any ``nj``. What is
+    returned and raised: :func:`espnet_ext.work.once.make_folder`.
     """
     wanted = size_called(size, ASRU2019_SIZES)
     parameters = {
@@ -70,12 +68,12 @@ def make_asru2019(output: str | Path, size: str = "mini", seed: int = 0, nj: int
         "condition": asdict(CLEAN),
         "seed": seed,
     }
-    return make_whole(output, parameters, lambda folder: _write_corpus(folder, wanted, seed, nj))
+    return make_folder(output, fingerprint(parameters), lambda folder: _write_corpus(folder, wanted, seed, nj), WHAT)
 
 
 def _write_corpus(folder: Path, size: BilingualSize, seed: int, nj: int) -> None:
     sessions, chapters = shards_of(folder, size, seed)
-    written = map_shards(write_shard, [*sessions, *chapters], nj=nj, describe="mini corpus")
+    written = map_shards(write_shard, [*sessions, *chapters], nj=nj, describe=WHAT)
     lines, seconds = written[: len(sessions)], written[len(sessions) :]
     listed: dict[Path, str] = {}
     for session, text in zip(sessions, lines, strict=True):
@@ -92,8 +90,8 @@ def _write_corpus(folder: Path, size: BilingualSize, seed: int, nj: int) -> None
     (folder / "README.TXT").write_text(_README, encoding="utf-8")
 
 
-def shards_of(folder: Path, size: BilingualSize, seed: int) -> tuple[list[Session], list[Chapter]]:
-    """The work: sessions of the challenge's parts, and chapters of LibriSpeech, one of each a speaker and part."""
+def shards_of(folder: Path, size: BilingualSize, seed: int) -> tuple[list[Reading], list[Chapter]]:
+    """The work: readings of the challenge's parts and chapters of LibriSpeech, one for each speaker and part."""
     readers = _readers(size, seed)
     sentences = draw_sentences({part: size.utterances[part] * len(readers[part]) for part in LANGUAGES}, seed)
     shared = {
@@ -107,9 +105,9 @@ def shards_of(folder: Path, size: BilingualSize, seed: int) -> tuple[list[Sessio
     return sessions, chapters
 
 
-def _session(folder: Path, speaker: Speaker, sentences: tuple[Sentence, ...], seed: int) -> Session:
+def _session(folder: Path, speaker: Speaker, sentences: tuple[Sentence, ...], seed: int) -> Reading:
     part, person = folder.name, f"G{speaker.id:0>4}"
-    return Session(
+    return Reading(
         folder=str(folder / person),
         name=_TASKS[part] + person,
         speaker=speaker,
@@ -134,7 +132,7 @@ def _chapter(folder: Path, speaker: Speaker, sentences: tuple[Sentence, ...], se
 
 
 def _readers(size: BilingualSize, seed: int) -> dict[str, list[Speaker]]:
-    """The speakers of each part. Their English is British in English sentences as it is in mixed ones."""
+    """The speakers of each part. Their English is British in English sentences, as in mixed ones."""
     drawn = draw_speakers(size.speakers, seed)
     speakers = {
         group: [dataclasses.replace(speaker, accent=BRITISH) for speaker in members] for group, members in drawn.items()
@@ -145,10 +143,10 @@ def _readers(size: BilingualSize, seed: int) -> dict[str, list[Speaker]]:
 def draw_sentences(counts: dict[str, int], seed: int) -> dict[str, list[Sentence]]:
     """Draw as many sentences of each part of ``LANGUAGES`` as ``counts`` says, all different within a part.
 
-    Every fragment of a mixed sentence stands in a monolingual sentence of training (P1, section 1). No sentence of
-    training says in any language what one of ``dev`` or ``test`` says; nor do these two say the same.
+    Every fragment of a mixed sentence occurs in a monolingual training sentence (P1, section 1). No training sentence
+    says, in any language, what a sentence of ``dev`` or ``test`` says; nor do these two share a sentence.
     """
-    bilingual = grammar()
+    bilingual = bilingual_grammar()
     sentences: dict[str, list[Sentence]] = {}
     trained: set[str] = set()
     held_out: set[str] = set()
@@ -176,16 +174,16 @@ def _joined(sentences: dict[str, list[Sentence]], part: str) -> str:
 
 
 def _bounded(fragment: Fragment) -> str:
-    """The text with a blank on either side of each word, so that a part of a word is not taken for a word."""
+    """The text with a space on each side of each word, so that part of a word is not taken for a word."""
     return "".join(f" {word} " for word in fragment.words)
 
 
-def write_shard(shard: Session | Chapter) -> str | float:
-    """Write a session (see :func:`write_session`) or a chapter, which gives its seconds of audio."""
-    return write_session(shard) if isinstance(shard, Session) else write_chapter(shard)
+def write_shard(shard: Reading | Chapter) -> str | float:
+    """Write a session (see :func:`write_reading`) or a chapter, which gives its seconds of audio."""
+    return write_reading(shard) if isinstance(shard, Reading) else write_chapter(shard)
 
 
-def write_session(session: Session) -> str:
+def write_reading(session: Reading) -> str:
     """Write a session's WAV files, and its transcripts if they stand beside them. Returns the lines of a list."""
     folder = Path(session.folder)
     folder.mkdir(parents=True, exist_ok=True)  # a shard may run again after its worker died

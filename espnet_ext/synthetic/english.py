@@ -1,8 +1,63 @@
-"""English rules of the mini corpus's grammar: about 190 words, with agreement in number between subject and verb.
+"""English sentences that a language model can learn from: a seeded phrase grammar of about 190 words.
 
-Verbs choose their objects (one reads letters and drinks tea), so that the next word is predictable from those before.
-No homographs (read/read, close/close), whose pronunciation the synthesiser would have to guess.
+A grammar is plain data. Each rule's name, written ``<name>``, stands for one of several weighted expansions, which hold
+words and further names. Subject and verb agree in number, and verbs choose their objects (one reads letters and drinks
+tea), so that the next word is predictable from those before. There are no homographs (read/read, close/close), whose
+pronunciation the synthesiser would have to guess.
 """
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Expansion = tuple[float, str]
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """Weighted production rules of one language.
+
+    Attributes:
+        rules: From a rule's name to its weighted expansions. Weights need not sum to one.
+        start: The rule that stands for a sentence.
+        min_words, max_words: Sentences of other lengths are drawn again.
+    """
+
+    language: str
+    rules: Mapping[str, tuple[Expansion, ...]]
+    start: str = "sentence"
+    min_words: int = 4
+    max_words: int = 10
+
+    def sentence(self, rng: random.Random) -> str:
+        """Draw a sentence: upper-case words with one space between them.
+
+        >>> grammar = Grammar("en", {"sentence": ((1.0, "<who> is here today"),), "who": ((1.0, "the cat"),)})
+        >>> grammar.sentence(random.Random(0))
+        'THE CAT IS HERE TODAY'
+        """
+        while True:
+            words = self._expand(self.start, rng)
+            if self.min_words <= len(words) <= self.max_words:
+                return " ".join(words).upper()
+
+    def words(self) -> set[str]:
+        """All words that the rules hold, in upper case."""
+        expansions = (text for rule in self.rules.values() for _, text in rule)
+        return {word.upper() for text in expansions for word in text.split() if not word.startswith("<")}
+
+    def _expand(self, name: str, rng: random.Random) -> list[str]:
+        weights, texts = zip(*self.rules[name], strict=True)
+        words: list[str] = []
+        for word in rng.choices(texts, weights)[0].split():
+            words += self._expand(word[1:-1], rng) if word.startswith("<") else [word]
+        return words
+
+
+def english_grammar() -> Grammar:
+    """The English grammar."""
+    return Grammar("en", rules())
+
 
 # Nouns: singular and plural.
 _PEOPLE = (
@@ -26,7 +81,7 @@ _OBJECTS = {
     "clothes": (("coat", "coats"), ("hat", "hats"), ("ring", "rings")),
 }
 
-# Verbs: base form, third person singular, the rule of their object ("" for none).
+# Verbs: third person singular, base form, the rule of their object.
 _PERSON_VERBS = (
     ("writes", "write", "paper"),
     ("remembers", "remember", "paper"),
@@ -61,11 +116,11 @@ _NEAR = ("river", "bridge", "fire", "mountain", "harbor")
 _DAYS = ("monday", "tuesday", "thursday", "friday", "saturday", "sunday")
 _SEASONS = ("winter", "summer")
 
-Rules = dict[str, tuple[tuple[float, str], ...]]
+Rules = dict[str, tuple[Expansion, ...]]
 
 
 def rules() -> Rules:
-    """The production rules: rule name -> weighted expansions (see :mod:`espnet_ext.synthetic.grammar`)."""
+    """The production rules: rule name -> weighted expansions."""
     return _lexicon() | _noun_phrases() | _clauses("sg") | _clauses("pl") | _sentences()
 
 

@@ -1,4 +1,4 @@
-"""The mini corpus in LibriCSS's layout, with the mini LibriSpeech whose ``test-clean`` it replays.
+"""A synthetic corpus in LibriCSS's layout, with the synthetic LibriSpeech whose ``test-clean`` it replays.
 
 ``LibriSpeech/`` is as :mod:`espnet_ext.synthetic.librispeech` writes it. ``LibriCSS/`` holds ``for_release/`` (seven
 channels, ``meeting_info.txt``, ``all_res.json``), and what the real corpus's repository has: the enrolment list and the
@@ -31,12 +31,11 @@ from espnet_ext.multitalker.mixture_plan import MixtureSettings, Part, Source, o
 from espnet_ext.synthetic.acoustics import CLEAN, draw_scene
 from espnet_ext.synthetic.librispeech import FORMAT as LIBRISPEECH_FORMAT
 from espnet_ext.synthetic.librispeech import write_corpus
-from espnet_ext.synthetic.seeds import generator
-from espnet_ext.synthetic.sizes import LIBRICSS_SIZES, LibriCssSize, size_called
-from espnet_ext.synthetic.whole_folder import make_whole
+from espnet_ext.synthetic.parameters import LIBRICSS_SIZES, WHAT, LibriCssSize, generator, size_called
+from espnet_ext.work.once import fingerprint, make_folder
 from espnet_ext.work.parallel import map_shards
 
-FORMAT = 1  # raise it when the same parameters no longer give the same bytes
+FORMAT = 1  # increase it when the same parameters no longer give the same bytes
 PART = "test-clean"
 # Condition -> share of overlap in percent, and seconds of silence between groups, as in the sessions' names.
 _OVERLAPS = {
@@ -49,12 +48,12 @@ _OVERLAPS = {
 }
 _GROUP = 4  # utterances between two silences where speech overlaps
 _NOISE = 10 ** (-35 / 20)  # of the loudest channel's power
-_FARTHEST = 8  # samples between the arrival at two microphones
+_FARTHEST = 8  # samples between the arrivals at two microphones
 
 
 @dataclass(frozen=True)
 class Session:
-    """The work of one shard: a session's folder, its utterances and their starts, and what is left for enrolment."""
+    """The work of one shard: a session's folder, its utterances and their starts, and those left for enrolment."""
 
     folder: str
     parts: tuple[Part, ...]
@@ -67,17 +66,17 @@ class Session:
 
 
 def make_libricss(output: str | Path, size: str = "mini", seed: int = 0, nj: int = 1) -> bool:
-    """Write a mini LibriSpeech and a mini LibriCSS, the folders ``LibriSpeech`` and ``LibriCSS``.
+    """Write a synthetic LibriSpeech and a synthetic LibriCSS, the folders ``LibriSpeech`` and ``LibriCSS``.
 
-    ``size`` is a key of ``LIBRICSS_SIZES``. Same size and seed give the same bytes, with any ``nj``. For what
-    is returned and raised see :func:`~espnet_ext.synthetic.whole_folder.make_whole`.
+    ``size`` is a key of ``LIBRICSS_SIZES``. The same size and seed give the same bytes, with any ``nj``. What is
+    returned and raised: :func:`espnet_ext.work.once.make_folder`.
     """
     wanted = size_called(size, LIBRICSS_SIZES)
     parameters = {
         "corpus": "libricss", "format": [FORMAT, LIBRISPEECH_FORMAT], "size": asdict(wanted), "conditions": _OVERLAPS,
         "seed": seed,
     }  # fmt: skip
-    return make_whole(output, parameters, lambda folder: _write_corpora(folder, wanted, seed, nj))
+    return make_folder(output, fingerprint(parameters), lambda folder: _write_corpora(folder, wanted, seed, nj), WHAT)
 
 
 def _write_corpora(folder: Path, size: LibriCssSize, seed: int, nj: int) -> None:
@@ -94,7 +93,7 @@ def _write_sessions(folder: Path, size: LibriCssSize, seed: int, nj: int) -> Non
         for condition in CONDITIONS
         for number in range(size.sessions)
     ]
-    map_shards(write_session, sessions, nj=nj, describe="mini LibriCSS")
+    map_shards(write_session, sessions, nj=nj, describe="synthetic LibriCSS")
     segments = {
         session.name: [[round(time * SAMPLING_RATE) for time in span] for span in _segments(session)]
         for session in sessions
@@ -122,7 +121,7 @@ def read_part(corpus: Path) -> list[Source]:
 def draw_session(
     folder: Path, condition: str, number: int, sources: Sequence[Source], utterances: int, seed: int
 ) -> Session:
-    """Draw eight speakers, their utterances and when each is played; the name tells the overlap that came out."""
+    """Draw eight speakers, their utterances and when each is played. The session's name tells the actual overlap."""
     percent, silence = _OVERLAPS[condition]
     rng = generator(seed, "session", condition, number)
     every = sorted({source.speaker for source in sources})

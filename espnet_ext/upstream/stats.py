@@ -6,7 +6,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import atomic_write

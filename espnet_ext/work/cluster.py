@@ -54,11 +54,6 @@ class ClusterSettings:
         return replace(self, n_workers=min(self.n_workers, shards))
 
 
-def local_settings(nj: int) -> ClusterSettings:
-    """Return settings for ``nj`` local processes."""
-    return ClusterSettings("local", nj)
-
-
 def read_config(path: str | Path, nj: int) -> ClusterSettings:
     """Read ``conf/parallel/*.yaml``; ``nj`` workers where the file has no ``n_workers``.
 
@@ -114,7 +109,7 @@ def start(
     Raises:
         InputError: the cluster does not start, as with wrong options.
     """
-    with _signals():
+    with exit_on_signals():
         import dask
         from espnet3.parallel.parallel import build_client
         from omegaconf import OmegaConf
@@ -126,7 +121,7 @@ def start(
         Path(local_directory).mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="espnet_ext_", dir=local_directory, ignore_cleanup_errors=True) as scratch,
-        _signals(),
+        exit_on_signals(),
         _thread_limit(threads),
         _quiet() as errors,
         dask.config.set(
@@ -183,7 +178,7 @@ def _options(settings: ClusterSettings, scratch: str, log_dir: str | Path | None
 
 
 @contextmanager
-def _signals() -> Iterator[None]:
+def exit_on_signals() -> Iterator[None]:
     """Let SIGTERM unwind the stack as Ctrl-C does, so that the cluster is closed; put both handlers back at the end.
 
     Importing dask_jobqueue replaces SIGINT's handler by one that exits with status 0, which would pass for success.

@@ -1,4 +1,4 @@
-"""Map a function over shards of work: in this process, on local processes, or on a cluster, through Dask.
+"""Map a function over shards of work: in this process, on processes forked from it, or on a cluster, through Dask.
 
 A shard is a small picklable value (a dict or dataclass, with a ``name`` for messages); the function writes its output
 to files and returns something small. A worker that dies loses only the shard it was on, which runs again elsewhere.
@@ -6,12 +6,15 @@ to files and returns something small. A worker that dies loses only the shard it
 
 import errno
 import os
+import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import nullcontext
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any, Self
@@ -68,12 +71,15 @@ def map_shards[Shard, Result](
     shards = list(shards)
     if nj < 1:
         raise InputError(f"{describe}: the number of jobs must be at least 1, not {nj}")
-    settings = cluster.read_config(config, nj) if config else cluster.local_settings(nj)
+    settings = cluster.read_config(config, nj) if config else None
     if not shards:
         return []
     with _Progress(describe, len(shards)) as progress:
         if min(nj, len(shards)) == 1 and not config:
             return _map_here(function, shards, progress)
+        if settings is None:
+            with cluster.exit_on_signals():
+                return _map_forked(function, shards, min(nj, len(shards)), progress)
         settings = settings.limited(len(shards))
         with cluster.start(settings, local_directory=local_directory, log_dir=log_dir) as running:
             return _map_on(running, function, shards, progress)
@@ -92,6 +98,65 @@ def _map_here(function: Callable, shards: list, progress: "_Progress") -> list:
         results.append(_value(outcome, progress.describe, shard_name(shard, index)))
         progress.advance()
     return results
+
+
+def _map_forked(function: Callable, shards: list, workers: int, progress: "_Progress") -> list:
+    """On processes forked from this one: what is imported here is not imported again."""
+    from pebble import ProcessExpired, ProcessPool
+
+    names = [shard_name(shard, index) for index, shard in enumerate(shards)]
+    results: list = [None] * len(shards)
+    deaths = [0] * len(shards)
+    threads = max(1, len(os.sched_getaffinity(0)) // workers)
+    pool = ProcessPool(
+        max_workers=workers, context=get_context("fork"), initializer=_limit_threads, initargs=(threads,)
+    )
+    try:
+        waiting = {
+            pool.schedule(_call, args=(function, shard, os.getcwd())): index for index, shard in enumerate(shards)
+        }
+        while waiting:
+            done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                index = waiting.pop(future)
+                try:
+                    outcome = future.result()
+                except ProcessExpired:
+                    deaths[index] += 1
+                    progress.note("lost 1 worker process: what it worked on runs again")
+                    if deaths[index] <= cluster.ALLOWED_FAILURES:
+                        again = pool.schedule(_call, args=(function, shards[index], os.getcwd()))
+                        waiting[again] = index
+                        continue
+                    outcome = _Failure(_died(deaths[index]), bad_input=False)
+                results[index] = _value(outcome, progress.describe, names[index])
+                progress.advance()
+    finally:
+        pool.stop()
+        pool.join()
+    return results
+
+
+def _limit_threads(threads: int) -> None:
+    """In a worker: as many threads as it has cores for itself, unless the environment says how many.
+
+    A terminal sends Ctrl-C to all its processes; workers leave it to the process that ends them.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for name in cluster.THREAD_VARIABLES:
+        os.environ.setdefault(name, str(threads))
+    if "torch" in sys.modules:
+        import torch
+
+        torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+
+
+def _died(times: int) -> str:
+    return (
+        f"its worker process died {times} times while running it (out of memory? killed?): "
+        "look at the log, give it more memory or fewer jobs, and run again"
+    )
 
 
 def _map_on(running: cluster.RunningCluster, function: Callable, shards: list, progress: "_Progress") -> list:
@@ -142,11 +207,7 @@ def _outcome(future: Any, name: str) -> Any:
     try:
         return future.result()
     except KilledWorker as error:
-        deaths = error.allowed_failures + 1
-        message = (
-            f"its worker process died {deaths} times while running it (out of memory? killed?): "
-            "look at the log, give it more memory or fewer jobs, and run again"
-        )
+        message = _died(error.allowed_failures + 1)
     except Exception as error:
         message = f"{type(error).__name__}: {error}"
     return _Failure(message, bad_input=False)

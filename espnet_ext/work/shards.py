@@ -19,9 +19,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from espnet_ext import __version__
-from espnet_ext.data.data_dir import require_folder
-from espnet_ext.data.data_dir_checks import is_command
-from espnet_ext.data.kaldi import read_table, write_table
+from espnet_ext.data.data_dir import is_command, require_folder
+from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import write_json
 from espnet_ext.work.parallel import map_shards
@@ -220,9 +219,9 @@ def clean(parent: Path, shards: Sequence[Shard]) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def run_shards(
-    planned: Sequence[tuple[Path, Sequence[Shard]]],
-    run: Callable[[Shard], object],
+def run_shards[AnyShard: Shard](
+    planned: Sequence[tuple[Path, Sequence[AnyShard]]],
+    run: Callable[[AnyShard], object],
     *,
     nj: int = 1,
     parallel: Path | None = None,
@@ -276,7 +275,7 @@ def blame_audio(table: Mapping[str, str]) -> None:
     Raises:
         InputError: a file is corrupt, cut off, or holds NaN or infinite samples; the message names the utterance.
     """
-    from espnet_ext.data.data_dir_audio import inspect_audio
+    from espnet_ext.data.audio_files import inspect_audio
 
     for utterance, path in table.items():
         fault = inspect_audio(path)[2]

@@ -7,6 +7,7 @@ a GPU's speed, and what an hour of audio takes on a disk. ``--only NAME`` counts
 """
 
 import argparse
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,15 +19,16 @@ import yaml
 from torch.utils.flop_counter import FlopCounterMode
 
 import espnet_ext
-from espnet_ext.longform.context_cost import LiveBytes
-from espnet_ext.rescore.latency import make_scorers
-from espnet_ext.rescore.mwer import Example, Loss, backward
-from espnet_ext.results.config import load_tables
-from espnet_ext.results.plan import train_config
+from espnet_ext.rescore.mwer import Example, MwerLoss, backward
+from espnet_ext.results.config import load_tables, train_config
 from espnet_ext.upstream.logs import without_warnings
 from espnet_ext.work.yaml_files import merged_files
 
 EGS = Path(__file__).parents[2] / "egs"
+sys.path[:0] = [str(EGS / recipe / "local") for recipe in ("librispeech_rescore", "spotify_longctx")]
+from bench_latency import make_scorers  # noqa: E402 -- of the recipe
+from context_cost import LiveBytes  # noqa: E402 -- of the recipe
+
 STITCH = EGS / "libricss_stitch" / "conf"
 RATE = 16000
 WORD_START = "\u2581"
@@ -217,7 +219,7 @@ def print_rescoring() -> None:
         )
         batch = [Example("u", texts, (-1.0, -2.0), (0, 1), texts[0])]
         with FlopCounterMode(display=False) as counter:
-            backward(scorer.train(), batch, Loss(ce_weight=0.0))
+            backward(scorer.train(), batch, MwerLoss(ce_weight=0.0))
         flops = counter.get_total_flops()
         power = 2 if kind.scorer == "pll" else 1
         scale = HYPOTHESES / COUNTED_HYPOTHESES * (tokens / COUNTED_TOKENS) ** power

@@ -1,8 +1,8 @@
 """A training step of long_fastconformer against ESPnet's conformer (rel_pos, 4x) of the same depth, width and kernel.
 
 Both in ESPnet's model with CTC. Time: on inputs of 60 s, processor time of this process, the two by turns. Peak memory:
-on an input of 10 minutes, counted on tensors without contents (longform/context_cost.py); ESPnet's would take
-over 100 GB at the paper's size.
+on an input of 10 minutes, counted on tensors without contents (egs/spotify_longctx/local/context_cost.py); ESPnet's
+would take over 100 GB at the paper's size.
 
 python tests/benchmarks/bench_long_fastconformer.py [--threads N] [--rounds N] [--paper-size]
 """
@@ -10,14 +10,18 @@ python tests/benchmarks/bench_long_fastconformer.py [--threads N] [--rounds N] [
 import argparse
 import logging
 import statistics
+import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import torch
 from espnet2.asr.encoder.conformer_encoder import ConformerEncoder
 
 from espnet_ext.encoder.long_fastconformer import LongFastConformerEncoder
-from espnet_ext.longform.context_cost import BANDS, Attention, count_peak, ctc_model, step
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "egs" / "spotify_longctx" / "local"))
+from context_cost import BANDS, Attention, count_peak, ctc_model, step  # noqa: E402 -- of the recipe
 
 # layers, width, heads
 SMALL, PAPER = (6, 256, 4), (6, 768, 6)

@@ -3,17 +3,21 @@
 import argparse
 import itertools
 import random
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import torch
 from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
 
 from espnet_ext.rescore.causal import CausalScorer
-from espnet_ext.rescore.latency import BERT_CASED, word_tokenizer
 from espnet_ext.rescore.pll import PllScorer
 from espnet_ext.rescore.scorers import score_lists
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "egs" / "librispeech_rescore" / "local"))
+from bench_latency import BERT_CASED, word_tokenizer  # noqa: E402 -- of the recipe
 
 # Places where a list's hypotheses differ, and how much earlier than evenly spread they lie: with these, as many tokens
 # a node of the prefix tree as ESPnet's lists of LibriSpeech hold, 1.8 for 10-best and 2.1 for 30-best.

@@ -76,7 +76,7 @@ def test_bad_input_of_the_commands(files):
         mwer_train.main(
             arguments(files, nbest="none.jsonl", dev="train.jsonl", lm="none", config="mwer.yaml", output="x")
         )
-    with pytest.raises(InputError, match="--ngpu 2: this training runs on one GPU or on none"):
+    with pytest.raises(InputError, match="--ngpu 2: this training runs on one GPU or none"):
         lists = arguments(files, nbest="train.jsonl", dev="train.jsonl", lm="none", config="mwer.yaml", output="x")
         mwer_train.main([*lists, "--ngpu", "2"])
     assert not (files / "x").exists()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.bin import make_mini
-from espnet_ext.synthetic import sizes
+from espnet_ext.synthetic import parameters as sizes
 
 pytest.importorskip("espeakng_loader", reason="the extra 'mini' is not installed")
 

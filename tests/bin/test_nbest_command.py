@@ -56,7 +56,7 @@ def test_stats(folder, capsys):
     main(["stats", "--nbest", str(folder / "decode"), "--output", str(folder / "stats.json")])
     assert capsys.readouterr().out.splitlines() == [
         "3 lists, 0 with a reference; 5 hypotheses, 2 empty",
-        "1.33 distinct texts a list; the longest list has 2 hypotheses",
+        "1.33 distinct texts per list; the longest list has 2 hypotheses",
         "2 lists have fewer than 2 distinct texts",
         "     1 distinct: 2 lists",
         "     2 distinct: 1 lists",
@@ -87,7 +87,7 @@ def test_rescore_reports_what_it_did(folder, capsys, monkeypatch):
         "lambda 0.666667",
         "on 3 development lists: WER 50.00 % from 0 to 4, 50.00 % with the language model alone, 75.00 % with the "
         "first pass alone",
-        "3 lists, of which 1 have another best hypothesis than before",
+        "3 lists; the best hypothesis has changed in 1 of them",
         "WER 75.00 % -> 50.00 % (oracle 50.00 %) of 4 words",
         f"written to {output}",
     ]

@@ -8,10 +8,10 @@ import pytest
 import soundfile
 
 from espnet_ext.corpora import earnings22, rev16, spotify, tedlium
-from espnet_ext.corpora.longform import nlp_text
-from espnet_ext.data.kaldi import read_table
+from espnet_ext.corpora.long_recordings import nlp_text
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
-from espnet_ext.longform.regions import read_regions
+from espnet_ext.longform.recording_audio import read_regions
 from espnet_ext.longform.word_times import read_word_times
 
 

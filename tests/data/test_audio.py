@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from espnet_ext.data.audio import FULL_CHECK_FILES, audio_fault, audio_faults, decodes
+from espnet_ext.data.audio_files import FULL_CHECK_FILES, audio_fault, audio_faults, decodes
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espnet_ext.data.kaldi import read_table, write_table
+from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.errors import InputError
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 import pytest
 
 from espnet_ext.bin.lm_text import main
-from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.data.lm_text import sample, sentences, write_lm_text
 from espnet_ext.errors import InputError
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espnet_ext.data import subsets
+from espnet_ext.data import data_dir_parts as subsets
 from espnet_ext.data.data_dir import DataDir
 from espnet_ext.data.data_dir_checks import validate
 from espnet_ext.errors import InputError

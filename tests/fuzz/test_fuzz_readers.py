@@ -15,21 +15,12 @@ from hypothesis import strategies as st
 
 from espnet_ext.codeswitch.languages import read_languages
 from espnet_ext.data.data_dir import read_ctm as read_kaldi_ctm
-from espnet_ext.data.kaldi import read_table, write_table
+from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.data.tokens import read_prior
 from espnet_ext.errors import InputError
-from espnet_ext.longform.regions import read_regions, write_regions
+from espnet_ext.longform.recording_audio import read_regions, write_regions
 from espnet_ext.longform.word_times import TimedWord, read_word_times, word_faults, write_word_times
-from espnet_ext.multitalker.turns import Turn, read_turns, write_turns
-from espnet_ext.nbest.espnet_output import parse_score, parse_scores, read_espnet_output
-from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest
-from espnet_ext.nbest.mlm_scoring import read_mlm_scoring
-from espnet_ext.report.curves import Curve, read_curves
-from espnet_ext.scoring.aligned_text import Aligned, read_alignment
-from espnet_ext.scoring.error_rate import align, count_pairs
-from espnet_ext.scoring.report import alignment_blocks
-from espnet_ext.scoring.score import score_texts
-from espnet_ext.stitcher.hypotheses import (
+from espnet_ext.multitalker.hypotheses import (
     WindowHypothesis,
     group_by_speaker,
     read_ctm,
@@ -37,7 +28,16 @@ from espnet_ext.stitcher.hypotheses import (
     write_ctm,
     write_jsonl,
 )
-from espnet_ext.stitcher.windows import Windowing
+from espnet_ext.multitalker.turns import Turn, read_turns, write_turns
+from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.nbest.espnet_output import parse_score, parse_scores, read_espnet_output
+from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest
+from espnet_ext.nbest.sources import read_mlm_scoring
+from espnet_ext.report.curves import Curve, read_curves
+from espnet_ext.scoring.aligned_text import Aligned, read_alignment
+from espnet_ext.scoring.error_rate import align, count_pairs
+from espnet_ext.scoring.report import alignment_blocks
+from espnet_ext.scoring.score import score_texts
 
 SCORES = st.integers(-10_000_000, 10_000_000).map(lambda number: number / 10_000)
 HYPOTHESES = st.builds(

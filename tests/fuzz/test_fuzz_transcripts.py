@@ -12,7 +12,8 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from espnet_ext.codeswitch.mixed_text import mixed_tokens
-from espnet_ext.corpora import asru2019, earnings22, libricss, longform, rev16, spotify, tedlium
+from espnet_ext.corpora import asru2019, earnings22, libricss, rev16, spotify, tedlium
+from espnet_ext.corpora import long_recordings as longform
 from espnet_ext.corpora.audio_folder import scan_audio_folder
 from espnet_ext.corpora.librispeech import scan_librispeech
 from espnet_ext.errors import InputError

@@ -108,8 +108,3 @@ def test_ratio():
     assert ratio.tolist() == [1.0, 2.5, 1.0, 1.0, 1.0, 3.0, 1.0]
     ratio.sum().backward()
     assert torch.isfinite(rest.grad).all()
-
-
-def test_valid_frames():
-    valid = energy_mask.valid_frames(torch.tensor([3, 1]), 4)
-    assert valid.tolist() == [[True, True, True, False], [True, False, False, False]]

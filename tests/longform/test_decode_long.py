@@ -12,7 +12,7 @@ from espnet2.tasks.asr import ASRTask
 from espnet2.utils.yaml_no_alias_safe_dump import yaml_no_alias_safe_dump
 
 from espnet_ext.bin.ctc_decode_long import main
-from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.longform import posteriors as longform
 from espnet_ext.longform.recording_audio import RecordingAudio
@@ -265,7 +265,7 @@ def test_bad_input(model, features_folder, data, tmp_path):
             decode(folder, data, tmp_path / "out", *options)
 
     refused("give --window", folder=model)
-    refused("--noise and --snr", options=["--noise", "music"])
+    refused("noise and snr go together", options=["--noise", "music"])
     refused("--lm needs a beam search", options=["--lm", "x.arpa"])
     refused("stride must be", options=["--stride", "2"])
     refused("needs MUSAN", options=["--noise", "speech", "--snr", "5"])

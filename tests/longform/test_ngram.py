@@ -5,8 +5,9 @@ import math
 
 import pytest
 
+from espnet_ext.data.tokens import write_tokens
 from espnet_ext.errors import InputError
-from espnet_ext.longform.ngram import END, START, UNKNOWN, estimate, write_arpa
+from espnet_ext.longform.ngram import END, START, UNKNOWN, estimate, write_arpa, write_token_ngram
 
 TEXTS = [list(text) for text in ("abab", "abc", "ba", "a")]
 VOCABULARY = list("abcd")  # d stands in no text
@@ -57,9 +58,28 @@ def test_kenlm_reads_it(tmp_path):
 
 
 def test_bad_input():
-    with pytest.raises(InputError, match="'e', which is no token"):
+    with pytest.raises(InputError, match="'e', which is not a token"):
         estimate([["a", "e"]], 2, VOCABULARY)
     with pytest.raises(InputError, match="at least 1"):
         estimate(TEXTS, 0, VOCABULARY)
     with pytest.raises(InputError, match="no text"):
         estimate([], 2, VOCABULARY)
+
+
+def test_a_model_over_word_pieces(tmp_path):
+    """Every token of tokens.txt but ESPnet's own may be predicted; pieces that are no tokens are the unknown one."""
+    texts = ["red wine", "red red wine", "white wine"]
+    write_tokens(texts, tmp_path, "bpe", 20)
+    tokens = (tmp_path / "tokens.txt").read_text().split()
+    lost = next(token for token in tokens if token.endswith("w"))  # as with a list of another text's tokens
+    (tmp_path / "tokens.txt").write_text("".join(f"{token}\n" for token in tokens if token != lost))
+    (tmp_path / "text").write_text("".join(f"u{number} {text}\n" for number, text in enumerate(texts)))
+    files = tmp_path / "text", tmp_path / "tokens.txt", tmp_path / "bpe.model"
+    write_token_ngram(*files, 2, tmp_path / "lm.arpa")
+    lines = (tmp_path / "lm.arpa").read_text().split("\n")
+    unigrams = {line.split("\t")[1] for line in lines[lines.index("\\1-grams:") + 1 : lines.index("\\2-grams:") - 1]}
+    assert unigrams == {START, END, UNKNOWN, *tokens} - {lost, "<blank>", "<sos/eos>"}
+    assert any(UNKNOWN in line for line in lines[lines.index("\\2-grams:") :])
+    (tmp_path / "bpe.model").unlink()
+    with pytest.raises(InputError, match=r"bpe.model: no such file: run the token stage first"):
+        write_token_ngram(*files, 2, tmp_path / "other.arpa")

@@ -6,8 +6,14 @@ import soundfile
 import soxr
 
 from espnet_ext.errors import InputError
-from espnet_ext.longform.recording_audio import RecordingAudio, ZeroedAudio, blocks, recording_fault
-from espnet_ext.longform.regions import read_regions, write_regions
+from espnet_ext.longform.recording_audio import (
+    RecordingAudio,
+    ZeroedAudio,
+    blocks,
+    read_regions,
+    recording_fault,
+    write_regions,
+)
 
 
 def speechlike(rate: int, seconds: float, channels: int = 1) -> np.ndarray:

@@ -12,7 +12,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.longform import training as training
 from espnet_ext.longform.chunking import Chunk
 from espnet_ext.longform.recording_audio import RecordingAudio
-from espnet_ext.longform.recording_statistics import write_statistics
+from espnet_ext.longform.recording_features import write_statistics
 from espnet_ext.longform.word_times import TimedWord, write_word_times
 from espnet_ext.registry import register
 from espnet_ext.upstream.checkpoint import load_checkpoint, load_parameters
@@ -114,7 +114,7 @@ def test_features_that_were_kept_are_those_that_are_computed(data, tmp_path):
     with pytest.raises(InputError, match="20 channels, but n_mels is 7"):
         wrong[Chunk("r1", 0.0, 1.0)]
     next(tmp_path.rglob("r1.npy")).write_bytes(b"no numpy file")
-    with pytest.raises(InputError, match="no features of r1 .* run the stage of statistics again"):
+    with pytest.raises(InputError, match="no features of r1 .* run the statistics stage again"):
         kept[Chunk("r1", 0.0, 1.0)]
 
 

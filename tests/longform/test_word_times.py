@@ -2,7 +2,7 @@
 
 import pytest
 
-from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.longform.word_times import TimedWord, cut_text, read_word_times, word_faults, write_word_times
 
@@ -17,8 +17,8 @@ WORDS = [TimedWord("The", 0.1, 0.3), TimedWord("cat", 0.3, 0.9), TimedWord("sat.
         ([TimedWord("a", 0.0, 0.5), TimedWord("b", 0.3, 0.9)], "overlaps"),
         ([TimedWord("a", 1.0, 1.1), TimedWord("b", 0.9, 1.4)], "decreasing"),
         ([TimedWord("a", 1.0, 0.5)], "ends before it begins"),
-        ([TimedWord("a", float("nan"), 0.5)], "no sensible time"),
-        ([TimedWord("a", -1.0, 0.5)], "no sensible time"),
+        ([TimedWord("a", float("nan"), 0.5)], "has an impossible time"),
+        ([TimedWord("a", -1.0, 0.5)], "has an impossible time"),
         ([TimedWord("a", 8.0, 9.0)], "beyond the recording's end"),
     ],
 )

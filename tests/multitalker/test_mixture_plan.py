@@ -1,5 +1,5 @@
 from collections import Counter
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -11,30 +11,28 @@ from espnet_ext.multitalker.mixture_plan import (
     UNITS,
     MixtureSettings,
     SetCounts,
-    Source,
+    SourceUtterance,
     count_set,
     counts_line,
     overlap_ratio,
     plan_mixtures,
-    serialise,
 )
-from espnet_ext.multitalker.turns import Turn
 
 
-def sources(speakers: int = 8, each: int = 12, seed: int = 0) -> list[Source]:
+def sources(speakers: int = 8, each: int = 12, seed: int = 0) -> list[SourceUtterance]:
     rng = np.random.default_rng(seed)
     return [
-        Source(f"s{s}-{n:02d}", f"s{s}", f"s{s}-{n:02d}.flac", round(float(rng.uniform(2, 12)), 3), ("WORD",) * 5)
+        SourceUtterance(f"s{s}-{n:02d}", f"s{s}", f"s{s}-{n:02d}.flac", round(float(rng.uniform(2, 12)), 3), ("WORD",) * 5)
         for s in range(speakers)
         for n in range(each)
     ]
 
 
-SETTINGS = MixtureSettings(utterances=(4, 8), speakers=4, overlap=0.2)
+SETTINGS = MixtureSettings(utterances=(4, 8), speakers=4, overlap=0.2, seed=1)
 
 
 def test_a_pass_uses_every_utterance_once():
-    mixtures = plan_mixtures(sources(), SETTINGS, prefix="mix", seed=1)
+    mixtures = plan_mixtures(sources(), SETTINGS, prefix="mix")
     used = Counter(part.source.id for mixture in mixtures for part in mixture.parts)
     assert used == {source.id: 1 for source in sources()}
     assert [mixture.name for mixture in mixtures[:2]] == ["mix-00000", "mix-00001"]
@@ -45,22 +43,19 @@ def test_a_pass_uses_every_utterance_once():
 
 def test_as_many_as_wanted():
     for count in (3, 60):
-        mixtures = plan_mixtures(sources(), MixtureSettings((4, 8), 4, 0.2, count=count), prefix="m", seed=1)
+        mixtures = plan_mixtures(sources(), MixtureSettings((4, 8), 4, 0.2, count=count, seed=1), prefix="m")
         assert len({mixture.name for mixture in mixtures}) == len(mixtures) == count
 
 
 def test_same_seed_same_mixtures():
-    assert plan_mixtures(sources(), SETTINGS, prefix="m", seed=1) == plan_mixtures(
-        sources()[::-1], SETTINGS, prefix="m", seed=1
-    )
-    assert plan_mixtures(sources(), SETTINGS, prefix="m", seed=1) != plan_mixtures(
-        sources(), SETTINGS, prefix="m", seed=2
-    )
+    mixtures = plan_mixtures(sources(), SETTINGS, prefix="m")
+    assert plan_mixtures(sources()[::-1], SETTINGS, prefix="m") == mixtures
+    assert plan_mixtures(sources(), replace(SETTINGS, seed=2), prefix="m") != mixtures
 
 
 @pytest.mark.parametrize("overlap", [0.0, 0.1, 0.3])
 def test_wanted_overlap(overlap):
-    mixtures = plan_mixtures(sources(), MixtureSettings((4, 8), 6, overlap, count=100), prefix="m", seed=1)
+    mixtures = plan_mixtures(sources(), MixtureSettings((4, 8), 6, overlap, count=100, seed=1), prefix="m")
     conversations = [mixture for mixture in mixtures if len({part.source.speaker for part in mixture.parts}) >= 3]
     assert len(conversations) > 30
     assert np.mean([mixture.overlap for mixture in conversations]) == pytest.approx(overlap, abs=0.02)
@@ -69,7 +64,7 @@ def test_wanted_overlap(overlap):
 @given(st.integers(0, 2**32 - 1), st.floats(0, 0.9))
 @settings(max_examples=40, deadline=None)
 def test_starts(seed, overlap):
-    for mixture in plan_mixtures(sources(3, 4), MixtureSettings((1, 6), 3, overlap), prefix="m", seed=seed):
+    for mixture in plan_mixtures(sources(3, 4), MixtureSettings((1, 6), 3, overlap, seed=seed), prefix="m"):
         starts = [part.start for part in mixture.parts]
         assert starts[0] == 0
         assert all(after - before >= 0.5 - 1e-9 for before, after in zip(starts, starts[1:], strict=False))
@@ -89,17 +84,8 @@ def test_overlap_ratio_by_counting_samples():
         assert overlap_ratio(spans) == pytest.approx((active > 1).sum() / (active > 0).sum())
 
 
-def test_serialised_first_in_first_out():
-    turns = [
-        Turn("m", "a", ("A1",), 0.0, 5.0),
-        Turn("m", "b", ("B1", "B2"), 1.0, 3.0),
-        Turn("m", "a", ("A2",), 5.0, 6.0),
-    ]
-    assert serialise(turns[::-1]) == ("A1 <sc> B1 B2 <sc> A2", ["a", "b", "a"])
-
-
 def test_counts():
-    mixtures = plan_mixtures(sources(), SETTINGS, prefix="m", seed=1)
+    mixtures = plan_mixtures(sources(), SETTINGS, prefix="m")
     counts = count_set(mixtures)
     assert counts.samples == len(mixtures)
     assert counts.mean_words * counts.samples == pytest.approx(8 * 12 * 5)
@@ -122,13 +108,34 @@ def test_settings_refused(change):
         MixtureSettings(**{"utterances": (1, 3), "speakers": 2, "overlap": 0.2} | change)
 
 
+def test_settings_of_a_config():
+    options = {"utterances": [2, 3], "speakers": 3, "overlap": 0.2, "count": 4, "seed": 9, "audio": False}
+    assert MixtureSettings.from_mapping("x", options) == MixtureSettings((2, 3), 3, 0.2, count=4, seed=9, audio=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"speaker": 2}, "mixtures dev: speaker is unknown: the options are utterances, speakers, overlap, gap"),
+        ({"speakers": ...}, "mixtures dev: speakers is missing"),
+        ({"utterances": 3}, r"utterances is 3: give the fewest and the most, such as \[3, 8\]"),
+        ({"utterances": "2-3"}, "utterances is 2-3: give the fewest"),
+        ({"overlap": 1}, "cannot be made with an overlap of 1"),
+    ],
+)
+def test_settings_of_a_bad_config(change, message):
+    options = {"utterances": [1, 3], "speakers": 2, "overlap": 0.2} | change
+    with pytest.raises(InputError, match=message):
+        MixtureSettings.from_mapping("dev", {name: value for name, value in options.items() if value is not ...})
+
+
 def test_sources_refused():
-    one = Source("u", "s", "u.flac", 1.0, ("A",))
+    one = SourceUtterance("u", "s", "u.flac", 1.0, ("A",))
     for given_sources, message in (
         ([], "no utterances to mix"),
-        ([one, one], "utterance u comes twice"),
-        ([Source("u", "s", "u.flac", 1.0, ())], "utterance u has no words"),
-        ([Source("u", "s", "u.flac", 0.0, ("A",))], "no length"),
+        ([one, one], "utterance u appears twice"),
+        ([SourceUtterance("u", "s", "u.flac", 1.0, ())], "utterance u has no words"),
+        ([SourceUtterance("u", "s", "u.flac", 0.0, ("A",))], "no length"),
     ):
         with pytest.raises(InputError, match=message):
-            plan_mixtures(given_sources, SETTINGS, prefix="m", seed=0)
+            plan_mixtures(given_sources, SETTINGS, prefix="m")

@@ -1,15 +1,18 @@
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import soundfile
 
 from espnet_ext.data.data_dir import DataDir, read_data_dir
 from espnet_ext.data.data_dir_checks import validate
-from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.data.manifests import from_data_dir, read_manifests, write_manifests
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.mixture_plan import Mixture, MixtureSettings, Part, Source, plan_mixtures
-from espnet_ext.multitalker.mixtures import mix, read_sources, write_mixtures
-from espnet_ext.multitalker.turns import read_turns
+from espnet_ext.multitalker.mixture_plan import Mixture, MixtureSettings, Part, SourceUtterance, plan_mixtures
+from espnet_ext.multitalker.mixtures import make_mixtures, mix, read_sources, write_counts, write_mixtures
+from espnet_ext.multitalker.turns import Turn, read_turns, write_turns
 
 
 @pytest.fixture
@@ -19,7 +22,7 @@ def corpus(audio_dir: DataDir, tmp_path):
     return tmp_path / "corpus"
 
 
-def sources(corpus) -> list[Source]:
+def sources(corpus) -> list[SourceUtterance]:
     return read_sources(corpus / "recordings.jsonl.gz", corpus / "supervisions.jsonl.gz")
 
 
@@ -43,13 +46,13 @@ def test_samples_are_added_at_their_starts(corpus):
 
 def test_overload_is_turned_down(corpus, tmp_path):
     soundfile.write(tmp_path / "loud.wav", np.full(1600, 0.8), 16000)
-    loud = [Source(name, name, str(tmp_path / "loud.wav"), 0.1, ("A",)) for name in "ab"]
+    loud = [SourceUtterance(name, name, str(tmp_path / "loud.wav"), 0.1, ("A",)) for name in "ab"]
     assert np.abs(mix(Mixture("m", (Part(loud[0], 0.0), Part(loud[1], 0.0))))).max() == pytest.approx(0.99, abs=1e-4)
 
 
 def test_a_mixture_longer_than_its_parts(corpus):
     source = sources(corpus)[0]
-    longer = Source(source.id, source.speaker, source.path, 0.9, source.words)
+    longer = SourceUtterance(source.id, source.speaker, source.path, 0.9, source.words)
     with pytest.raises(InputError, match="mixture m is longer than its parts: utterance a-1 has 0.50 s, not 0.90 s"):
         mix(Mixture("m", (Part(longer, 0.0),)))
 
@@ -57,7 +60,7 @@ def test_a_mixture_longer_than_its_parts(corpus):
 @pytest.mark.parametrize("nj", [1, 2])
 def test_a_set_on_disk(corpus, tmp_path, nj):
     settings = MixtureSettings((2, 3), 2, 0.2, gap=0.1, count=5)
-    mixtures = plan_mixtures(sources(corpus), settings, prefix="mix", seed=0)
+    mixtures = plan_mixtures(sources(corpus), settings, prefix="mix")
     write_mixtures(mixtures, tmp_path / "set", nj=nj)
     data = read_data_dir(tmp_path / "set")
     assert validate(data) == []
@@ -77,3 +80,36 @@ def test_a_set_on_disk(corpus, tmp_path, nj):
         (mixture.name, part.source.id, part.start) for mixture in mixtures for part in mixture.parts
     }
     assert read_turns(tmp_path / "set" / "references.json") == [turn for mixture in mixtures for turn in mixture.turns]
+
+
+def test_a_set_is_made_and_counted(corpus, tmp_path, capsys):
+    manifests = [(corpus / "recordings.jsonl.gz", corpus / "supervisions.jsonl.gz")]
+    write_table(tmp_path / "enrolment", {"a": "a-2"})
+    settings = MixtureSettings((2, 4), 2, 0.2, gap=0.1)
+    options = {"name": "dev short", "leave_out": tmp_path / "enrolment"}
+    make_mixtures(manifests, tmp_path / "set", settings=settings, **options)
+    made = read_data_dir(tmp_path / "set")
+    spoken = " ".join(made.text.values())
+    assert [spoken.count(name) for name in ("A-1", "A-2", "B-1", "B-2")] == [1, 0, 1, 1]
+    assert all(key.startswith("dev-short-") for key in made.utterances)
+    assert f"dev short: {len(made.utterances)} mixtures of " in capsys.readouterr().out
+    make_mixtures(manifests, tmp_path / "text", settings=replace(settings, audio=False), **options)
+    files = sorted(path.name for path in (tmp_path / "text").iterdir())
+    assert files == ["mixed_utterances", "references.json", "text", "text_speakers"]
+    for name in ("references.json", "text"):
+        assert (tmp_path / "text" / name).read_bytes() == (tmp_path / "set" / name).read_bytes()
+
+
+def test_table_1_counts_references(tmp_path):
+    turns = [
+        Turn("m1", "a", ("A", "B"), 0.0, 2.0),
+        Turn("m1", "b", ("C",), 1.0, 3.0),
+        Turn("m2", "a", ("A",), 0.0, 5.0),
+    ]
+    write_turns(tmp_path / "set" / "references.json", turns)
+    write_counts(tmp_path / "set", tmp_path / "exp")
+    # 2 samples, 2 words and 4 s each, 8 s in all, a third of one overlapped and nothing of the other
+    expected = {"samples": (2, "mixtures"), "mean_words": (2, "words"), "mean_seconds": (4, "s")}
+    expected |= {"hours": (0.0022, "h"), "overlap": (16.6667, "%")}
+    found = {path.stem: json.loads(path.read_text()) for path in (tmp_path / "exp").iterdir()}
+    assert {name: (item["value"], item["unit"]) for name, item in found.items()} == expected

@@ -1,19 +1,25 @@
-"""Speaker profiles on disk, inventories, and the labels of a serialized transcript."""
+"""Profiles of a data dir's speakers: files, which utterances, which embeddings, and what is refused."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 
+from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.inventories import Inventories, profile, read_profiles, segment_labels, write_profiles
+from espnet_ext.multitalker import profiles as module
+from espnet_ext.multitalker.profiles import (
+    choose_enrolment,
+    enrol,
+    make_profiles,
+    profile,
+    read_profiles,
+    write_profiles,
+)
 
 ROWS = {"b": np.eye(3)[:2], "a": np.array([[1.0, 1.0, 0.0]]), "c": np.eye(3), "d": np.ones((2, 3))}
-
-
-@pytest.fixture
-def inventories() -> Inventories:
-    return Inventories({name: rows.astype(np.float32) for name, rows in ROWS.items()}, size=3, enrolment=2)
+SPEAKERS = {"a-1": "a", "a-2": "a", "a-3": "a", "b-1": "b"}
 
 
 def test_written_profiles_are_read_again(tmp_path):
@@ -22,11 +28,14 @@ def test_written_profiles_are_read_again(tmp_path):
     assert list(found) == ["a", "b", "c", "d"]
     for name, rows in ROWS.items():
         np.testing.assert_array_equal(found[name], rows.astype(np.float32))
-    # any Kaldi tool takes scp and ark for what they are
-    (line, *_) = scp.read_text().splitlines()
-    position = line.split()[1]
-    path, _, offset = position.rpartition(":")
+    # any Kaldi tool reads them, and so does ESPnet
+    from omniio import kaldi
+
+    positions = read_table(scp)
+    path, _, offset = positions["a"].rpartition(":")
     assert Path(path).read_bytes()[int(offset) :].startswith(b"\0BFM ")
+    for name, rows in ROWS.items():
+        np.testing.assert_array_equal(kaldi.load_mat(positions[name]), rows.astype(np.float32))
 
 
 def test_a_profile_is_the_mean_direction():
@@ -37,7 +46,7 @@ def test_a_profile_is_the_mean_direction():
 @pytest.mark.parametrize("value", [np.array([[np.nan, 1.0]]), np.zeros((1, 2)), np.zeros((0, 2))])
 def test_bad_profiles_are_refused(value, tmp_path):
     scp = write_profiles(tmp_path, {"x": np.ones((1, 2)), "y": value})
-    with pytest.raises(InputError, match=rf"^{scp}: y: .*make (it|them) anew"):
+    with pytest.raises(InputError, match=rf"^{scp}: y: .*make (it|them) again"):
         read_profiles([scp])
 
 
@@ -51,49 +60,92 @@ def test_bad_files_are_refused(tmp_path):
     (tmp_path / "1" / "profiles.ark").unlink()
     with pytest.raises(InputError, match="x: no profile can be read from"):
         read_profiles([first])
+    write_table(first, {"x": f"touch {tmp_path / 'run'} |"})
+    with pytest.raises(InputError, match="x is a command, and commands are not run"):
+        read_profiles([first])
+    assert not (tmp_path / "run").exists()
     with pytest.raises(InputError, match="no profiles to write"):
         write_profiles(tmp_path, {})
 
 
-def test_a_drawn_inventory_has_the_speakers_and_others(inventories):
-    seen = set()
-    for seed in range(20):
-        names, profiles = inventories.draw(["b", "a", "b"], "mix", np.random.default_rng(seed))
-        assert len(names) == len(set(names)) == len(profiles) == 3 and {"a", "b"} <= set(names)
-        np.testing.assert_allclose(np.linalg.norm(profiles, axis=1), 1.0, rtol=1e-6)
-        seen.add(tuple(names))
-    assert {len(seen & {("a", "b", other), (other, "b", "a")}) > 0 for other in "cd"} == {True}
-    assert len(seen) > 5
+@pytest.fixture
+def data(tmp_path):
+    """Tones: the pitch of an utterance is 100 Hz times its number."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    time = np.arange(8000) / 16000
+    for key in SPEAKERS:
+        soundfile.write(folder / f"{key}.wav", 0.3 * np.sin(2 * np.pi * 100 * int(key[2:]) * time), 16000)
+    (folder / "wav.scp").write_text("".join(f"{key} {folder / key}.wav\n" for key in SPEAKERS))
+    (folder / "utt2spk").write_text("".join(f"{key} {speaker}\n" for key, speaker in SPEAKERS.items()))
+    return folder
 
 
-def test_training_draws_enrolment_utterances_anew_and_test_takes_all(inventories):
-    drawn = [inventories.draw(["c"], "mix", np.random.default_rng(seed)) for seed in range(20)]
-    kinds = {tuple(np.round(profiles[names.index("c")], 2).tolist()) for names, profiles in drawn}
-    half = float(np.float32(0.71))
-    assert kinds == {(half, half, 0.0), (half, 0.0, half), (0.0, half, half)}
-    np.testing.assert_allclose(inventories.of(["c"], "mix"), [np.full(3, 3**-0.5)], rtol=1e-6)
+def pitch(samples: np.ndarray) -> np.ndarray:
+    return np.array([2.0 * np.argmax(np.abs(np.fft.rfft(samples))) / 100, 1.0])
 
 
-def test_more_speakers_than_the_size_are_all_there(inventories):
-    names, _ = inventories.draw(["a", "b", "c", "d"], "mix", np.random.default_rng(0))
-    assert sorted(names) == ["a", "b", "c", "d"]
+def test_enrolment_is_seeded_and_of_each_speaker_alone():
+    chosen = choose_enrolment(SPEAKERS, 2)
+    assert len(chosen["a"]) == 2 and chosen["b"] == ["b-1"]
+    assert choose_enrolment({key: who for key, who in SPEAKERS.items() if who == "a"}, 2)["a"] == chosen["a"]
+    assert len({tuple(choose_enrolment(SPEAKERS, 2, seed)["a"]) for seed in range(20)}) == 3
 
 
-@pytest.mark.parametrize(
-    "names, message",
-    [
-        ([], "^mix: an inventory without speakers"),
-        (["a", "b", "a"], "^mix: a is in the inventory twice"),
-        (["a", "x"], "^mix: no profile for x: make"),
-    ],
-)
-def test_bad_inventories_are_refused(names, message, inventories):
-    with pytest.raises(InputError, match=message):
-        inventories.of(names, "mix")
+def test_rows_are_the_embeddings_of_the_chosen_utterances(data):
+    profiles, chosen = make_profiles(data, pitch)
+    for speaker, utterances in chosen.items():
+        expected = [np.array([int(key[2:]), 1.0]) for key in utterances]
+        expected = [row / np.linalg.norm(row) for row in expected]
+        np.testing.assert_allclose(profiles[speaker], expected, rtol=1e-6)
 
 
-def test_labels_that_do_not_fit_are_refused():
-    with pytest.raises(InputError, match="^mix: the transcript has 2 utterances between <sc>, but 1 speakers"):
-        segment_labels("A <sc> B", ["x"], ["x", "y"], "mix")
-    with pytest.raises(InputError, match="^mix: z speaks, but is not in the inventory"):
-        segment_labels("A <sc> B", ["x", "z"], ["x", "y"], "mix")
+def test_enrolling_writes_profiles_and_who_enrolled_with_what(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "resemblyzer", lambda: pitch)
+    enrol([data], tmp_path / "out", utterances=1)
+    profiles = read_profiles([tmp_path / "out" / "profiles.scp"])
+    assert {name: rows.shape for name, rows in profiles.items()} == {"a": (1, 2), "b": (1, 2)}
+    assert set(read_table(tmp_path / "out" / "enrolment").values()) <= set(SPEAKERS)
+
+
+def test_bad_input_is_refused(data, tmp_path):
+    with pytest.raises(InputError, match="utterance a-[123]: no voice is found in it: enrol a with another"):
+        make_profiles(data, lambda samples: np.zeros(4))
+    with pytest.raises(InputError, match="of 0 enrolment utterances"):
+        make_profiles(data, pitch, count=0)
+    with pytest.raises(InputError, match="x.yaml: no such file: check the path of the speaker model"):
+        module.espnet_speaker_model("x.yaml", "x.pth")
+
+
+def test_a_speaker_model_of_espnet(data, tmp_path, espnet_speaker_model):
+    import torch
+    from espnet2.bin.spk_inference import Speech2Embedding
+
+    config, output = espnet_speaker_model.with_name("config.yaml"), tmp_path / "out"
+    enrol([data], output, utterances=1, speaker_model=(config, espnet_speaker_model))
+    model = Speech2Embedding(train_config=config, model_file=espnet_speaker_model)
+    enrolled = read_table(output / "enrolment")
+    for speaker, rows in read_profiles([output / "profiles.scp"]).items():
+        samples = soundfile.read(data / f"{enrolled[speaker]}.wav", dtype="float32")[0]
+        expected = torch.nn.functional.normalize(model(samples)).numpy()
+        np.testing.assert_allclose(rows, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_resemblyzer_tells_the_real_speakers_of_librispeech_digits_apart():
+    pytest.importorskip("resemblyzer")
+    from pathlib import Path
+
+    root = Path(__file__).parents[2].parent / "shared" / "data" / "LibriSpeech-digits"
+    if not root.is_dir():
+        pytest.skip("no real recordings here")
+    embed = module.resemblyzer()
+    files = {}
+    for path in sorted(root.glob("train-clean-100/*/*/*.flac")):
+        files.setdefault(path.parts[-3], []).append(path)
+    first, second = (
+        np.stack([embed(soundfile.read(paths[n])[0].astype(np.float32)) for paths in list(files.values())[:4]])
+        for n in (0, 1)
+    )
+    assert np.linalg.norm(first, axis=1) == pytest.approx(1.0, abs=1e-4)
+    # each speaker's second utterance is nearest to the same speaker's first
+    assert (second @ first.T).argmax(axis=1).tolist() == list(range(len(first)))

@@ -4,7 +4,7 @@ import meeteval.io
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.turns import Turn, read_turns, word_spans, words_by_speaker, write_turns
+from espnet_ext.multitalker.turns import Turn, read_turns, serialise, word_spans, words_by_speaker, write_turns
 
 TURNS = [
     Turn("r", "b", ("TWO", "你好"), 2.5, 4.0),
@@ -70,3 +70,17 @@ def test_files_refused(tmp_path, text, message):
 
 def test_words_share_their_turn_by_letters():
     assert word_spans(Turn("r", "a", ("A", "ABCD"), 1.0, 8.0)) == [(1.0, 3.0), (3.0, 8.0)]
+
+
+def test_times_that_are_not_known():
+    with pytest.raises(InputError, match="r: a turn of a has no times: give start_time and end_time"):
+        word_spans(Turn("r", "a", ("A",)))
+
+
+def test_serialised_in_the_order_of_starts():
+    turns = [
+        Turn("m", "a", ("A1",), 0.0, 5.0),
+        Turn("m", "b", ("B1", "B2"), 1.0, 3.0),
+        Turn("m", "a", ("A2",), 5.0, 6.0),
+    ]
+    assert serialise(turns[::-1]) == ("A1 <sc> B1 B2 <sc> A2", ["a", "b", "a"])

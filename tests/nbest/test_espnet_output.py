@@ -1,4 +1,4 @@
-"""ESPnet's output folders, written by hand as ESPnet writes them; tests/task/test_decode_nbest.py reads true ones."""
+"""ESPnet's output folders, written by hand as ESPnet writes them; tests/upstream/test_decode_nbest.py has real ones."""
 
 import ast
 from pathlib import Path
@@ -123,14 +123,14 @@ def test_a_job_that_left_nothing_or_not_all(tmp_path):
     write(logdir / "output.2", {"u4": [("A", "tensor(-1.)")]})
     assert len(read_espnet_output(tmp_path)) == 4
     (logdir / "keys.2.scp").write_text("u4 a.flac\nu5 b.flac\n")
-    with pytest.raises(InputError, match="output.2: u5 of keys.2.scp has no hypotheses: the job is not done"):
+    with pytest.raises(InputError, match="output.2: u5 of keys.2.scp has no hypotheses: the job has not finished"):
         read_espnet_output(tmp_path)
 
 
 def test_output_of_an_older_run_with_more_jobs(tmp_path):
     write(tmp_path / "output.1", RANKED)
     write(tmp_path / "output.2", {"u2": RANKED["u2"]})
-    with pytest.raises(InputError, match="output.2: u2 stands in another job's output as well"):
+    with pytest.raises(InputError, match="output.2: u2 is also in another job's output"):
         read_espnet_output(tmp_path)
 
 
@@ -146,9 +146,9 @@ def test_a_gap_in_the_ranks(tmp_path):
 @pytest.mark.parametrize(
     "name, text, message",
     [
-        ("score", "u2 tensor(-1.)\nu3 0.0\n", "1best_recog: u1 stands only in one of text and score"),
-        ("text", "u2 A\nu3 B\n", "1best_recog: u1 stands only in one of text and score"),
-        ("scores", "u2 {}\n", "1best_recog: u1 stands only in one of text and scores"),
+        ("score", "u2 tensor(-1.)\nu3 0.0\n", "1best_recog: u1 is in only one of text and score"),
+        ("text", "u2 A\nu3 B\n", "1best_recog: u1 is in only one of text and score"),
+        ("scores", "u2 {}\n", "1best_recog: u1 is in only one of text and scores"),
         ("scores", "u1 {}\nu2 x\nu3 {}\n", "1best_recog: u2: 'x' is not a dictionary"),
         ("score", "u1 tensor(nan)\nu2 1\nu3 2\n", ": u1: hypothesis 1: score is nan"),
         ("score", "u1 1\nu2 tensor(-inf)\nu3 2\n", ": u2: hypothesis 1: score is -inf"),

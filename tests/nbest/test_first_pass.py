@@ -1,20 +1,40 @@
-"""N-best lists of data dirs over shards: what is written, what is skipped, what is refused."""
+"""N-best lists of data dirs over shards; distinct hypotheses; utterances longer than the model's window."""
 
 import json
+import math
 import os
 import shutil
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from espnet_ext.codeswitch.text_rules import LIBRISPEECH
 from espnet_ext.errors import InputError
 from espnet_ext.nbest import first_pass as module
-from espnet_ext.nbest.first_pass import FirstPass, first_pass_all, plan
-from espnet_ext.nbest.lists import read_nbest
+from espnet_ext.nbest.first_pass import (
+    FirstPass,
+    combine,
+    cut,
+    decode_utterance,
+    make_lists,
+    parse_first_pass,
+    plan,
+)
+from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest
 from espnet_ext.nbest.whisper import WhisperSettings, load_whisper
 
 DURATIONS = {"s1-0": 0.8, "s1-1": 0.5, "s2-0": 0.01, "s2-1": 1.0, "s2-2": 2.6}
+SCORED = st.lists(
+    st.tuples(st.sampled_from(["", "A", "B", "A B", "C"]), st.integers(-20, 0).map(float)),
+    min_size=1,
+    max_size=5,
+    unique_by=lambda pair: pair[0],
+).map(lambda piece: sorted(piece, key=lambda pair: -pair[1]))
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +49,7 @@ def job(data, random_whisper, tmp_path) -> FirstPass:
 
 
 def test_lists_of_all_utterances(job, data):
-    [lists] = first_pass_all([job])
+    [lists] = make_lists([job])
     assert [nbest.utt_id for nbest in lists] == list(DURATIONS)
     assert read_nbest(job.output / "nbest.jsonl") == lists
     texts = dict(line.split(" ", 1) for line in (data / "text").read_text().splitlines())
@@ -42,14 +62,14 @@ def test_lists_of_all_utterances(job, data):
 
 
 def test_a_second_run_does_only_what_is_missing(job, monkeypatch, capsys):
-    [lists] = first_pass_all([job])
+    [lists] = make_lists([job])
     shutil.rmtree(job.output / "log" / "lists.2")
     (job.output / "log" / ".lists.3.half").mkdir()
     (job.output / "nbest.jsonl").unlink()
     done = []
     run = module.run_task
     monkeypatch.setattr(module, "run_task", lambda task: done.append(task.name) or run(task))
-    assert first_pass_all([job]) == [lists]
+    assert make_lists([job]) == [lists]
     assert done == ["2"]
     assert "first pass: 3 of 4 shards are done already" in capsys.readouterr().err
     assert not (job.output / "log" / ".lists.3.half").exists()
@@ -77,26 +97,110 @@ def test_the_key_of_a_shard_changes_with_its_inputs(job, data, tmp_path):
 def test_without_transcripts_there_are_no_references(job, data, tmp_path):
     job = replace(job, data=shutil.copytree(data, tmp_path / "data"))
     (job.data / "text").unlink()
-    assert {nbest.ref for nbest in first_pass_all([job])[0]} == {None}
+    assert {nbest.ref for nbest in make_lists([job])[0]} == {None}
 
 
 def test_an_utterance_without_a_transcript_is_refused(job, data, tmp_path):
     job = replace(job, data=shutil.copytree(data, tmp_path / "data"))
     (job.data / "text").write_text("s1-0 A\n")
     with pytest.raises(InputError, match="text: s1-1 of wav.scp is missing: add its transcript"):
-        first_pass_all([job])
+        make_lists([job])
 
 
 def test_more_hypotheses_than_the_beam_has_are_refused(job):
     with pytest.raises(InputError, match="--nbest must be 1 to the beam's 8, not 9: widen --beam"):
-        first_pass_all([replace(job, nbest=9)])
+        make_lists([replace(job, nbest=9)])
 
 
 def test_bad_audio_is_refused_by_utterance(job, make_data_dir, tmp_path):
     job = replace(job, data=make_data_dir(tmp_path / "slow", {"c": 0.3}, rate=8000))
     with pytest.raises(InputError, match="utterance c: sampling rate 8000 Hz, not 16000 Hz"):
-        first_pass_all([job])
+        make_lists([job])
     (job.data / "c.flac").write_bytes(b"no audio")
     with pytest.raises(InputError, match="utterance c: corrupt audio"):
-        first_pass_all([job])
+        make_lists([job])
     assert not (job.output / "nbest.jsonl").exists()
+
+
+def test_settings_from_yaml() -> None:
+    whisper, nbest = parse_first_pass({"model": "bundled", "beam": 5, "nbest": 3, "window": 5}, "cuda")
+    assert (whisper, nbest) == (WhisperSettings("bundled", beam=5, window=5, device="cuda"), 3)
+    assert parse_first_pass({}) == (WhisperSettings(), 10)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"width": 3}, "no option width: known are nbest, model, beam"),
+        ({"beam": "40"}, "beam must be a whole number, not '40'"),
+        ({"nbest": True}, "nbest must be a whole number, not True"),
+        ({"model": None}, "model must be a text, not None"),
+        ({"device": "cuda"}, "no option device"),
+    ],
+)
+def test_bad_settings_from_yaml(values: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse_first_pass(values)
+
+
+def test_the_best_of_each_text_is_kept() -> None:
+    found = [(" Ten cats.", -1.0), ("10 cats", -1.5), ("ten, cats", -2.0), ("Tin cats!", -2.5), ("Tint", -3.0)]
+    lists = decode_utterance(
+        "u", np.zeros(10), lambda _: found, rate=10, longest=2, rules=LIBRISPEECH, count=2, ref="Ten cats"
+    )
+    assert lists == NBest("u", (Hypothesis("TEN CATS", -1.0), Hypothesis("TIN CATS", -2.5)), "TEN CATS")
+
+
+def test_a_list_may_stay_short_and_an_empty_text_is_a_hypothesis() -> None:
+    lists = decode_utterance(
+        "u", np.zeros(5), lambda _: [("...", -1.0)], rate=10, longest=2, rules=LIBRISPEECH, count=5
+    )
+    assert lists == NBest("u", (Hypothesis("", -1.0),), None)
+
+
+def test_long_audio_is_decoded_in_pieces() -> None:
+    samples = np.concatenate([np.full(15, 1.0), np.zeros(4), np.full(11, 2.0)])
+
+    def decode(piece: np.ndarray) -> list[tuple[str, float]]:
+        word = "one" if piece.max() == 1 else "two"
+        assert not {1.0, 2.0} <= set(piece)  # cut in the silence
+        return [(word, -1.0), (f"{word} more", -1.5)]
+
+    lists = decode_utterance("u", samples, decode, rate=10, longest=2, rules=LIBRISPEECH, count=3)
+    assert [(hyp.text, hyp.score) for hyp in lists.hyps] == [
+        ("ONE TWO", -2.0),
+        ("ONE TWO MORE", -2.5),
+        ("ONE MORE TWO", -2.5),
+    ]
+
+
+@given(st.lists(SCORED, min_size=1, max_size=3), st.integers(1, 6))
+@settings(max_examples=100, deadline=None)
+def test_combinations_are_the_best_of_all(pieces: list, count: int) -> None:
+    every: dict[str, float] = {}
+    for choice in product(*pieces):
+        text = " ".join(" ".join(text for text, _ in choice).split())
+        every[text] = max(sum(score for _, score in choice), every.get(text, -math.inf))
+    found = combine(pieces, count)
+    assert found[0][1] == max(every.values())
+    assert all(every[text] >= score for text, score in found)
+    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+    assert len({text for text, _ in found}) == len(found) <= count
+
+
+@given(st.integers(1, 400), st.integers(20, 100), st.integers(0, 1000))
+@settings(max_examples=200, deadline=None)
+def test_pieces_are_short_enough_and_lose_nothing(length: int, longest: int, seed: int) -> None:
+    samples = np.random.default_rng(seed).normal(size=length)
+    pieces = cut(samples, longest, quiet=4)
+    assert np.array_equal(np.concatenate(pieces), samples)
+    assert len(pieces) == math.ceil(length / longest)
+    assert all(0 < len(piece) <= longest for piece in pieces)
+
+
+@pytest.mark.parametrize("quiet_at", [52, 60, 68])
+def test_a_cut_is_where_it_is_quiet(quiet_at: int) -> None:
+    samples = np.random.default_rng(1).normal(size=120)
+    samples[quiet_at - 5 : quiet_at + 5] *= 0.01
+    first, _ = cut(samples, 80, quiet=6)
+    assert abs(len(first) - quiet_at) <= 5

@@ -80,11 +80,11 @@ def test_the_bundled_model_understands_a_sentence() -> None:
     pytest.importorskip("espeakng_loader", reason="the extra 'mini' is not installed")
     import soxr
 
-    from espnet_ext.synthetic.espeak import SAMPLE_RATE, synthesise
+    from espnet_ext.synthetic.voices import VOICE_RATE, speak
 
-    speech = synthesise("the old captain opens the window in the morning.", "en-us+f2", 150, 50, 50, seed=1)
+    speech = speak("the old captain opens the window in the morning.", "en-us+f2", 150, 50, 50, seed=1).samples
     whisper = load_whisper(WhisperSettings(beam=5, window=6, compute_type="int8"))
-    text, score = whisper.decode(soxr.resample(speech, SAMPLE_RATE, RATE).astype(np.float32))[0]
+    text, score = whisper.decode(soxr.resample(speech, VOICE_RATE, RATE).astype(np.float32))[0]
     assert {"captain", "opens", "window", "morning"} <= set(text.lower().strip(" .").split())
     assert -15 < score < -0.1
 
@@ -98,14 +98,14 @@ def test_multilingual_models_are_told_the_language(random_whisper: Path, tmp_pat
 
 
 def test_models_that_cannot_be_read(random_whisper: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="none: neither a folder with a Whisper model nor one on the hub"):
+    with pytest.raises(InputError, match="none: neither a folder with a Whisper model nor a model on the hub"):
         load_whisper(settings(tmp_path / "none"))
     shutil.copytree(random_whisper / "ct2", tmp_path / "ct2")
     (tmp_path / "ct2" / "model.bin").write_bytes(b"no model")
     with pytest.raises(InputError, match="ct2: CTranslate2 cannot read it as a Whisper model"):
         load_whisper(settings(tmp_path / "ct2"))
     (tmp_path / "ct2" / "tokenizer.json").unlink()
-    with pytest.raises(InputError, match=r"tokenizer.json: no such file: copy it there"):
+    with pytest.raises(InputError, match=r"tokenizer.json: no such file: copy it from the model"):
         load_whisper(settings(tmp_path / "ct2"))
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import espnet_ext
-from espnet_ext.results.config import load_tables
-from espnet_ext.results.plan import train_config
+from espnet_ext.results.config import load_tables, train_config
+
 
 RECIPE = Path(__file__).parents[2] / "egs" / "asru2019_cs"
 TABLES = load_tables(RECIPE / "conf" / "tables.yaml")

@@ -36,8 +36,9 @@ def by_hand(conf: dict) -> int:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_parameters_are_the_papers(size):
+    from context_cost import ctc_model
+
     from espnet_ext.encoder.long_fastconformer import LongFastConformerEncoder
-    from espnet_ext.longform.context_cost import ctc_model
 
     conf = config(size)["encoder_conf"]
     with torch.device("meta"):

@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from bench_latency import ScorerKind, make_scorers
 
-from espnet_ext.rescore.latency import Kind, make_scorers
-from espnet_ext.rescore.mwer import Example, Loss, backward
+from espnet_ext.rescore.mwer import Example, MwerLoss, backward
 from espnet_ext.rescore.training import parse_settings
-from espnet_ext.results.config import load_tables
-from espnet_ext.results.plan import train_config
+from espnet_ext.results.config import load_tables, train_config
 
 RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_rescore"
 TABLES = load_tables(RECIPE / "conf" / "tables.yaml")
@@ -35,10 +34,10 @@ def test_the_papers_models_take_a_step():
         torch.manual_seed(0)
         sizes[kind] = sum(parameter.numel() for parameter in scorer.parameters()) / 1e6
         optimizer = torch.optim.AdamW(scorer.parameters(), lr=1e-5)
-        values = backward(scorer.train(), batch, Loss(ce_weight=0.0 if kind.scorer == "pooled" else 0.01))
+        values = backward(scorer.train(), batch, MwerLoss(ce_weight=0.0 if kind.scorer == "pooled" else 0.01))
         assert 0 < values["mwer"] < 1
         without = [name for name, parameter in scorer.named_parameters() if parameter.grad is None]
         assert without == [], kind
         optimizer.step()
-    assert sizes[Kind("gpt2", "causal")] == pytest.approx(124.4, abs=0.1)
-    assert sizes[Kind("bert-base-cased", "pll")] == pytest.approx(108.3, abs=0.1)
+    assert sizes[ScorerKind("gpt2", "causal")] == pytest.approx(124.4, abs=0.1)
+    assert sizes[ScorerKind("bert-base-cased", "pll")] == pytest.approx(108.3, abs=0.1)

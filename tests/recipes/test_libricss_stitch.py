@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from runs import smoke_run
 
-from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.multitalker.hypotheses import group_by_speaker, read_jsonl
 from espnet_ext.multitalker.inventories import read_profiles
 from espnet_ext.multitalker.turns import read_turns, words_by_speaker
-from espnet_ext.stitcher.hypotheses import group_by_speaker, read_jsonl
 
 run = partial(smoke_run, "libricss_stitch")
 ROWS = ("No segmentation", "Block-wise inference", "Overlapping inference", "Stitcher WCOE")

@@ -1,27 +1,18 @@
-"""``local/plot_attention.py`` of the code-switching recipe; its weights are tested in ``tests/task``."""
+"""``local/plot_attention.py`` of the code-switching recipe; its weights are tested in ``tests/codeswitch``."""
 
-import importlib.util
 import json
 from pathlib import Path
 
 import numpy as np
+import plot_attention
 import pytest
+from attention_figures import draw_attention
 from matplotlib.image import imread
 
-from espnet_ext.codeswitch.attention_figures import draw_attention
 from espnet_ext.errors import InputError
 
-SCRIPT = Path(__file__).parents[2] / "egs" / "asru2019_cs" / "local" / "plot_attention.py"
 TOKENS = ("<sos/eos>", "▁A", "$_", "▁你", "好")
 LANGUAGES = ("-", "en", "-", "zh", "zh")
-
-
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("plot_attention", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture
@@ -54,12 +45,12 @@ def test_han_characters_have_a_glyph(recwarn):
     assert not [str(warning.message) for warning in recwarn if "missing from font" in str(warning.message)]
 
 
-def test_the_utterance_with_most_switches_is_drawn(script):
-    assert script.switches("你好 HELLO") == 1
-    assert script.most_switches({"u1": "你好 HELLO", "u2": "A 你 B 好", "u3": "A你B 好"}) == "u2"
+def test_the_utterance_with_most_switches_is_drawn():
+    assert plot_attention.switches("你好 HELLO") == 1
+    assert plot_attention.most_switches({"u1": "你好 HELLO", "u2": "A 你 B 好", "u3": "A你B 好"}) == "u2"
 
 
-def test_systems_side_by_side(script, data, tmp_path, monkeypatch, capsys):
+def test_systems_side_by_side(data, tmp_path, monkeypatch, capsys):
     """What the models give is replaced; files, names and numbers are the script's."""
     from espnet_ext.codeswitch import attention_maps
 
@@ -79,7 +70,7 @@ def test_systems_side_by_side(script, data, tmp_path, monkeypatch, capsys):
         for name in ("best3.ave.pth", "valid.acc.ave.pth"):  # the recipe's, and what ESPnet leaves
             (folder / name).touch()
     output = tmp_path / "out"
-    script.main(["--systems", *map(str, systems), "--data", str(data), "--output", str(output)])
+    plot_attention.main(["--systems", *map(str, systems), "--data", str(data), "--output", str(output)])
     numbers = json.loads((output / "attention.json").read_text())
     assert list(numbers["systems"]) == ["baseline_cs", "shared_cs"]
     # 你 gives 1/4 to the one English token before it, 好 gives it 1/5
@@ -97,9 +88,9 @@ def test_systems_side_by_side(script, data, tmp_path, monkeypatch, capsys):
         (["--data", "/nonexistent/dir"], "/nonexistent/dir: no such data dir"),
     ],
 )
-def test_bad_arguments_are_refused(script, data, tmp_path, arguments, message):
+def test_bad_arguments_are_refused(data, tmp_path, arguments, message):
     (tmp_path / "system").mkdir()
     base = ["--systems", str(tmp_path / "system"), "--data", str(data), "--output", str(tmp_path / "out")]
     with pytest.raises(InputError, match=message):
-        script.main([*base, *arguments])
+        plot_attention.main([*base, *arguments])
     assert not (tmp_path / "out").exists()

@@ -1,6 +1,5 @@
 """``local/plot_energy.py`` of the SEM recipe, as a user calls it."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -9,20 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from plot_energy import main
 
 from espnet_ext.errors import InputError
 
 SCRIPT = Path(__file__).parents[2] / "egs" / "librispeech_sem" / "local" / "plot_energy.py"
 RATE = 16000
 OUTPUTS = ["energy.json", "fig1_energy.png", "fig3_masks.png"]
-
-
-@pytest.fixture(scope="module")
-def main():
-    spec = importlib.util.spec_from_file_location("plot_energy", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.main
 
 
 @pytest.fixture
@@ -42,7 +34,7 @@ def data(tmp_path) -> Path:
     return folder
 
 
-def test_writes_figures_and_numbers(main, data, tmp_path, capsys):
+def test_writes_figures_and_numbers(data, tmp_path, capsys):
     output = tmp_path / "new" / "out"
     main(["--data", str(data), "--output", str(output)])
     assert sorted(path.name for path in output.iterdir()) == OUTPUTS
@@ -60,7 +52,7 @@ def test_writes_figures_and_numbers(main, data, tmp_path, capsys):
     assert f"zero energy (eta = -inf), counted among the masked: {numbers['zero_energy_bins']:,} bins" in printed
 
 
-def test_same_seed_same_numbers(main, data, tmp_path):
+def test_same_seed_same_numbers(data, tmp_path):
     for name in "ab":
         options = ["--max-utterances", "2", "--seed", "3", "--utterance", "u1"]
         main(["--data", str(data), "--output", str(tmp_path / name), *options])
@@ -81,7 +73,7 @@ def test_same_seed_same_numbers(main, data, tmp_path):
         (["--data", "/nonexistent/dir"], "/nonexistent/dir: no such data dir"),
     ],
 )
-def test_bad_arguments_are_refused(main, data, tmp_path, arguments, message):
+def test_bad_arguments_are_refused(data, tmp_path, arguments, message):
     with pytest.raises(InputError, match=message):
         main(["--data", str(data), "--output", str(tmp_path / "out"), *arguments])
     assert not list(tmp_path.glob("out/*"))

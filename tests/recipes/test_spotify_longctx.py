@@ -181,8 +181,8 @@ def change_words(change) -> None:
     [
         (corrupt_ogg, "corrupt|breaks off"),
         (short_ogg, "no samples|corrupt"),
-        (change_words(lambda words: words[1].update(startTime="0.000s")), "begins before|overlaps the word before"),
-        (change_words(lambda words: words[0].update(endTime="9.000s")), "overlaps the word before it"),
+        (change_words(lambda words: words[1].update(startTime="0.000s")), "begins before|overlaps the previous word"),
+        (change_words(lambda words: words[0].update(endTime="9.000s")), "overlaps the previous word"),
         (change_words(lambda words: [word.pop("startTime") for word in words]), "have no times"),
     ],
 )

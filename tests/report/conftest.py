@@ -13,11 +13,11 @@ import pytest
 import soundfile
 from matplotlib.figure import Figure
 
-from espnet_ext.data.kaldi import write_table
-from espnet_ext.results.config import load_tables
+from espnet_ext.data.kaldi_tables import write_table
 from espnet_ext.results.figures import save_png
 from espnet_ext.results.meta import collect_meta
 from espnet_ext.results.results import collect, write_results
+from espnet_ext.results.tables import load_tables
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.report import summarise, write_reports
 from espnet_ext.scoring.score import score_texts
@@ -27,24 +27,24 @@ recipe: toy
 paper: {id: P0, title: On <toys>, authors: A. Author & B. Author, year: 2020, metric: WER (%)}
 test_sets: [clean]
 systems:
-  base: {config: conf/train.yaml, train: train}
-  new: {config: conf/train.yaml, train: train}
+  base: {kind: train, config: train, data: train}
+  new: {kind: train, config: train, data: train}
 tables:
   "1":
     caption: New against base
     baseline: base
     columns: [clean]
     rows:
-      - {name: base, system: base, paper: {clean: 20.0}}
-      - {name: new <b>, system: new, paper: {clean: 15.0}}
+      - {name: base, system: base, paper: [20.0]}
+      - {name: new <b>, system: new, paper: [15.0]}
     claims:
       - {text: new is better, better: "1/new <b>", worse: "1/base", columns: [clean]}
   "2":
     caption: Not run
     columns: [clean]
     rows:
-      - {name: other, system: new, decoding: lm, paper: {clean: 1.0}}
-decodings: {lm: {lm_weight: 0.5}}
+      - {name: other, system: new, decoding: lm, paper: [1.0]}
+decodings: {lm: {overrides: {lm_weight: 0.5}}}
 pictures: {energy: "Fig. 1: energy"}
 """
 EPOCH = (

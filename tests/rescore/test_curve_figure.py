@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from espnet_ext.nbest.lists import Hypothesis, NBest
-from espnet_ext.rescore.figures import draw_curve
 from espnet_ext.rescore.interpolation import tune
+from espnet_ext.rescore.second_pass import draw_curve
 
 
 def drawn(*hyps: tuple[str, float, float]):

@@ -191,7 +191,7 @@ def test_what_is_stored_is_read(tmp_path):
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"weight": null}', '{"weight": "x"}'])
 def test_files_without_a_weight(tmp_path, text):
     (tmp_path / "interpolation.json").write_text(text)
-    with pytest.raises(InputError, match="interpolation.json: holds no tuned weight"):
+    with pytest.raises(InputError, match="interpolation.json: has no tuned weight"):
         read_weight(tmp_path / "interpolation.json")
 
 

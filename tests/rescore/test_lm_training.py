@@ -7,11 +7,10 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, DataCollatorForLanguageModeling
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.lm_training import LmTask, train_lm
+from espnet_ext.rescore.lm_training import LmTask, SmallModel, make_small_model, train_lm
 from espnet_ext.rescore.pooled import PooledScorer
 from espnet_ext.rescore.scorers import load_lm, score_lists
-from espnet_ext.rescore.small_models import Recipe, make_small_model
-from espnet_ext.rescore.training import Settings
+from espnet_ext.rescore.training import TrainingSettings
 
 TEXTS = ["the cat sat on the mat", "a dog ran", "two cats ran home", "he sat at home", "it is", "the dog sat"]
 SIZES = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
@@ -23,7 +22,7 @@ def make_scorer(kind: str, dropout: float = 0.0, casing: str = "as-is"):
         "bert": ("hidden_dropout_prob", "attention_probs_dropout_prob"),
     }[kind]
     inner = {"intermediate_size": 64} if kind == "bert" else {}
-    return make_small_model(Recipe(kind, 330, {**SIZES, **inner, **dict.fromkeys(names, dropout)}, casing), TEXTS)
+    return make_small_model(SmallModel(kind, 330, {**SIZES, **inner, **dict.fromkeys(names, dropout)}, casing), TEXTS)
 
 
 def test_causal_loss_is_that_of_the_model_itself():
@@ -84,7 +83,7 @@ def test_a_long_sentence_loses_its_end(kind):
 @pytest.mark.parametrize("kind", ["gpt2", "bert"])
 def test_a_tiny_text_is_learnt(tmp_path, kind):
     scorer = make_scorer(kind)
-    settings = Settings(batch_size=6, epochs=250 if kind == "bert" else 80, lr=0.005, warmup_steps=10)
+    settings = TrainingSettings(batch_size=6, epochs=250 if kind == "bert" else 80, lr=0.005, warmup_steps=10)
     report = train_lm(scorer, TEXTS, TEXTS, settings, tmp_path, lambda text: None)
     first, best = report["history"][0], min(each["dev_loss"] for each in report["history"])
     assert first["dev_loss"] > 4.0
@@ -102,7 +101,7 @@ class Killed(Exception):
 
 @pytest.mark.parametrize("kind", ["gpt2", "bert"])
 def test_killed_and_resumed_it_comes_to_the_same_bits(tmp_path, kind, monkeypatch):
-    settings = Settings(batch_size=2, epochs=4, lr=0.01, evaluate_every=4, seed=1)
+    settings = TrainingSettings(batch_size=2, epochs=4, lr=0.01, evaluate_every=4, seed=1)
     train_lm(make_scorer(kind, 0.2), TEXTS, TEXTS[:2], settings, tmp_path / "whole", lambda text: None)
     updates = iter(range(7))
     with monkeypatch.context() as patch:
@@ -124,17 +123,17 @@ def test_killed_and_resumed_it_comes_to_the_same_bits(tmp_path, kind, monkeypatc
 def test_casing_is_kept_with_the_model(tmp_path):
     scorer = make_scorer("gpt2", casing="lower")
     assert LmTask(scorer).encode("THE  CAT") == LmTask(scorer).encode("the cat")
-    train_lm(scorer, ["THE CAT"], TEXTS, Settings(batch_size=1), tmp_path, lambda text: None)
+    train_lm(scorer, ["THE CAT"], TEXTS, TrainingSettings(batch_size=1), tmp_path, lambda text: None)
     assert load_lm(tmp_path / "model").casing == "lower"
 
 
 def test_what_cannot_be_trained_is_refused(tmp_path):
     scorer = make_scorer("gpt2")
     with pytest.raises(InputError, match="no text to train on"):
-        train_lm(scorer, [], TEXTS, Settings(batch_size=1), tmp_path)
-    with pytest.raises(InputError, match="no text to judge by"):
-        train_lm(scorer, TEXTS, [], Settings(batch_size=1), tmp_path)
+        train_lm(scorer, [], TEXTS, TrainingSettings(batch_size=1), tmp_path)
+    with pytest.raises(InputError, match="no text to evaluate on"):
+        train_lm(scorer, TEXTS, [], TrainingSettings(batch_size=1), tmp_path)
     pooled = PooledScorer(scorer.model.transformer, scorer.tokenizer)
     with pytest.raises(InputError, match="as causal or pll, not as pooled"):
-        train_lm(pooled, TEXTS, TEXTS, Settings(batch_size=1), tmp_path)
+        train_lm(pooled, TEXTS, TEXTS, TrainingSettings(batch_size=1), tmp_path)
     assert not list(tmp_path.iterdir())

@@ -10,9 +10,9 @@ from transformers import AutoModel
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest
-from espnet_ext.rescore.mwer import Example, Loss, backward, example, expected_errors
+from espnet_ext.rescore.lm_training import SmallModel, make_small_model
+from espnet_ext.rescore.mwer import Example, MwerLoss, backward, example, expected_errors
 from espnet_ext.rescore.pooled import PooledScorer
-from espnet_ext.rescore.small_models import Recipe, make_small_model
 
 SENTENCES = ["THE CAT SAT ON THE MAT", "A DOG RAN", "THE DOG SAT", "TWO CATS RAN HOME", "HE SAT AT HOME"]
 SIZES = {
@@ -46,7 +46,7 @@ def make_scorer(which: str, dropout: float = 0.0, dtype: torch.dtype = torch.flo
     """Tiny models with large weights, so that scores differ well; several chunks a batch."""
     kind, _, pooling = which.partition("-")
     sizes = SIZES[kind] | dict.fromkeys(DROPOUT[kind], dropout)
-    scorer = make_small_model(Recipe(kind, 330, sizes), SENTENCES)
+    scorer = make_small_model(SmallModel(kind, 330, sizes), SENTENCES)
     if pooling:
         torch.manual_seed(1)
         scorer = PooledScorer(AutoModel.from_config(scorer.model.config), scorer.tokenizer, pooling=pooling)
@@ -99,7 +99,7 @@ def balanced(scorer, weight: float) -> list[Example]:
     ]
 
 
-def naive_loss(scorer, batch: list[Example], loss: Loss) -> torch.Tensor:
+def naive_loss(scorer, batch: list[Example], loss: MwerLoss) -> torch.Tensor:
     """Eq. 7 to 9 written out, and alpha CE."""
     total = 0.0
     for item in batch:
@@ -125,7 +125,7 @@ def gradients(scorer) -> dict[str, torch.Tensor]:
 )
 def test_gradients_in_chunks_are_those_of_one_graph(which, ce_weight):
     scorer = make_scorer(which).train()
-    loss = Loss(first_pass_weight=0.7, ce_weight=ce_weight)
+    loss = MwerLoss(first_pass_weight=0.7, ce_weight=ce_weight)
     batch = balanced(scorer, loss.first_pass_weight)
     assert len(scorer.chunks(loss.texts(batch))) > 1
     values = backward(scorer, batch, loss)
@@ -152,12 +152,12 @@ def test_expected_errors_against_numpy():
 
 def test_the_parts_of_the_loss():
     scores = [torch.tensor([-2.0, -1.0, -3.0, -4.0]), torch.tensor([0.0] * 4 + [-8.0]), torch.tensor([0.0, -6.0])]
-    values = Loss(first_pass_weight=0.0, ce_weight=0.01)(scores, BATCH)
+    values = MwerLoss(first_pass_weight=0.0, ce_weight=0.01)(scores, BATCH)
     assert values["ce"].item() == pytest.approx(6.0)
     weights = np.exp([-2.0, -1.0, -3.0])
     assert values["mwer"].item() == pytest.approx((weights @ [1, 0, 5] / weights.sum() + 1.5 + 1.0) / 3)
     assert values["loss"].item() == pytest.approx(values["mwer"].item() + 0.06)
-    assert list(Loss()([each[:-1] for each in scores], BATCH)) == ["loss", "mwer"]
+    assert list(MwerLoss()([each[:-1] for each in scores], BATCH)) == ["loss", "mwer"]
 
 
 def test_example_of_an_nbest_list():
@@ -187,22 +187,22 @@ class Recording(torch.nn.Module):
 @pytest.mark.parametrize("which", ["gpt2", "bert", "gpt2-last"])
 def test_dropout_is_the_same_in_both_passes_and_another_in_the_next_batch(which):
     scorer = Recording(make_scorer(which, dropout=0.3)).train()
-    count = len(scorer.chunks(Loss().texts(BATCH)))
+    count = len(scorer.chunks(MwerLoss().texts(BATCH)))
     torch.manual_seed(5)
-    backward(scorer, BATCH, Loss())
+    backward(scorer, BATCH, MwerLoss())
     first, second = scorer.seen[:count], scorer.seen[count:]
     assert len(second) == count - 1  # the last one's graph was kept
     for once, again in zip(first, second, strict=False):
         torch.testing.assert_close(once, again)
     scorer.seen = []
-    backward(scorer, BATCH, Loss())
+    backward(scorer, BATCH, MwerLoss())
     assert not torch.allclose(scorer.seen[0], first[0])
 
 
 def test_a_batch_of_one_chunk_is_computed_once():
     scorer = Recording(make_scorer("gpt2"))
     scorer.scorer.budget = 10_000
-    backward(scorer, BATCH[:1], Loss())
+    backward(scorer, BATCH[:1], MwerLoss())
     assert len(scorer.seen) == 1
 
 
@@ -229,11 +229,11 @@ def most_saved(run) -> int:
 
 def test_memory_is_that_of_one_chunk():
     scorer = make_scorer("bert")
-    whole = most_saved(lambda: naive_loss(scorer, BATCH, Loss()).backward())
-    bounded = most_saved(lambda: backward(scorer, BATCH, Loss()))
+    whole = most_saved(lambda: naive_loss(scorer, BATCH, MwerLoss()).backward())
+    bounded = most_saved(lambda: backward(scorer, BATCH, MwerLoss()))
     largest = max(
         most_saved(lambda chunk=chunk: scorer.terms(chunk)[0].sum().backward())
-        for chunk in scorer.chunks(Loss().texts(BATCH))
+        for chunk in scorer.chunks(MwerLoss().texts(BATCH))
     )
     assert largest <= bounded < 1.1 * largest
     assert bounded < whole / 4
@@ -244,11 +244,11 @@ def test_a_score_that_is_not_finite_is_refused_and_nothing_learnt():
     with torch.no_grad():
         scorer.model.transformer.wte.weight[scorer.tokenizer("HOME").input_ids] = torch.nan
     with pytest.raises(InputError, match="b: the language model gives a score that is not finite"):
-        backward(scorer, BATCH[1:], Loss())
+        backward(scorer, BATCH[1:], MwerLoss())
     assert not gradients(scorer)
 
 
 def test_a_list_of_equal_errors_teaches_nothing():
     scorer = make_scorer("gpt2")
-    assert backward(scorer, BATCH[2:], Loss())["mwer"] == 1.0
+    assert backward(scorer, BATCH[2:], MwerLoss())["mwer"] == 1.0
     assert all(not gradient.any() for gradient in gradients(scorer).values())

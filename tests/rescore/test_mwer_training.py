@@ -8,13 +8,12 @@ import torch
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest
-from espnet_ext.rescore import mwer_training
-from espnet_ext.rescore.mwer import Loss
-from espnet_ext.rescore.mwer_training import evaluate, train_mwer, tuned_weight
+from espnet_ext.rescore import mwer
+from espnet_ext.rescore.lm_training import SmallModel, make_small_model
+from espnet_ext.rescore.mwer import MwerLoss, evaluate, train_mwer, tuned_weight
 from espnet_ext.rescore.pooled import PooledScorer
 from espnet_ext.rescore.scorers import load_lm, score_lists
-from espnet_ext.rescore.small_models import Recipe, make_small_model
-from espnet_ext.rescore.training import Settings
+from espnet_ext.rescore.training import TrainingSettings
 
 RIGHT = ["the cat sat on the mat", "a dog ran", "two cats ran home", "he sat at home"]
 # the same words in another order, so that no model at random has a firm opinion
@@ -30,14 +29,14 @@ LISTS = [
     NBest(f"u{n}", (*(Hypothesis(text, -1.0 if text else -40.0) for text in wrong), Hypothesis(right, -2.0)), ref=right)
     for n, (right, wrong) in enumerate(zip(RIGHT, WRONG, strict=True))
 ]
-SETTINGS = Settings(batch_size=2, epochs=30, lr=0.01, evaluate_every=10, seed=3)
+SETTINGS = TrainingSettings(batch_size=2, epochs=30, lr=0.01, evaluate_every=10, seed=3)
 
 
 def make_scorer(which: str, dropout: float = 0.0):
     kind, _, pooling = which.partition("-")
     sizes = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
     names = ("resid_pdrop", "attn_pdrop") if kind == "gpt2" else ("hidden_dropout_prob", "attention_probs_dropout_prob")
-    scorer = make_small_model(Recipe(kind, 320, sizes | dict.fromkeys(names, dropout)), RIGHT)
+    scorer = make_small_model(SmallModel(kind, 320, sizes | dict.fromkeys(names, dropout)), RIGHT)
     if pooling:
         torch.manual_seed(1)
         scorer = PooledScorer(scorer.model.base_model, scorer.tokenizer, pooling=pooling)
@@ -61,13 +60,13 @@ def quiet(text: str) -> None:
 )
 def test_a_few_lists_are_learnt(tmp_path, which, ce_weight, lr):
     scorer = make_scorer(which)
-    report = train_mwer(scorer, LISTS, LISTS, Loss(1.0, ce_weight), replace(SETTINGS, lr=lr), tmp_path, quiet)
+    report = train_mwer(scorer, LISTS, LISTS, MwerLoss(1.0, ce_weight), replace(SETTINGS, lr=lr), tmp_path, quiet)
     first, best = report["history"][0], min(report["history"], key=lambda values: values["dev_mwer"])
     assert first["dev_mwer"] > 0.5
     assert best["dev_mwer"] < 0.2 and best["dev_wer"] == best["dev_wer_fixed"] == 0.0
     chosen = load_lm(tmp_path / "model")
     assert chosen.name == scorer.name
-    assert evaluate(chosen, LISTS, Loss(1.0))["mwer"] == pytest.approx(
+    assert evaluate(chosen, LISTS, MwerLoss(1.0))["mwer"] == pytest.approx(
         next(each["dev_mwer"] for each in report["history"] if each["step"] == report["best_step"]), abs=1e-4
     )
     losses = [each["loss"] for each in report["history"][1:]]
@@ -76,7 +75,7 @@ def test_a_few_lists_are_learnt(tmp_path, which, ce_weight, lr):
 
 def test_evaluation_written_out():
     scorer = make_scorer("gpt2").eval()
-    found = evaluate(scorer, LISTS, Loss(first_pass_weight=0.5))
+    found = evaluate(scorer, LISTS, MwerLoss(first_pass_weight=0.5))
     scores = score_lists(scorer, [[hyp.text for hyp in nbest.hyps] for nbest in LISTS])
     expected, chosen = 0.0, 0
     for nbest, lm, wrong in zip(LISTS, scores, ERRORS, strict=True):
@@ -96,15 +95,15 @@ class Killed(Exception):
 
 @pytest.mark.parametrize("which", ["gpt2", "bert-attention"])
 def test_killed_and_resumed_it_comes_to_the_same_bits(tmp_path, monkeypatch, which):
-    settings = Settings(batch_size=3, epochs=4, lr=0.01, evaluate_every=3, seed=2)
+    settings = TrainingSettings(batch_size=3, epochs=4, lr=0.01, evaluate_every=3, seed=2)
 
     def run(folder: str) -> list[dict]:
-        return train_mwer(make_scorer(which, 0.2), LISTS, LISTS[:2], Loss(), settings, tmp_path / folder, quiet)[
+        return train_mwer(make_scorer(which, 0.2), LISTS, LISTS[:2], MwerLoss(), settings, tmp_path / folder, quiet)[
             "history"
         ]
 
     expected = run("whole")
-    updates, backward = iter(range(5)), mwer_training.backward
+    updates, backward = iter(range(5)), mwer.backward
 
     def until_killed(*args):
         if next(updates, None) is None:
@@ -112,7 +111,7 @@ def test_killed_and_resumed_it_comes_to_the_same_bits(tmp_path, monkeypatch, whi
         return backward(*args)
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(mwer_training, "backward", until_killed)
+        patch.setattr(mwer, "backward", until_killed)
         run("killed")
     assert run("killed") == expected
     files = [(tmp_path / each / "model" / "model.safetensors").read_bytes() for each in ("whole", "killed")]
@@ -123,7 +122,7 @@ def test_bad_lists_are_refused_before_training(tmp_path):
     scorer = make_scorer("gpt2")
 
     def run(lists, dev=LISTS, loss=None, scorer=scorer):
-        train_mwer(scorer, lists, dev, loss or Loss(), SETTINGS, tmp_path, quiet)
+        train_mwer(scorer, lists, dev, loss or MwerLoss(), SETTINGS, tmp_path, quiet)
 
     with pytest.raises(InputError, match="no examples"):
         run([])
@@ -136,14 +135,14 @@ def test_bad_lists_are_refused_before_training(tmp_path):
     with pytest.raises(InputError, match="long: hypothesis .* tokens, but the model takes 64"):
         run([*LISTS, NBest("long", (Hypothesis("cat " * 100, -1.0),), ref="a cat")])
     with pytest.raises(InputError, match="a pooled scorer has no cross-entropy"):
-        run(LISTS, loss=Loss(ce_weight=0.01), scorer=make_scorer("gpt2-last"))
+        run(LISTS, loss=MwerLoss(ce_weight=0.01), scorer=make_scorer("gpt2-last"))
     assert not list(tmp_path.iterdir())
 
 
 def test_a_reference_is_taken_where_cross_entropy_needs_it(tmp_path):
     """It may be longer than all hypotheses; without cross-entropy that is nobody's concern."""
     nbest = NBest("u", LISTS[0].hyps, ref="cat " * 100)
-    settings = Settings(batch_size=1, max_steps=1)
-    train_mwer(make_scorer("gpt2"), [nbest], LISTS, Loss(), settings, tmp_path, quiet)
+    settings = TrainingSettings(batch_size=1, max_steps=1)
+    train_mwer(make_scorer("gpt2"), [nbest], LISTS, MwerLoss(), settings, tmp_path, quiet)
     with pytest.raises(InputError, match="u: hypothesis .* tokens, but the model takes 64"):
-        train_mwer(make_scorer("gpt2"), [nbest], LISTS, Loss(ce_weight=0.1), settings, tmp_path / "ce", quiet)
+        train_mwer(make_scorer("gpt2"), [nbest], LISTS, MwerLoss(ce_weight=0.1), settings, tmp_path / "ce", quiet)

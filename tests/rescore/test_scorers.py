@@ -110,8 +110,8 @@ def test_a_hypothesis_that_is_too_long_is_named(gpt2):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("gpt2", {"scorer": "pll"}, "scorer pll does not do for this model: it is causal"),
-        ("bert", {"scorer": "causal"}, "scorer causal does not do for this model: it is bidirectional"),
+        ("gpt2", {"scorer": "pll"}, "scorer pll does not fit this model: it is causal"),
+        ("bert", {"scorer": "causal"}, "scorer causal does not fit this model: it is bidirectional"),
         ("bert", {"scorer": "ppl"}, "scorer ppl: choose one of causal, pll, pooled"),
         ("bert", {"scorer": "pooled", "pooling": "last"}, "pooling last: for bert choose cls or attention"),
     ],

@@ -98,8 +98,8 @@ def refuse() -> None:
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({}, "the interpolation weight: tune it on lists, or give it"),
-        ({"weight": 1.0, "tune_on": (Path("dev.jsonl"),)}, "the interpolation weight: tune it on lists, or give it"),
+        ({}, "the interpolation weight: tune it on lists, give it, or"),
+        ({"weight": 1.0, "tune_on": (Path("dev.jsonl"),)}, "the interpolation weight: tune it on lists, give it, or"),
         ({"weight": -1.0}, "an interpolation weight of -1.0"),
         ({"weight_file": Path("none.json")}, "none.json: no such file"),
         ({"tune_on": (Path("none.jsonl"),)}, "none.jsonl: no such file"),
@@ -132,5 +132,5 @@ def test_a_gpu_that_is_not_there(monkeypatch):
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(InputError, match="there is no GPU"):
+    with pytest.raises(InputError, match="--ngpu 1, but torch finds no GPU"):
         LanguageModel("gpt2", ngpu=1).load()

@@ -4,8 +4,8 @@ import pytest
 from transformers import AutoTokenizer
 
 from espnet_ext.errors import InputError
+from espnet_ext.rescore.lm_training import SmallModel, byte_pairs, make_small_model, parse_small_model, word_pieces
 from espnet_ext.rescore.scorers import load_lm
-from espnet_ext.rescore.small_models import Recipe, byte_pairs, make_small_model, parse_recipe, word_pieces
 
 TEXTS = ["THE CAT SAT ON THE MAT", "A DOG RAN HOME", "THE CATS RAN"] * 5 + ["DON'T MIND HIM"]
 SIZES = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "max_position_embeddings": 64}
@@ -13,7 +13,7 @@ SIZES = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "m
 
 @pytest.mark.parametrize("kind", ["gpt2", "bert"])
 def test_saved_and_loaded_with_its_tokenizer(tmp_path, kind):
-    scorer = make_small_model(Recipe(kind, 300, SIZES, "lower"), TEXTS)
+    scorer = make_small_model(SmallModel(kind, 300, SIZES, "lower"), TEXTS)
     scorer.save(tmp_path)
     loaded = load_lm(tmp_path)
     assert (loaded.name, loaded.casing) == (scorer.name, "lower")
@@ -36,7 +36,7 @@ def test_the_same_tokenizer_each_time(train):
 
 
 def test_the_seed_makes_the_weights():
-    one, same, other = (make_small_model(Recipe("gpt2", 300, SIZES), TEXTS, seed) for seed in (0, 0, 1))
+    one, same, other = (make_small_model(SmallModel("gpt2", 300, SIZES), TEXTS, seed) for seed in (0, 0, 1))
     weights = [scorer.model.transformer.wte.weight for scorer in (one, same, other)]
     assert weights[0].equal(weights[1])
     assert not weights[0].equal(weights[2])
@@ -55,13 +55,13 @@ def test_the_seed_makes_the_weights():
 def test_wrong_recipes_are_refused(change, message):
     values = {"kind": "gpt2", "vocabulary": 300, "config": SIZES} | change
     with pytest.raises(InputError, match=message):
-        parse_recipe(values)
+        parse_small_model(values)
 
 
 def test_what_cannot_be_made_is_refused():
     with pytest.raises(InputError, match="kind is missing"):
-        parse_recipe({"vocabulary": 300, "config": SIZES})
+        parse_small_model({"vocabulary": 300, "config": SIZES})
     with pytest.raises(InputError, match="no text"):
-        make_small_model(Recipe("gpt2", 300, SIZES), [])
+        make_small_model(SmallModel("gpt2", 300, SIZES), [])
     with pytest.raises(InputError, match="gpt2: "):
-        make_small_model(Recipe("gpt2", 300, SIZES | {"num_attention_heads": 3}), TEXTS)
+        make_small_model(SmallModel("gpt2", 300, SIZES | {"num_attention_heads": 3}), TEXTS)

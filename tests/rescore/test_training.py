@@ -8,10 +8,18 @@ import pytest
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.training import Settings, Task, digest, module_digest, parse_settings, summary, train
+from espnet_ext.rescore.training import (
+    TrainingSettings,
+    TrainingTask,
+    digest,
+    module_digest,
+    parse_settings,
+    summary,
+    train,
+)
 from espnet_ext.work.files import atomic_write
 
-SETTINGS = Settings(batch_size=3, epochs=4, lr=0.05, warmup_steps=2, evaluate_every=3, seed=7)
+SETTINGS = TrainingSettings(batch_size=3, epochs=4, lr=0.05, warmup_steps=2, evaluate_every=3, seed=7)
 
 
 class Killed(Exception):
@@ -49,8 +57,8 @@ class Line:
         with atomic_write(folder / "weights.pth", "wb") as file:
             torch.save(self.module.state_dict(), file)
 
-    def train(self, output: Path, settings: Settings = SETTINGS, key: dict | None = None) -> dict:
-        task = Task(self.module, self.examples, self.backward, self.evaluate, ("loss",), self.save)
+    def train(self, output: Path, settings: TrainingSettings = SETTINGS, key: dict | None = None) -> dict:
+        task = TrainingTask(self.module, self.examples, self.backward, self.evaluate, ("loss",), self.save)
         return train(task, settings, output, key or {"data": "a"}, lambda text: None)
 
 
@@ -102,7 +110,7 @@ def test_the_best_evaluation_is_kept_and_not_the_last(tmp_path):
 
 
 def test_updates_are_those_of_adamw_with_linear_decay(tmp_path):
-    settings = Settings(batch_size=10, epochs=5, lr=0.1, weight_decay=0.01, grad_clip=0.5, warmup_steps=1)
+    settings = TrainingSettings(batch_size=10, epochs=5, lr=0.1, weight_decay=0.01, grad_clip=0.5, warmup_steps=1)
     line, other = Line(), Line()
     for each in (line, other):
         each.module[0].p = 0.0
@@ -165,7 +173,7 @@ def test_bad_settings_are_refused(values, message):
 
 
 def test_settings_given_win():
-    assert parse_settings({"batch_size": 4, "max_steps": None, "seed": 1}, seed=3) == Settings(4, seed=3)
+    assert parse_settings({"batch_size": 4, "max_steps": None, "seed": 1}, seed=3) == TrainingSettings(4, seed=3)
 
 
 def test_digests_tell_models_and_texts_apart():

@@ -6,27 +6,32 @@ from types import SimpleNamespace
 
 import pytest
 
+from espnet_ext.results.tables import Tables, load_tables
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.report import summarise, write_reports
 from espnet_ext.scoring.score import score_texts
+from espnet_ext.work.yaml_files import read_yaml
+
+EGS = Path(__file__).parents[2] / "egs"
+PAPERS = Path(__file__).parent / "papers"
 
 TOY = """
 recipe: toy
 paper: {id: P0, title: A title, authors: A. Author, year: 2020, metric: WER (%)}
 test_sets: [clean, other]
 systems:
-  base: {config: conf/train.yaml, train: train}
-  new: {config: conf/train.yaml, overrides: {encoder: new, encoder_conf: {size: 8}}, train: [a, b]}
+  base: {kind: train, config: train, data: train}
+  new: {kind: train, config: train, overrides: {encoder: new, encoder_conf: {size: 8}}, data: [a, b]}
 decodings:
-  lm: {lm_weight: 0.5}
+  lm: {overrides: {lm_weight: 0.5}}
 tables:
   "1":
     caption: New against base
     columns: [clean, other, average]
     baseline: base row
     rows:
-      - {name: "-1dB", system: new, paper: {clean: 4.0, other: 10.0, average: 7.0}}
-      - {name: base row, system: base, paper: {clean: 5.0, other: 20.0, average: 12.5}}
+      - {name: "-1dB", system: new, paper: [4.0, 10.0, 7.0]}
+      - {name: base row, system: base, paper: [5.0, 20.0, 12.5]}
     claims:
       - {text: new is better, better: "-1dB", worse: base row}
       - {text: new is worse, better: base row, worse: "-1dB"}
@@ -35,7 +40,7 @@ tables:
     columns: [clean, other, average]
     baseline: "1/-1dB"
     rows:
-      - {name: lm, system: new, decoding: lm, paper: {clean: 3.0, other: null, average: null}}
+      - {name: lm, system: new, decoding: lm, paper: [3.0, null, null]}
 """
 
 MIXED = """
@@ -44,10 +49,10 @@ paper: {id: P0, title: A title, authors: A. Author, year: 2020, metric: MER (%)}
 test_sets: [dev, test]
 measures: [All, CH, EN]
 systems:
-  base: {config: conf/train.yaml, train: cs}
-  base_more: {config: conf/train.yaml, train: [cs, zh]}
-  new: {config: conf/train.yaml, overrides: {decoder_conf: {mode: new}}, train: cs}
-  new_more: {config: conf/train.yaml, overrides: {decoder_conf: {mode: new}}, train: [cs, zh]}
+  base: {kind: train, config: train, data: cs}
+  base_more: {kind: train, config: train, data: [cs, zh]}
+  new: {kind: train, config: train, overrides: {decoder_conf: {mode: new}}, data: cs}
+  new_more: {kind: train, config: train, overrides: {decoder_conf: {mode: new}}, data: [cs, zh]}
 tables:
   "1":
     caption: More data
@@ -55,21 +60,39 @@ tables:
     baseline: base
     reduction: dev CH
     rows:
-      - {name: base, system: base, paper: {dev All: 11.0, dev CH: 9.0, dev EN: 29.0, average EN: null}}
-      - {name: more, system: base_more, paper: {dev All: 10.0, dev CH: 8.0, dev EN: 28.0, average EN: null}}
+      - {name: base, system: base, paper: [11.0, 9.0, 29.0, null]}
+      - {name: more, system: base_more, paper: [10.0, 8.0, 28.0, null]}
     claims:
       - {text: More data are better, better: more, worse: base, columns: [dev All, dev EN]}
   "2":
     caption: More data for the new one
     columns: [dev All]
     rows:
-      - {name: new, system: new, paper: {dev All: 11.0}}
-      - {name: more, system: new_more, paper: {dev All: 9.0}}
+      - {name: new, system: new, paper: [11.0]}
+      - {name: more, system: new_more, paper: [9.0]}
     claims:
       - text: The new one gains more
         better: {from: new, to: more}
         worse: {from: 1/base, to: 1/more}
 """
+
+
+@pytest.fixture(scope="session")
+def printed() -> Callable[[str], dict]:
+    """The numbers that a paper prints, as ``papers/<name>.yaml`` holds them."""
+    return lambda name: read_yaml(PAPERS / f"{name}.yaml")
+
+
+@pytest.fixture(scope="session")
+def recipe_tables() -> Callable[..., Tables]:
+    """The tables of a recipe of this repository."""
+
+    def load(recipe: str, scale: str | None = None) -> Tables:
+        conf = EGS / recipe / "conf"
+        new = conf / "tables_new.yaml"  # until the recipe is ported
+        return load_tables(new if new.is_file() else conf / "tables.yaml", scale)
+
+    return load
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.config import Column, load_tables
 from espnet_ext.results.render import plain_table
 from espnet_ext.results.results import collect
+from espnet_ext.results.tables import Column, load_tables
 
 TOY = """
 recipe: toy
@@ -17,8 +17,8 @@ paper: {id: P0, title: A title, authors: A. Author, year: 2020, metric: WER (%)}
 test_sets: [clean, other]
 quantities: {latency: ms}
 systems:
-  base: {config: conf/train.yaml, train: train}
-  new: {config: conf/train.yaml, train: train}
+  base: {kind: train, config: train, data: train}
+  new: {kind: train, config: train, data: train}
 tables:
   "1":
     caption: Faster
@@ -26,8 +26,8 @@ tables:
     baseline: base
     reduction: [clean, other]
     rows:
-      - {name: base, system: base, paper: {latency: null, clean: 5.0, other: 20.0}}
-      - {name: new, system: new, paper: {latency: 49, clean: 4.0, other: 15.0}}
+      - {name: base, system: base, paper: [null, 5.0, 20.0]}
+      - {name: new, system: new, paper: [49, 4.0, 15.0]}
     claims:
       - {text: new is better, better: new, worse: base}
 """
@@ -90,7 +90,7 @@ def test_a_quantity_is_no_error_rate(quantities: Path, old: str, new: str, messa
 
 def test_a_table_of_quantities_says_what_they_are(quantities: Path, tmp_path: Path, meta: dict):
     text = TOY.replace("columns: [latency, clean, other]", "columns: [latency]").split("    baseline:")[0]
-    rows = "    rows:\n      - {name: base, system: base, paper: {latency: 49}}\n"
+    rows = "    rows:\n      - {name: base, system: base, paper: [49]}\n"
     quantities.write_text(text + rows)
     tables = load_tables(quantities)
     result = collect(tables, tables.tables["1"], tmp_path / "exp", "s", "c", meta)

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.config import load_tables
 from espnet_ext.results.render import markdown_table, plain_table
 from espnet_ext.results.report import write_report
 from espnet_ext.results.results import collect, read_results, write_results
 from espnet_ext.results.scores import read_scores
+from espnet_ext.results.tables import load_tables
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.report import summarise, write_reports
 

@@ -7,10 +7,17 @@ import pytest
 import torch
 import yaml
 
-from espnet_ext.bin.pretrain import main
 from espnet_ext.encoder.blstm_maxpool import BLSTMMaxPoolEncoder
 from espnet_ext.errors import InputError
-from espnet_ext.sem.pretraining import Settings, carry, final_config, parse_settings, plan
+from espnet_ext.sem.pretraining import (
+    PretrainSettings,
+    carry,
+    carry_parameters,
+    final_config,
+    parse_settings,
+    plan,
+    write_plan,
+)
 
 CONFIG = {
     "encoder": "blstm_maxpool",
@@ -25,7 +32,7 @@ CONFIG = {
 
 
 def test_the_plan_of_the_paper():
-    steps = plan(CONFIG, Settings())
+    steps = plan(CONFIG, PretrainSettings())
     assert [step.layers for step in steps] == [2, 2, 3, 4, 5, 6, 6]
     pooling = [step.config["encoder_conf"]["pooling"] for step in steps]
     assert pooling == [[32], [32], [2, 16], [2, 2, 8], [2, 2, 2, 4], [2, 2, 2, 2, 2], [2, 2, 2]]
@@ -37,7 +44,7 @@ def test_the_plan_of_the_paper():
     # one warm-up over all steps and the training that they lead to
     starts = [step.config["scheduler_conf"].get("start_step", 0) for step in steps]
     assert starts == [0, 1000, 1500, 2000, 2500, 3000, 3500]
-    final = final_config(CONFIG, Settings())
+    final = final_config(CONFIG, PretrainSettings())
     assert final["scheduler_conf"] == CONFIG["scheduler_conf"] | {"start_step": 4000}
     assert {key: final[key] for key in final if key != "scheduler_conf"} == {
         key: CONFIG[key] for key in CONFIG if key != "scheduler_conf"
@@ -46,8 +53,8 @@ def test_the_plan_of_the_paper():
 
 def test_another_schedule_starts_anew_in_each_step():
     config = CONFIG | {"scheduler": "warmuplr", "scheduler_conf": {"warmup_steps": 100}}
-    assert all(step.config["scheduler_conf"] == {"warmup_steps": 100} for step in plan(config, Settings()))
-    assert final_config(config, Settings()) == config
+    assert all(step.config["scheduler_conf"] == {"warmup_steps": 100} for step in plan(config, PretrainSettings()))
+    assert final_config(config, PretrainSettings()) == config
 
 
 @pytest.mark.parametrize(
@@ -104,8 +111,8 @@ def test_every_key_is_accounted_for():
         carry(old | {"ctc.weight": torch.zeros(2)}, new | {"ctc.weight": torch.zeros(3)}, 2, 3)
 
 
-def test_commands(tmp_path, capsys):
-    """From the plan's files to initial parameters that ESPnet's model takes whole."""
+def test_from_the_plans_files_to_initial_parameters(tmp_path):
+    """ESPnet's model takes them whole."""
     np.savez(tmp_path / "stats.npz", count=100, sum=np.full(40, 50.0), sum_square=np.full(40, 30.0))
     config = {
         "frontend": "power_mel",
@@ -117,13 +124,9 @@ def test_commands(tmp_path, capsys):
         "model_conf": {"lsm_weight": 0.1},
     }
     (tmp_path / "train.yaml").write_text(yaml.safe_dump(config))
-    (tmp_path / "pretrain.yaml").write_text("start_layers: 2\ntime_reduction: 16\nfirst_epochs: 2\n")
-    (tmp_path / "overlay.yaml").write_text("epochs: 1\n")
-    settings = [str(tmp_path / name) for name in ("pretrain.yaml", "overlay.yaml")]
-    configs = ["--config", str(tmp_path / "train.yaml"), "--settings", *settings, "--output", str(tmp_path / "configs")]
-    main(["plan", *configs])
-    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    assert [name for name, _ in lines] == [
+    settings = {"start_layers": 2, "time_reduction": 16, "first_epochs": 2, "epochs": 1}
+    written = write_plan(tmp_path / "train.yaml", settings, tmp_path / "configs")
+    assert [name for name, _ in written] == [
         "layers2_reduction16_nodropout",
         "layers2_reduction16",
         "layers3_reduction16",
@@ -139,7 +142,7 @@ def test_commands(tmp_path, capsys):
 
     espnet_ext.register()
     token_list = ["<blank>", "<unk>", "A", "<sos/eos>"]
-    trained = yaml.safe_load((tmp_path / "configs" / "layers2_reduction16.yaml").read_text()) | {
+    trained = yaml.safe_load(dict(written)["layers2_reduction16"].read_text()) | {
         "token_list": token_list,
         "normalize_conf": {"stats_file": str(tmp_path / "stats.npz")},
         "frontend_conf": {},
@@ -152,9 +155,9 @@ def test_commands(tmp_path, capsys):
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(trained))
     model = ASRTask.build_model(Namespace(**trained))
     torch.save(model.state_dict(), tmp_path / "model.pth")
-    files = ["--model", str(tmp_path / "model.pth"), "--model-config", str(tmp_path / "config.yaml")]
-    main(["carry", *files, "--config", dict(lines)["layers3_reduction16"], "--output", str(tmp_path / "init.pth")])
-    assert capsys.readouterr().out.count("new: encoder.layers.1.") == 8
+    model_files = tmp_path / "model.pth", tmp_path / "config.yaml"
+    fresh = carry_parameters(*model_files, dict(written)["layers3_reduction16"], 0, tmp_path / "init.pth")
+    assert len(fresh) == 8 and all(name.startswith("encoder.layers.1.") for name in fresh)
 
     grown = trained | {"encoder_conf": {"num_layers": 3, "hidden_size": 6, "pooling": [2, 8], "dropout_rate": 0.1}}
     next_model = ASRTask.build_model(Namespace(**grown))

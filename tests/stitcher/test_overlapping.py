@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.stitcher.hypotheses import WindowHypothesis
+from espnet_ext.multitalker.hypotheses import WindowHypothesis
 from espnet_ext.stitcher.overlapping import align_windows, overlapping_inference
-from espnet_ext.stitcher.windows import Windowing
+from espnet_ext.multitalker.windows import Windowing
 
 
 def windows(*texts: str, overlap: float = 0.5) -> list[WindowHypothesis]:

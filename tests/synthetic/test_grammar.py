@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.synthetic.grammar import Grammar, grammar_of
+from espnet_ext.synthetic.english import Grammar, grammar_of
 
 
 @pytest.fixture(scope="module")

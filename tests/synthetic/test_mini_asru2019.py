@@ -16,9 +16,9 @@ import soundfile
 from espnet_ext.codeswitch.mixed_text import has_han, mixed_tokens
 from espnet_ext.corpora.asru2019 import prepare_asru2019
 from espnet_ext.errors import InputError
-from espnet_ext.synthetic import sizes
+from espnet_ext.synthetic import parameters as sizes
 from espnet_ext.synthetic.asru2019 import draw_sentences, make_asru2019, shards_of, write_session
-from espnet_ext.synthetic.bilingual import BilingualGrammar, Fragment, Phrase
+from espnet_ext.synthetic.mandarin_english import BilingualGrammar, Fragment, Phrase
 from espnet_ext.synthetic.mandarin_english import grammar
 from espnet_ext.synthetic.voices import BRITISH, draw_speakers
 

@@ -21,11 +21,11 @@ from espnet_ext.corpora.libricss import (
 )
 from espnet_ext.data.data_dir import read_data_dir
 from espnet_ext.data.data_dir_checks import validate
-from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.mixture_plan import overlap_ratio
 from espnet_ext.multitalker.turns import read_turns
-from espnet_ext.synthetic import sizes
+from espnet_ext.synthetic import parameters as sizes
 from espnet_ext.synthetic.libricss import make_libricss
 
 

@@ -13,7 +13,7 @@ import soundfile
 from espnet_ext.corpora.librispeech import prepare_librispeech
 from espnet_ext.errors import InputError
 from espnet_ext.synthetic.acoustics import CLEAN, OTHER
-from espnet_ext.synthetic.grammar import grammar_of
+from espnet_ext.synthetic.english import grammar_of
 from espnet_ext.synthetic.librispeech import (
     _SPEAKERS_HEADER,
     LM_TEXT,
@@ -23,7 +23,7 @@ from espnet_ext.synthetic.librispeech import (
     make_librispeech,
     write_chapter,
 )
-from espnet_ext.synthetic.sizes import LIBRISPEECH_SIZES
+from espnet_ext.synthetic.parameters import LIBRISPEECH_SIZES
 
 PARTS = ["dev-clean", "dev-other", "test-clean", "test-other", "train-clean-100"]
 

@@ -5,10 +5,12 @@ import pytest
 import soundfile
 
 from espnet_ext.corpora import earnings22, rev16, spotify, tedlium
-from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.longform.word_times import read_word_times
-from espnet_ext.synthetic import longform, longform_files, sizes
+from espnet_ext.synthetic import spotify as longform_files
+from espnet_ext.synthetic import parameters as sizes
+from espnet_ext.synthetic import long_recordings as longform
 from espnet_ext.synthetic.spotify import make_spotify
 from espnet_ext.synthetic.voices import draw_speakers
 

@@ -8,7 +8,7 @@ import pytest
 
 from espnet_ext.errors import InputError
 from espnet_ext.synthetic import voices
-from espnet_ext.synthetic.espeak import synthesise
+from espnet_ext.synthetic.voices import synthesise
 
 TEXT = "the old captain carries three letters."
 ALL = voices.FEMALE + voices.MALE
@@ -30,7 +30,7 @@ def test_an_utterance_does_not_depend_on_the_one_before() -> None:
 
 def test_another_process_says_the_same() -> None:
     command = (
-        "import sys, hashlib; from espnet_ext.synthetic.espeak import synthesise as s;"
+        "import sys, hashlib; from espnet_ext.synthetic.voices import synthesise as s;"
         f"sys.stdout.buffer.write(s({TEXT!r}, 'en-us+f2', rate=170, pitch=50, pitch_range=50, seed=1).tobytes())"
     )
     said = subprocess.run([sys.executable, "-c", command], capture_output=True, check=True).stdout
@@ -60,7 +60,7 @@ def test_unknown_voice() -> None:
 
 
 def test_without_espeak(monkeypatch: pytest.MonkeyPatch) -> None:
-    from espnet_ext.synthetic import espeak
+    from espnet_ext.synthetic import voices as espeak
 
     monkeypatch.setitem(sys.modules, "espeakng_loader", None)
     espeak._paths.cache_clear()

@@ -41,9 +41,9 @@ def fake_python(path: Path, answer: str) -> Path:
 def copy_tools(folder: Path) -> Path:
     """The repository's files that an install needs, without an environment."""
     (folder / "tools").mkdir(parents=True)
-    for name in ("Makefile", "find_python.sh", "install.sh", "lint.sh"):
+    for name in ("Makefile", "find_python.sh", "install.sh", "lint.sh", "lock.sh", "requirements.lock"):
         shutil.copy(ROOT / "tools" / name, folder / "tools" / name)
-    shutil.copy(ROOT / "setup.py", folder)
+    shutil.copy(ROOT / "pyproject.toml", folder)
     return folder / "tools"
 
 
@@ -65,7 +65,7 @@ def fake_tools(tmp_path, bare_path):
     python = tmp_path / "base" / "python3.12"
     write_script(python, f'case "$*" in *probe*|*struct*) echo {python};; *platform*) echo 3.12.9;; esac')
     uv = f"""\
-[ "$1" != --version ] || exit 0
+case "$1" in --version|python) exit 0 ;; esac
 echo "$UV_TORCH_BACKEND|${{VIRTUAL_ENV-none}}|${{PYTHONPATH-none}}|$UV_CACHE_DIR|$*" >>{tmp_path}/calls
 if [ -e {tmp_path}/broken ]; then rm {tmp_path}/broken; echo 'error: connection reset'; exit 2; fi
 case "$*" in
@@ -124,10 +124,18 @@ def test_demo_installs_checks_and_runs_in_this_order():
     assert positions == sorted(positions)
 
 
+@pytest.mark.parametrize("part", ["unit", "plugins", "recipes"])
+def test_parts_of_the_tests_leave_out_what_has_a_target_of_its_own(part):
+    selection = f"{part} and not slurm and not kill and not disk"
+    printed = run("make", "-n", "-C", ROOT / "tools", part, "WORKERS=2").stdout
+    assert f"-m pytest -n 2 --dist loadfile --durations=5 -m '{selection}'" in printed
+
+
 def test_help_lists_every_target():
     listed = run("make", "-C", ROOT / "tools", "help").stdout
-    phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "tools" / "Makefile").read_text(), re.MULTILINE)[1].split()
-    assert len(phony) >= 8
+    makefile = (ROOT / "tools" / "Makefile").read_text().replace("\\\n", "")
+    phony = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split()
+    assert len(phony) == 18
     for target in phony:
         assert re.search(rf"\b{target}\b", listed), target
 
@@ -188,10 +196,9 @@ def test_probe_takes_this_interpreter_and_names_the_base(bare_path):
 def test_install_is_done_once(fake_tools):
     done, calls = fake_tools()
     assert done.returncode == 0, done.stderr
-    assert [line.split("|")[-1].split()[0] for line in calls] == ["venv", "pip", "pip"]
-    assert all("--compile-bytecode" in call for call in calls[1:])
-    assert f"{fake_tools.tools.parent}[rescore,longform,stitch,mini,report,dev]" in calls[1]
-    assert "--no-deps resemblyzer" in calls[2]
+    assert [line.split("|")[-1].split()[0] for line in calls] == ["venv", "pip"]
+    assert "--compile-bytecode" in calls[1] and "--constraint" not in calls[1]
+    assert f"{fake_tools.tools.parent}[rescore,longform,stitch,dvectors,mini,report,dev]" in calls[1]
     done, calls = fake_tools()
     assert calls == []
     assert "The environment is complete" in done.stdout
@@ -199,19 +206,19 @@ def test_install_is_done_once(fake_tools):
 
 def test_active_environments_do_not_leak_in(fake_tools):
     _, calls = fake_tools(VIRTUAL_ENV="/some/venv", PYTHONPATH="/some/path", CONDA_PREFIX="/conda")
-    assert all(line.split("|")[1:3] == ["none", "none"] for line in calls) and len(calls) == 3
+    assert all(line.split("|")[1:3] == ["none", "none"] for line in calls) and len(calls) == 2
 
 
-def test_changed_setup_updates_and_unfinished_install_starts_over(fake_tools):
+def test_changed_metadata_updates_and_unfinished_install_starts_over(fake_tools):
     fake_tools()
-    with (fake_tools.tools.parent / "setup.py").open("a") as setup:
-        setup.write("# changed\n")
+    with (fake_tools.tools.parent / "pyproject.toml").open("a") as metadata:
+        metadata.write("# changed\n")
     _, calls = fake_tools()
-    assert [line.split("|")[-1].split()[0] for line in calls] == ["pip", "pip"]
+    assert [line.split("|")[-1].split()[0] for line in calls] == ["pip"]
     (fake_tools.tools / "venv" / ".installed").unlink()
     (fake_tools.tools / "venv" / "half-installed").touch()
     _, calls = fake_tools()
-    assert [line.split("|")[-1].split()[0] for line in calls] == ["venv", "pip", "pip"]
+    assert [line.split("|")[-1].split()[0] for line in calls] == ["venv", "pip"]
     assert not (fake_tools.tools / "venv" / "half-installed").exists()
 
 
@@ -219,9 +226,9 @@ def test_moved_repository_or_lost_interpreter_starts_over(fake_tools):
     fake_tools()
     stamp = fake_tools.tools / "venv" / ".installed"
     stamp.write_text(stamp.read_text().replace("place /", "place /elsewhere/"))
-    assert len(fake_tools()[1]) == 3
+    assert len(fake_tools()[1]) == 2
     (fake_tools.tools / "venv" / "bin" / "python").unlink()
-    assert len(fake_tools()[1]) == 3
+    assert len(fake_tools()[1]) == 2
 
 
 def test_what_takes_long_is_named(fake_tools):
@@ -237,11 +244,11 @@ def test_what_takes_long_is_named(fake_tools):
 
 def test_failed_download_is_tried_again(fake_tools):
     fake_tools()
-    (fake_tools.tools.parent / "setup.py").write_text("# changed\n")
+    (fake_tools.tools.parent / "pyproject.toml").write_text("# changed\n")
     (fake_tools.folder / "broken").touch()
     done, calls = fake_tools()
     assert done.returncode == 0
-    assert len(calls) == 3
+    assert len(calls) == 2
     assert "error: connection reset" in done.stderr and "attempt 2 of 3" in done.stdout
 
 
@@ -251,7 +258,7 @@ def test_cpu_build_where_its_index_answers(fake_tools):
     assert done.returncode == 0, done.stderr
     assert calls[-1].startswith("cpu|")
     assert fake_tools()[1] == []  # left open, it stays what it is
-    assert len(fake_tools("CPU=0")[1]) == 3
+    assert len(fake_tools("CPU=0")[1]) == 2
 
 
 def test_cpu_build_falls_back_and_says_so(fake_tools):
@@ -261,6 +268,41 @@ def test_cpu_build_falls_back_and_says_so(fake_tools):
     assert "its index cannot be reached from here" in done.stdout
     assert fake_tools("CPU=1")[1] == []
     assert "CPU takes 0 or 1, not 'yes'" in fake_tools("CPU=yes")[0].stderr
+
+
+def test_locked_versions_are_constraints(fake_tools):
+    done, calls = fake_tools("LOCKED=1")
+    assert done.returncode == 0, done.stderr
+    lock = fake_tools.tools / "requirements.lock"
+    assert f"--constraint {lock}" in calls[1]
+    assert fake_tools()[1] == []  # left open, it stays what it is
+    with lock.open("a") as file:
+        file.write("some-package==1.0\n")
+    _, calls = fake_tools()
+    assert len(calls) == 1 and "--constraint" in calls[0]
+    _, calls = fake_tools("LOCKED=0")
+    assert len(calls) == 1 and "--constraint" not in calls[0]
+    assert "LOCKED takes 0 or 1, not 'yes'" in fake_tools("LOCKED=yes")[0].stderr
+
+
+def test_environment_of_an_older_stamp_is_updated(fake_tools):
+    fake_tools()
+    stamp = fake_tools.tools / "venv" / ".installed"
+    stamp.write_text("".join(line for line in stamp.open() if not line.startswith("locked ")))
+    _, calls = fake_tools()
+    assert [line.split("|")[-1].split()[0] for line in calls] == ["pip"]
+
+
+def test_old_uv_on_the_path_is_passed_over(fake_tools):
+    """It cannot read [tool.uv] of pyproject.toml, as `uv python dir` tells."""
+    uv = fake_tools.folder / "bin" / "uv"
+    good = fake_tools.tools / ".bootstrap" / "uv" / "bin" / "uv"
+    good.parent.mkdir(parents=True)
+    shutil.move(uv, good)
+    write_script(uv, '[ "$1" = --version ]')
+    done, calls = fake_tools()
+    assert done.returncode == 0, done.stderr
+    assert len(calls) == 2
 
 
 def test_cache_goes_where_it_can_be_written(fake_tools):

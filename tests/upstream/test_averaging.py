@@ -1,10 +1,11 @@
+"""Averages of epochs: against numpy, and which epochs they are of."""
+
 import numpy as np
 import pytest
 import torch
 
-from espnet_ext.bin.average import main
 from espnet_ext.errors import InputError
-from espnet_ext.upstream.averaging import average, best_epochs, last_epochs
+from espnet_ext.upstream.averaging import average, best_epochs, last_epochs, write_average
 
 
 @pytest.fixture
@@ -40,12 +41,12 @@ def test_which_epochs(training):
     assert best_epochs(training, 1, ("train", "loss", "min"))[0].name == "2epoch.pth"
 
 
-def test_command(training):
+def test_an_average_is_written(training):
     output = training / "last.ave_2.pth"
-    main(["--dir", str(training), "--last", "2", "--output", str(output)])
+    write_average(training, output, last=2)
     expected = average([training / "5epoch.pth", training / "4epoch.pth"])
     assert torch.equal(torch.load(output, weights_only=True)["weight"], expected["weight"])
-    main(["--dir", str(training), "--best", "1", "--output", str(output)])
+    write_average(training, output, best=1)
     assert torch.load(output, weights_only=True)["steps"] == 2
 
 
@@ -63,5 +64,10 @@ def test_what_cannot_be_averaged_is_refused_by_name(training):
     (training / "5epoch.pth").write_bytes(b"nonsense")
     with pytest.raises(InputError, match=r"5epoch.pth.*not a checkpoint"):
         average([training / "5epoch.pth"])
-    with pytest.raises(InputError, match="at least 1"):
-        main(["--dir", str(training), "--last", "0", "--output", str(training / "x.pth")])
+    for numbers, message in (
+        ({"last": 0}, "at least 1"),
+        ({}, "one of the two"),
+        ({"best": 1, "last": 1}, "one of the"),
+    ):
+        with pytest.raises(InputError, match=message):
+            write_average(training, training / "x.pth", **numbers)

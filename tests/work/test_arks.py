@@ -3,8 +3,8 @@
 import numpy as np
 import soundfile
 
-from espnet_ext.data.kaldi import read_table
-from espnet_ext.longform import recording_statistics
+from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.longform import recording_features as recording_statistics
 
 
 def test_statistics_by_two_workers_are_those_of_one_process(tmp_path, monkeypatch):

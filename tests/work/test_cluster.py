@@ -62,8 +62,8 @@ def write(folder: Path, text: str) -> Path:
 def test_number_of_workers(tmp_path):
     assert cluster.read_config(write(tmp_path, "env: local"), 3) == cluster.ClusterSettings("local", 3, {})
     assert cluster.read_config(write(tmp_path, "env: local\nn_workers: 5\noptions:"), 3).n_workers == 5
-    assert cluster.local_settings(8).limited(2).n_workers == 2
-    assert cluster.local_settings(2).limited(8).n_workers == 2
+    assert cluster.ClusterSettings("local", 8).limited(2).n_workers == 2
+    assert cluster.ClusterSettings("local", 2).limited(8).n_workers == 2
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_job_scripts_of_the_recipe(name, submit, commands, tmp_path, monkeypatch
 
 
 def test_local_settings_of_the_recipe():
-    assert cluster.read_config(CONF / "local.yaml", 4) == cluster.local_settings(4)
+    assert cluster.read_config(CONF / "local.yaml", 4) == cluster.ClusterSettings("local", 4)
 
 
 def test_slurm_jobs(commands, tmp_path, monkeypatch):
@@ -166,16 +166,17 @@ def test_a_failing_submission_is_shown(commands, tmp_path):
         map_shards(print, [1, 2], nj=2, config=config)
 
 
+@pytest.mark.parametrize("config", [None, str(CONF / "local.yaml")], ids=["forked", "dask"])
 @pytest.mark.parametrize("number, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_leaves_no_process_and_no_files(tmp_path, number, status):
+def test_a_signal_leaves_no_process_and_no_files(tmp_path, number, status, config):
     (tmp_path / "functions.py").write_text(FUNCTIONS)
     (tmp_path / "program.py").write_text(
         "import signal\n"
         "from functions import sleep\n"
-        "from espnet_ext import parallel\n"
+        "from espnet_ext.work import parallel\n"
         "from espnet_ext.errors import run_main\n"
         "parallel.PROGRESS_SECONDS = 0.5\n"
-        "def main():\n    parallel.map_shards(sleep, [1, 2, 3], nj=2, local_directory='scratch')\n"
+        f"def main():\n    parallel.map_shards(sleep, [1, 2, 3], nj=2, config={config!r}, local_directory='scratch')\n"
         # which a shell has its background jobs ignore
         "if __name__ == '__main__':\n"
         "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -185,7 +186,7 @@ def test_a_signal_leaves_no_process_and_no_files(tmp_path, number, status):
         [sys.executable, "program.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     waiting = ["decode: 0/3 shards"]
-    while len(list(tmp_path.glob("scratch/*/dask-scratch-space/worker-*/"))) < 2:
+    while config and len(list(tmp_path.glob("scratch/*/dask-scratch-space/worker-*/"))) < 2:
         assert program.poll() is None, "".join(waiting)
         waiting.append(program.stderr.readline())
     time.sleep(3)  # until both workers are at work

@@ -1,4 +1,4 @@
-"""Shards in this process and on Dask workers: order, errors, lost workers, threads, quiet."""
+"""Shards in this process, on processes forked from it and on Dask workers: order, errors, lost workers, threads, quiet."""
 
 import importlib
 import os
@@ -11,6 +11,8 @@ import pytest
 from espnet_ext.errors import InputError
 from espnet_ext.work import parallel
 from espnet_ext.work.parallel import ShardError, map_shards, shard_name
+
+LOCAL = Path(__file__).parents[2] / "conf" / "parallel" / "local.yaml"
 
 # Workers import the function of a shard by its module's name, so it stands in a module of its own.
 FUNCTIONS = '''
@@ -62,6 +64,12 @@ def functions(tmp_path, monkeypatch):
     return importlib.import_module("shard_functions")
 
 
+@pytest.fixture(params=["forked", "dask"])
+def local(request) -> Path | None:
+    """How work is spread on this machine: by processes of our own, or by a Dask cluster of local processes."""
+    return None if request.param == "forked" else LOCAL
+
+
 def test_one_job_runs_here_in_order_without_torch_or_dask(tmp_path):
     (tmp_path / "shard_functions.py").write_text(FUNCTIONS)
     program = (
@@ -77,13 +85,14 @@ def test_one_job_runs_here_in_order_without_torch_or_dask(tmp_path):
     assert "3/3 shards" in done.stderr
 
 
-def test_two_workers(functions, tmp_path, monkeypatch, capsys):
+def test_two_workers(functions, local, tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("OMP_NUM_THREADS")
     here, scratch = tmp_path / "here", tmp_path / "scratch"
     here.mkdir()
+    scratch.mkdir()
     monkeypatch.chdir(here)
     shards = [{"x": x} for x in range(7)]
-    results = map_shards(functions.square, shards, nj=2, describe="squares", local_directory=scratch)
+    results = map_shards(functions.square, shards, nj=2, config=local, describe="squares", local_directory=scratch)
     assert [result[0] for result in results] == [x**2 for x in range(7)]
     workers = {result[1] for result in results}
     assert len(workers) == 2 and os.getpid() not in workers
@@ -97,27 +106,27 @@ def test_two_workers(functions, tmp_path, monkeypatch, capsys):
     assert all(line.startswith("squares: ") for line in lines), lines
 
 
-def test_a_killed_worker_loses_nothing(functions, tmp_path, capsys):
+def test_a_killed_worker_loses_nothing(functions, local, tmp_path, capsys):
     once = tmp_path / "once"
     once.touch()
     shards = [{"x": x, "out": str(tmp_path / f"{x}.txt"), "once": str(once) if x == 3 else ""} for x in range(6)]
-    results = map_shards(functions.write, shards, nj=2)
+    results = map_shards(functions.write, shards, nj=2, config=local)
     assert not once.exists()
     assert results == [shard["out"] for shard in shards]
     assert [Path(result).read_text() for result in results] == [f"half {x**3}" for x in range(6)]
     assert "lost 1 worker process" in capsys.readouterr().err
 
 
-def test_a_shard_that_always_kills_its_worker_is_named(functions):
+def test_a_shard_that_always_kills_its_worker_is_named(functions, local):
     shards = [{"name": "good", "kind": "fine"}, {"name": "evil", "kind": "kill"}]
     with pytest.raises(ShardError, match="decode: shard evil failed: its worker process died 4 times"):
-        map_shards(functions.fail, shards, nj=2)
+        map_shards(functions.fail, shards, nj=2, config=local)
 
 
-def test_bad_input_in_a_worker_is_one_line_and_ends_the_run(functions):
+def test_bad_input_in_a_worker_is_one_line_and_ends_the_run(functions, local):
     shards = [{"kind": "sleep", "seconds": 60}, {"kind": "input"}]
     with pytest.raises(InputError) as caught:
-        map_shards(functions.fail, shards, nj=2)
+        map_shards(functions.fail, shards, nj=2, config=local)
     assert str(caught.value) == "data/wav.scp: utt7 is bad: mend it"
     assert not isinstance(caught.value, ShardError)
 

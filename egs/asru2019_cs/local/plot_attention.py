@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from espnet_ext.codeswitch.mixed_text import has_han
-from espnet_ext.data.kaldi import read_table
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.data.utterance_audio import read_spans
 from espnet_ext.errors import InputError, run_main
 from espnet_ext.results.figures import DOTS_PER_INCH, save_png
@@ -33,7 +33,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         names = [str(folder) for folder in checkpoints]
 
     # torch and ESPnet, for which a wrong argument should not wait
-    from espnet_ext.codeswitch.attention_figures import draw_attention
+    from attention_figures import draw_attention
+
     from espnet_ext.codeswitch.attention_maps import AttentionMaps
 
     maps = {}

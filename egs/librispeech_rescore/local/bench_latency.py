@@ -1,65 +1,209 @@
 #!/usr/bin/env python3
-"""Measure the latency column of P3, Table 1: ten random hypotheses of 64 tokens, by every scorer, at full size.
+"""Measure the latency column of P3, Table 1: the time that each scorer takes for ten random hypotheses of 64 tokens.
 
-Weights are random: what they are does not change the time. A GPU is taken if there is one. Writes JSON, and for each
-config of a system given (lm, scorer, pooling) FOLDER/<system>/latency.json beside it, which tables read.
+The models have the paper's size and random weights, which do not change the time. Runs on a GPU if there is one.
+Writes JSON. Stage 8 of the recipe calls `measure_systems`, which also writes FOLDER/<system>/latency.json for tables.
 
 Example:
-  local/bench_latency.py --output exp/mini/latency.json --systems exp/mini/configs/gpt2_mwer.yaml
+  local/bench_latency.py --output latency.json --threads 4
 """
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import asdict
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertModel,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPT2Model,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
 
 from espnet_ext.errors import InputError, run_main
+from espnet_ext.rescore.causal import CausalScorer
+from espnet_ext.rescore.language_model import LmScorer
+from espnet_ext.rescore.pll import PllScorer
+from espnet_ext.rescore.pooled import PooledScorer
+from espnet_ext.rescore.scorers import score_lists
 from espnet_ext.results.meta import hardware, versions
 from espnet_ext.work.files import write_json
-from espnet_ext.work.yaml_files import read_yaml
+
+# P3, section 5: ten random hypotheses of 64 tokens
+HYPOTHESES, TOKENS = 10, 64
+# vocabulary of bert-base-cased
+BERT_CASED = {"vocab_size": 28996}
+RUNS, SECONDS = 50, 60.0
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    args = parse_arguments(argv)
-    wanted = {path: read_yaml(path) for path in args.systems}
-    import torch
+@dataclass(frozen=True)
+class ScorerKind:
+    """A scorer of P3: the language model that it is made of, its score, and its pooling."""
 
-    from espnet_ext.rescore.latency import HYPOTHESES, TOKENS, Kind, survey
+    lm: str
+    scorer: str
+    pooling: str | None = None
 
-    torch.set_num_threads(args.threads)
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.lm, self.scorer, self.pooling) if part)
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Time to score a list.
+
+    Attributes:
+        kind: the scorer.
+        device: "cpu" or "cuda".
+        milliseconds: the median over the runs.
+        runs: number of runs.
+    """
+
+    kind: ScorerKind
+    device: str
+    milliseconds: float
+    runs: int
+
+
+def measure_systems(
+    systems: Mapping[str, ScorerKind],
+    output: Path,
+    *,
+    runs: int = RUNS,
+    seconds: float = SECONDS,
+    threads: int = 1,
+    layers: int | None = None,
+) -> list[Latency]:
+    """Measure every scorer, write JSON, and for each system ``<folder of output>/<system>/latency.json``.
+
+    Args:
+        systems: name and scorer of each system.
+        output: JSON file with all results.
+        runs, seconds: see :func:`measure`.
+        threads: threads of torch.
+        layers: layers of both models; 12, as in GPT-2 and BERT, if None.
+
+    Raises:
+        InputError: a system whose scorer is not one of P3's.
+    """
+    torch.set_num_threads(threads)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    where = "a GPU" if device == "cuda" else f"the CPU, {args.threads} threads"
-    size = {} if args.layers is None else {"num_hidden_layers": args.layers}
+    where = "a GPU" if device == "cuda" else f"the CPU, {threads} threads"
+    size = {} if layers is None else {"num_hidden_layers": layers}
     print(f"{HYPOTHESES} hypotheses of {TOKENS} tokens, on {where}")
     print(f"{'scorer':36}{'ms':>10}{'runs':>6}")
     found = []
-    for row in survey(device, args.runs, args.seconds, **size):
+    for row in survey(device, runs, seconds, **size):
         found.append(row)
         print(f"{row.kind!s:36}{row.milliseconds:10.1f}{row.runs:6}", flush=True)
-    meta = {"threads": args.threads, "layers": args.layers, "hardware": hardware(), "versions": versions()}
-    write_json(args.output, {"rows": [asdict(row) for row in found], "meta": meta})
-    print("written:", args.output)
-    for path, config in wanted.items():
-        kind = Kind(config.get("lm", ""), config.get("scorer", ""), config.get("pooling"))
-        if kind not in (row.kind for row in found):
-            raise InputError(f"{path}: no scorer '{kind}' is measured: {', '.join(str(row.kind) for row in found)}")
-        (time,) = (row.milliseconds for row in found if row.kind == kind)
-        quantity = args.output.parent / path.stem / "latency.json"
+    times = {row.kind: row.milliseconds for row in found}
+    for name, kind in systems.items():
+        if kind not in times:
+            raise InputError(f"{name}: no scorer '{kind}' is measured: known are {', '.join(map(str, times))}")
+    meta = {"threads": threads, "layers": layers, "hardware": hardware(), "versions": versions()}
+    for name, kind in systems.items():
+        quantity = output.parent / name / "latency.json"
         quantity.parent.mkdir(parents=True, exist_ok=True)
-        write_json(quantity, {"value": round(time, 1), "unit": "ms", "device": device, "meta": meta})
+        write_json(quantity, {"value": round(times[kind], 1), "unit": "ms", "device": device, "meta": meta})
+    write_json(output, {"rows": [asdict(row) for row in found], "meta": meta})
+    return found
 
 
-def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+def survey(device: str, runs: int, seconds: float, **size: Any) -> Iterator[Latency]:
+    """Measure every scorer on a device, on random hypotheses that share no prefix.
+
+    Args:
+        device: "cpu" or "cuda".
+        runs, seconds: see :func:`measure`.
+        size: see :func:`make_scorers`.
+    """
+    generator = torch.Generator().manual_seed(0)
+    for kind, scorer in make_scorers(**size):
+        words = torch.randint(scorer.model.config.vocab_size - 10, (HYPOTHESES, TOKENS), generator=generator)
+        hypotheses = [" ".join(f"w{word}" for word in row) for row in words.tolist()]
+        median, done = measure(scorer.to(device), hypotheses, runs, seconds)
+        yield Latency(kind, device, median, done)
+
+
+def measure(scorer: LmScorer, hypotheses: list[str], runs: int, seconds: float) -> tuple[float, int]:
+    """Median time to score a list, in milliseconds, and the number of runs.
+
+    One run before the others does not count, unless it alone takes ``seconds``.
+
+    Args:
+        scorer: the scorer, on its device.
+        hypotheses: the list.
+        runs: most runs.
+        seconds: time after which no further run starts.
+    """
+    times: list[float] = []
+    begin = time.perf_counter()
+    while not times or (len(times) <= runs and time.perf_counter() - begin < seconds):
+        start = time.perf_counter()
+        score_lists(scorer, [hypotheses])  # the scores end on the CPU, so a GPU has finished
+        times.append(1000 * (time.perf_counter() - start))
+    counted = times[1:] or times
+    return statistics.median(counted), len(counted)
+
+
+def make_scorers(**size: Any) -> Iterator[tuple[ScorerKind, LmScorer]]:
+    """The scorers of P3 at the size of GPT-2 and bert-base-cased with random weights, one after the other.
+
+    Args:
+        size: other settings of both models' configs, such as ``num_hidden_layers``.
+    """
+    gpt2, bert = configs(**size)
+    for lm, config, whole, trunk, scorer, pooling in (
+        ("gpt2", gpt2, GPT2LMHeadModel, GPT2Model, CausalScorer, "last"),
+        ("bert-base-cased", bert, BertForMaskedLM, partial(BertModel, add_pooling_layer=False), PllScorer, "cls"),
+    ):
+        tokenizer = word_tokenizer(config.vocab_size, config is bert)
+        yield ScorerKind(lm, scorer.name), scorer(whole(config), tokenizer).eval()
+        for pool in (pooling, "attention"):
+            yield ScorerKind(lm, "pooled", pool), PooledScorer(trunk(config), tokenizer, pooling=pool).eval()
+
+
+def configs(**size: Any) -> tuple[GPT2Config, BertConfig]:
+    """The configs of GPT-2 and bert-base-cased, overridden by ``size``."""
+    return GPT2Config(**size), BertConfig(**(BERT_CASED | size))
+
+
+def word_tokenizer(size: int, bert: bool) -> PreTrainedTokenizerBase:
+    """A tokenizer of ``size`` words w0, w1 ..., one token each, with the special tokens of BERT or GPT-2."""
+    special = ["[CLS]", "[SEP]", "[MASK]", "[PAD]"] if bert else ["<|endoftext|>"]
+    words = [*special, *(f"w{n}" for n in range(size - len(special)))]
+    tokenizer = Tokenizer(models.WordLevel({word: n for n, word in enumerate(words)}, unk_token=special[0]))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    if not bert:
+        return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=special[0], eos_token=special[0])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 0), ("[SEP]", 1)]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, mask_token="[MASK]", pad_token="[PAD]")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="JSON of the results")
-    parser.add_argument("--systems", type=Path, nargs="+", default=[], metavar="YAML", help="configs of systems")
-    parser.add_argument("--runs", type=int, default=50, help="most runs a scorer (default: 50)")
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="JSON file for the results")
+    parser.add_argument("--runs", type=int, default=RUNS, help=f"most runs per scorer (default: {RUNS})")
     parser.add_argument(
-        "--seconds", type=float, default=60, help="no further run of a scorer starts after so long (default: 60)"
+        "--seconds", type=float, default=SECONDS, help=f"start no further run after this time (default: {SECONDS:.0f})"
     )
     parser.add_argument("--threads", type=int, default=1, help="threads of torch (default: 1)")
-    parser.add_argument("--layers", type=int, help="layers of both models (default: 12, as GPT-2 and BERT have)")
-    return parser.parse_args(argv)
+    parser.add_argument("--layers", type=int, help="layers of both models (default: 12, as in GPT-2 and BERT)")
+    args = parser.parse_args(argv)
+    measure_systems({}, args.output, runs=args.runs, seconds=args.seconds, threads=args.threads, layers=args.layers)
+    print("written:", args.output)
 
 
 if __name__ == "__main__":

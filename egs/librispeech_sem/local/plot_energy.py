@@ -11,12 +11,13 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from energy_figures import MARKED_DB, draw_distribution, draw_masks
+
 from espnet_ext.data.utterance_audio import read_spans
 from espnet_ext.errors import InputError, run_main
 from espnet_ext.frontend.power_mel import PowerMelFrontend
 from espnet_ext.results.figures import save_png
 from espnet_ext.sem import energy_statistics as statistics
-from espnet_ext.sem.energy_figures import MARKED_DB, draw_distribution, draw_masks
 from espnet_ext.work.files import write_json
 
 

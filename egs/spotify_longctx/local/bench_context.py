@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise InputError("--memory-gb and --seconds must be above 0")
     encoder_conf = merged_files(args.config).get("encoder_conf", {})
     with without_warnings():  # ESPnet's, that there is no decoder
-        from espnet_ext.longform import context_table
+        import context_table
 
         result = context_table.measure(
             encoder_conf, args.device, args.memory_gb, args.seconds, partial(print, flush=True)

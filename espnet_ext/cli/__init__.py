@@ -1,0 +1,21 @@
+"""The command line: ``espnet-ext <group> <command>``.
+
+Each group is a module of this package, imported only when it is asked for. A command parses its arguments, calls a
+function of the package, and prints what came out. Neither torch nor ESPnet is imported before that function needs it.
+"""
+
+from collections.abc import Sequence
+
+from espnet_ext.environment import require_environment
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run a command line (default: that of the process) and exit.
+
+    The exit status is 0 after success, 1 after an error, which is one line on stderr, and 130 after Ctrl-C.
+    """
+    require_environment()
+    from espnet_ext.cli.program import call
+    from espnet_ext.errors import run_main
+
+    run_main(lambda: call(argv))

@@ -1,0 +1,236 @@
+"""``espnet-ext data``: corpora, Kaldi data dirs, tokens."""
+
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from espnet_ext.cli import options as common
+from espnet_ext.cli.lazy import Entry, LazyGroup
+from espnet_ext.errors import InputError
+
+CORPORA = ("asru2019", "libricss", "librispeech", "spotify")
+TOKEN_TYPES = ("bpe", "unigram", "char", "word", "mixed")
+NORMALISATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
+HERE = "espnet_ext.cli.data"
+ENTRIES = {
+    "prepare": Entry("espnet_ext.cli.prepare", "prepare", "Check a corpus and write its Lhotse manifests."),
+    "download": Entry("espnet_ext.cli.prepare", "download", "Download a corpus, or resume a download."),
+    "synthesise": Entry(HERE, "synthesise", "Make a small synthetic corpus."),
+    "from-manifests": Entry(HERE, "from_manifests", "Write data dirs from Lhotse manifests."),
+    "validate": Entry(HERE, "validate", "Find faults in a data dir."),
+    "fix": Entry(HERE, "fix", "Drop incomplete utterances, and sort."),
+    "subset": Entry(HERE, "subset", "Write a part of a data dir."),
+    "combine": Entry(HERE, "combine", "Put data dirs together."),
+    "split": Entry(HERE, "split", "Split a data dir into parts."),
+    "tokens": Entry(HERE, "tokens", "Learn tokens from transcripts."),
+    "ngram": Entry(HERE, "ngram", "Estimate an n-gram language model."),
+}
+
+
+@click.group(cls=LazyGroup, entries=ENTRIES)
+def data() -> None:
+    """Prepare corpora; check, subset, combine and split Kaldi data dirs; learn tokens."""
+
+
+@click.command()
+@click.argument("corpus", type=click.Choice(CORPORA))
+@common.output("Folder of the corpus, which must be absent or empty.")
+@click.option("--size", type=click.Choice(common.SCALES), default="mini", show_default=True, help="How large it is.")
+@common.seed()
+@common.nj()
+def synthesise(corpus: str, output: Path, size: str, seed: int, nj: int) -> None:
+    """Make a small synthetic corpus in the layout of a real one.
+
+    A recipe runs on it without any download. The same seed gives the same bytes.
+    """
+    make = getattr(import_module(f"espnet_ext.synthetic.{corpus}"), f"make_{corpus}")
+    made = make(output, size, seed, nj)
+    click.echo(f"{output}: {'made' if made else 'already there, left as it is'} ({corpus}, size {size})")
+
+
+@click.command()
+@click.option("--recordings", type=common.PATH, required=True, multiple=True, metavar="FILE", help="Lhotse manifest.")
+@click.option("--supervisions", type=common.PATH, required=True, multiple=True, metavar="FILE", help="Lhotse manifest.")
+@common.output("The data dir to write.", several=True)
+def from_manifests(recordings: tuple[Path, ...], supervisions: tuple[Path, ...], output: tuple[Path, ...]) -> None:
+    """Write data dirs from Lhotse manifests.
+
+    Repeat all three options to write several data dirs.
+    """
+    from espnet_ext.data.manifests import data_dirs_from_manifests
+
+    data_dirs_from_manifests(recordings, supervisions, output)
+
+
+@click.command()
+@click.option("--audio", is_flag=True, help="Decode each audio file and look at its samples.")
+@click.option("--rate", type=common.COUNT, metavar="HZ", help="Sampling rate that the audio must have.")
+@click.option("--features", is_flag=True, help="Read feats.scp, and look for NaN and infinity.")
+@click.option("--no-text", is_flag=True, help="Accept a data dir without text.")
+@click.option("--no-wav", is_flag=True, help="Do not look whether the audio files are there.")
+@click.option("--no-spk-sort", is_flag=True, help="Do not warn where a speaker is not a prefix of its utterances.")
+@click.option(
+    "--no-feats", "--non-print", is_flag=True, expose_value=False, help="Accepted for Kaldi's scripts; no effect."
+)
+@click.argument("folder", type=common.PATH, metavar="DIR")
+def validate(
+    audio: bool, rate: int | None, features: bool, no_text: bool, no_wav: bool, no_spk_sort: bool, folder: Path
+) -> None:
+    """Find faults in a data dir, by file and utterance.
+
+    The exit status is 1 if there are any.
+    """
+    from espnet_ext.data.data_dir_checks import validate_data_dir
+
+    whole = validate_data_dir(
+        folder,
+        require_text=not no_text,
+        files=not no_wav,
+        audio=audio,
+        rate=rate,
+        features=features,
+        speaker_order=not no_spk_sort,
+    )
+    if not whole:
+        raise click.exceptions.Exit(1)
+
+
+@click.command()
+@click.argument("folder", type=common.PATH, metavar="DIR")
+def fix(folder: Path) -> None:
+    """Drop incomplete utterances from a data dir, and sort it.
+
+    The files as they were go to DIR/.backup.
+    """
+    from espnet_ext.data.data_dir_fix import fix_data_dir
+
+    fix_data_dir(folder)
+
+
+@click.command()
+@click.option("--first", is_flag=True, help="Take the first NUMBER in sorted order.")
+@click.option("--last", is_flag=True, help="Take the last NUMBER in sorted order.")
+@click.option("--shortest", is_flag=True, help="Take the NUMBER shortest.")
+@click.option("--per-spk", "per_speaker", is_flag=True, help="Take NUMBER utterances of each speaker.")
+@common.path("--utt-list", "Take the utterances in this file (first column).")
+@common.path("--spk-list", "Take the speakers in this file (first column).")
+@click.argument("arguments", nargs=-1, required=True, metavar="SOURCE [NUMBER] DEST")
+def subset(utt_list: Path | None, spk_list: Path | None, arguments: tuple[str, ...], **how: bool) -> None:
+    """Write a part of a data dir.
+
+    Takes NUMBER utterances, spread evenly unless an option says otherwise. With a list, leave out NUMBER.
+    """
+    from espnet_ext.data.data_dir_parts import subset_data_dir
+
+    listed = bool(utt_list or spk_list)
+    chosen = [name for name, given in how.items() if given]
+    if len(chosen) + bool(utt_list) + bool(spk_list) > 1:
+        raise InputError("--first, --last, --shortest, --per-spk, --utt-list and --spk-list: give one of them")
+    if listed and len(arguments) != 2:
+        raise InputError("with a list the arguments are: SOURCE DEST")
+    if not listed and (len(arguments) != 3 or not arguments[1].isdecimal()):
+        raise InputError("the arguments are: SOURCE NUMBER DEST, with a whole number")
+    subset_data_dir(
+        arguments[0],
+        arguments[-1],
+        None if listed else int(arguments[1]),
+        how=chosen[0] if chosen else "spread",
+        utterance_list=utt_list,
+        speaker_list=spk_list,
+    )
+
+
+@click.command()
+@click.option("--suffix-source", is_flag=True, help="Append the name of its source to each id.")
+@click.argument("destination", type=common.PATH, metavar="DEST")
+@click.argument("sources", type=common.PATH, nargs=-1, required=True, metavar="SOURCE...")
+def combine(suffix_source: bool, destination: Path, sources: tuple[Path, ...]) -> None:
+    """Put data dirs together."""
+    from espnet_ext.data.data_dir_parts import combine_data_dirs
+
+    combine_data_dirs(destination, sources, suffix_source=suffix_source)
+
+
+@click.command()
+@click.option("--per-utt", is_flag=True, help="Split by utterance: the utterances of a speaker may be divided.")
+@click.argument("folder", type=common.PATH, metavar="DIR")
+@click.argument("parts", type=int, metavar="NUMBER")
+def split(per_utt: bool, folder: Path, parts: int) -> None:
+    """Split a data dir into parts.
+
+    Writes DIR/splitN/1 ... N by speaker, or DIR/splitNutt/1 ... N by utterance.
+    """
+    from espnet_ext.data.data_dir_parts import split_data_dir
+
+    split_data_dir(folder, parts, by="utterance" if per_utt else "speaker")
+
+
+@click.command()
+@common.path("--text", "Kaldi text with the transcripts.", required=True)
+@common.output("Folder for tokens.txt, prior.txt and, for word pieces, bpe.model.")
+@click.option(
+    "--token-type",
+    type=click.Choice(TOKEN_TYPES),
+    default="bpe",
+    show_default=True,
+    help="mixed: Han characters of --text and word pieces of --english-text; ESPnet's token_type is then bpe.",
+)
+@click.option("--vocab-size", type=int, default=0, metavar="N", help="Most word pieces.")
+@click.option(
+    "--normalisation",
+    type=click.Choice(NORMALISATIONS),
+    help="Normalisation rule of sentencepiece, saved in its model; those with cf fold case.  [default: nmt_nfkc]",
+)
+@common.path("--english-text", "For mixed: English Kaldi text; repeat it for several.", several=True)
+@click.option(
+    "--more-than",
+    type=int,
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="For mixed: characters that occur more than N times are tokens.",
+)
+@click.option(
+    "--symbol", multiple=True, metavar="WORD", help="A word that is one token, such as '<sc>'; repeat it for several."
+)
+def tokens(
+    text: Path,
+    output: Path,
+    token_type: str,
+    vocab_size: int,
+    normalisation: str | None,
+    english_text: tuple[Path, ...],
+    more_than: int,
+    symbol: tuple[str, ...],
+) -> None:
+    """Learn the tokens of a model from transcripts."""
+    if (token_type == "mixed") != bool(english_text):
+        raise InputError("--token-type mixed and --english-text go together: give both or neither")
+    if token_type == "mixed":
+        if symbol:
+            raise InputError("--symbol is for word pieces, characters and words: leave it out for --token-type mixed")
+        from espnet_ext.codeswitch.mixed_units import make_mixed_tokens
+
+        make_mixed_tokens(text, english_text, output, vocab_size, more_than)
+    else:
+        from espnet_ext.data.tokens import make_tokens
+
+        make_tokens(text, output, token_type, vocab_size, symbols=symbol, normalisation=normalisation)
+
+
+@click.command()
+@common.path("--text", "Kaldi text to learn from.", required=True)
+@common.path("--tokens", "The tokens.txt of the acoustic model.", required=True)
+@common.path("--bpemodel", "The sentencepiece model of the acoustic model.", required=True)
+@click.option("--order", type=int, default=4, show_default=True, metavar="N", help="Tokens of the longest n-grams.")
+@common.output("The ARPA file to write.", metavar="ARPA")
+def ngram(text: Path, tokens: Path, bpemodel: Path, order: int, output: Path) -> None:
+    """Estimate an n-gram language model over the tokens of an acoustic model.
+
+    The ARPA file is for `espnet-ext decode long --ngram`.
+    """
+    from espnet_ext.longform.ngram import write_token_ngram
+
+    write_token_ngram(text, tokens, bpemodel, order, output)
+    click.echo(f"{order}-gram model -> {output}")

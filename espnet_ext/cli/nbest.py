@@ -1,0 +1,165 @@
+"""``espnet-ext nbest`` and ``espnet-ext rescore``: N-best lists, and a second pass over them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from espnet_ext.cli import options as common
+from espnet_ext.cli.lazy import OrderedGroup
+
+if TYPE_CHECKING:
+    from espnet_ext.rescore.second_pass import Outcome
+
+
+@click.group(cls=OrderedGroup)
+def nbest() -> None:
+    """Convert and describe N-best lists; oracle error rates.
+
+    Lists are JSONL (.jsonl), the output folder of an ESPnet decoding with --nbest, or the JSON of masked-LM-scoring
+    tools (.json).
+    """
+
+
+@nbest.command()
+@common.nbest()
+@common.references("Kaldi text with the references of the lists.", required=False)
+@click.option("--distinct", is_flag=True, help="Drop a hypothesis whose text came before in its list.")
+@common.output("The JSONL file to write.", metavar="FILE")
+def convert(nbest: Path, ref: Path | None, distinct: bool, output: Path) -> None:
+    """Convert N-best lists to JSONL."""
+    from espnet_ext.nbest.sources import convert_lists
+
+    lists = convert_lists(nbest, output, ref, only_distinct=distinct)
+    click.echo(f"{len(lists)} lists, {sum(len(each.hyps) for each in lists)} hypotheses -> {output}")
+
+
+@nbest.command()
+@common.nbest()
+@common.references("Kaldi text with the references of the lists.", required=False)
+@click.option("--depth", type=common.COUNT, metavar="N", help="Look at the first N hypotheses only.  [default: all]")
+@common.path("--best-text", "Write the oracle's choices as Kaldi text.")
+@common.output("Write the numbers as JSON.", metavar="FILE", required=False)
+def oracle(nbest: Path, ref: Path | None, depth: int | None, best_text: Path | None, output: Path | None) -> None:
+    """Word error rate of the best hypothesis among the first n.
+
+    Prints it for n = 1, 2 ... up to --depth.
+    """
+    from espnet_ext.nbest.sources import read_lists
+    from espnet_ext.nbest.statistics import oracle_lines, oracle_report, write_choice
+    from espnet_ext.work.files import write_json
+
+    lists = read_lists(nbest, ref)
+    report = oracle_report(lists, depth)
+    if best_text:
+        write_choice(best_text, lists, depth)
+    if output:
+        write_json(output, report)
+    click.echo("\n".join(oracle_lines(report)))
+
+
+@nbest.command()
+@common.nbest()
+@common.references("Kaldi text with the references of the lists.", required=False)
+@click.option(
+    "--wanted", type=common.COUNT, metavar="N", help="Count the lists with fewer distinct texts.  [default: longest]"
+)
+@common.output("Write the numbers as JSON.", metavar="FILE", required=False)
+def stats(nbest: Path, ref: Path | None, wanted: int | None, output: Path | None) -> None:
+    """How many lists, hypotheses and distinct texts there are."""
+    from espnet_ext.nbest.sources import read_lists
+    from espnet_ext.nbest.statistics import describe, statistics_lines, write_statistics
+
+    found = describe(read_lists(nbest, ref))
+    if output:
+        write_statistics(output, found)
+    click.echo("\n".join(statistics_lines(found, wanted)))
+
+
+@click.command()
+@common.nbest()
+@common.references("Kaldi text with the references of the lists, to print error rates.", required=False)
+@click.option("--lm", required=True, metavar="DIR", help="Folder or hub name of a transformers model.")
+@click.option("--scorer", type=click.Choice(common.SCORERS), help="How it scores.  [default: as saved]")
+@click.option("--pooling", type=click.Choice(common.POOLINGS), help="Pooling of --scorer pooled.  [default: as saved]")
+@common.casing()
+@click.option("--name", help="Name of the added scores in the lists.  [default: the scorer's]")
+@common.path(
+    "--tune-on", "Development lists to tune the weight on; repeat it for several.", metavar="LISTS", several=True
+)
+@common.path("--tune-ref", "Kaldi text with the references of each --tune-on.", several=True)
+@click.option("--weight", type=float, metavar="LAMBDA", help="The weight of the first pass, if it is known.")
+@common.path("--weight-file", "The interpolation.json of an earlier run, for its weight.")
+@common.ngpu()
+@common.output("Folder for the results.")
+def rescore(
+    nbest: Path,
+    ref: Path | None,
+    lm: str,
+    scorer: str | None,
+    pooling: str | None,
+    casing: str | None,
+    name: str | None,
+    tune_on: tuple[Path, ...],
+    tune_ref: tuple[Path, ...],
+    weight: float | None,
+    weight_file: Path | None,
+    ngpu: int,
+    output: Path,
+) -> None:
+    """Rescore N-best lists with a language model: a second pass behind any decoder (Shivakumar 2023).
+
+    Lists are JSONL (`espnet-ext nbest convert` makes it), the output folder of an ESPnet decoding with --nbest, or the
+    JSON of masked-LM-scoring tools. The language model is a folder or hub name of Hugging Face transformers. The weight
+    of the first pass (lambda of eq. 1) comes from one of --tune-on, --weight and --weight-file. --tune-on finds the
+    weight with the fewest word errors on development lists, by exact line search.
+
+    Writes nbest.jsonl (re-ranked), text (the best hypotheses), and after tuning interpolation.json (the weight) and its
+    curve.
+
+    \b
+    Example: the folders of two ESPnet decodings
+      espnet-ext rescore --nbest exp/asr/decode_test --tune-on exp/asr/decode_dev \\
+          --tune-ref dump/raw/dev/text --lm gpt2 --scorer causal --casing lower \\
+          --output exp/asr/rescored_test
+    """
+    from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, second_pass
+
+    job = SecondPass(
+        nbest=nbest,
+        output=output,
+        name=name or scorer or "lm",
+        reference=ref,
+        tune_references=tune_ref,
+        tune_on=tune_on,
+        weight=weight,
+        weight_file=weight_file,
+    )
+    _print_outcome(second_pass(job, LanguageModel(lm, scorer=scorer, pooling=pooling, casing=casing, ngpu=ngpu).load))
+    click.echo(f"written to {output}")
+
+
+def _print_outcome(outcome: "Outcome") -> None:
+    from espnet_ext.nbest.statistics import oracle_errors
+    from espnet_ext.rescore.second_pass import best_errors
+
+    click.echo(f"lambda {outcome.weight:.6g}")
+    if outcome.tuned:
+        tuned = outcome.tuned
+        low, high = tuned.interval
+        click.echo(
+            f"on {tuned.lists} development lists: WER {_rate(tuned.errors, tuned.words)} from {low:.6g} to {high:.6g}, "
+            f"{_rate(tuned.language_model_errors, tuned.words)} with the language model alone, "
+            f"{_rate(tuned.first_pass_errors, tuned.words)} with the first pass alone"
+        )
+    click.echo(f"{len(outcome.after)} lists, of which {outcome.changed} have another best hypothesis than before")
+    if outcome.can_be_scored:
+        (before, words), (after, _) = best_errors(outcome.before), best_errors(outcome.after)
+        bound = oracle_errors(outcome.before)[-1]
+        click.echo(
+            f"WER {_rate(before, words)} -> {_rate(after, words)} (oracle {_rate(bound, words)}) of {words} words"
+        )
+
+
+def _rate(errors: int, words: int) -> str:
+    return f"{100 * errors / words:.2f} %"

@@ -1,0 +1,173 @@
+"""The options that several commands have. Each is declared here once, so that it means the same everywhere.
+
+Each function makes a decorator for a command. ``what`` is the help text where it depends on the command.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from espnet_ext.errors import InputError
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+PATH = click.Path(path_type=Path)
+COUNT = click.IntRange(min=1)
+CHECKS = ("auto", "header", "full")
+UNITS = ("word", "char", "mixed")
+SCORERS = ("causal", "pll", "pooled")
+POOLINGS = ("last", "cls", "attention")
+SCALES = ("smoke", "mini", "full")
+
+
+def path(name: str, what: str, *, metavar: str = "FILE", required: bool = False, several: bool = False) -> Decorator:
+    """An option whose value is a file or a folder; with ``several`` it may be repeated."""
+    return click.option(name, type=PATH, required=required, multiple=several, metavar=metavar, help=what)
+
+
+def data(what: str, *, several: bool = False) -> Decorator:
+    return path("--data", what, metavar="DIR", required=True, several=several)
+
+
+def output(what: str, *, metavar: str = "DIR", required: bool = True, several: bool = False) -> Decorator:
+    return path("--output", what, metavar=metavar, required=required, several=several)
+
+
+def config(what: str, *, required: bool = False) -> Decorator:
+    return path("--config", what, metavar="YAML", required=required)
+
+
+def nj() -> Decorator:
+    return click.option(
+        "--nj", type=COUNT, default=1, show_default=True, metavar="N", help="Number of processes or cluster jobs."
+    )
+
+
+def parallel() -> Decorator:
+    return path("--parallel", "Run on this cluster; examples are in conf/parallel/.", metavar="YAML")
+
+
+def ngpu() -> Decorator:
+    return click.option(
+        "--ngpu", type=click.IntRange(0, 1), default=0, show_default=True, metavar="0|1", help="1: use a GPU."
+    )
+
+
+def seed(default: int | None = 0) -> Decorator:
+    return click.option(
+        "--seed",
+        type=click.IntRange(min=0),
+        default=default,
+        show_default=True,
+        metavar="N",
+        help="Seed of random choices.",
+    )
+
+
+def check_audio(default: str | None = "auto") -> Decorator:
+    return click.option(
+        "--check-audio",
+        type=click.Choice(CHECKS),
+        default=default,
+        show_default=True,
+        help="full: decode all audio. header: read headers only. auto: depends on the number of files.",
+    )
+
+
+def model() -> Decorator:
+    """``--model-config`` and ``--model``: a model that ESPnet has trained."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        function = path("--model", "Checkpoint of the model, such as valid.acc.ave.pth.", required=True)(function)
+        return path("--model-config", "The config.yaml of the model.", metavar="YAML", required=True)(function)
+
+    return decorate
+
+
+def references(what: str = "Kaldi text with the references.", *, required: bool = True) -> Decorator:
+    return path("--ref", what, required=required)
+
+
+def nbest(what: str = "N-best lists: .jsonl, ESPnet's output folder, or .json.", *, several: bool = False) -> Decorator:
+    return path("--nbest", what, metavar="LISTS", required=True, several=several)
+
+
+def casing() -> Decorator:
+    return click.option(
+        "--casing",
+        help="How text is written for the model: lower, upper, sentence or as-is.  [default: as saved, or as-is]",
+    )
+
+
+def window(seconds: float) -> Decorator:
+    return click.option(
+        "--window", type=float, default=seconds, show_default=True, metavar="SECONDS", help="Length of a window."
+    )
+
+
+def window_overlap(default: float | None = 0.5) -> Decorator:
+    return click.option(
+        "--window-overlap",
+        type=float,
+        default=default,
+        show_default=True,
+        metavar="SHARE",
+        help="Overlap of windows, as a share of a window from 0 to 0.5.",
+    )
+
+
+def espnet_options(command: str) -> Decorator:
+    """All arguments after ``--``, which go to an ESPnet command unchanged; see :func:`check_espnet_options`."""
+    return click.argument(
+        "options", nargs=-1, type=click.UNPROCESSED, metavar=f"[-- OPTIONS OF {command.upper()}]", required=False
+    )
+
+
+def check_espnet_options(options: Sequence[str]) -> tuple[str, ...]:
+    """Refuse arguments that can be no options of ESPnet, such as a second value of an option.
+
+    Raises:
+        InputError: the first of them is no option.
+    """
+    if options and not options[0].startswith("-"):
+        raise InputError(
+            f"unexpected argument {options[0]}: repeat an option for each of its values; options of ESPnet follow "
+            "after --"
+        )
+    return tuple(options)
+
+
+def pairs(inputs: Sequence[Path], outputs: Sequence[Path], name: str = "--data") -> list[tuple[Path, Path]]:
+    """Each input with its output.
+
+    Raises:
+        InputError: there are more of one than of the other.
+    """
+    if len(inputs) != len(outputs):
+        raise InputError(f"{len(inputs)} {name} and {len(outputs)} --output: give each {name} its own --output")
+    return list(zip(inputs, outputs, strict=True))
+
+
+def settings(config: Path | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a YAML file sets, with the options that the command line has (those that are not None) over it.
+
+    Raises:
+        InputError: the file is missing or not YAML.
+    """
+    from espnet_ext.work.yaml_files import read_yaml
+
+    return {
+        **(read_yaml(config) if config else {}),
+        **{name: value for name, value in given.items() if value is not None},
+    }
+
+
+def names(value: str) -> list[str]:
+    """The names of a list that is written with commas.
+
+    >>> names("dev, test,")
+    ['dev', 'test']
+    """
+    return [name.strip() for name in value.split(",") if name.strip()]

@@ -1,0 +1,166 @@
+"""``espnet-ext data prepare`` and ``espnet-ext data download``: corpora."""
+
+import ast
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+
+from espnet_ext.cli import options as common
+from espnet_ext.cli.lazy import OrderedGroup
+
+LIBRISPEECH_PARTS = (
+    "dev-clean", "dev-other", "test-clean", "test-other", "train-clean-100", "train-clean-360", "train-other-500",
+)  # fmt: skip
+
+
+class CorpusCommand(click.Command):
+    """A command whose help ends with the docstring of the corpus's module, which describes the layout."""
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_help_text(ctx, formatter)
+        formatter.write_paragraph()
+        with formatter.indentation():
+            for line in (
+                _docstring(f"espnet_ext.corpora.{self.name}").replace("``", "").replace("::\n", ":\n").splitlines()
+            ):
+                formatter.write(f"{'':>{formatter.current_indent}}{line}".rstrip() + "\n")
+
+
+def _docstring(module: str) -> str:
+    """The docstring of a module, which is not imported: that would take longer than all the rest of the help."""
+    spec = find_spec(module)
+    assert spec and spec.origin
+    return ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
+
+
+@click.group(cls=OrderedGroup)
+def prepare() -> None:
+    """Check a corpus and write its Lhotse manifests.
+
+    Nothing is written if there is a fault in the corpus.
+    """
+
+
+def _corpus(check_audio: bool = True) -> Callable[[Callable[..., Any]], click.Command]:
+    """A command for a corpus, with the options that most of them have."""
+
+    def decorate(function: Callable[..., Any]) -> click.Command:
+        if check_audio:
+            function = common.check_audio()(common.nj()(function))
+        function = common.output("Folder for the manifests.")(function)
+        function = common.path("--corpus", "Folder of the corpus.", metavar="DIR", required=True)(function)
+        return prepare.command(cls=CorpusCommand)(function)
+
+    return decorate
+
+
+def _parts(default: str | None = None) -> Callable[..., Any]:
+    said = default or "those that are there"
+    return click.option("--parts", default=default, metavar="A,B", help=f"Parts of the corpus.  [default: {said}]")
+
+
+@_corpus()
+@_parts()
+def librispeech(corpus: Path, output: Path, parts: str | None, nj: int, check_audio: str) -> None:
+    """Prepare a corpus in the layout of LibriSpeech."""
+    from espnet_ext.corpora.librispeech import prepare_librispeech
+
+    prepare_librispeech(corpus, output, parts and common.names(parts), nj, check_audio)
+
+
+@_corpus()
+@_parts()
+@common.path(
+    "--librispeech", "Folder of LibriSpeech.  [default: LibriSpeech in --corpus, if it is there]", metavar="DIR"
+)
+@click.option(
+    "--folder",
+    multiple=True,
+    metavar="PART=DIR",
+    help="Folder of a part that has another name or place; repeat it for several.",
+)
+def asru2019(
+    corpus: Path,
+    output: Path,
+    parts: str | None,
+    librispeech: Path | None,
+    folder: tuple[str, ...],
+    nj: int,
+    check_audio: str,
+) -> None:
+    """Prepare the ASRU 2019 code-switching corpus and LibriSpeech's 460 hours."""
+    from espnet_ext.corpora.asru2019 import prepare_asru2019
+
+    prepare_asru2019(
+        corpus,
+        output,
+        parts and common.names(parts),
+        folders=dict(map(_part_folder, folder)),
+        librispeech_dir=librispeech,
+        num_jobs=nj,
+        check_audio=check_audio,
+    )
+
+
+def _part_folder(value: str) -> tuple[str, str]:
+    part, _, folder = value.partition("=")
+    if not folder:
+        raise click.BadParameter(f"{value} is not PART=DIR", param_hint="--folder")
+    return part, folder
+
+
+@_corpus()
+@click.option(
+    "--part", default="train", show_default=True, metavar="NAME", help="Name of the part in the files' names."
+)
+@click.option("--drop-bad", is_flag=True, help="Leave out faulty episodes; otherwise a fault stops the preparation.")
+def spotify(corpus: Path, output: Path, part: str, drop_bad: bool, nj: int, check_audio: str) -> None:
+    """Prepare the Spotify podcasts."""
+    from espnet_ext.corpora.spotify import prepare_spotify
+
+    prepare_spotify(corpus, output, part, drop_bad=drop_bad, num_jobs=nj, check_audio=check_audio)
+
+
+@_corpus()
+@_parts("dev,test")
+def tedlium(corpus: Path, output: Path, parts: str, nj: int, check_audio: str) -> None:
+    """Prepare TED-LIUM 3 as whole talks."""
+    from espnet_ext.corpora.tedlium import prepare_tedlium
+
+    prepare_tedlium(corpus, output, common.names(parts), nj, check_audio)
+
+
+@_corpus()
+def earnings22(corpus: Path, output: Path, nj: int, check_audio: str) -> None:
+    """Prepare Earnings-22."""
+    from espnet_ext.corpora.earnings22 import prepare_earnings22
+
+    prepare_earnings22(corpus, output, nj, check_audio)
+
+
+@_corpus()
+def rev16(corpus: Path, output: Path, nj: int, check_audio: str) -> None:
+    """Prepare Rev16."""
+    from espnet_ext.corpora.rev16 import prepare_rev16
+
+    prepare_rev16(corpus, output, nj, check_audio)
+
+
+@click.command()
+@click.argument("corpus", type=click.Choice(["librispeech"]))
+@common.output("Folder for the archives, and for the corpus in LibriSpeech/.")
+@_parts(",".join(LIBRISPEECH_PARTS))
+@click.option("--lm-text/--no-lm-text", default=True, help="Download the text for language models too (1.5 GB).")
+@click.option("--base-url", metavar="URL", help="Address of a mirror.")
+def download(corpus: str, output: Path, parts: str, lm_text: bool, base_url: str | None) -> None:
+    """Download a corpus, or resume a download.
+
+    Archives are checked against their published checksums.
+    """
+    from espnet_ext.corpora.librispeech import BASE_URL, download_librispeech
+
+    folder = download_librispeech(output, common.names(parts), lm_text=lm_text, base_url=base_url or BASE_URL)
+    click.echo(f"corpus in {folder}")

@@ -1,0 +1,64 @@
+"""The program ``espnet-ext``: its groups, and what becomes of a wrong command line."""
+
+from collections.abc import Sequence
+
+import click
+
+from espnet_ext import __version__
+from espnet_ext.cli.lazy import Entry, LazyGroup
+from espnet_ext.errors import InputError
+
+NAME = "espnet-ext"
+ENTRIES = {
+    "data": Entry("espnet_ext.cli.data", "data", "Prepare corpora; check, subset, combine and split Kaldi data dirs."),
+    "train": Entry("espnet_ext.cli.train", "train", "Train language models for rescoring; average checkpoints."),
+    "decode": Entry("espnet_ext.cli.decode", "decode", "Recognise utterances, long recordings, overlapped speech."),
+    "score": Entry("espnet_ext.cli.score", "score", "Word, mixed and speaker-attributed error rates; compare systems."),
+    "nbest": Entry("espnet_ext.cli.nbest", "nbest", "Convert and describe N-best lists; oracle error rates."),
+    "rescore": Entry("espnet_ext.cli.nbest", "rescore", "Rescore N-best lists with a language model."),
+    "stitch": Entry("espnet_ext.cli.stitch", "stitch", "Cut recordings into windows; merge their hypotheses."),
+    "table": Entry("espnet_ext.cli.table", "table", "The tables of a paper: what they need, and what came out."),
+    "report": Entry("espnet_ext.cli.table", "report", "Write results, figures and errors as web pages."),
+    "run": Entry("espnet_ext.cli.run", "run", "Run a stage of a recipe; run.sh calls this."),
+    "check": Entry("espnet_ext.cli.check", "check", "Check the installation."),
+}
+
+
+@click.command(NAME, cls=LazyGroup, entries=ENTRIES)
+@click.version_option(__version__, prog_name=NAME)
+def program() -> None:
+    """Speech recognition after five papers, on ESPnet and Kaldi data dirs.
+
+    espnet-ext COMMAND --help says more.
+    """
+
+
+def call(argv: Sequence[str] | None = None) -> int:
+    """Run a command line (default: that of the process), and return its exit status.
+
+    Raises:
+        InputError: bad input or an unknown command or option, with what to do.
+        KeyboardInterrupt: Ctrl-C.
+    """
+    try:
+        return program.main(argv, prog_name=NAME, standalone_mode=False) or 0
+    except click.exceptions.NoArgsIsHelpError as error:  # a group without a command
+        click.echo(error.format_message(), err=True)
+        return 1
+    except click.ClickException as error:
+        raise InputError(_one_line(error)) from error
+    except click.Abort as error:
+        raise KeyboardInterrupt from error
+
+
+def _one_line(error: click.ClickException) -> str:
+    message = " ".join(error.format_message().split()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return message
+    if "unexpected extra argument" in message and any(
+        getattr(each, "multiple", False) for each in context.command.params
+    ):
+        message += ": repeat an option for each of its values"
+    end = "" if message.endswith(("?", ")")) and "mean" in message else "."
+    return f"{message[0].lower()}{message[1:]}{end} See {context.command_path} --help"

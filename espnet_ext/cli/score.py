@@ -1,0 +1,265 @@
+"""``espnet-ext score``: error rates, and tests between systems."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from espnet_ext.cli import options as common
+from espnet_ext.cli.lazy import OrderedGroup
+from espnet_ext.errors import InputError
+
+NORMALISERS = ("none", "whisper_english")
+RATES = {"word": "WER", "char": "CER", "mixed": "MER"}
+COUNTED = {"word": "words", "char": "chars", "mixed": "tokens"}
+
+
+@click.group(cls=OrderedGroup)
+def score() -> None:
+    """Word, mixed and speaker-attributed error rates, and paired tests between systems."""
+
+
+def _bootstrap(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of the bootstrap."""
+    replicas = click.option(
+        "--replicas", type=common.COUNT, default=10_000, show_default=True, metavar="N", help="Bootstrap replicas."
+    )
+    return replicas(common.seed()(function))
+
+
+def _resample(function: Callable[..., Any]) -> Callable[..., Any]:
+    choice = click.Choice(["utterance", "speaker"])
+    return click.option(
+        "--resample", type=choice, default="utterance", show_default=True, help="What the bootstrap resamples."
+    )(function)
+
+
+def _unit(*units: str) -> Callable[..., Any]:
+    return click.option("--unit", type=click.Choice(units), default="word", show_default=True, help="What is counted.")
+
+
+def _normaliser(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--normaliser",
+        type=click.Choice(NORMALISERS),
+        default="none",
+        show_default=True,
+        help="Normalise both texts first.",
+    )(function)
+
+
+def _within(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--within", type=common.COUNT, default=1, show_default=True, metavar="N", help="Tokens near a switch point."
+    )(function)
+
+
+def _one_system(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The files of one system, and its reports."""
+    for decorate in (
+        click.option(
+            "--alignment/--no-alignment", default=True, help="Write alignment.txt, which takes half the time."
+        ),
+        common.output("Write the reports into this folder.", required=False),
+        common.path("--utt2spk", "Score each speaker too."),
+        common.path("--hyp", "Kaldi text with the hypotheses; an id alone is an empty one.", required=True),
+        common.references(),
+    ):
+        function = decorate(function)
+    return function
+
+
+@score.command()
+@_one_system
+@_unit("word", "char")
+@_normaliser
+@_resample
+@_bootstrap
+def wer(
+    ref: Path,
+    hyp: Path,
+    utt2spk: Path | None,
+    output: Path | None,
+    unit: str,
+    normaliser: str,
+    resample: str,
+    replicas: int,
+    seed: int,
+    alignment: bool,
+) -> None:
+    """Word or character error rate of one system.
+
+    Prints the rate with its 95% bootstrap interval. --output writes score.json, per_utterance.tsv, alignment.txt and,
+    with --utt2spk, per_speaker.tsv.
+    """
+    from espnet_ext.scoring.evaluate import Draws, evaluate_words
+
+    result, summary = evaluate_words(
+        ref,
+        hyp,
+        output,
+        unit=unit,
+        utt2spk=utt2spk,
+        normaliser=normaliser,
+        draws=Draws(replicas, seed, resample == "speaker"),
+        alignment=alignment,
+    )
+    _print_score(result, summary, output)
+
+
+@score.command()
+@_one_system
+@_within
+@_resample
+@_bootstrap
+def mer(
+    ref: Path,
+    hyp: Path,
+    utt2spk: Path | None,
+    output: Path | None,
+    within: int,
+    resample: str,
+    replicas: int,
+    seed: int,
+    alignment: bool,
+) -> None:
+    """Mixed error rate of one system on Mandarin-English speech.
+
+    Counts Han characters and English words: both together (All), each language (CH and EN), and near the points where
+    the language switches and elsewhere. --output writes what `score wer` writes, measures.txt and parts/.
+    """
+    from espnet_ext.scoring.evaluate import Draws, evaluate_mixed
+    from espnet_ext.scoring.report import measures_table
+
+    result, summary = evaluate_mixed(
+        ref,
+        hyp,
+        output,
+        utt2spk=utt2spk,
+        within=within,
+        draws=Draws(replicas, seed, resample == "speaker"),
+        alignment=alignment,
+    )
+    _print_score(result, summary, output)
+    click.echo(f"\n{measures_table(summary)}\n")
+    click.echo(
+        f"{summary['switch_points']} switch points in {summary['utterances_with_switch']} utterances; near: within "
+        f"{within} of one. -filtered: the other language is deleted from both texts first"
+    )
+
+
+def _print_score(result: Any, summary: dict[str, Any], output: Path | None) -> None:
+    from espnet_ext.scoring.evaluate import describe_errors
+
+    low, high = summary["ci95"]
+    click.echo(f"{RATES[result.unit]} {summary['value']:.2f} %  (95% interval {low:.2f} to {high:.2f})")
+    click.echo(describe_errors(summary, COUNTED[result.unit]))
+    click.echo(f"{summary['sentence_error_rate']:.2f} % of {summary['utterances']} utterances have an error")
+    if result.speakers:
+        worst = max(result.speakers, key=lambda name: result.speakers[name].rate)
+        rate = 100 * result.speakers[worst].rate
+        click.echo(f"{len(result.speakers)} speakers, the worst {worst} at {rate:.2f} %")
+    _print_written(output)
+
+
+def _print_written(output: Path | None) -> None:
+    if output:
+        click.echo(f"written to {output}")
+
+
+@score.command()
+@common.references("SegLST (JSON) with the references.")
+@common.path("--hyp", "SegLST (JSON) with the hypotheses.", required=True)
+@common.path("--groups", "Table of recording and condition: score each condition too.")
+@click.option("--meeteval/--no-meeteval", default=True, help="Compute cpWER and ORC-WER too.")
+@common.output("Write the reports into this folder.", required=False)
+@_bootstrap
+def sa(
+    ref: Path, hyp: Path, groups: Path | None, meeteval: bool, output: Path | None, replicas: int, seed: int
+) -> None:
+    """Speaker-attributed error rates of one system.
+
+    SA-WER counts words only under the right speaker. Beside it stand cpWER, ORC-WER and the error of speaker counting.
+    """
+    from espnet_ext.scoring.evaluate import Draws, describe_errors, evaluate_speakers
+    from espnet_ext.scoring.report import measures_table
+
+    result, summary = evaluate_speakers(ref, hyp, output, groups=groups, meeteval=meeteval, draws=Draws(replicas, seed))
+    low, high = summary["ci95"]
+    click.echo(f"SA-WER {summary['value']:.2f} %  (95% interval {low:.2f} to {high:.2f})")
+    click.echo(describe_errors(summary, f"words of {summary['utterances']} recordings"))
+    if "cpwer" in summary:
+        bound = " at most" if result.orc_greedy else ""
+        click.echo(f"cpWER {summary['cpwer']['value']:.2f} %, ORC-WER{bound} {summary['orcwer']['value']:.2f} %")
+    counting = summary["speaker_counting"]
+    click.echo(
+        f"speaker counting error {counting['value']:.2f} %: {counting['missed']} missed and {counting['false_alarms']} "
+        f"too many of {counting['speakers']}; {summary['unknown_speakers']} were not in the reference"
+    )
+    if "measures" in summary:
+        click.echo(f"\n{measures_table(summary)}\n")
+    _print_written(output)
+
+
+@score.command()
+@common.path("--ref", "Kaldi text with the references.", required=True, several=True)
+@common.path("--hyp-a", "Kaldi text of the first system.", required=True, several=True)
+@common.path("--hyp-b", "Kaldi text of the second system.", required=True, several=True)
+@common.path("--utt2spk", "The speakers, for --resample speaker.", several=True)
+@click.option("--names", default="a,b", show_default=True, metavar="A,B", help="Names of the two systems.")
+@_unit(*common.UNITS)
+@_normaliser
+@_within
+@_resample
+@_bootstrap
+@common.output("Write compare.json into this folder.", required=False)
+def compare(
+    ref: tuple[Path, ...],
+    hyp_a: tuple[Path, ...],
+    hyp_b: tuple[Path, ...],
+    utt2spk: tuple[Path, ...],
+    names: str,
+    unit: str,
+    normaliser: str,
+    within: int,
+    resample: str,
+    replicas: int,
+    seed: int,
+    output: Path | None,
+) -> None:
+    """Test whether two systems differ (paired bootstrap).
+
+    Both are scored on the same references. Prints the difference with its interval and p-value. Repeat --ref, --hyp-a
+    and --hyp-b (and --utt2spk) to pool test sets. --unit mixed compares everything that `score mer` counts.
+    """
+    from espnet_ext.scoring.evaluate import Draws, ScoredSet, compare_systems
+    from espnet_ext.scoring.report import comparison_table
+
+    first, _, second = names.partition(",")
+    if not first or not second or "," in second:
+        raise InputError(f"--names {names}: give two names with a comma between them")
+    speakers: tuple[Path | None, ...] = utt2spk or (None,) * len(ref)
+    if len({len(ref), len(hyp_a), len(hyp_b), len(speakers)}) != 1:
+        raise InputError("give --ref, --hyp-a and --hyp-b (and --utt2spk) equally often: once for each test set")
+    sets = [ScoredSet(r, (a, b), s) for r, a, b, s in zip(ref, hyp_a, hyp_b, speakers, strict=True)]
+    result = compare_systems(
+        sets,
+        output,
+        names=(first, second),
+        unit=unit,
+        normaliser=normaliser,
+        within=within,
+        draws=Draws(replicas, seed, resample == "speaker"),
+    )
+    for system in (result["a"], result["b"]):
+        click.echo(f"{RATES[unit]} of {system['name']}: {system['value']:.2f} %  ({system['errors']} errors)")
+    low, high = result["ci95"]
+    click.echo(f"{first} minus {second}: {result['difference']:+.2f} points  (95% interval {low:+.2f} to {high:+.2f})")
+    click.echo(
+        f"p = {result['p_value']:.4f}, two-sided; {result['utterances']} utterances, {result['words']} {COUNTED[unit]}"
+    )
+    if "measures" in result:
+        click.echo(f"\n{comparison_table(result)}\n")
+        click.echo("these p-values are not corrected for their number")
+    _print_written(output)

@@ -1,0 +1,179 @@
+"""``espnet-ext table`` and ``espnet-ext report``: a paper's tables, and results as web pages."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from espnet_ext.cli import options as common
+from espnet_ext.cli.lazy import OrderedGroup
+from espnet_ext.errors import InputError
+
+if TYPE_CHECKING:
+    from espnet_ext.results.tables import Table, Tables
+
+
+@click.group(cls=OrderedGroup)
+def table() -> None:
+    """The tables of a paper: what they need, and what came out."""
+
+
+def _recipe(function: Callable[..., Any]) -> Callable[..., Any]:
+    return common.path("--recipe", "Folder of the recipe, such as egs/librispeech_sem.", metavar="DIR", required=True)(
+        function
+    )
+
+
+def _scale(default: str | None) -> Callable[..., Any]:
+    return click.option(
+        "--scale", type=click.Choice(common.SCALES), default=default, show_default=True, help="Scale of the run."
+    )
+
+
+def _selection(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Which tables and rows."""
+    rows = click.option("--rows", metavar="A,B", help="Rows with commas between them.  [default: all]")
+    tables = click.option(
+        "--table", "tables", default="all", show_default=True, metavar="1,2", help="Tables with commas between them."
+    )
+    return tables(rows(function))
+
+
+def _selected(
+    recipe: Path, scale: str | None, tables: str, rows: str | None
+) -> "tuple[Tables, list[Table], list[str] | None]":
+    from espnet_ext.results.plan import select
+    from espnet_ext.results.tables import load_tables
+
+    every = load_tables(recipe / "conf" / "tables.yaml", scale)
+    wanted_rows = common.names(rows) if rows else None
+    return every, select(every, None if tables == "all" else common.names(tables), wanted_rows), wanted_rows
+
+
+@table.command()
+@_recipe
+@_scale(None)
+@_selection
+def plan(recipe: Path, scale: str | None, tables: str, rows: str | None) -> None:
+    """Print the systems that tables need.
+
+    Each is printed with its config section, its training data and its decodings.
+    """
+    from espnet_ext.results.plan import decodings_needed, systems_needed
+
+    every, selected, _ = _selected(recipe, scale, tables, rows)
+    decodings = decodings_needed(selected)
+    for system in systems_needed(every, selected):
+        made = f"section {system.config}" if system.config else system.kind
+        data = f", data {' '.join(system.data)}" if system.data else ""
+        names = ", ".join(decoding for name, decoding in decodings if name == system.name)
+        click.echo(f"{system.name}: {made}{data}; decodings: {names}")
+
+
+@table.command()
+@_recipe
+@_scale("full")
+@click.option("--system", metavar="NAME", help="Print the training config of this system.")
+@click.option("--decoding", metavar="NAME", help="Print the config of this decoding.")
+def config(recipe: Path, scale: str, system: str | None, decoding: str | None) -> None:
+    """Print the merged config of a system or a decoding.
+
+    It is what a run of the recipe at this scale uses: the section of conf/full.yaml, the changes of the scale, and
+    those of the system or decoding.
+    """
+    import yaml
+
+    from espnet_ext.results.plan import decode_config, load_scale, system_config
+    from espnet_ext.results.schema import known
+    from espnet_ext.results.tables import load_tables
+
+    if (system is None) == (decoding is None):
+        raise InputError("give --system or --decoding")
+    sections = load_scale(recipe, scale)
+    tables = load_tables(recipe / "conf" / "tables.yaml", scale)
+    if decoding is not None:
+        found = decode_config(sections, tables, decoding)
+    elif system in tables.systems:
+        found = system_config(sections, tables.systems[system])
+    else:
+        raise InputError(f"{tables.path}: no system {system!r}; {known(tables.systems)}")
+    click.echo(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), nl=False)
+
+
+@table.command()
+@_recipe
+@_scale("mini")
+@_selection
+@common.path("--expdir", "Folder of the run, such as exp/mini.", metavar="DIR", required=True)
+@click.option("--corpus-name", required=True, metavar="NAME", help="What the results call the corpus.")
+@common.path("--lm-perplexity", "File with the language model's perplexity per token, for tables that use one.")
+def write(
+    recipe: Path,
+    scale: str,
+    tables: str,
+    rows: str | None,
+    expdir: Path,
+    corpus_name: str,
+    lm_perplexity: Path | None,
+) -> None:
+    """Write and print tables: the paper's numbers and those of a run.
+
+    They go into <expdir>/results, as the last stage of a recipe writes them.
+    """
+    from espnet_ext.results.write import write_tables
+
+    every, selected, wanted_rows = _selected(recipe, scale, tables, rows)
+    write_tables(every, selected, wanted_rows, expdir, scale=scale, corpus=corpus_name, lm_perplexity=lm_perplexity)
+
+
+@table.command()
+@_recipe
+@common.path(
+    "--results", "Folder with table*.json of a run, to be kept; repeat it for several.", metavar="DIR", several=True
+)
+@common.path("--notes", "What differs from the paper.  [default: conf/results_notes.md, if it is there]")
+@common.output("The page to write.  [default: RESULTS.md in the recipe's folder]", metavar="FILE", required=False)
+def results(recipe: Path, results: tuple[Path, ...], notes: Path | None, output: Path | None) -> None:
+    """Keep the results of runs, and write RESULTS.md from all that are kept."""
+    from espnet_ext.results.report import write_recipe_report
+
+    path, count = write_recipe_report(recipe, results, output, notes)
+    click.echo(f"{path}: {count} tables")
+
+
+@click.command()
+@click.argument("folders", nargs=-1, required=True, type=common.PATH, metavar="DIR...")
+@common.output("Folder of the pages; an older report in it is replaced.")
+@click.option(
+    "--utterances",
+    type=click.IntRange(min=0),
+    default=10_000,
+    show_default=True,
+    metavar="N",
+    help="Utterances of each test set that can be browsed, those with most errors first.",
+)
+@click.option(
+    "--audio",
+    type=click.IntRange(min=0),
+    default=50,
+    show_default=True,
+    metavar="N",
+    help="Utterances of each test set whose audio is copied, as MP3.",
+)
+@common.path("--datadir", "Data dirs, if a single run is given.  [default: data/<run> of the recipe]", metavar="DIR")
+def report(folders: tuple[Path, ...], output: Path, utterances: int, audio: int, datadir: Path | None) -> None:
+    """Write results, figures and errors as web pages.
+
+    DIR is the folder of a recipe, of its experiments (egs/<recipe>/exp), or of a run (egs/<recipe>/exp/mini). The pages
+    show tables with the paper's numbers beside the run's, training curves, figures, and the errors of each utterance.
+    Open index.html in a browser; no network or server is needed.
+    """
+    from espnet_ext.report.errors import Limits
+    from espnet_ext.report.runs import find_recipes
+    from espnet_ext.report.site import write_site
+
+    for page in write_site(find_recipes(folders, datadir), output, Limits(utterances, audio)):
+        for note in page.errors.notes:
+            click.echo(f"note: {page.name}: {note}")
+    click.echo(f"written: {output / 'index.html'}")

@@ -1,0 +1,127 @@
+"""``espnet-ext train``: language models for rescoring, and averages of checkpoints."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from espnet_ext.cli import options as common
+from espnet_ext.cli.lazy import OrderedGroup
+
+
+@click.group(cls=OrderedGroup)
+def train() -> None:
+    """Train language models for rescoring; average checkpoints.
+
+    ESPnet trains the ASR models: python -m espnet_ext.bin.asr_train, with all options of espnet2.bin.asr_train.
+    """
+
+
+def _training(scorers: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options of every training of a transformers model."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for decorator in (
+            common.output("Folder of the training; the best model is in model/."),
+            common.ngpu(),
+            common.seed(),
+            common.config("Settings such as batch_size and lr; also lm, scorer, casing.", required=True),
+            common.casing(),
+            click.option(
+                "--scorer", type=click.Choice(scorers), help="How it scores.  [default: what suits the model]"
+            ),
+            click.option("--lm", metavar="DIR", help="Folder of a model and its tokenizer, or a name on the hub."),
+        ):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+@train.command()
+@_training(("causal", "pll"))
+@common.path("--text", "Text to train on, one sentence per line, plain or .gz; repeat it for several.", several=True)
+@common.path("--transcripts", "Kaldi text to train on; repeat it for several.", several=True)
+@common.path("--dev-text", "Text to choose the model by, like --text.", several=True)
+@common.path("--dev-transcripts", "Kaldi text to choose the model by.", several=True)
+def lm(
+    config: Path,
+    seed: int,
+    ngpu: int,
+    output: Path,
+    text: tuple[Path, ...],
+    transcripts: tuple[Path, ...],
+    dev_text: tuple[Path, ...],
+    dev_transcripts: tuple[Path, ...],
+    **given: str | None,
+) -> None:
+    """Train a transformers language model on text.
+
+    A causal model learns to predict the next token, a bidirectional one masked tokens. Writes the model with the lowest
+    loss on the development text, and training.json. A killed run resumes where it stopped.
+    """
+    from espnet_ext.rescore.lm_training import TextFiles, adapt_language_model
+    from espnet_ext.rescore.training import summary
+
+    texts, dev_texts = TextFiles(text, transcripts), TextFiles(dev_text, dev_transcripts)
+    report = adapt_language_model(common.settings(config, given), texts, dev_texts, output, seed=seed, ngpu=ngpu)
+    click.echo(summary(output, report))
+
+
+@train.command()
+@_training(common.SCORERS)
+@common.nbest("N-best lists with references to train on; repeat it for several.", several=True)
+@common.path(
+    "--dev", "N-best lists to choose the model by; repeat it for several.", metavar="LISTS", required=True, several=True
+)
+@click.option("--pooling", type=click.Choice(common.POOLINGS), help="Pooling of --scorer pooled.")
+@click.option(
+    "--first-pass-weight",
+    type=float,
+    metavar="LAMBDA",
+    help="lambda of eq. 8 and 9.  [default: tuned on the development lists; 1 for a pooled scorer]",
+)
+@click.option("--ce-weight", type=float, metavar="ALPHA", help="alpha of MWER + alpha CE.  [default: 0]")
+def mwer(
+    config: Path,
+    seed: int,
+    ngpu: int,
+    output: Path,
+    nbest: tuple[Path, ...],
+    dev: tuple[Path, ...],
+    **given: str | float | None,
+) -> None:
+    """Train a language model to rescore N-best lists.
+
+    The loss is the minimum word error rate (Shivakumar 2023, eq. 5 to 12). Lists are JSONL, ESPnet's output folder, or
+    the JSON of masked-LM-scoring tools, with references; hypotheses and references must be normalised alike. Writes the
+    model that rescores the development lists best, and training.json. A killed run resumes where it stopped.
+    """
+    from espnet_ext.rescore.mwer import train_rescorer
+    from espnet_ext.rescore.training import summary
+
+    report = train_rescorer(common.settings(config, given), nbest, dev, output, seed=seed, ngpu=ngpu)
+    click.echo(summary(output, report))
+
+
+@train.command()
+@click.option("--dir", "folder", type=common.PATH, required=True, metavar="DIR", help="Folder of the training.")
+@click.option("--last", type=int, metavar="N", help="Average the last N epochs.")
+@click.option("--best", type=int, metavar="N", help="Average the N best epochs by --criterion.")
+@click.option(
+    "--criterion",
+    default="valid.acc.max",
+    show_default=True,
+    metavar="PHASE.NAME.min|max",
+    help="What makes an epoch the best.",
+)
+@common.output("The averaged checkpoint.", metavar="FILE")
+def average(folder: Path, last: int | None, best: int | None, criterion: str, output: Path) -> None:
+    """Average the checkpoints of an ESPnet training.
+
+    Averages the parameters of the last or of the best epochs: give --last or --best.
+    """
+    from espnet_ext.upstream.averaging import write_average
+
+    write_average(folder, output, best=best, last=last, criterion=criterion)

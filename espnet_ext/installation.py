@@ -1,0 +1,179 @@
+"""Checks of an installation: versions, imports, a forward pass of a small model with our plugins, a spoken word."""
+
+import argparse
+import contextlib
+import io
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterable
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from espnet_ext.errors import InputError
+from espnet_ext.upstream.logs import without_warnings
+
+# The smallest model that has all plugins of the first recipe in it.
+MODEL = {
+    "frontend": "power_mel",
+    "frontend_conf": {},
+    "normalize": "sem_global_mvn",
+    "encoder": "blstm_maxpool",
+    "encoder_conf": {"num_layers": 2, "hidden_size": 8, "pooling": [2]},
+    "decoder": "batch_rnn",
+    "decoder_conf": {"hidden_size": 8},
+    "specaug": None,
+    "token_list": ["<blank>", "<unk>", "a", "b", "<sos/eos>"],
+}
+MINIMUM_BASH = (4, 4)
+EXTRAS = ("rescore", "longform", "stitch", "mini", "report", "dev")  # what tools/install.sh installs
+
+
+def check_python() -> str:
+    """Version of this interpreter, checked against the package's ``python_requires``."""
+    allowed = SpecifierSet(metadata("espnet_ext")["Requires-Python"])
+    return f"{platform.python_version()} {_in_range('python', platform.python_version(), allowed)} at {sys.executable}"
+
+
+def check_bash() -> str:
+    """Version of the bash that runs the recipes."""
+    path = shutil.which("bash")
+    if path is None:
+        raise InputError("bash is not on PATH; the recipes are bash scripts")
+    banner = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"version (\d+)\.(\d+)\S*", banner)
+    if found is None or (int(found[1]), int(found[2])) < MINIMUM_BASH:
+        needed = ".".join(map(str, MINIMUM_BASH))
+        raise InputError(f"{path} is {banner.splitlines()[0]}; the recipes need {needed} or later")
+    return found[0].removeprefix("version ")
+
+
+def package_checks(extras: Iterable[str]) -> list[tuple[str, Callable[[], str]]]:
+    """One check for each package that the package metadata asks for, alone and with ``extras``."""
+    environments = [{"extra": extra} for extra in ("", *extras)]
+    needed = [Requirement(line) for line in requires("espnet_ext") or []]
+    return [
+        (requirement.name, lambda requirement=requirement: check_package(requirement))
+        for requirement in needed
+        if requirement.marker is None or any(requirement.marker.evaluate(environment) for environment in environments)
+    ]
+
+
+def check_package(requirement: Requirement) -> str:
+    """Version of an installed package.
+
+    Raises:
+        InputError: it is not installed or out of range.
+    """
+    try:
+        found = version(requirement.name)
+    except PackageNotFoundError:
+        raise InputError(f"{requirement.name} is not installed, {requirement.specifier} is needed") from None
+    return f"{found} {_in_range(requirement.name, found, requirement.specifier)}".rstrip()
+
+
+def _in_range(name: str, found: str, allowed: SpecifierSet) -> str:
+    """``allowed`` for the output, in the order of its text; raises InputError if ``found`` is not in it."""
+    # A local label such as 2.11.0+cpu tells which build it is and takes no part in the range.
+    if not allowed.contains(found, prereleases=True):
+        raise InputError(f"{name} {found} is installed, {allowed} is needed")
+    return f"({','.join(sorted(map(str, allowed), reverse=True))})" if len(allowed) else ""
+
+
+def check_plugins() -> str:
+    """Import all plugins and add them to ESPnet's registries."""
+    from espnet_ext.registry import PLUGINS, register
+
+    with contextlib.redirect_stderr(io.StringIO()):  # ESPnet tells there what optional packages it has not got
+        register()
+    return ", ".join(sorted(key.partition(".")[2] for key in PLUGINS))
+
+
+def check_forward() -> str:
+    """Build a small model through ESPnet's own ASR task and compute its loss and gradients on a second of noise."""
+    import numpy as np
+    import torch
+    from espnet2.tasks.asr import ASRTask
+
+    from espnet_ext.registry import register
+
+    register()
+    with tempfile.TemporaryDirectory() as folder:
+        stats = Path(folder) / "feats_stats.npz"
+        np.savez(stats, count=2, sum=np.full(40, 2.0), sum_square=np.full(40, 4.0))
+        config = ASRTask.get_default_config() | MODEL | {"normalize_conf": {"stats_file": str(stats)}}
+        model = ASRTask.build_model(argparse.Namespace(**config)).train()
+    noise = torch.randn(2, 16000, generator=torch.Generator().manual_seed(0))
+    loss, _, _ = model(
+        speech=noise,
+        speech_lengths=torch.tensor([16000, 12000]),
+        text=torch.tensor([[2, 3, 2], [3, 2, -1]]),
+        text_lengths=torch.tensor([3, 2]),
+    )
+    loss.backward()
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    if not torch.isfinite(loss) or not gradients or not all(torch.isfinite(gradient).all() for gradient in gradients):
+        raise InputError("loss or gradients of a small model are not finite; this torch does not fit this processor")
+    return f"loss {loss.item():.3f}, {'CUDA' if torch.cuda.is_available() else 'CPU only'}"
+
+
+def check_voice() -> str:
+    """Speak a word with the speech synthesiser of the synthetic corpora."""
+    from espnet_ext.synthetic.voices import VOICE_RATE, speak
+
+    speak("ready", "en-us", rate=160, pitch=50, pitch_range=50, seed=0)
+    return f"en-us at {VOICE_RATE} Hz"
+
+
+def check_speaker_encoder() -> str:
+    """Embed a second of noise with Resemblyzer's speaker encoder."""
+    import numpy as np
+
+    from espnet_ext.multitalker.profiles import RATE, resemblyzer
+
+    embedding = resemblyzer()(np.random.default_rng(0).normal(scale=0.1, size=RATE).astype(np.float32))
+    return f"Resemblyzer {version('resemblyzer')}, {len(embedding)} dimensions"
+
+
+def run_checks(checks: Iterable[tuple[str, Callable[[], str]]]) -> int:
+    """Run the checks, print one line for each, and return how many failed. A failing one does not stop the others."""
+    failed = 0
+    for name, check in checks:
+        start = time.monotonic()
+        print(f"  {name:<18}", end=" ", flush=True)  # before, as importing ESPnet takes its time
+        try:
+            result = check()
+        except Exception as error:  # anything at all can be wrong with an install, and each is one line of the answer
+            failed += 1
+            reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+            print(f"FAILED: {' '.join(reason.split())}", flush=True)
+            continue
+        seconds = time.monotonic() - start
+        print(result + (f"  [{seconds:.0f} s]" if seconds >= 1 else ""), flush=True)
+    return failed
+
+
+def check_installation(extras: Collection[str] = EXTRAS) -> int:
+    """Run all checks, with those of the ``extras`` of the package, and print a line for each; return their number.
+
+    Raises:
+        InputError: one of them failed.
+    """
+    checks = [("python", check_python), ("bash", check_bash), *package_checks(extras)]
+    checks += [("plugins", check_plugins), ("forward pass", check_forward)]
+    if "stitch" in extras:
+        checks.append(("speaker encoder", check_speaker_encoder))
+    if "mini" in extras:
+        checks.append(("voice", check_voice))
+    with without_warnings():  # ESPnet's advice to those who trace its models
+        failed = run_checks(checks)
+    if failed:
+        raise InputError(f"{failed} of {len(checks)} checks failed; to install again: make -C tools clean install")
+    return len(checks)

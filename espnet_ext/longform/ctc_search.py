@@ -1,0 +1,138 @@
+"""CTC decoding of posteriors that come in parts: best path, or beam search with an n-gram language model."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from espnet_ext.errors import InputError
+
+_FLOOR = 1e-10  # smaller posteriors are raised to this before the logarithm
+
+
+class CTCDecoder(Protocol):
+    """Takes posteriors part by part and returns the tokens at the end."""
+
+    def step(self, posteriors: np.ndarray) -> None:
+        """Posteriors of the next frames, (frames, vocabulary)."""
+        ...
+
+    def finish(self) -> list[int]:
+        """Ids of the tokens, without blanks and repeats."""
+        ...
+
+
+class GreedyDecoder:
+    """The best path: the most probable token of each frame."""
+
+    def __init__(self, blank: int = 0):
+        self._blank, self._last = blank, blank
+        self._tokens: list[int] = []
+
+    def step(self, posteriors: np.ndarray) -> None:
+        """Posteriors of the next frames, (frames, vocabulary)."""
+        for token in posteriors.argmax(axis=1).tolist():
+            if token != self._last and token != self._blank:
+                self._tokens.append(token)
+            self._last = token
+
+    def finish(self) -> list[int]:
+        """Ids of the tokens."""
+        return self._tokens
+
+
+@dataclass(frozen=True)
+class BeamSettings:
+    """Settings of the beam search.
+
+    Attributes:
+        lm: n-gram model over the model's tokens, ARPA or KenLM's binary; None: no language model.
+        lm_weight: Weight of its log10 probability.
+        beam_size: Number of hypotheses that are kept.
+        beam_tokens: Number of tokens that are tried in a frame.
+        beam_threshold: Hypotheses whose score is below the best by more than this are dropped.
+        look_back: Frames after which a decision is final, so that memory does not grow with the recording.
+    """
+
+    lm: Path | None = None
+    lm_weight: float = 1.0
+    beam_size: int = 50
+    beam_tokens: int = 30
+    beam_threshold: float = 25.0
+    look_back: int = 500
+
+
+class BeamDecoder:
+    """flashlight-text's lexicon-free beam search, fed frame by frame.
+
+    Args:
+        tokens: The model's tokens, in the order of their ids.
+        settings: Settings of the search.
+        blank: Id of the blank.
+
+    Raises:
+        InputError: flashlight-text is not installed, or the language model cannot be read.
+    """
+
+    def __init__(self, tokens: list[str], settings: BeamSettings, blank: int = 0):
+        library = _flashlight()
+        self._settings, self._blank = settings, blank
+        options = library.LexiconFreeDecoderOptions(
+            beam_size=settings.beam_size,
+            beam_size_token=min(settings.beam_tokens, len(tokens)),
+            beam_threshold=settings.beam_threshold,
+            lm_weight=settings.lm_weight,
+            sil_score=0.0,
+            log_add=False,
+            criterion_type=library.CriterionType.CTC,
+        )
+        self._lm = _language_model(library, tokens, settings.lm)
+        self._decoder = library.LexiconFreeDecoder(options, self._lm, blank, blank, [])
+        self._decoder.decode_begin()
+        self._frames = 0  # decoded since the last final decision
+        self._path: list[int] = []  # token of each frame, blanks included
+
+    def step(self, posteriors: np.ndarray) -> None:
+        """Posteriors of the next frames, (frames, vocabulary)."""
+        look_back = self._settings.look_back
+        for start in range(0, len(posteriors), look_back):
+            scores = np.log(np.maximum(posteriors[start : start + look_back], _FLOOR), dtype=np.float32)
+            self._decoder.decode_step(scores.ctypes.data, *scores.shape)
+            self._frames += len(scores)
+            if self._frames > look_back:
+                # Its first token belongs to the last decision.
+                self._path += self._decoder.get_best_hypothesis(look_back).tokens[1:]
+                self._decoder.prune(look_back)
+                self._frames = look_back
+
+    def finish(self) -> list[int]:
+        """Ids of the tokens."""
+        if self._frames:
+            self._decoder.decode_end()
+            self._path += self._decoder.get_best_hypothesis(0).tokens[1:]
+        pairs = zip(self._path, [self._blank, *self._path], strict=False)
+        return [token for token, before in pairs if token not in (before, self._blank)]
+
+
+def _flashlight() -> Any:
+    try:
+        from flashlight.lib.text import decoder
+    except ImportError as error:
+        raise InputError("beam search needs flashlight-text: pip install flashlight-text") from error
+    return decoder
+
+
+def _language_model(library: Any, tokens: list[str], path: Path | None) -> Any:
+    if path is None:
+        return library.ZeroLM()
+    if not Path(path).is_file():
+        raise InputError(f"{path}: no such language model: give an ARPA file over the model's tokens")
+    from flashlight.lib.text.decoder.kenlm import KenLM
+    from flashlight.lib.text.dictionary import Dictionary
+
+    try:
+        return KenLM(str(path), Dictionary(tokens))
+    except RuntimeError as error:
+        reason = str(error).strip().split("\n")[0]
+        raise InputError(f"{path}: KenLM cannot read this language model ({reason}): give an ARPA file") from None

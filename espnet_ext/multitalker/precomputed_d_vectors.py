@@ -1,0 +1,62 @@
+"""d-vectors of a data dir's recordings, computed once; otherwise training computes them in every epoch."""
+
+import functools
+from collections.abc import Mapping
+from itertools import batched
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from espnet_ext.data.kaldi_tables import write_table
+from espnet_ext.data.utterance_audio import AudioSpan, read_samples
+from espnet_ext.work import shards as work
+from espnet_ext.work.arks import ark_shards, write_arks
+
+_RECORDINGS_OF_A_SHARD = 200
+_RECORDINGS_AT_ONCE = 16
+
+
+def write_d_vectors(
+    data: str | Path, output: str | Path, options: Mapping[str, Any], *, nj: int = 1, parallel: Path | None = None
+) -> int:
+    """Write ``<output>/d_vectors.scp`` for all recordings of a data dir: matrices (windows, 256).
+
+    Training reads them as data ``d_vectors`` of type ``kaldi_ark``. Shards that are done, from the same audio and
+    options, are skipped. Returns the number of recordings.
+
+    Args:
+        data: a data dir; its ``wav.scp`` is read.
+        output: a folder.
+        options: ``speaker_encoder_conf`` of ``speaker_encoder: d_vectors``.
+        nj: processes.
+        parallel: YAML of a Dask cluster, see :func:`espnet_ext.work.parallel.map_shards`.
+
+    Raises:
+        InputError: no data dir, or bad audio; the message names the recording.
+    """
+    audio = work.read_audio_table(data)
+    compute = functools.partial(compute_d_vectors, options=dict(options))
+    folder = Path(output).absolute() / "d_vectors"
+    shards = ark_shards(audio, folder, compute, (dict(options),), _RECORDINGS_OF_A_SHARD)
+    table = write_arks(shards, nj=nj, parallel=parallel, describe="d-vectors")
+    write_table(Path(output) / "d_vectors.scp", table)
+    print(f"{len(table)} recordings -> {Path(output) / 'd_vectors.scp'}", flush=True)
+    return len(table)
+
+
+def compute_d_vectors(audio: Mapping[str, str], folder: Path, options: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """d-vectors of the recordings of one shard, (windows, 256) each (in a worker process)."""
+    import torch
+
+    from espnet_ext.encoder.d_vectors import RATE, DVectorEncoder
+
+    encoder = DVectorEncoder(**options)
+    matrices = {}
+    for names in batched(audio, _RECORDINGS_AT_ONCE):
+        samples = [torch.from_numpy(read_samples(name, AudioSpan(audio[name]), RATE)) for name in names]
+        lengths = torch.tensor([len(each) for each in samples])
+        vectors, windows, _ = encoder(torch.nn.utils.rnn.pad_sequence(samples, batch_first=True), lengths)
+        for name, row, count in zip(names, vectors.numpy(), windows.tolist(), strict=True):
+            matrices[name] = row[:count]
+    return matrices

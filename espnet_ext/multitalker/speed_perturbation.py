@@ -1,0 +1,89 @@
+"""Speed perturbation that makes new voices: played faster or slower, a speaker has another pitch and vocal tract.
+
+Ko et al. (Interspeech 2015) perturb the speed to get more speech. Where a model learns to distinguish speakers, a
+perturbed speaker counts as a new one (Yamamoto et al., Interspeech 2019).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import soundfile
+
+from espnet_ext.data.data_dir import DataDir, format_seconds, read_data_dir, write_tables
+from espnet_ext.data.utterance_audio import AudioSpan, read_samples, read_spans
+from espnet_ext.errors import InputError
+from espnet_ext.work.parallel import map_shards
+
+RATE = 16000
+LIMITS = (0.5, 2.0)
+_SHARD = 200  # utterances
+
+
+@dataclass(frozen=True)
+class SpeedShard:
+    """Work of one process: what to read, where to write it, and the factor."""
+
+    name: str
+    spans: tuple[tuple[str, AudioSpan, str], ...]  # utterance, its audio, the file to write
+    factor: float
+
+
+def perturb_speed(data: str | Path, factors: Sequence[float], output: str | Path, *, nj: int = 1) -> DataDir:
+    """Write the utterances of a data dir at other speeds, as those of new speakers.
+
+    The output is a data dir, with Lhotse manifests and the audio (in ``audio/``). The ids of utterances and speakers
+    begin with ``sp<factor>-``.
+
+    Args:
+        data: with ``text``, audio at 16 kHz.
+        factors: 1.1 is 10 % faster and higher.
+        output: the data dir.
+        nj: processes.
+
+    Raises:
+        InputError: a factor that is 1, far from it, or given twice; or no transcripts.
+    """
+    for factor in factors:
+        if not LIMITS[0] <= factor <= LIMITS[1] or factor == 1 or list(factors).count(factor) > 1:
+            raise InputError(f"speed {factor}: give factors from {LIMITS[0]} to {LIMITS[1]} other than 1, each once")
+    from espnet_ext.data.manifests import from_data_dir, write_manifests  # Lhotse imports torch
+
+    source, spans = read_data_dir(data), read_spans(data)
+    if source.text is None:
+        raise InputError(f"{data}: no text: make the data dir with its transcripts")
+    folder = Path(output).resolve() / "audio"
+    folder.mkdir(parents=True, exist_ok=True)
+    shards = []
+    for factor in factors:
+        work = [(key, span, str(folder / f"sp{factor}-{key}.flac")) for key, span in spans.items()]
+        shards += [
+            SpeedShard(f"{factor}-{start}", tuple(work[start : start + _SHARD]), factor)
+            for start in range(0, len(work), _SHARD)
+        ]
+    seconds = {}
+    for durations in map_shards(write_shard, shards, nj=nj, describe="speed"):
+        seconds.update(durations)
+    written = {Path(path).stem: path for shard in shards for _, _, path in shard.spans}
+    made = DataDir(
+        wav_scp=written,
+        utt2spk={f"sp{factor}-{key}": f"sp{factor}-{who}" for factor in factors for key, who in source.utt2spk.items()},
+        text={f"sp{factor}-{key}": text for factor in factors for key, text in source.text.items()},
+        utt2dur={key: format_seconds(value) for key, value in seconds.items()},
+    )
+    write_tables(made, Path(output))
+    write_manifests(*from_data_dir(made), output)
+    print(f"{len(made.utt2spk)} utterances, {len(set(made.utt2spk.values()))} speakers -> {output}")
+    return made
+
+
+def write_shard(shard: SpeedShard) -> dict[str, float]:
+    """Write the audio of a shard; returns the seconds of each utterance."""
+    import soxr
+
+    seconds = {}
+    for utterance, span, path in shard.spans:
+        samples = soxr.resample(read_samples(utterance, span, RATE), RATE * shard.factor, RATE)
+        soundfile.write(path, samples, RATE, subtype="PCM_16")
+        seconds[Path(path).stem] = len(samples) / RATE
+    return seconds

@@ -1,0 +1,131 @@
+"""Windows of fixed length over a long recording (P4, 3.1 and 4.1.1), and the data dir that a recogniser decodes."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from espnet_ext.data.data_dir import DataDir, format_seconds, read_data_dir, write_data_dir
+from espnet_ext.errors import InputError
+
+WINDOW_SECONDS = 16.0  # P4, 4.1.1
+MOST_OVERLAP = 0.5  # above it a window also overlaps with the next but one, and odd windows overlap each other
+_WINDOW_ID = re.compile(r"(.+)-w(\d{5,})")
+
+
+@dataclass(frozen=True)
+class RecordingWindow:
+    """A window of a recording: its index from 0, and start and end in seconds."""
+
+    recording: str
+    index: int
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Windowing:
+    """How recordings are cut: the windows' length in seconds, and the share of it that two neighbours have in common.
+
+    >>> [(window.start, window.end) for window in Windowing(16.0, 0.5).cut("r", 30.0)]
+    [(0.0, 16.0), (8.0, 24.0), (16.0, 30.0)]
+
+    Raises:
+        InputError: no length, or an overlap below 0 or above one half.
+    """
+
+    length: float = WINDOW_SECONDS
+    overlap: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 < self.length < float("inf"):
+            raise InputError(f"windows of {self.length} s: give a length above 0")
+        if not 0 <= self.overlap <= MOST_OVERLAP:
+            raise InputError(
+                f"windows cannot overlap by {100 * self.overlap:g} %: choose a share from 0 to {MOST_OVERLAP}, "
+                "such as 0, 0.25 or 0.5"
+            )
+
+    @property
+    def shift(self) -> float:
+        """Seconds from the start of a window to that of the next."""
+        return self.length * (1 - self.overlap)
+
+    def span(self, index: int) -> tuple[float, float]:
+        """Start and end in seconds of the window with an index, of a recording that is longer."""
+        start = round(index * self.shift, 8)
+        return start, round(start + self.length, 8)
+
+    def cut(self, recording: str, seconds: float) -> list[RecordingWindow]:
+        """The windows of a recording of this length; the last ends with the recording, and may be shorter.
+
+        Raises:
+            InputError: the recording has no length.
+        """
+        if not 0 < seconds < float("inf"):
+            raise InputError(f"recording {recording} of {seconds} s: there is nothing to cut into windows")
+        windows: list[RecordingWindow] = []
+        while not windows or windows[-1].end < seconds:
+            start, end = self.span(len(windows))
+            windows.append(RecordingWindow(recording, len(windows), start, min(end, seconds)))
+        return windows
+
+
+def window_id(recording: str, index: int) -> str:
+    """The utterance id of a window in a data dir; ids sort as the windows follow each other.
+
+    >>> window_id("mix-0001", 3)
+    'mix-0001-w00003'
+    """
+    return f"{recording}-w{index:05d}"
+
+
+def parse_window_id(utterance: str) -> tuple[str, int]:
+    """Recording and index of a window's utterance id. Raises InputError if it has another form."""
+    match = _WINDOW_ID.fullmatch(utterance)
+    if not match:
+        raise InputError(f"utterance {utterance} is not a window (<recording>-w<index>): make the data dir of windows")
+    return match[1], int(match[2])
+
+
+def window_data_dir(data: DataDir, windowing: Windowing) -> tuple[DataDir, list[RecordingWindow]]:
+    """Cut every recording of a data dir into windows.
+
+    Args:
+        data: its ``wav_scp`` and ``reco2dur`` (or, where recordings are the utterances, ``utt2dur``) are used.
+
+    Returns:
+        A data dir whose utterances are the windows (``segments``; the speaker is the recording), without text, and
+        the windows in the same order.
+
+    Raises:
+        InputError: a recording of unknown duration.
+    """
+    durations = data.reco2dur or (data.utt2dur if data.segments is None else None) or {}
+    windows = []
+    for recording in sorted(data.wav_scp):
+        if recording not in durations:
+            raise InputError(f"recording {recording} has no duration: write reco2dur (or utt2dur)")
+        windows += windowing.cut(recording, float(durations[recording]))
+    named = {window_id(window.recording, window.index): window for window in windows}
+    cut = DataDir(
+        wav_scp=data.wav_scp,
+        utt2spk={key: window.recording for key, window in named.items()},
+        segments={
+            key: f"{window.recording} {format_seconds(window.start)} {format_seconds(window.end)}"
+            for key, window in named.items()
+        },
+        utt2dur={key: format_seconds(window.end - window.start) for key, window in named.items()},
+        reco2dur={recording: durations[recording] for recording in data.wav_scp},
+    )
+    return cut, windows
+
+
+def write_windows(data: Path, output: Path, windowing: Windowing) -> None:
+    """Write the data dir of windows of another's recordings, for the recogniser to decode.
+
+    Raises:
+        InputError: as :func:`window_data_dir`.
+    """
+    cut, windows = window_data_dir(read_data_dir(data), windowing)
+    write_data_dir(cut, output)
+    print(f"{len(windows)} windows of {len(cut.wav_scp)} recordings, written to {output}")

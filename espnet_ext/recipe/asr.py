@@ -1,0 +1,505 @@
+"""The stages of a recipe whose systems are ESPnet ASR models, from the corpus to the tables."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.recipe.run import Run
+from espnet_ext.recipe.steps import Step, say
+from espnet_ext.recipe.training import (
+    average_step,
+    averaged,
+    data_options,
+    free_of,
+    token_options,
+    train_step,
+)
+from espnet_ext.results.tables import System, Table
+from espnet_ext.work.files import files_below
+from espnet_ext.work.once import fingerprint
+
+
+def stamps(*folders: Path) -> str:
+    """A hash of the names, sizes and times of all files below folders: changed files change it."""
+    found = []
+    for folder in folders:
+        for path in files_below(folder):
+            status = path.stat() if path.exists() else None
+            found.append([str(path), status and (status.st_size, status.st_mtime_ns)])
+    return fingerprint(found)
+
+
+def synthetic_corpus(run: Run, corpus: str, folder: Path | None = None) -> Step:
+    """A small corpus in the layout of a real one (``corpus`` of :mod:`espnet_ext.synthetic`)."""
+    return Step(
+        name="synthetic corpus",
+        log=run.datadir / "log" / "corpus.log",
+        function=make_corpus,
+        arguments={
+            "corpus": corpus,
+            "output": str(folder or run.corpus),
+            "size": run.sections["settings"]["corpus_size"],
+        },
+        free={"nj": run.nj},
+        preload=[f"espnet_ext.synthetic.{corpus}"],
+    )
+
+
+def make_corpus(corpus: str, output: str, size: str, nj: int) -> None:
+    """Make a synthetic corpus, or leave it as it is."""
+    make = getattr(import_module(f"espnet_ext.synthetic.{corpus}"), f"make_{corpus}")
+    make(output, size, 0, nj)
+
+
+def manifests(run: Run, corpus: str, folders: Sequence[Path], *, title: str = "", **options: Any) -> Step:
+    """Check a corpus and write its Lhotse manifests; they are made again when a file below ``folders`` changes.
+
+    Args:
+        corpus: the module of :mod:`espnet_ext.corpora`, whose ``prepare_<corpus>`` is called.
+        options: its arguments, besides ``output_dir``, ``num_jobs`` and ``check_audio``.
+    """
+    return Step(
+        name=f"manifests of {title or run.corpus_name}",
+        log=run.datadir / "log" / f"manifests{'_' + title.replace(', ', '_') if title else ''}.log",
+        function=prepare_corpus,
+        arguments={
+            "corpus": corpus,
+            "output": str(run.datadir / "manifests"),
+            "check_audio": run.options["check_audio"],
+            "options": options,
+        },
+        free={"nj": run.nj},
+        depends=stamps(*folders),
+        outputs=[run.datadir / "manifests"],
+        preload=[f"espnet_ext.corpora.{corpus}"],
+    )
+
+
+def prepare_corpus(corpus: str, output: str, check_audio: str, options: Mapping[str, Any], nj: int) -> None:
+    """Write a corpus's manifests and say how much speech its parts hold."""
+    prepare = getattr(import_module(f"espnet_ext.corpora.{corpus}"), f"prepare_{corpus}")
+    found = prepare(output_dir=output, num_jobs=nj, check_audio=check_audio, **options)
+    for part, sets in found.items():
+        hours = sum(supervision.duration for supervision in sets["supervisions"]) / 3600
+        print(f"{part}: {len(sets['supervisions']):,} utterances, {hours:.2f} hours")
+
+
+def format_step(run: Run, corpus: str, parts: Mapping[str, str], *, title: str = "") -> Step:
+    """Data dirs from the manifests of a corpus's parts.
+
+    Args:
+        parts: the name of a part in the manifests -> the name of its data dir.
+        title: tells corpora apart, where there are several.
+    """
+    folder = run.datadir / "manifests"
+    recordings = [folder / f"{corpus}_recordings_{part}.jsonl.gz" for part in parts]
+    supervisions = [folder / f"{corpus}_supervisions_{part}.jsonl.gz" for part in parts]
+    folders = [run.datadir / name for name in parts.values()]
+    return Step(
+        name=f"data dirs{' of ' + title if title else ''}",
+        log=run.datadir / "log" / f"format{'_' + title if title else ''}.log",
+        function=data_dirs_from_manifests,
+        arguments={"recordings": recordings, "supervisions": supervisions, "folders": [str(path) for path in folders]},
+        inputs=[*recordings, *supervisions],
+        outputs=[path / "text" for path in folders],
+        preload=["espnet_ext.data.manifests"],
+    )
+
+
+def data_dirs_from_manifests(recordings: Sequence[Path], supervisions: Sequence[Path], folders: Sequence[str]) -> None:
+    """Write a checked data dir for each pair of manifests."""
+    from espnet_ext.data import data_dir_checks as checks
+    from espnet_ext.data import manifests as lhotse
+    from espnet_ext.data.data_dir import write_data_dir
+
+    for one, other, folder in zip(recordings, supervisions, folders, strict=True):
+        data = lhotse.to_data_dir(*lhotse.read_manifests(one, other))
+        checks.raise_problems(folder, checks.validate(data, require_text=False) + checks.check_files(data))
+        write_data_dir(data, folder)
+        print(f"{folder}: {len(data.utt2spk):,} utterances, {len(data.spk2utt):,} speakers")
+
+
+def combine_step(run: Run, name: str, sources: Sequence[str]) -> Step:
+    """One data dir of several, all of them in ``run.datadir``; the source's name is appended to its ids."""
+    folders = [run.datadir / source for source in sources]
+    return Step(
+        name=f"data dir {name}",
+        log=run.datadir / "log" / f"format_{name}.log",
+        function=combine_data_dirs,
+        arguments={"folders": [str(folder) for folder in folders], "output": str(run.datadir / name)},
+        inputs=[folder / table for folder in folders for table in ("wav.scp", "text")],
+        outputs=[run.datadir / name / "text"],
+    )
+
+
+def combine_data_dirs(folders: Sequence[str], output: str) -> None:
+    """Write one data dir of several, with the source's name appended to its ids."""
+    from espnet_ext.data.data_dir import read_data_dir, write_data_dir
+    from espnet_ext.data.data_dir_parts import combine, with_suffix
+
+    parts = [with_suffix(read_data_dir(folder), f"-{Path(folder).name}") for folder in folders]
+    combined = combine(parts)
+    write_data_dir(combined, output)
+    print(f"{output}: {len(combined.utt2spk):,} utterances of {len(parts)} data dirs")
+
+
+def tokens_dir(run: Run) -> Path:
+    """Where the tokens of a run lie."""
+    settings = run.sections["settings"]
+    return run.datadir / f"tokens_{settings['token_type']}{settings['vocab_size']}"
+
+
+def tokens_step(
+    run: Run, train: str, folder: Path, token_type: str, vocab_size: int, *, english: Sequence[str] = (), **options: Any
+) -> Step:
+    """Word pieces (or characters, words) of a training set; with the type ``mixed`` its Han characters, and word pieces
+    of the English sets.
+
+    Args:
+        options: ``symbols`` that are one token each, such as ``<sc>``, and sentencepiece's ``normalisation``.
+    """
+    text, more = run.datadir / train / "text", [run.datadir / name / "text" for name in english]
+    return Step(
+        name="tokens",
+        log=folder / "log" / "tokens.log",
+        function=make_tokens,
+        arguments={
+            "text": text,
+            "english": more,
+            "output": str(folder),
+            "token_type": token_type,
+            "vocab_size": vocab_size,
+            "options": options,
+        },
+        inputs=[text, *more],
+        outputs=[folder / "prior.txt"],
+        preload=["espnet_ext.data.tokens"],
+    )
+
+
+def make_tokens(
+    text: Path, english: Sequence[Path], output: str, token_type: str, vocab_size: int, options: Mapping[str, Any]
+) -> None:
+    """Write ``tokens.txt``, ``prior.txt`` and, for word pieces, ``bpe.model``."""
+    from espnet_ext.codeswitch.mixed_units import write_mixed_tokens
+    from espnet_ext.data.kaldi_tables import read_table
+    from espnet_ext.data.tokens import write_tokens
+
+    texts = list(read_table(text).values())
+    if token_type == "mixed":
+        others = [line for path in english for line in read_table(path).values()]
+        tokens = write_mixed_tokens(texts, others, Path(output), vocab_size)
+    else:
+        tokens = write_tokens(texts, Path(output), token_type, vocab_size, **options)
+    print(f"{len(tokens)} tokens -> {output}/tokens.txt")
+
+
+def statistics_step(
+    run: Run, config: Path, train: str, valid: str, tokens: Path, token_type: str, *, task: str = "asr"
+) -> Step:
+    """Lengths, and mean and variance of the features, in ``run.stats / train``."""
+    folder = run.stats / train
+    options = token_options(tokens, token_type)
+    return Step(
+        name=f"statistics of {train}",
+        log=folder / "log" / "stats.log",
+        function=collect_statistics,
+        arguments={
+            "train": str(run.datadir / train),
+            "valid": str(run.datadir / valid),
+            "config": config,
+            "tokens": Path(options[1]),
+            "output": str(folder),
+            "options": options[2:],
+            "task": task,
+        },
+        free=free_of(run),
+        inputs=[run.datadir / name / table for name in (train, valid) for table in ("wav.scp", "text")],
+        outputs=[folder / "train" / "feats_stats.npz"],
+        preload=["espnet2.tasks.asr", "espnet_ext.upstream.stats"],
+    )
+
+
+def collect_statistics(
+    train: str,
+    valid: str,
+    config: Path,
+    tokens: Path,
+    output: str,
+    options: Sequence[str],
+    task: str,
+    nj: int,
+    parallel: Path | None,
+) -> None:
+    """Collect what ESPnet's training needs to know of its data."""
+    from espnet_ext.upstream.stats import Statistics, collect_stats
+
+    job = Statistics(Path(train), Path(valid), config, tokens, Path(output), tuple(options), task)
+    collect_stats(job, nj=nj, parallel=parallel)
+
+
+def asr_train_step(
+    run: Run,
+    folder: Path,
+    config: Path,
+    train: str,
+    valid: str,
+    tokens: Path,
+    token_type: str,
+    seed: int,
+    *,
+    task: str = "asr",
+    options: Sequence[str] = (),
+    files: Mapping[str, Path] | None = None,
+    inputs: Sequence[Path] = (),
+) -> Step:
+    """Train one ASR model on two data dirs, by the statistics of the training set."""
+    stats = run.stats / train
+    words = [
+        *("--seed", str(seed)),
+        *token_options(tokens, token_type),
+        *options,
+        *("--normalize_conf", f"stats_file={stats / 'train' / 'feats_stats.npz'}"),
+    ]
+    for part, name in (("train", train), ("valid", valid)):
+        tables = [(run.datadir / name / "wav.scp", "speech", "sound"), (run.datadir / name / "text", "text", "text")]
+        words += [*data_options(part, tables), f"--{part}_shape_file", str(stats / part / "speech_shape")]
+    made = [run.datadir / train / "text", run.datadir / valid / "text"]
+    made += [stats / "train" / "feats_stats.npz", stats / "train" / "speech_shape"]
+    return train_step(
+        run, folder, f"{task}_train", words, inputs=[*made, *inputs], files={"--config": config, **(files or {})}
+    )
+
+
+def language_model(run: Run, text: Path, valid: str, tokens: Path, token_type: str) -> Iterator[Step]:
+    """Train a language model on a text (a sentence a line, plain or .gz) and measure its perplexity on a set's text.
+
+    The set's text also says when to stop. Nothing is trained where no decoding of the run uses a language model.
+    """
+    if not any(run.decoding(name).get("lm_weight") for names in run.decodings.values() for name in names):
+        say("no decoding of these rows uses one")
+        return
+    config, folder = run.section_config("lm"), run.lm
+    train, dev = folder / "train.txt", run.datadir / valid / "text"
+    yield Step(
+        name="language model: text",
+        log=folder / "log" / "text.log",
+        function=write_lm_text,
+        arguments={"text": text, "output": str(train)},
+        outputs=[train],
+    )
+    data = [*data_options("train", [(train, "text", "text")]), *data_options("valid", [(dev, "text", "text")])]
+    options = [*token_options(tokens, token_type), *data]
+    shapes = ["--train_shape_file", str(train), "--valid_shape_file", str(dev)]
+    yield Step(
+        name="language model: statistics",
+        log=folder / "log" / "stats.log",
+        function=collect_lm_statistics,
+        arguments={
+            "config": config,
+            "options": ["--config", str(config), "--output_dir", str(folder / "stats"), *options, *shapes],
+        },
+        inputs=[train, dev],
+        preload=["espnet_ext.bin.lm_train"],
+    )
+    shapes = [
+        *("--train_shape_file", str(folder / "stats" / "train" / "text_shape")),
+        *("--valid_shape_file", str(folder / "stats" / "valid" / "text_shape")),
+    ]
+    yield train_step(
+        run,
+        folder,
+        "lm_train",
+        ["--seed", "1", *options, *shapes],
+        name="language model: training",
+        inputs=[folder / "stats" / "train" / "text_shape"],
+        files={"--config": config},
+    )
+    yield Step(
+        name="language model: perplexity",
+        log=folder / "log" / "perplexity.log",
+        function=measure_perplexity,
+        arguments={"folder": str(folder), "text": dev},
+        inputs=[folder / "config.yaml"],
+        preload=["espnet2.bin.lm_calc_perplexity"],
+    )
+    perplexity = (folder / "perplexity" / "ppl").read_text(encoding="utf-8").strip()
+    say(f"language model: perplexity of a token of {valid}/text: {perplexity}")
+
+
+def write_lm_text(text: Path, output: str) -> None:
+    """Write a text as the Kaldi table that ESPnet's language models are trained on."""
+    from espnet_ext.data import lm_text
+
+    print(f"{lm_text.write_lm_text(text, Path(output)):,} sentences -> {output}")
+
+
+def collect_lm_statistics(config: Path, options: Sequence[str]) -> None:
+    """Collect the lengths of a language model's sentences."""
+    from espnet_ext.recipe.training import run_command
+
+    run_command("lm_train", ["--collect_stats", "true", *options])
+
+
+def measure_perplexity(folder: str, text: Path) -> None:
+    """Measure the perplexity of a language model by ESPnet's own command."""
+    from espnet2.bin.lm_calc_perplexity import main
+
+    lm = Path(folder)
+    data = ["--data_path_and_name_and_type", f"{text},text,text"]
+    model = ["--train_config", str(lm / "config.yaml"), "--model_file", str(lm / "valid.loss.ave.pth")]
+    main(["--ngpu", "0", *data, *model, "--output_dir", str(lm / "perplexity")])
+
+
+def decode_steps(
+    run: Run,
+    folder: Path,
+    model: Path,
+    decodings: Sequence[str],
+    sets: Sequence[str],
+    nj: int,
+    *,
+    options: Sequence[str] = (),
+    lm: Path | None = None,
+) -> Step:
+    """Decode test sets with one system by one or several decodings, of which the models are loaded once.
+
+    Results go to ``folder/decode_<decoding>/<test set>``.
+
+    Args:
+        lm: folder of a language model, if the decodings use one.
+    """
+    outputs = [folder / f"decode_{name}" / part for name in decodings for part in sets]
+    arguments: dict[str, Any] = {
+        "model_config": folder / "config.yaml",
+        "model": model,
+        "configs": [run.decode_config(name) for name in decodings],
+        "data": [str(run.datadir / part) for part in sets],
+        "outputs": [str(path) for path in outputs],
+        "options": list(options),
+        "lm": lm and [lm / "config.yaml", lm / "valid.loss.ave.pth"],
+    }
+    return Step(
+        name=f"decode {folder.relative_to(run.expdir)} ({' '.join(decodings)})",
+        log=folder / f"decode_{decodings[0]}" / "log" / "decode.log",
+        function=decode_sets,
+        arguments=arguments,
+        free=free_of(run, ngpu=run.gpu) | {"nj": nj},
+        inputs=[run.datadir / part / "wav.scp" for part in sets],
+        outputs=[path / "text" for path in outputs],
+        preload=["espnet_ext.upstream.decode", "espnet2.bin.asr_inference"],
+    )
+
+
+def decode_sets(
+    model_config: Path,
+    model: Path,
+    configs: Sequence[Path],
+    data: Sequence[str],
+    outputs: Sequence[str],
+    options: Sequence[str],
+    lm: Sequence[Path] | None,
+    nj: int,
+    parallel: Path | None,
+    ngpu: int,
+) -> None:
+    """Decode each data dir with each config."""
+    from itertools import product
+
+    from espnet_ext.upstream.decode import Decoding, decode_all
+
+    lm_config, lm_file = lm or (None, None)
+    jobs = [
+        Decoding(model_config, model, Path(folder), Path(output), config, lm_config, lm_file, ngpu, tuple(options))
+        for (config, folder), output in zip(product(configs, data), outputs, strict=True)
+    ]
+    for job, count in zip(jobs, decode_all(jobs, nj=nj, parallel=parallel), strict=True):
+        print(f"{count} utterances -> {job.output / 'text'}")
+
+
+def decode_system(run: Run, system: System, seed: int, nj: int, sets: Sequence[str], tokens: Path) -> Iterator[Step]:
+    """All decodings of a system: in one step, and in one more those that need other models too."""
+    folder = run.expdir / system.name / f"seed{seed}"
+    model = folder / averaged(run.setting("average"))
+    names = list(run.decodings.get(system.name, {}))
+    fused = [name for name in names if any(run.decoding(name).get(key) for key in ("lm_weight", "prior_weight"))]
+    plain = [name for name in names if name not in fused]
+    if plain:
+        yield decode_steps(run, folder, model, plain, sets, nj)
+    if fused:
+        prior = ["--prior_file", str(tokens / "prior.txt")]
+        yield decode_steps(run, folder, model, fused, sets, nj, options=prior, lm=run.lm)
+
+
+def score_step(run: Run, part: str, folder: Path, rate: str = "wer", **options: Any) -> Step:
+    """Word error rate of a decoding, or with ``mer`` the mixed one of Mandarin and English."""
+    return Step(
+        name=f"score {folder.relative_to(run.expdir)}",
+        log=folder / "log" / "score.log",
+        function=score,
+        arguments={
+            "reference": run.datadir / part / "text",
+            "hypothesis": folder / "text",
+            "utt2spk": run.datadir / part / "utt2spk",
+            "output": str(folder),
+            "rate": rate,
+            "options": options,
+        },
+        inputs=[folder / "text"],
+        outputs=[folder / "score.json"],
+        preload=["espnet_ext.scoring.report"],
+    )
+
+
+def score(reference: Path, hypothesis: Path, utt2spk: Path, output: str, rate: str, options: Mapping[str, Any]) -> None:
+    """Write the reports of a decoding's errors, and say how many there are."""
+    from espnet_ext.scoring.evaluate import evaluate_mixed, evaluate_words
+
+    evaluate = evaluate_mixed if rate == "mer" else evaluate_words
+    _, summary = evaluate(reference, hypothesis, Path(output), utt2spk=utt2spk, **options)[:2]
+    low, high = summary["ci95"]
+    print(f"{rate.upper()} {summary['value']:.2f} %  (95% interval {low:.2f} to {high:.2f})")
+
+
+def score_systems(run: Run, sets: Sequence[str], rate: str = "wer", **options: Any) -> Iterator[Step]:
+    """The error rates of all decodings of all systems and seeds."""
+    for system in run.systems:
+        for seed in run.seeds:
+            for decoding in run.decodings.get(system.name, {}):
+                for part in sets:
+                    folder = run.expdir / system.name / f"seed{seed}" / f"decode_{decoding}" / part
+                    yield score_step(run, part, folder, rate, **options)
+
+
+def train_and_average(
+    run: Run, system: System, seed: int, train: str, valid: str, tokens: Path, *, options: Sequence[str] = ()
+) -> Iterator[Step]:
+    """A system's training, and the mean of its epochs that is decoded."""
+    folder = run.expdir / system.name / f"seed{seed}"
+    token_type = run.sections["settings"]["token_type"]
+    config = run.system_config(system)
+    yield asr_train_step(run, folder, config, train, valid, tokens, token_type, seed, options=options)
+    yield average_step(run, folder, run.setting("average"))
+
+
+def tables(run: Run) -> None:
+    """Write and print the tables of a run: the paper's numbers and those found."""
+    write_selected(run, run.selected)
+
+
+def write_selected(run: Run, selected: Sequence[Table]) -> None:
+    """Write and print tables, with every row that earlier runs have filled."""
+    from espnet_ext.results.write import write_tables
+
+    rows = [name.strip() for name in run.options["rows"].split(",")] if run.options["rows"] else None
+    write_tables(
+        run.tables,
+        selected,
+        rows,
+        run.expdir,
+        scale=run.scale,
+        corpus=run.corpus_name,
+        command=run.command,
+        lm_perplexity=run.lm / "perplexity" / "ppl",
+    )

@@ -1,0 +1,296 @@
+"""What a run of a recipe is: its options, the settings of its scale, the systems that its tables need, its folders."""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import util
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from espnet_ext.errors import InputError
+from espnet_ext.recipe.steps import Step, run_jobs
+from espnet_ext.results.plan import decode_config, load_scale, select, sets_needed, system_config, systems_needed
+from espnet_ext.results.tables import System, Table, Tables, load_tables
+from espnet_ext.work.yaml_files import deep_merge, write_yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+SCALES = ("smoke", "mini", "full")
+# The options of every recipe's run.sh, but for --stage and --stop_stage, which are run.sh's own.
+COMMON = {
+    "table": "1",
+    "rows": "",
+    "scale": "mini",
+    "seed": "1",
+    "check_audio": "auto",
+    "ngpu": "0",
+    "nj": "2",
+    "parallel": "",
+    "expdir": "",
+    "datadir": "",
+}
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What ``egs/<recipe>/recipe.py`` calls ``RECIPE``.
+
+    Attributes:
+        stages: a function for each stage that run.sh names.
+        corpus: the option that holds the corpus; a synthetic one is made where it is empty.
+        options: the recipe's own options and their defaults.
+        paths: those of them that are files or folders.
+        choices: those that take one of a few values.
+        needed: the paths that ``--scale full`` cannot do without, besides ``corpus``.
+        variant: tells runs apart that must not share folders: an ending of their names, or nothing.
+        tables_of: the tables that a run makes, as ``--table`` has them.
+    """
+
+    stages: Mapping[str, "Callable[[Run], None]"]
+    corpus: str
+    options: Mapping[str, str] = EMPTY
+    paths: Sequence[str] = ()
+    choices: Mapping[str, Sequence[str]] = EMPTY
+    needed: Sequence[str] = ()
+    variant: "Callable[[Mapping[str, str]], str]" = lambda options: ""
+    tables_of: "Callable[[Mapping[str, str]], str]" = lambda options: options["table"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One command line of a recipe. Paths are relative to the recipe's folder, in which its stages run.
+
+    Attributes:
+        options: the values of all options, as text.
+        sections: ``conf/full.yaml`` with the scale's file merged into it.
+        tables: ``conf/tables.yaml``.
+        selected: the tables of this run, with the rows of this run.
+        command: the command line, for those who read the results.
+        launch: what comes before a training's command, such as ``srun`` (``train_cmd`` of cmd.sh).
+        train_options: ESPnet's flags for spreading a training over GPUs and nodes (``train_cmd_options``).
+    """
+
+    recipe: Recipe
+    options: Mapping[str, str]
+    sections: Mapping[str, Any]
+    tables: Tables
+    selected: tuple[Table, ...]
+    expdir: Path
+    datadir: Path
+    command: str = ""
+    launch: tuple[str, ...] = ()
+    train_options: tuple[str, ...] = field(default=())
+
+    @property
+    def scale(self) -> str:
+        return self.options["scale"]
+
+    @property
+    def nj(self) -> int:
+        return int(self.options["nj"])
+
+    @property
+    def ngpu(self) -> int:
+        return int(self.options["ngpu"])
+
+    @property
+    def gpu(self) -> int:
+        """1 if work other than training uses a GPU."""
+        return min(self.ngpu, 1)
+
+    @property
+    def parallel(self) -> Path | None:
+        return Path(self.options["parallel"]) if self.options["parallel"] else None
+
+    @property
+    def seeds(self) -> list[int]:
+        return [int(seed) for seed in self.options["seed"].split(",")]
+
+    @property
+    def synthetic(self) -> bool:
+        """Is the corpus the synthetic one?"""
+        return not self.options[self.recipe.corpus]
+
+    @property
+    def corpus(self) -> Path:
+        """The corpus's folder: the user's, or that of the synthetic one."""
+        return Path(self.options[self.recipe.corpus] or self.datadir / "corpus")
+
+    @property
+    def corpus_name(self) -> str:
+        """What results call the corpus."""
+        return "synthetic" if self.synthetic else self.corpus.name
+
+    @property
+    def stats(self) -> Path:
+        return self.expdir / "stats"
+
+    @property
+    def lm(self) -> Path:
+        return self.expdir / "lm"
+
+    @property
+    def configs(self) -> Path:
+        return self.expdir / "configs"
+
+    def path(self, option: str) -> Path | None:
+        """The path that an option names, or None if it is empty."""
+        return Path(self.options[option]) if self.options[option] else None
+
+    def setting(self, name: str) -> Any:
+        """The value of an option where one is given, otherwise that of the section ``settings`` of the scale."""
+        if self.options.get(name):
+            return self.options[name]
+        return self.sections["settings"][name]
+
+    @cached_property
+    def systems(self) -> list[System]:
+        """The systems that the rows of this run need, each once."""
+        return systems_needed(self.tables, self.selected)
+
+    @cached_property
+    def decodings(self) -> dict[str, dict[str, list[str]]]:
+        """system -> decoding -> test sets, of what the rows of this run need."""
+        needed: dict[str, dict[str, list[str]]] = {}
+        for (system, decoding), sets in sets_needed(self.tables, self.selected).items():
+            needed.setdefault(system, {})[decoding] = sets
+        return needed
+
+    def write_config(self, name: str, config: Mapping[str, Any], source: str) -> Path:
+        """Write a config into the run's folder of configs, where it has changed."""
+        path = self.configs / f"{name}.yaml"
+        write_yaml(path, config, f"Written by run.sh: {source}")
+        return path
+
+    def system_config(self, system: System) -> Path:
+        """Write a system's config: its section, then its overrides."""
+        return self.write_config(system.name, system_config(self.sections, system), f"system {system.name}")
+
+    def section_config(self, section: str, *overlays: Mapping[str, Any], name: str = "") -> Path:
+        """Write a section as a config, with others merged over it in order."""
+        config = self.sections[section]
+        for overlay in overlays:
+            config = deep_merge(config, overlay)
+        return self.write_config(name or section, config, f"section {section} of scale {self.scale}")
+
+    def decode_config(self, decoding: str) -> Path:
+        """Write a decoding's config: the section ``decode``, then the decoding's overrides."""
+        return self.write_config(f"decode_{decoding}", self.decoding(decoding), f"decoding {decoding}")
+
+    def decoding(self, decoding: str) -> dict[str, Any]:
+        """The merged config of a decoding."""
+        return decode_config(self.sections, self.tables, decoding)
+
+    def each_system(self, work: "Callable[[Run, System, int, int], Iterable[Step]]", processes: int = 0) -> None:
+        """Do a chain of steps for each system and seed, several side by side.
+
+        Args:
+            work: the chain, of the run, a system, a seed, and the number of processes that the chain may use itself.
+            processes: how many share this machine (default: --nj); one with GPUs, which they would share.
+        """
+        pairs = [(system, seed) for system in self.systems for seed in self.seeds]
+        processes = processes or self.nj
+        limit = 1 if self.ngpu else max(1, min(len(pairs), processes))
+        run_jobs((work(self, system, seed, max(1, processes // limit)) for system, seed in pairs), limit)
+
+
+def load_recipe(folder: Path) -> Recipe:
+    """The ``RECIPE`` of a recipe's ``recipe.py``.
+
+    Raises:
+        InputError: the folder has none.
+    """
+    path = folder / "recipe.py"
+    if not path.is_file():
+        raise InputError(f"{path}: no such file: --recipe names the folder of a recipe, such as egs/librispeech_sem")
+    spec = util.spec_from_file_location(f"espnet_ext_recipe_{folder.name}", path)
+    assert spec and spec.loader
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.RECIPE
+
+
+def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Run:
+    """Check a command line of a recipe, and go to the recipe's folder.
+
+    Args:
+        folder: the recipe's.
+        given: option -> value. Relative paths are those of the working directory.
+        environment: ``train_cmd`` and ``train_cmd_options`` come from there (cmd.sh).
+
+    Raises:
+        InputError: an unknown option, a wrong value, an unknown table or row, or a file that is not there.
+    """
+    import shlex
+
+    recipe = load_recipe(folder.resolve())
+    options = _checked(recipe, given, Path.cwd(), folder.resolve())
+    os.chdir(folder)
+    here = Path()
+    if options["scale"] == "full":
+        for name in (recipe.corpus, *recipe.needed):
+            if not options[name]:
+                raise InputError(f"--scale full needs --{name} DIR; README.md says what it holds and how to get it")
+    sections = load_scale(here, options["scale"])
+    tables = load_tables(here / "conf" / "tables.yaml", options["scale"])
+    wanted = recipe.tables_of(options)
+    tables_wanted = None if wanted == "all" else _names(wanted)
+    selected = select(tables, tables_wanted, _names(options["rows"]) if options["rows"] else None)
+    tag = "-".join(part for part in (options["scale"], recipe.variant(options)) if part)
+    if options[recipe.corpus] and options["scale"] != "full":
+        tag += f"-{Path(options[recipe.corpus]).name}"
+    return Run(
+        recipe=recipe,
+        options=options,
+        sections=sections,
+        tables=tables,
+        selected=tuple(selected),
+        expdir=Path(options["expdir"] or f"exp/{tag}"),
+        datadir=Path(options["datadir"] or f"data/{tag}"),
+        command=environment.get("ESPNET_EXT_COMMAND", ""),
+        launch=tuple(shlex.split(environment.get("train_cmd", ""))),
+        train_options=tuple(shlex.split(environment.get("train_cmd_options", ""))),
+    )
+
+
+def _checked(recipe: Recipe, given: Mapping[str, str], caller: Path, folder: Path) -> dict[str, str]:
+    defaults = {**COMMON, recipe.corpus: "", **recipe.options}
+    for name in given:
+        if name not in defaults:
+            raise InputError(f"unknown option --{name} (run.sh --help lists the options)")
+    options = {**defaults, **given}
+    choices = {"scale": SCALES, "check_audio": ("auto", "header", "full"), **recipe.choices}
+    for name, values in choices.items():
+        if options[name] and options[name] not in values:
+            raise InputError(f"--{name} takes one of {'|'.join(values)}, not '{options[name]}'")
+    if not re.fullmatch(r"[0-9]+(,[0-9]+)*", options["seed"]):
+        raise InputError(f"--seed takes whole numbers separated by commas, not '{options['seed']}'")
+    for name, least in (("nj", 1), ("ngpu", 0)):
+        if not re.fullmatch(r"[0-9]+", options[name]) or int(options[name]) < least:
+            raise InputError(f"--{name} must be at least {least}, not '{options[name]}'")
+    for name in (recipe.corpus, *recipe.paths, "expdir", "datadir"):
+        if options[name]:
+            options[name] = os.path.abspath(caller / options[name])
+    if options["parallel"]:
+        options["parallel"] = str(_find(options["parallel"], (caller, folder, ROOT)))
+    return options
+
+
+def _find(name: str, folders: Iterable[Path]) -> Path:
+    for folder in folders:
+        if (folder / name).is_file():
+            return (folder / name).resolve()
+    raise InputError(f"--parallel: there is no file {name}")
+
+
+def _names(value: str) -> list[str]:
+    return [name.strip() for name in value.split(",")]
+
+
+def chain(*parts: Iterable[Step]) -> Iterator[Step]:
+    """The steps of several chains, one after the other."""
+    for part in parts:
+        yield from part

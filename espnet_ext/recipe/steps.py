@@ -1,0 +1,380 @@
+"""Steps of a stage: skipped when done, resumed when killed, several side by side.
+
+A step runs in a process of its own, forked from that of the stage: what the stage has imported is imported once, and a
+step that runs out of memory or is killed takes nothing else with it. Its output goes to its log. It is done when the
+note beside the log holds the step's key: a hash of the function's arguments and of the contents of the files among them.
+"""
+
+import errno
+import inspect
+import io
+import logging
+import math
+import os
+import shutil
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import import_module
+from multiprocessing import connection, get_context
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.errors import InputError
+from espnet_ext.recipe.guard import end_with_parent, kill_group
+from espnet_ext.work import once
+
+FAILED, DONE_BY_ANOTHER = 1, 75  # exit statuses of a step's process
+SAY_SECONDS = 10.0
+POLL_SECONDS = 0.2
+LEAST_FREE = 256 * 1024  # bytes: with less, a disk counts as full
+
+
+class StepFailed(InputError):
+    """A step failed; the end of its log has been shown."""
+
+
+def last_line(log: Path) -> str:
+    """The last line of a log, as progress; the lines that say what runs are none."""
+    lines = _tail(log, 4000).replace("\r", "\n").splitlines()
+    return next((line[:120] for line in reversed(lines) if line.strip() and not line.startswith("#")), "")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A call of a function whose result lies on disk.
+
+    Attributes:
+        name: what the user reads.
+        log: file for the function's output; the note that it is done is this file with the ending ``.done``.
+        function: at the top level of a module.
+        arguments: its keyword arguments. They decide its result; of paths of files the contents count too.
+        free: more keyword arguments, which change nothing in the result, such as the number of processes.
+        depends: more that the result depends on, such as the stamps of a corpus's files.
+        inputs: files that the result depends on, made by an earlier stage.
+        outputs: files without which the step is not done, whatever its note says.
+        resumes: a folder whose half-done work the function resumes; it is refused if it was begun under another key.
+            Logs of earlier starts are kept in the log's name with the ending ``.earlier.log``.
+        preload: modules that the stage's process imports first, so that its steps share them.
+        progress: a short line from the log, shown every ten seconds.
+    """
+
+    name: str
+    log: Path
+    function: Callable[..., object]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    free: Mapping[str, Any] = field(default_factory=dict)
+    depends: object = None
+    inputs: Sequence[Path] = ()
+    outputs: Sequence[Path] = ()
+    resumes: Path | None = None
+    preload: Sequence[str] = ()
+    progress: Callable[[Path], str] = last_line
+
+    @property
+    def note(self) -> Path:
+        """The file that holds the step's key once it is done."""
+        return self.log.with_suffix(".done")
+
+    def key(self) -> str:
+        """The hash of all that the result depends on."""
+        files = {Path(path) for path in self.inputs}
+        files.update(path for path in _paths(list(self.arguments.values())) if path.is_file())
+        files.difference_update(Path(path) for path in self.outputs)
+        name = f"{self.function.__module__}.{self.function.__qualname__}"
+        return once.fingerprint(name, dict(self.arguments), self.depends, files=sorted(files))
+
+    def is_done(self, key: str) -> bool:
+        """Was it done under this key, with all its outputs in place?"""
+        return once.is_noted(self.note, key) and all(Path(path).exists() for path in self.outputs)
+
+
+def run_steps(*steps: Step) -> None:
+    """Run steps one after the other.
+
+    Raises:
+        StepFailed: one has failed; those after it have not run.
+    """
+    run_jobs([steps])
+
+
+def run_jobs(jobs: Iterable[Iterable[Step]], side_by_side: int = 1) -> None:
+    """Run jobs, each a chain of steps, several of them side by side.
+
+    A chain may be a generator: its code between two steps runs in this process, when the step before is done. After a
+    failure no further step starts; those that run are waited for.
+
+    Raises:
+        StepFailed: a step has failed.
+        InputError: an input is missing; or a folder was begun with another config or other data.
+    """
+    waiting = iter(jobs)
+    chains: list[Iterator[Step]] = []
+    running: dict[Any, _Started] = {}
+    failure: BaseException | None = None
+    try:
+        while True:
+            try:
+                while failure is None and (chains or len(running) < max(1, side_by_side)):
+                    if not chains:
+                        job = next(waiting, None)
+                        if job is None:
+                            break
+                        chains.append(iter(job))
+                    _advance(chains.pop(0), running)
+            except Exception as error:
+                failure = error
+            if not running:
+                if failure is not None:
+                    raise failure
+                return
+            for sentinel in connection.wait(list(running), timeout=POLL_SECONDS):
+                started = running.pop(sentinel)
+                try:
+                    started.finish()
+                    chains.append(started.chain)
+                except Exception as error:
+                    failure = failure or error
+            _check_parent()
+            for started in running.values():
+                started.say_progress()
+    finally:
+        for started in running.values():
+            kill_group(started.process.pid)
+            started.process.join()
+
+
+def _advance(chain: Iterator[Step], running: "dict[Any, _Started]") -> None:
+    """Start the next step of a chain that is not done; a chain without one has ended."""
+    for step in chain:
+        for path in step.inputs:
+            if not os.access(path, os.R_OK):
+                raise InputError(f"{step.name}: {path} is missing: run the earlier stages first")
+        key = step.key()
+        if step.is_done(key):
+            say(f"{step.name}: done before")
+            continue
+        _preload(step.preload)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        process = get_context("fork").Process(target=_child, args=(step, key, os.getpid()))
+        process.start()
+        running[process.sentinel] = _Started(step, process, chain)
+        return
+
+
+def _preload(modules: Iterable[str]) -> None:
+    """Import modules without what they print: ESPnet tells of each package that it could use and does not find."""
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        for module in modules:
+            import_module(module)
+
+
+class _Started:
+    """A step that is running, in the process of the stage."""
+
+    def __init__(self, step: Step, process: Any, chain: Iterator[Step]):
+        self.step, self.process, self.chain = step, process, chain
+        self.began = self.said = time.monotonic()
+
+    def say_progress(self) -> None:
+        now = time.monotonic()
+        if now - self.said < SAY_SECONDS or not self.step.log.exists():
+            return
+        self.said = now
+        text = self.step.progress(self.step.log)
+        say(f"{self.step.name}: {now - self.began:.0f} s{', ' + text if text else ''}")
+
+    def finish(self) -> None:
+        """Say how the step has ended.
+
+        Raises:
+            StepFailed: it has failed.
+        """
+        self.process.join()
+        status = self.process.exitcode
+        kill_group(self.process.pid)  # what it has left behind
+        if status == 0:
+            say(f"{self.step.name}: done in {time.monotonic() - self.began:.0f} s")
+        elif status == DONE_BY_ANOTHER:
+            say(f"{self.step.name}: done by another run")
+        else:
+            _show_failure(self.step, status)
+            raise StepFailed(f"{self.step.name}: failed")
+
+
+def _child(step: Step, key: str, parent: int) -> None:
+    """Run a step in this process, which was forked for it, and end with its status."""
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    end_with_parent(parent)
+    user = os.dup(2)  # the log takes its place
+    try:
+        status = _do(step, key)
+    except InputError as error:
+        os.write(user, f"error: {error}\n".encode())
+        status = FAILED
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def _do(step: Step, key: str) -> int:
+    def on_wait(seconds: float) -> None:
+        if math.isnan(seconds):
+            say(f"{step.name}: this file system has no locks: make sure that no second run works here")
+        elif seconds:
+            say(f"{step.name}: still waiting ({seconds:.0f} s)")
+        else:
+            say(f"{step.name}: another process is at work on it, waiting for it to end")
+
+    try:
+        step.log.parent.mkdir(parents=True, exist_ok=True)
+        with once.locked(step.log.with_suffix(".lock"), on_wait):
+            if step.is_done(key):
+                return DONE_BY_ANOTHER
+            if step.resumes is not None:
+                _claim(step, step.resumes, key)
+            step.note.unlink(missing_ok=True)
+            _redirect(step.log, f"# {datetime.now(UTC).strftime('%Y-%m-%dT%H:%M:%SZ')}\n# {_call_of(step)}\n")
+            if not _succeeds(step):
+                return FAILED
+            once.write_note(step.note, key)
+    except OSError as error:
+        raise InputError(_cannot_write(step, error)) from None
+    return 0
+
+
+def _succeeds(step: Step) -> bool:
+    try:
+        step.function(**step.arguments, **step.free)
+    except InputError as error:
+        print(f"error: {error}", flush=True)
+    except OSError as error:
+        traceback.print_exc()
+        print(f"error: {error.strerror or error}: {error.filename or ''}".rstrip(": "), flush=True)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, SystemExit) and error.code in (0, None):
+            return True
+        traceback.print_exc()
+        print(f"error: {type(error).__name__}: {error}", flush=True)
+    else:
+        return True
+    return False
+
+
+def _claim(step: Step, folder: Path, key: str) -> None:
+    """Note under which key a folder's work is begun, and keep the log of its earlier starts.
+
+    Raises:
+        InputError: it was begun under another key.
+    """
+    note = folder / ".key.json"
+    begun = once.read_key(note)
+    if begun not in (None, key):
+        raise InputError(
+            f"{step.name}: {folder} was begun with another config or other data: remove it (rm -r {folder}) "
+            "or give another --expdir"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    once.write_note(note, key)
+    if step.log.is_file():
+        with open(step.log.with_suffix(".earlier.log"), "ab") as earlier:
+            earlier.write(step.log.read_bytes())
+
+
+def _redirect(log: Path, head: str) -> None:
+    """Send all output of this process and of those that it starts to a file; it reads no input."""
+    with open(log, "wb") as file:
+        file.write(head.encode())
+        file.flush()
+        for descriptor in (1, 2):
+            os.dup2(file.fileno(), descriptor)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    logging.getLogger().handlers.clear()  # ESPnet's commands set up logging themselves
+    sys.stdin = open(0, encoding="utf-8", closefd=False)
+    sys.stdout = open(1, "w", encoding="utf-8", buffering=1, closefd=False)
+    sys.stderr = open(2, "w", encoding="utf-8", buffering=1, closefd=False)
+
+
+def _call_of(step: Step) -> str:
+    values = ", ".join(f"{name}={value!s}" for name, value in {**step.arguments, **step.free}.items())
+    return f"{step.function.__module__}.{step.function.__qualname__}({values})"
+
+
+def _show_failure(step: Step, status: int) -> None:
+    how = f"killed by signal {-status}" if status < 0 else f"failed with status {status}"
+    lines = [f"\n{step.name}: {how}. The end of its log:"]
+    text = _tail(step.log, 20000) if step.log.exists() else ""
+    for line in [line for line in text.splitlines() if line.strip()][-15:]:
+        # all of an error, however long its paths are; of other lines the beginning
+        lines.append(f"   | {line if line.startswith('error: ') else line[:300]}")
+    full = any(words in text.lower() for words in ("no space left on device", "disk quota exceeded"))
+    if full or disk_is_full(step.log.parent):
+        lines.append(f"   the disk of {step.log.parent} is full: make room first")
+    lines.append(f"   log:  {step.log}")
+    lines.append("   then: fix the cause and run the same command again; what is done is not repeated.\n")
+    print("\n".join(lines), file=sys.stderr, flush=True)
+
+
+def _cannot_write(step: Step, error: OSError) -> str:
+    path = Path(error.filename) if error.filename else step.log
+    if error.errno in (errno.ENOSPC, errno.EDQUOT) or disk_is_full(step.log.parent):
+        return f"{step.name}: cannot write {path}: the disk of {path.parent} is full: make room and run the same command again"
+    return f"{step.name}: cannot write {path}: {error.strerror}: make sure that you may write there"
+
+
+def disk_is_full(folder: Path) -> bool:
+    """Is there next to nothing left on the disk of a folder?"""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        return shutil.disk_usage(folder).free < LEAST_FREE
+    except OSError:
+        return False
+
+
+def _tail(path: Path, count: int) -> str:
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - count))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _paths(values: Iterable[Any]) -> Iterator[Path]:
+    """The paths in nested lists, tuples, mappings and dataclasses."""
+    for value in values:
+        if isinstance(value, Path):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from _paths(value.values())
+        elif isinstance(value, list | tuple | set):
+            yield from _paths(value)
+        elif hasattr(value, "__dataclass_fields__") and not inspect.isclass(value):
+            yield from _paths(vars(value).values())
+
+
+_PARENT = os.getppid()
+
+
+def _check_parent() -> None:
+    """End this process when the shell that started it was killed: nothing of a killed run lives on.
+
+    Raises:
+        InputError: it was.
+    """
+    if os.getppid() != _PARENT:
+        raise InputError("the command that started this stage is gone")
+
+
+def say(text: str) -> None:
+    """Print one line of progress or of a result, indented under its stage."""
+    print(f"   {text}", flush=True)

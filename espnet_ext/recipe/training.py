@@ -1,0 +1,153 @@
+"""Steps that train ESPnet models: by ESPnet's own commands with plugins, resumed where a killed one has stopped."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.errors import InputError
+from espnet_ext.recipe.run import Run
+from espnet_ext.recipe.steps import Step
+
+EPOCH = re.compile(r"(\d+)epoch:train:\d+-(\d+)batch: (.*)")
+
+
+def run_command(
+    command: str, options: Sequence[str], launch: Sequence[str] = (), more: Sequence[str] = (), ngpu: int = 0
+) -> None:
+    """Run one of the commands in :mod:`espnet_ext.bin`, in this process, or by a launcher in others.
+
+    Args:
+        command: the module's name, such as ``asr_train``.
+        options: its command line; it decides the result.
+        launch: what starts the command, such as ``srun``.
+        more: options about GPUs and nodes, which change nothing in the result but its rounding.
+        ngpu: GPUs of one training.
+
+    Raises:
+        InputError: the launcher or the command has failed.
+    """
+    words = [*more, "--ngpu", str(ngpu), *options]
+    name = f"espnet_ext.bin.{command}"
+    if launch:
+        line = [*launch, sys.executable, "-m", name, *words]
+        status = subprocess.run(line, check=False).returncode
+        if status:
+            raise InputError(f"{launch[0]} has ended with status {status}")
+        return
+    from espnet_ext.upstream.with_plugins import check_gpus
+
+    module = import_module(name)
+    sys.argv = [name, *words]
+    check_gpus(words)
+    module.main()
+
+
+def train_step(
+    run: Run,
+    folder: Path,
+    command: str,
+    options: Sequence[str],
+    *,
+    name: str = "",
+    inputs: Sequence[Path] = (),
+    files: Mapping[str, Path] | None = None,
+    log: str = "train.log",
+) -> Step:
+    """A training to its end, resumed from what ``folder`` holds of a killed one.
+
+    Args:
+        folder: where ESPnet writes its checkpoints.
+        command: a module of :mod:`espnet_ext.bin`.
+        options: ESPnet's options but for ``--output_dir`` and those about GPUs.
+        name: what the user reads.
+        inputs: what an earlier stage has made for it.
+        files: options whose values are files, such as ``--config`` and ``--init_param``; their contents count.
+    """
+    given = [word for option, path in (files or {}).items() for word in (option, str(path))]
+    spread = run.train_options or (("--multiprocessing_distributed", "true") if run.ngpu > 1 else ())
+    return Step(
+        name=name or f"train {folder.relative_to(run.expdir)}",
+        log=folder / "log" / log,
+        function=run_command,
+        arguments={"command": command, "options": [*given, "--output_dir", str(folder), "--resume", "true", *options]},
+        free={"launch": run.launch, "more": spread, "ngpu": run.ngpu},
+        inputs=[*inputs, *(files or {}).values()],
+        outputs=[folder / "config.yaml"],
+        resumes=folder,
+        preload=[] if run.launch else [f"espnet_ext.bin.{command}"],
+        progress=train_progress,
+    )
+
+
+def train_progress(log: Path) -> str:
+    """Epoch, batch, loss and accuracy of a training's log in one short line."""
+    with open(log, "rb") as file:
+        file.seek(max(0, file.seek(0, 2) - 20000))
+        found = EPOCH.findall(file.read().decode(errors="replace"))
+    if not found:
+        return ""
+    epoch, batch, rest = found[-1]
+    values = [value for value in rest.split(", ") if value.startswith(("loss=", "acc="))]
+    return ", ".join([f"epoch {epoch}, batch {batch}", *values])
+
+
+def averaged(which: str) -> str:
+    """The name of the checkpoint that is the mean of epochs.
+
+    >>> averaged("best:5")
+    'best5.ave.pth'
+
+    Args:
+        which: ``best:N`` (by the accuracy on the development set) or ``last:N``.
+
+    Raises:
+        InputError: it is neither.
+    """
+    if not re.fullmatch(r"(best|last):[1-9][0-9]*", which):
+        raise InputError(f"--average takes best:N or last:N, not '{which}'")
+    return f"{which.replace(':', '')}.ave.pth"
+
+
+def average_step(run: Run, folder: Path, which: str) -> Step:
+    """The mean of the parameters of several epochs of a training."""
+    output = folder / averaged(which)
+    return Step(
+        name=f"average {folder.relative_to(run.expdir)} ({which})",
+        log=folder / "log" / f"average_{which.replace(':', '')}.log",
+        function=average_epochs,
+        arguments={"folder": str(folder), "which": which, "output": str(output)},
+        inputs=[folder / "checkpoint.pth"],
+        outputs=[output],
+        preload=["torch"],
+    )
+
+
+def average_epochs(folder: str, which: str, output: str) -> None:
+    """Write the mean of the epochs ``best:N`` or ``last:N`` of a training."""
+    from espnet_ext.upstream.averaging import write_average
+
+    kind, _, count = which.partition(":")
+    write_average(Path(folder), Path(output), **{kind: int(count)})
+
+
+def token_options(tokens: Path, token_type: str) -> list[str]:
+    """The options by which ESPnet's commands find the tokens in a folder."""
+    options = ["--token_list", str(tokens / "tokens.txt")]
+    if token_type in ("bpe", "unigram", "mixed"):
+        return [*options, "--token_type", "bpe", "--bpemodel", str(tokens / "bpe.model")]
+    return [*options, "--token_type", token_type]
+
+
+def data_options(part: str, tables: Sequence[tuple[Path, str, str]]) -> list[str]:
+    """The options by which ESPnet reads the tables of a part, ``train`` or ``valid``: path, name and type of each."""
+    option = f"--{part}_data_path_and_name_and_type"
+    return [word for path, name, kind in tables for word in (option, f"{path},{name},{kind}")]
+
+
+def free_of(run: Run, **more: Any) -> dict[str, Any]:
+    """Arguments of work over shards that change nothing in its result."""
+    return {"nj": run.nj, "parallel": run.parallel, **more}

@@ -1,0 +1,444 @@
+"""What ``conf/tables.yaml`` says: a recipe's systems and decodings, and the paper's tables with the paper's numbers.
+
+Figures become tables too: a curve is one system at each value of the axis, on one test set, and figure 1 becomes the
+table ``figure1`` with rows such as ``Rev16 at 10 s`` of systems such as ``base_10``.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from espnet_ext.errors import InputError
+from espnet_ext.results.schema import (
+    AVERAGE,
+    DEFAULT_DECODING,
+    MEASURE,
+    SWEPT_KEYS,
+    ChangeEntry,
+    Choice,
+    ClaimEntry,
+    CurveEntry,
+    DecodingEntry,
+    FigureEntry,
+    Paper,
+    RowEntry,
+    SystemEntry,
+    TableEntry,
+    TablesFile,
+    known,
+    read_tables_file,
+)
+from espnet_ext.work.yaml_files import deep_merge
+
+PREFIX = "figure"
+_Named = TypeVar("_Named")
+
+
+@dataclass(frozen=True)
+class System:
+    """A system: what a row of a table shows. :class:`espnet_ext.results.schema.SystemEntry` describes its fields."""
+
+    name: str
+    kind: str
+    config: str | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    data: tuple[str, ...] = ()
+    method: str | None = None
+    size: str | None = None
+    windows: str | None = None
+
+
+@dataclass(frozen=True)
+class RowRef:
+    """A row of a table, in the file ``row`` (the same table) or ``table/row``."""
+
+    table: str
+    row: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """What becomes of the error rate from one row to another, such as by more training data: a gain is negative."""
+
+    before: RowRef
+    after: RowRef
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: a test set, or ``average`` for the mean of all, and a measure of it (None: there is only one).
+
+    Or, with a ``unit``, a quantity of the system itself, such as its latency in ms: ``test_set`` is then None.
+    """
+
+    name: str
+    test_set: str | None
+    measure: str | None = None
+    unit: str | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: a system, a decoding of it, and the paper's number for each column (None: the paper has none).
+
+    A row of a figure is a point of a ``curve``, at ``x``, and has one of the columns only.
+    """
+
+    name: str
+    system: str
+    decoding: str
+    paper: Mapping[str, float | None]
+    curve: str | None = None
+    x: float | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """How rows are drawn: the axis of x, and on that of y the error ``rate`` or its ``reduction`` from ``baseline`` on.
+
+    ``largest`` is the largest reduction that the paper names, by curve, in percent.
+    """
+
+    axis: str
+    y: str
+    baseline: float
+    largest: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper: on each column ``better`` has a lower error rate (or change of it) than ``worse``."""
+
+    text: str
+    better: RowRef | Change
+    worse: RowRef | Change
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; ``baseline`` is the row to which reductions of the error rate refer, in the columns ``reductions``."""
+
+    id: str
+    caption: str
+    columns: tuple[Column, ...]
+    baseline: RowRef | None
+    reductions: tuple[str, ...]
+    rows: tuple[Row, ...]
+    claims: tuple[Claim, ...]
+    figure: Figure | None = None
+
+    def columns_of(self, row: Row) -> tuple[Column, ...]:
+        """The columns that a row has: all of them, or that of its curve."""
+        return tuple(column for column in self.columns if column.name in row.paper)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """All of ``tables.yaml``; ``decodings`` are overrides of the section ``decode``, ``default`` has none."""
+
+    path: Path
+    recipe: str
+    paper: Paper
+    test_sets: tuple[str, ...]
+    measures: tuple[str, ...]
+    quantities: Mapping[str, str]
+    systems: Mapping[str, System]
+    decodings: Mapping[str, Mapping[str, Any]]
+    tables: Mapping[str, Table]
+    pictures: Mapping[str, str]
+
+    @property
+    def recipe_dir(self) -> Path:
+        """The recipe's folder: the one that holds ``conf/tables.yaml``."""
+        return Path(os.path.abspath(self.path)).parent.parent
+
+    def row(self, ref: RowRef) -> Row:
+        """The row that ``ref`` names."""
+        return next(row for row in self.tables[ref.table].rows if row.name == ref.row)
+
+
+def load_tables(path: str | Path, scale: str | None = None) -> Tables:
+    """Read and check a ``tables.yaml``.
+
+    Args:
+        path: The file.
+        scale: Whose values figures have on their axis (None: those of all scales).
+
+    Raises:
+        InputError: anything missing, unknown, misspelt or doubled; the message names the place in the file.
+    """
+    return _Reader(Path(path), read_tables_file(path), scale).tables()
+
+
+def rows_of(side: RowRef | Change) -> tuple[RowRef, ...]:
+    """The rows that a side of a claim names; of a change, first the one before."""
+    return (side,) if isinstance(side, RowRef) else (side.before, side.after)
+
+
+def row_name(curve: str, value: float, unit: str) -> str:
+    """The name of a curve's row at a value.
+
+    >>> row_name("Rev16", 10, "s")
+    'Rev16 at 10 s'
+    """
+    return f"{curve} at {value:g} {unit}"
+
+
+def label_of_value(value: Any) -> str:
+    """How a value of a sweep stands in a name: a number in its shortest form, with ``m`` for minus.
+
+    >>> [label_of_value(value) for value in (-80.0, 0.1, "shared")]
+    ['m80', '0.1', 'shared']
+    """
+    return value if isinstance(value, str) else f"{value:g}".replace("-", "m")
+
+
+class _Reader:
+    """Puts a file's entries together: what refers to what, and the systems that rows make of sweeps."""
+
+    def __init__(self, path: Path, file: TablesFile, scale: str | None) -> None:
+        self.path, self.file = path, file
+        measures, quantities = file.measures or (), file.quantities
+        names = (*file.test_sets, AVERAGE)
+        columns = [Column(name, None, unit=unit) for name, unit in quantities.items()]
+        columns += [Column(name, name) for name in names]
+        columns += [Column(f"{name} {measure}", name, measure) for name in names for measure in measures]
+        self.columns = {column.name: column for column in columns}  # `dev`, `dev CH`, and quantities
+        self.systems: dict[str, dict[str, System]] = {name: {} for name in file.systems}
+        self.decodings: dict[str, Mapping[str, Any]] = {DEFAULT_DECODING: {}}
+        for name, entry in file.systems.items():
+            if not entry.sweep:
+                self.systems[name][name] = _as_system(name, entry)
+        for name, decoding in file.decodings.items():
+            if not decoding.sweep:
+                self.decodings[name] = decoding.overrides
+        self.everywhere: tuple[float, ...] = ()
+        self.values: tuple[float, ...] = ()
+        if file.axis:
+            by_scale = file.axis.values
+            if scale is not None and scale not in by_scale:
+                raise InputError(f"{path}: axis.values: none for the scale {scale!r}; {known(by_scale)}")
+            self.everywhere = tuple(sorted({value for values in by_scale.values() for value in values}))
+            self.values = self.everywhere if scale is None else by_scale[scale]
+
+    def tables(self) -> Tables:
+        # Figures first: the order of systems is that of the file, and within a sweep that of their first use.
+        figures = {f"{PREFIX}{name}": self.figure(name, entry) for name, entry in self.file.figures.items()}
+        tables = {name: self.table(name, entry) for name, entry in self.file.tables.items()} | figures
+        for table in tables.values():
+            self.check_references(table, tables)
+        systems = {name: system for made in self.systems.values() for name, system in made.items()}
+        file = self.file
+        return Tables(
+            self.path, file.recipe, file.paper, file.test_sets, file.measures or (), file.quantities, systems,
+            self.decodings, tables, file.pictures,
+        )  # fmt: skip
+
+    def error(self, place: str, text: str) -> InputError:
+        return InputError(f"{self.path}: {place}: {text}")
+
+    def one_of(self, name: str, names: Mapping[str, _Named], place: str, what: str) -> _Named:
+        if name not in names:
+            raise self.error(place, f"unknown {what} {name!r}; {known(names)}")
+        return names[name]
+
+    def chosen(self, names: Sequence[str], columns: Mapping[str, Column], place: str) -> tuple[Column, ...]:
+        return tuple(self.one_of(name, columns, place, "column") for name in names)
+
+    def system(self, choice: Choice, place: str) -> System:
+        """The system that a row names; of a sweep, the one that its values make."""
+        entry = self.one_of(choice.name, self.file.systems, place, "system")
+        if not entry.sweep and not choice.values:
+            return self.systems[choice.name][choice.name]
+        name, settings = self.swept("system", choice, entry.sweep, place)
+        if name in self.file.systems:
+            raise self.error(place, f"{name!r} is also the name of a system without this sweep; rename one of them")
+        own = {key: settings.pop(key) for key in SWEPT_KEYS if key in settings}
+        content = entry.model_dump(exclude={"sweep"}, exclude_unset=True)
+        content |= own | {"overrides": deep_merge(entry.overrides, _nested(settings))}
+        try:
+            made = SystemEntry.model_validate(content)
+        except ValueError as error:
+            raise self.error(place, f"{name}: {_first_line(error)}") from error
+        return self.systems[choice.name].setdefault(name, _as_system(name, made))
+
+    def decoding(self, choice: Choice, place: str) -> str:
+        """The name of the decoding that a row names; of a sweep, the one that its values make."""
+        if choice == Choice(DEFAULT_DECODING):
+            return DEFAULT_DECODING
+        names = [DEFAULT_DECODING, *self.file.decodings]
+        if choice.name not in self.file.decodings:
+            raise self.error(place, f"unknown decoding {choice.name!r}; {known(names)}")
+        entry: DecodingEntry = self.file.decodings[choice.name]
+        if not entry.sweep and not choice.values:
+            return choice.name
+        name, settings = self.swept("decoding", choice, entry.sweep, place)
+        if name in names:
+            raise self.error(place, f"{name!r} is also the name of a decoding without this sweep; rename one of them")
+        self.decodings.setdefault(name, deep_merge(entry.overrides, _nested(settings)))
+        return name
+
+    def swept(
+        self, what: str, choice: Choice, sweep: Mapping[str, Mapping[str, Any] | None], place: str
+    ) -> tuple[str, dict[str, Any]]:
+        """The name of what a sweep makes at the values of ``choice``, and its settings."""
+        if len(choice.values) != len(sweep):
+            settings = ", ".join(sweep) or "none, since it has no sweep"
+            raise self.error(
+                place, f"the {what} {choice.name!r} takes a value for {settings}; got {list(choice.values)}"
+            )
+        labels, settings_made = [], {}
+        for value, (setting, options) in zip(choice.values, sweep.items(), strict=True):
+            if isinstance(value, bool) or not isinstance(value, int | float | str):
+                raise self.error(place, f"a value of {setting} must be a number or a name, is {value!r}")
+            label = label_of_value(value)
+            settings_made[setting] = self.one_of(label, options, place, f"label of {setting}") if options else value
+            labels.append(label)
+        return "_".join([choice.name, *labels]), settings_made
+
+    def table(self, name: str, entry: TableEntry) -> Table:
+        place = f"tables.{name}"
+        columns = self.chosen(entry.columns, self.columns, f"{place}.columns")
+        rows: list[Row] = []
+        for number, item in enumerate(entry.rows):
+            if item.name in {row.name for row in rows}:
+                raise self.error(f"{place}.rows[{number}]", f"the row {item.name!r} stands twice in this table")
+            rows.append(self.row(item, f"{place}.rows[{number}] ({item.name})", columns))
+        rates = {column.name: column for column in columns if column.test_set}
+        reductions = entry.reduction or tuple(rates)[-1:]
+        self.chosen(reductions, rates, f"{place}.reduction")
+        baseline = self.reference(entry.baseline, name, f"{place}.baseline") if entry.baseline else None
+        claims = tuple(
+            self.claim(claim, f"{place}.claims[{number}]", name, columns) for number, claim in enumerate(entry.claims)
+        )
+        return Table(name, entry.caption, columns, baseline, reductions, tuple(rows), claims)
+
+    def row(self, entry: RowEntry, place: str, columns: tuple[Column, ...]) -> Row:
+        system = self.system(entry.system, f"{place}.system")
+        if system.kind == MEASURE and (sets := [column.name for column in columns if column.test_set]):
+            text = f"{system.name!r} is only measured (kind: measure), so it has no {', '.join(sets)}"
+            raise self.error(f"{place}.system", text)
+        if len(entry.paper) != len(columns):
+            names = ", ".join(column.name for column in columns)
+            raise self.error(
+                f"{place}.paper", f"must hold a number for each column ({names}), holds {len(entry.paper)}"
+            )
+        paper = {column.name: value for column, value in zip(columns, entry.paper, strict=True)}
+        return Row(entry.name, system.name, self.decoding(entry.decoding, f"{place}.decoding"), paper)
+
+    def claim(self, entry: ClaimEntry, place: str, table: str, columns: tuple[Column, ...]) -> Claim:
+        tested = {column.name: column for column in columns if column.test_set not in (AVERAGE, None)}
+        if entry.columns:
+            tested = {column.name: column for column in self.chosen(entry.columns, tested, f"{place}.columns")}
+        better = self.side(entry.better, table, f"{place}.better")
+        worse = self.side(entry.worse, table, f"{place}.worse")
+        if type(better) is not type(worse):
+            raise self.error(place, "better and worse must both be rows, or both changes {from: row, to: row}")
+        if better == worse:
+            raise self.error(place, f"better and worse are the same row or change, {entry.better!r}")
+        return Claim(entry.text, better, worse, tuple(tested.values()))
+
+    def side(self, value: str | ChangeEntry, table: str, place: str) -> RowRef | Change:
+        if isinstance(value, str):
+            return self.reference(value, table, place)
+        before, after = (self.reference(ref, table, place) for ref in (value.before, value.after))
+        if before == after:
+            raise self.error(place, f"from and to are the same row, {value.after!r}")
+        return Change(before, after)
+
+    def reference(self, value: str, table: str, place: str) -> RowRef:
+        parts = value.split("/")
+        if len(parts) > 2:
+            raise self.error(place, f"{value!r} must be a row, or table/row")
+        return RowRef(parts[0], parts[1]) if len(parts) == 2 else RowRef(table, parts[0])
+
+    def figure(self, name: str, entry: FigureEntry) -> Table:
+        """A figure as a table; claims about values that the scale lacks are left out."""
+        place, axis = f"figures.{name}", self.file.axis
+        assert axis is not None  # checked by the schema
+        rows = []
+        for number, curve in enumerate(entry.curves):
+            where = f"{place}.curves[{number}] ({curve.name})"
+            self.chosen([curve.column], self.columns, f"{where}.column")
+            if unknown := [value for value in curve.paper if value not in self.everywhere]:
+                raise self.error(f"{where}.paper", f"{unknown[0]:g} is on the axis of no scale")
+            rows += [self.point(curve, value, axis.unit, where) for value in self.values]
+        columns = self.chosen(list(dict.fromkeys(curve.column for curve in entry.curves)), self.columns, place)
+        largest = {curve.name: curve.largest for curve in entry.curves if curve.largest is not None}
+        figure = Figure(f"{axis.label} ({axis.unit})", entry.y, entry.baseline, largest)
+        reductions = tuple(column.name for column in columns if column.test_set)[-1:]
+        claims = self.figure_claims(f"{PREFIX}{name}", entry, f"{place}.claims")
+        return Table(f"{PREFIX}{name}", entry.caption, columns, None, reductions, tuple(rows), claims, figure)
+
+    def point(self, curve: CurveEntry, value: float, unit: str, place: str) -> Row:
+        chosen = Choice(curve.system.name, (*curve.system.values, _whole(value)))
+        return Row(
+            row_name(curve.name, value, unit),
+            self.system(chosen, f"{place}.system").name,
+            self.decoding(curve.decoding, f"{place}.decoding"),
+            {curve.column: curve.paper.get(value)},
+            curve.name,
+            _whole(value),
+        )
+
+    def figure_claims(self, table: str, entry: FigureEntry, place: str) -> tuple[Claim, ...]:
+        """The claims on rows that this scale has, each tested on its curve's test set alone."""
+        assert self.file.axis is not None
+        places = {
+            row_name(curve.name, value, self.file.axis.unit): (curve.column, value)
+            for curve in entry.curves
+            for value in self.everywhere
+        }
+        claims = []
+        for number, claim in enumerate(entry.claims):
+            sides = [claim.better, claim.worse]
+            for row in sides:
+                if not isinstance(row, str) or row not in places:
+                    text = f"there is no {row!r}; rows are called like {next(iter(places))!r}"
+                    raise self.error(f"{place}[{number}]", text)
+            if all(places[str(row)][1] in self.values for row in sides):
+                column = self.columns[places[str(claim.better)][0]]
+                claims.append(self.claim(claim, f"{place}[{number}]", table, (column,)))
+        return tuple(claims)
+
+    def check_references(self, table: Table, tables: Mapping[str, Table]) -> None:
+        place = f"figures.{table.id.removeprefix(PREFIX)}" if table.figure else f"tables.{table.id}"
+        references = [(f"{place}.baseline", table.baseline)] if table.baseline else []
+        for number, claim in enumerate(table.claims):
+            for key, side in (("better", claim.better), ("worse", claim.worse)):
+                references += [(f"{place}.claims[{number}].{key}", ref) for ref in rows_of(side)]
+        for where, ref in references:
+            rows = self.one_of(ref.table, tables, where, "table").rows
+            self.one_of(ref.row, {row.name: row for row in rows}, where, f"row of table {ref.table}")
+
+
+def _as_system(name: str, entry: SystemEntry) -> System:
+    return System(
+        name, entry.kind, entry.config, entry.overrides, entry.data or (), entry.method, entry.size, entry.windows
+    )  # fmt: skip
+
+
+def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by dotted names as overrides: ``{a.b: 1}`` is ``{a: {b: 1}}``."""
+    overrides: dict[str, Any] = {}
+    for setting, value in settings.items():
+        for key in reversed(setting.split(".")):
+            value = {key: value}
+        overrides = deep_merge(overrides, value)
+    return overrides
+
+
+def _whole(value: float) -> float:
+    """A whole number as an int, as it stands in the file, so that configs and results hold 10 and not 10.0."""
+    return int(value) if value == int(value) else value
+
+
+def _first_line(error: ValueError) -> str:
+    from pydantic import ValidationError
+
+    if isinstance(error, ValidationError):
+        return str(error.errors(include_url=False)[0]["msg"]).removeprefix("Value error, ")
+    return str(error)

@@ -1,0 +1,94 @@
+"""Recordings that are longer than a stitcher's training data, divided into parts (P4 has none).
+
+A transformer does not stitch what is much longer than anything in its training. So a speaker's windows are cut where
+the speaker is silent for a window: what lies before and after it has no words in common. A stretch of speech that is
+still too long is stitched in parts that overlap by half, and these are merged as windows are, by overlapping inference.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from espnet_ext.multitalker.hypotheses import WindowHypothesis
+from espnet_ext.stitcher.overlapping import overlapping_inference
+
+Windows = tuple[WindowHypothesis, ...]
+
+
+@dataclass(frozen=True)
+class Longest:
+    """The most that a stitcher reads at once: number of windows, and of words and symbols (one symbol per window)."""
+
+    windows: int
+    words: int
+
+    def __post_init__(self) -> None:
+        if self.windows < 1 or self.words < 1:
+            raise ValueError(f"{self.windows} windows of {self.words} words are nothing to read: both start at 1")
+
+    def holds(self, windows: Sequence[WindowHypothesis]) -> bool:
+        """Are the windows no longer than this?"""
+        return len(windows) <= self.windows and length(windows) <= self.words
+
+
+def length(windows: Sequence[WindowHypothesis]) -> int:
+    """Number of words and symbols, one symbol per window."""
+    return sum(len(item.words) + 1 for item in windows)
+
+
+def longest_of(examples: Sequence[Sequence[WindowHypothesis]], share: float = 0.99) -> Longest:
+    """The length that this share of the examples does not exceed.
+
+    Args:
+        examples: at least one; each is the windows of a speaker in a recording.
+    """
+    place = max(0, round(share * len(examples)) - 1)
+    return Longest(sorted(map(len, examples))[place], sorted(map(length, examples))[place])
+
+
+def cut_at_silence(windows: Windows, longest: Longest) -> list[Windows]:
+    """Cut a speaker's windows after windows without words, into as few stretches as possible that are not too long.
+
+    A stretch without such a window stays whole, however long it is. A stretch without words is left out.
+    """
+    stretches: list[Windows] = []
+    start = cut = 0  # of the stretch that grows: its start, and the last place where it may end
+    for end, item in enumerate(windows, start=1):
+        if item.words and end < len(windows):
+            continue
+        if cut > start and not longest.holds(windows[start:end]):
+            stretches.append(windows[start:cut])
+            start = cut
+        cut = end
+    stretches.append(windows[start:])
+    return [stretch for stretch in stretches if any(item.words for item in stretch)]
+
+
+def cut_by_half(windows: Windows, longest: Longest) -> list[Windows]:
+    """Cut what is too long into parts, each made of two halves of half the length; neighbours share a half.
+
+    A half has at least two windows, however long they are. If windows overlap, a part leaves out its last one, so that
+    it has nothing in common with the part after the next.
+    """
+    if longest.holds(windows):
+        return [windows]
+    half = Longest(max(1, longest.windows // 2), max(1, longest.words // 2))
+    edges = [0]
+    for end in range(1, len(windows)):
+        if end - edges[-1] > 1 and not half.holds(windows[edges[-1] : end + 1]):
+            edges.append(end)
+    edges.append(len(windows))
+    overlap = len(windows) > 1 and windows[0].end > windows[1].start
+    parts = [windows[start : end - overlap] for start, end in zip(edges, edges[2:-1], strict=False)]
+    return [*parts, windows[edges[max(len(edges) - 3, 0)] :]]
+
+
+def renumbered(windows: Windows) -> Windows:
+    """The windows, numbered from 0."""
+    return tuple(replace(item, window=number) for number, item in enumerate(windows))
+
+
+def merge_parts(parts: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Merge the stitched parts of :func:`cut_by_half`, in their order."""
+    # Each part is two halves, one of them shared with each neighbour: windows of length 2 that overlap by 1.
+    windows = [WindowHypothesis("", number, "", words, number, number + 2) for number, words in enumerate(parts)]
+    return overlapping_inference(windows)

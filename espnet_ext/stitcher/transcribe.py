@@ -1,0 +1,231 @@
+"""Transcribe a long recording with several talkers: who said what, and when, from audio files to a transcript."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import soundfile
+
+from espnet_ext.data.data_dir import DataDir, format_seconds, write_data_dir
+from espnet_ext.errors import InputError
+from espnet_ext.longform.recording_audio import RecordingAudio
+from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers, read_search_options
+from espnet_ext.multitalker.hypotheses import Grouped, read_grouped
+from espnet_ext.multitalker.profiles import (
+    RATE,
+    Embed,
+    espnet_speaker_model,
+    make_profiles,
+    resemblyzer,
+    write_profiles,
+)
+from espnet_ext.multitalker.turns import Turn, write_turns
+from espnet_ext.multitalker.windows import WINDOW_SECONDS, Windowing, window_data_dir
+from espnet_ext.stitcher.inference import Stitcher, StitcherOptions
+from espnet_ext.stitcher.transcripts import MERGES, Merge, Span, timed_turns, transcripts
+from espnet_ext.work.files import atomic_write, write_json
+
+AUDIO = (".wav", ".flac", ".ogg", ".mp3")
+OVERLAPS = {"no": 0.0, "block": 0.0, "overlapping": 0.5}  # of windows, by method
+_BLOCK = 60 * RATE  # samples that are copied at a time
+Timed = list[tuple[Turn, tuple[Span, ...]]]
+
+
+@dataclass(frozen=True)
+class Transcription:
+    """What to transcribe, and with what.
+
+    Attributes:
+        recording: audio file of any rate and number of channels.
+        enrolment: folder with a folder of audio files for each speaker, named after the speaker.
+        model_config, model_file: ``config.yaml`` and checkpoint of the recogniser.
+        windowing: how the recording is cut; None: it is not.
+        output: folder for the results, and for intermediate files (``work/``).
+        search: options of the beam search by name.
+        ngpu: 0, or 1 to decode on a GPU.
+    """
+
+    recording: Path
+    enrolment: Path
+    model_config: Path
+    model_file: Path
+    windowing: Windowing | None
+    output: Path
+    search: Mapping[str, Any]
+    ngpu: int = 0
+
+
+def transcribe_recording(
+    recording: Path,
+    enrolment: Path,
+    model_config: Path,
+    model_file: Path,
+    output: Path,
+    *,
+    config: Path | None = None,
+    method: str | None = None,
+    stitcher: Path | None = None,
+    window: float = WINDOW_SECONDS,
+    window_overlap: float | None = None,
+    speaker_model: tuple[Path, Path] | None = None,
+    nj: int = 1,
+    ngpu: int = 0,
+) -> Timed:
+    """Transcribe a recording as the recipe does: cut into windows, recognise these, and merge the hypotheses.
+
+    Writes ``<recording>.json`` (SegLST), ``.ctm`` and ``.txt``, and prints the transcript.
+
+    Args:
+        recording, enrolment, model_config, model_file, output, ngpu: see :class:`Transcription`.
+        config: YAML with options of the beam search.
+        method: ``overlapping`` (the default), ``block``, or ``no``, which does not cut the recording.
+        stitcher: folder of a trained stitcher, which merges windows in place of a method.
+        window: length of windows in seconds.
+        window_overlap: share of a window that two neighbours have in common; None: 0.5, or 0 for ``block``.
+        speaker_model: config.yaml and checkpoint of an ESPnet speaker model for the profiles; None: Resemblyzer.
+        nj: processes.
+
+    Returns:
+        The turns with the times of their words.
+
+    Raises:
+        InputError: as :func:`transcribe`; a method and a stitcher.
+    """
+    if stitcher and method:
+        raise InputError("--stitcher is a method itself: leave out --method")
+    method = method or "overlapping"
+    overlap = OVERLAPS[method] if window_overlap is None else window_overlap
+    job = Transcription(
+        recording,
+        enrolment,
+        model_config,
+        model_file,
+        None if method == "no" else Windowing(window, overlap),
+        output,
+        read_search_options(config) if config else {},
+        ngpu,
+    )
+    merge = merged_by(method)
+    if stitcher:
+        merge = Stitcher(StitcherOptions(stitcher, device="cuda" if ngpu else "cpu")).stitch
+    timed = transcribe(job, espnet_speaker_model(*speaker_model) if speaker_model else resemblyzer(), merge, nj=nj)
+    for turn, _ in timed:
+        print(f"{turn.span[0]:8.1f} {turn.speaker}: {' '.join(turn.words)}")
+    print(f"written to {output}")
+    return timed
+
+
+def find_enrolment(folder: Path) -> dict[str, list[Path]]:
+    """Speaker -> audio files, from a folder with a folder for each speaker.
+
+    Raises:
+        InputError: no such folder, no speaker in it, a speaker without audio files, or a name with a blank or ``=``.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder: give one with a folder of audio files for each speaker")
+    found = {
+        path.name: sorted(file for file in path.iterdir() if file.suffix.lower() in AUDIO)
+        for path in sorted(folder.iterdir())
+        if path.is_dir()
+    }
+    if not found:
+        raise InputError(
+            f"{folder}: no folder in it: put each speaker's audio files into a folder of the speaker's name"
+        )
+    for speaker, files in found.items():
+        if not files:
+            raise InputError(
+                f"{folder / speaker}: no audio file in it ({', '.join(AUDIO)}): enrol {speaker}, or remove it"
+            )
+        if len(speaker.split()) != 1 or "=" in speaker:
+            raise InputError(f"{folder / speaker}: a speaker's name must have no blank and no equals sign: rename it")
+    return found
+
+
+def transcribe(job: Transcription, embed: Embed, merge: Callable[[Grouped], Merge], *, nj: int = 1) -> Timed:
+    """Enrol, cut, recognise and merge; write the transcript as JSON, CTM and readable text.
+
+    Args:
+        job: what to transcribe.
+        embed: makes an embedding of samples at 16 kHz; the same as in the recogniser's training.
+        merge: makes the function that merges windows from all hypotheses, as a stitcher's ``stitch`` does.
+        nj: processes.
+
+    Returns:
+        The turns with the times of their words.
+
+    Raises:
+        InputError: a missing or bad file; profiles of another dimension than the recogniser's; an unknown option.
+    """
+    enrolled = find_enrolment(job.enrolment)
+    name = "_".join(job.recording.stem.split())
+    work = job.output / "work"
+    data = _copy_audio({name: job.recording}, work / "recording")
+    utterances = {f"{who}--{number}": path for who, files in enrolled.items() for number, path in enumerate(files)}
+    speakers = {key: key.rpartition("--")[0] for key in utterances}
+    _copy_audio(utterances, work / "enrolment", speakers)
+    profiles, _ = make_profiles(work / "enrolment" / "data", embed, max(map(len, enrolled.values())))
+    scp = write_profiles(work / "profiles", profiles)
+    decoded = work / "recording" / "data"
+    if job.windowing is not None:
+        windows, _ = window_data_dir(data, job.windowing)
+        decoded = work / "windows"
+        write_data_dir(windows, decoded)
+    decoding = SpeakerDecoding(job.model_config, job.model_file, decoded, (scp,), work / "heard", job.search, job.ngpu)
+    decode_speakers([decoding], nj=nj)
+    grouped = read_grouped(work / "heard" / "hypotheses.jsonl")
+    turns = transcripts(grouped, merge(grouped))
+    timed = timed_turns([turn for turn in turns if turn.words], grouped)
+    write_transcript(job.output, name, timed)
+    return timed
+
+
+def merged_by(method: str) -> Callable[[Grouped], Merge]:
+    """Merging without a trained model: ``block``, ``overlapping``, or ``no`` if the recording is one window."""
+    return lambda _: MERGES[method]
+
+
+def _copy_audio(files: dict[str, Path], folder: Path, speakers: dict[str, str] | None = None) -> DataDir:
+    """Write audio of any rate and number of channels with one channel at 16 kHz, and a data dir of it."""
+    (folder / "audio").mkdir(parents=True, exist_ok=True)
+    paths, seconds = {}, {}
+    for key, path in files.items():
+        paths[key] = str((folder / "audio" / f"{key}.flac").resolve())
+        with (
+            RecordingAudio(key, path, RATE) as audio,
+            soundfile.SoundFile(paths[key], "w", RATE, 1, subtype="PCM_16") as file,
+        ):
+            for start in range(0, audio.length, _BLOCK):
+                file.write(audio.read(start, min(_BLOCK, audio.length - start)))
+            seconds[key] = format_seconds(audio.length / RATE)
+    data = DataDir(wav_scp=paths, utt2spk=speakers or {key: key for key in files}, utt2dur=seconds, reco2dur=seconds)
+    write_data_dir(data, folder / "data")
+    return data
+
+
+def write_transcript(folder: Path, recording: str, timed: Timed) -> None:
+    """Write ``<recording>.json`` (SegLST), ``<recording>.ctm`` and ``<recording>.txt``."""
+    turns = [turn for turn, _ in timed]
+    if turns:
+        write_turns(folder / f"{recording}.json", turns)
+    else:
+        write_json(folder / f"{recording}.json", [])
+    with atomic_write(folder / f"{recording}.ctm") as file:
+        for turn, spans in timed:
+            for word, (start, end) in zip(turn.words, spans, strict=True):
+                file.write(f"{recording} 1 {start:.3f} {end - start:.3f} {word} NA lex {turn.speaker}\n")
+    with atomic_write(folder / f"{recording}.txt") as file:
+        for turn in turns:
+            start, end = (_clock(seconds) for seconds in turn.span)
+            file.write(f"[{start} - {end}] {turn.speaker}: {' '.join(turn.words)}\n")
+
+
+def _clock(seconds: float) -> str:
+    """Hours, minutes and seconds.
+
+    >>> _clock(3725.04)
+    '1:02:05.0'
+    """
+    tenths = round(seconds * 10)
+    return f"{tenths // 36000}:{tenths // 600 % 60:02d}:{tenths // 10 % 60:02d}.{tenths % 10}"

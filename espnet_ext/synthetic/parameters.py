@@ -1,0 +1,162 @@
+"""What decides the bytes of a synthetic corpus: its size and its seed.
+
+Each thing that is drawn has a random generator of its own, so that nothing depends on what was drawn before.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from espnet_ext.errors import InputError
+from espnet_ext.synthetic.acoustics import OTHER, Condition
+
+WHAT = "synthetic corpus"  # in messages
+
+
+def generator(seed: int, *names: str | int) -> np.random.Generator:
+    """A generator for ``names`` (such as an utterance id): the same on every call with the same arguments."""
+    return np.random.default_rng(seed_of(seed, *names))
+
+
+def seed_of(seed: int, *names: str | int) -> int:
+    """A 63-bit number drawn from ``seed`` and ``names`` by a hash.
+
+    >>> seed_of(0, "a", 1) == seed_of(0, "a", 1) != seed_of(1, "a", 1)
+    True
+    """
+    text = "\x1f".join(str(value) for value in (seed, *names))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
+
+
+@dataclass(frozen=True)
+class PartSize:
+    """One part, such as ``train-clean-100``: its speakers, and the chapters and utterances that each of them reads."""
+
+    speakers: int
+    chapters: int
+    utterances: int  # of one chapter
+
+
+@dataclass(frozen=True)
+class Size:
+    """A corpus: its parts by name, the number of sentences of the language-model text, and the noise of noisy parts."""
+
+    parts: dict[str, PartSize]
+    lm_sentences: int
+    other: Condition = OTHER
+
+
+def librispeech_size(
+    train: PartSize,
+    evaluation: PartSize,
+    lm_sentences: int,
+    train_parts: Sequence[str] = ("train-clean-100",),
+    other: Condition = OTHER,
+) -> Size:
+    """A size of LibriSpeech's layout: training parts of one size, and four evaluation parts of one size."""
+    parts = dict.fromkeys(train_parts, train)
+    parts |= dict.fromkeys(("dev-clean", "dev-other", "test-clean", "test-other"), evaluation)
+    return Size(parts, lm_sentences, other)
+
+
+# These voices are hard for Whisper tiny.en: with little noise (CLEAN) it gets a quarter of the words wrong, and half of
+# them with OTHER, which leaves a language model little to choose from. Hence a noise level between the two.
+_OTHER_FOR_WHISPER = Condition(snr=(18, 30), direct=(6, 12), t60=(0.2, 0.5), babble=0.25)
+_BOTH_TRAIN_PARTS = ("train-clean-100", "train-other-500")
+_SMOKE_WHISPER = librispeech_size(
+    PartSize(2, 1, 8), PartSize(2, 1, 4), 400, train_parts=_BOTH_TRAIN_PARTS, other=_OTHER_FOR_WHISPER
+)
+_MINI_WHISPER = librispeech_size(
+    PartSize(12, 2, 14), PartSize(6, 2, 14), 8000, train_parts=_BOTH_TRAIN_PARTS, other=_OTHER_FOR_WHISPER
+)
+
+
+def _espnet_size(asr: PartSize, lists: Size) -> Size:
+    """For N-best lists of an ESPnet model, which is trained on the first part. The others are as for Whisper."""
+    return replace(lists, parts=lists.parts | {"train-clean-100": asr})
+
+
+LIBRISPEECH_SIZES = {
+    "smoke": librispeech_size(PartSize(4, 1, 15), PartSize(2, 1, 4), lm_sentences=400),
+    "mini": librispeech_size(PartSize(28, 2, 28), PartSize(5, 2, 15), lm_sentences=8000),
+    # For N-best lists of Whisper: training lists must resemble those of the test sets, so half of them are noisy too.
+    "smoke-whisper": _SMOKE_WHISPER,
+    "mini-whisper": _MINI_WHISPER,
+    "smoke-espnet": _espnet_size(PartSize(4, 1, 15), _SMOKE_WHISPER),
+    "mini-espnet": _espnet_size(PartSize(28, 2, 28), _MINI_WHISPER),
+}
+
+
+@dataclass(frozen=True)
+class BilingualSize:
+    """The ASRU 2019 corpus: the speakers of training, ``dev`` and ``test``, and how many utterances each of them reads.
+
+    Every training speaker reads in ``train-cs``, in ``train-zh`` and in one of LibriSpeech's two parts, so that a part
+    adds a language to training, not voices.
+    """
+
+    speakers: dict[str, int]
+    utterances: dict[str, int]  # of each speaker: in train-cs, train-zh, LibriSpeech, dev, test
+
+
+ASRU2019_SIZES = {
+    "smoke": BilingualSize(
+        {"train": 4, "dev": 2, "test": 2},
+        {"train-cs": 8, "train-zh": 8, "LibriSpeech": 6, "dev": 4, "test": 4},
+    ),
+    "mini": BilingualSize(
+        {"train": 34, "dev": 5, "test": 9},
+        {"train-cs": 24, "train-zh": 24, "LibriSpeech": 20, "dev": 24, "test": 28},
+    ),
+}
+
+
+@dataclass(frozen=True)
+class LibriCssSize:
+    """LibriCSS and the LibriSpeech that it is made from, whose ``test-clean`` has the speakers of the sessions."""
+
+    librispeech: Size
+    sessions: int  # of each condition
+    utterances: int  # of each of a session's eight speakers
+
+
+def _libricss_size(train: PartSize, dev: PartSize, test: PartSize, sessions: int, utterances: int) -> LibriCssSize:
+    parts = {"train-clean-100": train, "dev-clean": dev, "test-clean": test}
+    return LibriCssSize(Size(parts, lm_sentences=400), sessions, utterances)
+
+
+LIBRICSS_SIZES = {
+    "smoke": _libricss_size(PartSize(4, 1, 12), PartSize(3, 1, 6), PartSize(8, 1, 5), sessions=1, utterances=1),
+    "mini": _libricss_size(PartSize(28, 2, 28), PartSize(8, 2, 15), PartSize(12, 2, 12), sessions=2, utterances=4),
+}
+
+
+@dataclass(frozen=True)
+class LongformSize:
+    """Recordings of minutes: how many each corpus has, and their length in seconds, drawn between two limits.
+
+    ``train`` and ``dev`` are Spotify podcasts, the others are the test sets. Each voice occurs in one part only.
+    """
+
+    recordings: dict[str, int]
+    seconds: tuple[float, float]
+    voices: int  # of training, shared by its recordings; each recording has its own pitch and rate
+
+
+LONGFORM_SIZES = {
+    "smoke": LongformSize(
+        {"train": 6, "dev": 1, "tedlium-dev": 1, "tedlium-test": 1, "earnings22": 1, "rev16": 1}, (20, 30), voices=6
+    ),
+    "mini": LongformSize(
+        {"train": 60, "dev": 3, "tedlium-dev": 2, "tedlium-test": 4, "earnings22": 5, "rev16": 5}, (60, 240), voices=24
+    ),
+}
+
+
+def size_called[AnySize](name: str, sizes: Mapping[str, AnySize]) -> AnySize:
+    """The size of that name; InputError if there is none."""
+    if name not in sizes:
+        raise InputError(f"the synthetic corpus has no size {name!r}; known: {', '.join(sizes)}")
+    return sizes[name]

@@ -1,0 +1,185 @@
+"""The whole command line: its help, how long it takes to start, and what becomes of errors."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+import espnet_ext
+from espnet_ext.cli import main
+from espnet_ext.cli.lazy import LazyGroup
+from espnet_ext.cli.program import call, program
+from espnet_ext.errors import InputError
+
+HEAVY = ("torch", "espnet2", "espnet3", "lhotse", "numpy", "soundfile", "transformers", "matplotlib", "yaml")
+
+
+def every_command(
+    command: click.Command = program, parent: click.Context | None = None
+) -> Iterator[tuple[click.Command, click.Context]]:
+    """All groups and commands, each with its context, whose ``command_path`` is what a user types."""
+    context = click.Context(command, info_name=command.name, parent=parent)
+    yield command, context
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None and found.name == name, f"{context.command_path} {name}"
+            yield from every_command(found, context)
+
+
+COMMANDS = {context.command_path: (command, context) for command, context in every_command()}
+# `run` is the engine's; run.sh, not people, calls it.
+OWN = [path for path in COMMANDS if path != "espnet-ext run"]
+
+
+def test_the_whole_fits_a_screen():
+    command, context = COMMANDS["espnet-ext"]
+    assert len(command.get_help(context).splitlines()) < 24
+    assert "..." not in command.get_help(context).split("Commands:")[1]  # no line of help is cut
+
+
+@pytest.mark.parametrize("words", [["--help"], ["score", "wer", "--help"], ["score", "--help"]])
+def test_help_starts_quickly(words):
+    code = (
+        "import sys, time\n"
+        "from espnet_ext.cli import main\n"
+        f"try: main({words})\n"
+        f"finally: print(time.process_time(), *(set({HEAVY}) & set(sys.modules)), sep='\\n', file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    seconds, *heavy = done.stderr.split()
+    assert done.stdout.startswith("Usage: espnet-ext") and not heavy
+    assert float(seconds) < 0.5
+
+
+def test_no_help_needs_a_library():
+    """The help of all groups and commands, in one process."""
+    code = (
+        "import sys\nimport click\nfrom espnet_ext.cli.program import program\n"
+        "def show(command, parent):\n"
+        "    context = click.Context(command, info_name=command.name, parent=parent)\n"
+        "    command.get_help(context)\n"
+        "    if isinstance(command, click.Group):\n"
+        "        for name in command.list_commands(context): show(command.get_command(context, name), context)\n"
+        f"show(program, None)\nassert not set({HEAVY}) & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+NUMBERS = ("IntRange", "IntParamType", "FloatParamType")
+
+
+@pytest.mark.parametrize("path", OWN)
+def test_help_is_plain(path):
+    """Sentences that begin with a capital letter (or say what a value does) and end; none begins with "of"."""
+    command, context = COMMANDS[path]
+    texts = [command.help or ""]
+    texts += [option.help or "" for option in command.params if isinstance(option, click.Option)]
+    for text in texts:
+        assert text, f"{path}: an option has no help"
+        first, last = text.split()[0], text.rpartition("  [default:")[0] or text
+        assert not text.lower().startswith(("of ", "(default")), text
+        assert first[0].isupper() or first.endswith((":", ".scp")) or first in ("lambda", "alpha"), text
+        assert last.rstrip().endswith((".", "rescored_test")), text
+    if isinstance(command, click.Group):
+        lines = command.get_help(context).split("Commands:")[1].strip().splitlines()
+        assert len(lines) == len(command.list_commands(context)), f"{path}: help of a command is wrapped"
+
+
+def test_an_option_means_the_same_everywhere():
+    """The same name has the same kind of value, in whichever command it is."""
+    kinds: dict[str, dict[str, str]] = {}
+    for path, (command, _) in COMMANDS.items():
+        for option in command.params:
+            if isinstance(option, click.Option) and not option.is_flag:
+                kind = type(option.type).__name__
+                kinds.setdefault(option.opts[0], {})[path] = "number" if kind in NUMBERS else kind
+    assert {name: places for name, places in kinds.items() if len(set(places.values())) > 1} == {}
+
+
+def test_a_group_is_listed_as_it_is_defined():
+    for command, _ in COMMANDS.values():
+        if isinstance(command, LazyGroup):
+            assert list(command.commands) == list(command.entries)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["scroe"], "no such command 'scroe'. (Did you mean one of: 'rescore', 'score'?) See espnet-ext --help"),
+        (["score", "wre"], "no such command 'wre'. Did you mean 'wer'? See espnet-ext score --help"),
+        (["data", "valdate", "x"], "no such command 'valdate'. Did you mean 'validate'? See espnet-ext data --help"),
+        (["score", "wer", "--rf", "x"], "no such option '--rf'. Did you mean '--ref'? See espnet-ext score wer --help"),
+        (["score", "wer", "--ref", "x"], "missing option '--hyp'. See espnet-ext score wer --help"),
+        (
+            ["nbest", "stats", "--nbest", "a", "b"],
+            "got unexpected extra argument (b). See espnet-ext nbest stats --help",
+        ),
+        (
+            ["score", "compare", "--ref", "a", "b", "--hyp-a", "x", "--hyp-b", "y"],
+            "got unexpected extra argument (b): repeat an option for each of its values. See espnet-ext score compare "
+            "--help",
+        ),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(words, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 1
+    assert capsys.readouterr() == ("", f"error: {message}\n")
+
+
+@pytest.mark.parametrize("words", [[], ["score"], ["data", "prepare"]])
+def test_a_group_alone_shows_its_help(words, capsys):
+    assert call(words) == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("Usage: espnet-ext") and "Commands:" in err
+
+
+def test_version(capsys):
+    assert call(["--version"]) == 0
+    assert capsys.readouterr().out == f"espnet-ext, version {espnet_ext.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (InputError("a: no such file"), 1, "error: a: no such file\n"),
+        (OSError(28, "No space left on device", "exp/x"), 1, "error: No space left on device: exp/x\n"),
+        (KeyboardInterrupt(), 130, "\n"),
+    ],
+)
+def test_errors_of_commands(error, status, message, monkeypatch, capsys):
+    def fail(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr("espnet_ext.nbest.sources.read_lists", fail)
+    with pytest.raises(SystemExit) as stop:
+        main(["nbest", "stats", "--nbest", "a"])
+    assert stop.value.code == status
+    assert capsys.readouterr().err == message
+
+
+def test_python_without_the_packages_names_the_environment():
+    for module in ("espnet_ext.cli", "espnet_ext.bin.asr_train"):
+        done = subprocess.run(  # -S: without site-packages
+            [sys.executable, "-S", "-m", module],
+            capture_output=True,
+            text=True,
+            cwd=Path(espnet_ext.__file__).parents[1],
+        )
+        assert done.returncode == 1 and done.stdout == ""
+        assert done.stderr.startswith(f"error: {sys.executable} ") and done.stderr.count("\n") == 1
+        assert "make -C tools install" in done.stderr
+
+
+def test_console_script_and_module_are_the_same():
+    outputs = [
+        subprocess.run([*command, "--version"], capture_output=True, text=True, check=True).stdout
+        for command in ([sys.executable, "-m", "espnet_ext.cli"], [str(Path(sys.executable).with_name("espnet-ext"))])
+    ]
+    assert outputs[0] == outputs[1]

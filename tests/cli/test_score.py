@@ -1,0 +1,207 @@
+"""``espnet-ext score``, as a user calls it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from espnet_ext.cli import main
+from espnet_ext.cli.program import call
+from espnet_ext.errors import InputError
+from espnet_ext.multitalker.turns import Turn, write_turns
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A reference, a worse and a better hypothesis of 40 utterances by 4 speakers."""
+    keys = [f"s{index // 10}-{index:02d}" for index in range(40)]
+    texts = {
+        "ref": "one two three four",
+        "worse": "one too tree four",
+        "better": "one two three for",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text("".join(f"{key} {text}\n" for key in keys))
+    (tmp_path / "utt2spk").write_text("".join(f"{key} {key[:2]}\n" for key in keys))
+    return {name: str(tmp_path / name) for name in (*texts, "utt2spk")}
+
+
+def test_one_system(files, tmp_path, capsys):
+    output = tmp_path / "out"
+    texts = ["--ref", files["ref"], "--hyp", files["worse"], "--utt2spk", files["utt2spk"]]
+    call(["score", "wer", *texts, "--output", str(output)])
+    printed = capsys.readouterr().out
+    assert "WER 50.00 %  (95% interval 50.00 to 50.00)" in printed
+    assert "80 errors in 160 words: 80 substitutions, 0 deletions, 0 insertions" in printed
+    assert "100.00 % of 40 utterances have an error" in printed
+    assert len(printed.splitlines()) <= 6
+    assert sorted(path.name for path in output.iterdir()) == [
+        "alignment.txt",
+        "per_speaker.tsv",
+        "per_utterance.tsv",
+        "score.json",
+    ]
+    assert json.loads((output / "score.json").read_text())["bootstrap"] == {
+        "replicas": 10000,
+        "seed": 0,
+        "resample": "utterance",
+    }
+
+
+def test_characters_and_options(files, tmp_path):
+    output = tmp_path / "out"
+    arguments = ["--unit", "char", "--seed", "7", "--replicas", "50", "--resample", "speaker", "--no-alignment"]
+    arguments += ["--utt2spk", files["utt2spk"], "--output", str(output)]
+    call(["score", "wer", "--ref", files["ref"], "--hyp", files["better"], *arguments])
+    score = json.loads((output / "score.json").read_text())
+    assert (score["unit"], score["words"], score["deletions"]) == ("char", 40 * 18, 40)
+    assert score["bootstrap"] == {"replicas": 50, "seed": 7, "resample": "speaker"}
+    assert not (output / "alignment.txt").exists()
+
+
+def test_two_systems(files, tmp_path, capsys):
+    output = tmp_path / "out"
+    arguments = ["--ref", files["ref"], "--hyp-a", files["worse"], "--hyp-b", files["better"]]
+    call(["score", "compare", *arguments, "--names", "old,new", "--output", str(output)])
+    printed = capsys.readouterr().out
+    assert "WER of old: 50.00 %" in printed
+    assert "WER of new: 25.00 %" in printed
+    assert "old minus new: +25.00 points  (95% interval +25.00 to +25.00)" in printed
+    result = json.loads((output / "compare.json").read_text())
+    assert (result["a"]["errors"], result["b"]["errors"], result["words"]) == (80, 40, 160)
+    assert result["difference"] == 25
+    assert result["p_value"] < 0.001
+    assert result["probability_of_improvement"] == 1
+
+
+def test_pooled_sets(files, capsys):
+    one = ["--ref", files["ref"], "--hyp-a", files["worse"], "--hyp-b", files["better"]]
+    two = ["--ref", files["ref"], "--hyp-a", files["better"], "--hyp-b", files["worse"]]
+    call(["score", "compare", *one, *two])
+    printed = capsys.readouterr().out
+    assert "WER of a: 37.50 %  (120 errors)" in printed
+    assert "p = 1.0000" in printed
+    assert "80 utterances, 320 words" in printed
+
+
+@pytest.fixture
+def mixed_files(tmp_path):
+    """Mandarin-English: in every second utterance ``worse`` has an English word as characters."""
+    keys = [f"s{index // 10}-{index:02d}" for index in range(40)]
+    lines = {
+        "ref": [f"{key} 我想去 library 借书" for key in keys],
+        "worse": [f"{key} 我想去 {'library' if int(key[3:]) % 2 else '赖'} 借书" for key in keys],
+        "better": [f"{key} 我 想去library 借书" for key in keys],
+        "utt2spk": [f"{key} {key[:2]}" for key in keys],
+    }
+    for name, content in lines.items():
+        (tmp_path / name).write_text("\n".join(content) + "\n", encoding="utf-8")
+    return {name: str(tmp_path / name) for name in lines}
+
+
+def test_mixed_error_rate(mixed_files, tmp_path, capsys):
+    output = tmp_path / "out"
+    files = ["--ref", mixed_files["ref"], "--hyp", mixed_files["worse"], "--utt2spk", mixed_files["utt2spk"]]
+    call(["score", "mer", *files, "--output", str(output), "--replicas", "500"])
+    printed = capsys.readouterr().out
+    assert "MER 8.33 %" in printed and "20 errors in 240 tokens: 20 substitutions" in printed
+    assert "80 switch points in 40 utterances; near: within 1 of one" in printed
+    assert (output / "measures.txt").read_text() in printed
+    score = json.loads((output / "score.json").read_text())
+    assert (score["value"], score["within"], score["switch_points"]) == (8.3333, 1, 80)
+    values = {name: measure["value"] for name, measure in score["measures"].items()}
+    assert values == {
+        "CH": 0.0, "EN": 50.0, "CH-filtered": 10.0, "EN-filtered": 50.0,
+        "near-switch": 16.6667, "near-switch-CH": 0.0, "near-switch-EN": 50.0,
+        "elsewhere": 0.0, "elsewhere-CH": 0.0, "elsewhere-EN": None,
+    }  # fmt: skip
+    low, high = score["measures"]["EN"]["ci95"]
+    assert 30 < low < 50 < high < 70
+    call(["score", "mer", *files, "--output", str(output), "--within", "2", "--no-alignment"])
+    assert json.loads((output / "score.json").read_text())["measures"]["near-switch"]["words"] == 40 * 5
+    assert not (output / "alignment.txt").exists()
+
+
+def test_two_systems_by_language(mixed_files, tmp_path, capsys):
+    output = tmp_path / "out"
+    files = ["--ref", mixed_files["ref"], "--hyp-a", mixed_files["worse"], "--hyp-b", mixed_files["better"]]
+    call(["score", "compare", "--unit", "mixed", *files, "--names", "base,shared", "--output", str(output)])
+    printed = capsys.readouterr().out
+    assert "MER of base: 8.33 %  (20 errors)" in printed and "MER of shared: 0.00 %" in printed
+    line = next(line for line in printed.splitlines() if line.split()[:1] == ["EN"])
+    assert line.split()[1:4] == ["50.00", "0.00", "+50.00"]
+    result = json.loads((output / "compare.json").read_text())
+    assert (result["unit"], result["words"], result["difference"]) == ("mixed", 240, 8.3333)
+    assert result["measures"]["CH"]["p_value"] == 1 and result["measures"]["EN"]["p_value"] < 0.001
+    assert result["measures"]["EN"]["a"]["substitutions"] == 20
+    assert "elsewhere-EN" not in result["measures"]  # no such token in the reference
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--names", "one"], "two names"),
+        (["--hyp-a", "another"], "equally often"),
+        (["--resample", "speaker"], "give utt2spk"),
+    ],
+)
+def test_comparisons_that_make_no_sense_are_refused(files, extra, message):
+    arguments = ["--ref", files["ref"], "--hyp-a", files["worse"], "--hyp-b", files["better"]]
+    with pytest.raises(InputError, match=message):
+        call(["score", "compare", *arguments, *extra])
+
+
+@pytest.mark.parametrize("option", [["--replicas", "0"], ["--seed", "-1"], ["--unit", "phone"], ["--unknown", "1"]])
+def test_bad_options_are_refused(files, option):
+    with pytest.raises(InputError, match=f"{option[0]}.* See espnet-ext score wer --help"):
+        call(["score", "wer", "--ref", files["ref"], "--hyp", files["worse"], *option])
+
+
+def test_a_stretch_of_no_tokens_is_refused(mixed_files):
+    with pytest.raises(InputError, match="'--within': 0 is not in the range x>=1"):
+        call(["score", "mer", "--ref", mixed_files["ref"], "--hyp", mixed_files["worse"], "--within", "0"])
+
+
+def test_bad_input_gives_one_line_status_one_and_leaves_old_results(files, tmp_path, capsys):
+    output = tmp_path / "out"
+    call(["score", "wer", "--ref", files["ref"], "--hyp", files["better"], "--output", str(output)])
+    before = {path.name: path.read_bytes() for path in output.iterdir()}
+    short = tmp_path / "short"
+    short.write_text("s0-00 one two three four\n")
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stop:
+        main(["score", "wer", "--ref", files["ref"], "--hyp", str(short), "--output", str(output)])
+    assert stop.value.code == 1
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(f"error: {short}: utterance s0-01 of ") and err.count("\n") == 1
+    assert {path.name: path.read_bytes() for path in output.iterdir()} == before
+
+
+def test_the_command_needs_no_torch(files):
+    code = (
+        "import sys; from espnet_ext.cli.program import call; call(['score', *sys.argv[1:]]); "
+        "print(*(name for name in ('torch', 'espnet2', 'espnet', 'lhotse', 'pandas') if name in sys.modules))"
+    )
+    command = [sys.executable, "-c", code, "wer", "--ref", files["ref"], "--hyp", files["worse"]]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[0].startswith("WER 50.00 %")
+    assert result.stdout.splitlines()[-1] == ""
+
+
+def test_speaker_attributed_transcripts(tmp_path, capsys):
+    reference = [Turn("m1", "a", ("one", "two"), 0.0, 1.0), Turn("m2", "b", ("three",), 0.0, 1.0)]
+    write_turns(tmp_path / "ref.json", reference)
+    write_turns(tmp_path / "hyp.json", [Turn("m1", "b", ("one", "two")), Turn("m2", "b", ("three",))])
+    (tmp_path / "conditions").write_text("m1 0S\nm2 40\n")
+    files = ["--ref", str(tmp_path / "ref.json"), "--hyp", str(tmp_path / "hyp.json")]
+    call(["score", "sa", *files, "--groups", str(tmp_path / "conditions"), "--output", str(tmp_path / "out")])
+    printed = capsys.readouterr().out
+    assert "SA-WER 133.33 %" in printed
+    assert "4 errors in 3 words of 2 recordings: 0 substitutions, 2 deletions, 2 insertions" in printed
+    assert "cpWER 0.00 %, ORC-WER 0.00 %" in printed
+    assert "speaker counting error 0.00 %: 0 missed and 0 too many of 2; 1 were not in the reference" in printed
+    measures = json.loads((tmp_path / "out" / "score.json").read_text())["measures"]
+    assert {name: measure["value"] for name, measure in measures.items()} == {"0S": 200.0, "40": 0.0}
+    call(["score", "sa", *files, "--no-meeteval"])
+    assert "cpWER" not in capsys.readouterr().out

@@ -1,0 +1,237 @@
+"""Speaker-attributed ASR through the commands: training by ESPnet's trainer, decoding of windows, what is refused."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import yaml
+
+from espnet_ext.bin import sa_asr_inference, sa_asr_train
+from espnet_ext.data.kaldi_tables import read_table, write_table
+from espnet_ext.errors import InputError
+from espnet_ext.multitalker.decode import by_speaker
+from espnet_ext.multitalker.inventories import write_profiles
+from espnet_ext.stitcher.transcribe import Transcription, merged_by, transcribe
+from espnet_ext.multitalker.turns import read_turns
+from espnet_ext.multitalker.hypotheses import read_jsonl
+from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.upstream.stats import Statistics, collect_stats
+
+TOKENS = ["<blank>", "<unk>", "<sc>", "AB", "CAD", "E", "<sos/eos>"]
+MIXTURES = {"m1": ("AB <sc> E CAD", "x y"), "m2": ("E", "z"), "m3": ("AB <sc> E <sc> AB", "z x z"), "m4": ("CAD", "y")}
+WINDOWS = {"m1": ((0.0, 0.8), (0.4, 1.0)), "m3": ((0.0, 0.8), (0.4, 1.2))}
+ENCODER = {"output_size": 8, "attention_heads": 2, "linear_units": 8, "num_blocks": 1}
+CONFIG = {
+    "frontend_conf": {"fs": 16000, "n_fft": 256, "hop_length": 160, "n_mels": 20},
+    "normalize": "utterance_mvn",
+    "encoder": "conformer",
+    "encoder_conf": ENCODER,
+    "speaker_encoder": "transformer",
+    "speaker_encoder_conf": ENCODER,
+    "decoder": "transformer",
+    "decoder_conf": {"attention_heads": 2, "linear_units": 8, "num_blocks": 1},
+    "model_conf": {"profile_size": 4, "speaker_conf": {"query_conf": {"hidden_size": 6}}},
+    "inventory_size": 3,
+    "token_type": "word",
+    "optim": "adam",
+    "optim_conf": {"lr": 0.01},
+    "batch_type": "sorted",
+    "batch_size": 2,
+    "max_epoch": 2,
+    "num_workers": 0,
+    "num_att_plot": 1,
+    "use_tensorboard": False,
+    "use_matplotlib": False,
+    "best_model_criterion": [["valid", "acc_speaker", "max"]],
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory, make_data_dir) -> Path:
+    """Four mixtures of noise with the tables that training needs, their windows in ``windows/``, and profiles."""
+    folder = tmp_path_factory.mktemp("data")
+    make_data_dir(folder / "train", {"m1": 1.0, "m2": 0.6, "m3": 1.2, "m4": 0.5})
+    write_table(folder / "train" / "text", {key: text for key, (text, _) in MIXTURES.items()})
+    write_table(folder / "train" / "speakers", {key: names for key, (_, names) in MIXTURES.items()})
+    write_table(folder / "train" / "shape", {key: "9600" for key in MIXTURES})
+    (folder / "tokens.txt").write_text("".join(f"{token}\n" for token in TOKENS))
+    random = np.random.default_rng(0)
+    write_profiles(folder, {name: random.normal(size=(3, 4)) for name in "wxyz"})
+    windows = folder / "windows"
+    windows.mkdir()
+    shutil.copy(folder / "train" / "wav.scp", windows)
+    cut = {f"{key}-w{n:05d}": (key, *span) for key, spans in WINDOWS.items() for n, span in enumerate(spans)}
+    write_table(windows / "segments", {key: f"{name} {start} {end}" for key, (name, start, end) in cut.items()})
+    write_table(windows / "inventory", {key: "y z" if name == "m1" else "x w z" for key, (name, *_) in cut.items()})
+    return folder
+
+
+def train(data: Path, output: Path, **config) -> Path:
+    output.mkdir()
+    (output / "train.yaml").write_text(yaml.safe_dump(CONFIG | {"profiles": [str(data / "profiles.scp")]} | config))
+    command = ["--config", output / "train.yaml", "--token_list", data / "tokens.txt", "--output_dir", output]
+    for part in ("train", "valid"):
+        for name, key, kind in (
+            ("wav.scp", "speech", "sound"),
+            ("text", "text", "text"),
+            ("speakers", "speakers", "text"),
+        ):
+            command += [f"--{part}_data_path_and_name_and_type", f"{data / 'train' / name},{key},{kind}"]
+        command += [f"--{part}_shape_file", data / "train" / "shape"]
+    sa_asr_train.main([str(part) for part in (*command, "--ngpu", 0)])
+    return output
+
+
+@pytest.fixture(scope="module")
+def model(data) -> Path:
+    return train(data, data / "exp")
+
+
+def decode(folder: Path, model: Path, output: Path, /, **changes) -> Path:
+    options = {
+        "model-config": model / "config.yaml",
+        "model": model / "valid.acc_speaker.best.pth",
+        "data": folder / "windows",
+        "profiles": folder / "profiles.scp",
+        "output": output,
+        **changes,
+    }
+    (folder / "decode.yaml").write_text("beam_size: 3\nmaxlenratio: -4\n")
+    command = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
+    sa_asr_inference.main([*command, "--config", str(folder / "decode.yaml")])
+    return output
+
+
+def test_trained_by_espnets_trainer_and_decoded_window_by_window(data, model, tmp_path, capsys):
+    output = decode(data, model, tmp_path / "out")
+    heard = read_jsonl(output / "hypotheses.jsonl")
+    assert {(item.recording, item.window, item.start, item.end) for item in heard} == {
+        (key, number, *span) for key, spans in WINDOWS.items() for number, span in enumerate(spans)
+    }
+    assert {item.speaker for item in heard if item.recording == "m1"} <= {"y", "z", ""}
+    assert {item.speaker for item in heard if item.recording == "m3"} <= {"x", "w", "z", ""}
+    texts, speakers = read_table(output / "text"), read_table(output / "speakers")
+    for key in texts:
+        names, utterances = speakers[key].split(), texts[key].split(" <sc> ") if texts[key] else []
+        assert len(names) == len(utterances)
+        joined = {name: " ".join(u for n, u in zip(names, utterances, strict=True) if n == name) for name in names}
+        recording, window = key.split("-w")
+        mine = [item for item in heard if (item.recording, item.window) == (recording, int(window)) and item.words]
+        assert {item.speaker: " ".join(item.words) for item in mine} == joined
+    # a second run finds all shards done; another inventory is another run
+    before = (output / "hypotheses.jsonl").read_bytes()
+    decode(data, model, output)
+    assert "4 of 4 shards are done already" in capsys.readouterr().err
+    assert (output / "hypotheses.jsonl").read_bytes() == before
+
+
+def test_an_inventory_by_recording_whose_profiles_have_other_names(data, model, tmp_path):
+    write_table(tmp_path / "inventory.txt", {"m1": "ann=y ben=z", "m3": "x w=w z"})
+    heard = read_jsonl(decode(data, model, tmp_path / "out", inventory=tmp_path / "inventory.txt") / "hypotheses.jsonl")
+    # the same as by the profiles' own names, in the same order
+    own = read_jsonl(decode(data, model, tmp_path / "own") / "hypotheses.jsonl")
+    names = {"y": "ann", "z": "ben"}
+    assert {(item.window, item.speaker, item.words) for item in heard if item.recording == "m1"} == {
+        (item.window, names.get(item.speaker, ""), item.words) for item in own if item.recording == "m1"
+    }
+    write_table(tmp_path / "inventory.txt", {"m1": "y"})
+    with pytest.raises(InputError, match="inventory.txt: m3-w00000 is missing: name the speakers"):
+        decode(data, model, tmp_path / "out", inventory=tmp_path / "inventory.txt")
+
+
+@pytest.fixture
+def enrolment(tmp_path) -> Path:
+    """Two people with two recordings each, at another rate and with two channels."""
+    random = np.random.default_rng(3)
+    for who in ("ann", "ben"):
+        (tmp_path / "people" / who).mkdir(parents=True)
+        for number in range(2):
+            samples = 0.1 * random.normal(size=(8000, 2)) * (1 if who == "ann" else 3)
+            soundfile.write(tmp_path / "people" / who / f"{number}.wav", samples, 8000)
+    soundfile.write(tmp_path / "a meeting.wav", 0.1 * random.normal(size=(8000 * 3, 2)), 8000)
+    return tmp_path
+
+
+def loudness(samples: np.ndarray) -> np.ndarray:
+    return np.array([np.std(samples), 0.2, 0.1, -0.2])
+
+
+def transcription(folder: Path, model: Path, **changes) -> Transcription:
+    options = {
+        "recording": folder / "a meeting.wav",
+        "enrolment": folder / "people",
+        "model_config": model / "config.yaml",
+        "model_file": model / "valid.acc_speaker.best.pth",
+        "windowing": Windowing(1.0, 0.5),
+        "output": folder / "out",
+        "search": {"beam_size": 2, "maxlenratio": -4},
+    }
+    return Transcription(**(options | changes))
+
+
+def test_a_recording_of_ones_own(enrolment, model):
+    timed = transcribe(transcription(enrolment, model), loudness, merged_by("overlapping"))
+    turns = [turn for turn, _ in timed]
+    out = enrolment / "out"
+    assert {turn.speaker for turn in turns} <= {"ann", "ben"} and turns
+    assert {(turn.recording, turn.start <= turn.end <= 3.5) for turn in turns} == {("a_meeting", True)}
+    assert read_turns(out / "a_meeting.json") == sorted(turns, key=lambda turn: turn.start)
+    lines = [line.split() for line in (out / "a_meeting.ctm").read_text().splitlines()]
+    assert [(line[4], line[7]) for line in lines] == [(word, turn.speaker) for turn in turns for word in turn.words]
+    assert len((out / "a_meeting.txt").read_text().splitlines()) == len(turns)
+    # uncut, the recording is one window
+    transcribe(transcription(enrolment, model, windowing=None, output=enrolment / "whole"), loudness, merged_by("no"))
+    assert {item.window for item in read_jsonl(enrolment / "whole" / "work" / "heard" / "hypotheses.jsonl")} == {0}
+
+
+def test_what_cannot_be_transcribed_is_refused(enrolment, model):
+    with pytest.raises(InputError, match="the profiles have 3 dimensions, but the model takes 4"):
+        transcribe(transcription(enrolment, model), lambda samples: loudness(samples)[:3], merged_by("overlapping"))
+    (enrolment / "people" / "cid").mkdir()
+    with pytest.raises(InputError, match="cid: no audio file in it"):
+        transcribe(transcription(enrolment, model), loudness, merged_by("overlapping"))
+    with pytest.raises(InputError, match="nobody: no such folder: give one with a folder of audio files for each"):
+        transcribe(transcription(enrolment, model, enrolment=enrolment / "nobody"), loudness, merged_by("overlapping"))
+
+
+def test_recordings_without_windows_and_an_inventory_of_all(data, model, tmp_path):
+    output = decode(data, model, tmp_path / "out", data=data / "train")
+    heard = read_jsonl(output / "hypotheses.jsonl")
+    assert {(item.recording, item.window) for item in heard} == {(key, 0) for key in MIXTURES}
+    assert {item.end for item in heard if item.recording == "m3"} == {1.2}
+
+
+def test_a_window_in_which_nobody_is_heard_has_a_line():
+    (line,) = by_speaker(None, ["x"], "m", 3, 24.0, 40.0)
+    assert (line.recording, line.window, line.speaker, line.words, line.end) == ("m", 3, "", (), 40.0)
+
+
+def test_statistics_are_collected_without_speakers(data, tmp_path):
+    (tmp_path / "train.yaml").write_text(yaml.safe_dump(CONFIG))
+    job = Statistics(
+        data / "train", data / "train", tmp_path / "train.yaml", data / "tokens.txt", tmp_path / "stats", task="sa_asr"
+    )
+    collect_stats(job)
+    assert set(read_table(tmp_path / "stats" / "train" / "speech_shape")) == set(MIXTURES)
+    with np.load(tmp_path / "stats" / "train" / "feats_stats.npz") as stats:
+        assert stats["sum"].shape == (20,)
+
+
+def test_bad_decoding_is_refused(data, model, tmp_path):
+    with pytest.raises(InputError, match="profiles.scp: no such file"):
+        decode(data, model, tmp_path / "out", profiles=data / "windows" / "profiles.scp")
+    other = write_profiles(tmp_path / "other", {name: np.ones((1, 5)) for name in "wxyz"})
+    with pytest.raises(InputError, match="the profiles have 5 dimensions, but the model takes 4"):
+        decode(data, model, tmp_path / "out", profiles=other)
+    few = write_profiles(tmp_path / "few", {"y": np.ones((1, 4)), "z": np.ones((1, 4))})
+    with pytest.raises(InputError, match="m3-w00000: no profile for x, w: make the profiles"):
+        decode(data, model, tmp_path / "out", profiles=few)
+    assert not (tmp_path / "out" / "hypotheses.jsonl").exists()
+
+
+def test_training_on_a_speaker_without_profile_is_refused(data, tmp_path):
+    few = write_profiles(tmp_path / "few", {"y": np.ones((1, 4)), "z": np.ones((1, 4))})
+    with pytest.raises(InputError, match="^m[13]: no profile for x: make the profiles"):
+        train(data, tmp_path / "exp", profiles=[str(few)])

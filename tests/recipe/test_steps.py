@@ -1,0 +1,329 @@
+"""Steps: what is skipped, what is refused, that a failure ends the run, and that nothing outlives a killed one."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from itertools import accumulate
+from pathlib import Path
+
+import pytest
+
+# The functions that steps call, in a module that a script beside it imports.
+FUNCTIONS = """
+import os, subprocess, sys, time
+from pathlib import Path
+
+from espnet_ext.errors import InputError
+from espnet_ext.recipe.steps import Step, run_jobs, run_steps
+
+
+def append(word="x", output=None, source=None, nj=1, files=()):
+    with open("ran", "a") as file:
+        file.write(word + chr(10))
+    if output:
+        Path(output).write_text(str(time.time_ns()))
+
+
+def count():
+    append()
+    print(len(Path("ran").read_text().split()))
+    sys.exit(1)
+
+
+def fail(text="", status=7, error=None):
+    append()
+    print(text)
+    if error:
+        raise error
+    sys.exit(status)
+
+
+def two_processes():
+    subprocess.Popen(["sleep", "30.5"])
+    append()
+    subprocess.run(["sleep", "30.5"])
+
+
+def wait_for_others(limit):
+    append("begin")
+    while Path("ran").read_text().split().count("begin") < limit:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    append("end")
+
+
+def wait_for_end():
+    append()
+    while not Path("end").exists():
+        time.sleep(0.05)
+
+
+def kill():
+    os.kill(os.getpid(), 9)
+
+
+def step(name, function, *, log="log", **settings):
+    return Step(name=name, log=Path(log) / (name + ".log"), function=function, **settings)
+"""
+
+
+def script(folder: Path, body: str) -> list[str]:
+    (folder / "functions.py").write_text(FUNCTIONS)
+    path = folder / "script.py"
+    head = "from functions import *\nfrom espnet_ext.errors import run_main\ndef main():\n"
+    path.write_text(head + textwrap.indent(textwrap.dedent(body).strip("\n"), "    ") + "\nrun_main(main)\n")
+    return [sys.executable, str(path)]
+
+
+def run(folder: Path, body: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        script(folder, body), cwd=folder, capture_output=True, text=True, timeout=60, check=False, env=environment()
+    )
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONUNBUFFERED": "1"}
+
+
+def lines(folder: Path) -> list[str]:
+    return (folder / "ran").read_text().split()
+
+
+APPEND = 'run_steps(step("append", append, inputs=[Path("in.txt")], free={{"nj": {nj}}}))'
+
+
+def test_a_step_runs_again_only_when_what_it_depends_on_changes(tmp_path):
+    for jobs, content, runs in (("2", "one", 1), ("4", "one", 1), ("4", "two", 2), ("4", "two", 2)):
+        (tmp_path / "in.txt").write_text(content)
+        result = run(tmp_path, APPEND.format(nj=jobs))
+        assert result.returncode == 0, result.stderr
+        assert len(lines(tmp_path)) == runs
+    assert "append: done before" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        'arguments={"word": "y"}',
+        'depends="other files"',
+        'arguments={"word": "x", "files": [{"a": Path("in.txt")}]}',
+        "function",
+    ],
+)
+def test_arguments_and_the_files_among_them_decide(change, tmp_path):
+    (tmp_path / "in.txt").write_text("one")
+    first = 'run_steps(step("append", append, arguments={"word": "x"}))'
+    other = first.replace('arguments={"word": "x"}', change)
+    if change == "function":
+        other = first.replace("append, arguments", "fail, arguments").replace('"word": "x"', '"status": 0')
+    for body, runs in ((first, 1), (first, 1), (other, 2)):
+        assert run(tmp_path, body).returncode == 0
+        assert len(lines(tmp_path)) == runs
+    (tmp_path / "in.txt").write_text("two")
+    assert run(tmp_path, other).returncode == 0
+    assert len(lines(tmp_path)) == (3 if "Path" in change else 2)
+
+
+def test_a_missing_output_is_made_again_and_a_missing_input_refused(tmp_path):
+    body = 'run_steps(step("make", append, arguments={"output": "out"}, outputs=[Path("out")]))'
+    for expected in (1, 1):
+        run(tmp_path, body)
+        assert len(lines(tmp_path)) == expected
+    (tmp_path / "out").unlink()
+    assert run(tmp_path, body).returncode == 0 and len(lines(tmp_path)) == 2
+    result = run(tmp_path, APPEND.format(nj=2))
+    assert result.returncode == 1 and "in.txt is missing: run the earlier stages first" in result.stderr
+
+
+def test_what_a_step_writes_itself_is_nothing_it_depends_on(tmp_path):
+    body = 'run_steps(step("make", append, arguments={"output": Path("out")}, outputs=[Path("out")]))'
+    for _ in range(2):
+        assert run(tmp_path, body).returncode == 0 and len(lines(tmp_path)) == 1
+
+
+def test_all_of_an_error_is_shown_and_the_beginning_of_other_long_lines(tmp_path):
+    body = """
+    text = "x" * 400 + " lost"
+    run_steps(step("fail", fail, arguments={"text": text, "error": InputError("/long" * 100 + ": no such file")}))"""
+    result = run(tmp_path, body)
+    assert result.returncode == 1
+    assert f"   | {'x' * 300}\n" in result.stderr and f"error: {'/long' * 100}: no such file\n" in result.stderr
+    assert "lost" not in result.stderr
+
+
+def test_half_done_work_of_another_config_is_refused(tmp_path):
+    body = 'run_steps(step("train", fail, inputs=[Path("conf")], resumes=Path("exp")))'
+    (tmp_path / "conf").write_text("a")
+    assert run(tmp_path, body).returncode == 1
+    assert run(tmp_path, body).returncode == 1 and len(lines(tmp_path)) == 2
+    (tmp_path / "conf").write_text("b")
+    result = run(tmp_path, body)
+    assert result.returncode == 1 and "rm -r exp" in result.stderr and len(lines(tmp_path)) == 2
+
+
+def test_what_a_killed_run_has_logged_is_kept(tmp_path):
+    for _ in range(3):
+        run(tmp_path, 'run_steps(step("train", count, resumes=Path("exp")))')
+    said = [line for line in (tmp_path / "log" / "train.earlier.log").read_text().splitlines() if line[0] != "#"]
+    assert [line for line in said if line.isdigit()] == ["1", "2"]
+    assert [line for line in (tmp_path / "log" / "train.log").read_text().splitlines() if line.isdigit()] == ["3"]
+
+
+@pytest.mark.parametrize(
+    ("call", "how", "reason"),
+    [
+        ('fail, arguments={"text": "reason"}', "failed with status 1", "reason"),
+        ('fail, arguments={"error": ValueError("reason")}', "failed with status 1", "error: ValueError: reason"),
+        ('fail, arguments={"error": OSError(2, "reason", "file")}', "failed with status 1", "error: reason: file"),
+        ("kill", "killed by signal 9", ""),
+    ],
+)
+def test_a_failure_shows_the_end_of_the_log_and_the_way_on(call, how, reason, tmp_path):
+    result = run(tmp_path, f'run_steps(step("bad", {call}), step("next", append, arguments={{"word": "next"}}))')
+    assert result.returncode == 1
+    for text in (f"bad: {how}", f"| {reason}" if reason else "", "log/bad.log", "run the same command again"):
+        assert text in result.stderr
+    assert result.stderr.endswith("error: bad: failed\n")
+    assert not (tmp_path / "log" / "bad.done").exists() and not (tmp_path / "log" / "next.log").exists()
+
+
+def test_a_step_that_met_a_full_disk_says_so(tmp_path):
+    body = 'run_steps(step("write", fail, arguments={"error": OSError(28, "No space left on device")}))'
+    result = run(tmp_path, body)
+    assert result.returncode == 1
+    assert "   the disk of log is full: make room first\n" in result.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it mounts a small disk")
+def test_a_full_disk_is_named_before_any_work(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], capture_output=True).returncode:
+        pytest.skip("mounting a tmpfs is not allowed here")
+    try:
+        body = f'run_steps(step("append", append, log="{disk}/log"))'
+        (disk / "ballast").write_bytes(bytes(1 << 20))
+        result = run(tmp_path, body)
+        assert result.returncode == 1 and not (tmp_path / "ran").exists(), result.stderr
+        assert f"the disk of {disk}/log is full: make room and run the same command again" in result.stderr
+        (disk / "ballast").unlink()
+        assert run(tmp_path, body).returncode == 0
+        assert lines(tmp_path) == ["x"]
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_a_failed_job_fails_the_run_and_starts_no_other(limit, tmp_path):
+    body = f"""
+    bad = [step("a", fail)]
+    good = ([step(name, append, arguments={{"word": name}})] for name in "bcd")
+    run_jobs([bad, *good], {limit})
+    print("reached")"""
+    result = run(tmp_path, body)
+    assert result.returncode == 1 and "reached" not in result.stdout and "a: failed" in result.stderr
+    assert len(lines(tmp_path)) <= limit + 1
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_an_exception_between_the_steps_of_a_job_ends_the_run(limit, tmp_path):
+    body = f"""
+    def chain(name):
+        yield step(name, append, arguments={{"word": name}})
+        if name == "b":
+            raise InputError("this config is wrong")
+        yield step(name + "2", append, arguments={{"word": name}})
+    run_jobs([chain("a"), chain("b"), chain("c")], {limit})
+    print("reached")"""
+    result = run(tmp_path, body)
+    assert result.returncode == 1 and result.stderr.endswith("error: this config is wrong\n")
+    assert "reached" not in result.stdout and "c" not in lines(tmp_path)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_all_jobs_are_over_when_run_jobs_returns(limit, tmp_path):
+    # a job goes on once as many have begun as may be at work at a time
+    body = f"""
+    run_steps(step("before", append, arguments={{"output": "out"}}))
+    Path("ran").unlink()
+    jobs = [[step(name, wait_for_others, arguments={{"limit": {limit}}})] for name in "abc"]
+    run_jobs(jobs, {limit})
+    print(len(Path("ran").read_text().split()))"""
+    if limit == 2:  # the last of three would wait for one that never begins
+        body = body.replace('"abc"', '"abcd"')
+    result = run(tmp_path, body)
+    assert result.returncode == 0 and int(result.stdout.split()[-1]) == (8 if limit == 2 else 6), result.stderr
+    at_work = list(accumulate(1 if line == "begin" else -1 for line in lines(tmp_path)))
+    assert max(at_work) == limit and at_work[-1] == 0
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_nothing_outlives_a_killed_run(limit, how, tmp_path):
+    body = f"run_jobs([[step(name, two_processes)] for name in 'abc'], {limit})"
+    process = subprocess.Popen(
+        script(tmp_path, body), cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    _killed_leaves_nothing(process, how, limit, tmp_path)
+
+
+def test_nothing_outlives_the_shell_that_was_killed(tmp_path):
+    body = "run_jobs([[step(name, two_processes)] for name in 'abc'], 2)"
+    command = " ".join(script(tmp_path, body))
+    process = subprocess.Popen(
+        ["bash", "-c", f"{command}; true"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    _killed_leaves_nothing(process, signal.SIGKILL, 2, tmp_path)
+
+
+def _killed_leaves_nothing(process: subprocess.Popen, how: signal.Signals, limit: int, folder: Path) -> None:
+    deadline = time.monotonic() + 60
+    while not ((folder / "ran").exists() and len(lines(folder)) == limit) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(lines(folder)) == limit
+    process.send_signal(how)
+    process.wait(60)
+    deadline = time.monotonic() + 20  # a busy machine needs a while to end a process
+    while left := [pid for pid in os.listdir("/proc") if pid.isdigit() and _works_in(pid, folder)]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+    assert len(lines(folder)) == limit
+
+
+def _works_in(pid: str, folder: Path) -> bool:
+    try:
+        return Path(os.readlink(f"/proc/{pid}/cwd")) == folder
+    except OSError:
+        return False
+
+
+def test_a_second_run_waits_for_the_first_and_repeats_nothing(tmp_path):
+    command = script(tmp_path, 'run_steps(step("slow", wait_for_end))')
+    first = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "ran").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    second = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment())
+    assert second.stdout is not None
+    assert "another process is at work on it" in second.stdout.readline()
+    (tmp_path / "end").touch()
+    output, _ = second.communicate(timeout=60)
+    assert first.wait(60) == 0 and second.returncode == 0
+    assert "done by another run" in output
+    assert len(lines(tmp_path)) == 1
+
+
+def test_a_step_leaves_no_process_behind(tmp_path):
+    """What a step has started and not waited for ends with it."""
+    body = """
+    def leave():
+        subprocess.Popen(["sleep", "30.5"])
+    run_steps(step("leave", leave))"""
+    assert run(tmp_path, body).returncode == 0
+    deadline = time.monotonic() + 10
+    while left := [pid for pid in os.listdir("/proc") if pid.isdigit() and _works_in(pid, tmp_path)]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)

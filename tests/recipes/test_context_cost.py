@@ -1,0 +1,111 @@
+"""The counted memory against real tensors, and the search for the longest context."""
+
+import json
+
+import bench_context
+import context_cost
+import context_table
+import pytest
+import torch
+import yaml
+from context_cost import (
+    BANDS,
+    MADGRAD_STATES,
+    Attention,
+    LiveBytes,
+    count_peak,
+    ctc_model,
+    frames_per_second,
+    longest_context,
+    step,
+)
+
+from espnet_ext.encoder.long_fastconformer import LongFastConformerEncoder
+from espnet_ext.errors import InputError
+
+SMALL = {"output_size": 16, "attention_heads": 2, "num_blocks": 2, "subsampling_channels": 4}
+
+
+def make():
+    return ctc_model(LongFastConformerEncoder(BANDS, **SMALL))
+
+
+@pytest.mark.parametrize("flash", [True, False])
+def test_counted_is_what_real_tensors_take(flash):
+    model, attention = make(), Attention(flash)
+    parameters = 4 * sum(parameter.numel() for parameter in model.parameters())
+    with LiveBytes() as live, attention.kernels():
+        for parameter in model.parameters():
+            live.add(parameter)
+        assert live.now == parameters
+        step(model, 20, False)
+    assert count_peak(make, 20, False, attention) == live.peak + MADGRAD_STATES * parameters
+
+
+def test_live_bytes_by_hand():
+    with LiveBytes() as live:
+        first = torch.zeros(1000)
+        second = first.view(10, 100) + 1  # a view takes nothing
+        assert (live.now, live.peak) == (8000, 8000)
+        del first
+        third = second.double()
+        assert (live.now, live.peak) == (12000, 12000)
+        del second, third
+        assert (live.now, live.peak) == (0, 12000)
+
+
+def test_memory_is_linear_with_flash_and_quadratic_without(monkeypatch):
+    monkeypatch.setattr(context_cost, "TOKENS_PER_SECOND", 1e-3)  # CTC's own memory grows with frames times tokens
+    short, middle, long = (count_peak(make, seconds, False, Attention(True)) for seconds in (500, 1000, 2000))
+    assert long - middle < 2.05 * (middle - short)
+    # scores and weights of one layer's two heads at least
+    assert count_peak(make, 2000, False, Attention(False)) - long > 2 * 2 * 4 * (2000 * 100 / 8) ** 2
+
+
+@pytest.mark.parametrize("limit", [0, 1, 59, 60, 61, 1000, 4321, 100000])
+def test_longest_context(limit):
+    asked = []
+
+    def fits(seconds):
+        asked.append(seconds)
+        return seconds <= limit
+
+    found = longest_context(fits)
+    assert found <= limit <= found + max(1, 0.02 * found) and len(asked) < 25
+
+
+def test_speed_is_positive_and_trains():
+    model = make()
+    before = model.encoder.layers[0].norm.weight.detach().clone()
+    assert frames_per_second(model, 1, False, Attention(True), rounds=1) > 0
+    assert not torch.equal(model.encoder.layers[0].norm.weight, before)
+
+
+def test_the_recipes_script_writes_the_table(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(context_table, "longest_context", lambda fits: 120 if fits(120) else 60)
+    config = tmp_path / "tiny.yaml"
+    config.write_text(yaml.safe_dump({"encoder_conf": SMALL}))
+    options = ["--config", str(config), "--device", "cpu", "--memory-gb", "0.25", "--seconds", "1"]
+    bench_context.main([*options, "--output", str(tmp_path / "table.json")])
+    result = json.loads((tmp_path / "table.json").read_text())
+    minutes = {(row["subsampling"], row["flash"]): row["minutes"]["here"] for row in result["rows"]}
+    # in this tiny model the scores outweigh all else with 4x subsampling; with 8x the 256 channels of that do
+    assert minutes == {
+        ("conformer", False): 1.0,
+        ("conformer", True): 2.0,
+        ("fastconformer", False): 1.0,
+        ("fastconformer", True): 1.0,
+    }
+    assert all(row["frames_per_second"]["here"] > 0 for row in result["rows"])
+    assert [row["minutes"]["paper"] for row in result["rows"]] == [9, 23, 18, 70]
+    told = capsys.readouterr().out
+    assert "80900" in told
+    assert "\n4 of 4 systems: fastconformer with flash 1.0 min, " in told
+    with pytest.raises(InputError, match="must be above 0"):
+        bench_context.main(["--seconds", "0"])
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is an accelerator")
+def test_an_accelerator_that_is_not_there_is_refused():
+    with pytest.raises(InputError, match="torch finds no accelerator"):
+        context_table.measure(SMALL, "cuda", 1.0, 1.0)

@@ -1,0 +1,62 @@
+"""``local/bench_latency.py`` of the rescoring recipe: what it measures, and what it writes."""
+
+import json
+
+import bench_latency as latency
+import pytest
+import torch
+from transformers import BertForMaskedLM, GPT2Model
+
+from espnet_ext.errors import InputError
+
+SMALL = {"num_hidden_layers": 1, "hidden_size": 24, "vocab_size": 100, "bos_token_id": 0, "eos_token_id": 0}
+
+
+@pytest.mark.parametrize(("seconds", "runs"), [(0, 1), (60, 3)])
+def test_every_scorer_of_the_paper_is_measured(seconds, runs):
+    rows = list(latency.survey("cpu", runs=3, seconds=seconds, **SMALL))
+    assert [str(row.kind) for row in rows] == [
+        "gpt2 causal",
+        "gpt2 pooled last",
+        "gpt2 pooled attention",
+        "bert-base-cased pll",
+        "bert-base-cased pooled cls",
+        "bert-base-cased pooled attention",
+    ]
+    assert all(row.milliseconds > 0 and row.runs == runs and row.device == "cpu" for row in rows)
+
+
+def test_models_have_the_papers_sizes():
+    gpt2, bert = latency.configs()
+    with torch.device("meta"):
+        sizes = [sum(p.numel() for p in model.parameters()) / 1e6 for model in (GPT2Model(gpt2), BertForMaskedLM(bert))]
+    assert sizes == pytest.approx([124.4, 108.3], abs=0.1)  # P3, section 4.2: 117M (as GPT-2 was announced) and 110M
+
+
+def test_a_list_is_as_long_as_the_papers():
+    for _, scorer in latency.make_scorers(**SMALL):
+        tokens = scorer.encode([[" ".join(["w1"] * latency.TOKENS)]])[0][0][1]
+        assert len(tokens) == latency.TOKENS + len(scorer.before) + len(scorer.after)
+        assert scorer.tokenizer.unk_token_id not in tokens
+
+
+def test_systems_of_the_recipe_have_their_times(tmp_path):
+    systems = {
+        "gpt2_ce": latency.ScorerKind("gpt2", "causal"),
+        "rescorebert": latency.ScorerKind("bert-base-cased", "pooled", "cls"),
+    }
+    latency.measure_systems(systems, tmp_path / "latency.json", runs=1, seconds=0, layers=1)
+    rows = json.loads((tmp_path / "latency.json").read_text())["rows"]
+    times = {(row["kind"]["lm"], row["kind"]["scorer"], row["kind"]["pooling"]): row["milliseconds"] for row in rows}
+    assert len(times) == 6
+    for name, kind in systems.items():
+        written = json.loads((tmp_path / name / "latency.json").read_text())
+        assert written["unit"] == "ms" and written["meta"]["layers"] == 1
+        assert written["value"] == pytest.approx(times[kind.lm, kind.scorer, kind.pooling], abs=0.05)
+
+
+def test_a_system_of_another_scorer_is_refused(tmp_path):
+    systems = {"mine": latency.ScorerKind("gpt2", "pooled", "cls")}
+    with pytest.raises(InputError, match="mine: no scorer 'gpt2 pooled cls' is measured: known are gpt2 causal, gpt2"):
+        latency.measure_systems(systems, tmp_path / "latency.json", runs=1, seconds=0, layers=1)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,244 @@
+"""Stitchers trained through ESPnet's MT task, and stitching with them."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.tokens import write_tokens
+from espnet_ext.errors import InputError
+from espnet_ext.multitalker.turns import Turn, read_turns, words_by_speaker, write_turns
+from espnet_ext.multitalker.hypotheses import WindowHypothesis, group_by_speaker, read_jsonl, write_jsonl
+from espnet_ext.stitcher.inference import Stitcher, StitcherOptions, merge_windows
+from espnet_ext.stitcher.pairs import STYLES, SYMBOLS, make_pairs, source_text
+from espnet_ext.stitcher.simulated_errors import SimulatedErrors, simulate_windows
+from espnet_ext.multitalker.windows import Windowing
+
+WORDS = ["THE", "OLD", "KING", "SEES", "A", "SMALL", "HORSE", "NEAR", "MY", "GREEN", "GARDEN", "TODAY"]
+WINDOWING = Windowing(4.0, 0.5)
+
+
+def recordings(count: int, seed: int, errors: SimulatedErrors) -> tuple[list[Turn], list[WindowHypothesis]]:
+    """Two speakers, one after the other, a word a second; and what was heard of them."""
+    rng = np.random.default_rng(seed)
+    turns, heard = [], []
+    for number in range(count):
+        start, own = 0.0, []
+        for speaker in ("ann", "bob"):
+            words = tuple(rng.choice(WORDS, size=rng.integers(3, 7)).tolist())
+            own.append(Turn(f"r{number:03d}", speaker, words, start, start + len(words)))
+            start += len(words)
+        turns += own
+        heard += simulate_windows(own, start, WINDOWING, WORDS, errors, rng)
+    return turns, heard
+
+
+def train(folder: Path, pairs: Path, valid: Path, style: str, **config) -> Path:
+    """Train a small stitcher by the command; returns its folder."""
+    from espnet_ext.bin import mt_train
+
+    piece = ["--token_type", "bpe", "--bpemodel", str(pairs.parent / "tokens" / "bpe.model")]
+    source = ["--src_token_type", "word" if style == "alignment" else "bpe", "--src_bpemodel", piece[-1]]
+    tokens = str(pairs.parent / "tokens" / "tokens.txt")
+    pair = style == "alignment"
+    blocks = {"attention_heads": 4, "linear_units": 64, "num_blocks": 1, "dropout_rate": 0.0}
+    # one of the styles with convolutions, which see padding
+    sees = {"positionwise_layer_type": "conv1d", "positionwise_conv_kernel_size": 3} if style == "wco_wce" else {}
+    model = folder / style
+    model.mkdir(parents=True)
+    settings = {
+        "frontend": "embed",
+        "frontend_conf": {"embed_dim": 32, "positional_dropout_rate": 0.0},
+        "encoder": "aligned_pairs" if pair else "transformer",
+        "encoder_conf": blocks | {"output_size": 64 if pair else 32} | ({} if pair else {"input_layer": None}) | sees,
+        "decoder": "transformer",
+        "decoder_conf": blocks | {"positional_dropout_rate": 0.0},
+        "model": "stitcher",
+        "model_conf": {"report_bleu": False, "length_normalized_loss": True, "patch_size": 2 if pair else 1},
+        "optim": "adam",
+        "optim_conf": {"lr": 0.003},
+        "batch_type": "unsorted",
+        "batch_size": 8,
+        "max_epoch": 1,
+        "num_workers": 0,
+        "use_tensorboard": False,
+        "use_matplotlib": False,
+        "keep_nbest_models": 1,
+        "best_model_criterion": [["valid", "acc", "max"]],
+        **config,
+    }
+    (model / "train.yaml").write_text(yaml.safe_dump(settings))
+    command = ["--config", str(model / "train.yaml"), "--output_dir", str(model), "--ngpu", "0", *piece, *source]
+    command += ["--token_list", tokens, "--src_token_list", tokens]
+    for name, part in (("train", pairs), ("valid", valid)):
+        command += [f"--{name}_shape_file", str(part / "text")]
+        for text in ("src_text", "text"):
+            command += [f"--{name}_data_path_and_name_and_type", f"{part / text},{text},text"]
+    mt_train.main(command)
+    shutil.copy(pairs / "stitcher.json", model)
+    return model
+
+
+def write_pairs(folder: Path, style: str, name: str, turns: list[Turn], heard: list[WindowHypothesis]) -> Path:
+    """Training pairs."""
+    write_turns(folder / f"{name}.json", turns)
+    write_jsonl(folder / f"{name}.jsonl", heard)
+    model = folder / "tokens" / "bpe.model"
+    if not model.exists():
+        write_tokens(
+            [" ".join(turn.words) for turn in turns] + [" ".join(WORDS)], folder / "tokens", "bpe", 40, SYMBOLS
+        )
+    output = folder / f"{name}_{style}"
+    make_pairs(
+        folder / f"{name}.jsonl", output, style=style, references=folder / f"{name}.json", bpemodel=model
+    )
+    return output
+
+
+def merge(folder: Path, style: str, name: str, model: Path, **options) -> list[Turn]:
+    output = folder / "stitched.json"
+    # of the last epoch: the best one is the first without an error
+    stitcher = StitcherOptions(model, model / "latest.pth", **options)
+    merge_windows([folder / f"{name}.jsonl"], [output], style, stitcher)
+    return read_turns(output)
+
+
+@pytest.fixture(scope="module")
+def overfitted(tmp_path_factory):
+    """Return a function that gives a folder with a few pairs, and in it a stitcher of a style that knows them."""
+    folder = tmp_path_factory.mktemp("overfit")
+    turns, heard = recordings(4, 0, SimulatedErrors(anywhere=0.1, edge=0.6, speaker=0.0))
+    models = {}
+
+    def get(style: str) -> tuple[Path, Path, list[Turn]]:
+        if style not in models:
+            pairs = write_pairs(folder, style, "few", turns, heard)
+            models[style] = train(folder, pairs, pairs, style, max_epoch=4, num_iters_per_epoch=90)
+        return folder, models[style], turns
+
+    return get
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_it_learns_a_few_pairs_by_heart(overfitted, style):
+    folder, model, turns = overfitted(style)
+    stitched = merge(folder, style, "few", model)
+    assert words_by_speaker(stitched) == words_by_speaker(turns)
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_batch_is_stitched_as_one_by_one(overfitted, style):
+    folder, model, _ = overfitted(style)
+    turns, heard = recordings(6, 5, SimulatedErrors())  # unknown ones, on which the model is unsure
+    write_jsonl(folder / "other.jsonl", heard)
+    together = merge(folder, style, "other", model)
+    assert together == merge(folder, style, "other", model, batch_size=1)
+    assert together == merge(folder, style, "other", model)
+    assert {turn.recording for turn in together} == {turn.recording for turn in turns}
+
+
+def test_silent_speakers_and_recordings_stay(overfitted):
+    folder, model, turns = overfitted("wc")
+    silent = [WindowHypothesis("silent", index, "", (), 2.0 * index, 2.0 * index + 4) for index in range(2)]
+    mute = [WindowHypothesis("mute", 0, "ann", (), 0.0, 4.0)]
+    write_jsonl(folder / "silent.jsonl", [*read_jsonl(folder / "few.jsonl"), *silent, *mute])
+    stitched = merge(folder, "wc", "silent", model)
+    assert Turn("silent", "", ()) in stitched and Turn("mute", "ann", ()) in stitched
+    assert words_by_speaker(stitched) == words_by_speaker(turns) | {"silent": {}, "mute": {}}
+    write_jsonl(folder / "silent.jsonl", silent)
+    assert merge(folder, "wc", "silent", model) == [Turn("silent", "", ())]
+
+
+def test_espnets_own_command_gives_the_same(overfitted, tmp_path, monkeypatch):
+    """With one hypothesis, where the two searches have the same to choose from."""
+    from espnet_ext.bin import mt_inference
+
+    folder, model, _ = overfitted("alignment")
+    options = ["--mt_train_config", str(model / "config.yaml"), "--mt_model_file", str(model / "latest.pth")]
+    options += ["--data_path_and_name_and_type", f"{folder / 'few_alignment' / 'src_text'},src_text,text"]
+    options += ["--output_dir", str(tmp_path), "--ctc_weight", "0", "--beam_size", "1", "--num_workers", "0"]
+    mt_inference.main(options)
+    text = read_table(tmp_path / "1best_recog" / "text")
+    stitched = merge(folder, "alignment", "few", model, beam_size=1)
+    assert {f"{turn.recording}--{turn.speaker}": " ".join(turn.words) for turn in stitched} == text
+
+
+def test_parts_of_a_long_recording(overfitted, monkeypatch):
+    """With a stitcher that makes no errors, what is cut and merged is the transcript."""
+    folder, model, _ = overfitted("wc")
+    text = [f"W{number}" for number in range(200)]
+    windows = [
+        WindowHypothesis("r", index, "a", tuple(text[2 * index : 2 * index + 4]), 2.0 * index, 2.0 * index + 4)
+        for index in range(99)
+    ]
+    stitcher = Stitcher(StitcherOptions(model))
+    lengths = []
+
+    def without_repetition(parts):
+        lengths.extend(len(part) for part in parts)
+        return iter([tuple(dict.fromkeys(word for item in part for word in item.words)) for part in parts])
+
+    monkeypatch.setattr(stitcher, "_rewrite", without_repetition)
+    grouped = group_by_speaker(windows)
+    assert stitcher.stitch(grouped)(grouped["r"]["a"]) == tuple(text)
+    assert max(lengths) <= stitcher.note.longest.windows and len(lengths) > 15
+
+
+def test_bad_input(overfitted, tmp_path):
+    folder, model, _ = overfitted("wc")
+    output = tmp_path / "out.json"
+
+    def stitch(method: str, stitcher: StitcherOptions | None) -> None:
+        merge_windows([folder / "few.jsonl"], [output], method, stitcher)
+
+    with pytest.raises(InputError, match="it is a stitcher of the style wc: give --method wc"):
+        stitch("wco_wce", StitcherOptions(model))
+    with pytest.raises(InputError, match="--method wc needs the folder of a trained stitcher: give --stitcher"):
+        stitch("wc", None)
+    with pytest.raises(InputError, match="--method block has no trained model: leave out --stitcher"):
+        stitch("block", StitcherOptions(model))
+    with pytest.raises(InputError, match="--method blocks is unknown: no, block, overlapping, wc"):
+        stitch("blocks", None)
+    with pytest.raises(InputError, match="no such file: train the stitcher first"):
+        stitch("wc", StitcherOptions(model, tmp_path / "no"))
+    with pytest.raises(InputError, match="stitcher.json: no such file: copy it"):
+        stitch("wc", StitcherOptions(tmp_path))
+    (tmp_path / "stitcher.json").write_text(json.dumps({"style": "wc"}))
+    with pytest.raises(InputError, match="not the note of a stitcher"):
+        stitch("wc", StitcherOptions(tmp_path))
+    assert not output.exists()
+
+
+def test_a_ctm_of_one_speaker(tmp_path, capsys):
+    lines = ["long 0 1.0 0.5 A", "long 0 9.0 0.5 B", "long 1 9.0 0.5 B", "long 1 20.0 0.5 C"]
+    (tmp_path / "hyp.ctm").write_text("\n".join(lines) + "\n")
+    merge_windows([tmp_path / "hyp.ctm"], [tmp_path / "out"], "overlapping", speaker="me")
+    assert read_turns(tmp_path / "out") == [Turn("long", "me", ("A", "B", "C"))]
+    assert "1 recordings, 3 words" in capsys.readouterr().out
+
+
+def test_several_sets_at_once(tmp_path):
+    for name, word in (("one", "A"), ("two", "C")):
+        write_jsonl(tmp_path / f"{name}.jsonl", [WindowHypothesis("r", 0, "a", (word,), 0.0, 16.0)])
+    inputs, outputs = ([tmp_path / f"{name}.{kind}" for name in ("one", "two")] for kind in ("jsonl", "json"))
+    merge_windows(inputs, outputs, "block")
+    assert [read_turns(path)[0].words for path in outputs] == [("A",), ("C",)]
+    with pytest.raises(InputError, match="2 --hypotheses and 1 --output: give each its own"):
+        merge_windows(inputs, outputs[:1], "block")
+
+
+def test_pairs_as_pieces(overfitted):
+    """The interleaved source holds both sequences: every other piece, without gaps, spells the odd windows' words."""
+    folder, _, _ = overfitted("alignment")
+    table = read_table(folder / "few_alignment" / "src_text")
+    (speaker,) = {item.speaker for item in read_jsonl(folder / "few.jsonl") if item.speaker == "ann"}
+    windows = group_by_speaker(read_jsonl(folder / "few.jsonl"))["r000"][speaker]
+    pieces = table["r000--ann"].split()
+    for side in (0, 1):
+        spelled = "".join(piece for piece in pieces[side::2] if piece != "▁<gap>").replace("▁", " ").split()
+        assert [word for word in spelled if word != "<wc>"] == [w for item in windows[side::2] for w in item.words]
+    assert source_text([("A", "B")], lambda word: [word]) == "A B"

@@ -1,0 +1,113 @@
+"""Long recordings in parts: what is cut, and that nothing is lost or doubled."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from espnet_ext.multitalker.hypotheses import WindowHypothesis
+from espnet_ext.stitcher.long_recordings import (
+    Longest,
+    cut_at_silence,
+    cut_by_half,
+    length,
+    longest_of,
+    merge_parts,
+    renumbered,
+)
+from espnet_ext.multitalker.windows import Windowing
+
+
+def windows(*texts: str, overlap: float = 0.5) -> tuple[WindowHypothesis, ...]:
+    windowing = Windowing(16.0, overlap)
+    return tuple(
+        WindowHypothesis("r", index, "a", tuple(text.split()), *windowing.span(index))
+        for index, text in enumerate(texts)
+    )
+
+
+def texts(stretches) -> list[list[str]]:
+    return [[" ".join(item.words) for item in stretch] for stretch in stretches]
+
+
+def test_what_fits_stays_whole():
+    some = windows("A B", "", "C")
+    assert length(some) == 6
+    assert cut_at_silence(some, Longest(3, 6)) == [some]
+    assert cut_by_half(some, Longest(3, 6)) == [some]
+
+
+def test_cuts_lie_behind_silence_and_are_few():
+    some = windows("A", "", "B", "", "C", "D", "", "", "")
+    assert texts(cut_at_silence(some, Longest(4, 99))) == [["A", "", "B", ""], ["C", "D", "", ""]]
+    speaks_on = windows("A", "B", "C", "", "D")
+    assert texts(cut_at_silence(speaks_on, Longest(2, 99))) == [["A", "B", "C", ""], ["D"]]
+    assert cut_at_silence(windows("", "", ""), Longest(1, 1)) == []
+
+
+TEXTS = st.lists(st.lists(st.sampled_from("ABC"), max_size=3).map(" ".join), min_size=1, max_size=12)
+
+
+@given(TEXTS, st.integers(1, 8), st.integers(1, 16))
+@settings(max_examples=80, deadline=None)
+def test_stretches_hold_all_words_and_are_no_longer_than_they_must_be(spoken, most, words):
+    some, longest = windows(*spoken), Longest(most, words)
+    stretches = cut_at_silence(some, longest)
+    assert [w for stretch in stretches for item in stretch for w in item.words] == [w for i in some for w in i.words]
+    for stretch in stretches:
+        assert longest.holds(stretch) or all(item.words for item in stretch[:-1])
+
+
+@given(TEXTS, st.integers(1, 8), st.integers(1, 30), st.sampled_from([0.0, 0.25, 0.5]))
+@settings(max_examples=80, deadline=None)
+def test_parts_cover_all_windows_and_share_none_with_the_next_but_one(spoken, most, words, overlap):
+    some = windows(*spoken, overlap=overlap)
+    parts = cut_by_half(some, Longest(most, words))
+    assert parts[0][0] == some[0] and parts[-1][-1] == some[-1]
+    for left, right in zip(parts, parts[1:], strict=False):
+        assert left[0].window < right[0].window <= left[-1].window + 1
+    for left, right in zip(parts, parts[2:], strict=False):
+        assert left[-1].end <= right[0].start + 1e-6
+
+
+@pytest.mark.parametrize("overlap", [0.0, 0.25, 0.5])
+def test_parts_without_errors_are_merged_into_what_was_said(overlap):
+    """Windows of 16 s and 4 words a second: parts are the words from their first window's start to their last's end."""
+    text = [f"W{number}" for number in range(600)]
+    windowing = Windowing(16.0, overlap)
+    cut = windowing.cut("r", 150.0)
+    some = tuple(
+        WindowHypothesis(
+            "r", item.index, "a", tuple(text[int(4 * item.start) : int(4 * item.end)]), item.start, item.end
+        )
+        for item in cut
+    )
+    for longest in (Longest(4, 10_000), Longest(7, 10_000), Longest(1000, 400), Longest(1, 1)):
+        parts = cut_by_half(some, longest)
+        assert len(parts) > 1
+        said = [tuple(text[int(4 * part[0].start) : int(4 * part[-1].end)]) for part in parts]
+        assert merge_parts(said) == tuple(text)
+
+
+def test_errors_at_the_ends_of_parts_are_mended_by_the_parts_beside():
+    rng = np.random.default_rng(0)
+    text = [f"W{number}" for number in range(400)]
+    parts = []
+    for start in range(0, 360, 40):
+        words = text[start : start + 80]
+        parts.append((*(["X", "Y"] if start else []), *words[2 * bool(start) : -2], str(rng.integers(9))))
+    merged = merge_parts(parts)
+    assert merged[:-1] == tuple(text[:398])
+
+
+def test_renumbered():
+    some = renumbered(windows("A", "B", "C")[1:])
+    assert [(item.window, item.start) for item in some] == [(0, 8.0), (1, 16.0)]
+
+
+def test_the_length_of_nearly_all_examples():
+    examples = [windows(*["A"] * count) for count in range(1, 101)]
+    assert longest_of(examples) == Longest(99, 198)
+    assert longest_of(examples[:1]) == Longest(1, 2)
+    with pytest.raises(ValueError, match="0 windows"):
+        Longest(0, 5)

@@ -1,0 +1,101 @@
+"""What stitchers read: windows as token sequences, and the files of training pairs."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from espnet_ext.errors import InputError
+from espnet_ext.multitalker.hypotheses import WindowHypothesis, group_by_speaker, write_jsonl
+from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.multitalker.turns import Turn, write_turns
+from espnet_ext.stitcher.pairs import GAP, WINDOW_CHANGE, make_pairs, serialise_windows, stitch_examples
+from espnet_ext.multitalker.windows import Windowing
+
+
+def windows(*texts: str, overlap: float = 0.5, speaker: str = "a") -> list[WindowHypothesis]:
+    windowing = Windowing(16.0, overlap)
+    return [
+        WindowHypothesis("r", index, speaker, tuple(text.split()), *windowing.span(index))
+        for index, text in enumerate(texts)
+    ]
+
+
+def test_serialised():
+    assert serialise_windows(windows("A B", "", "C"), "wc") == (("A", "B", "<wc>", "<wc>", "C"),)
+    assert serialise_windows(windows("A B", "", "C"), "wco_wce") == (("<wco>", "A", "B", "<wce>", "<wco>", "C"),)
+    assert serialise_windows(windows("A B"), "wc") == (("A", "B"),)
+
+
+def test_aligned():
+    odd, even = serialise_windows(windows("A B C", "B C D", "D E"), "alignment")
+    assert " ".join(odd) == "A B C <wc> D E"
+    assert " ".join(even) == "<gap> B C <gap> D <gap>"
+
+
+TEXTS = st.lists(st.lists(st.sampled_from("ABC"), max_size=5).map(" ".join), min_size=1, max_size=7)
+
+
+@given(TEXTS)
+@settings(max_examples=60, deadline=None)
+def test_nothing_is_lost(texts):
+    sides = serialise_windows(windows(*texts), "alignment")
+    assert len(sides[0]) == len(sides[1])
+    for side in (0, 1):
+        tokens = [token for token in sides[side] if token != GAP]
+        assert " ".join(tokens).split(WINDOW_CHANGE) == " ".join(serialise(texts[side::2])).split(WINDOW_CHANGE)
+
+
+def serialise(texts: list[str]) -> list[str]:
+    tokens: list[str] = []
+    for number, text in enumerate(texts):
+        tokens += [WINDOW_CHANGE] * (number > 0) + text.split()
+    return tokens
+
+
+def test_serialised_stitchers_take_any_overlap_but_alignment_does_not():
+    for overlap in (0.0, 0.25):
+        assert serialise_windows(windows("A", "B", overlap=overlap), "wco_wce") == (("<wco>", "A", "<wce>", "B"),)
+        with pytest.raises(InputError, match="overlap by less than half"):
+            serialise_windows(windows("A", "B", overlap=overlap), "alignment")
+
+
+def test_examples():
+    grouped = group_by_speaker([*windows("A B", "B"), *windows("", "", speaker="b"), *windows("", "X", speaker="c")])
+    examples = stitch_examples(grouped, "wc", {"r": {"a": ("A", "B"), "b": ("LOST",)}})
+    assert [(example.id, example.target) for example in examples] == [("r--a", ("A", "B")), ("r--c", ())]
+    assert stitch_examples(grouped, "wc")[0].target is None
+
+
+def test_unknown_style():
+    with pytest.raises(ValueError, match="unknown style 'x': wc, wco_wce, alignment"):
+        serialise_windows(windows("A"), "x")
+
+
+def make(folder, heard: list[WindowHypothesis], style: str, *words: str) -> None:
+    write_jsonl(folder / "hyp.jsonl", heard)
+    write_turns(folder / "ref.json", [Turn("r", "a", words, 0.0, 9.0)])
+    make_pairs(folder / "hyp.jsonl", folder / "out", style=style, references=folder / "ref.json")
+
+
+def test_text_of_a_stitcher(tmp_path, capsys):
+    make(tmp_path, windows("A B", "B C"), "alignment", "A", "B", "C")
+    out = tmp_path / "out"
+    assert read_table(out / "src_text") == {"r--a": "A <gap> B B <gap> C"}
+    assert read_table(out / "text") == {"r--a": "A B C"}
+    assert read_table(out / "recording_speaker") == {"r--a": "r a"}
+    assert json.loads((out / "stitcher.json").read_text()) == {
+        "style": "alignment", "longest": {"windows": 2, "words": 6},
+    }  # fmt: skip
+    assert "1 examples in the style alignment" in capsys.readouterr().out
+
+
+def test_a_speaker_who_was_heard_but_said_nothing_has_a_symbol_to_write(tmp_path):
+    make(tmp_path, [*windows("A B"), *windows("B", speaker="b")], "wc", "A", "B")
+    assert read_table(tmp_path / "out" / "text") == {"r--a": "A B", "r--b": "<gap>"}
+
+
+def test_nothing_to_stitch(tmp_path):
+    with pytest.raises(InputError, match="nobody was heard in any window"):
+        make(tmp_path, [WindowHypothesis("r", 0, "", (), 0.0, 16.0)], "wc", "A")

@@ -1,0 +1,83 @@
+"""Transcripts made of windows without a trained stitcher, and the times of their words."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from espnet_ext.multitalker.turns import Turn
+from espnet_ext.errors import InputError
+from espnet_ext.multitalker.hypotheses import WindowHypothesis, group_by_speaker
+from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.stitcher.transcripts import MERGES, stitched_times, timed_turns, transcripts
+
+
+def window(index: int, words: str, *times: tuple[float, float]) -> WindowHypothesis:
+    return WindowHypothesis("r", index, "a", tuple(words.split()), 8.0 * index, 8.0 * index + 16, times=times or None)
+
+
+def hypotheses(*texts: str, overlap: float = 0.5) -> list[WindowHypothesis]:
+    windowing = Windowing(16.0, overlap)
+    return [
+        WindowHypothesis("r", index, "a", tuple(text.split()), *windowing.span(index))
+        for index, text in enumerate(texts)
+    ]
+
+
+def merged(method: str, heard: list[WindowHypothesis]) -> list[Turn]:
+    return transcripts(group_by_speaker(heard), MERGES[method])
+
+
+def test_merging():
+    assert merged("overlapping", hypotheses("A B C D X", "C D E F G")) == [Turn("r", "a", tuple("ABCDEFG"))]
+    assert merged("block", hypotheses("A B", "", "C", overlap=0.0)) == [Turn("r", "a", ("A", "B", "C"))]
+    with pytest.raises(InputError, match="r: windows 0 and 1 overlap: their common words would come twice"):
+        merged("block", hypotheses("A B", "B C"))
+
+
+def test_a_recording_without_segmentation():
+    whole = WindowHypothesis("r", 0, "a", ("A", "B"), 0.0, 60.0)
+    assert merged("no", [whole]) == [Turn("r", "a", ("A", "B"))]
+    with pytest.raises(InputError, match="r has 2 windows, so that it was segmented"):
+        merged("no", hypotheses("A", "B"))
+
+
+def test_nobody_heard_in_any_window():
+    silent = [WindowHypothesis("r", index, "", (), 8.0 * index, 8.0 * index + 16) for index in range(3)]
+    assert merged("overlapping", silent) == [Turn("r", "", ())]
+
+
+HEARD = (window(0, "A B C", (1, 1.5), (9, 9.5), (15, 15.2)), window(1, "B C D", (9.1, 9.4), (15, 15.3), (20, 20.5)))
+
+
+def test_words_have_the_times_of_those_they_are_aligned_with():
+    times = stitched_times(["A", "B", "C", "D"], HEARD)
+    assert [start for start, _ in times] == pytest.approx([1, 9, 15, 20], abs=0.2)
+    # a word that no window has begins between its neighbours
+    start, end = stitched_times(["A", "X", "B", "C", "D"], HEARD)[1]
+    assert 1 <= start <= 9.1 and start <= end
+
+
+def test_without_times_words_share_their_window():
+    assert stitched_times(["A", "B"], [window(0, "A B")]) == ((0, 8), (8, 16))
+    assert stitched_times([], [window(0, "")]) == ()
+    assert stitched_times(["A"], [window(0, "")]) == ((0.0, 0.0),)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.sampled_from("ABCX"), max_size=8))
+def test_starts_never_fall(words):
+    times = stitched_times(words, HEARD)
+    assert len(times) == len(words)
+    assert all(start <= end for start, end in times)
+    assert [start for start, _ in times] == sorted(start for start, _ in times)
+
+
+def test_turns_are_divided_at_pauses_and_stand_in_order():
+    other = WindowHypothesis("r", 0, "b", ("Z",), 0.0, 16.0, times=((5.0, 6.0),))
+    grouped = {"r": {"a": HEARD, "b": (other,)}}
+    turns = [Turn("r", "a", tuple("ABCD")), Turn("r", "b", ("Z",)), Turn("r", "b", ())]
+    timed = timed_turns(turns, grouped)
+    assert [(turn.speaker, "".join(turn.words)) for turn, _ in timed] == [
+        ("a", "A"), ("b", "Z"), ("a", "B"), ("a", "C"), ("a", "D"),
+    ]  # fmt: skip
+    assert all(turn.start == spans[0][0] and len(spans) == len(turn.words) for turn, spans in timed)

@@ -1,0 +1,102 @@
+"""pyproject.toml, the lock file, CITATION.cff and the configuration of CI agree with each other."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+import espnet_ext
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCK = ROOT / "tools" / "requirements.lock"
+
+
+@pytest.fixture(scope="module")
+def pyproject() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+@pytest.fixture(scope="module")
+def requirements(pyproject) -> list[Requirement]:
+    project = pyproject["project"]
+    lines = [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]
+    return [Requirement(line) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def locked() -> dict[str, str]:
+    lines = [line for line in LOCK.read_text().splitlines() if not line.startswith("#")]
+    for line in lines:
+        assert re.fullmatch(r"[\w.-]+==[\w.!]+", line), f"not NAME==VERSION: {line}"
+    return {_normal(name): version for name, _, version in (line.partition("==") for line in lines)}
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_lock_file_holds_every_requirement_in_its_range(requirements, locked):
+    for requirement in requirements:
+        version = locked.get(_normal(requirement.name))
+        assert version, f"{requirement.name} is missing: make -C tools lock"
+        assert requirement.specifier.contains(version, prereleases=True), f"{requirement} is locked at {version}"
+
+
+def test_all_requirements_but_stubs_have_a_range(requirements):
+    bare = [str(requirement) for requirement in requirements if not requirement.specifier]
+    assert all(name.startswith("types-") for name in bare), bare
+
+
+def test_install_takes_every_extra(pyproject):
+    command = (ROOT / "tools" / "install.sh").read_text()
+    extras = re.search(r"\$\{root\}\[([\w,]+)\]", command)[1].split(",")
+    assert sorted(extras) == sorted(pyproject["project"]["optional-dependencies"])
+
+
+def test_setup_py_has_no_metadata():
+    assert (ROOT / "setup.py").read_text() == "from setuptools import setup\n\nsetup()\n"
+
+
+def test_package_data_is_there(pyproject):
+    assert pyproject["tool"]["setuptools"]["package-data"] == {"*": ["py.typed", "templates/*"]}
+    assert (ROOT / "espnet_ext" / "py.typed").exists()
+    files = [path for path in (ROOT / "espnet_ext").rglob("*") if path.suffix in (".j2", ".js", ".css")]
+    assert files and {path.parent.name for path in files} == {"templates"}
+
+
+def test_citation_names_this_version_and_each_recipe():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == espnet_ext.__version__
+    titles = {reference["title"].lower() for reference in citation["references"]}
+    notes = {reference.get("notes") for reference in citation["references"]}
+    for path in ROOT.glob("egs/*/conf/tables.yaml"):
+        paper = yaml.safe_load(path.read_text())["paper"]
+        assert paper["title"].lower() in titles
+        assert f"recipe egs/{path.parent.parent.name}" in notes
+
+
+def test_ci_runs_targets_on_supported_versions(pyproject):
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    (job,) = workflow["jobs"].values()
+    allowed = SpecifierSet(pyproject["project"]["requires-python"])
+    assert all(allowed.contains(version) for version in job["strategy"]["matrix"]["python"])
+    makefile = (ROOT / "tools" / "Makefile").read_text()
+    targets = [target for step in job["steps"] for target in re.findall(r"make -C tools (\S+)", step.get("run", ""))]
+    assert targets == ["install", "lint", "unit"]
+    assert all(re.search(rf"^{target}\b.*: ", makefile, re.MULTILINE) for target in targets)
+
+
+def test_pre_commit_uses_what_lint_uses():
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
+    hooks = [hook for repository in config["repos"] for hook in repository["hooks"]]
+    assert [hook["id"] for hook in hooks] == ["ruff-check", "ruff-format", "shellcheck", "mypy"]
+    assert all(hook["entry"].startswith("tools/venv/bin/") for hook in hooks)
+
+
+def test_markers_of_make_are_declared(pyproject):
+    declared = {line.partition(":")[0] for line in pyproject["tool"]["pytest"]["ini_options"]["markers"]}
+    assert {"unit", "plugins", "recipes", "slurm", "kill", "disk"} <= declared
