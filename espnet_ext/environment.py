@@ -10,6 +10,8 @@ def require_environment() -> None:
     """End the process with one line that names the right Python, if this one lacks what all commands need."""
     if sys.version_info < (3, 12) or any(find_spec(name) is None for name in NEEDED):
         sys.exit(
-            "error: {} (Python {}.{}) is not the environment of this repository: activate it (. tools/venv/bin/activate), "
-            "or make it first (make -C tools install)".format(sys.executable, *sys.version_info[:2])
+            "error: {} (Python {}.{}) is not the environment of this repository: activate it "
+            "(. tools/venv/bin/activate), or make it first (make -C tools install)".format(
+                sys.executable, *sys.version_info[:2]
+            )
         )

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def package_checks(extras: Iterable[str]) -> list[tuple[str, Callable[[], str]]]
     environments = [{"extra": extra} for extra in ("", *extras)]
     needed = [Requirement(line) for line in requires("espnet_ext") or []]
     return [
-        (requirement.name, lambda requirement=requirement: check_package(requirement))
+        (requirement.name, partial(check_package, requirement))
         for requirement in needed
         if requirement.marker is None or any(requirement.marker.evaluate(environment) for environment in environments)
     ]
@@ -126,7 +127,8 @@ def check_forward() -> str:
 
 def check_voice() -> str:
     """Speak a word with the speech synthesiser of the synthetic corpora."""
-    from espnet_ext.synthetic.voices import VOICE_RATE, speak
+    from espnet_ext.synthetic.acoustics import VOICE_RATE
+    from espnet_ext.synthetic.voices import speak
 
     speak("ready", "en-us", rate=160, pitch=50, pitch_range=50, seed=0)
     return f"en-us at {VOICE_RATE} Hz"

@@ -18,6 +18,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 del sys.argv[1:]
 
 PROCESS_MEMORY = 3 << 30  # bytes: what a process with torch and ESPnet may take, and the commands that it starts
+# Tests that run ESPnet or large libraries, which take seconds to import.
+PLUGINS = (
+    *("frontend", "normalize", "encoder", "decoder", "model", "scheduler", "layers", "search"),
+    *("sem", "codeswitch", "nbest", "rescore", "multitalker", "stitcher", "longform", "upstream"),
+    *("integration", "test_registry", "test_examples"),
+)
 FULL_SIZE = "tests/recipes/test_full_configs"
 SMALL_TOKENS = ["<blank>", "<unk>", "<space>", "A", "B", "C", "D", "E", "<sos/eos>"]
 MODEL = {
@@ -59,8 +65,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log) -> Any:
     return Files(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Several processes begin with the recipes, whose tests take longest, so that none is left with one at the end."""
+    """Each test is one of the unit tests, of the plugins or of the recipes, as its folder says.
+
+    Several processes begin with the recipes, whose tests take longest, so that none is left with one at the end.
+    """
+    for item in items:
+        parts = Path(item.nodeid.partition("::")[0]).parts
+        room = parts[1] if len(parts) > 2 and parts[0] == "tests" else Path(parts[-1]).stem
+        item.add_marker("recipes" if room == "recipes" else "plugins" if room in PLUGINS else "unit")
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: "tests/recipes/" not in item.nodeid)
 

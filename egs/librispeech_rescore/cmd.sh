@@ -1,3 +1,5 @@
 # shellcheck shell=bash
-# How this recipe starts its trainings. Settings of your own may follow: train_cmd, train_cmd_options, as explained there.
-. ../../utils/cmd.sh
+# How trainings are started. docs/clusters.md explains it, with an example for two nodes of a Slurm cluster.
+# Work over shards (statistics, decoding) goes to a cluster by --parallel conf/parallel/slurm.yaml instead.
+export train_cmd=""         # what comes before a training's command, such as "srun --nodes 2 --ntasks-per-node 1"
+export train_cmd_options="" # ESPnet's flags for it, such as "--multiprocessing_distributed true"

@@ -1,4 +1,4 @@
-"""The stages of run.sh: layer-wise pre-training and training of BLSTM models with Small Energy Masking on LibriSpeech."""
+"""The stages of run.sh: BLSTM models with Small Energy Masking, trained layer by layer on LibriSpeech."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,7 +40,7 @@ def tokens(run: Run) -> None:
 
 
 def statistics(run: Run) -> None:
-    config = run.system_config(run.systems[0])  # all systems have the same features
+    config = run.section_config("train")  # all systems have the same features
     token_type = run.sections["settings"]["token_type"]
     run_steps(asr.statistics_step(run, config, "train", "dev", asr.tokens_dir(run), token_type))
 

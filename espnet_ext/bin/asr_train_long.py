@@ -3,4 +3,5 @@
 from espnet_ext.longform.training import RecordingsASRTask
 from espnet_ext.upstream.with_plugins import with_plugins
 
-with_plugins(RecordingsASRTask.main, __name__)
+main = RecordingsASRTask.main
+with_plugins(main, __name__)

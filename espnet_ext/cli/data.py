@@ -20,7 +20,7 @@ ENTRIES = {
     "from-manifests": Entry(HERE, "from_manifests", "Write data dirs from Lhotse manifests."),
     "validate": Entry(HERE, "validate", "Find faults in a data dir."),
     "fix": Entry(HERE, "fix", "Drop incomplete utterances, and sort."),
-    "subset": Entry(HERE, "subset", "Write a part of a data dir."),
+    "subset": Entry(HERE, "subset", "Write a subset of a data dir."),
     "combine": Entry(HERE, "combine", "Put data dirs together."),
     "split": Entry(HERE, "split", "Split a data dir into parts."),
     "tokens": Entry(HERE, "tokens", "Learn tokens from transcripts."),
@@ -36,7 +36,13 @@ def data() -> None:
 @click.command()
 @click.argument("corpus", type=click.Choice(CORPORA))
 @common.output("Folder of the corpus, which must be absent or empty.")
-@click.option("--size", type=click.Choice(common.SCALES), default="mini", show_default=True, help="How large it is.")
+@click.option(
+    "--size",
+    default="mini",
+    show_default=True,
+    metavar="NAME",
+    help="Size of the corpus: smoke, mini, or another that it has.",
+)
 @common.seed()
 @common.nj()
 def synthesise(corpus: str, output: Path, size: str, seed: int, nj: int) -> None:
@@ -101,7 +107,7 @@ def validate(
 def fix(folder: Path) -> None:
     """Drop incomplete utterances from a data dir, and sort it.
 
-    The files as they were go to DIR/.backup.
+    The original files go to DIR/.backup.
     """
     from espnet_ext.data.data_dir_fix import fix_data_dir
 
@@ -117,7 +123,7 @@ def fix(folder: Path) -> None:
 @common.path("--spk-list", "Take the speakers in this file (first column).")
 @click.argument("arguments", nargs=-1, required=True, metavar="SOURCE [NUMBER] DEST")
 def subset(utt_list: Path | None, spk_list: Path | None, arguments: tuple[str, ...], **how: bool) -> None:
-    """Write a part of a data dir.
+    """Write a subset of a data dir.
 
     Takes NUMBER utterances, spread evenly unless an option says otherwise. With a list, leave out NUMBER.
     """
@@ -176,7 +182,7 @@ def split(per_utt: bool, folder: Path, parts: int) -> None:
     show_default=True,
     help="mixed: Han characters of --text and word pieces of --english-text; ESPnet's token_type is then bpe.",
 )
-@click.option("--vocab-size", type=int, default=0, metavar="N", help="Most word pieces.")
+@click.option("--vocab-size", type=int, default=0, metavar="N", help="Largest number of word pieces.")
 @click.option(
     "--normalisation",
     type=click.Choice(NORMALISATIONS),
@@ -192,7 +198,10 @@ def split(per_utt: bool, folder: Path, parts: int) -> None:
     help="For mixed: characters that occur more than N times are tokens.",
 )
 @click.option(
-    "--symbol", multiple=True, metavar="WORD", help="A word that is one token, such as '<sc>'; repeat it for several."
+    "--symbol",
+    multiple=True,
+    metavar="WORD",
+    help="Word that becomes one token, such as '<sc>'; repeat it for several.",
 )
 def tokens(
     text: Path,
@@ -223,7 +232,9 @@ def tokens(
 @common.path("--text", "Kaldi text to learn from.", required=True)
 @common.path("--tokens", "The tokens.txt of the acoustic model.", required=True)
 @common.path("--bpemodel", "The sentencepiece model of the acoustic model.", required=True)
-@click.option("--order", type=int, default=4, show_default=True, metavar="N", help="Tokens of the longest n-grams.")
+@click.option(
+    "--order", type=int, default=4, show_default=True, metavar="N", help="Length of the longest n-grams, in tokens."
+)
 @common.output("The ARPA file to write.", metavar="ARPA")
 def ngram(text: Path, tokens: Path, bpemodel: Path, order: int, output: Path) -> None:
     """Estimate an n-gram language model over the tokens of an acoustic model.

@@ -75,8 +75,13 @@ def asr(
 @common.output("Folder for text and decode.json of each --data.", several=True)
 @common.config("The options from --window to --lm-weight, as YAML.")
 @click.option("--window", type=float, metavar="SECONDS", help="Length of a window.  [default: the model's max_seconds]")
-@click.option("--stride", type=float, metavar="SHARE", help="Step between windows, as a share of a window.")
-@click.option("--batch", type=common.COUNT, metavar="N", help="Windows that are decoded together.")
+@click.option(
+    "--stride",
+    type=float,
+    metavar="SHARE",
+    help="Step from window to window, as a share of a window.  [default: 0.125]",
+)
+@click.option("--batch", type=common.COUNT, metavar="N", help="Windows that are encoded together.  [default: 1]")
 @click.option("--noise", type=click.Choice(NOISES), help="Mix noise of this kind into the recordings.")
 @click.option("--snr", type=float, metavar="DB", help="Signal-to-noise ratio of the noise.")
 @common.seed(default=None)

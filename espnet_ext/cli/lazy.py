@@ -34,14 +34,14 @@ class LazyGroup(OrderedGroup):
     """A group whose commands are listed without being imported."""
 
     def __init__(self, *args: Any, entries: Mapping[str, Entry], **kwargs: Any) -> None:
-        # The stand-ins are what click looks through for the command that a misspelt name may have meant.
-        stand_ins = {name: click.Command(name, help=entry.help) for name, entry in entries.items()}
-        super().__init__(*args, commands=stand_ins, **kwargs)
+        super().__init__(*args, **kwargs)
         self.entries = entries
+        # These stand-ins are what click searches for the command that a misspelt name may have meant.
+        self.commands = {name: click.Command(name, help=entry.help) for name, entry in entries.items()}
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         entry = self.entries.get(cmd_name)
-        return entry and getattr(import_module(entry.module), entry.name)
+        return None if entry is None else getattr(import_module(entry.module), entry.name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

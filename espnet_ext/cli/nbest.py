@@ -1,15 +1,11 @@
 """``espnet-ext nbest`` and ``espnet-ext rescore``: N-best lists, and a second pass over them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
-
-if TYPE_CHECKING:
-    from espnet_ext.rescore.second_pass import Outcome
 
 
 @click.group(cls=OrderedGroup)
@@ -80,7 +76,7 @@ def stats(nbest: Path, ref: Path | None, wanted: int | None, output: Path | None
 @common.nbest()
 @common.references("Kaldi text with the references of the lists, to print error rates.", required=False)
 @click.option("--lm", required=True, metavar="DIR", help="Folder or hub name of a transformers model.")
-@click.option("--scorer", type=click.Choice(common.SCORERS), help="How it scores.  [default: as saved]")
+@click.option("--scorer", type=click.Choice(common.SCORERS), help="Kind of score.  [default: as saved]")
 @click.option("--pooling", type=click.Choice(common.POOLINGS), help="Pooling of --scorer pooled.  [default: as saved]")
 @common.casing()
 @click.option("--name", help="Name of the added scores in the lists.  [default: the scorer's]")
@@ -123,9 +119,9 @@ def rescore(
           --tune-ref dump/raw/dev/text --lm gpt2 --scorer causal --casing lower \\
           --output exp/asr/rescored_test
     """
-    from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, second_pass
+    from espnet_ext.rescore import second_pass
 
-    job = SecondPass(
+    job = second_pass.SecondPass(
         nbest=nbest,
         output=output,
         name=name or scorer or "lm",
@@ -135,31 +131,6 @@ def rescore(
         weight=weight,
         weight_file=weight_file,
     )
-    _print_outcome(second_pass(job, LanguageModel(lm, scorer=scorer, pooling=pooling, casing=casing, ngpu=ngpu).load))
+    model = second_pass.LanguageModel(lm, scorer=scorer, pooling=pooling, casing=casing)
+    second_pass.rescore(job, model, ngpu=ngpu, say=click.echo)
     click.echo(f"written to {output}")
-
-
-def _print_outcome(outcome: "Outcome") -> None:
-    from espnet_ext.nbest.statistics import oracle_errors
-    from espnet_ext.rescore.second_pass import best_errors
-
-    click.echo(f"lambda {outcome.weight:.6g}")
-    if outcome.tuned:
-        tuned = outcome.tuned
-        low, high = tuned.interval
-        click.echo(
-            f"on {tuned.lists} development lists: WER {_rate(tuned.errors, tuned.words)} from {low:.6g} to {high:.6g}, "
-            f"{_rate(tuned.language_model_errors, tuned.words)} with the language model alone, "
-            f"{_rate(tuned.first_pass_errors, tuned.words)} with the first pass alone"
-        )
-    click.echo(f"{len(outcome.after)} lists, of which {outcome.changed} have another best hypothesis than before")
-    if outcome.can_be_scored:
-        (before, words), (after, _) = best_errors(outcome.before), best_errors(outcome.after)
-        bound = oracle_errors(outcome.before)[-1]
-        click.echo(
-            f"WER {_rate(before, words)} -> {_rate(after, words)} (oracle {_rate(bound, words)}) of {words} words"
-        )
-
-
-def _rate(errors: int, words: int) -> str:
-    return f"{100 * errors / words:.2f} %"

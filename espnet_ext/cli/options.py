@@ -50,9 +50,7 @@ def parallel() -> Decorator:
 
 
 def ngpu() -> Decorator:
-    return click.option(
-        "--ngpu", type=click.IntRange(0, 1), default=0, show_default=True, metavar="0|1", help="1: use a GPU."
-    )
+    return click.option("--ngpu", type=click.Choice([0, 1]), default=0, show_default=True, help="Number of GPUs.")
 
 
 def seed(default: int | None = 0) -> Decorator:

@@ -1,6 +1,7 @@
 """``espnet-ext data prepare`` and ``espnet-ext data download``: corpora."""
 
 import ast
+import re
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,8 +13,17 @@ from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
 
 LIBRISPEECH_PARTS = (
-    "dev-clean", "dev-other", "test-clean", "test-other", "train-clean-100", "train-clean-360", "train-other-500",
+    "train-clean-100", "train-clean-360", "train-other-500", "dev-clean", "dev-other", "test-clean", "test-other",
 )  # fmt: skip
+
+# What the package's texts call P1 to P5, for a reader who has only the help.
+PAPERS = {
+    "P1": "Zhang 2022",
+    "P2": "Kim 2020",
+    "P3": "Shivakumar 2023",
+    "P4": "Chang 2021",
+    "P5": "Flynn and Ragni 2024",
+}
 
 
 class CorpusCommand(click.Command):
@@ -33,7 +43,8 @@ def _docstring(module: str) -> str:
     """The docstring of a module, which is not imported: that would take longer than all the rest of the help."""
     spec = find_spec(module)
     assert spec and spec.origin
-    return ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
+    text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
+    return re.sub(r"\bP[1-5]\b", lambda found: PAPERS[found[0]], text)
 
 
 @click.group(cls=OrderedGroup)
@@ -91,7 +102,10 @@ def asru2019(
     nj: int,
     check_audio: str,
 ) -> None:
-    """Prepare the ASRU 2019 code-switching corpus and LibriSpeech's 460 hours."""
+    """Prepare the ASRU 2019 code-switching corpus.
+
+    It comes with 460 hours of LibriSpeech.
+    """
     from espnet_ext.corpora.asru2019 import prepare_asru2019
 
     prepare_asru2019(
@@ -110,6 +124,29 @@ def _part_folder(value: str) -> tuple[str, str]:
     if not folder:
         raise click.BadParameter(f"{value} is not PART=DIR", param_hint="--folder")
     return part, folder
+
+
+@_corpus(check_audio=False)
+@common.path(
+    "--enrolment-list",
+    "The file libricss_speaker_info.jsonl: write each session's enrolment utterances and inventory into segments/ too.",
+)
+@click.option(
+    "--utterances",
+    type=common.COUNT,
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="Enrolment utterances per speaker.",
+)
+def libricss(corpus: Path, output: Path, enrolment_list: Path | None, utterances: int) -> None:
+    """Prepare the first channel of LibriCSS.
+
+    Writes the recordings cut at silences, with references by speaker, into segments/.
+    """
+    from espnet_ext.corpora.libricss import prepare_libricss
+
+    prepare_libricss(corpus, output, enrolment_list=enrolment_list, utterances=utterances)
 
 
 @_corpus()

@@ -10,7 +10,7 @@ from espnet_ext.errors import InputError
 
 NAME = "espnet-ext"
 ENTRIES = {
-    "data": Entry("espnet_ext.cli.data", "data", "Prepare corpora; check, subset, combine and split Kaldi data dirs."),
+    "data": Entry("espnet_ext.cli.data", "data", "Prepare corpora; check, combine and split Kaldi data dirs."),
     "train": Entry("espnet_ext.cli.train", "train", "Train language models for rescoring; average checkpoints."),
     "decode": Entry("espnet_ext.cli.decode", "decode", "Recognise utterances, long recordings, overlapped speech."),
     "score": Entry("espnet_ext.cli.score", "score", "Word, mixed and speaker-attributed error rates; compare systems."),
@@ -20,6 +20,7 @@ ENTRIES = {
     "table": Entry("espnet_ext.cli.table", "table", "The tables of a paper: what they need, and what came out."),
     "report": Entry("espnet_ext.cli.table", "report", "Write results, figures and errors as web pages."),
     "run": Entry("espnet_ext.cli.run", "run", "Run a stage of a recipe; run.sh calls this."),
+    "new-recipe": Entry("espnet_ext.cli.run", "new_recipe", "Write a new recipe from a template."),
     "check": Entry("espnet_ext.cli.check", "check", "Check the installation."),
 }
 
@@ -27,10 +28,7 @@ ENTRIES = {
 @click.command(NAME, cls=LazyGroup, entries=ENTRIES)
 @click.version_option(__version__, prog_name=NAME)
 def program() -> None:
-    """Speech recognition after five papers, on ESPnet and Kaldi data dirs.
-
-    espnet-ext COMMAND --help says more.
-    """
+    """Speech recognition after five papers, on ESPnet and Kaldi data dirs. For more, see espnet-ext COMMAND --help."""
 
 
 def call(argv: Sequence[str] | None = None) -> int:

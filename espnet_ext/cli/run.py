@@ -35,3 +35,19 @@ def run(stage: str, recipe: Path, options: tuple[str, ...]) -> None:
     if stage not in stages:
         raise InputError(f"there is no stage '{stage}'; the stages are {', '.join(stages)}")
     stages[stage](prepared)
+
+
+@click.command("new-recipe")
+@click.argument("name")
+@click.option(
+    "--egs", type=click.Path(path_type=Path), default=Path("egs"), show_default=True, help="Where recipes lie."
+)
+def new_recipe(name: str, egs: Path) -> None:
+    """Write a recipe that runs, to be changed into that of your paper.
+
+    CONTRIBUTING.md has the steps that follow.
+    """
+    from espnet_ext.recipe import new
+
+    folder = new.new_recipe(name, egs)
+    click.echo(f"{folder}: try it by {folder}/run.sh --scale smoke")

@@ -130,7 +130,7 @@ def mer(
     the language switches and elsewhere. --output writes what `score wer` writes, measures.txt and parts/.
     """
     from espnet_ext.scoring.evaluate import Draws, evaluate_mixed
-    from espnet_ext.scoring.report import measures_table
+    from espnet_ext.scoring.score_files import measures_table
 
     result, summary = evaluate_mixed(
         ref,
@@ -183,7 +183,7 @@ def sa(
     SA-WER counts words only under the right speaker. Beside it stand cpWER, ORC-WER and the error of speaker counting.
     """
     from espnet_ext.scoring.evaluate import Draws, describe_errors, evaluate_speakers
-    from espnet_ext.scoring.report import measures_table
+    from espnet_ext.scoring.score_files import measures_table
 
     result, summary = evaluate_speakers(ref, hyp, output, groups=groups, meeteval=meeteval, draws=Draws(replicas, seed))
     low, high = summary["ci95"]
@@ -234,7 +234,7 @@ def compare(
     and --hyp-b (and --utt2spk) to pool test sets. --unit mixed compares everything that `score mer` counts.
     """
     from espnet_ext.scoring.evaluate import Draws, ScoredSet, compare_systems
-    from espnet_ext.scoring.report import comparison_table
+    from espnet_ext.scoring.score_files import comparison_table
 
     first, _, second = names.partition(",")
     if not first or not second or "," in second:

@@ -142,5 +142,7 @@ def merge(
     from espnet_ext.stitcher.inference import StitcherOptions, merge_windows
 
     device = "cuda" if ngpu else "cpu"
-    trained = stitcher and StitcherOptions(stitcher, stitcher_file, beam_size, length_bonus, batch_size, device)
+    trained = None
+    if stitcher:
+        trained = StitcherOptions(stitcher, stitcher_file, beam_size, length_bonus, batch_size, device)
     merge_windows(hypotheses, output, method, trained, windowing=Windowing(window, window_overlap), speaker=speaker)

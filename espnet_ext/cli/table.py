@@ -88,16 +88,16 @@ def config(recipe: Path, scale: str, system: str | None, decoding: str | None) -
     from espnet_ext.results.schema import known
     from espnet_ext.results.tables import load_tables
 
-    if (system is None) == (decoding is None):
+    if bool(system) == bool(decoding):
         raise InputError("give --system or --decoding")
     sections = load_scale(recipe, scale)
     tables = load_tables(recipe / "conf" / "tables.yaml", scale)
-    if decoding is not None:
-        found = decode_config(sections, tables, decoding)
-    elif system in tables.systems:
+    if system and system not in tables.systems:
+        raise InputError(f"{tables.path}: no system {system!r}; {known(tables.systems)}")
+    if system:
         found = system_config(sections, tables.systems[system])
     else:
-        raise InputError(f"{tables.path}: no system {system!r}; {known(tables.systems)}")
+        found = decode_config(sections, tables, decoding or "")
     click.echo(yaml.safe_dump(found, sort_keys=False, allow_unicode=True), nl=False)
 
 
@@ -121,7 +121,7 @@ def write(
 
     They go into <expdir>/results, as the last stage of a recipe writes them.
     """
-    from espnet_ext.results.write import write_tables
+    from espnet_ext.results.table_results import write_tables
 
     every, selected, wanted_rows = _selected(recipe, scale, tables, rows)
     write_tables(every, selected, wanted_rows, expdir, scale=scale, corpus=corpus_name, lm_perplexity=lm_perplexity)
@@ -135,8 +135,11 @@ def write(
 @common.path("--notes", "What differs from the paper.  [default: conf/results_notes.md, if it is there]")
 @common.output("The page to write.  [default: RESULTS.md in the recipe's folder]", metavar="FILE", required=False)
 def results(recipe: Path, results: tuple[Path, ...], notes: Path | None, output: Path | None) -> None:
-    """Keep the results of runs, and write RESULTS.md from all that are kept."""
-    from espnet_ext.results.report import write_recipe_report
+    """Keep the results of runs, and write RESULTS.md.
+
+    RESULTS.md holds all results that are kept.
+    """
+    from espnet_ext.results.results_md import write_recipe_report
 
     path, count = write_recipe_report(recipe, results, output, notes)
     click.echo(f"{path}: {count} tables")
@@ -169,7 +172,7 @@ def report(folders: tuple[Path, ...], output: Path, utterances: int, audio: int,
     show tables with the paper's numbers beside the run's, training curves, figures, and the errors of each utterance.
     Open index.html in a browser; no network or server is needed.
     """
-    from espnet_ext.report.errors import Limits
+    from espnet_ext.report.error_browser import Limits
     from espnet_ext.report.runs import find_recipes
     from espnet_ext.report.site import write_site
 

@@ -29,7 +29,7 @@ def _training(scorers: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callab
             common.config("Settings such as batch_size and lr; also lm, scorer, casing.", required=True),
             common.casing(),
             click.option(
-                "--scorer", type=click.Choice(scorers), help="How it scores.  [default: what suits the model]"
+                "--scorer", type=click.Choice(scorers), help="Kind of score.  [default: what suits the model]"
             ),
             click.option("--lm", metavar="DIR", help="Folder of a model and its tokenizer, or a name on the hub."),
         ):
@@ -62,11 +62,9 @@ def lm(
     loss on the development text, and training.json. A killed run resumes where it stopped.
     """
     from espnet_ext.rescore.lm_training import TextFiles, adapt_language_model
-    from espnet_ext.rescore.training import summary
 
     texts, dev_texts = TextFiles(text, transcripts), TextFiles(dev_text, dev_transcripts)
-    report = adapt_language_model(common.settings(config, given), texts, dev_texts, output, seed=seed, ngpu=ngpu)
-    click.echo(summary(output, report))
+    adapt_language_model(common.settings(config, given), texts, dev_texts, output, seed=seed, ngpu=ngpu)
 
 
 @train.command()
@@ -80,9 +78,11 @@ def lm(
     "--first-pass-weight",
     type=float,
     metavar="LAMBDA",
-    help="lambda of eq. 8 and 9.  [default: tuned on the development lists; 1 for a pooled scorer]",
+    help="Weight of the first pass, lambda of eq. 8 and 9.  [default: tuned on --dev; 1 for a pooled scorer]",
 )
-@click.option("--ce-weight", type=float, metavar="ALPHA", help="alpha of MWER + alpha CE.  [default: 0]")
+@click.option(
+    "--ce-weight", type=float, metavar="ALPHA", help="Weight of cross-entropy, alpha of MWER + alpha CE.  [default: 0]"
+)
 def mwer(
     config: Path,
     seed: int,
@@ -99,10 +99,8 @@ def mwer(
     model that rescores the development lists best, and training.json. A killed run resumes where it stopped.
     """
     from espnet_ext.rescore.mwer import train_rescorer
-    from espnet_ext.rescore.training import summary
 
-    report = train_rescorer(common.settings(config, given), nbest, dev, output, seed=seed, ngpu=ngpu)
-    click.echo(summary(output, report))
+    train_rescorer(common.settings(config, given), nbest, dev, output, seed=seed, ngpu=ngpu)
 
 
 @train.command()

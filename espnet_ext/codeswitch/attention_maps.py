@@ -1,4 +1,4 @@
-"""Where a decoder's self-attention looks, token by token, in an utterance of which the transcript is given."""
+"""The self-attention weights of a decoder, token by token, for an utterance with its transcript."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ import torch
 from espnet_ext.codeswitch.languages import NEITHER, token_languages
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples
 from espnet_ext.errors import InputError
-from espnet_ext.work.shards import sampling_rate
+from espnet_ext.upstream.options import sampling_rate
 
 
 @dataclass(frozen=True)
@@ -17,8 +17,8 @@ class AttentionMap:
     """The self-attention of one decoder block.
 
     Attributes:
-        weights: the mean over the heads, (L, L): row i holds what token i attends to, and sums to 1.
-        tokens: the L tokens that the decoder is fed with; the first is the sentence's begin.
+        weights: mean over the heads, (L, L); row i is what token i attends to, and sums to 1.
+        tokens: the L input tokens of the decoder; the first is the start of the sentence.
         languages: the language of each token, ``-`` for neither.
     """
 
@@ -27,9 +27,9 @@ class AttentionMap:
     languages: tuple[str, ...]
 
     def share_between_languages(self) -> float:
-        """The mean over tokens with a language of the weight that they give to tokens of another language.
+        """The weight that a token with a language gives to tokens of the other language, on average.
 
-        Only tokens that have one of another language before them count. NaN if there is none.
+        Only tokens that follow one of the other language count. NaN if there are none.
         """
         known = np.array([language != NEITHER for language in self.languages])
         names = np.array(self.languages)
@@ -51,11 +51,13 @@ class AttentionMaps:
         self.model, options = ASRTask.build_model_from_file(config_file, model_file, "cpu")
         self.model.eval()
         if not hasattr(self.model.decoder, "decoders"):
-            raise InputError(f"{config_file}: decoder '{options.decoder}' has no self-attention: give a transformer's")
+            raise InputError(
+                f"{config_file}: decoder '{options.decoder}' has no self-attention: give a transformer model"
+            )
         rate = sampling_rate(vars(options))
         if rate is None:
             raise InputError(
-                f"{config_file}: frontend '{options.frontend}' tells no sampling rate: set fs in its options"
+                f"{config_file}: frontend '{options.frontend}' has no sampling rate: set fs in its options"
             )
         self.rate = rate
         self.tokenize = CommonPreprocessor(
@@ -67,7 +69,7 @@ class AttentionMaps:
 
     @torch.no_grad()
     def of(self, utterance: str, span: AudioSpan, text: str, block: int | None = None) -> AttentionMap:
-        """Feed the decoder with an utterance's transcript and read the attention of one block.
+        """Run the decoder on an utterance's transcript and read the attention of one block.
 
         Args:
             utterance: its id.
@@ -76,8 +78,8 @@ class AttentionMaps:
             block: number of the block, from 1; None: the last.
 
         Raises:
-            InputError: there is no such block, or it keeps no weights; the audio cannot be read or has another rate; or
-                the text has no tokens.
+            InputError: there is no such block, or it does not store weights; the audio cannot be read or has another
+                rate; or the text has no tokens.
         """
         layers = self.model.decoder.decoders
         number = len(layers) if block is None else block
@@ -94,7 +96,7 @@ class AttentionMaps:
         attention = layers[number - 1].self_attn.attn
         if attention is None:
             raise InputError(
-                "the attention is a fused kernel's, which keeps no weights: set use_sdpa: false in decoder_conf"
+                "a fused kernel computes the attention and does not store weights: set use_sdpa: false in decoder_conf"
             )
         weights = attention[0].mean(0).double().numpy()
         return AttentionMap(weights, tokens, tuple(token_languages(tokens)))

@@ -1,6 +1,6 @@
-"""The language of each token of a token list: ``languages.txt``, a line ``token language`` a token, in its order.
+"""The language of each token of a token list: ``languages.txt`` with lines ``token language`` in the same order.
 
-A token without a language (``<unk>``, ``<sos/eos>``, a space, a noise, a number) has ``-`` there.
+The language is ``-`` for a token without one (``<unk>``, ``<sos/eos>``, a space, a noise mark, a number).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ SPECIAL = regex.compile(r"<.*>|\[.*\]|\(.+\)|\{.*\}")
 
 
 def token_languages(tokens: Iterable[str], scripts: Mapping[str, str] = SCRIPTS) -> list[str]:
-    """Tell tokens' languages by the script of their letters.
+    """The languages of tokens, by the script of their letters.
 
     Args:
         tokens: characters, word pieces or words.
@@ -45,7 +45,7 @@ def _language(token: str, patterns: Mapping[str, "regex.Pattern"]) -> str:
 
 
 def write_languages(path: str | Path, tokens: Sequence[str]) -> None:
-    """Write the languages of a token list as :func:`token_languages` tells them."""
+    """Write the languages of a token list (:func:`token_languages`)."""
     with atomic_write(path) as file:
         file.writelines(
             f"{token} {language}\n" for token, language in zip(tokens, token_languages(tokens), strict=True)
@@ -56,7 +56,7 @@ def read_languages(path: str | Path) -> dict[str, str]:
     """Read a languages file: token -> language or ``-``, in the order of the token list.
 
     Raises:
-        InputError: no such file or no text, a line that is not a token and a language, or a token that comes twice.
+        InputError: no such file or no text, a line that is not a token and a language, or a repeated token.
     """
     return read_token_values(path, lambda text: text or None, "language")
 
@@ -71,4 +71,4 @@ def language_codes(languages: Iterable[str], names: Sequence[str]) -> list[int]:
     try:
         return [codes[language] for language in languages]
     except KeyError as error:
-        raise InputError(f"the language '{error.args[0]}' of a token is none of {', '.join(names)}") from None
+        raise InputError(f"the language '{error.args[0]}' of a token is not one of {', '.join(names)}") from None

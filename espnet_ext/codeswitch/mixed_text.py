@@ -1,12 +1,12 @@
-"""Mandarin-English text: which tokens are Han characters, and how a transcript splits into characters and words.
+"""Mandarin-English text: which characters are Han, and how a transcript splits into Han characters and words.
 
-The data dirs' form of such text has no blank beside a Han character and single blanks between words
-(:func:`espnet_ext.codeswitch.text_rules.no_blank_beside_han`); :func:`mixed_tokens` reads any spacing alike.
+In data dirs such text has no space beside a Han character and single spaces between words
+(:func:`espnet_ext.codeswitch.text_rules.no_blank_beside_han`); :func:`mixed_tokens` accepts any spacing.
 """
 
 import regex  # the standard library's re knows no scripts
 
-UNKNOWN_MARK = "\u2047"  # as sentencepiece writes a token that it does not know
+UNKNOWN_MARK = "\u2047"  # sentencepiece's text for an unknown token
 _TOKEN = regex.compile(rf"\p{{Han}}\p{{M}}*|{UNKNOWN_MARK}|[^\p{{Han}}{UNKNOWN_MARK}]+")
 _HAN = regex.compile(r"\p{Han}")
 _LATIN = regex.compile(r"\p{Latin}")
@@ -25,11 +25,10 @@ def has_han(text: str) -> bool:
 def mixed_tokens(text: str) -> list[str]:
     """Split a transcript into Han characters and words: what the mixed error rate counts (P1, section 4.2).
 
-    Every Han character is a token, together with the variation selectors and combining marks behind it; so is every
-    run of other characters up to the next Han character or white space. Blanks between Han characters, and between
-    Han and Latin ones, thus do not matter. What is neither Han nor Latin (digits, kana, punctuation) is part of a word;
-    only the mark of an unknown token stands alone. Nothing is normalised: write numbers out and take punctuation away
-    from both texts before scoring.
+    Every Han character is a token, with the variation selectors and combining marks after it; so is every run of other
+    characters up to the next Han character or white space. So spaces beside Han characters do not matter. Characters
+    that are neither Han nor Latin (digits, kana, punctuation) are part of a word; only the mark of an unknown token is
+    a token of its own. Nothing is normalised: spell out numbers and remove punctuation in both texts before scoring.
 
     >>> mixed_tokens("我 想去library借3本don't panic")
     ['我', '想', '去', 'library', '借', '3', '本', "don't", 'panic']

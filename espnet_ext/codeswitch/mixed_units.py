@@ -1,7 +1,7 @@
 """Units of Mandarin and English in one sentencepiece model: Han characters and English word pieces (P1, section 4.2).
 
-ESPnet's ``token_type: bpe`` takes the model as it is. Every unit that begins a token of the text carries the
-word-boundary mark, a Han character as well as a word's first piece, and the model's own normaliser sets the blanks:
+ESPnet's ``token_type: bpe`` reads the model as it is. Han characters and first pieces of words carry the word-boundary
+mark, and the model's own normaliser sets the spaces:
 
 >>> model = train_mixed_pieces(["THE RED WINE", "RED RED WINE"], vocab_size=45)
 >>> processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
@@ -12,9 +12,9 @@ True
 >>> processor.decode(['▁喜', '▁欢', '▁RED', '▁WINE', '▁酒'])
 '喜欢RED WINE酒'
 
-So no mark stands alone between the scripts, however the text is spaced; and since a blank goes before each Han
-character, ESPnet's word error rate during training is the mixed error rate. All Han characters of Unicode are pieces of
-the model, so that one which is no unit becomes one unknown token and not a part of several.
+So no mark stands alone between the scripts, whatever the spacing. Since each Han character has a space before it,
+ESPnet's word error rate during training is the mixed error rate. All Han characters of Unicode are pieces of the model,
+so that a character that is not a unit becomes exactly one unknown token.
 """
 
 import functools
@@ -35,17 +35,17 @@ from espnet_ext.errors import InputError
 
 BOUNDARY = "▁"
 MORE_THAN = 10  # P1, section 4.2: characters with more than 10 occurrences are units
-# Pieces whether the English text has them or not: code-switched speech may.
+# Always pieces, since code-switched speech may have them even if the English text does not.
 _ALWAYS = string.ascii_uppercase + string.digits + "'"
 
 
 def train_mixed_pieces(english_texts: Iterable[str], vocab_size: int) -> PieceModel:
-    """Learn word pieces from English text, and join all Han characters to them as pieces that are never split.
+    """Learn word pieces from English text, and add all Han characters as pieces that are never split.
 
     Args:
-        english_texts: transcripts without Han characters, one a string.
-        vocab_size: number of English word pieces, among them all capital letters, digits and the apostrophe. A text
-            that gives fewer gets as many as it gives.
+        english_texts: transcripts without Han characters.
+        vocab_size: number of English word pieces, including all capital letters, digits and the apostrophe. If the text
+            allows fewer, there are fewer.
 
     Raises:
         InputError: no text, Han characters in it, or a vocabulary smaller than the number of letters, digits and signs.
@@ -65,14 +65,14 @@ def train_mixed_pieces(english_texts: Iterable[str], vocab_size: int) -> PieceMo
 
 
 def _with_han(english: PieceModel) -> PieceModel:
-    """The model with all Han characters as pieces, and with rules that set the blanks about them."""
+    """The model with all Han characters as pieces, and with rules that set the spaces around them."""
     proto = ModelProto.FromString(english.data)
     han = tuple(BOUNDARY + char for char in han_characters())
     for piece in han:
         proto.pieces.add(piece=piece, score=0.0, type=ModelProto.SentencePiece.USER_DEFINED)
     for spec, rules in zip((proto.normalizer_spec, proto.denormalizer_spec), _compiled_rules(), strict=True):
         spec.precompiled_charsmap = rules
-    # Decoded text is for people: blanks stay blanks, and none comes before it.
+    # Decoded text is for people: spaces stay spaces, and there is none at the start.
     proto.denormalizer_spec.add_dummy_prefix = False
     proto.denormalizer_spec.escape_whitespaces = False
     proto.denormalizer_spec.remove_extra_whitespaces = False
@@ -81,7 +81,7 @@ def _with_han(english: PieceModel) -> PieceModel:
 
 @functools.cache
 def _compiled_rules() -> tuple[bytes, bytes]:
-    """The rules before encoding and after decoding in sentencepiece's own form, which only its trainer writes."""
+    """The rules before encoding and after decoding in sentencepiece's binary form, which only its trainer can write."""
     rules = {"normalization_rule_tsv": _split_rules(), "denormalization_rule_tsv": _join_rules()}
     with tempfile.TemporaryDirectory() as folder:
         for option, lines in rules.items():
@@ -92,12 +92,12 @@ def _compiled_rules() -> tuple[bytes, bytes]:
 
 
 def _split_rules() -> Iterable[str]:
-    """Before encoding: a blank on either side of each Han character. sentencepiece makes one of several blanks."""
+    """Before encoding: a space on either side of each Han character; sentencepiece joins several spaces."""
     return (_rule(char, f" {char} ") for char in han_characters())
 
 
 def _join_rules() -> Iterable[str]:
-    """After decoding: no blank beside a Han character, nor beside the unknown mark, which has two of its own."""
+    """After decoding: no space beside a Han character, nor beside the unknown mark, which has two of its own."""
     for char in (*han_characters(), UNKNOWN_MARK):
         yield from (_rule(spaced, char) for spaced in (f" {char} ", f" {char}", f"{char} "))
     yield from (_rule(spaced, UNKNOWN_MARK) for spaced in (f" {UNKNOWN_MARK}  ", f"{UNKNOWN_MARK}  "))
@@ -128,17 +128,17 @@ def write_mixed_tokens(
     """Write ``tokens.txt``, ``prior.txt``, ``bpe.model`` and ``languages.txt``, for ESPnet's ``token_type: bpe``.
 
     Args:
-        texts: transcripts of all training data, from which the characters are counted and the prior is made.
+        texts: transcripts of all training data, for the character counts and the prior.
         english_texts: transcripts from which the word pieces are learnt.
         output: the folder.
         vocab_size: number of English word pieces.
-        more_than: a Han character with at most so many occurrences is no unit.
+        more_than: Han characters with more occurrences than this are units.
 
     Returns:
         The token list: ESPnet's symbols, English pieces, Han characters with the boundary mark.
 
     Raises:
-        InputError: as :func:`train_mixed_pieces`, or no text, or one that holds one of ESPnet's symbols.
+        InputError: as in :func:`train_mixed_pieces`; no text; or a text with one of ESPnet's symbols.
     """
     if not any(text.strip() for text in texts):
         raise InputError("there is no text to learn tokens from")

@@ -1,6 +1,7 @@
-"""Rules that bring transcripts of Mandarin and English into one form: pure functions with names, and compositions.
+"""Rules that normalise transcripts of Mandarin and English: named pure functions, and compositions of them.
 
-A composition is recorded by its name and by those of its rules, so that a result says what its text went through.
+The name of a composition and those of its rules are written beside results, so that a result says how its text was
+normalised.
 
 >>> MANDARIN_ENGLISH("［NOISE］ 那个 ｄoctor，don't like 红酒。")
 "那个DOCTOR DON'T LIKE红酒"
@@ -20,7 +21,7 @@ Rule = Callable[[str], str]
 
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: " "}
 _APOSTROPHES = dict.fromkeys(map(ord, "’‘ʼ´`′"), "'")
-_MARK_LENGTH = 30  # characters; what is longer between two brackets is text with a bracket too many
+_MARK_LENGTH = 30  # characters; longer text between brackets is not a mark
 _NOISE_MARK = re.compile(
     "|".join(
         rf"{re.escape(left)}[^{re.escape(left + right)}]{{1,{_MARK_LENGTH}}}{re.escape(right)}"
@@ -33,7 +34,7 @@ _DIGIT_BESIDE_LETTER = re.compile(r"(?<=[a-z])(?=[0-9])|(?<=[0-9])(?=[a-z])(?!(?
 _YEAR = re.compile("1[1-9][0-9]{2}")
 _LONGEST_NUMBER = 12  # digits; longer ones are read digit by digit
 _TITLES = {"mr": "mister", "mrs": "missus", "dr": "doctor", "st": "saint"}
-# Those in capitals stay: LibriSpeech's own transcripts and what these rules have written change no more.
+# Not in capitals, so that LibriSpeech's transcripts and the output of these rules do not change.
 _TITLE = re.compile(rf"\b({'|'.join(f'[{name[0]}{name[0].upper()}]{name[1:]}' for name in _TITLES)})\b\.?(?=\s+[A-Z])")
 _VARIATIONS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
 _COMBINING = re.compile("[\u0300-\u036f]")
@@ -41,7 +42,7 @@ _COMBINING = re.compile("[\u0300-\u036f]")
 
 @dataclass(frozen=True)
 class TextRules:
-    """Rules that are applied one after the other, under one name."""
+    """Rules that are applied one after the other, with a name."""
 
     name: str
     rules: tuple[Rule, ...]
@@ -53,12 +54,12 @@ class TextRules:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What to write beside results: the composition's name, and its rules' in their order."""
+        """Written beside results: the name of the composition and those of its rules in order."""
         return {"name": self.name, "rules": [rule.__name__ for rule in self.rules]}
 
 
 def full_width_to_half(text: str) -> str:
-    """Full-width letters, digits and signs (U+FF01 to U+FF5E) and the ideographic space become ASCII.
+    """Full-width letters, digits and punctuation (U+FF01 to U+FF5E) and the ideographic space become ASCII.
 
     >>> full_width_to_half("ＡＰＰ２，　好")
     'APP2, 好'
@@ -67,7 +68,7 @@ def full_width_to_half(text: str) -> str:
 
 
 def straight_apostrophes(text: str) -> str:
-    """Curly apostrophes and accents that stand for one become ``'``.
+    """Curly apostrophes, and accents used as apostrophes, become ``'``.
 
     >>> straight_apostrophes("don’t, it`s")
     "don't, it's"
@@ -76,7 +77,7 @@ def straight_apostrophes(text: str) -> str:
 
 
 def drop_noise_marks(text: str) -> str:
-    """Marks of noise and the like in square, angle, curly or 【】 brackets become a blank.
+    """Marks of noise and the like in square, angle, curly or 【】 brackets become a space.
 
     >>> drop_noise_marks("[NOISE] 好 <laugh>ok</laugh>{cough}")
     '  好  ok  '
@@ -85,7 +86,9 @@ def drop_noise_marks(text: str) -> str:
 
 
 def drop_invisible(text: str) -> str:
-    """Zero-width blanks, byte-order marks, soft hyphens and variation selectors go; control characters become a blank.
+    """Zero-width spaces, byte-order marks, soft hyphens and variation selectors are removed.
+
+    Control characters become a space.
 
     >>> drop_invisible("\\ufeff喜\\u200b欢\\tTEA")
     '喜欢 TEA'
@@ -133,7 +136,7 @@ def _is_inside_word(text: str, index: int) -> bool:
 
 
 def spell_titles(text: str) -> str:
-    """Mr, Mrs, Dr and St before a capital letter become the words that one reads, but not where they are in capitals.
+    """Mr, Mrs, Dr and St before a capital letter are written out, unless they are in capitals.
 
     >>> spell_titles("Mr. Quilter and Mrs Bell, at St. Ives; St. is short")
     'mister Quilter and missus Bell, at saint Ives; St. is short'
@@ -177,7 +180,7 @@ def _later_half(digits: str, engine: Any) -> str:
 
 
 def single_blanks(text: str) -> str:
-    """One blank between words, and none at the ends.
+    """One space between words, and none at the ends.
 
     >>> single_blanks("  THE   CAT ")
     'THE CAT'
@@ -186,7 +189,7 @@ def single_blanks(text: str) -> str:
 
 
 def no_blank_beside_han(text: str) -> str:
-    """Single blanks between words, and none beside a Han character.
+    """Single spaces between words, and none beside a Han character.
 
     >>> no_blank_beside_han(" 那 个  DOCTOR 喜欢 RED  WINE ")
     '那个DOCTOR喜欢RED WINE'
@@ -208,7 +211,8 @@ MANDARIN_ENGLISH = TextRules(
     ),
 )
 
-# Written English, as a recogniser gives it, in the form of LibriSpeech's transcripts. Signs such as $ and % go.
+# Written English, such as a recogniser's output, in the form of LibriSpeech's transcripts. Symbols such as $ are
+# removed.
 LIBRISPEECH = TextRules(
     "librispeech",
     (

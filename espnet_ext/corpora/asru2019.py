@@ -102,7 +102,7 @@ def find_folders(
     """Find the folder of each part: of the given ones, or of all that exist or are named.
 
     Raises:
-        InputError: An unknown part; a folder is missing. The message says which, and which parts are there.
+        InputError: An unknown part; a folder is missing. The message names it, and the parts that exist.
     """
     corpus = Path(os.path.abspath(corpus_dir))
     folders = folders or {}
@@ -167,14 +167,14 @@ def _scan_data_dir(folder: Path) -> DataDir:
 def _with_rules(data: DataDir, part: str, folder: Path) -> DataDir:
     texts = _ruled(data.text, part)
     if not texts:
-        raise InputError(f"{folder}: no transcript holds a word: {ADVICE}")
+        raise InputError(f"{folder}: no transcript contains a word: {ADVICE}")
     languages = {key: language_of(text, PARTS[part]) for key, text in texts.items()}
     return dataclasses.replace(restrict(data, set(texts)), text=texts, utt2lang=languages)
 
 
-def _ruled(texts: Mapping[str, str], part: str) -> dict[str, str]:
+def _ruled(texts: Mapping[str, str] | None, part: str) -> dict[str, str]:
     """Apply the rules. Leave out the utterances whose text becomes empty, and name them."""
-    ruled = {key: RULES(text) for key, text in texts.items()}
+    ruled = {key: RULES(text) for key, text in (texts or {}).items()}
     empty = [key for key, text in ruled.items() if not text]
     if empty:
         more = f" and {len(empty) - SHOWN:,} more" if len(empty) > SHOWN else ""

@@ -1,4 +1,4 @@
-"""Checks that the corpora share: faults in one line, a corpus folder that is there, audio files of utterances."""
+"""Checks that the corpora share: faults in one line, the corpus folder, audio files of utterances."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -38,13 +38,15 @@ def prepare_earnings22(
     corpus = require_corpus(corpus_dir, "metadata.csv, media and transcripts/nlp_references")
     calls = _calls(corpus / "metadata.csv")
     if len(calls) != CALLS:
-        print(f"{corpus}: metadata.csv lists {len(calls)} calls; the whole corpus has {CALLS}", flush=True)
+        print(f"{corpus}: metadata.csv lists {len(calls)} calls; the complete corpus has {CALLS}", flush=True)
     audio = {path.stem: path for path in sorted((corpus / "media").glob("*.mp3"))}
     nlp = {path.stem: path for path in sorted((corpus / "transcripts" / "nlp_references").glob("*.nlp"))}
     missing = [call for call in calls if call not in audio and call not in nlp]
     if missing:
         raise InputError(f"{corpus}: call {missing[0]} of metadata.csv has neither audio nor transcript: download it")
-    recordings = long_recordings.paired(audio, nlp, long_recordings.nlp_text)
+    recordings = long_recordings.paired(
+        audio, nlp, {call: long_recordings.nlp_text(path) for call, path in nlp.items()}
+    )
     manifests = {PART: long_recordings.manifests_of(corpus, recordings, check_audio, num_jobs)}
     if output_dir is not None:
         write_parts("earnings22", manifests, Path(output_dir))

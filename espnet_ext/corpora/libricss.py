@@ -62,7 +62,7 @@ def prepare_libricss(
 
     Raises:
         InputError: a condition's folder is missing; a session has a wrong name, no audio, audio of another rate or
-            number of channels, a malformed ``meeting_info.txt``, or not eight speakers; or the enrolment list is faulty.
+            number of channels, a malformed ``meeting_info.txt``, or not eight speakers; the enrolment list is faulty.
     """
     root = find_release(corpus_dir)
     sessions = find_sessions(root)
@@ -168,7 +168,7 @@ def read_meeting_info(path: Path) -> list[Turn]:
             turn = Turn(path.parent.parent.name, speaker, tuple(text.split()), float(start), float(end))
         except ValueError:
             raise InputError(f"line {number} of {path} is not {' '.join(_COLUMNS)}") from None
-        if not turn.words or not 0 <= turn.start < turn.end < math.inf or not utterance.startswith(f"{speaker}-"):
+        if not turn.words or not 0 <= float(start) < float(end) < math.inf or not utterance.startswith(f"{speaker}-"):
             raise InputError(f"line {number} of {path} has no words, no length, or an utterance of another speaker")
         turns.append(turn)
     return turns
@@ -205,7 +205,7 @@ def write_segments(manifests: Manifests, folder: str | Path) -> None:
 
     The folder gets ``audio/<segment>.flac``; in ``data/`` a data dir whose utterances are the segments
     (``<recording>-<number>``); ``references.json`` (SegLST, by person, times from the segment's start); ``groups``
-    (segment -> condition); and ``segment_recording`` (segment -> the recording whose eight profiles it is decoded with).
+    (segment -> condition); and ``segment_recording`` (segment -> recording, whose eight profiles it is decoded with).
     """
     folder = Path(folder).resolve()
     (folder / "audio").mkdir(parents=True, exist_ok=True)
@@ -220,20 +220,21 @@ def write_segments(manifests: Manifests, folder: str | Path) -> None:
                 seconds[name] = _write_segment(file, start, end, paths[name])
                 recording_ids[name] = recording.id
                 turns += [
-                    Turn(name, item.speaker, tuple(item.text.split()), item.start - start, item.end - start)
+                    Turn(
+                        name,
+                        item.speaker,
+                        tuple(item.text.split()),
+                        *(round(t - start, 6) for t in (item.start, item.end)),
+                    )
                     for item in spoken
                     if start <= item.start < end
                 ]
     durations = {name: format_seconds(value) for name, value in seconds.items()}
     data = DataDir(wav_scp=paths, utt2spk={name: name for name in paths}, utt2dur=durations, reco2dur=durations)
     write_data_dir(data, folder / "data")
-    write_turns(folder / "references.json", [_rounded(turn) for turn in turns])
+    write_turns(folder / "references.json", turns)
     write_table(folder / "groups", {name: condition_of(recording) for name, recording in recording_ids.items()})
     write_table(folder / "segment_recording", recording_ids)
-
-
-def _rounded(turn: Turn) -> Turn:
-    return Turn(turn.recording, turn.speaker, turn.words, round(turn.start, 6), round(turn.end, 6))
 
 
 def _write_segment(file: soundfile.SoundFile, start: float, end: float, path: str) -> float:
@@ -296,12 +297,12 @@ def read_enrolment(
     chosen = {}
     for recording in recordings:
         if recording not in enrolment:
-            raise InputError(f"{path}: session {recording} is not in it: download the whole list")
+            raise InputError(f"{path}: session {recording} is not in it: download the complete list")
         for speaker, ids in enrolment[recording].items():
             if len(ids) < utterances:
                 raise InputError(
-                    f"{path}: {recording}: {len(ids)} unused utterances of speaker {speaker}, {utterances} were "
-                    "asked for: ask for fewer"
+                    f"{path}: {recording}: {len(ids)} unused utterances of speaker {speaker}, but {utterances} are "
+                    "needed: use fewer"
                 )
         chosen[recording] = enrolment[recording]
     return chosen

@@ -1,7 +1,7 @@
 """What the corpora of long recordings share: recordings with one transcript each, and Rev's nlp files."""
 
 import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,9 +124,7 @@ def transcript_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InputError(
-            f"{path}: no such transcript, but the recording's audio or its line in the list is there"
-        ) from None
+        raise InputError(f"{path}: no such transcript, but there is audio or an entry in the list for it") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: is not UTF-8 text: convert it") from None
 
@@ -135,7 +133,7 @@ def listed(path: Path, column: str, corpus: str, delimiter: str = ",") -> list[s
     """The values in one column of a corpus's list, in its order; rows that end before it are left out.
 
     Raises:
-        InputError: Not such a table, or no such column.
+        InputError: The file is no table, or has no such column.
     """
     csv.field_size_limit(1 << 24)  # some lists have long descriptions
     try:
@@ -148,8 +146,8 @@ def listed(path: Path, column: str, corpus: str, delimiter: str = ",") -> list[s
         raise InputError(f"{path}: no table in UTF-8 ({error}): download it again") from None
 
 
-def paired(audio: dict[str, Path], transcripts: dict[str, Path], read: Callable[[Path], str]) -> list[Transcribed]:
-    """Recordings that have both audio and a transcript, sorted by id.
+def paired(audio: Mapping[str, Path], transcripts: Mapping[str, Path], texts: Mapping[str, str]) -> list[Transcribed]:
+    """Recordings by id, sorted: each has audio, a transcript file and that file's text.
 
     Raises:
         InputError: audio without a transcript, or the reverse; the first few are named.
@@ -157,4 +155,4 @@ def paired(audio: dict[str, Path], transcripts: dict[str, Path], read: Callable[
     faults = [f"no transcript of {id} ({path})" for id, path in sorted(audio.items()) if id not in transcripts]
     faults += [f"no audio of {id} ({path})" for id, path in sorted(transcripts.items()) if id not in audio]
     raise_faults("recordings and transcripts do not match", faults)
-    return [Transcribed(id, audio[id], read(transcripts[id])) for id in sorted(audio)]
+    return [Transcribed(id, audio[id], texts[id]) for id in sorted(audio)]

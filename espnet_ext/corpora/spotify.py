@@ -10,7 +10,7 @@ The transcripts are Google's: ``results``, each of which holds ``alternatives[0]
 The last result repeats all words, each with a speaker tag, and is left out. The folders may lie deeper (the archives
 have ``podcasts-no-audio-13GB`` and ``podcasts-audio-only-2TB`` above them).
 
-Word times go to a ctm file, not into the manifests: the whole dataset has 600 million words.
+Word times go to a ctm file, not into the manifests: the complete dataset has 600 million words.
 """
 
 import sys
@@ -32,7 +32,7 @@ from espnet_ext.work.json_text import parse_json
 TRANSCRIPTS, AUDIO = "podcasts-transcripts", "podcasts-audio"
 METADATA = "metadata.tsv"
 _EPISODES_AT_ONCE = 64  # their words are in memory together
-_DEPTH = 3  # at most so many folders between the corpus folder and these
+_DEPTH = 3  # folders between the corpus folder and these, at most
 
 
 def prepare_spotify(
@@ -146,7 +146,7 @@ def read_transcript(path: Path) -> list[TimedWord]:
     """The words of a transcript with their times, in the order of the file; the last result is left out.
 
     Raises:
-        InputError: Not such a JSON file, no word in it, or words without times.
+        InputError: Not a transcript in JSON, no word in it, or words without times.
     """
     try:
         results = parse_json(path.read_text(encoding="utf-8"))["results"]

@@ -32,7 +32,7 @@ def prepare_tedlium(
     Args:
         corpus_dir: The folder described above, or the one above it.
         output_dir: Where ``tedlium_recordings_<part>.jsonl.gz``, ``tedlium_supervisions_<part>.jsonl.gz`` and
-            ``tedlium_ignored_<part>.txt`` (lines ``talk start end``, see :mod:`espnet_ext.longform.recording_audio`) go.
+            ``tedlium_ignored_<part>.txt`` (lines ``talk start end``) go.
         parts: Some of ``train``, ``dev``, ``test``.
         num_jobs: Threads.
         check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
@@ -48,7 +48,7 @@ def prepare_tedlium(
         audio = {path.stem: path for path in sorted((folder / "sph").glob("*.sph"))}
         stm = {path.stem: path for path in sorted((folder / "stm").glob("*.stm"))}
         talks = {talk: read_stm(path) for talk, path in stm.items()}
-        recordings = long_recordings.paired(audio, stm, lambda path, talks=talks: talks[path.stem][0])
+        recordings = long_recordings.paired(audio, stm, {talk: text for talk, (text, _) in talks.items()})
         manifests[part] = long_recordings.manifests_of(folder, recordings, check_audio, num_jobs)
         ignored[part] = {talk: regions for talk, (_, regions) in talks.items() if regions}
     if output_dir is not None:

@@ -1,7 +1,7 @@
 """Kaldi data directories as plain values: read and write them.
 
-Checks are in :mod:`espnet_ext.data.data_dir_checks`, repair in :mod:`espnet_ext.data.data_dir_fix`, subsets, combination
-and splitting in :mod:`espnet_ext.data.data_dir_parts`.
+Checks are in :mod:`espnet_ext.data.data_dir_checks`, repair in :mod:`espnet_ext.data.data_dir_fix`, and subsets,
+combination and splitting in :mod:`espnet_ext.data.data_dir_parts`.
 
 >>> data = DataDir(wav_scp={"a-1": "a1.wav", "b-1": "b1.wav"}, utt2spk={"a-1": "a", "b-1": "b"})
 >>> data.spk2utt
@@ -94,7 +94,7 @@ class DataDir:
 
     @property
     def tables(self) -> dict[str, Table]:
-        """File name -> table, for the tables that are there (``spk2utt`` and ``ctm`` left out)."""
+        """File name -> table, for the tables that exist (without ``spk2utt`` and ``ctm``)."""
         pairs = ((name, getattr(self, field)) for field, name in FILES.items())
         return {name: table for name, table in pairs if table is not None}
 
@@ -123,7 +123,7 @@ def read_data_dir(path: str | Path) -> DataDir:
 
     Raises:
         InputError: no such folder; ``wav.scp`` or ``utt2spk`` is missing; or a table cannot be read
-            (see :func:`espnet_ext.data.kaldi_tables.read_table`). Whether the tables fit each other is not checked here.
+            (see :func:`espnet_ext.data.kaldi_tables.read_table`). It is not checked that the tables fit each other.
     """
     path = require_folder(path)
     fields = {
@@ -156,7 +156,7 @@ def write_data_dir(data: DataDir, path: str | Path) -> None:
     """Write a data dir, with ``spk2utt``. An existing one is replaced, but only once the new one is complete.
 
     Raises:
-        InputError: ``data`` has no utterances; an id cannot stand in a table; or ``path`` is a file, or a folder that
+        InputError: ``data`` has no utterances; an id is not valid in a table; or ``path`` is a file, or a folder that
             holds something which does not belong to a data dir.
     """
     with replace_folder(path) as folder:
@@ -231,7 +231,7 @@ def _require_ours(folder: Path) -> None:
         return
     for item in sorted(folder.iterdir()):
         if item.is_dir():
-            ours = _OWN_FOLDER.fullmatch(item.name)
+            ours = bool(_OWN_FOLDER.fullmatch(item.name))
         else:
             ours = item.name in _OWN_FILES or item.name.startswith(".")
         if not ours:

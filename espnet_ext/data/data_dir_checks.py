@@ -1,6 +1,6 @@
 """Is a data dir fit for use? Checks that name the file and the utterance.
 
-The quick ones read the tables and look whether the audio files are there. :func:`check_audio` and
+The quick ones read the tables and check that the audio files exist. :func:`check_audio` and
 :func:`check_features` open each file and look at every value.
 """
 
@@ -30,7 +30,7 @@ from espnet_ext.errors import InputError
 SHOWN_IDS = 3
 # Times in `segments` are often rounded to a hundredth of a second.
 OVERSHOOT_SECONDS = 0.01
-# What each utterance must be in, once the file is there.
+# Tables that, if they exist, must have a line for each utterance.
 _COVERING = ("utt2spk", "text", "utt2lang", "feats.scp")
 _FIX = "fix the file, or drop the utterances with `espnet-ext data fix`"
 
@@ -55,7 +55,7 @@ class Problem:
 
 
 def scan_data_dir(path: str | Path) -> tuple[DataDir, dict[str, TableScan]]:
-    """Read a data dir that may be faulty: the data as far as it goes, and the scan of each file.
+    """Read a data dir that may be faulty: the readable data, and the scan of each file.
 
     Raises:
         InputError: no such folder; ``wav.scp`` or ``utt2spk`` is missing; a file is empty or not UTF-8.
@@ -115,14 +115,14 @@ def validate_scan(
     Args:
         data, scans: the tables, and each file's scan.
         require_text: a dir without ``text`` is a fault.
-        files: look whether the audio files are there and hold something (without opening them).
+        files: check that the audio files exist and are not empty (without opening them).
     """
     problems = [problem for name, scan in scans.items() for problem in _form(name, scan)]
     if "spk2utt" not in scans:
         problems.append(Problem("spk2utt", "no such file", (), "`espnet-ext data fix` writes it"))
     elif differing := _differing({key: value.split() for key, value in scans["spk2utt"].table.items()}, data):
         problems.append(
-            Problem("spk2utt", "does not fit utt2spk for", differing, "`espnet-ext data fix` writes it again")
+            Problem("spk2utt", "does not match utt2spk for", differing, "`espnet-ext data fix` writes it again")
         )
     problems += validate(data, require_text=require_text)
     return problems + (check_files(data) if files else [])
@@ -145,7 +145,7 @@ def _differing(spk2utt: dict[str, list[str]], data: DataDir) -> tuple[str, ...]:
 
 
 def validate(data: DataDir, *, require_text: bool = True) -> list[Problem]:
-    """Do the tables fit each other? Returns the faults, one :class:`Problem` for each kind.
+    """Do the tables match? Returns the faults, one :class:`Problem` for each kind.
 
     Checked: every utterance has audio, speaker, transcript (and language, features if there are such files), and there
     are no others; no empty entry; each segment lies inside a recording of ``wav.scp``; durations are positive numbers.
@@ -318,7 +318,7 @@ def check_features(data: DataDir) -> list[Problem]:
 
     positions = data.feats_scp
     if positions is None:
-        return [Problem("feats.scp", "no such file", (), "compute features, or check without --check-feats")]
+        return [Problem("feats.scp", "no such file", (), "compute features, or check without --features")]
     widths: dict[int, list[str]] = {}
 
     def fault(utterance: str) -> str | None:
@@ -338,7 +338,7 @@ def check_features(data: DataDir) -> list[Problem]:
     usual = max(widths, key=lambda width: len(widths[width]), default=0)
     for width, utterances in sorted(widths.items()):
         if width != usual:
-            what = f"{width} values a frame, not {usual}, in the features of"
+            what = f"{width} values per frame, not {usual}, in the features of"
             problems.append(Problem("feats.scp", what, tuple(utterances), "compute the features again"))
     return problems
 

@@ -1,9 +1,10 @@
-"""Repair a data dir: keep the utterances that are whole, drop the rest and say why."""
+"""Repair a data dir: keep the complete utterances, drop the others and say why."""
 
 import dataclasses
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from espnet_ext.data.data_dir import FILES, DataDir, replace_folder, write_tables
 from espnet_ext.data.data_dir_checks import Problem, derived_faults, scan_data_dir, utterance_faults
@@ -32,7 +33,7 @@ class Fixed:
 
 
 def fix(data: DataDir) -> Fixed:
-    """Keep the utterances that are whole: in all tables, with a transcript, and with a possible segment.
+    """Keep the complete utterances: in all tables, with a transcript, and with a possible segment.
 
     Recordings and speakers without utterances are dropped too, and so are files of durations that have gaps or values
     that are no positive numbers. Audio files are not looked at: a disk that is not mounted must not empty a data dir.
@@ -50,10 +51,11 @@ def fix(data: DataDir) -> Fixed:
     keep = set(audio) - gone
     if not keep:
         reasons = "; ".join(f"{reason} {ids[0]}" for reason, ids in dropped.items())
-        raise InputError(f"no utterance is whole ({reasons}): nothing was changed; make the data dir again")
+        raise InputError(f"no utterance is complete ({reasons}): nothing was changed; make the data dir again")
     data = restrict(data, keep)
     files = derived_faults(data)
-    data = dataclasses.replace(data, **{field: None for field, name in FILES.items() if name in files})
+    without: dict[str, Any] = {field: None for field, name in FILES.items() if name in files}
+    data = dataclasses.replace(data, **without)
     return Fixed(data, {reason: tuple(ids) for reason, ids in dropped.items()}, tuple(files))
 
 
@@ -61,14 +63,14 @@ def fix_data_dir(path: str | Path) -> Fixed:
     """Repair a data dir in place with :func:`fix`, and say what was dropped. The files as they were go to ``.backup``.
 
     Equal lines with the same id become one. Where they differ, nobody can know which is right, and the utterance is
-    dropped. Each file is replaced whole; a repair that was killed can be run again.
+    dropped. Files are replaced atomically, so a repair that was killed can be run again.
 
     Raises:
         InputError: as :func:`espnet_ext.data.data_dir_checks.scan_data_dir` and :func:`fix`. Nothing has been changed.
     """
     path = Path(path)
     data, scans = scan_data_dir(path)
-    certain = {
+    certain: dict[str, Any] = {
         field: {key: value for key, value in scans[name].table.items() if key not in scans[name].conflicts}
         for field, name in FILES.items()
         if name in scans

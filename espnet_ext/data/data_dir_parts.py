@@ -13,6 +13,7 @@ Most are functions from :class:`DataDir` to :class:`DataDir`; :func:`subset_data
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from espnet_ext.data.data_dir import (
     FILES,
@@ -20,6 +21,7 @@ from espnet_ext.data.data_dir import (
     SPEAKER_FILES,
     UTTERANCE_FILES,
     DataDir,
+    Table,
     format_seconds,
     parse_segment,
     read_data_dir,
@@ -48,13 +50,13 @@ def subset(data: DataDir, utterances: Sequence[str]) -> DataDir:
 
 
 def restrict(data: DataDir, keep: set[str]) -> DataDir:
-    """Keep what belongs to the utterances in ``keep``, without checking that each of them is there."""
+    """Keep what belongs to the utterances in ``keep``, without checking that each of them exists."""
     recordings = keep
     if data.segments is not None:
         recordings = {segment_recording(data.segments[key]) for key in keep if key in data.segments}
     speakers = {data.utt2spk[key] for key in keep if key in data.utt2spk}
     ids = dict.fromkeys(UTTERANCE_FILES, sorted(keep)) | dict.fromkeys(RECORDING_FILES, sorted(recordings))
-    fields = {field: _only(getattr(data, field), wanted) for field, wanted in ids.items()}
+    fields: dict[str, Any] = {field: _only(getattr(data, field), wanted) for field, wanted in ids.items()}
     # These two need not cover everything, so nothing may remain of them.
     fields |= {field: _only(getattr(data, field), sorted(speakers)) or None for field in SPEAKER_FILES}
     return dataclasses.replace(data, **fields, ctm=_only(data.ctm, sorted(keep)) or None)
@@ -163,7 +165,9 @@ def combine(parts: Sequence[DataDir]) -> DataDir:
         parts = [_with_segments(part) for part in parts]
     if any(part.text is None for part in parts) and any(part.text is not None for part in parts):
         raise InputError("text: some of the data dirs have one and others do not: add it, or remove it")
-    fields = {field: _merged([getattr(part, field) for part in parts], name) for field, name in FILES.items()}
+    fields: dict[str, Any] = {}
+    for field, name in FILES.items():
+        fields[field] = _merged([getattr(part, field) for part in parts], name)
     for field, name in SPEAKER_FILES.items():  # need not name every speaker
         fields[field] = _merged([getattr(part, field) or {} for part in parts], name) or None
     ctms = [part.ctm for part in parts if part.ctm]
@@ -179,18 +183,20 @@ def with_suffix(data: DataDir, suffix: str) -> DataDir:
     def renamed(table: Mapping | None) -> dict | None:
         return None if table is None else {key + suffix: value for key, value in table.items()}
 
-    fields = {field: renamed(getattr(data, field)) for field in (*UTTERANCE_FILES, *RECORDING_FILES, "ctm")}
+    fields: dict[str, Any] = {
+        name: renamed(getattr(data, name)) for name in (*UTTERANCE_FILES, *RECORDING_FILES, "ctm")
+    }
     if data.segments is not None:
         parts = {key: value.split(maxsplit=1) for key, value in fields["segments"].items()}
         fields["segments"] = {key: f"{recording}{suffix} {times}" for key, (recording, times) in parts.items()}
     return dataclasses.replace(data, **fields)
 
 
-def _merged(tables: Sequence[Mapping[str, str] | None], name: str) -> dict[str, str] | None:
+def _merged(tables: Sequence[Table | None], name: str) -> dict[str, str] | None:
     merged: dict[str, str] = {}
-    if any(table is None for table in tables):
-        return None
     for table in tables:
+        if table is None:
+            return None
         for key in sorted(merged.keys() & table.keys()):
             if name in UTTERANCE_FILES.values():
                 raise InputError(f"{name}: utterance {key} is in two of the data dirs: rename it in one of them")
@@ -249,7 +255,7 @@ def subset_data_dir(
         source, destination: data dirs, not the same one.
         count: how many utterances; of each speaker if ``how`` is ``per_speaker``.
         how: a key of ``CHOICES``.
-        utterance_list, speaker_list: a file whose first column names utterances, or speakers, in place of ``count``.
+        utterance_list, speaker_list: a file whose first column names utterances or speakers, instead of ``count``.
 
     Raises:
         InputError: an unknown id, a ``count`` that ``source`` does not have, or ``destination`` is no data dir.

@@ -14,7 +14,7 @@ _POSITION = re.compile(r"(?P<file>.+?)(?::(?P<offset>\d+))?(?:\[[\d:, ]*\])?")
 
 
 def write_arrays(ark: Path, arrays: Mapping[str, np.ndarray], *, renamed: Path | None = None) -> dict[str, str]:
-    """Write arrays to an ark file, whole or not at all, and return their positions, ``<file>:<offset>``, for an scp file.
+    """Write arrays to an ark file, whole or not at all; return their positions for an scp file (``<file>:<offset>``).
 
     Args:
         ark: the file.

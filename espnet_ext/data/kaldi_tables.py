@@ -11,7 +11,7 @@ from pathlib import Path
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write
 
-# Only these separate fields: other characters that Python calls white space, such as the ideographic space U+3000,
+# Only these separate fields. Other characters that Python calls white space, such as the ideographic space U+3000,
 # belong to the text.
 _BLANKS = " \t"
 _BLANK = re.compile("[ \t]")
@@ -19,14 +19,14 @@ _BLANK = re.compile("[ \t]")
 
 @dataclass(frozen=True)
 class TableScan:
-    """A table as it stands on disk, faults included.
+    """A table as it is on disk, faults included.
 
     Attributes:
         table: ``{id: rest of the line}`` in the file's order; of an id that comes twice, the first line.
         duplicates: ids that come more than once.
         conflicts: those duplicates whose lines differ.
         unsorted: ids that are smaller than the id before them.
-        lines_without_id: numbers of blank lines and of lines that begin with white space.
+        lines_without_id: numbers of empty lines and of lines that begin with white space.
     """
 
     table: dict[str, str]
@@ -48,7 +48,7 @@ def read_table(path: str | Path, *, require_sorted: bool = False) -> dict[str, s
     scan = scan_table(path)
     if scan.lines_without_id:
         raise InputError(
-            f"{path}: line {scan.lines_without_id[0]} has no id; each line must be `id value`: delete or mend it"
+            f"{path}: line {scan.lines_without_id[0]} has no id; each line must be `id value`: delete or fix it"
         )
     if scan.duplicates:
         raise InputError(f"{path}: id {scan.duplicates[0]} comes twice: keep one of its lines")
@@ -110,7 +110,7 @@ def text_lines(path: Path) -> list[str]:
         raise InputError(
             f"{path}: line {number} is not UTF-8 (byte {data[error.start]:#04x}): convert the file with iconv"
         ) from None
-    # Not splitlines(): it also breaks at U+2028 and form feeds, which may stand in a text.
+    # Not splitlines(): it also breaks at U+2028 and form feeds, which may occur in a text.
     lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     if "\r" in text:
         for number, line in enumerate(lines, start=1):
@@ -123,7 +123,7 @@ def write_table(path: str | Path, table: Mapping[str, str]) -> None:
     """Write ``{id: value}`` as a table sorted by id; ``path`` appears whole or is left as it was.
 
     Raises:
-        InputError: there is nothing to write, or an id or value cannot stand in one line of a table.
+        InputError: there is nothing to write, or an id or value does not fit into one line of a table.
     """
     if not table:
         raise InputError(f"{path}: there is nothing to write: the table would be empty")

@@ -25,7 +25,7 @@ def read_lines(path: str | Path) -> Iterator[str]:
     except FileNotFoundError:
         raise InputError(f"{path}: no such file: check the path of the language model's text") from None
     except (gzip.BadGzipFile, EOFError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as text ({error}): fetch it again") from None
+        raise InputError(f"{path}: cannot be read as text ({error}): download it again") from None
 
 
 def write_lm_text(text: str | Path, output: str | Path) -> int:

@@ -1,8 +1,8 @@
 """Lhotse manifests: checked, read, written, and made into Kaldi data dirs and back.
 
-Lhotse imports torch, so the functions that need it import it themselves. ``lhotse.kaldi.export_to_kaldi`` is not used: for
-FLAC it writes a pipe through ffmpeg into ``wav.scp``, where ESPnet can read the file by its path, and it has no place for
-word times.
+Lhotse imports torch, so the functions that need Lhotse import it themselves. ``lhotse.kaldi.export_to_kaldi`` is not
+used: for FLAC it writes a pipe through ffmpeg into ``wav.scp``, although ESPnet can read the file by its path, and it
+has no place for word times.
 """
 
 import os
@@ -28,15 +28,15 @@ WHOLE_SECONDS = 0.002
 def to_data_dir(recordings: Iterable["Recording"], supervisions: Iterable["SupervisionSegment"]) -> DataDir:
     """Make a data dir of the supervisions and the recordings that they use.
 
-    ``wav.scp`` holds the plain paths. ``segments`` is there only if some supervision does not cover its recording;
+    ``wav.scp`` holds the plain paths. ``segments`` exists only if some supervision does not cover its recording;
     otherwise each recording takes its supervision's id. A supervision without a speaker is its own speaker, as is the
     custom in Kaldi. ``text``, ``utt2lang`` and ``ctm`` (from alignments of type ``word``, relative to the start of the
-    utterance) are there if the supervisions have them.
+    utterance) exist if the supervisions have them.
 
     Raises:
         InputError: no supervisions; an id that comes twice; a supervision without its recording; some supervisions
             have a text or a language and others do not; audio that is no single file on disk, that is changed on the
-            fly (such as a speed perturbation), or of which only some channels are meant.
+            fly (such as a speed perturbation), or audio of which only some channels are used.
     """
     by_id: dict[str, Recording] = {}
     for recording in recordings:
@@ -70,7 +70,9 @@ def _unique(
         if item.id in used:
             raise InputError(f"supervisions: {item.id} comes twice: keep one of them")
         if item.recording_id not in recordings:
-            raise InputError(f"supervisions: {item.id} is of recording {item.recording_id}, which is not there: add it")
+            raise InputError(
+                f"supervisions: {item.id} is of recording {item.recording_id}, which does not exist: add it"
+            )
         used[item.id] = item
     if not used:
         raise InputError("supervisions: there are none: prepare the corpus again")
@@ -95,7 +97,7 @@ def _path(recording: "Recording", item: "SupervisionSegment") -> str:
     elif set(item.channel if isinstance(item.channel, list) else [item.channel]) != set(recording.channel_ids):
         problem = f"has channels other than those of supervision {item.id}"
     if problem:
-        raise InputError(f"recordings: {recording.id} {problem}: save what is meant as an audio file of its own")
+        raise InputError(f"recordings: {recording.id} {problem}: save the intended audio as a file of its own")
     return str(recording.sources[0].source)
 
 
@@ -189,7 +191,7 @@ def read_manifests(recordings: str | Path, supervisions: str | Path) -> tuple["R
     """Read two manifest files (``.jsonl.gz`` and Lhotse's other formats).
 
     Raises:
-        InputError: a file is missing, empty, or not such a manifest.
+        InputError: a file is missing, empty, or not a manifest of that kind.
     """
     from lhotse import RecordingSet, SupervisionSet
 
@@ -268,8 +270,8 @@ def data_dirs_from_manifests(
     """Write a checked data dir for each pair of manifest files.
 
     Raises:
-        InputError: the numbers differ, a manifest cannot be read or made into a data dir (:func:`to_data_dir`), or a data
-            dir is faulty. Its folder stays as it was.
+        InputError: the numbers differ, a manifest cannot be read or made into a data dir (:func:`to_data_dir`), or a
+            data dir is faulty. Its folder stays as it was.
     """
     if not len(recordings) == len(supervisions) == len(folders):
         raise InputError("give as many --recordings as --supervisions and data dirs")

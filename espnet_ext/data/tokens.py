@@ -1,11 +1,12 @@
-"""Tokens learnt from transcripts: sentencepiece models, ESPnet's ``tokens.txt``, and files with a value for each token."""
+"""Tokens learnt from transcripts: sentencepiece models, ESPnet's ``tokens.txt``, files with a value for each token."""
 
 import io
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 
@@ -52,7 +53,7 @@ def train_pieces(
         raise InputError("there is no text to learn word pieces from")
     if model_type == "unigram" and not _has_characters(texts, user_symbols, options.get("normalization_rule_name")):
         raise InputError("there is no text to learn word pieces from: nothing but marks that sentencepiece removes")
-    options |= {
+    trainer_options: dict[str, Any] = options | {
         "model_type": model_type,
         "vocab_size": vocab_size,
         "character_coverage": 1.0,
@@ -67,9 +68,9 @@ def train_pieces(
         "max_sentence_length": max(4192, *(len(text.encode()) + 1 for text in texts)),
     }
     try:
-        data = _train(texts, options)
+        data = _train(texts, trainer_options)
     except RuntimeError as error:
-        data = _train(texts, options | {"vocab_size": _largest_size(error, vocab_size)})
+        data = _train(texts, trainer_options | {"vocab_size": _largest_size(error, vocab_size)})
     processor = sentencepiece.SentencePieceProcessor(model_proto=data)
     pieces = (processor.id_to_piece(index) for index in range(processor.get_piece_size()))
     return PieceModel(data, tuple(piece for piece in pieces if piece != UNKNOWN))
@@ -91,7 +92,7 @@ def _has_characters(texts: Iterable[str], symbols: Sequence[str], rule: str | No
     return False
 
 
-def _train(texts: Sequence[str], options: dict) -> bytes:
+def _train(texts: Sequence[str], options: Mapping[str, Any]) -> bytes:
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(texts), model_writer=model, **options)
     return model.getvalue()
@@ -197,8 +198,8 @@ def write_tokens(
 
 
 def _characters(text: str, symbols: Sequence[str]) -> list[str]:
-    """Characters as ESPnet's tokenizer has them: a symbol for each space, and each of ``symbols`` whole."""
-    sequence = []
+    """Characters as ESPnet's tokenizer has them: a symbol for each space, and each of ``symbols`` undivided."""
+    sequence: list[str] = []
     for piece in re.split(r"(\s)", text):
         sequence += [SPACE] if piece.isspace() else [piece] if piece in symbols else piece
     return sequence

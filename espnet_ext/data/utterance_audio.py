@@ -1,6 +1,6 @@
 """The samples of a data dir's utterances: ``wav.scp``, cut by ``segments`` where there is that file.
 
-Only these two tables are read, so that any Kaldi data dir will do, whether it has transcripts and speakers or not.
+Only these two tables are read, so that any Kaldi data dir will do, with or without transcripts and speakers.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from espnet_ext.errors import InputError
 
 
 class AudioSpan(NamedTuple):
-    """Where an utterance's samples are: an audio file, and start and end in seconds; an end of -1 is the file's end."""
+    """Where an utterance's samples are: an audio file, start and end in seconds. An end of -1 is the file's end."""
 
     path: str
     start: float = 0.0
@@ -27,8 +27,8 @@ def read_spans(folder: str | Path) -> dict[str, AudioSpan]:
     """Find the audio of every utterance of a data dir, without opening it: ``{utterance: span}``, sorted by id.
 
     Raises:
-        InputError: there is no such folder; a table cannot be read (see :func:`espnet_ext.data.kaldi_tables.read_table`); an
-            entry of ``wav.scp`` is empty or a command (they are not run); or a segment is malformed, runs backwards or
+        InputError: no such folder; a table cannot be read (see :func:`espnet_ext.data.kaldi_tables.read_table`); an
+            entry of ``wav.scp`` is empty or a command (commands are not run); a segment is malformed, runs backwards or
             belongs to no recording.
     """
     folder = require_folder(folder)
@@ -49,11 +49,11 @@ def _cut(utterance: str, value: str, recordings: Mapping[str, str], segments: Pa
     try:
         recording, start, end = parse_segment(value)
     except ValueError:
-        raise InputError(f"{segments}: {utterance}: expected `recording start end`, found `{value}`: mend it") from None
+        raise InputError(f"{segments}: {utterance}: expected `recording start end`, found `{value}`: fix it") from None
     if recording not in recordings:
         raise InputError(f"{segments}: {utterance}: recording {recording} is not in wav.scp: add it, or drop the line")
     if start < 0 or (end != -1 and end <= start):
-        raise InputError(f"{segments}: {utterance}: from {start} to {end} s is no span of time: mend it")
+        raise InputError(f"{segments}: {utterance}: from {start} to {end} s is no span of time: fix it")
     return AudioSpan(recordings[recording], start, end)
 
 

@@ -1,8 +1,8 @@
 """``decoder: batch_rnn``: ESPnet's LSTM or GRU decoder with attention, scoring all hypotheses of a beam at once.
 
-P2 (section 4) has "a single layer of uni-directional LSTM" of 1024 cells whose attention sees the encoder's output, the
-decoder's state and the attention weights so far; in ESPnet that is ``decoder: rnn`` with ``atype: location``. ESPnet
-searches with it one hypothesis at a time. The decoder here is the same one in training and in its parameters.
+P2 (section 4) has "a single layer of uni-directional LSTM" with 1024 cells. Its attention sees the encoder's output,
+the decoder's state and the previous attention weights; in ESPnet that is ``decoder: rnn`` with ``atype: location``.
+ESPnet searches with it one hypothesis at a time. This decoder has the same parameters and the same training.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.layers.blocked_linear import blocked_linear
 from espnet_ext.layers.rnn_attention import ATTENTIONS, attend, memorise
 
-# What a hypothesis carries, a dict as the search copies tensors of dicts out of their batch when a hypothesis ends:
+# The state of a hypothesis. It is a dict, since the search copies tensors in dicts when a hypothesis ends.
 # z_prev, c_prev: states of all layers, (layers, cells); a_prev: attention weights, (T,); memory: the utterance's Memory
 State = dict[str, Any]
 
@@ -27,8 +27,8 @@ State = dict[str, Any]
 class BatchRNNDecoder(RNNDecoder, BatchScorerInterface):
     """ESPnet's ``RNNDecoder``, trained by the same code and with the same parameters, as a batched scorer.
 
-    A step of the search reads the weights once for all hypotheses. Its attention and its products with the previous
-    states are computed once for all hypotheses that continue the same one, as the last token has no part in them.
+    A step of the search reads the weights once for all hypotheses. Attention and products with the previous states do
+    not depend on the last token, so they are computed once for all hypotheses that continue the same one.
 
     Args:
         vocab_size: number of tokens; the last is sos and eos.
@@ -36,10 +36,10 @@ class BatchRNNDecoder(RNNDecoder, BatchScorerInterface):
         rnn_type: ``lstm`` or ``gru``.
         num_layers: number of layers.
         hidden_size: number of cells of each layer, and size of the embeddings.
-        sampling_probability: how often training feeds back the best token in place of the reference's.
+        sampling_probability: how often training feeds back the best token instead of the reference.
         dropout: dropout on embeddings and on the output of each layer.
-        context_residual: whether the output layer sees the context vector too.
-        replace_sos: kept for ESPnet's configs, where it has no effect either.
+        context_residual: whether the output layer also sees the context vector.
+        replace_sos: has no effect, as in ESPnet.
         num_encs: number of encoders, 1.
         att_conf: options of the attention; ``atype`` is one of ``noatt``, ``dot``, ``add`` and ``location``.
 
@@ -116,15 +116,16 @@ class BatchRNNDecoder(RNNDecoder, BatchScorerInterface):
 
         Args:
             ys: prefixes, (n, L).
-            states: of each hypothesis; or, before the first token of several utterances, n times their states.
-            xs: encodings of each hypothesis' utterance, (n, T, D). The states hold them; only T is looked at.
-            xs_mask: where ``xs`` is not padding; the states know it.
+            states: state of each hypothesis; before the first token of several utterances, the list of their states, n
+                times.
+            xs: encodings of each hypothesis' utterance, (n, T, D). The states hold them; only T is used.
+            xs_mask: False where ``xs`` is padding; not used, since the states hold the lengths.
 
         Returns:
             Log-probabilities, (n, vocab_size), and the n states after the last token of ``ys``.
 
         Raises:
-            InputError: the encodings have grown since the first token, as in a search block by block.
+            InputError: the encodings have grown since the first token, as in streaming search.
         """
         hidden, states = self.batch_hidden(ys, states, xs)
         return torch.log_softmax(blocked_linear(hidden, self.output.weight, self.output.bias), dim=-1), states
@@ -132,7 +133,7 @@ class BatchRNNDecoder(RNNDecoder, BatchScorerInterface):
     def batch_hidden(
         self, ys: torch.Tensor, states: Sequence[State] | Sequence[list[State]], xs: torch.Tensor
     ) -> tuple[torch.Tensor, list[State]]:
-        """What goes into the output layer, (n, cells), with ``context_residual`` (n, cells + D), and the new states.
+        """The input of the output layer, (n, cells), with ``context_residual`` (n, cells + D), and the new states.
 
         Arguments and errors are those of :meth:`batch_score`.
         """
@@ -169,14 +170,14 @@ class BatchRNNDecoder(RNNDecoder, BatchScorerInterface):
     def _first_layer(
         self, tokens: torch.Tensor, context: torch.Tensor, z: torch.Tensor, c: torch.Tensor, child: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The cell of the first layer for n hypotheses with u parents.
+        """The first layer's cell for n hypotheses with u parents.
 
         Args:
             tokens: last token of each hypothesis, (n,).
             context: context vectors, (u, D).
             z: previous states, (u, cells).
-            c: previous cells, (u, cells); a GRU leaves them as they are.
-            child: which parent each hypothesis continues, (n,).
+            c: previous cells, (u, cells); a GRU does not change them.
+            child: the parent of each hypothesis, (n,).
 
         Returns:
             New states and cells, (n, cells) each.
@@ -200,7 +201,7 @@ class BatchRNNDecoder(RNNDecoder, BatchScorerInterface):
         """The layers above the first.
 
         Args:
-            z_first, c_first: what the first layer gave, (n, cells) each.
+            z_first, c_first: output of the first layer, (n, cells) each.
             z, c: previous states of all layers, (n, layers, cells) each.
 
         Returns:
@@ -219,7 +220,7 @@ class BatchRNNDecoder(RNNDecoder, BatchScorerInterface):
 
 
 def from_rnn(decoder: RNNDecoder) -> BatchRNNDecoder:
-    """The batched scorer of a decoder that ESPnet has built. It shares the decoder's parameters and submodules.
+    """A batched scorer from a decoder that ESPnet has built; they share parameters and submodules.
 
     Raises:
         InputError: another decoder, an attention that is not supported, or several encoders.
@@ -243,9 +244,9 @@ def _check(num_encs: int, atype: Any) -> None:
 
 
 def _one_each(states: Sequence[State] | Sequence[list[State]]) -> Sequence[State]:
-    """The state of each hypothesis: at first, the search gives every one the states of all utterances, B.
+    """The state of each hypothesis. Before the first token, the search passes the states of all B utterances to each.
 
-    The hypotheses of an utterance stand together, and all utterances have as many.
+    Hypotheses of an utterance are neighbours, and all utterances have the same number of them.
     """
     first = states[0]
     if isinstance(first, dict):
@@ -254,12 +255,12 @@ def _one_each(states: Sequence[State] | Sequence[list[State]]) -> Sequence[State
 
 
 def _parents(states: Sequence[State]) -> tuple[list[list[State]], list[int]]:
-    """The different ones among the states of n hypotheses, and which of them each hypothesis has.
+    """The distinct states among those of n hypotheses, and the index of each hypothesis' state.
 
-    The search hands the same object to all continuations of a hypothesis.
+    The search passes the same object to all continuations of a hypothesis.
 
     Returns:
-        The different states, a list for each utterance; for each hypothesis, the place in the joined lists.
+        The distinct states, one list per utterance; for each hypothesis, the index in the joined lists.
     """
     utterances: dict[int, dict[int, State]] = {}
     for state in states:

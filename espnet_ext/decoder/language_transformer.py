@@ -22,14 +22,14 @@ from espnet_ext.search.prefix_tree import Path as TreePath
 from espnet_ext.search.prefix_tree import PrefixTree, join
 
 MODES = ("none", "reweight", "shared", "separate")
-UNKNOWN = 255  # in the buffer: no languages file, no checkpoint
+UNKNOWN = 255  # in the buffer, before a languages file or a checkpoint is read
 
 
 class Scored(tuple):
-    """The state of a hypothesis in a beam search: where its tokens' keys and values are, and the encoder's.
+    """The state of a hypothesis in a beam search: where the keys and values of its tokens and of the encoder are.
 
-    ESPnet's search copies the state of a hypothesis that has ended, item by item, to let go of what it shares with
-    those that have not. This is a tuple without items: its copy keeps nothing, and stands for no state at all.
+    ESPnet's search copies the state of a finished hypothesis item by item, so that memory shared with others can be
+    freed. This is a tuple without items: its copy holds nothing.
     """
 
     path: TreePath | None = None
@@ -43,21 +43,21 @@ class Scored(tuple):
 
 
 class LanguageTransformerDecoder(TransformerDecoder):
-    """ESPnet's ``TransformerDecoder`` with self-attention that tells languages apart (P1, section 3).
+    """ESPnet's ``TransformerDecoder`` with self-attention that distinguishes languages (P1, section 3).
 
-    ``mode: none`` is ESPnet's decoder, key by key; ``reweight`` and ``shared`` have its keys and one buffer more, and
-    ``separate`` has ``self_attn.0.``, ``self_attn.1.`` ... in the order of ``languages`` where those have
+    ``mode: none`` has the parameters of ESPnet's decoder, with the same names; ``reweight`` and ``shared`` have one
+    buffer more. ``separate`` has ``self_attn.0.``, ``self_attn.1.`` ... in the order of ``languages`` in place of
     ``self_attn.``. In a beam search all modes keep the keys and values of the scored tokens and of the encoder's
-    output, which ESPnet's decoder computes anew at every step.
+    output; ESPnet's decoder computes them again at every step.
 
-    Which language a token has is read from ``languages_file`` and then kept in the buffer ``token_languages``, and so
-    in the checkpoint: decoding needs no file.
+    The languages of the tokens are read from ``languages_file`` and kept in the buffer ``token_languages``, which is
+    saved in the checkpoint: decoding needs no file.
 
     Args:
         vocab_size: number of tokens.
         encoder_output_size: dimension of the encoder's output and of the attention.
-        mode: ``none``; ``reweight``: scores are multiplied by a weight (P1, eq. 2); ``shared`` or ``separate``: a
-            stream a language through one set of parameters or one a language (P1, Fig. 1b and c).
+        mode: ``none``; ``reweight``: scores are multiplied by a weight (P1, eq. 2); ``shared``: one
+            stream per language, one set of parameters; ``separate``: one set per language (P1, Fig. 1b and c).
         blocks: the blocks, from 1, that have this attention; the others have ESPnet's. None: all.
         languages: the languages that the languages file names.
         languages_file: ``languages.txt`` of the token stage (:mod:`espnet_ext.codeswitch.languages`).
@@ -67,12 +67,12 @@ class LanguageTransformerDecoder(TransformerDecoder):
         transformer: options of ESPnet's ``TransformerDecoder``.
 
     Raises:
-        InputError: an unknown mode or block, less than two languages, a languages file that does not fit the
+        InputError: an unknown mode or block, fewer than two languages, or a languages file that does not fit the
             vocabulary or names other languages.
     """
 
-    mode = "none"  # also of an ESPnet decoder that from_transformer has taken over
-    _known = False  # whether the languages have been found to be there
+    mode = "none"  # also for a decoder from from_transformer
+    _known = False  # whether the languages were checked
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class LanguageTransformerDecoder(TransformerDecoder):
     ):
         super().__init__(vocab_size, encoder_output_size, **transformer)
         if mode not in MODES:
-            raise InputError(f"language_transformer: mode '{mode}' is none of {', '.join(MODES)}")
+            raise InputError(f"language_transformer: mode '{mode}' is not one of {', '.join(MODES)}")
         self.mode = mode
         if mode == "none":
             return
@@ -102,7 +102,7 @@ class LanguageTransformerDecoder(TransformerDecoder):
         }
         numbers = list(range(1, len(self.decoders) + 1))
         if blocks is not None and not (isinstance(blocks, Sequence) and set(blocks) <= set(numbers)):
-            raise InputError(f"language_transformer: blocks {blocks} is no list of numbers from 1 to {len(numbers)}")
+            raise InputError(f"language_transformer: blocks {blocks} is not a list of numbers from 1 to {len(numbers)}")
         for number in numbers if blocks is None else sorted(set(blocks)):
             layer = self.decoders[number - 1]
             # ESPnet's fused attentions cannot multiply scores
@@ -115,7 +115,7 @@ class LanguageTransformerDecoder(TransformerDecoder):
 
     @classmethod
     def from_transformer(cls, decoder: TransformerDecoder) -> "LanguageTransformerDecoder":
-        """The fast decoder that an ESPnet decoder is: ``mode: none`` with the same modules and parameters."""
+        """A fast decoder from an ESPnet decoder: ``mode: none`` with the same modules and parameters."""
         fast = copy(decoder)
         fast.__class__ = cls
         return fast
@@ -136,12 +136,12 @@ class LanguageTransformerDecoder(TransformerDecoder):
             hlens: number of frames, (B,).
             ys_in_pad: tokens that begin with sos, (B, L).
             ys_in_lens: number of tokens, (B,).
-            return_hs: return what goes into the output layer too.
-            return_all_hs: return the output of each block too.
+            return_hs: also return the input of the output layer.
+            return_all_hs: also return the output of each block.
 
         Returns:
-            Scores before the softmax, (B, L, vocabulary), or a pair of them and what else was asked for; and numbers
-            of tokens, (B,).
+            Scores before the softmax, (B, L, vocabulary), or a pair of them and what was asked for; and the
+            numbers of tokens, (B,).
 
         Raises:
             InputError: the tokens' languages are not known.
@@ -199,10 +199,10 @@ class LanguageTransformerDecoder(TransformerDecoder):
 
         Args:
             ys: tokens so far, (n, L).
-            states: what an earlier call has returned for all tokens but the last ones, or None.
+            states: the states that an earlier call returned for all tokens but the last, or None.
             xs: encodings of each hypothesis's utterance, (n, T, D).
-            return_hs: return what goes into the output layer too.
-            xs_mask: True where a frame is no padding, (n, 1, T); None: everywhere.
+            return_hs: also return the input of the output layer.
+            xs_mask: False on padded frames, (n, 1, T); None: there are none.
 
         Returns:
             Log-probabilities, (n, vocabulary), or a pair of them and (n, D); and the new states.
@@ -231,7 +231,7 @@ class LanguageTransformerDecoder(TransformerDecoder):
         return ((scores, hidden) if return_hs else scores), new_states
 
     def _memory(self, states: list[Scored | None], xs: torch.Tensor) -> EncoderMemory:
-        """The encoder's keys and values: those of the states, unless these encodings are others."""
+        """The encoder's keys and values: those of the states, unless these encodings differ."""
         memories = {getattr(state, "memory", None) for state in states}
         memory = memories.pop()
         if memory is not None and not memories and memory.is_of(xs):
@@ -261,12 +261,12 @@ class LanguageTransformerDecoder(TransformerDecoder):
         return codes[ys].long()
 
     def forward_one_step(self, *args: Any, **options: Any) -> Any:
-        """ESPnet's way to score one step, which only its own attention has; a beam search calls the scorers above."""
+        """ESPnet's scoring of one step, which needs its own attention; a beam search calls the scorers above."""
         self._require_none("forward_one_step")
         return super().forward_one_step(*args, **options)
 
     def forward_partially_AR(self, *args: Any, **options: Any) -> Any:  # noqa: N802 - ESPnet's name
-        """ESPnet's partially autoregressive decoding, which only its own attention has."""
+        """ESPnet's partially autoregressive decoding, which needs its own attention."""
         self._require_none("partial_ar")
         return super().forward_partially_AR(*args, **options)
 
@@ -276,7 +276,7 @@ class LanguageTransformerDecoder(TransformerDecoder):
 
 
 def _options(attention: MultiHeadedAttention) -> dict[str, Any]:
-    """The options that an attention was made with."""
+    """The options with which an attention was built."""
     return {
         "n_head": attention.h,
         "n_feat": attention.linear_q.in_features,
@@ -290,12 +290,14 @@ def _options(attention: MultiHeadedAttention) -> dict[str, Any]:
 
 
 def _read_codes(path: str | None, names: Sequence[str], vocab_size: int) -> list[int]:
-    """Language codes of all tokens; a file that is not there (any more) leaves them to the checkpoint."""
+    """Language codes of all tokens; if the file is missing, the checkpoint must hold them."""
     if path is None or not Path(path).exists():
         return [UNKNOWN] * vocab_size
     languages = read_languages(path)
     if len(languages) != vocab_size:
-        raise InputError(f"{path}: {len(languages)} tokens, but the vocabulary has {vocab_size}: write it anew for it")
+        raise InputError(
+            f"{path}: {len(languages)} tokens, but the vocabulary has {vocab_size}: run the token stage again"
+        )
     try:
         return language_codes(languages.values(), names)
     except InputError as error:
@@ -303,7 +305,7 @@ def _read_codes(path: str | None, names: Sequence[str], vocab_size: int) -> list
 
 
 def _streams(attention: torch.nn.Module) -> int:
-    """How many keys and values of a token an attention has."""
+    """Number of keys and values per token in an attention."""
     return len(attention.streams()) if isinstance(attention, KINDS) else 1
 
 
@@ -323,7 +325,7 @@ def _block(
     self_attention: Callable[[torch.Tensor], torch.Tensor],
     cross_attention: Callable[[torch.Tensor], torch.Tensor],
 ) -> torch.Tensor:
-    """An ESPnet block with these attentions in place of its own: its norms, residuals, dropout and feed-forward."""
+    """An ESPnet block (norms, residuals, dropout, feed-forward) with these attentions in place of its own."""
     parts = (
         (layer.norm1, self_attention, "concat_linear1"),
         (layer.norm2, cross_attention, "concat_linear2"),

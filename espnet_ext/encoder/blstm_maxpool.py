@@ -14,18 +14,18 @@ class BLSTMMaxPoolEncoder(AbsEncoder):
     """BLSTM layers with max-pooling over time after the lowest ones.
 
     "Six layers of bi-directional LSTMs interleaved with 2:1 maxpool layers in the bottom three layers. Thus, the
-    entire time reduction factor is 8" (P2, section 4). An incomplete last pooling window is pooled as it is, so that
+    entire time reduction factor is 8" (P2, section 4). An incomplete last pooling window is pooled too, so that
     every utterance keeps at least one frame.
 
     Args:
         input_size: dimension of the features.
         num_layers: number of BLSTM layers.
         hidden_size: number of cells of each direction.
-        pooling: pooling factor after each of the lowest layers; layers beyond the list have none.
+        pooling: pooling factor after each of the lowest layers; the other layers have none.
         dropout_rate: dropout on the output of each layer.
 
     Raises:
-        InputError: no layer, more pooling factors than layers, or a factor that is no whole number of 1 or more.
+        InputError: no layer, more pooling factors than layers, or a factor that is not a whole number of at least 1.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class BLSTMMaxPoolEncoder(AbsEncoder):
         Args:
             xs_pad: features, (B, T, input_size).
             ilens: number of frames, (B,), at least 1 each, in any order.
-            prev_states: ignored; ESPnet's interface has it.
+            prev_states: ignored; part of ESPnet's interface.
 
         Returns:
             Encodings, (B, ceil(T / reduction), 2 * hidden_size), zero on padded frames; their lengths, (B,); None.

@@ -22,24 +22,25 @@ POSITIONS = ("rotary", "sinusoidal", "none")
 class LongFastConformerEncoder(AbsEncoder):
     """FastConformer with dense attention and self-conditioned CTC (P5, sections 2.1, 2.4 and 3.2).
 
-    Where all utterances of a batch are of one length, attention has no mask, so that torch's flash kernel serves.
+    If all utterances of a batch have the same length, attention needs no mask, and torch can use its flash kernel.
 
     Self-conditioning (Nozaki & Komatsu 2021): after every layer but the last, the softmax of the model's CTC head is
-    projected back and added to the input of the next layer. ESPnet's ``ESPnetASRModel`` hands over the head, and makes
-    ``conditioning_layer`` of an encoder whose ``interctc_use_conditioning`` is true. There is no intermediate loss.
+    projected back and added to the input of the next layer. ESPnet's ``ESPnetASRModel`` passes the head, and sets
+    ``conditioning_layer`` if ``interctc_use_conditioning`` is true. There is no intermediate loss.
 
     Args:
         input_size: dimension of the features.
         output_size: dimension of the layers, D.
-        attention_heads: number of attention heads, which divides it.
+        attention_heads: number of attention heads; it divides ``output_size``.
         linear_units: hidden units of the feed-forward modules; None: 4 D.
         num_blocks: number of Conformer layers.
         cnn_module_kernel: frames of the layers' depthwise convolution, an odd number.
         subsampling: ``fastconformer``: 8-fold by depthwise separable convolutions; ``conformer``: 4-fold by full ones.
-        subsampling_channels: their channels; None: 256 for ``fastconformer``, D for ``conformer``.
-        norm: in the convolution module: ``batch_renorm``, ``batch`` or ``layer``. Statistics leave padding out.
-        renorm_steps: updates of ``batch_renorm`` up to which it is batch normalisation, and after which the limits
-            of its shift and of its factor are reached.
+        subsampling_channels: channels of these convolutions; None: 256 for ``fastconformer``, D for ``conformer``.
+        norm: in the convolution module: ``batch_renorm``, ``batch`` or ``layer``. Padding does not count in their
+            statistics.
+        renorm_steps: for ``batch_renorm``, three numbers of updates: until the first it is plain batch normalisation;
+            after the second and third its shift and its factor have reached their limits.
         positions: ``rotary``, ``sinusoidal`` or ``none``.
         rotary_base: base period of rotary encodings, theta in P5, section 2.4.
         self_conditioning: whether layers are conditioned on CTC's predictions.
@@ -47,7 +48,7 @@ class LongFastConformerEncoder(AbsEncoder):
         attention_dropout_rate: dropout on the attention weights.
 
     Raises:
-        InputError: an option out of its range.
+        InputError: an option is out of range.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class LongFastConformerEncoder(AbsEncoder):
             for _ in range(num_blocks)
         )
         self.after_norm = torch.nn.LayerNorm(output_size)
-        # what ESPnetASRModel looks for; with one layer there is none but the last
+        # ESPnetASRModel reads this; a single layer is the last one and is not conditioned
         self.interctc_use_conditioning = self_conditioning and num_blocks > 1
         self.conditioning_layer: torch.nn.Linear | None = None
 
@@ -120,7 +121,7 @@ class LongFastConformerEncoder(AbsEncoder):
         Args:
             xs_pad: features, (B, T, input_size).
             ilens: number of frames, (B,), at least 1 each, in any order.
-            prev_states: ignored; ESPnet's interface has it.
+            prev_states: ignored; part of ESPnet's interface.
             ctc: the model's CTC head, for self-conditioning.
 
         Returns:

@@ -13,23 +13,23 @@ from espnet_ext.layers.padding import valid_frames
 class PowerMelFrontend(AbsFrontend):
     """Power-mel features: ``x = (sum_k |X[m, k]|^2 M_c[k]) ** power`` (P2, eq. 1 and section 3); no logarithm.
 
-    A frame is whole: frame m covers the samples from ``m * hop`` to ``m * hop + window`` and none beyond the end of
-    the utterance, so that padding changes no frame. An utterance shorter than a window is padded with zeros to one
-    frame. The spectrum is computed in float32 at least, whatever the autocast setting, since half precision cannot
-    hold energies. The channels are triangles in Hz whose corners lie at equal distances on HTK's mel scale.
+    Frame m covers the samples from ``m * hop`` to ``m * hop + window``. No frame reaches beyond the end of the
+    utterance, so that padding changes nothing. An utterance shorter than a window is padded with zeros to one
+    frame. The spectrum is computed in float32 or better, whatever the autocast setting, since half precision cannot
+    hold energies. The channels are triangles in Hz with corners at equal distances on HTK's mel scale.
 
     Args:
-        fs: sampling rate in Hz; ``16k`` as in ESPnet's recipes will do.
+        fs: sampling rate in Hz; also as ``16k``, as in ESPnet's recipes.
         n_mels: number of filterbank channels C.
         window_ms: length of the Hamming window in milliseconds.
-        hop_ms: period of the frames in milliseconds.
-        n_fft: FFT size K; the power of two at or above the window's length if None.
+        hop_ms: distance between frames in milliseconds.
+        n_fft: FFT size K; None: the power of two at or above the length of the window.
         fmin: lower edge of the filterbank in Hz.
-        fmax: upper edge in Hz; half the sampling rate if None.
-        power: exponent of the nonlinearity; ``sem_global_mvn`` needs the same.
+        fmax: upper edge in Hz; None: half the sampling rate.
+        power: exponent of the nonlinearity; give ``sem_global_mvn`` the same.
 
     Raises:
-        InputError: the FFT is shorter than the window, a size is not above 0, or the edges are not in order.
+        InputError: the FFT is shorter than the window, a size is not above 0, or the edges are out of order.
     """
 
     def __init__(
@@ -51,7 +51,9 @@ class PowerMelFrontend(AbsFrontend):
             if not value > 0:
                 raise InputError(f"power_mel: {name} is {value}, it must be above 0")
         if not 0.0 <= fmin < fmax <= fs / 2.0:
-            raise InputError(f"power_mel: fmin ({fmin}) and fmax ({fmax}) must lie in this order in 0 to {fs / 2.0} Hz")
+            raise InputError(
+                f"power_mel: fmin ({fmin}) and fmax ({fmax}) must be in this order, from 0 to {fs / 2.0} Hz"
+            )
         self.fs = fs
         self.n_mels = n_mels
         self.window_length = round(fs * window_ms / 1000.0)
@@ -75,29 +77,29 @@ class PowerMelFrontend(AbsFrontend):
         """Compute the features.
 
         Args:
-            input: waveforms, (B, samples); of several channels, (B, samples, channels), the first is taken.
+            input: waveforms, (B, samples), or (B, samples, channels), of which the first channel is used.
             input_lengths: number of samples, (B,).
 
         Returns:
             Power-mel features, (B, T, n_mels), not negative, zero on padded frames; number of frames, (B,), at least 1.
         """
         waveform = input[..., 0] if input.dim() == 3 else input
-        # an utterance shorter than a window has samples of padding in its one frame
+        # the one frame of an utterance shorter than a window includes padding
         waveform = waveform.masked_fill(~valid_frames(input_lengths, waveform.size(1)), 0.0)
         with torch.autocast(input.device.type, enabled=False):
             energies = self.energies(waveform.to(torch.promote_types(waveform.dtype, torch.float32)))
         lengths = self.output_lengths(input_lengths)
         padding = ~valid_frames(lengths, energies.size(1)).unsqueeze(-1)
-        # the root's gradient at 0 is infinite, so zeros go round it
+        # the gradient of the root is infinite at 0, so zeros bypass it
         empty = padding | (energies == 0.0)
         features = energies.masked_fill(empty, 1.0).pow(self.power).masked_fill(empty, 0.0)
         return features.to(input.dtype), lengths
 
     def energies(self, waveform: torch.Tensor) -> torch.Tensor:
-        """Energies e[m, c] (P2, eq. 1), a vector a frame (P2, eq. 5).
+        """Energies e[m, c] (P2, eq. 1), one vector per frame (P2, eq. 5).
 
         Args:
-            waveform: (B, samples), of no half precision.
+            waveform: (B, samples), float32 or float64.
 
         Returns:
             (B, T, n_mels).

@@ -7,11 +7,11 @@ import torch
 
 @dataclass(frozen=True)
 class Ramp:
-    """How far batch renormalisation may depart from batch normalisation, by the number of updates (Ioffe, section 3).
+    """Limits of batch renormalisation's correction, by the number of updates (Ioffe, section 3).
 
-    Up to ``start`` updates it is batch normalisation. The limits then grow linearly: that of the shift d up to
-    ``dmax`` after ``shift_end`` updates, that of the factor r up to ``rmax`` after ``factor_end``. The default values
-    are Ioffe's.
+    For the first ``start`` updates it is batch normalisation. Then the limits grow linearly: that of the shift d to
+    ``dmax`` after ``shift_end`` updates, that of the factor r to ``rmax`` after ``factor_end``. The default values are
+    Ioffe's.
     """
 
     start: int = 5000
@@ -32,12 +32,12 @@ class BatchRenorm(torch.nn.Module):
     """Normalise each channel by the batch's mean and deviation, corrected towards their running values.
 
     With the batch's mean m and deviation s, and their running values M and S, a training step computes
-    ``(x - m) / s * r + d`` with ``r = s / S`` and ``d = (m - M) / S``, both within their limits and without a gradient
-    (Ioffe, algorithm 1): within the limits, what evaluation computes, ``(x - M) / S``. Without a ramp r is 1 and d is
-    0, which is batch normalisation. Padding takes no part in the statistics and comes out as 0.
+    ``(x - m) / s * r + d`` with ``r = s / S`` and ``d = (m - M) / S``, both clipped to their limits, without a
+    gradient (Ioffe, algorithm 1). Within the limits that equals ``(x - M) / S``, which is what evaluation computes.
+    Without a ramp r is 1 and d is 0: batch normalisation. Padding does not count in the statistics, and becomes 0.
 
-    The running values are the plain mean over the batches until ``1 / momentum`` of them were seen, so that nothing
-    is left of what they were before the first.
+    For the first ``1 / momentum`` batches, the running values are plain means over the batches, so that their initial
+    values have no effect.
 
     Args:
         size: number of channels, D.
@@ -85,8 +85,8 @@ class BatchRenorm(torch.nn.Module):
 
     @torch.no_grad()
     def _correction(self, frames: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """r and d of a batch's frames, (D,) each; the running values take the batch in."""
-        # half precision holds no sums over thousands of frames
+        """r and d of a batch's frames, (D,) each; also updates the running values."""
+        # half precision is too coarse for sums over thousands of frames
         precise = frames.to(torch.promote_types(frames.dtype, torch.float32))
         variance, mean = torch.var_mean(precise, dim=0, correction=0)
         deviation = (variance + self.eps).sqrt()

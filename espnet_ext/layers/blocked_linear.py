@@ -3,15 +3,15 @@
 import torch
 from torch.nn.functional import linear
 
-# Rows of the weight, for each thread, that are multiplied at a time.
+# Rows of the weight per thread that are multiplied at a time.
 ROWS = 512
 
 
 def blocked_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """``torch.nn.functional.linear``, in blocks of the weight's rows.
 
-    With some ten rows of ``x``, MKL spends much of its time on copying the weight into a layout of its own. Of a block,
-    that copy stays in the cache until it is multiplied. See ``tests/benchmarks/bench_rnn_decoder.py``.
+    With about ten rows of ``x``, MKL spends much of its time copying the weight into its own layout. The copy of a
+    block stays in the cache until it is multiplied. See ``tests/benchmarks/bench_rnn_decoder.py``.
 
     Args:
         x: (n, inputs).

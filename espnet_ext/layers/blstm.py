@@ -7,8 +7,8 @@ class BLSTM(torch.nn.Module):
     """One bidirectional LSTM layer; the same function as ``torch.nn.LSTM(bidirectional=True)`` on packed sequences.
 
     Each direction is an LSTM over the padded batch; the backward one reads every utterance reversed within its own
-    length. Padding is thus never seen before the last valid frame. On a CPU, training packed sequences
-    is many times slower (5 to 30 times, by the size), as PyTorch's fused kernel takes none; see ``tests/benchmarks``.
+    length. So neither sees padding before the last valid frame. On a CPU, training on packed sequences is 5 to 30 times
+    slower, since PyTorch's fused kernel does not support them; see ``tests/benchmarks``.
 
     Args:
         input_size: dimension of the input.
@@ -30,7 +30,7 @@ class BLSTM(torch.nn.Module):
             lengths: number of valid frames, (B,), at least 1 each.
 
         Returns:
-            (B, T, 2 * hidden_size). The values on padded frames have no meaning.
+            (B, T, 2 * hidden_size). Values on padded frames are meaningless.
         """
         order = _reversal(lengths, x.size(1))
         ahead, _ = self.forwards(x)
@@ -41,8 +41,8 @@ class BLSTM(torch.nn.Module):
 def initialise(lstm: torch.nn.LSTM) -> None:
     """Glorot-uniform input weights and orthogonal recurrent ones, gate by gate; biases 0, but 1 for the forget gate.
 
-    PyTorch's own initial values forget half of the state at every frame, and a stack of such layers takes several times
-    as many updates before CTC or attention find the alignment (the forget gate: Jozefowicz et al. 2015, section 2.2).
+    With PyTorch's own initial values, half of the state is forgotten at every frame, and a stack of such layers needs
+    several times as many updates until CTC or attention align (forget gate: Jozefowicz et al. 2015, section 2.2).
     """
     size = lstm.hidden_size
     with torch.no_grad():
@@ -58,7 +58,7 @@ def initialise(lstm: torch.nn.LSTM) -> None:
 
 
 def _reversal(lengths: torch.Tensor, max_length: int) -> torch.Tensor:
-    """Index that reverses each utterance and leaves its padding in place, (B, T). It is its own inverse."""
+    """Index that reverses each utterance and keeps its padding in place, (B, T). It is its own inverse."""
     position = torch.arange(max_length, device=lengths.device)
     reversed_position = lengths.unsqueeze(1) - 1 - position
     return torch.where(reversed_position >= 0, reversed_position, position)

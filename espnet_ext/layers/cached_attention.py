@@ -1,7 +1,7 @@
-"""ESPnet's attention with keys and values that are kept: those of the encoder's output and those of scored tokens.
+"""ESPnet's attention with cached keys and values, those of the encoder's output and those of scored tokens.
 
-Hypotheses come in groups of equally many (a group an utterance), group after group. Those of a group share what they
-attend to, so that one matrix product serves them all.
+Hypotheses come in groups of equal size, one group per utterance, group after group. Those of a group attend to the same
+keys, so that one matrix product serves them all.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def _heads(attention: MultiHeadedAttention, x: torch.Tensor) -> torch.Tensor:
 
 
 def grouped(x: torch.Tensor, groups: int) -> torch.Tensor:
-    """Put the hypotheses of a group, (n, heads, tokens, d), in a row: (groups, heads, n / groups * tokens, d)."""
+    """Concatenate the hypotheses of each group, (n, heads, tokens, d): (groups, heads, n / groups * tokens, d)."""
     return x.unflatten(0, (groups, -1)).transpose(1, 2).flatten(2, 3)
 
 
@@ -49,8 +49,7 @@ def attend(
         values: the same.
         visible: True where a token may attend, (n, tokens or 1, positions); None: everywhere.
         weights: multiply the scores before the softmax, (n, tokens, positions).
-        keep: leave the attention weights in ``attention.attn``, as ESPnet's own call does: (n, heads, tokens,
-            positions).
+        keep: store the attention weights in ``attention.attn`` as ESPnet does, (n, heads, tokens, positions).
 
     Returns:
         (n, tokens, D).
@@ -71,23 +70,23 @@ def attend(
 
 
 class EncoderMemory:
-    """Keys and values of the encoder's output for the cross-attention of each block, computed once an utterance.
+    """Keys and values of the encoder's output for the cross-attention of each block, computed once per utterance.
 
     Args:
-        xs: encodings of the utterance of each hypothesis, (n, T, D), as the beam search gives them: one utterance's
-            repeated, by a stride of 0 or in fact.
+        xs: encodings of the utterance of each hypothesis, (n, T, D), as the beam search passes them: repeated, either
+            as copies or with a stride of 0.
         attentions: the cross-attention of each block.
     """
 
     def __init__(self, xs: torch.Tensor, attentions: Sequence[MultiHeadedAttention]):
-        self._source = xs  # held, so that nothing else can come to lie at its address
+        self._source = xs  # kept, so that its address is not reused
         self._version = _version(xs)
         self.groups = count_groups(xs)
         utterances = xs[:: len(xs) // self.groups]
         self._blocks = [project_keys_values(attention, utterances) for attention in attentions]
 
     def is_of(self, xs: torch.Tensor) -> bool:
-        """Whether ``xs`` are these encodings, for any number of hypotheses if it is one utterance's, unchanged."""
+        """Whether ``xs`` are these encodings, unchanged; the number of hypotheses may differ for a single utterance."""
         source = self._source
         same = (
             xs.data_ptr() == source.data_ptr()
@@ -102,7 +101,7 @@ class EncoderMemory:
     def attend(
         self, block: int, attention: MultiHeadedAttention, x: torch.Tensor, visible: torch.Tensor | None
     ) -> torch.Tensor:
-        """Cross-attention of a block for n hypotheses, (n, tokens, D); ``visible``: (n, 1, T). It keeps its weights."""
+        """Cross-attention of a block for n hypotheses, (n, tokens, D); ``visible``: (n, 1, T). Stores its weights."""
         return attend(attention, project_queries(attention, x), *self._blocks[block], visible, keep=True)
 
 
@@ -117,8 +116,7 @@ def _version(xs: torch.Tensor) -> int:
 def count_groups(xs: torch.Tensor) -> int:
     """Number of utterances in encodings that are repeated for their hypotheses, (n, T, D).
 
-    Equal rows that follow one another are an utterance's; where these are not equally many for all utterances, each
-    row counts as one.
+    Consecutive equal rows are one utterance. If their number differs between utterances, each row counts as one.
     """
     if _is_one(xs):
         return 1
@@ -130,12 +128,12 @@ def count_groups(xs: torch.Tensor) -> int:
 
 
 class ScoredPrefixes:
-    """n hypotheses with new tokens at their ends, of which the tokens before have keys and values in a tree.
+    """n hypotheses with new tokens at their ends; the keys and values of the earlier tokens are in a tree.
 
     Args:
-        tree: the tree, with room for the new tokens: its last nodes are theirs.
+        tree: the tree, whose last nodes are reserved for the new tokens.
         nodes: the hypotheses' nodes, (n, L).
-        known: number of tokens that are in the tree already; L - known are new.
+        known: number of tokens that are already in the tree; L - known are new.
     """
 
     def __init__(self, tree: PrefixTree, nodes: torch.Tensor, known: int):
@@ -150,16 +148,16 @@ class ScoredPrefixes:
         self._visible = self._by_node(earlier.expand(count, -1, -1))
 
     def _by_node(self, x: torch.Tensor) -> torch.Tensor:
-        """Re-arrange what belongs to the tokens of each hypothesis, (n, new, L), by nodes: (n, new, all nodes)."""
+        """Rearrange values per token of each hypothesis, (n, new, L), to values per node, (n, new, all nodes)."""
         return x.new_zeros(*x.shape[:2], self._end).scatter_(2, self._index, x)
 
     def attend(
         self, slot: int, attention: MultiHeadedAttention, x: torch.Tensor, weights: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Self-attention of the new tokens, whose keys and values go into the tree.
+        """Self-attention of the new tokens; their keys and values are written to the tree.
 
         Args:
-            slot: where in the tree this attention's keys and values are.
+            slot: the place of this attention's keys and values in a node.
             attention: the attention.
             x: embeddings of the new tokens, (n, new, D).
             weights: multiply the scores of the new tokens with all tokens, (n, new, L).

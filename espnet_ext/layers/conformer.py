@@ -10,11 +10,11 @@ NORMS = ("batch_renorm", "batch", "layer")
 
 
 class SelfAttention(torch.nn.Module):
-    """Multi-head self-attention whose scores are never stored, so that its memory grows linearly with the length.
+    """Multi-head self-attention that never stores its scores: memory grows linearly with the length.
 
     Args:
         size: dimension of the input and the output, D.
-        heads: number of heads, which divides it.
+        heads: number of heads; it divides D.
         dropout_rate: dropout on the attention weights.
     """
 
@@ -34,8 +34,8 @@ class SelfAttention(torch.nn.Module):
 
         Args:
             x: (B, T, D).
-            valid: False on padded frames, (B, T); None: there are none. Without a mask torch takes the flash kernel.
-            rotation: of queries and keys, cosine and sine, (T, D / heads / 2) each; None: no rotation.
+            valid: False on padded frames, (B, T); None: there are none. Without a mask torch uses the flash kernel.
+            rotation: for queries and keys, cosine and sine, (T, D / heads / 2) each; None: no rotation.
 
         Returns:
             (B, T, D).
@@ -55,9 +55,9 @@ class ConvolutionModule(torch.nn.Module):
 
     Args:
         size: dimension of the input and the output, D.
-        kernel: frames of the depthwise convolution, an odd number.
+        kernel: kernel size of the depthwise convolution, an odd number.
         norm: one of ``NORMS``.
-        ramp: of ``batch_renorm``.
+        ramp: limits of ``batch_renorm``.
     """
 
     def __init__(self, size: int, kernel: int, norm: str, ramp: Ramp):
@@ -72,7 +72,7 @@ class ConvolutionModule(torch.nn.Module):
         self.output = torch.nn.Linear(size, size, bias=False)
 
     def forward(self, x: torch.Tensor, valid: torch.Tensor | None = None) -> torch.Tensor:
-        """Convolve over time; arguments as those of :meth:`SelfAttention.forward`. Returns (B, T, D)."""
+        """Convolve over time; arguments as in :meth:`SelfAttention.forward`. Returns (B, T, D)."""
         x = glu(self.gated(x), dim=-1)
         if valid is not None:
             x = x * valid.unsqueeze(-1)
@@ -87,10 +87,10 @@ class ConformerLayer(torch.nn.Module):
     Args:
         size: dimension of the input and the output, D.
         heads: number of attention heads.
-        units: of the feed-forward modules.
-        kernel: frames of the depthwise convolution.
-        norm: of the convolution, one of ``NORMS``.
-        ramp: of ``batch_renorm``.
+        units: hidden units of the feed-forward modules.
+        kernel: kernel size of the depthwise convolution.
+        norm: normalisation of the convolution, one of ``NORMS``.
+        ramp: limits of ``batch_renorm``.
         dropout_rate: dropout in and after the feed-forward modules, after attention and convolution.
         attention_dropout_rate: dropout on the attention weights.
     """
@@ -122,7 +122,7 @@ class ConformerLayer(torch.nn.Module):
         valid: torch.Tensor | None = None,
         rotation: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
-        """Arguments as those of :meth:`SelfAttention.forward`. Returns (B, T, D)."""
+        """Arguments as in :meth:`SelfAttention.forward`. Returns (B, T, D)."""
         x = x + 0.5 * self.first_feed_forward(x)
         x = x + self.dropout(self.attention(self.attention_norm(x), valid, rotation))
         x = x + self.dropout(self.convolution(self.convolution_norm(x), valid))

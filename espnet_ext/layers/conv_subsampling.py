@@ -1,4 +1,4 @@
-"""Subsampling by stride-2 convolutions, depthwise separable or full, that padding does not reach."""
+"""Subsampling by stride-2 convolutions, depthwise separable or full, that padding does not affect."""
 
 import torch
 
@@ -10,14 +10,14 @@ KERNEL = 3
 class ConvSubsampling(torch.nn.Module):
     """Convolutions of 3 x 3 with stride 2 over time and features, each followed by a ReLU, and a projection.
 
-    With ``separable``, all but the first are a convolution of each channel alone followed by one of 1 x 1 that mixes
-    them: FastConformer's subsampling (P5, section 2.1; Rekesh et al. 2023). Without, they are full convolutions:
-    Conformer's. Every frame beyond an utterance's end is 0 before each convolution, as those beyond the batch's are.
+    With ``separable``, all but the first are depthwise convolutions followed by 1 x 1 convolutions: the subsampling of
+    FastConformer (P5, section 2.1; Rekesh et al. 2023). Otherwise they are full convolutions, as in Conformer. Padded
+    frames are set to 0 before each convolution, like those beyond the end of the batch.
 
     Args:
         input_size: dimension of the features, F.
         output_size: D.
-        channels: of the convolutions.
+        channels: channels of the convolutions.
         stages: number of convolutions; time is subsampled by ``2 ** stages``.
         separable: whether they are depthwise separable.
     """
@@ -50,8 +50,8 @@ class ConvSubsampling(torch.nn.Module):
         return self.projection(x.transpose(1, 2).flatten(2)), lengths
 
 
-def halved(length):
-    """What a stride of 2 leaves of a length, a number or a tensor: ``ceil(length / 2)``."""
+def halved[Length: (int, torch.Tensor)](length: Length) -> Length:
+    """The length after a stride of 2, ``ceil(length / 2)``, of a number or a tensor."""
     return (length + 1) // 2
 
 

@@ -1,7 +1,7 @@
 """Small Energy Masking on plain tensors: peak, threshold, mask and scale (P2, section 3).
 
 All functions take power-mel features ``x = e ** (1 / 15)`` instead of the filterbank energies ``e`` of the paper. The
-power is strictly increasing for ``e >= 0``, so that percentiles and comparisons carry over:
+power is strictly increasing for ``e >= 0``, so percentiles and comparisons are the same:
 ``e < e_peak * 10 ** (eta / 10)`` holds exactly where ``x < x_peak * 10 ** (eta / 150)`` does.
 """
 
@@ -16,10 +16,10 @@ SCALES = ("power_mel", "normalized", "none")
 
 
 def peak(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """The 95th percentile of each utterance's time-frequency bins (P2, eq. 2), padding left out.
+    """The 95th percentile of each utterance's time-frequency bins (P2, eq. 2), without padding.
 
-    It is the nearest-rank percentile (numpy's ``inverted_cdf``), an element of the utterance itself: unlike an
-    interpolated one it is the same bin for ``x`` and for the energies. No gradient flows through it.
+    It is the nearest-rank percentile (numpy's ``inverted_cdf``), which is one of the utterance's bins. Unlike an
+    interpolated percentile, it is the same bin for ``x`` and for the energies. No gradient flows through it.
 
     Args:
         x: features, (B, T, C).
@@ -36,7 +36,7 @@ def peak(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
 
 
 def _peak_by_partition(x: torch.Tensor, bins: torch.Tensor, ranks: torch.Tensor) -> torch.Tensor:
-    # numpy has no bfloat16, and float32 holds each half-precision number as it is
+    # numpy has no bfloat16; float32 holds every half-precision number exactly
     values = x.to(_precise(x)).flatten(1).numpy()
     peaks = [
         np.partition(utterance[:count], rank - 1)[rank - 1]
@@ -46,7 +46,7 @@ def _peak_by_partition(x: torch.Tensor, bins: torch.Tensor, ranks: torch.Tensor)
 
 
 def _peak_by_sorting(x: torch.Tensor, bins: torch.Tensor, ranks: torch.Tensor) -> torch.Tensor:
-    # one kernel for the batch, and no wait for the lengths to come back from the accelerator; padding sorts last
+    # one kernel for the batch, without waiting for lengths from the accelerator; padding is sorted last
     values = x.flatten(1)
     values = values.masked_fill(~valid_frames(bins, values.size(1)), torch.inf)
     return values.sort(dim=1).values.gather(1, ranks.unsqueeze(1) - 1).squeeze(1)
@@ -60,25 +60,25 @@ def draw_threshold_db(batch_size: int, eta_min: float, eta_max: float, device: t
 def small_energy_mask(
     x: torch.Tensor, lengths: torch.Tensor, eta_db: torch.Tensor, power: float = POWER
 ) -> torch.Tensor:
-    """The threshold of P2, eq. 7, and the mask of P2, eq. 8, taken on the power-mel features.
+    """The mask of P2, eq. 8, with the threshold of P2, eq. 7, on power-mel features.
 
     Args:
         x: un-normalised power-mel features, non-negative, (B, T, C).
         lengths: number of frames, (B,).
         eta_db: threshold relative to the peak in dB, (B,).
-        power: exponent by which ``x`` comes from energies.
+        power: exponent that turned energies into ``x``.
 
     Returns:
         True where a bin is kept, (B, T, C), False on padded frames.
     """
     threshold = peak(x, lengths).to(_precise(x)) * 10.0 ** (eta_db.to(_precise(x)) * (power / 10.0))
-    # nothing reaches a threshold that is no number
+    # nothing reaches a threshold of NaN
     padding = ~valid_frames(lengths, x.size(1))
     return x >= threshold.unsqueeze(1).masked_fill(padding, torch.nan).unsqueeze(2)
 
 
 def masked_share(mask: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """The mean over utterances of the share of their bins that a mask takes away, a scalar.
+    """The share of the bins that a mask removes, as a mean over utterances, a scalar.
 
     Args:
         mask: 0 where a bin is masked and on padded frames, (B, T, C).
@@ -89,7 +89,7 @@ def masked_share(mask: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
 
 
 def utterance_sums(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Sum of each utterance's bins without padding, in float32 at least, (B,). ``x``: (B, T, C); ``lengths``: (B,)."""
+    """Sum of each utterance's bins without padding, in float32 or better, (B,). ``x``: (B, T, C); ``lengths``: (B,)."""
     frames = x.sum(dim=2, dtype=_precise(x))
     return frames.masked_fill(~valid_frames(lengths, x.size(1)), 0.0).sum(dim=1)
 
@@ -97,8 +97,8 @@ def utterance_sums(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
 def sum_ratio(total: torch.Tensor, rest: torch.Tensor) -> torch.Tensor:
     """The scaling coefficient r of P2, eq. 10.
 
-    Where the ratio means nothing, r is 1: the utterance is silent, everything is masked, or the sums of features with
-    both signs give a ratio below 1 (r makes up for what was taken away, so it cannot be).
+    r is 1 where the ratio is meaningless: the utterance is silent, everything is masked, or sums of features with both
+    signs give a ratio below 1 (r compensates for what was removed, so it cannot be smaller).
 
     Args:
         total: sum of each utterance's features before masking, (B,).
@@ -113,5 +113,5 @@ def sum_ratio(total: torch.Tensor, rest: torch.Tensor) -> torch.Tensor:
 
 
 def _precise(x: torch.Tensor) -> torch.dtype:
-    """float32, or float64 for that: half precision holds neither sums over an utterance nor thresholds between bins."""
+    """float32, or float64 for float64: half precision is too coarse for sums over an utterance and for thresholds."""
     return torch.promote_types(x.dtype, torch.float32)

@@ -1,7 +1,7 @@
-"""Self-attention that tells the languages of its tokens apart (P1, section 3 and Fig. 1).
+"""Self-attention that distinguishes the languages of its tokens (P1, section 3 and Fig. 1).
 
 Languages come as codes, (B, L): 0 for a token of neither language (sos/eos, unk, space, noise), 1, 2 ... for the
-languages. P1 says nothing of tokens of neither language: here they are of every language's stream, unscaled, and their
+languages. P1 does not mention tokens of neither language. Here they are in every language's stream, unscaled, and their
 scores are not re-weighted.
 """
 
@@ -36,7 +36,7 @@ def score_weights(
 
 
 def stream_factors(languages: torch.Tensor, streams: int, other: float, dtype: torch.dtype) -> torch.Tensor:
-    """What a token's embedding is multiplied by in each language's stream: ``other`` if it is of another language.
+    """The factor of a token's embedding in each language's stream: ``other`` if the token is of another language.
 
     "By weighting the embedding of one language, we obtain the embedding representation of another language. The
     weighting parameter is set to 0.1" (P1, section 4.2).
@@ -55,7 +55,7 @@ def stream_factors(languages: torch.Tensor, streams: int, other: float, dtype: t
 
 
 def stream_shares(languages: torch.Tensor, streams: int, dtype: torch.dtype) -> torch.Tensor:
-    """The share of each stream in a token's output: 1 for its own language, equal parts for a token of neither.
+    """The share of each stream in a token's output: 1 for its own language; equal shares for a token of neither.
 
     Args:
         languages: codes, (B, L).
@@ -74,8 +74,8 @@ def _own(languages: torch.Tensor, streams: int) -> torch.Tensor:
     return languages == codes.view(-1, *[1] * languages.dim())
 
 
-# Attention of new tokens to all tokens so far: number of the stream, its attention, embeddings of the new tokens in it,
-# (B, new, D), and, if there are any, weights for the scores, (B, new, L); gives (B, new, D).
+# Attention of new tokens to all tokens so far. Takes the number of the stream, its attention, the embeddings of the new
+# tokens, (B, new, D), and optionally weights for the scores, (B, new, L); returns (B, new, D).
 Attend = Callable[..., torch.Tensor]
 
 
@@ -126,12 +126,11 @@ class ReweightedAttention(MultiHeadedAttention):
 
 
 class SharedStreams(MultiHeadedAttention):
-    """A stream a language, all through ESPnet's one set of parameters (P1, Fig. 1b).
+    """One stream per language, all with the same parameters, ESPnet's (P1, Fig. 1b).
 
-    Within a stream attention is the usual one (P1, eq. 1, ESPnet's), but queries, keys and values all come from
-    embeddings of which the other languages' are scaled down: the streams "are treated as monolingual cases for
-    attention calculation" (P1, section 3). Of each token the output in its own language's stream is kept, where its own
-    factor is 1.
+    Each stream has ordinary attention (P1, eq. 1), but queries, keys and values come from embeddings in which those of
+    other languages are scaled down: the streams "are treated as monolingual cases for attention calculation" (P1,
+    section 3). A token's output is that of its own language's stream, where its own factor is 1.
     """
 
     attn: torch.Tensor | None
@@ -146,7 +145,7 @@ class SharedStreams(MultiHeadedAttention):
         return [self] * self.languages
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor, languages: torch.Tensor) -> torch.Tensor:
-        """Attend; arguments and result as those of :class:`ReweightedAttention`."""
+        """Attend; arguments and result as in :class:`ReweightedAttention`."""
         inputs = (stream_factors(languages, self.languages, self.other_language_factor, x.dtype) * x).flatten(0, 1)
         outputs = super().forward(inputs, inputs, inputs, mask.repeat(self.languages, 1, 1))
         shares = stream_shares(languages, self.languages, x.dtype)
@@ -155,12 +154,12 @@ class SharedStreams(MultiHeadedAttention):
         return (shares * outputs.unflatten(0, (self.languages, -1))).sum(0)
 
     def step(self, x: torch.Tensor, languages: torch.Tensor, attend: Attend) -> torch.Tensor:
-        """Attend from new tokens; arguments and result as those of :class:`ReweightedAttention`."""
+        """Attend from new tokens; arguments and result as in :class:`ReweightedAttention`."""
         return _step(self.streams(), self.other_language_factor, x, languages, attend)
 
 
 class SeparateStreams(torch.nn.ModuleList):
-    """:class:`SharedStreams` with a set of parameters a language: ``self_attn.0.linear_q.weight`` ... (P1, Fig. 1c)."""
+    """One stream and one set of parameters per language, ``self_attn.0.linear_q.weight`` ... (P1, Fig. 1c)."""
 
     def __init__(self, languages: int, other_language_factor: float, **options: Any):
         super().__init__(MultiHeadedAttention(**options) for _ in range(languages))
@@ -172,7 +171,7 @@ class SeparateStreams(torch.nn.ModuleList):
         return list(self)
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor, languages: torch.Tensor) -> torch.Tensor:
-        """Attend; arguments and result as those of :class:`ReweightedAttention`."""
+        """Attend; arguments and result as in :class:`ReweightedAttention`."""
         inputs = stream_factors(languages, len(self), self.other_language_factor, x.dtype) * x
         shares = stream_shares(languages, len(self), x.dtype)
         outputs = [
@@ -185,7 +184,7 @@ class SeparateStreams(torch.nn.ModuleList):
         return _weighted(shares, outputs)
 
     def step(self, x: torch.Tensor, languages: torch.Tensor, attend: Attend) -> torch.Tensor:
-        """Attend from new tokens; arguments and result as those of :class:`ReweightedAttention`."""
+        """Attend from new tokens; arguments and result as in :class:`ReweightedAttention`."""
         return _step(self.streams(), self.other_language_factor, x, languages, attend)
 
 

@@ -1,8 +1,8 @@
-"""ESPnet's attention modules for RNN decoders, read without their state and by many hypotheses at once.
+"""ESPnet's attention modules for RNN decoders, without their state and for many hypotheses at once.
 
-ESPnet's modules (``espnet2.legacy.nets.pytorch_backend.rnn.attentions``) keep the utterance in themselves between calls
-and repeat it for each row of the batch. The functions here take the same modules for their parameters only: what
-belongs to an utterance is computed once into a :class:`Memory`, and hypotheses bring their previous weights.
+ESPnet's modules (``espnet2.legacy.nets.pytorch_backend.rnn.attentions``) store the utterance between calls and repeat
+it for each row of the batch. The functions here only use their parameters: the projections of an utterance are computed
+once into a :class:`Memory`, and hypotheses pass their previous weights.
 """
 
 from dataclasses import dataclass
@@ -11,24 +11,24 @@ from typing import Any
 import torch
 from espnet2.legacy.nets.pytorch_backend.rnn.attentions import AttAdd, AttDot, AttLoc, NoAtt
 
-# The names that `att_conf: {atype: ...}` may have, and what ESPnet builds of them.
+# The values of `att_conf: {atype: ...}`, and the modules that ESPnet builds.
 ATTENTIONS = {"noatt": NoAtt, "dot": AttDot, "add": AttAdd, "location": AttLoc}
 
 SCALING = 2.0  # ESPnet's modules multiply their energies by it before the softmax
 
-# Elements of the hidden layer of the energies that are worked on at a time: for each thread of a CPU, so that they
-# stay in its cache, and elsewhere.
+# Elements of the energies' hidden layer that are computed at a time: per thread of a CPU, so that they stay in its
+# cache, and on other devices.
 CHUNK_PER_THREAD, CHUNK_ELSEWHERE = 2**18, 2**27
 
 
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """An utterance as the attention reads it.
+    """An utterance as input of the attention.
 
     Attributes:
         encodings: output of the encoder, (T, D), without padding.
-        keys: what the energies need of it, (T, A); None for ``noatt``.
-        width: frames of the padded batch that it was taken from.
+        keys: its projection for the energies, (T, A); None for ``noatt``.
+        width: number of frames of the padded batch that it came from.
     """
 
     encodings: torch.Tensor
@@ -97,9 +97,9 @@ def _weights(energies: torch.Tensor) -> torch.Tensor:
 def _energies(attention: Any, keys: torch.Tensor, z: torch.Tensor, previous: torch.Tensor) -> torch.Tensor:
     """Additive energies g' tanh(keys + W z + U f) up to a constant, with f the convolved weights, (n, T).
 
-    As tanh(a) = 2 sigmoid(2 a) - 1, they are 2 g' sigmoid(2 a) less a constant, which the softmax does not see; torch's
-    sigmoid takes a third of the time of its tanh on a CPU. All of 2 a comes from one product and one addition: f has a
-    column of ones, for which U has a row W z.
+    Since tanh(a) = 2 sigmoid(2 a) - 1, they are 2 g' sigmoid(2 a) minus a constant, which does not change the softmax.
+    On a CPU, torch's sigmoid takes a third of the time of its tanh. One product and one addition give 2 a: f has a
+    column of ones, and U a row W z for it.
 
     Args:
         attention: ``AttAdd``, which has no f, or ``AttLoc``.
@@ -114,7 +114,7 @@ def _energies(attention: Any, keys: torch.Tensor, z: torch.Tensor, previous: tor
     left, right = torch.cat(columns, dim=1).transpose(1, 2), torch.cat(rows, dim=1)
     chunk = CHUNK_PER_THREAD * torch.get_num_threads() if z.device.type == "cpu" else CHUNK_ELSEWHERE
     count = min(len(z), max(1, chunk // keys.numel()))
-    # one buffer for all blocks: memory that is new to the process costs more than the product written to it
+    # one buffer for all blocks: newly allocated memory costs more than the product that is written to it
     buffer = None if torch.is_grad_enabled() else keys.new_empty(count, *keys.shape)
     energies = []
     for f, u in zip(left.split(count), right.split(count), strict=True):

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from espnet_ext.data import audio_tables
 from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.errors import InputError
 from espnet_ext.longform.ctc_search import BeamDecoder, BeamSettings, GreedyDecoder
@@ -167,7 +168,7 @@ def decode_long(*jobs: LongDecoding, nj: int = 1, parallel: Path | None = None) 
 
 def _check_regions(jobs: Sequence[LongDecoding]) -> None:
     """Raise an InputError for regions of a recording that none of the jobs decodes."""
-    audio = {recording for job in jobs for recording in work.read_audio_table(job.data)}
+    audio = {recording for job in jobs for recording in audio_tables.read_audio_table(job.data)}
     for path in dict.fromkeys(job.zeroed for job in jobs if job.zeroed):
         unknown = next((recording for recording in read_regions(path) if recording not in audio), None)
         if unknown:
@@ -191,7 +192,7 @@ def plan(job: LongDecoding) -> tuple[LongDecoding, list[RecordingShard]]:
     if not window or window <= 0:
         raise InputError(f"{job.model_config}: it has no chunk_conf with max_seconds: give --window in seconds")
     job = dataclasses.replace(job, window=float(window))
-    audio = work.read_audio_table(job.data)
+    audio = audio_tables.read_audio_table(job.data)
     regions = read_regions(job.zeroed) if job.zeroed else {}
     noise_files = tuple(find_noise(job.noise.kind, job.noise.musan)) if job.noise else ()
     settings = {key: str(value) for key, value in vars(job).items() if key not in ("data", "output", "ngpu")}

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import torch
 
+from espnet_ext.data import audio_tables
 from espnet_ext.data.kaldi_tables import write_table
 from espnet_ext.errors import InputError
 from espnet_ext.frontend.power_mel import PowerMelFrontend
 from espnet_ext.longform.recording_audio import Audio, RecordingAudio
-from espnet_ext.work import shards as work
 from espnet_ext.work.arks import ark_shards, write_arks
 
 _BLOCK_FRAMES = 3000  # computed at a time
@@ -162,7 +162,7 @@ def write_statistics(
     Raises:
         InputError: no data dir, or bad audio; the message names the recording.
     """
-    audio = work.read_audio_table(data)
+    audio = audio_tables.read_audio_table(data)
     compute = functools.partial(compute_statistics, features_conf=dict(features_conf), keep_features=keep_features)
     folder = Path(output).absolute() / "statistics"
     shards = ark_shards(audio, folder, compute, (dict(features_conf), keep_features), _RECORDINGS_OF_A_SHARD)

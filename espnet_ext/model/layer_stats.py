@@ -1,4 +1,4 @@
-"""``model: espnet_layer_stats``: ESPnet's ASR model, whose training log also shows what its layers report."""
+"""``model: espnet_layer_stats``: ESPnet's ASR model with statistics of its layers in the training log."""
 
 import torch
 from espnet2.asr.espnet_model import ESPnetASRModel
@@ -6,12 +6,12 @@ from espnet2.torch_utils.device_funcs import force_gatherable
 
 
 class LayerStatsASRModel(ESPnetASRModel):
-    """ESPnet's hybrid CTC/attention model with the statistics of its layers among its own.
+    """ESPnet's hybrid CTC/attention model that also reports statistics of its layers.
 
-    A layer that has something to report has a method ``layer_stats()``, which returns numbers by name, means over the
-    utterances of the batch just seen, or nothing in evaluation. ESPnet's reporter then shows them for every interval
-    and epoch, as ``sem_global_mvn`` does with the share of masked bins: ``masked=0.512``. Parameters and their names
-    are those of ESPnet's model, so that a checkpoint loads in either.
+    A layer reports by a method ``layer_stats()``, which returns numbers by name, means over the utterances of the last
+    batch, and nothing in evaluation. ESPnet's reporter shows them for every interval and epoch, such as
+    ``masked=0.512``, the share of masked bins from ``sem_global_mvn``. Parameters and their names are those of
+    ESPnet's model, so that a checkpoint loads in either.
     """
 
     def forward(
@@ -22,7 +22,7 @@ class LayerStatsASRModel(ESPnetASRModel):
         text_lengths: torch.Tensor,
         **kwargs: torch.Tensor,
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor], torch.Tensor]:
-        """Loss, statistics and weight of a batch, as ``ESPnetASRModel.forward`` gives them."""
+        """Loss, statistics and weight of a batch, as ``ESPnetASRModel.forward`` returns them."""
         loss, stats, weight = super().forward(speech, speech_lengths, text, text_lengths, **kwargs)
         layers: dict[str, torch.Tensor] = {}
         for module in self.modules():

@@ -19,6 +19,7 @@ from espnet_ext.multitalker.inventories import Inventories
 from espnet_ext.multitalker.profiles import read_profiles
 from espnet_ext.multitalker.turns import SPEAKER_CHANGE
 from espnet_ext.multitalker.windows import parse_window_id
+from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work
 from espnet_ext.work.shards import Shard
 from espnet_ext.work.yaml_files import read_yaml
@@ -284,5 +285,5 @@ def _model(
 
     model, args = SAASRTask.build_model_from_file(config, model_file, device)
     tokenizer = build_tokenizer(args.token_type, bpemodel=args.bpemodel)
-    rate = work.sampling_rate(vars(args)) or DEFAULT_RATE
+    rate = espnet_options.sampling_rate(vars(args)) or DEFAULT_RATE
     return model.eval(), lambda tokens: tokenizer.tokens2text(tokens).split(), rate

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from espnet_ext.data import audio_tables
 from espnet_ext.data.kaldi_tables import write_table
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples
-from espnet_ext.work import shards as work
 from espnet_ext.work.arks import ark_shards, write_arks
 
 _RECORDINGS_OF_A_SHARD = 200
@@ -35,7 +35,7 @@ def write_d_vectors(
     Raises:
         InputError: no data dir, or bad audio; the message names the recording.
     """
-    audio = work.read_audio_table(data)
+    audio = audio_tables.read_audio_table(data)
     compute = functools.partial(compute_d_vectors, options=dict(options))
     folder = Path(output).absolute() / "d_vectors"
     shards = ark_shards(audio, folder, compute, (dict(options),), _RECORDINGS_OF_A_SHARD)

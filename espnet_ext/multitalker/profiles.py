@@ -36,10 +36,10 @@ def read_profiles(paths: Sequence[str | Path]) -> dict[str, np.ndarray]:
         for speaker, position in read_table(path).items():
             if speaker in profiles:
                 raise InputError(f"{path}: {speaker} has a profile in another file too: keep one of them")
-            if "|" in position:
-                raise InputError(f"{path}: {speaker} is a command, and commands are not run: give the path of a file")
             try:
-                rows = np.atleast_2d(np.asarray(read_array(position), dtype=np.float32))
+                rows = np.atleast_2d(read_array(position).astype(np.float32))
+            except InputError as error:
+                raise InputError(f"{path}: {speaker}: {error}") from None
             except Exception:  # a broken ark fails in as many ways as it can be broken
                 raise InputError(
                     f"{path}: {speaker}: no profile can be read from {position}: make them again"

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from espnet_ext.codeswitch.text_rules import LIBRISPEECH
+from espnet_ext.data import audio_tables
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples
 from espnet_ext.errors import InputError
@@ -134,12 +135,12 @@ def plan(job: FirstPass, nj: int) -> list[FirstPassShard]:
             f"--nbest must be 1 to the beam's {job.whisper.beam}, not {job.nbest}: widen --beam (many of its "
             "hypotheses are the same after normalisation)"
         )
-    audio = work.read_audio_table(job.data)
+    audio = audio_tables.read_audio_table(job.data)
     references = _references(job.data, audio)
     count = min(len(audio), max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / UTTERANCES_PER_SHARD)))
     inputs = work.fingerprint(asdict(job.whisper), job.nbest, RULES.record, _versions(), _model_stamps(job.whisper))
     tasks = []
-    for number, utterances in enumerate(work.balanced(work.durations(job.data, audio), count), start=1):
+    for number, utterances in enumerate(work.balanced(audio_tables.durations(job.data, audio), count), start=1):
         tables = {
             name: {utterance: table[utterance] for utterance in utterances}
             for name, table in (("wav.scp", audio), ("text", references))

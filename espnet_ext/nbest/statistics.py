@@ -1,15 +1,15 @@
 """How good N-best lists are: error rates of their best and their oracle hypotheses, and how varied they are."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.data.kaldi_tables import write_table
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.lists import Hypothesis, NBest, distinct, word_errors, words_of_reference
-from espnet_ext.scoring.report import percent
+from espnet_ext.nbest.lists import Hypothesis, NBest, distinct, read_nbest, word_errors, words_of_reference
+from espnet_ext.scoring.score_files import percent
 from espnet_ext.work.files import write_json
 
 
@@ -133,6 +133,27 @@ def statistics_lines(found: ListStatistics, wanted: int | None = None) -> list[s
 def write_statistics(path: str | Path, found: ListStatistics) -> None:
     """Write statistics as JSON."""
     write_json(path, {**asdict(found), "mean_distinct": found.mean_distinct})
+
+
+def report_lists(path: Path, folder: Path, name: str, say: Callable[[str], None] = print) -> None:
+    """Write and print what lists with references hold, and what the best choice from them would give.
+
+    Args:
+        path: JSONL.
+        folder: where ``stats_<name>.json``, ``oracle_<name>.json`` and the oracle's ``oracle_<name>.txt`` go.
+        name: see ``folder``.
+        say: prints lines.
+
+    Raises:
+        InputError: the file is missing or bad, or a list has no reference.
+    """
+    lists = read_nbest(path)
+    found, report = describe(lists), oracle_report(lists)
+    write_statistics(folder / f"stats_{name}.json", found)
+    write_choice(folder / f"oracle_{name}.txt", lists)
+    write_json(folder / f"oracle_{name}.json", report)
+    for line in (*statistics_lines(found), *oracle_lines(report)):
+        say(line)
 
 
 def write_choice(path: str | Path, lists: Sequence[NBest], depth: int | None = None) -> None:

@@ -143,6 +143,7 @@ class _CTranslate2Whisper(Whisper):
 
 class _TransformersWhisper(Whisper):
     def __init__(self, settings: WhisperSettings) -> None:
+        import torch
         from transformers import AutoTokenizer, WhisperForConditionalGeneration
 
         try:
@@ -154,7 +155,7 @@ class _TransformersWhisper(Whisper):
                 f"{settings.model}: neither a folder with a Whisper model nor a model on the hub that can be fetched "
                 f"({reason})"
             ) from None
-        self._model.to(settings.device).eval()
+        self._model.eval().to(torch.device(settings.device))
         config, defaults = self._model.config, self._model.generation_config
         # If the model does not say, decide by the size of the vocabulary, as OpenAI's own code does.
         multilingual = getattr(defaults, "is_multilingual", config.vocab_size > _ENGLISH_VOCABULARY)
@@ -174,7 +175,8 @@ class _TransformersWhisper(Whisper):
         import torch
         from transformers import GenerationMixin
 
-        result = GenerationMixin.generate(
+        search: Any = GenerationMixin.generate
+        result = search(
             self._model,
             torch.from_numpy(features).to(self._model.device, self._model.dtype),
             decoder_input_ids=torch.tensor([self._prompt], device=self._model.device),

@@ -13,7 +13,7 @@ from espnet_ext.layers.padding import valid_frames
 class DropoutGlobalMVN(GlobalMVN):
     """Global mean and variance normalisation, then dropout of single time-frequency bins in training (P2, section 1).
 
-    Kept bins are scaled by ``1 / (1 - dropout_rate)``. In evaluation this is plain ``global_mvn``.
+    The other bins are scaled by ``1 / (1 - dropout_rate)``. In evaluation this is plain ``global_mvn``.
 
     Args:
         stats_file: ESPnet's ``feats_stats.npz``.

@@ -22,10 +22,10 @@ from espnet_ext.layers.padding import valid_frames
 class SEMGlobalMVN(GlobalMVN):
     """Global mean and variance normalisation, then Small Energy Masking in training (P2, section 3).
 
-    The mask is found on the un-normalised power-mel features and applied to the normalised ones: masked bins become
-    0, the mean of the training data (P2, eq. 9), the others are multiplied by r (P2, eq. 11).
-    ("Mean subtraction must be applied before masking, otherwise the non-zero values in the masked region will distort
-    the model", P2, section 3.) In evaluation this is plain ``global_mvn``, so a checkpoint can be decoded with either.
+    The mask is computed from the un-normalised power-mel features and applied to the normalised ones. Masked bins
+    become 0, which is the mean of the training data (P2, eq. 9); the others are multiplied by r (P2, eq. 11). ("Mean
+    subtraction must be applied before masking, otherwise the non-zero values in the masked region will distort the
+    model", P2, section 3.) In evaluation this is plain ``global_mvn``, so a checkpoint can be decoded with either.
 
     Args:
         stats_file: ESPnet's ``feats_stats.npz``.
@@ -34,16 +34,16 @@ class SEMGlobalMVN(GlobalMVN):
         eps: floor of the variance.
         eta_min: lower bound of the threshold in dB relative to the utterance's peak, eta_a of P2, eq. 6.
         eta_max: upper bound, eta_b. With ``eta_min == eta_max`` the threshold is fixed (P2, Table 3).
-        scale: what the two sums of P2, eq. 10 run over. ``power_mel``: the un-normalised features, never negative, so
-            that r >= 1. ``normalized``: the paper's words taken literally, the mean-subtracted features, whose sums
-            come near zero or below it; r is then limited to ``max_scale`` and is 1 where the ratio is below 1 or
+        scale: features in the two sums of P2, eq. 10. ``power_mel``: the un-normalised ones, which are never negative,
+            so that r >= 1. ``normalized``: the mean-subtracted ones, as the paper literally says; their sums may be
+            close to zero or negative, so r is limited to ``max_scale``, and is 1 if the ratio is below 1 or
             undefined. ``none``: r = 1.
         max_scale: upper limit of r for ``scale: normalized``.
-        power: exponent by which the features come from energies, the frontend's ``power``.
+        power: exponent that turned energies into features, the frontend's ``power``.
 
     Raises:
         InputError: eta_min > eta_max, an infinite bound, an unknown ``scale``, or ``max_scale`` below 1; in the first
-            training batch, features that are no powers of energies, such as log-mel ones.
+            training batch, features that are not powers of energies, such as log-mel ones.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class SEMGlobalMVN(GlobalMVN):
 
         Args:
             x: un-normalised power-mel features, (B, T, C).
-            ilens: number of frames, (B,); the whole length if None.
+            ilens: number of frames, (B,); None: T for all.
 
         Returns:
             Features of the same shape (P2, eq. 12), zero on padded frames; ilens.
@@ -99,7 +99,7 @@ class SEMGlobalMVN(GlobalMVN):
         if not self.features_checked:
             self._check_features(x, ilens)
         eta_db = draw_threshold_db(x.size(0), self.eta_min, self.eta_max, x.device)
-        # a mask of numbers: on a CPU torch multiplies by it several times faster than it fills where a bool says so
+        # a mask of numbers: on a CPU, multiplying by it is several times faster than masked_fill
         mask = small_energy_mask(x, ilens, eta_db, self.power).to(x.dtype)
         self.masked = masked_share(mask, ilens)
         normalized = self._normalize(x)
@@ -118,17 +118,17 @@ class SEMGlobalMVN(GlobalMVN):
         return {} if self.masked is None else {"masked": self.masked}
 
     def _check_features(self, x: torch.Tensor, ilens: torch.Tensor) -> None:
-        """Once, since it makes a GPU wait. SpecAug's time warp, which comes before, may overshoot a little below 0."""
+        """Only once, since it makes a GPU wait. SpecAug's time warp, which comes before, may go slightly below 0."""
         x = x.masked_fill(~valid_frames(ilens, x.size(1)).unsqueeze(-1), 0.0)
         if x.min() < -0.1 * x.abs().max():
             raise InputError(
-                f"sem_global_mvn: features as low as {float(x.min()):.3g} are no powers of energies: "
+                f"sem_global_mvn: features as low as {float(x.min()):.3g} are not powers of energies: "
                 "use frontend: power_mel"
             )
         self.features_checked = True
 
     def _normalize(self, x: torch.Tensor) -> torch.Tensor:
-        """GlobalMVN's arithmetic alone: not in place, and without its mask of the padding, which SEM's mask holds."""
+        """The arithmetic of GlobalMVN, not in place, and without masking the padding: SEM's mask does that."""
         if self.norm_means:
             x = x - self.mean.to(x.device, x.dtype)
         return x / self.std.to(x.device, x.dtype) if self.norm_vars else x

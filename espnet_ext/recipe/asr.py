@@ -5,6 +5,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.data.data_dir_parts import combine_data_dirs
+from espnet_ext.data.lm_text import write_lm_text
+from espnet_ext.data.manifests import data_dirs_from_manifests
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step, say
 from espnet_ext.recipe.training import (
@@ -30,8 +33,13 @@ def stamps(*folders: Path) -> str:
     return fingerprint(found)
 
 
-def synthetic_corpus(run: Run, corpus: str, folder: Path | None = None) -> Step:
-    """A small corpus in the layout of a real one (``corpus`` of :mod:`espnet_ext.synthetic`)."""
+def synthetic_corpus(run: Run, corpus: str, folder: Path | None = None, size: str = "") -> Step:
+    """A small corpus in the layout of a real one (``corpus`` of :mod:`espnet_ext.synthetic`).
+
+    Args:
+        folder: where it goes (default: ``run.corpus``).
+        size: one of the corpus's sizes (default: the setting ``corpus_size``).
+    """
     return Step(
         name="synthetic corpus",
         log=run.datadir / "log" / "corpus.log",
@@ -39,7 +47,7 @@ def synthetic_corpus(run: Run, corpus: str, folder: Path | None = None) -> Step:
         arguments={
             "corpus": corpus,
             "output": str(folder or run.corpus),
-            "size": run.sections["settings"]["corpus_size"],
+            "size": size or run.sections["settings"]["corpus_size"],
         },
         free={"nj": run.nj},
         preload=[f"espnet_ext.synthetic.{corpus}"],
@@ -72,17 +80,14 @@ def manifests(run: Run, corpus: str, folders: Sequence[Path], *, title: str = ""
         free={"nj": run.nj},
         depends=stamps(*folders),
         outputs=[run.datadir / "manifests"],
-        preload=[f"espnet_ext.corpora.{corpus}"],
+        preload=["lhotse", f"espnet_ext.corpora.{corpus}"],
     )
 
 
 def prepare_corpus(corpus: str, output: str, check_audio: str, options: Mapping[str, Any], nj: int) -> None:
-    """Write a corpus's manifests and say how much speech its parts hold."""
+    """Check a corpus and write its manifests."""
     prepare = getattr(import_module(f"espnet_ext.corpora.{corpus}"), f"prepare_{corpus}")
-    found = prepare(output_dir=output, num_jobs=nj, check_audio=check_audio, **options)
-    for part, sets in found.items():
-        hours = sum(supervision.duration for supervision in sets["supervisions"]) / 3600
-        print(f"{part}: {len(sets['supervisions']):,} utterances, {hours:.2f} hours")
+    prepare(output_dir=output, num_jobs=nj, check_audio=check_audio, **options)
 
 
 def format_step(run: Run, corpus: str, parts: Mapping[str, str], *, title: str = "") -> Step:
@@ -103,21 +108,8 @@ def format_step(run: Run, corpus: str, parts: Mapping[str, str], *, title: str =
         arguments={"recordings": recordings, "supervisions": supervisions, "folders": [str(path) for path in folders]},
         inputs=[*recordings, *supervisions],
         outputs=[path / "text" for path in folders],
-        preload=["espnet_ext.data.manifests"],
+        preload=["lhotse"],
     )
-
-
-def data_dirs_from_manifests(recordings: Sequence[Path], supervisions: Sequence[Path], folders: Sequence[str]) -> None:
-    """Write a checked data dir for each pair of manifests."""
-    from espnet_ext.data import data_dir_checks as checks
-    from espnet_ext.data import manifests as lhotse
-    from espnet_ext.data.data_dir import write_data_dir
-
-    for one, other, folder in zip(recordings, supervisions, folders, strict=True):
-        data = lhotse.to_data_dir(*lhotse.read_manifests(one, other))
-        checks.raise_problems(folder, checks.validate(data, require_text=False) + checks.check_files(data))
-        write_data_dir(data, folder)
-        print(f"{folder}: {len(data.utt2spk):,} utterances, {len(data.spk2utt):,} speakers")
 
 
 def combine_step(run: Run, name: str, sources: Sequence[str]) -> Step:
@@ -127,21 +119,14 @@ def combine_step(run: Run, name: str, sources: Sequence[str]) -> Step:
         name=f"data dir {name}",
         log=run.datadir / "log" / f"format_{name}.log",
         function=combine_data_dirs,
-        arguments={"folders": [str(folder) for folder in folders], "output": str(run.datadir / name)},
+        arguments={
+            "destination": str(run.datadir / name),
+            "sources": [str(folder) for folder in folders],
+            "suffix_source": True,
+        },
         inputs=[folder / table for folder in folders for table in ("wav.scp", "text")],
         outputs=[run.datadir / name / "text"],
     )
-
-
-def combine_data_dirs(folders: Sequence[str], output: str) -> None:
-    """Write one data dir of several, with the source's name appended to its ids."""
-    from espnet_ext.data.data_dir import read_data_dir, write_data_dir
-    from espnet_ext.data.data_dir_parts import combine, with_suffix
-
-    parts = [with_suffix(read_data_dir(folder), f"-{Path(folder).name}") for folder in folders]
-    combined = combine(parts)
-    write_data_dir(combined, output)
-    print(f"{output}: {len(combined.utt2spk):,} utterances of {len(parts)} data dirs")
 
 
 def tokens_dir(run: Run) -> Path:
@@ -159,40 +144,19 @@ def tokens_step(
     Args:
         options: ``symbols`` that are one token each, such as ``<sc>``, and sentencepiece's ``normalisation``.
     """
+    from espnet_ext.codeswitch.mixed_units import make_mixed_tokens
+    from espnet_ext.data.tokens import make_tokens
+
     text, more = run.datadir / train / "text", [run.datadir / name / "text" for name in english]
+    own = {"english_texts": more} if token_type == "mixed" else {"token_type": token_type, **options}
     return Step(
         name="tokens",
         log=folder / "log" / "tokens.log",
-        function=make_tokens,
-        arguments={
-            "text": text,
-            "english": more,
-            "output": str(folder),
-            "token_type": token_type,
-            "vocab_size": vocab_size,
-            "options": options,
-        },
+        function=make_mixed_tokens if token_type == "mixed" else make_tokens,
+        arguments={"text": text, "output": str(folder), "vocab_size": vocab_size, **own},
         inputs=[text, *more],
         outputs=[folder / "prior.txt"],
-        preload=["espnet_ext.data.tokens"],
     )
-
-
-def make_tokens(
-    text: Path, english: Sequence[Path], output: str, token_type: str, vocab_size: int, options: Mapping[str, Any]
-) -> None:
-    """Write ``tokens.txt``, ``prior.txt`` and, for word pieces, ``bpe.model``."""
-    from espnet_ext.codeswitch.mixed_units import write_mixed_tokens
-    from espnet_ext.data.kaldi_tables import read_table
-    from espnet_ext.data.tokens import write_tokens
-
-    texts = list(read_table(text).values())
-    if token_type == "mixed":
-        others = [line for path in english for line in read_table(path).values()]
-        tokens = write_mixed_tokens(texts, others, Path(output), vocab_size)
-    else:
-        tokens = write_tokens(texts, Path(output), token_type, vocab_size, **options)
-    print(f"{len(tokens)} tokens -> {output}/tokens.txt")
 
 
 def statistics_step(
@@ -265,7 +229,7 @@ def asr_train_step(
     for part, name in (("train", train), ("valid", valid)):
         tables = [(run.datadir / name / "wav.scp", "speech", "sound"), (run.datadir / name / "text", "text", "text")]
         words += [*data_options(part, tables), f"--{part}_shape_file", str(stats / part / "speech_shape")]
-    made = [run.datadir / train / "text", run.datadir / valid / "text"]
+    made = [run.datadir / train / "text", run.datadir / valid / "text", tokens / "tokens.txt"]
     made += [stats / "train" / "feats_stats.npz", stats / "train" / "speech_shape"]
     return train_step(
         run, folder, f"{task}_train", words, inputs=[*made, *inputs], files={"--config": config, **(files or {})}
@@ -328,13 +292,6 @@ def language_model(run: Run, text: Path, valid: str, tokens: Path, token_type: s
     say(f"language model: perplexity of a token of {valid}/text: {perplexity}")
 
 
-def write_lm_text(text: Path, output: str) -> None:
-    """Write a text as the Kaldi table that ESPnet's language models are trained on."""
-    from espnet_ext.data import lm_text
-
-    print(f"{lm_text.write_lm_text(text, Path(output)):,} sentences -> {output}")
-
-
 def collect_lm_statistics(config: Path, options: Sequence[str]) -> None:
     """Collect the lengths of a language model's sentences."""
     from espnet_ext.recipe.training import run_command
@@ -362,6 +319,7 @@ def decode_steps(
     *,
     options: Sequence[str] = (),
     lm: Path | None = None,
+    configs: Sequence[Path] = (),
 ) -> Step:
     """Decode test sets with one system by one or several decodings, of which the models are loaded once.
 
@@ -369,12 +327,13 @@ def decode_steps(
 
     Args:
         lm: folder of a language model, if the decodings use one.
+        configs: the decodings' configs (default: those of tables.yaml by name).
     """
     outputs = [folder / f"decode_{name}" / part for name in decodings for part in sets]
     arguments: dict[str, Any] = {
         "model_config": folder / "config.yaml",
         "model": model,
-        "configs": [run.decode_config(name) for name in decodings],
+        "configs": list(configs) or [run.decode_config(name) for name in decodings],
         "data": [str(run.datadir / part) for part in sets],
         "outputs": [str(path) for path in outputs],
         "options": list(options),
@@ -448,7 +407,7 @@ def score_step(run: Run, part: str, folder: Path, rate: str = "wer", **options: 
         },
         inputs=[folder / "text"],
         outputs=[folder / "score.json"],
-        preload=["espnet_ext.scoring.report"],
+        preload=["espnet_ext.scoring.score_files"],
     )
 
 
@@ -490,7 +449,7 @@ def tables(run: Run) -> None:
 
 def write_selected(run: Run, selected: Sequence[Table]) -> None:
     """Write and print tables, with every row that earlier runs have filled."""
-    from espnet_ext.results.write import write_tables
+    from espnet_ext.results.table_results import write_tables
 
     rows = [name.strip() for name in run.options["rows"].split(",")] if run.options["rows"] else None
     write_tables(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import util
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from espnet_ext.errors import InputError
@@ -47,6 +47,7 @@ class Recipe:
         needed: the paths that ``--scale full`` cannot do without, besides ``corpus``.
         variant: tells runs apart that must not share folders: an ending of their names, or nothing.
         tables_of: the tables that a run makes, as ``--table`` has them.
+        check: raises InputError if options do not go together.
     """
 
     stages: Mapping[str, "Callable[[Run], None]"]
@@ -57,6 +58,7 @@ class Recipe:
     needed: Sequence[str] = ()
     variant: "Callable[[Mapping[str, str]], str]" = lambda options: ""
     tables_of: "Callable[[Mapping[str, str]], str]" = lambda options: options["table"]
+    check: "Callable[[Run], None]" = lambda run: None
 
 
 @dataclass(frozen=True)
@@ -206,11 +208,16 @@ def load_recipe(folder: Path) -> Recipe:
     path = folder / "recipe.py"
     if not path.is_file():
         raise InputError(f"{path}: no such file: --recipe names the folder of a recipe, such as egs/librispeech_sem")
-    spec = util.spec_from_file_location(f"espnet_ext_recipe_{folder.name}", path)
+    return load_script(path, f"espnet_ext_recipe_{folder.name}").RECIPE
+
+
+def load_script(path: Path, name: str = "") -> ModuleType:
+    """Import a Python file that is in no package, such as one of a recipe's ``local/``."""
+    spec = util.spec_from_file_location(name or path.stem, path)
     assert spec and spec.loader
     module = util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.RECIPE
+    return module
 
 
 def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Run:
@@ -242,7 +249,7 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
     tag = "-".join(part for part in (options["scale"], recipe.variant(options)) if part)
     if options[recipe.corpus] and options["scale"] != "full":
         tag += f"-{Path(options[recipe.corpus]).name}"
-    return Run(
+    run = Run(
         recipe=recipe,
         options=options,
         sections=sections,
@@ -254,6 +261,8 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
         launch=tuple(shlex.split(environment.get("train_cmd", ""))),
         train_options=tuple(shlex.split(environment.get("train_cmd_options", ""))),
     )
+    recipe.check(run)
+    return run
 
 
 def _checked(recipe: Recipe, given: Mapping[str, str], caller: Path, folder: Path) -> dict[str, str]:
@@ -271,12 +280,20 @@ def _checked(recipe: Recipe, given: Mapping[str, str], caller: Path, folder: Pat
     for name, least in (("nj", 1), ("ngpu", 0)):
         if not re.fullmatch(r"[0-9]+", options[name]) or int(options[name]) < least:
             raise InputError(f"--{name} must be at least {least}, not '{options[name]}'")
+    if options.get("average"):
+        check_average(options["average"])
     for name in (recipe.corpus, *recipe.paths, "expdir", "datadir"):
         if options[name]:
             options[name] = os.path.abspath(caller / options[name])
     if options["parallel"]:
         options["parallel"] = str(_find(options["parallel"], (caller, folder, ROOT)))
     return options
+
+
+def check_average(which: str) -> None:
+    """Raise an InputError for a value of --average that is neither ``best:N`` nor ``last:N``."""
+    if not re.fullmatch(r"(best|last):[1-9][0-9]*", which):
+        raise InputError(f"--average takes best:N or last:N, not '{which}'")
 
 
 def _find(name: str, folders: Iterable[Path]) -> Path:

@@ -2,7 +2,8 @@
 
 A step runs in a process of its own, forked from that of the stage: what the stage has imported is imported once, and a
 step that runs out of memory or is killed takes nothing else with it. Its output goes to its log. It is done when the
-note beside the log holds the step's key: a hash of the function's arguments and of the contents of the files among them.
+note beside the log holds the step's key: a hash of the function's arguments and of the contents of the files among
+them.
 """
 
 import errno
@@ -29,7 +30,8 @@ from espnet_ext.errors import InputError
 from espnet_ext.recipe.guard import end_with_parent, kill_group
 from espnet_ext.work import once
 
-FAILED, DONE_BY_ANOTHER = 1, 75  # exit statuses of a step's process
+FAILED, DONE_BY_ANOTHER, NOT_BEGUN = 1, 75, 76  # exit statuses of a step's process
+BEGUN = ".begun.json"  # in a folder whose work is resumed: the key that it was begun under
 SAY_SECONDS = 10.0
 POLL_SECONDS = 0.2
 LEAST_FREE = 256 * 1024  # bytes: with less, a disk counts as full
@@ -39,10 +41,11 @@ class StepFailed(InputError):
     """A step failed; the end of its log has been shown."""
 
 
-def last_line(log: Path) -> str:
-    """The last line of a log, as progress; the lines that say what runs are none."""
+def last_line(log: Path, without: str = "\0") -> str:
+    """The last line of a log, as progress; not those that say what runs, nor those with the text ``without``."""
     lines = _tail(log, 4000).replace("\r", "\n").splitlines()
-    return next((line[:120] for line in reversed(lines) if line.strip() and not line.startswith("#")), "")
+    shown = (line for line in reversed(lines) if line.strip() and not line.startswith("#") and without not in line)
+    return next(shown, "")[:120]
 
 
 @dataclass(frozen=True)
@@ -159,6 +162,8 @@ def _advance(chain: Iterator[Step], running: "dict[Any, _Started]") -> None:
         if step.is_done(key):
             say(f"{step.name}: done before")
             continue
+        if step.resumes is not None:
+            _refuse_other_work(step, step.resumes, key)
         _preload(step.preload)
         sys.stdout.flush()
         sys.stderr.flush()
@@ -204,7 +209,8 @@ class _Started:
         elif status == DONE_BY_ANOTHER:
             say(f"{self.step.name}: done by another run")
         else:
-            _show_failure(self.step, status)
+            if status != NOT_BEGUN:
+                _show_failure(self.step, status)
             raise StepFailed(f"{self.step.name}: failed")
 
 
@@ -218,7 +224,7 @@ def _child(step: Step, key: str, parent: int) -> None:
         status = _do(step, key)
     except InputError as error:
         os.write(user, f"error: {error}\n".encode())
-        status = FAILED
+        status = NOT_BEGUN
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
@@ -244,7 +250,7 @@ def _do(step: Step, key: str) -> int:
             _redirect(step.log, f"# {datetime.now(UTC).strftime('%Y-%m-%dT%H:%M:%SZ')}\n# {_call_of(step)}\n")
             if not _succeeds(step):
                 return FAILED
-            once.write_note(step.note, key)
+            once.write_note(step.note, key, step=step.name)
     except OSError as error:
         raise InputError(_cannot_write(step, error)) from None
     return 0
@@ -268,21 +274,24 @@ def _succeeds(step: Step) -> bool:
     return False
 
 
+def _refuse_other_work(step: Step, folder: Path, key: str) -> None:
+    """Raise InputError if work was begun in a folder under another key."""
+    if once.read_key(folder / BEGUN) not in (None, key):
+        raise InputError(
+            f"{step.name}: {folder} was begun with another config or other data: remove it (rm -r {folder}) "
+            "or give another --expdir"
+        )
+
+
 def _claim(step: Step, folder: Path, key: str) -> None:
     """Note under which key a folder's work is begun, and keep the log of its earlier starts.
 
     Raises:
         InputError: it was begun under another key.
     """
-    note = folder / ".key.json"
-    begun = once.read_key(note)
-    if begun not in (None, key):
-        raise InputError(
-            f"{step.name}: {folder} was begun with another config or other data: remove it (rm -r {folder}) "
-            "or give another --expdir"
-        )
+    _refuse_other_work(step, folder, key)
     folder.mkdir(parents=True, exist_ok=True)
-    once.write_note(note, key)
+    once.write_note(folder / BEGUN, key)
     if step.log.is_file():
         with open(step.log.with_suffix(".earlier.log"), "ab") as earlier:
             earlier.write(step.log.read_bytes())
@@ -298,9 +307,9 @@ def _redirect(log: Path, head: str) -> None:
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     logging.getLogger().handlers.clear()  # ESPnet's commands set up logging themselves
-    sys.stdin = open(0, encoding="utf-8", closefd=False)
-    sys.stdout = open(1, "w", encoding="utf-8", buffering=1, closefd=False)
-    sys.stderr = open(2, "w", encoding="utf-8", buffering=1, closefd=False)
+    sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", buffering=1, closefd=False)
+    sys.stderr = os.fdopen(2, "w", encoding="utf-8", buffering=1, closefd=False)
 
 
 def _call_of(step: Step) -> str:
@@ -325,9 +334,10 @@ def _show_failure(step: Step, status: int) -> None:
 
 def _cannot_write(step: Step, error: OSError) -> str:
     path = Path(error.filename) if error.filename else step.log
+    start = f"{step.name}: cannot write {path}: "
     if error.errno in (errno.ENOSPC, errno.EDQUOT) or disk_is_full(step.log.parent):
-        return f"{step.name}: cannot write {path}: the disk of {path.parent} is full: make room and run the same command again"
-    return f"{step.name}: cannot write {path}: {error.strerror}: make sure that you may write there"
+        return f"{start}the disk of {path.parent} is full: make room and run the same command again"
+    return f"{start}{error.strerror}: make sure that you may write there"
 
 
 def disk_is_full(folder: Path) -> bool:

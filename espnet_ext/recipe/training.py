@@ -1,6 +1,7 @@
-"""Steps that train ESPnet models: by ESPnet's own commands with plugins, resumed where a killed one has stopped."""
+"""Steps that train ESPnet models with ESPnet's own commands and plugins. A killed training resumes."""
 
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.recipe.run import Run
+from espnet_ext.recipe.run import Run, check_average
 from espnet_ext.recipe.steps import Step
 
 EPOCH = re.compile(r"(\d+)epoch:train:\d+-(\d+)batch: (.*)")
@@ -18,13 +19,15 @@ EPOCH = re.compile(r"(\d+)epoch:train:\d+-(\d+)batch: (.*)")
 def run_command(
     command: str, options: Sequence[str], launch: Sequence[str] = (), more: Sequence[str] = (), ngpu: int = 0
 ) -> None:
-    """Run one of the commands in :mod:`espnet_ext.bin`, in this process, or by a launcher in others.
+    """Run one of the commands in :mod:`espnet_ext.bin`: in this process, or in others that a launcher starts.
+
+    The output begins with the command line, for those who start the command by hand.
 
     Args:
         command: the module's name, such as ``asr_train``.
-        options: its command line; it decides the result.
+        options: the arguments that determine the result.
         launch: what starts the command, such as ``srun``.
-        more: options about GPUs and nodes, which change nothing in the result but its rounding.
+        more: options about GPUs and nodes, which change the result only by rounding.
         ngpu: GPUs of one training.
 
     Raises:
@@ -32,8 +35,9 @@ def run_command(
     """
     words = [*more, "--ngpu", str(ngpu), *options]
     name = f"espnet_ext.bin.{command}"
+    line = [*launch, sys.executable, "-m", name, *words]
+    print(f"# {shlex.join(line)}", flush=True)
     if launch:
-        line = [*launch, sys.executable, "-m", name, *words]
         status = subprocess.run(line, check=False).returncode
         if status:
             raise InputError(f"{launch[0]} has ended with status {status}")
@@ -57,15 +61,16 @@ def train_step(
     files: Mapping[str, Path] | None = None,
     log: str = "train.log",
 ) -> Step:
-    """A training to its end, resumed from what ``folder`` holds of a killed one.
+    """A complete training, resumed from ``folder`` if an earlier one was killed.
 
     Args:
         folder: where ESPnet writes its checkpoints.
         command: a module of :mod:`espnet_ext.bin`.
-        options: ESPnet's options but for ``--output_dir`` and those about GPUs.
-        name: what the user reads.
-        inputs: what an earlier stage has made for it.
-        files: options whose values are files, such as ``--config`` and ``--init_param``; their contents count.
+        options: ESPnet's options except ``--output_dir`` and those about GPUs.
+        name: the step's name, as the user sees it.
+        inputs: files that an earlier stage has made for it.
+        files: options whose values are files, such as ``--config`` and ``--init_param``. When their contents change,
+            the step is not done.
     """
     given = [word for option, path in (files or {}).items() for word in (option, str(path))]
     spread = run.train_options or (("--multiprocessing_distributed", "true") if run.ngpu > 1 else ())
@@ -84,7 +89,7 @@ def train_step(
 
 
 def train_progress(log: Path) -> str:
-    """Epoch, batch, loss and accuracy of a training's log in one short line."""
+    """Epoch, batch, loss and accuracy from a training's log, in one short line."""
     with open(log, "rb") as file:
         file.seek(max(0, file.seek(0, 2) - 20000))
         found = EPOCH.findall(file.read().decode(errors="replace"))
@@ -96,7 +101,7 @@ def train_progress(log: Path) -> str:
 
 
 def averaged(which: str) -> str:
-    """The name of the checkpoint that is the mean of epochs.
+    """The name of the checkpoint that holds the mean of several epochs.
 
     >>> averaged("best:5")
     'best5.ave.pth'
@@ -107,8 +112,7 @@ def averaged(which: str) -> str:
     Raises:
         InputError: it is neither.
     """
-    if not re.fullmatch(r"(best|last):[1-9][0-9]*", which):
-        raise InputError(f"--average takes best:N or last:N, not '{which}'")
+    check_average(which)
     return f"{which.replace(':', '')}.ave.pth"
 
 
@@ -135,7 +139,7 @@ def average_epochs(folder: str, which: str, output: str) -> None:
 
 
 def token_options(tokens: Path, token_type: str) -> list[str]:
-    """The options by which ESPnet's commands find the tokens in a folder."""
+    """The options with which ESPnet's commands find the tokens in a folder."""
     options = ["--token_list", str(tokens / "tokens.txt")]
     if token_type in ("bpe", "unigram", "mixed"):
         return [*options, "--token_type", "bpe", "--bpemodel", str(tokens / "bpe.model")]
@@ -143,11 +147,11 @@ def token_options(tokens: Path, token_type: str) -> list[str]:
 
 
 def data_options(part: str, tables: Sequence[tuple[Path, str, str]]) -> list[str]:
-    """The options by which ESPnet reads the tables of a part, ``train`` or ``valid``: path, name and type of each."""
+    """The options with which ESPnet reads the tables of a part (``train`` or ``valid``): path, name and type of each."""
     option = f"--{part}_data_path_and_name_and_type"
     return [word for path, name, kind in tables for word in (option, f"{path},{name},{kind}")]
 
 
 def free_of(run: Run, **more: Any) -> dict[str, Any]:
-    """Arguments of work over shards that change nothing in its result."""
+    """Arguments of work over shards that do not change its result."""
     return {"nj": run.nj, "parallel": run.parallel, **more}

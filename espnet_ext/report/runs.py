@@ -1,9 +1,9 @@
-"""What lies in a recipe's folders: runs with their tables, trainings, decodings and figures, and results that are kept.
+"""What a recipe's folders hold: runs with their tables, trainings, decodings and figures, and results that are kept.
 
 A *run* is what ``run.sh`` calls ``--expdir``, such as ``exp/mini``:
 
     results/table<T>.json, figure<F>.json and figure<F>.png
-    <system>/seed<N>/log/train.log, or training.json where the training is ours
+    <system>/seed<N>/log/train.log, or training.json of a training by this package
     <system>/seed<N>/decode_<decoding>/<test set>/score.json, alignment.txt
     lm/log/train.log, lm/seed<N>/<name>/training.json
     **/*.png
@@ -16,20 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.config import load_old_or_new
-from espnet_ext.results.tables import Tables
-from espnet_ext.results.report import result_files
+from espnet_ext.results.results_md import result_files
+from espnet_ext.results.tables import Tables, load_tables
 
 TABLES = "conf/tables.yaml"
-# Pictures that are no result: ESPnet's own curves and attention plots of every epoch, and what lies beside logs. Those
-# of the tables' folder stand beside their numbers.
+# Pictures that are no results: ESPnet's own curves and attention plots of every epoch, and those beside logs. Pictures
+# in the tables' folder are shown with their tables.
 _NO_FIGURES = {"images", "att_ws", "tensorboard", "log", "stats", "results"}
 _ADVICE = "give a recipe's folder of experiments, egs/<recipe>/exp"
 _SEED = re.compile(r"seed(\d+)")
 
 
 @dataclass(frozen=True)
-class Decoding:
+class ScoredDecoding:
     """One test set decoded by one system, and scored.
 
     Attributes:
@@ -53,8 +52,8 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Run:
-    """A run: its folder, which names it, and that of its data dirs, which need not be there."""
+class ShownRun:
+    """A run: its folder, whose name is the run's, and the folder of its data dirs, which may be missing."""
 
     folder: Path
     data: Path
@@ -66,8 +65,8 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """A recipe and what of it is shown.
+class ShownRecipe:
+    """A recipe and what the pages show of it.
 
     Attributes:
         folder: the recipe's folder; None for a run that lies elsewhere.
@@ -78,22 +77,22 @@ class Recipe:
     name: str
     folder: Path | None
     tables: Tables | None
-    runs: tuple[Run, ...]
+    runs: tuple[ShownRun, ...]
     kept: tuple[Path, ...]
 
 
-def find_recipes(folders: Sequence[str | Path], data: str | Path | None = None) -> list[Recipe]:
-    """The recipes that ``folders`` show, in their order; each is a recipe's folder, its ``exp``, or a run in that.
+def find_recipes(folders: Sequence[str | Path], data: str | Path | None = None) -> list[ShownRecipe]:
+    """The recipes that ``folders`` belong to, in order; a folder is a recipe's, its ``exp``, or a run in that.
 
-    ``data`` is where the data dirs of the one run lie; without it a run ``exp/mini`` has them in ``data/mini``.
+    ``data`` is the folder of the data dirs of a single run; by default those of ``exp/mini`` are in ``data/mini``.
 
-    A recipe of which nothing has run is among them, as long as another one has something to show.
+    A recipe without results is included if another one has something to show.
 
     Raises:
-        InputError: no such folder, one that belongs to no recipe and is no run, nothing to show in any of them, or
-            ``data`` with several runs.
+        InputError: no such folder, a folder that is no run and belongs to no recipe, nothing to show, or ``data`` with
+            several runs.
     """
-    recipes: dict[tuple[str, Path | None], dict[Path, Run]] = {}
+    recipes: dict[tuple[str, Path | None], dict[Path, ShownRun]] = {}
     kept: dict[tuple[str, Path | None], tuple[Path, ...]] = {}
     for folder in map(Path, folders):
         home, runs = _runs(folder)
@@ -103,13 +102,13 @@ def find_recipes(folders: Sequence[str | Path], data: str | Path | None = None) 
         if not home and not runs:
             raise InputError(f"{folder}: no results and no recipe: {_ADVICE}")
         for run in runs:
-            found[run.absolute()] = Run(run, Path(data) if data else (home or run) / "data" / run.name)
+            found[run.absolute()] = ShownRun(run, Path(data) if data else (home or run) / "data" / run.name)
     if not any(recipes.values()) and not any(kept.values()):
         raise InputError(f"{folders[0]}: nothing has run here: run the recipe first (./run.sh)")
     if data is not None and sum(map(len, recipes.values())) != 1:
-        raise InputError("--datadir belongs to one run: name only that, such as egs/librispeech_sem/exp/mini")
+        raise InputError("--datadir belongs to a single run: give only that run, such as egs/librispeech_sem/exp/mini")
     return [
-        Recipe(name, home, load_old_or_new(home / TABLES) if home else None, tuple(runs.values()), kept[name, home])
+        ShownRecipe(name, home, load_tables(home / TABLES) if home else None, tuple(runs.values()), kept[name, home])
         for (name, home), runs in recipes.items()
     ]
 
@@ -131,18 +130,18 @@ def _is_run(folder: Path) -> bool:
     return bool(result_files(folder / "results")) or any(folder.glob("*/seed*"))
 
 
-def decodings(run: Run) -> Iterator[Decoding]:
-    """What of a run has been scored, by test set, system, seed and decoding."""
+def decodings(run: ShownRun) -> Iterator[ScoredDecoding]:
+    """The scored test sets of a run, sorted by test set, system, seed and decoding."""
     found = []
     for path in run.folder.glob("*/seed*/decode_*/*/score.json"):
         folder = path.parent
         if match := _SEED.fullmatch(folder.parents[1].name):
             decoding = folder.parent.name.removeprefix("decode_")
-            found.append(Decoding(folder, folder.parents[2].name, int(match[1]), decoding, folder.name))
+            found.append(ScoredDecoding(folder, folder.parents[2].name, int(match[1]), decoding, folder.name))
     return iter(sorted(found, key=lambda each: (each.test_set, each.system, each.seed, each.decoding)))
 
 
-def trainings(run: Run) -> list[Training]:
+def trainings(run: ShownRun) -> list[Training]:
     """The trainings of a run: its systems by name and seed, then its language models."""
     patterns = ("*/seed*/log/train.log", "*/seed*/training.json", "lm/log/train.log", "lm/seed*/*/training.json")
     found: dict[Training, bool] = {}
@@ -155,8 +154,8 @@ def trainings(run: Run) -> list[Training]:
     return sorted(found, key=lambda each: (found[each], each.system, each.seed or 0))
 
 
-def figures(recipe: Recipe) -> list[tuple[str, Path]]:
-    """Pictures of a recipe: those that it keeps, then those of its runs, with names that say where they are from."""
+def figures(recipe: ShownRecipe) -> list[tuple[str, Path]]:
+    """Pictures of a recipe: those that it keeps, then those of its runs, with names that say where they come from."""
     found = []
     if recipe.folder:
         found += [(path.stem, path) for path in sorted((recipe.folder / "results").glob("*.png"))]

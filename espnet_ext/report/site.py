@@ -1,4 +1,4 @@
-"""The whole of the results page: one page for each recipe, its error browser, and a page that leads to them."""
+"""The results as web pages: one page per recipe, its error browser, and an index."""
 
 import re
 import shutil
@@ -16,23 +16,22 @@ from PIL import Image, UnidentifiedImageError
 
 from espnet_ext import __version__
 from espnet_ext.errors import InputError
-from espnet_ext.report.curves import Curve, read_curves
-from espnet_ext.report.errors import ErrorPages, Limits, write_errors
-from espnet_ext.report.plots import NAMES, draw_curves, shared_range
-from espnet_ext.report.runs import Recipe, Run, figures, trainings
+from espnet_ext.report.error_browser import ErrorPages, Limits, write_errors
+from espnet_ext.report.runs import ShownRecipe, ShownRun, figures, trainings
 from espnet_ext.report.table_view import VERDICTS, TableView, table_view
+from espnet_ext.report.training_curves import NAMES, Curve, draw_curves, read_curves, shared_range
 from espnet_ext.results.render import count_of, has_run, meta_line
-from espnet_ext.results.report import called, result_files
-from espnet_ext.results.results import read_results
+from espnet_ext.results.results_md import called, result_files
+from espnet_ext.results.table_results import read_results
 
-GENERATOR = "espnet_ext.bin.report"
+GENERATOR = "espnet-ext report"
 ASSETS = ("report.css", "theme.js", "errors.js")
 _MARK = f'<meta name="generator" content="{GENERATOR}">'
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table or figure on the page; ``name`` is ``table 1``, ``meta`` says how it came out."""
+class ShownTable:
+    """A table or figure on the page; ``name`` is ``table 1``, ``meta`` says how its results were made."""
 
     name: str
     view: TableView
@@ -45,10 +44,10 @@ class Section:
     """The tables of one corpus and scale.
 
     Attributes:
-        number: tells sections apart.
-        run: folder of the run, or None where the results are those that the recipe keeps.
+        number: of the section on its page.
+        run: folder of the run, or None for results that the recipe keeps.
         source: where the files lie, in the recipe's folder.
-        not_run: tables of which nothing has run.
+        not_run: tables without any result.
     """
 
     number: int
@@ -56,24 +55,24 @@ class Section:
     scale: str
     run: Path | None
     source: str
-    tables: tuple[Table, ...]
+    tables: tuple[ShownTable, ...]
     not_run: tuple[str, ...]
 
     @property
     def kept(self) -> bool:
-        """Are these the recipe's own, not of a run?"""
+        """Whether the recipe keeps these results; otherwise they are a run's."""
         return self.run is None
 
     @property
     def verdicts(self) -> dict[str, int]:
-        """How many claims hold, and so on."""
+        """The number of claims by verdict."""
         found = Counter(claim.verdict for table in self.tables for claim in table.view.claims)
         return {verdict: found[verdict] for verdict in VERDICTS if found[verdict]}
 
 
 @dataclass(frozen=True)
 class Plots:
-    """The curves of one measure of one run, an SVG a system."""
+    """The curves of one measure of one run: one SVG per system."""
 
     run: str
     measure: str
@@ -82,7 +81,7 @@ class Plots:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure: its file on the site, what it shows, where it is from, and its size in pixels."""
+    """A figure: its file on the site, its caption, where it comes from, and its size in pixels."""
 
     file: str
     caption: str
@@ -105,12 +104,12 @@ class RecipePage:
 
 
 def write_site(
-    recipes: Sequence[Recipe], output: str | Path, limits: Limits, say: Callable[[str], None] = print
+    recipes: Sequence[ShownRecipe], output: str | Path, limits: Limits, say: Callable[[str], None] = print
 ) -> list[RecipePage]:
-    """Write the site into the folder ``output``, which appears whole or stays as it was.
+    """Write the site into the folder ``output``, completely or not at all.
 
     Raises:
-        InputError: ``output`` is a file or a folder of something else, or a file of a run cannot be read.
+        InputError: ``output`` is a file or holds something other than a report, or a file of a run cannot be read.
     """
     output = Path(output)
     _check_output(output)
@@ -131,7 +130,7 @@ def write_site(
 
 
 def _check_output(output: Path) -> None:
-    """Refuse to replace what is no report."""
+    """Refuse to replace anything but a report."""
     if output.is_dir():
         index = output / "index.html"
         own = index.is_file() and _MARK in index.read_text(encoding="utf-8", errors="replace")
@@ -139,7 +138,7 @@ def _check_output(output: Path) -> None:
             return
     elif not output.exists():
         return
-    raise InputError(f"{output}: exists and is no report: give another --output, or remove it")
+    raise InputError(f"{output}: exists and is not a report: give another --output, or remove it")
 
 
 def _summary(page: RecipePage) -> str:
@@ -154,7 +153,7 @@ def _summary(page: RecipePage) -> str:
 
 
 def _slugs(names: Sequence[str]) -> list[str]:
-    """Names of files, each once.
+    """Unique file names.
 
     >>> _slugs(["a b", "a-b", "index"])
     ['a-b', 'a-b-2', 'index-2']
@@ -171,11 +170,11 @@ def _slugs(names: Sequence[str]) -> list[str]:
 
 
 def _slug(text: str) -> str:
-    """Letters, digits and hyphens."""
+    """A text as a file name of letters, digits and hyphens."""
     return re.sub(r"[^A-Za-z0-9_.]+", "-", text).strip("-.") or "recipe"
 
 
-def _recipe_page(recipe: Recipe, slug: str, site: Path, limits: Limits) -> RecipePage:
+def _recipe_page(recipe: ShownRecipe, slug: str, site: Path, limits: Limits) -> RecipePage:
     paper = recipe.tables.paper if recipe.tables else None
     return RecipePage(
         name=recipe.name,
@@ -188,13 +187,13 @@ def _recipe_page(recipe: Recipe, slug: str, site: Path, limits: Limits) -> Recip
     )
 
 
-def _sections(recipe: Recipe, site: Path, slug: str) -> list[Section]:
-    """The tables of the runs, then those that the recipe keeps; what is kept unchanged of a run comes once."""
+def _sections(recipe: ShownRecipe, site: Path, slug: str) -> list[Section]:
+    """The tables of the runs, then those that the recipe keeps; a result that is in both comes once."""
     sources = [(run.folder, run.folder / "results") for run in recipe.runs] + [(None, folder) for folder in recipe.kept]
     sections: list[Section] = []
     seen: list[Mapping[str, Any]] = []
     for run, folder in sources:
-        groups: dict[tuple[str, str], dict[str, Table | None]] = {}
+        groups: dict[tuple[str, str], dict[str, ShownTable | None]] = {}
         for path in result_files(folder):
             result = read_results(path)
             if result not in seen:
@@ -209,8 +208,8 @@ def _sections(recipe: Recipe, site: Path, slug: str) -> list[Section]:
     return sections
 
 
-def _table(result: Mapping[str, Any], path: Path, recipe: Recipe, pictures: Path) -> tuple[str, Table | None]:
-    """The corpus of a table, and the table if anything of it has run; a figure with its picture."""
+def _table(result: Mapping[str, Any], path: Path, recipe: ShownRecipe, pictures: Path) -> tuple[str, ShownTable | None]:
+    """The corpus of a table, and the table if it has any result; a figure with its picture."""
     try:
         corpus = result["meta"]["corpus"]
         if not has_run(result):
@@ -221,11 +220,11 @@ def _table(result: Mapping[str, Any], path: Path, recipe: Recipe, pictures: Path
         raise InputError(f"{path}: not a table's results ({error!r}); write the table again") from error
     drawn = path.with_suffix(".png")
     picture = _picture(drawn, pictures, view.title, called(result)) if view.grid and drawn.is_file() else None
-    return corpus, Table(called(result), view, meta, picture)
+    return corpus, ShownTable(called(result), view, meta, picture)
 
 
-def _plots(run: Run, key: str) -> list[Plots]:
-    """A group of plots a measure, a plot a system in it."""
+def _plots(run: ShownRun, key: str) -> list[Plots]:
+    """One group of plots per measure, with one plot per system."""
     found: dict[str, dict[str, dict[str, Curve]]] = {}
     for training in trainings(run):
         for curve in read_curves(training.path):
@@ -245,7 +244,7 @@ def _plots(run: Run, key: str) -> list[Plots]:
     return groups
 
 
-def _pictures(recipe: Recipe, site: Path, slug: str) -> list[Picture]:
+def _pictures(recipe: ShownRecipe, site: Path, slug: str) -> list[Picture]:
     captions = recipe.tables.pictures if recipe.tables else {}
     folder = site / "figures" / slug
     return [_picture(path, folder, captions.get(path.stem, path.stem), name) for name, path in figures(recipe)]
@@ -265,8 +264,9 @@ def _picture(path: Path, folder: Path, caption: str, name: str) -> Picture:
 
 
 def _render(pages: Sequence[RecipePage], site: Path) -> None:
+    loader = jinja2.PackageLoader("espnet_ext.report")
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("espnet_ext.report"),
+        loader=loader,
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -286,7 +286,7 @@ def _render(pages: Sequence[RecipePage], site: Path) -> None:
 
     (site / "assets").mkdir()
     for name in ASSETS:
-        source, _, _ = environment.loader.get_source(environment, name)
+        source, _, _ = loader.get_source(environment, name)
         (site / "assets" / name).write_text(source, encoding="utf-8")
     write("index.html", "index.html.j2", page="index", recipes=pages)
     for page in pages:
@@ -296,7 +296,7 @@ def _render(pages: Sequence[RecipePage], site: Path) -> None:
 
 
 def _code(text: str) -> markupsafe.Markup:
-    """What stands between backticks becomes code.
+    """Turn text between backticks into code.
 
     >>> _code("run `a < b` now")
     Markup('run <code>a &lt; b</code> now')

@@ -1,4 +1,4 @@
-"""A table's results as the page draws them: the cells' text, and where on its column's axis each number lies."""
+"""A table's results as the page shows them: the text of the cells, and where each number lies on its column's axis."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from espnet_ext.results.claims import FAILS, HOLDS, UNDECIDED
-from espnet_ext.results.curves import curve_rows
+from espnet_ext.results.figures import curve_rows
 from espnet_ext.results.render import column_groups, legend, reduction_columns, row_cells
-from espnet_ext.results.report import called
+from espnet_ext.results.results_md import called
 
 NOT_RUN = "not run"
 VERDICTS = (HOLDS, UNDECIDED, FAILS, NOT_RUN)
@@ -16,11 +16,11 @@ VERDICTS = (HOLDS, UNDECIDED, FAILS, NOT_RUN)
 
 @dataclass(frozen=True)
 class Bar:
-    """Places on an axis in percent of its length; None for what there is not.
+    """Places on an axis in percent of its length; None for what is missing.
 
     Attributes:
         paper, here: the two numbers.
-        interval: ends of our 95% interval.
+        interval: ends of the 95% interval.
         seeds: the values of single seeds, where there are several.
         zero: of an axis that goes below 0.
     """
@@ -34,7 +34,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Cell:
-    """The paper's number and ours as text; ``bar`` is None where there is nothing to draw."""
+    """The paper's number and the result as text; ``bar`` is None if there is nothing to draw."""
 
     paper: str
     here: str
@@ -42,7 +42,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class RowView:
     """A row of a group; ``system`` with its ``decoding`` is what was trained for it."""
 
     name: str
@@ -53,19 +53,19 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Group:
-    """Columns side by side, with the unit of one that is no error rate.
+class GroupView:
+    """Columns side by side, with their units if they are no error rates.
 
     ``axes`` are the largest values of their bars as text, "" for a column without bars.
     """
 
     columns: tuple[str, ...]
     axes: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[RowView, ...]
 
 
 @dataclass(frozen=True)
-class Test:
+class TestView:
     """A claim on one column; ``text`` is the difference with its interval, p-value and seeds."""
 
     column: str
@@ -75,18 +75,18 @@ class Test:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A claim of the paper with its tests; ``missing`` are the columns on which it has not run."""
+class ClaimView:
+    """A claim of the paper with its tests; ``missing`` are the columns without a test."""
 
     text: str
     verdict: str
-    tests: tuple[Test, ...]
+    tests: tuple[TestView, ...]
     missing: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A figure's numbers: the heads of the columns, and the rows."""
+    """A figure's numbers: the column headings, and the rows."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -94,20 +94,20 @@ class Grid:
 
 @dataclass(frozen=True)
 class TableView:
-    """One table; or a figure, whose numbers are a ``grid`` and no groups."""
+    """A table; or a figure, whose numbers are a ``grid`` instead of groups."""
 
     title: str
     metric: str
-    groups: tuple[Group, ...]
+    groups: tuple[GroupView, ...]
     grid: Grid | None
     legend: str
-    claims: tuple[Claim, ...]
+    claims: tuple[ClaimView, ...]
 
 
 def table_view(result: Mapping[str, Any], units: Mapping[str, str] | None = None) -> TableView:
-    """Lay out a ``table<T>.json`` or ``figure<F>.json``. All bars of a column are on one axis, which begins at 0.
+    """Lay out a ``table<T>.json`` or ``figure<F>.json``. All bars of a column share one axis, which begins at 0.
 
-    ``units`` are those of columns that are no error rates.
+    ``units`` holds the units of columns that are no error rates.
     """
     is_figure = "figure" in result
     return TableView(
@@ -125,7 +125,7 @@ def _grid(result: Mapping[str, Any]) -> Grid:
     return Grid(tuple(head), tuple(map(tuple, rows)))
 
 
-def _group(result: Mapping[str, Any], columns: Sequence[str], units: Mapping[str, str]) -> Group:
+def _group(result: Mapping[str, Any], columns: Sequence[str], units: Mapping[str, str]) -> GroupView:
     reduced = reduction_columns(result) if result.get("reference") else {}
     tops = {column: 0.0 if column in reduced else _top(result, column) for column in columns}
     rows = []
@@ -135,13 +135,13 @@ def _group(result: Mapping[str, Any], columns: Sequence[str], units: Mapping[str
             Cell(paper, here, _bar(row["cells"][column], tops[column]) if tops[column] else None)
             for column, paper, here in zip(columns, texts[::2], texts[1::2], strict=True)
         )
-        rows.append(Row(name, row["system"], row["decoding"], tuple(cells), seeds))
+        rows.append(RowView(name, row["system"], row["decoding"], tuple(cells), seeds))
     heads = tuple(f"{column} ({units[column]})" if column in units else column for column in columns)
-    return Group(heads, tuple(f"{top:,g}" if top else "" for top in tops.values()), tuple(rows))
+    return GroupView(heads, tuple(f"{top:,g}" if top else "" for top in tops.values()), tuple(rows))
 
 
 def _top(result: Mapping[str, Any], column: str) -> float:
-    """A round number at or above all of a column; 0 where it has none."""
+    """A round number at or above all values of a column; 0 if it has none."""
     highest = 0.0
     for row in result["rows"]:
         cell = row["cells"][column]
@@ -152,7 +152,7 @@ def _top(result: Mapping[str, Any], column: str) -> float:
 
 
 def round_up(value: float) -> float:
-    """The next number of the form 1, 2, 2.5 or 5 times a power of ten, or halfway to ten times it.
+    """Round up to a number with few digits, such as 1, 1.5, 2, 2.5 or 5 times a power of ten.
 
     >>> [round_up(value) for value in (0.0, 0.7, 4.2, 31.2, 99.0, 121.0)]
     [0.0, 0.75, 5.0, 40.0, 100.0, 150.0]
@@ -170,9 +170,11 @@ def _bar(cell: Mapping[str, Any], top: float) -> Bar | None:
         return None
     values = [cell["paper"], here.get("value")]
     paper, ours = (None if value is None else _place(value, 0.0, top) for value in values)
-    interval = here.get("ci95")
     seeds = tuple(_place(value, 0.0, top) for value in here.get("values", {}).values())
-    return Bar(paper, ours, tuple(_place(end, 0.0, top) for end in interval) if interval else None, seeds)
+    interval = None
+    if ends := here.get("ci95"):
+        interval = (_place(ends[0], 0.0, top), _place(ends[1], 0.0, top))
+    return Bar(paper, ours, interval, seeds)
 
 
 def _place(value: float, low: float, high: float) -> float:
@@ -180,25 +182,25 @@ def _place(value: float, low: float, high: float) -> float:
     return round(100 * (value - low) / (high - low), 2)
 
 
-def _claim(claim: Mapping[str, Any]) -> Claim:
+def _claim(claim: Mapping[str, Any]) -> ClaimView:
     found = {name: test for name, test in claim["tests"].items() if test}
     reach = round_up(max((abs(end) for test in found.values() for end in test["ci95"]), default=1.0)) or 1.0
     change = "change " if claim.get("compares") == "changes" else ""
     tests = tuple(_test(name, test, reach, change) for name, test in found.items())
     missing = tuple(name for name in claim["tests"] if name not in found)
-    return Claim(claim["text"], claim["verdict"] or NOT_RUN, tests, missing)
+    return ClaimView(claim["text"], claim["verdict"] or NOT_RUN, tests, missing)
 
 
-def _test(column: str, test: Mapping[str, Any], reach: float, change: str) -> Test:
+def _test(column: str, test: Mapping[str, Any], reach: float, change: str) -> TestView:
     low, high = test["ci95"]
     direction = "lower" if test["lower_by"] >= 0 else "higher"
     text = (
-        f"{change}{abs(test['lower_by']):.2f} {direction} (95% interval of what it is lower by: {low:.2f} to "
+        f"{change}{abs(test['lower_by']):.2f} {direction} (95% interval of the reduction: {low:.2f} to "
         f"{high:.2f}), p = {test['p_value']:.2g}, {_seeds(test['seeds'])}"
     )
-    # To the right is lower, as the claim has it.
+    # A lower error rate, as the claim says, is to the right.
     places = [_place(value, -reach, reach) for value in (test["lower_by"], low, high, 0.0)]
-    return Test(column, text, test["verdict"], Bar(None, places[0], (places[1], places[2]), zero=places[3]))
+    return TestView(column, text, test["verdict"], Bar(None, places[0], (places[1], places[2]), zero=places[3]))
 
 
 def _seeds(seeds: Sequence[int]) -> str:

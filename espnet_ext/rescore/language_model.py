@@ -1,6 +1,6 @@
 """Language models of Hugging Face ``transformers``: loaded, checked, and the base class of their scorers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,12 @@ from espnet_ext.work.files import write_json
 
 # How a hypothesis is written for the language model. LibriSpeech's transcripts are upper-case; the texts that models
 # were trained on are not.
-CASINGS = {"as-is": str, "lower": str.lower, "upper": str.upper, "sentence": str.capitalize}
+CASINGS: Mapping[str, Callable[[str], str]] = {
+    "as-is": str,
+    "lower": str.lower,
+    "upper": str.upper,
+    "sentence": str.capitalize,
+}
 SHOWN = 40
 SETTINGS = "scorer.json"
 # Most positions of one forward pass: with gradients about 1.5 GB at the size of GPT-2 or BERT.
@@ -35,7 +40,7 @@ class HypothesisError(InputError):
         self.number = number
 
 
-def load(loader: type, name: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def load(loader: Any, name: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load a model by one of ``transformers``' Auto classes, in float32, and its tokenizer.
 
     Some families put a pooling layer on the first token's hidden state. It is dropped, since masked language models are

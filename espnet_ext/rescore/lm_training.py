@@ -43,6 +43,7 @@ from espnet_ext.rescore.training import (
     digest,
     module_digest,
     parse_settings,
+    summary,
     train,
 )
 from espnet_ext.rescore.vocabulary import log_probs
@@ -92,7 +93,7 @@ def adapt_language_model(
         output: see :func:`espnet_ext.rescore.training.train`.
         seed: for all random numbers.
         ngpu: 1 to train on a GPU.
-        say: prints progress.
+        say: prints progress and the result.
 
     Raises:
         InputError: as :func:`train_lm`; a file, a setting or the model is missing or bad.
@@ -105,7 +106,9 @@ def adapt_language_model(
     lines = sample(sentences(texts.text, texts.transcripts), chosen["sentences"], seed)
     dev_lines = list(sentences(dev_texts.text, dev_texts.transcripts))
     scorer = load_lm(chosen["lm"], chosen["scorer"], casing=chosen["casing"]).to(device)
-    return train_lm(scorer, lines, dev_lines, settings, output, say, chosen["mask_probability"])
+    report = train_lm(scorer, lines, dev_lines, settings, output, say, chosen["mask_probability"])
+    say(summary(output, report))
+    return report
 
 
 def train_lm(
@@ -227,7 +230,10 @@ class LmTask:
     def evaluate(self, texts: Sequence[list[int]]) -> dict[str, float]:
         """Loss and perplexity per token; the same tokens are masked every time."""
         total, count = 0.0, 0
-        mask = self.mask and replace(self.mask, mlm_probability=MASK_PROBABILITY, seed=0)
+        mask = None
+        if self.mask is not None:
+            mask = replace(self.mask, mlm_probability=MASK_PROBABILITY)
+            mask.generator = torch.Generator().manual_seed(0)  # a seed is refused in processes that another has started
         for start in range(0, len(texts), DEV_BATCH):
             part, predicted = self.loss(texts[start : start + DEV_BATCH], mask)
             total += part.item()
@@ -241,8 +247,8 @@ class _Family:
     """A family of small models: how its tokenizer is trained, classes of ``transformers``, and its scorer."""
 
     tokenizer: Callable[[Sequence[str], int], PreTrainedTokenizerBase]
-    config: type[PreTrainedConfig]
-    model: type[PreTrainedModel]
+    config: Callable[..., PreTrainedConfig]
+    model: Callable[..., PreTrainedModel]
     scorer: type[CausalScorer] | type[PllScorer]
 
 
@@ -289,15 +295,15 @@ class SmallModel:
     casing: str = "as-is"
 
     def __post_init__(self) -> None:
-        for what, value, known in (("kind", self.kind, KINDS), ("casing", self.casing, CASINGS)):
-            if value not in known:
-                raise InputError(f"no {what} {value}: choose one of {', '.join(known)}")
+        for what, value, choices in (("kind", self.kind, list(KINDS)), ("casing", self.casing, list(CASINGS))):
+            if value not in choices:
+                raise InputError(f"no {what} {value}: choose one of {', '.join(choices)}")
         if not isinstance(self.vocabulary, int) or self.vocabulary < 1:
             raise InputError(f"vocabulary must be a whole number above 0, not {self.vocabulary!r}")
-        known = KINDS[self.kind].config
+        defaults = KINDS[self.kind].config()
         for name in self.config:
-            if not hasattr(known(), name):
-                raise InputError(f"{known.__name__} has no {name}: its documentation says what there is")
+            if not hasattr(defaults, name):
+                raise InputError(f"{type(defaults).__name__} has no {name}: its documentation says what there is")
 
 
 def parse_small_model(values: Mapping[str, Any]) -> SmallModel:
@@ -334,7 +340,13 @@ def make_small_model(wanted: SmallModel, texts: Sequence[str], seed: int = 0) ->
     return family.scorer(model, tokenizer, wanted.casing)
 
 
-def make_language_model(values: Mapping[str, Any], text: Sequence[Path], output: Path, seed: int = 0) -> LmScorer:
+def make_language_model(
+    values: Mapping[str, Any],
+    text: Sequence[Path],
+    output: Path,
+    seed: int = 0,
+    say: Callable[[str], None] = print,
+) -> LmScorer:
     """Make a small model as a config says, with a tokenizer trained on text files, and save it.
 
     Args:
@@ -342,17 +354,13 @@ def make_language_model(values: Mapping[str, Any], text: Sequence[Path], output:
         text: files as in :class:`TextFiles`.
         output: the folder that is written; ``transformers`` loads it, too.
         seed: for the weights.
+        say: prints what was made.
 
     Raises:
         InputError: as :func:`parse_small_model` and :func:`make_small_model`; a file is missing.
     """
     scorer = make_small_model(parse_small_model(values), list(sentences(text)), seed)
     scorer.save(output)
-    return scorer
-
-
-def small_model_line(scorer: LmScorer, output: Path) -> str:
-    """What :func:`make_language_model` made, as a line to print."""
     parameters = sum(parameter.numel() for parameter in scorer.parameters())
-    kind = scorer.model.config.model_type
-    return f"{output}: {kind} with {parameters:,} parameters and {len(scorer.tokenizer)} tokens"
+    say(f"{output}: {values['kind']} with {parameters:,} parameters and {len(scorer.tokenizer)} tokens")
+    return scorer

@@ -29,6 +29,7 @@ from espnet_ext.rescore.training import (
     parse_settings,
     random_state,
     replayed,
+    summary,
     train,
 )
 
@@ -263,7 +264,7 @@ def train_rescorer(
         output: see :func:`espnet_ext.rescore.training.train`.
         seed: for all random numbers.
         ngpu: 1 to train on a GPU.
-        say: prints progress.
+        say: prints progress and the result.
 
     Raises:
         InputError: as :func:`train_mwer`; a file, a setting or the model is missing or bad.
@@ -278,7 +279,9 @@ def train_rescorer(
     scorer = load_lm(chosen["lm"], chosen["scorer"], chosen["pooling"], chosen["casing"]).to(device)
     weight = chosen["first_pass_weight"]
     loss = MwerLoss(tuned_weight(scorer, dev) if weight is None else weight, chosen["ce_weight"])
-    return train_mwer(scorer, train_on, dev, loss, settings, output, say)
+    report = train_mwer(scorer, train_on, dev, loss, settings, output, say)
+    say(summary(output, report))
+    return report
 
 
 def evaluate(scorer: LmScorer, lists: Sequence[NBest], loss: MwerLoss) -> dict[str, float]:

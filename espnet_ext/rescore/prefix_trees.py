@@ -13,6 +13,7 @@ hypotheses are known, and nothing is kept.
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -101,9 +102,9 @@ def _shared(children: dict[tuple[int, int], int], tokens: Sequence[int]) -> int:
     """How many of the first tokens are nodes already."""
     node = -1
     for count, token in enumerate(tokens):
-        node = children.get((node, token))
-        if node is None:
+        if (node, token) not in children:
             return count
+        node = children[node, token]
     return len(tokens)
 
 
@@ -133,13 +134,14 @@ def stack(trees: Sequence[Tree], masked: bool) -> Rows:
     ids = np.zeros((len(trees), width), dtype=np.int64)
     depths = np.zeros_like(ids)
     sees = np.zeros((len(trees), width, width), dtype=bool) if masked else None
-    count, paths = 0, []
+    count = 0
+    paths: list[list[int]] = []
     for row, tree in enumerate(trees):
         ids[row, : len(tree)] = tree.tokens
         depths[row, : len(tree)] = tree.depths
-        paths += [np.array(path) + count for path in tree.paths]
+        paths += [[count + node for node in path] for path in tree.paths]
         count += len(tree)
-        if masked:
+        if sees is not None:
             np.fill_diagonal(sees[row], True)  # padding sees itself: a softmax over nothing is NaN
             for path in tree.paths:
                 sees[row][np.ix_(path, path)] |= np.tri(len(path), dtype=bool)
@@ -161,10 +163,10 @@ def padded(rows: Sequence[Sequence[int]]) -> np.ndarray:
     return filled
 
 
-def inputs_of(model: PreTrainedModel, rows: Rows) -> dict[str, torch.Tensor]:
+def inputs_of(model: PreTrainedModel, rows: Rows) -> dict[str, Any]:
     """Inputs of a model's ``forward``, on its device."""
     device = model.device
-    inputs = {"input_ids": rows.ids.to(device)}
+    inputs: dict[str, Any] = {"input_ids": rows.ids.to(device)}
     if hasattr(model.config, "use_cache"):
         inputs["use_cache"] = False
     if rows.sees is None:
@@ -204,14 +206,15 @@ def tree_limit(model: PreTrainedModel) -> int:
 
 def _scores_trees(model: PreTrainedModel) -> bool:
     source = random.Random(PROBE_SEED)
-    size = model.get_input_embeddings().num_embeddings
+    size = cast(torch.nn.Embedding, model.get_input_embeddings()).num_embeddings
     stem = [source.randrange(size) for _ in range(PROBE_TOKENS // 2)]
     texts = [stem + [source.randrange(size) for _ in range(PROBE_TOKENS - 2 * n)] for n in range(4)]
     texts += [texts[0][:-1], texts[1] + stem[:1]]
     alone = [tree for item in enumerate(texts) for tree in grow([item], PROBE_TOKENS)]
     tree = stack(grow(list(enumerate(texts)), PROBE_TOKENS * len(texts)), masked=True)
     wanted, found = _on_paths(model, stack(alone, masked=False)), _on_paths(model, tree)
-    wrong = _on_paths(model, replace(tree, sees=torch.ones_like(tree.sees).tril()))
+    everything_before = torch.ones(*tree.ids.shape, tree.ids.size(1), dtype=torch.bool).tril()
+    wrong = _on_paths(model, replace(tree, sees=everything_before))
     return bool((found - wanted).abs().max() <= TOLERANCE * (wrong - wanted).abs().max())
 
 

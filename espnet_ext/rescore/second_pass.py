@@ -67,17 +67,15 @@ class LanguageModel:
     Attributes:
         name: folder, or name on the hub.
         scorer, pooling, casing: see :func:`espnet_ext.rescore.scorers.load_lm`; None for its default.
-        ngpu: 1 to score on a GPU, otherwise 0.
     """
 
     name: str
     scorer: str | None = None
     pooling: str | None = None
     casing: str | None = None
-    ngpu: int = 0
 
-    def load(self) -> ListScorer:
-        """Load the model, and return a function that scores lists with it.
+    def load(self, ngpu: int = 0) -> ListScorer:
+        """Load the model, and return a function that scores lists with it; 1 as ``ngpu`` takes a GPU.
 
         Raises:
             InputError: there is no such model, or no GPU.
@@ -86,7 +84,7 @@ class LanguageModel:
         from espnet_ext.rescore.scorers import load_lm, score_lists
         from espnet_ext.rescore.training import device_for
 
-        device = device_for(self.ngpu)
+        device = device_for(ngpu)
         model = load_lm(self.name, scorer=self.scorer, pooling=self.pooling, casing=self.casing).to(device).eval()
 
         def score(lists: Sequence[NBest]) -> list[list[float]]:
@@ -120,6 +118,20 @@ class Outcome:
     def can_be_scored(self) -> bool:
         """Whether all lists have references with words."""
         return all((nbest.ref or "").split() for nbest in self.before)
+
+
+def rescore(
+    job: SecondPass, model: LanguageModel, *, ngpu: int = 0, say: Callable[[str], None] = print
+) -> Outcome:
+    """Rescore lists with a language model, and print what has changed.
+
+    Raises:
+        InputError: as :func:`second_pass`.
+    """
+    outcome = second_pass(job, lambda: model.load(ngpu))
+    for line in outcome_lines(outcome):
+        say(line)
+    return outcome
 
 
 def second_pass(job: SecondPass, load: Callable[[], ListScorer]) -> Outcome:
@@ -158,7 +170,7 @@ def second_pass(job: SecondPass, load: Callable[[], ListScorer]) -> Outcome:
 
 
 def outcome_lines(outcome: Outcome) -> list[str]:
-    """What :func:`second_pass` did, as lines to print: the weight, and error rates if there are references."""
+    """What a second pass did, as lines to print: the weight, and error rates if there are references."""
     lines = [f"lambda {outcome.weight:.6g}"]
     if outcome.tuned:
         tuned = outcome.tuned
@@ -218,7 +230,7 @@ def write_lists(folder: Path, lists: Sequence[NBest]) -> None:
 
 def write_tuning(folder: Path, tuned: Tuned, curve: ErrorCurve) -> None:
     """Write ``interpolation.json``, ``curve.json`` and ``curve.png``."""
-    from espnet_ext.results.figures import save_png  # matplotlib takes a second to import
+    from espnet_ext.results.plot_style import save_png  # matplotlib takes a second to import
 
     write_tuned(folder / "interpolation.json", tuned)
     write_curve(folder / "curve.json", curve)
@@ -238,7 +250,7 @@ def draw_curve(curve: ErrorCurve, tuned: Tuned, name: str) -> "Figure":
     import matplotlib
     from matplotlib.figure import Figure
 
-    from espnet_ext.results.figures import BLUE, STYLE, VERMILLION
+    from espnet_ext.results.plot_style import BLUE, STYLE, VERMILLION
 
     low, high = shown_range(curve, tuned)
     inside = np.array([weight_of(corner) for corner in curve.corners[1:-1]])

@@ -236,7 +236,7 @@ class _Run:
             found = [values[f"dev_{name}"] for name in self.task.best_by]
             return [math.inf if math.isnan(value) else value for value in found]
 
-        return min(self.history, key=rank)["step"]
+        return int(min(self.history, key=rank)["step"])
 
     def _save_model(self) -> None:
         partial = self.output / f".step{self.step}"
@@ -366,7 +366,7 @@ def module_digest(module: nn.Module) -> str:
 
 
 def _check_same(output: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    for name in old | new:
+    for name in {**old, **new}:
         if old.get(name) != new.get(name):
             raise InputError(
                 f"{output}: holds a training with another {name} ({old.get(name)}, now {new.get(name)}): remove the "

@@ -1,4 +1,4 @@
-"""Under what a table came out: command, commit, versions, hardware, date. Imports no torch."""
+"""How results were made: command, commit, versions, hardware and date. Imports no torch."""
 
 import os
 import platform
@@ -14,9 +14,9 @@ PACKAGES = ("espnet_ext", "espnet", "torch", "torchaudio", "lhotse", "kaldialign
 
 
 def collect_meta(command: str, repository: str | Path) -> dict[str, Any]:
-    """The part of a result's ``meta`` that does not depend on the scores.
+    """How results were made, as their ``meta`` holds it.
 
-    ``git`` is null outside of a git checkout; ``hardware.gpu`` is a list of names, empty without an Nvidia driver.
+    ``git`` is null outside a git checkout; ``hardware.gpu`` is a list of names, empty without an Nvidia driver.
     """
     return {
         "command": command,
@@ -28,14 +28,14 @@ def collect_meta(command: str, repository: str | Path) -> dict[str, Any]:
 
 
 def git_state(folder: str | Path) -> dict[str, Any] | None:
-    """The commit that ``folder`` is at, and whether anything in the tree differs from it."""
+    """The current commit of a checkout, and whether the tree differs from it."""
     commit = _output(["git", "-C", str(folder), "rev-parse", "HEAD"])
     status = _output(["git", "-C", str(folder), "status", "--porcelain"])
     return None if commit is None or status is None else {"commit": commit, "dirty": bool(status)}
 
 
 def versions() -> dict[str, str | None]:
-    """Versions of Python and of what the results rest on (null: not installed)."""
+    """Versions of Python and of the packages that results depend on (null: not installed)."""
     found: dict[str, str | None] = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -65,7 +65,7 @@ def _cpu_model() -> str:
 
 
 def _output(command: Sequence[str]) -> str | None:
-    """What a command prints, without outer space; None if it is missing, fails or takes over 20 s."""
+    """The output of a command, stripped; None if it is missing, fails or takes over 20 s."""
     if shutil.which(command[0]) is None:
         return None
     try:

@@ -60,17 +60,17 @@ def sets_needed(tables: Tables, selected: Sequence[Table]) -> dict[tuple[str, st
     needed: dict[tuple[str, str], set[str]] = {}
     for table in _decoded(selected):
         for row in table.rows:
-            names = {column.test_set for column in table.columns_of(row)} - {None}
+            names = {column.test_set for column in table.columns_of(row) if column.test_set}
             names = set(tables.test_sets) if AVERAGE in names else names
             needed.setdefault((row.system, row.decoding), set()).update(names)
     return {key: [name for name in tables.test_sets if name in names] for key, names in needed.items()}
 
 
 def load_scale(recipe_dir: str | Path, scale: str) -> dict[str, dict[str, Any]]:
-    """The sections of a scale's configuration: those of ``conf/full.yaml`` with those of ``conf/<scale>.yaml`` over them.
+    """The sections of a scale: those of ``conf/full.yaml``, with those of ``conf/<scale>.yaml`` merged into them.
 
-    A section is an ESPnet-style config (``train``, ``decode`` ...), the recipe's own ``settings``, or ``sizes``: configs
-    by name. ``full`` holds the paper's values and has every section, every setting and every size.
+    A section is an ESPnet-style config (``train``, ``decode`` ...), the recipe's own ``settings``, or ``sizes``, which
+    holds configs by name. ``full`` holds the paper's values and has every section, every setting and every size.
 
     Raises:
         InputError: no such scale, a file that is not YAML, or a section, setting or size that ``full.yaml`` lacks.

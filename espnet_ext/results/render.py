@@ -1,11 +1,11 @@
-"""Draw a table's results: plain text for the terminal, Markdown for files. Pure functions on the JSON's data."""
+"""A table's results as text: plain for the terminal, Markdown for files. Pure functions on the JSON's data."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tabulate import tabulate
 
-from espnet_ext.results.curves import curves_table
+from espnet_ext.results.figures import curves_table
 from espnet_ext.results.tables import PREFIX
 
 NOT_RUN = "-"
@@ -14,7 +14,7 @@ _PIPES = str.maketrans({"|": r"\|", "\n": " "})
 
 
 def plain_table(result: Mapping[str, Any], row_names: Sequence[str] | None = None) -> str:
-    """The table for the terminal, with only the rows named (None: all) and a line for each claim that was tested."""
+    """The table for the terminal, with the rows named (None: all) and a line for each claim that was tested."""
     if "figure" in result:
         body = curves_table(result, "simple")
     else:
@@ -22,7 +22,7 @@ def plain_table(result: Mapping[str, Any], row_names: Sequence[str] | None = Non
     claims = [f"  {text}: {verdict}{figures}" for text, verdict, figures in _claims(result, tested_only=True)]
     lines = [f"{_title(result)}, {result['meta']['corpus']}, scale {result['scale']}", "", body, "", legend(result)]
     if claims:
-        lines += ["", "Claims of the paper, here:", *claims]
+        lines += ["", "Claims of the paper, tested on these results:", *claims]
     return "\n".join(lines) + "\n"
 
 
@@ -48,13 +48,14 @@ def markdown_table(result: Mapping[str, Any], heading: str = "#", pictures: str 
             lines += [tabulate(rows, _markdown_header(group), **_layout(group, "pipe")), ""]
     lines.append(legend(result))
     if result.get("claims"):
-        lines += ["", "Claims of the paper, here (paired bootstrap test over utterances, two-sided, level 0.05):", ""]
+        test = "a paired bootstrap over utterances (two-sided, level 0.05)"
+        lines += ["", f"Claims of the paper, tested on these results by {test}:", ""]
         lines += [f"- {text}: **{verdict}**{figures}" for text, verdict, figures in _claims(result)]
     return "\n".join([*lines, "", meta_line(result["meta"]), ""])
 
 
 def meta_line(meta: Mapping[str, Any]) -> str:
-    """One paragraph: how, when, and on what the table came out."""
+    """One paragraph on how the results were made."""
     git, hardware = meta["git"], meta["hardware"]
     commit = "not in git" if git is None else git["commit"][:12] + (" with uncommitted changes" if git["dirty"] else "")
     parts = [
@@ -73,16 +74,16 @@ def meta_line(meta: Mapping[str, Any]) -> str:
 
 def _perplexity(meta: Mapping[str, Any]) -> list[str]:
     value = meta.get("lm_perplexity")
-    return [] if value is None else [f"perplexity of the language model: {value:.2f} a token of the dev sets"]
+    return [] if value is None else [f"perplexity of the language model: {value:.2f} per token on the dev sets"]
 
 
 def has_run(result: Mapping[str, Any]) -> bool:
-    """Whether any cell of the table holds a number from here."""
+    """Whether any cell of the table has a result."""
     return any(cell["here"] for row in result["rows"] for cell in row["cells"].values())
 
 
 def format_here(here: Mapping[str, Any] | None) -> str:
-    """A number from here with its spread over seeds and its 95% interval, as far as it has them.
+    """A result with its spread over seeds and its 95% interval, if it has them.
 
     >>> format_here({"value": 6.104, "ci95": [5.8, 6.4], "errors": 321, "words": 5262})
     '6.10 [5.80, 6.40]'
@@ -99,7 +100,9 @@ def format_here(here: Mapping[str, Any] | None) -> str:
 
 
 def reduction(value: float | None, reference: float | None) -> float | None:
-    """By how many percent ``value`` is lower than ``reference`` (negative: higher); None without both, or from 0.
+    """The relative reduction from ``reference`` to ``value`` in percent (negative: an increase).
+
+    None if one of them is missing, or if ``reference`` is 0.
 
     >>> round(reduction(3.72, 4.19), 1)  # P2, section 5, on test-clean
     11.2
@@ -114,7 +117,7 @@ def _title(result: Mapping[str, Any]) -> str:
 
 
 def column_groups(result: Mapping[str, Any]) -> list[list[str]]:
-    """Columns to draw side by side, a group with a column for each reduction that refers to it after it."""
+    """Groups of columns that stand side by side, each followed by the reductions of its columns."""
     groups = result.get("groups", [result["columns"]])
     if not result.get("reference"):
         return groups
@@ -123,7 +126,7 @@ def column_groups(result: Mapping[str, Any]) -> list[list[str]]:
 
 
 def reduction_columns(result: Mapping[str, Any]) -> dict[str, str]:
-    """Heading of each column of relative reductions -> the column: named in it only where there are several."""
+    """Heading of each column of relative reductions -> the column that it is computed from."""
     columns = result.get("reductions", result["columns"][-1:])
     return {REDUCTION if len(columns) == 1 else f"{REDUCTION} {column}": column for column in columns}
 
@@ -134,18 +137,18 @@ def _markdown_header(group: Sequence[str]) -> list[str]:
 
 
 def _plain_header(group: Sequence[str]) -> list[str]:
-    """Two lines, with the column's name only above the first of its pair: a terminal is narrow."""
+    """Two lines; the column's name is only above the first of its pair, since a terminal is narrow."""
     return ["row", *(cell for column in group for cell in (f"{column}\npaper", "\nhere")), "seeds"]
 
 
 def _layout(group: Sequence[str], style: str) -> dict[str, Any]:
-    """Text to the left, the paper's numbers to the right, and no number of ours drawn anew by tabulate."""
+    """Text aligned left, the paper's numbers right; tabulate must not reformat numbers."""
     align = ["left", *["right", "left"] * len(group), "left"]
     return {"tablefmt": style, "colalign": align, "disable_numparse": True}
 
 
 def row_cells(result: Mapping[str, Any], row: Mapping[str, Any], group: Sequence[str]) -> list[str]:
-    """A row of one group as text: its name, the paper's number and ours for each column, and its seeds."""
+    """A row of one group as text: its name, the paper's number and the result for each column, and its seeds."""
     cells = [row["name"]]
     reduced = reduction_columns(result)
     for column in group:
@@ -160,15 +163,17 @@ def row_cells(result: Mapping[str, Any], row: Mapping[str, Any], group: Sequence
 
 
 def legend(result: Mapping[str, Any]) -> str:
-    """What the cells' signs mean, for below the table."""
+    """What the signs in the cells mean, for below the table."""
     if "figure" in result:
         figure = result["figure"]
-        rates = f"{result['metric']}, in brackets the reduction from {figure['baseline']:g} on the same curve"
-        return f"{rates}; ± standard deviation over seeds; - has not run."
-    text = "here: [95% bootstrap interval], ± standard deviation over seeds; - has not run."
+        rates = (
+            f"{result['metric']}, in brackets the reduction from the value at {figure['baseline']:g} on the same curve"
+        )
+        return f"{rates}; ± standard deviation over seeds; -: not run."
+    text = "here: these results, with [95% bootstrap interval] and ± standard deviation over seeds; -: not run."
     if result.get("reference"):
-        columns = " and the ".join(reduction_columns(result).values())
-        text += f" reduction: of the {columns}, relative to {result['reference']['name']}."
+        columns = " and ".join(reduction_columns(result).values())
+        text += f" reduction: of {columns}, relative to {result['reference']['name']}."
     return text
 
 
@@ -186,7 +191,7 @@ def _claims(result: Mapping[str, Any], tested_only: bool = False) -> list[tuple[
 
 
 def _sides(claim: Mapping[str, Any], table: str) -> str:
-    """What is compared with what: rows, without the table's own number, or changes from row to row."""
+    """What is compared: rows, without the table's own number, or changes from row to row."""
     better, worse = (
         " -> ".join(row.removeprefix(f"{table}/") for row in claim[side].split(" -> ")) for side in ("better", "worse")
     )

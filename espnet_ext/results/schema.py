@@ -1,4 +1,4 @@
-"""``conf/tables.yaml`` as it is written: its keys, and what each may hold. :mod:`espnet_ext.results.tables` reads it."""
+"""``conf/tables.yaml`` as it is written: its keys, and what each may hold."""
 
 import math
 import re
@@ -42,11 +42,16 @@ def read_tables_file(path: str | Path) -> "TablesFile":
     try:
         return TablesFile.model_validate(content)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        missing = first["type"] == "missing"
-        place = _place(content, first["loc"][:-1] if missing else first["loc"])
-        text = f"the key {first['loc'][-1]!r} is missing" if missing else _message(first)
-        raise InputError(f"{path}: {place}: {text}" if place else f"{path}: {text}") from error
+        raise InputError(f"{path}: {fault(content, error)}") from error
+
+
+def fault(content: Mapping[str, Any], error: ValidationError) -> str:
+    """The first thing that is wrong, in one line: its place in the content, and what is expected there."""
+    first = error.errors(include_url=False)[0]
+    missing = first["type"] == "missing"
+    place = _place(content, first["loc"][:-1] if missing else first["loc"])
+    text = f"the key {first['loc'][-1]!r} is missing" if missing else _message(dict(first))
+    return f"{place}: {text}" if place else text
 
 
 def known(names: Sequence[str] | Mapping[str, Any]) -> str:
@@ -343,9 +348,7 @@ class TablesFile(_Entry):
         if AVERAGE in self.test_sets:
             raise ValueError(f"test_sets: {AVERAGE!r} is the mean of the test sets and cannot be one of them")
         if DEFAULT_DECODING in self.decodings:
-            raise ValueError(
-                f"decodings: {DEFAULT_DECODING!r} is the section decode as it is; give yours another name"
-            )
+            raise ValueError(f"decodings: {DEFAULT_DECODING!r} is the section decode as it is; give yours another name")
         if self.figures and self.axis is None:
             raise ValueError("the key 'axis' is missing: figures need it")
         return self

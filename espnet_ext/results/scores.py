@@ -1,4 +1,4 @@
-"""Read what scoring left in ``<expdir>/<system>/seed<seed>/decode_<decoding>/<test set>/``; average over seeds."""
+"""Read the scores in ``<expdir>/<system>/seed<seed>/decode_<decoding>/<test set>/``; average over seeds."""
 
 import json
 import math
@@ -12,14 +12,14 @@ from typing import Any
 from espnet_ext.errors import InputError
 from espnet_ext.results.schema import known
 from espnet_ext.scoring.bootstrap import bootstrap_interval
-from espnet_ext.scoring.report import PARTS
 from espnet_ext.scoring.score import WHOLE
+from espnet_ext.scoring.score_files import PARTS
 
 _SEED = re.compile(r"seed(0|[1-9][0-9]*)")
 
 
 @dataclass(frozen=True)
-class Score:
+class SeedScore:
     """One measure of a ``score.json``: an error rate in percent, its 95% interval, and the counts behind it.
 
     ``utterances`` is the file with the counts of each utterance, which need not be there.
@@ -35,15 +35,15 @@ class Score:
     utterances: Path
 
 
-def read_score(path: str | Path, measure: str | None = None) -> Score | None:
-    """Read a ``score.json``; of its measures ``measure``, if the tables name any.
+def read_score(path: str | Path, measure: str | None = None) -> SeedScore | None:
+    """Read a ``score.json``, or one of its measures.
 
     Returns:
-        None where the reference has no token of the measure, so that it has no error rate.
+        None if the reference has no token of the measure, so that it has no error rate.
 
     Raises:
-        InputError: not a score file, one without this measure, or counts that do not give its value (a file written by
-            half or changed by hand).
+        InputError: not a score file, a score without this measure, or counts that do not give the value (a file that
+            was cut off or edited).
     """
     path = Path(path)
     utterances = path.parent / "per_utterance.tsv"
@@ -61,7 +61,7 @@ def read_score(path: str | Path, measure: str | None = None) -> Score | None:
                 return None
         value, errors, words = float(fields["value"]), int(fields["errors"]), int(fields["words"])
         ci95 = None if fields.get("ci95") is None else (float(fields["ci95"][0]), float(fields["ci95"][1]))
-        score = Score(path, value, ci95, errors, words, str(fields["unit"]), normaliser, utterances)
+        score = SeedScore(path, value, ci95, errors, words, str(fields["unit"]), normaliser, utterances)
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise InputError(f"{path}: not a score file ({error!r}); delete it and score again") from error
     if words < 1 or not math.isclose(value, 100 * errors / words, abs_tol=0.01):
@@ -71,8 +71,8 @@ def read_score(path: str | Path, measure: str | None = None) -> Score | None:
 
 def read_scores(
     expdir: str | Path, system: str, decoding: str, test_set: str, measure: str | None = None
-) -> dict[int, Score]:
-    """The scores of one system's decoding of one test set, by seed in rising order; empty where nothing has run."""
+) -> dict[int, SeedScore]:
+    """The scores of one system's decoding of one test set, by seed in rising order; empty if nothing has run."""
     found = {}
     for folder in (Path(expdir) / system).glob("seed*"):
         path = folder / f"decode_{decoding}" / test_set / "score.json"
@@ -85,7 +85,7 @@ def read_utterances(path: str | Path) -> dict[str, tuple[int, int]]:
     """Read a ``per_utterance.tsv``: utterance id -> (errors, words).
 
     Raises:
-        InputError: a line that is not as scoring writes it, or an utterance given twice; names file and line.
+        InputError: a line that scoring would not write, or an utterance given twice; names file and line.
     """
     counts: dict[str, tuple[int, int]] = {}
     lines = Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
@@ -105,14 +105,14 @@ def read_utterances(path: str | Path) -> dict[str, tuple[int, int]]:
     return counts
 
 
-def read_quantity(path: str | Path, unit: str) -> dict[str, Any] | None:
-    """What a system's ``latency.json`` or the like says, as a cell: ``{"value": 49.0, "unit": "ms"}`` in the file.
+def read_quantity(path: str | Path, unit: str | None) -> dict[str, Any] | None:
+    """Read a quantity of a system, such as ``latency.json`` with ``{"value": 49.0, "unit": "ms"}``, as a cell.
 
     Returns:
-        None where there is no such file.
+        None if there is no such file.
 
     Raises:
-        InputError: no such file of a quantity, or one in another unit.
+        InputError: the file holds no quantity, or one in another unit.
     """
     path = Path(path)
     if not path.is_file():
@@ -127,8 +127,8 @@ def read_quantity(path: str | Path, unit: str) -> dict[str, Any] | None:
     return {"value": value, "ci95": None, "errors": None, "words": None}
 
 
-def pooled_utterances(scores: Sequence[Score]) -> dict[str, tuple[int, int]] | None:
-    """Errors and words of each utterance summed over scores of one test set (seeds); None where a file is missing.
+def pooled_utterances(scores: Sequence[SeedScore]) -> dict[str, tuple[int, int]] | None:
+    """Errors and words of each utterance, summed over scores of one test set (seeds); None if a file is missing.
 
     Raises:
         InputError: two scores were made on different utterances or references; names one.
@@ -148,7 +148,7 @@ def pooled_utterances(scores: Sequence[Score]) -> dict[str, tuple[int, int]] | N
 def check_same_utterances(
     path_a: Path, a: Mapping[str, tuple[int, int]], path_b: Path, b: Mapping[str, tuple[int, int]]
 ) -> None:
-    """Refuse two scored test sets that differ in their utterances or in a reference's length, by utterance id."""
+    """Refuse two scores of a test set whose utterances or reference lengths differ; the message names an utterance."""
     if a.keys() != b.keys():
         only = min(a.keys() ^ b.keys())
         raise InputError(f"{path_a} and {path_b}: utterance {only} is in one only; score both on the same test set")
@@ -157,13 +157,13 @@ def check_same_utterances(
             raise InputError(f"{path_a} and {path_b}: utterance {utterance} has different references; score both again")
 
 
-def cell_here(scores: Mapping[int, Score]) -> dict[str, Any] | None:
-    """What came out, for one cell: the score of the one seed, or the mean over seeds with its spread.
+def cell_here(scores: Mapping[int, SeedScore]) -> dict[str, Any] | None:
+    """The result for one cell: the score of a single seed, or the mean over seeds with its spread.
 
     With several seeds: ``value`` is the mean of the seeds' ``values``; ``spread`` their sample standard deviation;
     ``errors`` and ``words`` their sums; ``ci95`` the bootstrap interval of that mean over utterances, each utterance
-    with its errors summed over seeds (null without ``per_utterance.tsv``). So ``ci95`` says how far other utterances
-    would move the mean of these seeds, and ``spread`` how far another seed would move one training.
+    with its errors summed over seeds (null without ``per_utterance.tsv``). So ``ci95`` says how much the mean of these
+    seeds would change with other utterances, and ``spread`` how much one training would change with another seed.
     """
     if not scores:
         return None
@@ -179,10 +179,10 @@ def cell_here(scores: Mapping[int, Score]) -> dict[str, Any] | None:
     return {**_mean({seed: score.value for seed, score in scores.items()}), "ci95": ci95, **counts}
 
 
-def average_here(per_test_set: Sequence[Mapping[int, Score]]) -> dict[str, Any] | None:
-    """The mean of the test sets' error rates, over the seeds that have run on all of them; None where none has.
+def average_here(per_test_set: Sequence[Mapping[int, SeedScore]]) -> dict[str, Any] | None:
+    """The mean of the test sets' error rates, over the seeds that have run on all of them; None if none has.
 
-    It is not errors by words of the test sets taken together, so it has no counts and no interval.
+    It is not the error rate of the pooled test sets, so it has no counts and no interval.
     """
     seeds = [seed for seed in per_test_set[0] if all(seed in scores for scores in per_test_set)]
     if not seeds:

@@ -1,146 +1,77 @@
-"""Figures in ``conf/tables.yaml``: curves over a setting, written out as systems and rows like those of tables.
-
-A figure's curve is one system at each value of the setting that ``sweep`` names, on one test set::
-
-    sweep:
-      setting: chunk_conf.max_seconds
-      axis: Length of the sequences
-      unit: s
-      values: {mini: [2.5, 10], full: [10, 20, 41]}
-    figures:
-      "1":
-        caption: How much context is useful
-        y: reduction                # of the error rate, or rate: the error rate itself
-        baseline: 10                # the value to which reductions refer
-        curves:
-          - {name: Rev16, system: base, column: rev16, paper: {10: 15.0}, largest: 12.2}
-        claims:
-          - {text: ..., better: Rev16 at 20 s, worse: Rev16 at 10 s}
-
-becomes table ``figure1`` with rows such as ``Rev16 at 10 s`` of systems such as ``base_10``. The values are those of
-the scale; claims about others are left out.
-"""
+"""Sweeps of ``conf/tables.yaml``: one system or decoding for each value of a setting that a row names."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from espnet_ext.errors import InputError
+from pydantic import ValidationError
+
+from espnet_ext.results.schema import SWEPT_KEYS, Choice, SystemEntry, fault, known
 from espnet_ext.work.yaml_files import deep_merge
 
-SWEEP, FIGURES = "sweep", "figures"
-PREFIX = "figure"
-REDUCTION, RATE = "reduction", "rate"
-_SWEEP = {"setting", "axis", "unit", "values"}
-_FIGURE = {"caption", "y", "baseline", "curves", "claims"}
-_CURVE = {"name", "system", "decoding", "column", "paper", "largest"}
 
-
-def write_out(top: Mapping[str, Any], scale: str | None, path: object) -> dict[str, Any]:
-    """The contents of a ``tables.yaml`` with its figures written out as tables; without figures, as they are.
+def at_values(what: str, choice: Choice, sweep: Mapping[str, Mapping[str, Any] | None]) -> tuple[str, dict[str, Any]]:
+    """The name of what a sweep makes at the values of a choice, and its settings.
 
     Args:
-        top: the file's contents.
-        scale: whose values the sweep takes; None: those of all scales.
-        path: the file's, for messages.
+        what: ``system`` or ``decoding``, for messages.
+        choice: the name, with a value for each setting.
+        sweep: the settings; one with labels takes one of them as its value.
+
+    >>> at_values("system", Choice("sem", (-80.0, 0)), {"conf.low": None, "conf.high": None})
+    ('sem_m80_0', {'conf.low': -80.0, 'conf.high': 0})
 
     Raises:
-        InputError: a key that is missing, unknown or holds something else.
+        ValueError: not one value for each setting, or one that is no number, name or label.
     """
-    if FIGURES not in top:
-        return dict(top)
-    sweep = _keys(top.get(SWEEP), f"{path}: {SWEEP}", _SWEEP, set())
-    by_scale = sweep["values"]
-    if not isinstance(by_scale, dict) or not all(isinstance(values, list) for values in by_scale.values()):
-        raise InputError(f"{path}: {SWEEP}.values: must be a mapping of scales to lists of numbers")
-    if scale is not None and scale not in by_scale:
-        raise InputError(f"{path}: {SWEEP}.values: none for the scale {scale!r}; known are {', '.join(by_scale)}")
-    everywhere = sorted({value for values in by_scale.values() for value in values})
-    values = everywhere if scale is None else by_scale[scale]
-    systems, tables = dict(top["systems"]), dict(top["tables"])
-    for name, figure in top[FIGURES].items():
-        place = f"{path}: {FIGURES}.{name}"
-        _keys(figure, place, _FIGURE, {"claims"})
-        if figure["y"] not in (REDUCTION, RATE):
-            raise InputError(f"{place}.y: must be {REDUCTION} or {RATE}, is {figure['y']!r}")
-        rows = []
-        columns: dict[str, None] = {}
-        for curve in figure["curves"]:
-            _keys(curve, f"{place}.curves", _CURVE, {"decoding", "paper", "largest"})
-            if curve["system"] not in top["systems"]:
-                raise InputError(f"{place}.curves: unknown system {curve['system']!r}")
-            columns[curve["column"]] = None
-            for value in values:
-                system = f"{curve['system']}_{value:g}"
-                systems[system] = _at(top["systems"][curve["system"]], sweep["setting"], value)
-                rows.append(_row(curve, value, sweep["unit"], system))
-        tables[f"{PREFIX}{name}"] = {
-            "caption": figure["caption"],
-            "columns": list(columns),
-            "rows": rows,
-            "claims": _claims(figure, values, everywhere, sweep["unit"], place),
-            "figure": {
-                "axis": f"{sweep['axis']} ({sweep['unit']})",
-                "y": figure["y"],
-                "baseline": figure["baseline"],
-                "largest": {curve["name"]: curve["largest"] for curve in figure["curves"] if "largest" in curve},
-            },
-        }
-    # The systems at no value are no trainings of their own, unless a table has them.
-    return {**{key: value for key, value in top.items() if key not in (SWEEP, FIGURES)},
-            "systems": systems, "tables": tables}  # fmt: skip
+    if len(choice.values) != len(sweep):
+        settings = ", ".join(sweep) or "none, since it has no sweep"
+        raise ValueError(f"the {what} {choice.name!r} takes a value for {settings}; got {list(choice.values)}")
+    labels, made = [], {}
+    for value, (setting, options) in zip(choice.values, sweep.items(), strict=True):
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise ValueError(f"a value of {setting} must be a number or a name, is {value!r}")
+        label = label_of(value)
+        if options and label not in options:
+            raise ValueError(f"unknown label of {setting} {label!r}; {known(options)}")
+        made[setting] = options[label] if options else value
+        labels.append(label)
+    return "_".join([choice.name, *labels]), made
 
 
-def _at(system: Mapping[str, Any], setting: str, value: float) -> dict[str, Any]:
-    override: Any = value
-    for key in reversed(setting.split(".")):
-        override = {key: override}
-    return {**system, "overrides": deep_merge(system.get("overrides", {}), override)}
+def label_of(value: float | str) -> str:
+    """How a value stands in a name: a number in its shortest form, with ``m`` for minus.
 
-
-def _row(curve: Mapping[str, Any], value: float, unit: str, system: str) -> dict[str, Any]:
-    row = {
-        "name": row_name(curve["name"], value, unit),
-        "system": system,
-        "paper": {curve["column"]: curve.get("paper", {}).get(value)},
-        "curve": curve["name"],
-        "x": value,
-    }
-    return row | ({"decoding": curve["decoding"]} if "decoding" in curve else {})
-
-
-def row_name(curve: str, value: float, unit: str) -> str:
-    """What the row of a curve at a value is called.
-
-    >>> row_name("Rev16", 10, "s")
-    'Rev16 at 10 s'
+    >>> [label_of(value) for value in (-80.0, 0.1, "shared")]
+    ['m80', '0.1', 'shared']
     """
-    return f"{curve} at {value:g} {unit}"
+    return value if isinstance(value, str) else f"{value:g}".replace("-", "m")
 
 
-def _claims(
-    figure: Mapping[str, Any], values: list[float], everywhere: list[float], unit: str, place: str
-) -> list[dict[str, Any]]:
-    """The claims on rows that this scale has, each tested on its curve's test set alone."""
-    columns = {curve["name"]: curve["column"] for curve in figure["curves"]}
-    known = {row_name(name, value, unit): (name, value) for name in columns for value in everywhere}
-    claims = []
-    for claim in figure.get("claims", []):
-        rows = [claim.get("better"), claim.get("worse")]
-        for row in rows:
-            if row not in known:
-                raise InputError(f"{place}.claims: there is no {row!r}; rows are called like {next(iter(known))!r}")
-        if all(known[row][1] in values for row in rows):
-            claims.append({**claim, "columns": [columns[known[rows[0]][0]]]})
-    return claims
+def system_at(entry: SystemEntry, settings: Mapping[str, Any]) -> SystemEntry:
+    """A system at the values of its sweep, without the sweep.
+
+    Raises:
+        ValueError: a value that the system's key does not take.
+    """
+    own = {key: value for key, value in settings.items() if key in SWEPT_KEYS}
+    others = {key: value for key, value in settings.items() if key not in SWEPT_KEYS}
+    content = entry.model_dump(exclude={"sweep"}, exclude_unset=True)
+    content |= own | {"overrides": overrides_at(entry.overrides, others)}
+    try:
+        return SystemEntry.model_validate(content)
+    except ValidationError as error:
+        raise ValueError(fault(content, error)) from error
 
 
-def _keys(value: Any, place: str, known: set[str], optional: set[str]) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InputError(f"{place}: must be a mapping (key: value), is {value!r}")
-    for key in value:
-        if key not in known:
-            raise InputError(f"{place}: unknown key {key!r}; known are {', '.join(sorted(known))}")
-    for key in sorted(known - optional):
-        if key not in value:
-            raise InputError(f"{place}: the key {key!r} is missing")
-    return value
+def overrides_at(overrides: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Overrides with settings by dotted names merged into them.
+
+    >>> overrides_at({"normalize": "sem"}, {"normalize_conf.low": -80})
+    {'normalize': 'sem', 'normalize_conf': {'low': -80}}
+    """
+    merged = dict(overrides)
+    for setting, value in settings.items():
+        for key in reversed(setting.split(".")):
+            value = {key: value}
+        merged = deep_merge(merged, value)
+    return merged

@@ -15,12 +15,10 @@ from espnet_ext.results.schema import (
     AVERAGE,
     DEFAULT_DECODING,
     MEASURE,
-    SWEPT_KEYS,
     ChangeEntry,
     Choice,
     ClaimEntry,
     CurveEntry,
-    DecodingEntry,
     FigureEntry,
     Paper,
     RowEntry,
@@ -30,7 +28,7 @@ from espnet_ext.results.schema import (
     known,
     read_tables_file,
 )
-from espnet_ext.work.yaml_files import deep_merge
+from espnet_ext.results.sweeps import at_values, overrides_at, system_at
 
 PREFIX = "figure"
 _Named = TypeVar("_Named")
@@ -60,7 +58,7 @@ class RowRef:
 
 @dataclass(frozen=True)
 class Change:
-    """What becomes of the error rate from one row to another, such as by more training data: a gain is negative."""
+    """The change of the error rate from one row to another, such as with more training data; negative if it falls."""
 
     before: RowRef
     after: RowRef
@@ -68,9 +66,9 @@ class Change:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: a test set, or ``average`` for the mean of all, and a measure of it (None: there is only one).
+    """A column: a test set (or ``average``, the mean of all), and a measure of it (None: there is only one).
 
-    Or, with a ``unit``, a quantity of the system itself, such as its latency in ms: ``test_set`` is then None.
+    With a ``unit`` it is a quantity of the system itself, such as its latency in ms; ``test_set`` is then None.
     """
 
     name: str
@@ -96,9 +94,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Figure:
-    """How rows are drawn: the axis of x, and on that of y the error ``rate`` or its ``reduction`` from ``baseline`` on.
+    """How a table's rows are drawn as curves.
 
-    ``largest`` is the largest reduction that the paper names, by curve, in percent.
+    Attributes:
+        axis: the label of the x axis, with its unit.
+        y: what the y axis shows: the error ``rate``, or its relative ``reduction``.
+        baseline: the x value from which reductions are computed.
+        largest: by curve, the largest reduction that the paper names, in percent.
     """
 
     axis: str
@@ -187,17 +189,8 @@ def row_name(curve: str, value: float, unit: str) -> str:
     return f"{curve} at {value:g} {unit}"
 
 
-def label_of_value(value: Any) -> str:
-    """How a value of a sweep stands in a name: a number in its shortest form, with ``m`` for minus.
-
-    >>> [label_of_value(value) for value in (-80.0, 0.1, "shared")]
-    ['m80', '0.1', 'shared']
-    """
-    return value if isinstance(value, str) else f"{value:g}".replace("-", "m")
-
-
 class _Reader:
-    """Puts a file's entries together: what refers to what, and the systems that rows make of sweeps."""
+    """Resolves the names in a file, and makes the systems that its rows ask of sweeps."""
 
     def __init__(self, path: Path, file: TablesFile, scale: str | None) -> None:
         self.path, self.file = path, file
@@ -253,51 +246,33 @@ class _Reader:
         entry = self.one_of(choice.name, self.file.systems, place, "system")
         if not entry.sweep and not choice.values:
             return self.systems[choice.name][choice.name]
-        name, settings = self.swept("system", choice, entry.sweep, place)
+        try:
+            name, settings = at_values("system", choice, entry.sweep)
+            made = _as_system(name, system_at(entry, settings))
+        except ValueError as error:
+            raise self.error(place, str(error)) from error
         if name in self.file.systems:
             raise self.error(place, f"{name!r} is also the name of a system without this sweep; rename one of them")
-        own = {key: settings.pop(key) for key in SWEPT_KEYS if key in settings}
-        content = entry.model_dump(exclude={"sweep"}, exclude_unset=True)
-        content |= own | {"overrides": deep_merge(entry.overrides, _nested(settings))}
-        try:
-            made = SystemEntry.model_validate(content)
-        except ValueError as error:
-            raise self.error(place, f"{name}: {_first_line(error)}") from error
-        return self.systems[choice.name].setdefault(name, _as_system(name, made))
+        return self.systems[choice.name].setdefault(name, made)
 
     def decoding(self, choice: Choice, place: str) -> str:
         """The name of the decoding that a row names; of a sweep, the one that its values make."""
         if choice == Choice(DEFAULT_DECODING):
             return DEFAULT_DECODING
-        names = [DEFAULT_DECODING, *self.file.decodings]
-        if choice.name not in self.file.decodings:
-            raise self.error(place, f"unknown decoding {choice.name!r}; {known(names)}")
-        entry: DecodingEntry = self.file.decodings[choice.name]
+        entries = self.file.decodings
+        if choice.name not in entries:
+            raise self.error(place, f"unknown decoding {choice.name!r}; {known([DEFAULT_DECODING, *entries])}")
+        entry = entries[choice.name]
         if not entry.sweep and not choice.values:
             return choice.name
-        name, settings = self.swept("decoding", choice, entry.sweep, place)
-        if name in names:
+        try:
+            name, settings = at_values("decoding", choice, entry.sweep)
+        except ValueError as error:
+            raise self.error(place, str(error)) from error
+        if name in (DEFAULT_DECODING, *entries):
             raise self.error(place, f"{name!r} is also the name of a decoding without this sweep; rename one of them")
-        self.decodings.setdefault(name, deep_merge(entry.overrides, _nested(settings)))
+        self.decodings.setdefault(name, overrides_at(entry.overrides, settings))
         return name
-
-    def swept(
-        self, what: str, choice: Choice, sweep: Mapping[str, Mapping[str, Any] | None], place: str
-    ) -> tuple[str, dict[str, Any]]:
-        """The name of what a sweep makes at the values of ``choice``, and its settings."""
-        if len(choice.values) != len(sweep):
-            settings = ", ".join(sweep) or "none, since it has no sweep"
-            raise self.error(
-                place, f"the {what} {choice.name!r} takes a value for {settings}; got {list(choice.values)}"
-            )
-        labels, settings_made = [], {}
-        for value, (setting, options) in zip(choice.values, sweep.items(), strict=True):
-            if isinstance(value, bool) or not isinstance(value, int | float | str):
-                raise self.error(place, f"a value of {setting} must be a number or a name, is {value!r}")
-            label = label_of_value(value)
-            settings_made[setting] = self.one_of(label, options, place, f"label of {setting}") if options else value
-            labels.append(label)
-        return "_".join([choice.name, *labels]), settings_made
 
     def table(self, name: str, entry: TableEntry) -> Table:
         place = f"tables.{name}"
@@ -421,24 +396,6 @@ def _as_system(name: str, entry: SystemEntry) -> System:
     )  # fmt: skip
 
 
-def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by dotted names as overrides: ``{a.b: 1}`` is ``{a: {b: 1}}``."""
-    overrides: dict[str, Any] = {}
-    for setting, value in settings.items():
-        for key in reversed(setting.split(".")):
-            value = {key: value}
-        overrides = deep_merge(overrides, value)
-    return overrides
-
-
 def _whole(value: float) -> float:
     """A whole number as an int, as it stands in the file, so that configs and results hold 10 and not 10.0."""
     return int(value) if value == int(value) else value
-
-
-def _first_line(error: ValueError) -> str:
-    from pydantic import ValidationError
-
-    if isinstance(error, ValidationError):
-        return str(error.errors(include_url=False)[0]["msg"]).removeprefix("Value error, ")
-    return str(error)

@@ -9,15 +9,15 @@ from espnet_ext.errors import InputError
 
 
 class WarmupPlateau(WarmupReduceLROnPlateau):
-    """Linear warm-up from ``start_lr`` to the optimizer's learning rate, then ``factor`` where a score stops improving.
+    """Linear warm-up from ``start_lr`` to the optimizer's learning rate, then decay by ``factor`` on a plateau.
 
-    ESPnet's ``warmupreducelronplateau`` with two things that P2's reference [17] has (Zeyer et al. 2018):
-    the warm-up starts above zero, from the very first update on, and it can go on where an earlier training, such as a
-    step of a layer-wise pre-training, has left it.
+    ESPnet's ``warmupreducelronplateau`` with two additions from P2's reference [17] (Zeyer et al. 2018): the warm-up
+    starts above zero at the first update, and it can continue the warm-up of an earlier training, such as a step of a
+    layer-wise pre-training.
 
     Args:
-        optimizer: its learning rate is the one after the warm-up.
-        warmup_steps: updates of the warm-up, those before ``start_step`` included.
+        optimizer: its learning rate is that after the warm-up.
+        warmup_steps: updates of the warm-up, including those before ``start_step``.
         start_lr: learning rate of update 0.
         start_step: updates done in earlier trainings.
         plateau: ``mode``, ``factor``, ``patience`` and others of ``torch.optim.lr_scheduler.ReduceLROnPlateau``.

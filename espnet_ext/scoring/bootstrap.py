@@ -3,7 +3,7 @@
 Bisani and Ney, "Bootstrap estimates for confidence intervals in ASR performance evaluation", ICASSP 2004: draw as many
 utterances as the test set has, with replacement, take the error rate of the draw, repeat; the interval lies between the
 percentiles of these rates. Two systems are compared on the same draws, so that what makes an utterance hard for both
-cancels out. Utterances of one speaker are not independent; where speakers are many, resample whole speakers instead
+cancels out. Utterances of one speaker are not independent; if there are many speakers, resample whole speakers instead
 (Liu et al., "Statistical testing on ASR performance via blockwise bootstrap", Interspeech 2020): sum the counts
 of each with :func:`sum_blocks` first. Intervals from a handful of utterances or speakers are too narrow.
 
@@ -23,12 +23,12 @@ _CHUNK_CELLS = 4_000_000  # draws held at once, 32 MB
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Two systems on the same utterances; rates are fractions and ``difference`` is a's rate less b's.
+    """Two systems on the same utterances; rates are fractions and ``difference`` is a's rate minus b's.
 
     Attributes:
         ci95: 95% interval of the difference.
-        p_value: two-sided, for "the systems are equally good"; below 0.05 just when the interval leaves out 0 (up to
-            the rounding of percentiles).
+        p_value: two-sided, for "the systems are equally good"; below 0.05 exactly if the interval does not contain 0
+            (up to the rounding of percentiles).
         probability_of_improvement: share of the replicas in which b has fewer errors (Bisani and Ney, 2004, "poi").
     """
 
@@ -45,7 +45,7 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """Percentile interval of the error rate sum(errors) / sum(lengths), as fractions.
 
-    ``errors`` and ``lengths`` (reference lengths) hold one number an utterance. Same seed, same interval.
+    ``errors`` and ``lengths`` (reference lengths) hold one number per utterance. Same seed, same interval.
 
     Raises:
         ValueError: no utterances, shapes that differ, a length below 0 or none above, or a level or number of replicas
@@ -73,11 +73,11 @@ def paired_bootstrap(
     sums = _replicate([errors_a, errors_b, lengths], replicas, seed)
     differences = (sums[:, 0] - sums[:, 1]) / sums[:, 2]
     below, above = int((differences <= 0).sum()), int((differences >= 0).sum())
-    words = int(np.sum(lengths))
+    total_a, total_b, words = (int(np.asarray(column).sum()) for column in (errors_a, errors_b, lengths))
     return PairedTest(
-        rate_a=int(np.sum(errors_a)) / words,
-        rate_b=int(np.sum(errors_b)) / words,
-        difference=(int(np.sum(errors_a)) - int(np.sum(errors_b))) / words,
+        rate_a=total_a / words,
+        rate_b=total_b / words,
+        difference=(total_a - total_b) / words,
         ci95=_percentiles(differences, 0.95),
         p_value=min(1.0, 2 * (min(below, above) + 1) / (len(differences) + 1)),
         probability_of_improvement=float((differences > 0).mean()),
@@ -100,14 +100,14 @@ def sum_blocks(values: ArrayLike, blocks: Sequence[str]) -> NDArray[np.int64]:
 
 
 def _replicate(columns: list[ArrayLike], replicas: int, seed: int) -> NDArray[np.int64]:
-    """Sums of each column over each bootstrap draw, (draws, columns); the last column holds the lengths.
+    """Sums of each column over each bootstrap draw, (draws, columns); the last column is the lengths.
 
-    Utterances with equal counts are interchangeable, so a draw needs only how often each *kind* of utterance comes: a
-    multinomial. That is exact, and cheap for large test sets too (281,241 utterances are of some hundred kinds).
+    Utterances with equal counts are interchangeable, so a draw needs only how often each *kind* of utterance occurs: a
+    multinomial. That is exact, and cheap for large test sets too (281,241 utterances are of a few hundred kinds).
     """
     arrays = [np.asarray(column) for column in columns]
     if any(array.ndim != 1 or array.shape != arrays[0].shape for array in arrays):
-        raise ValueError(f"need one number an utterance in each, got shapes {[array.shape for array in arrays]}")
+        raise ValueError(f"need one number per utterance in each, got shapes {[array.shape for array in arrays]}")
     if not arrays[0].size:
         raise ValueError("no utterances to resample")
     if arrays[-1].min() < 0 or not arrays[-1].any():

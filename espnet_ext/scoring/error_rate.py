@@ -8,6 +8,7 @@ import kaldialign
 
 from espnet_ext.errors import InputError
 
+Pair = tuple[str | None, str | None]  # a token of the reference and of the hypothesis; None: a gap
 # An alignment holds 4 bytes a cell of its table; this many are 1.6 GB (20,000 x 20,000 words).
 MAX_ALIGNMENT_CELLS = 400_000_000
 
@@ -65,7 +66,7 @@ class ErrorRate:
 
     @property
     def rate(self) -> float:
-        """Errors by reference length, as a fraction; above 1 where there are many insertions.
+        """Errors divided by the reference length, as a fraction; above 1 if there are many insertions.
 
         Raises:
             InputError: the reference is empty, where the rate has no meaning.
@@ -93,7 +94,7 @@ def count_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> ErrorRa
     ErrorRate(correct=1, substitutions=0, deletions=1, insertions=1)
 
     Raises:
-        TypeError: a plain ``str``, which would be counted by the character: use ``.split()``, or ``list()`` if meant.
+        TypeError: a plain ``str``, which would be counted by characters: use ``.split()``, or ``list()`` if meant.
     """
     _refuse_plain_text(reference, hypothesis)
     reference, hypothesis = list(reference), list(hypothesis)
@@ -108,8 +109,8 @@ def count_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> ErrorRa
     )
 
 
-def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[tuple[str | None, str | None]]:
-    """Align word by word: pairs of reference and hypothesis; ``None`` stands for the gap.
+def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[Pair]:
+    """Align word by word: pairs of reference and hypothesis; ``None`` is a gap.
 
     It is the alignment that :func:`count_errors` counts. Memory grows with the product of the lengths, 4 bytes each.
 
@@ -130,7 +131,7 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[tuple[str
     return [(left or None, right or None) for left, right in kaldialign.align(reference, hypothesis, "")]
 
 
-def count_pairs(pairs: Iterable[tuple[str | None, str | None]]) -> ErrorRate:
+def count_pairs(pairs: Iterable[Pair]) -> ErrorRate:
     """Count what :func:`align` gave, or any part of it: the counts of parts add up to those of the whole.
 
     >>> count_pairs([("the", "the"), ("cat", "hat"), (None, "sat"), ("down", None)])

@@ -11,17 +11,16 @@ from espnet_ext.errors import InputError
 from espnet_ext.multitalker.turns import read_turns
 from espnet_ext.scoring.bootstrap import REPLICAS
 from espnet_ext.scoring.error_rate import ZERO
-from espnet_ext.scoring.mixed import score_mixed_files
+from espnet_ext.scoring.mixed import WITHIN, count_switches, score_mixed_files
 from espnet_ext.scoring.normalise import NONE, normaliser_called
-from espnet_ext.scoring.report import percent, summarise, write_reports
 from espnet_ext.scoring.score import Score, compare, score_files
+from espnet_ext.scoring.score_files import percent, summarise, write_reports
 from espnet_ext.scoring.speaker_attributed import (
     SpeakerScore,
     score_speakers,
     summarise_speakers,
     write_speaker_reports,
 )
-from espnet_ext.scoring.switch_points import WITHIN, count_switches
 from espnet_ext.work.files import write_json
 
 

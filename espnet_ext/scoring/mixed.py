@@ -6,28 +6,78 @@ insertion for that of the hypothesis's. So the errors of CH and EN add up to tho
 rates, weighted by their shares of the reference. The numbers of P1 keep to that: one share of English for each test set
 gives All from CH and EN in every row. A token that is not Han counts as English, digits too.
 
-The other habit, here with the suffix ``-filtered``, takes the other language away from both texts and aligns what is
-left. It counts a word heard as characters twice, deleted in one language and inserted in the other; its two rates have
-no mean that would be All.
+The other habit, here with the suffix ``-filtered``, removes the other language from both texts and aligns the rest. It
+counts a word heard as characters twice, as deleted in one language and inserted in the other; no mean of its two rates
+gives All.
 
 Of equally cheap alignments kaldialign takes one (:func:`espnet_ext.scoring.error_rate.count_errors`), and on that
-choice the split into languages may depend, as that into substitutions, deletions and insertions does; All does not.
+choice the split into languages may depend, as does the split into substitutions, deletions and insertions. All does
+not depend on it.
+
+Errors are also split into those near the points where the language changes, and the rest. A switch point lies between
+two tokens of a reference that are of different languages. A token of the reference is within n tokens of one if one of
+the n tokens before or after it is of another language. What a hypothesis inserts stands between two tokens of the
+reference, or at an end; it is within n tokens of a switch point if the n tokens before and the n after it are not all
+of one language: for n = 1, at the switch point itself. So every token and every insertion of an alignment falls into
+one of the two classes, and their counts add up to those of the whole. Read the two classes by language: next to a
+switch there is more of the language that comes in single words, and what is hard about that language would pass for
+what is hard about switching.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from espnet_ext.codeswitch.mixed_text import has_han, mixed_tokens
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
-from espnet_ext.scoring.error_rate import MAX_ALIGNMENT_CELLS, ErrorRate, align, count_errors, count_pairs
+from espnet_ext.scoring.error_rate import MAX_ALIGNMENT_CELLS, ErrorRate, Pair, align, count_errors, count_pairs
 from espnet_ext.scoring.score import Score, add_up, score_texts
-from espnet_ext.scoring.switch_points import WITHIN, split_at_switches
 
 HAN, ENGLISH = "CH", "EN"  # as in P1's tables
 FILTERED = "-filtered"
 NEAR, ELSEWHERE = "near-switch", "elsewhere"
+WITHIN = 1  # tokens: those on both sides of the switch
+
+
+def split_at_switches(
+    pairs: Sequence[Pair], language: Callable[[str], Any], within: int = WITHIN
+) -> tuple[list[Pair], list[Pair]]:
+    """Split aligned pairs of reference and hypothesis (None: a gap) into those near a switch point and the others.
+
+    ``language`` gives a token's language; ``within`` is the n of this module's description.
+
+    >>> pairs = [("我", "我"), ("想", "想"), (None, "要"), ("go", "够"), ("home", "home")]
+    >>> split_at_switches(pairs, str.isascii)
+    ([('想', '想'), (None, '要'), ('go', '够')], [('我', '我'), ('home', 'home')])
+
+    Raises:
+        ValueError: ``within`` is below 1.
+    """
+    if within < 1:
+        raise ValueError(f"within must be at least 1 token, not {within}")
+    languages = [language(left) for left, _ in pairs if left is not None]
+    near: list[Pair] = []
+    rest: list[Pair] = []
+    place = 0  # of the next token of the reference
+    for pair in pairs:
+        is_token = pair[0] is not None
+        around = languages[max(0, place - within) : place + within + is_token]
+        (near if len(set(around)) > 1 else rest).append(pair)
+        place += is_token
+    return near, rest
+
+
+def count_switches(references: Iterable[Sequence[str]], language: Callable[[str], Any]) -> dict[str, int]:
+    """The number of switch points in the references, and the number of references that have any.
+
+    >>> count_switches([["我", "go", "吧"], ["go"]], str.isascii)
+    {'switch_points': 2, 'utterances_with_switch': 1}
+    """
+    counts = [sum(a != b for a, b in pairwise(language(token) for token in tokens)) for tokens in references]
+    return {"switch_points": sum(counts), "utterances_with_switch": sum(count > 0 for count in counts)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +109,7 @@ class MixedErrorRate:
 def count_mixed_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> MixedErrorRate:
     """Count the errors of one utterance by language; both are lists of tokens, as :func:`mixed_tokens` makes them.
 
-    The total is counted apart from the languages and must be their sum.
+    The total is counted separately from the languages and must be their sum.
 
     >>> counts = count_mixed_errors(mixed_tokens("我想 go home"), mixed_tokens("我 go hum 吧"))
     >>> counts.han
@@ -111,9 +161,9 @@ def score_mixed_texts(
 ) -> Score:
     """Score mixed transcripts by utterance id: the mixed error rate, and in ``parts`` what it is made of.
 
-    The parts are ``CH`` and ``EN``; the same with ``-filtered`` behind (the other habit, see above); ``near-switch``
-    and ``elsewhere``, the errors ``within`` so many tokens of a switch point (:mod:`espnet_ext.scoring.switch_points`)
-    and the rest; and these two by language, since near a switch there is more English than elsewhere.
+    The parts are ``CH`` and ``EN``; the same with the suffix ``-filtered`` (the other habit, see above);
+    ``near-switch`` and ``elsewhere``, the errors ``within`` so many tokens of a switch point and the rest; and these
+    two by language, since near a switch there is more English than elsewhere.
 
     >>> score = score_mixed_texts({"u1": "我想 go home"}, {"u1": "我想狗 home"})
     >>> score.total.rate, score.parts["CH"].total.rate, score.parts["EN"].total.rate
@@ -154,10 +204,10 @@ def _parts(reference: list[str], hypothesis: list[str], total: ErrorRate, within
     return parts
 
 
-def _by_language(pairs: Iterable[tuple[str | None, str | None]]) -> dict[str, ErrorRate]:
-    """Counts of aligned pairs by language: the reference token's, of an insertion the hypothesis token's."""
+def _by_language(pairs: Iterable[Pair]) -> dict[str, ErrorRate]:
+    """Counts of aligned pairs by the language of the reference token, or of the inserted token."""
     pairs = list(pairs)
-    han = [has_han(right if left is None else left) for left, right in pairs]
+    han = [has_han(left or right or "") for left, right in pairs]
     return {
         "han": count_pairs(pair for pair, yes in zip(pairs, han, strict=True) if yes),
         "english": count_pairs(pair for pair, yes in zip(pairs, han, strict=True) if not yes),

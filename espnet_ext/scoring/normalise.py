@@ -1,4 +1,4 @@
-"""Normalisers that both texts go through before they are compared, by a name that stands in the result."""
+"""Text normalisers for references and hypotheses, by the name that the results give."""
 
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
@@ -10,7 +10,7 @@ NORMALISERS = (NONE, WHISPER_ENGLISH)
 
 
 def normaliser_called(name: str) -> tuple[Callable[[str], str], str]:
-    """A normaliser, and its name with its version, as it stands in results.
+    """A normaliser, and its name with its version, as the results give it.
 
     ``whisper_english`` is the English normaliser of Whisper's paper (Radford et al. 2023, appendix C), which P5 uses:
     lower case, no punctuation and fillers, numbers in digits, contractions spelt out, one spelling.

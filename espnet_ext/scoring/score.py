@@ -12,22 +12,22 @@ from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_errors
 from espnet_ext.scoring.normalise import normalised
 
 UNITS = ("word", "char", "mixed")
-WHOLE = "All"  # the name of the whole where a score has parts, as in P1's tables
+WHOLE = "All"  # the name of the whole if a score has parts, as in P1's tables
 
 
 @dataclass(frozen=True)
 class Score:
-    """What came out of scoring one test set.
+    """The score of one test set.
 
     Attributes:
         unit: ``word``, ``char`` or ``mixed``.
         reference, hypothesis: the texts that were compared, by utterance id, in the reference's order.
         utterances: counts by utterance id, in the same order.
-        speakers: counts by speaker, sorted by name; empty where no ``utt2spk`` was given.
+        speakers: counts by speaker, sorted by name; empty if no ``utt2spk`` was given.
         speaker_of: speaker by utterance id; empty likewise.
         total: the sum.
         parts: by name, scores of the same texts that count only some of the tokens (those of one language, say); an
-            utterance may then have none of them. Empty where nothing was told apart.
+            utterance may then have none of them. Empty if the score has no parts.
     """
 
     unit: str
@@ -41,7 +41,7 @@ class Score:
 
     @property
     def sentence_error_rate(self) -> float:
-        """Share of the utterances that hold an error, a fraction."""
+        """The share of utterances with an error, as a fraction."""
         return sum(counts.errors > 0 for counts in self.utterances.values()) / len(self.utterances)
 
     def interval(self, *, by_speaker: bool = False, replicas: int = REPLICAS, seed: int = 0) -> tuple[float, float]:
@@ -92,7 +92,7 @@ def score_files(
 ) -> Score:
     """Score two Kaldi ``text`` files, which need not be in the same order; ``normaliser`` is applied to both first.
 
-    An utterance with nothing behind its id in ``hypothesis`` was recognised as silence: all its words are deletions.
+    An utterance with nothing after its id in ``hypothesis`` was recognised as silence: all its words are deletions.
 
     Raises:
         InputError: a file that cannot be read or has an id twice (see :func:`read_table`), or what
@@ -126,7 +126,7 @@ def score_texts(
     (0.3333333333333333, 0.5)
 
     Raises:
-        InputError: there is no utterance; an utterance is missing from the hypothesis, or stands only there; its
+        InputError: there is no utterance; an utterance is missing from the hypothesis, or is only there; its
             reference is empty; it has no speaker in ``utt2spk``; an unknown unit.
     """
     reference_name, hypothesis_name, utt2spk_name = names
@@ -140,12 +140,12 @@ def score_texts(
     _refuse(
         [key for key in hypothesis if key not in reference],
         hypothesis_name,
-        f"does not stand in {reference_name}: is this another test set?",
+        f"is not in {reference_name}: is this another test set?",
     )
     _refuse(
         [key for key, text in reference.items() if not split_units(text, unit)],
         reference_name,
-        "has an empty reference: mend it, or take it out of both files",
+        "has an empty reference: fix it, or take it out of both files",
     )
     if utt2spk is not None:
         _refuse(
@@ -188,7 +188,7 @@ def compare(
 ) -> PairedTest:
     """Paired bootstrap test of system a against b over one or several pooled pairs of scores.
 
-    An id that stands in several pairs (the test set decoded with several seeds) is resampled as one, since its results
+    An id that is in several pairs (the test set decoded with several seeds) is resampled as one, since its results
     are not independent; so is a speaker with ``by_speaker``.
 
     Raises:

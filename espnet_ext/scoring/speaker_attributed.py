@@ -1,7 +1,7 @@
-"""Error rates of transcripts that say who spoke: SA-WER, and cpWER, ORC-WER and speaker counting beside it.
+"""Error rates of transcripts that say who spoke: SA-WER, cpWER, ORC-WER and speaker counting.
 
 SA-WER (P4, 4.1.1; Kanda et al., Interspeech 2020) compares the words given to each *identified* speaker with what that
-speaker said. No permutation is looked for: the right words under the wrong name are deletions of one speaker and
+speaker said. Speakers are not permuted: the right words under the wrong name are deletions of one speaker and
 insertions of the other, and all words of somebody who is not in the reference are insertions. cpWER forgives names (it
 takes the best one-to-one assignment of hypothesised to real speakers), ORC-WER forgives speakers altogether (each
 utterance of the reference may stand in any stream of the hypothesis). Both are MeetEval's.
@@ -20,8 +20,8 @@ from typing import Any
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.turns import Turn, in_order, words_by_speaker
 from espnet_ext.scoring.error_rate import MAX_ALIGNMENT_CELLS, ZERO, ErrorRate, align, count_errors
-from espnet_ext.scoring.report import format_alignment, percent, summarise, write_reports
 from espnet_ext.scoring.score import Score, add_up
+from espnet_ext.scoring.score_files import format_alignment, percent, summarise, write_reports
 
 ORC_CELLS = 2_000_000  # words of the reference times lengths of the streams; about a second
 
@@ -58,7 +58,7 @@ class SpeakerCount:
 
 @dataclass(frozen=True)
 class SpeakerScore:
-    """What came out of scoring speaker-attributed transcripts.
+    """The score of speaker-attributed transcripts.
 
     Attributes:
         score: SA-WER. Its utterances are whole recordings, its speakers the persons of the reference and hypothesis.
@@ -91,12 +91,12 @@ def score_speakers(
     Args:
         reference: the utterances. Those of a speaker are joined in the order of their starts.
         hypothesis: the same, with or without times.
-        groups: condition of each recording (its overlap ratio, say); the score gets a part a condition.
+        groups: condition of each recording (its overlap ratio, say); the score gets one part per condition.
         meeteval: compute cpWER and ORC-WER too.
         names: of the two in messages.
 
     Raises:
-        InputError: there is no recording, or it has no words; a recording stands only in one of the two, or has no
+        InputError: there is no recording, or it has no words; a recording is in only one of the two, or has no
             group.
     """
     real, heard = words_by_speaker(reference), words_by_speaker(hypothesis)
@@ -152,7 +152,7 @@ def _check_recordings(real: Mapping, heard: Mapping, groups: Mapping | None, nam
             raise InputError(f"recording {recording} of {names[0]} has no group: add it")
     other = [recording for recording in heard if recording not in real]
     if other:
-        raise InputError(f"{names[1]}: recording {other[0]} does not stand in {names[0]}: is this another test set?")
+        raise InputError(f"{names[1]}: recording {other[0]} is not in {names[0]}: is this another test set?")
 
 
 def _pairs(real: Said, heard: Said) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -201,7 +201,7 @@ def orc_errors(utterances: Sequence[tuple[str, ...]], heard: Said) -> tuple[Erro
         utterances: of the reference, in the order of their starts.
 
     Returns:
-        The counts, and whether they are the least there are (else an upper bound by greedy search).
+        The counts, and whether they are the least there are (otherwise an upper bound by greedy search).
     """
     from meeteval.wer import greedy_orc_word_error_rate, orc_word_error_rate
 

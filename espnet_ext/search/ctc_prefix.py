@@ -1,8 +1,9 @@
-"""CTC prefix scores (Watanabe et al. 2017, algorithm 2) of all frames at once, where ESPnet walks from frame to frame.
+"""CTC prefix scores (Watanabe et al. 2017, algorithm 2) of all frames at once; ESPnet computes frame by frame.
 
-The forward probabilities of a prefix are linear recurrences: the sum over the frames where its last label may begin,
-of the probability of the shorter prefix there and of all labels since. With cumulated log-probabilities, that sum up
-to each frame is one ``logcumsumexp``.
+The forward probabilities of a prefix are linear recurrences: a sum over the frames where its last label may begin, of
+    the
+probability of the shorter prefix there times that of all labels since. With cumulated log-probabilities, the sums up to
+each frame are one ``logcumsumexp``.
 """
 
 from typing import Any
@@ -28,7 +29,7 @@ class ScanCTCPrefixScorer(CTCPrefixScorer):
         super().__init__(ctc=ctc, eos=eos)
 
     def batch_init_state(self, x: torch.Tensor, xs_lengths: torch.Tensor | None = None) -> None:
-        """Set the utterances: encodings, (T, D) or (B, T, D), and where these are padded, numbers of frames, (B,)."""
+        """Set the utterances: encodings, (T, D) or (B, T, D), and for a padded batch the numbers of frames, (B,)."""
         super().batch_init_state(x, xs_lengths)
         log_probabilities = self.impl.x[0].transpose(0, 1)
         self.impl = ScanCTCPrefixScore(log_probabilities, self.impl.end_frames + 1, 0, self.eos)
@@ -37,7 +38,8 @@ class ScanCTCPrefixScorer(CTCPrefixScorer):
 class ScanCTCPrefixScore(CTCPrefixScoreTH):
     """Prefix scores of labels that follow hypotheses, with the interface and states of ESPnet's class.
 
-    It computes in double precision: cumulated log-probabilities of long recordings are large beside their differences.
+    It computes in double precision: for long recordings, cumulated log-probabilities are much larger than their
+    differences.
 
     Args:
         x: log-probabilities of the labels in each frame, (B, T, labels).
@@ -58,10 +60,10 @@ class ScanCTCPrefixScore(CTCPrefixScoreTH):
         """Score labels after prefixes.
 
         Args:
-            y: n = B x hypotheses prefixes that begin with sos, (n, L).
-            state: what :meth:`index_select_state` has kept; None before the first label.
+            y: n prefixes that begin with sos, (n, L), the same number for each of the B utterances.
+            state: from :meth:`index_select_state`; None before the first label.
             scoring_ids: the labels to be scored, (n, S); None for all.
-            att_w: not used, as windows are not.
+            att_w: not used.
 
         Returns:
             Log-probabilities of each label given the prefix, (n, labels), and the state.
@@ -82,7 +84,7 @@ class ScanCTCPrefixScore(CTCPrefixScoreTH):
         sums = self.cumulated[:, utterances.unsqueeze(1), ids]
         either = before.logsumexp(1)  # the prefix, ending with its last label or a blank
         ending = either.unsqueeze(2).expand_as(labels)
-        # a label that is said twice needs a blank between
+        # a repeated label needs a blank in between
         ending = torch.where(ids == last.unsqueeze(1), before[:, 1].unsqueeze(2), ending)
         first = labels[0] if len(y[0]) == 1 else torch.full_like(labels[0], self.logzero)
         with_label = self._scan(torch.cat((first.unsqueeze(0), ending[:-1])), sums)
@@ -106,10 +108,10 @@ class ScanCTCPrefixScore(CTCPrefixScoreTH):
 
     @staticmethod
     def _scan(entering: torch.Tensor, sums: torch.Tensor) -> torch.Tensor:
-        """Log-probability of being at a label in each frame, of entering it in some frame and staying.
+        """Log-probability of being in a label at each frame, having entered it at some earlier frame.
 
         Args:
-            entering: in frame 0, of being there; in later frames, of what comes before in the frame before.
+            entering: in frame 0, log-probability of being in it; later, of its predecessor in the previous frame.
             sums: cumulated log-probabilities of the label.
         """
         passed = torch.cat((sums[:1], sums[:-1]))

@@ -1,4 +1,4 @@
-"""``--fast_decoder``: ESPnet's attention decoder replaced by a fast one with the same parameters and scores."""
+"""``--fast_decoder``: replaces ESPnet's attention decoder by a fast one with the same parameters and scores."""
 
 from collections.abc import Callable
 
@@ -14,8 +14,8 @@ from espnet_ext.decoder.batch_rnn import BatchRNNDecoder, from_rnn
 from espnet_ext.decoder.language_transformer import LanguageTransformerDecoder
 from espnet_ext.errors import InputError
 
-# ESPnet's class -> what makes a fast decoder of one, which shares its parameters. A subclass may compute something
-# else, so that classes count as they are. Ours are fast themselves.
+# ESPnet's class -> function that makes a fast decoder with the same parameters. Subclasses may compute something else,
+# so the exact class is looked up. Our own decoders are fast already.
 FAST: dict[type, Callable[[torch.nn.Module], torch.nn.Module]] = {
     TransformerDecoder: LanguageTransformerDecoder.from_transformer,
     RNNDecoder: from_rnn,
@@ -27,19 +27,21 @@ FAST: dict[type, Callable[[torch.nn.Module], torch.nn.Module]] = {
 def use_fast_decoder(speech2text: Speech2Text) -> None:
     """Replace the decoder in the beam search that ESPnet has built; the model keeps its own.
 
-    A search that ESPnet runs hypothesis by hypothesis because of its RNN decoder alone then runs them all at once. With
-    CTC that is another search in ESPnet: it always asks CTC for the end of a hypothesis, where the other one asks only
-    if the end is among the likeliest tokens, and its CTC scores are exact with ``ctc_window_margin: 0``.
+    If only the RNN decoder kept ESPnet from a batched search, the search becomes batched. With CTC, ESPnet's batched
+    search differs: it always scores the end of a hypothesis by CTC, where the other one does so only if the end is
+    among the likeliest tokens. Its CTC scores are exact with ``ctc_window_margin: 0``.
 
     Raises:
-        InputError: a decoder that there is no fast one for, or a model that is not decoded by ESPnet's beam search.
+        InputError: there is no fast decoder for this one, or the model is not decoded by ESPnet's beam search.
     """
     search, decoder = speech2text.beam_search, speech2text.asr_model.decoder
     if type(decoder) not in FAST:
         name = "no decoder" if decoder is None else type(decoder).__name__
         raise InputError(
-            f"fast_decoder is set, but the model has {name}: it replaces {', '.join(kind.__name__ for kind in FAST)} "
-            "only, set it to false"
+            f"fast_decoder is set, but the model has {name}: it replaces only {
+                ', '.join(kind.__name__ for kind in FAST)
+            }: "
+            "set it to false"
         )
     if not isinstance(search, BeamSearch):
         raise InputError("fast_decoder is set, but this model is not decoded by ESPnet's beam search: set it to false")

@@ -1,9 +1,9 @@
-"""Keys and values of the hypotheses of a beam, each token's once however many hypotheses begin with it.
+"""Keys and values of the hypotheses of a beam, stored once for all hypotheses that share a prefix.
 
-Hypotheses of a beam search share most of their prefixes. Their tokens are the nodes of a tree, a hypothesis is the
-path to its last token, and it attends to all nodes with those that are not on its path masked. Nothing is copied when
-the beam is pruned and re-ordered: a hypothesis takes its path along. Nodes that no hypothesis needs any more go when
-the tree is full. Nodes never change, so that a path once made stays good.
+Hypotheses of a beam search share most of their prefixes. Their tokens are the nodes of a tree. A hypothesis is the path
+to its last token, and attends to all nodes, with those off its path masked. Nothing is copied when the beam is pruned
+and re-ordered: a hypothesis keeps its path. When the tree is full, nodes that no hypothesis needs are removed. Nodes
+never change, so a path stays valid.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-# Nodes that a new tree has room for beyond those that are alive: so many steps' worth, and this part of the living.
+# Spare room of a new tree: nodes for so many steps, or this fraction of its nodes if that is more.
 STEPS = 8
 PART = 4
 
@@ -22,8 +22,8 @@ class Path:
 
     Attributes:
         tree: the tree.
-        group: the group that it belongs to.
-        nodes: its tokens' nodes in this group, (t,).
+        group: its group.
+        nodes: the nodes of its tokens in this group, (t,).
     """
 
     tree: "PrefixTree"
@@ -32,12 +32,12 @@ class Path:
 
 
 class PrefixTree:
-    """The nodes of several groups of hypotheses (a group an utterance), all with the same number of nodes.
+    """The nodes of several groups of hypotheses, one group per utterance, all with the same number of nodes.
 
     Args:
-        slots: number of attentions whose keys and values a node holds.
+        slots: number of attentions; a node holds keys and values of each.
         groups: number of groups, G.
-        capacity: number of nodes a group that there is room for.
+        capacity: number of nodes per group that there is room for.
     """
 
     def __init__(self, slots: int, groups: int, capacity: int):
@@ -45,7 +45,7 @@ class PrefixTree:
         self.groups = groups
         self.capacity = capacity
         self.size = 0
-        # of each slot, once it is known what they are like: (2, G, heads, capacity, d), keys and values
+        # slot -> keys and values, (2, G, heads, capacity, d), from the first write on
         self._buffers: dict[int, torch.Tensor] = {}
 
     def write(self, slot: int, first: int, keys: torch.Tensor, values: torch.Tensor) -> None:
@@ -62,15 +62,15 @@ class PrefixTree:
         return self._buffers[slot][0, :, :, :end], self._buffers[slot][1, :, :, :end]
 
     def extended(self, nodes: torch.Tensor, tokens: int) -> tuple["PrefixTree", torch.Tensor]:
-        """Make room for more tokens of each hypothesis: the same number in every group.
+        """Make room for more tokens of each hypothesis.
 
         Args:
-            nodes: nodes of n hypotheses, as many in each group, (n, t).
-            tokens: how many follow in each hypothesis.
+            nodes: nodes of n hypotheses, equally many in each group, (n, t).
+            tokens: number of new tokens of each hypothesis.
 
         Returns:
-            This tree, or another one if this is full, and the nodes in it with the new ones, (n, t + tokens). The new
-            ones are the last of their group, those of each hypothesis in a row.
+            This tree, or a new one if this is full, and the nodes in it including the new ones, (n, t + tokens). The
+            new nodes are the last of their group; those of a hypothesis are consecutive.
         """
         tree, room = self, len(nodes) // self.groups * tokens
         if self.size + room > self.capacity:
@@ -80,7 +80,7 @@ class PrefixTree:
         return tree, torch.cat((nodes, new), dim=1)
 
     def _living(self, nodes: torch.Tensor, room: int) -> tuple["PrefixTree", torch.Tensor]:
-        """A larger tree of the nodes on these paths alone, and the paths in it."""
+        """A larger tree with only the nodes on these paths, and the paths in it."""
         paths = nodes.view(self.groups, -1)
         alive = torch.zeros(self.groups, self.size, dtype=torch.bool, device=nodes.device).scatter_(1, paths, True)
         count = int(alive.sum(1).max()) if self.size else 0
@@ -90,7 +90,7 @@ class PrefixTree:
         return tree, (alive.cumsum(1) - 1).gather(1, paths).view_as(nodes)
 
     def _take(self, paths: Sequence[tuple["PrefixTree", int, torch.Tensor]]) -> None:
-        """Copy nodes of other trees' groups, the same number of each, one's into each group."""
+        """Copy nodes from groups of other trees, one source per group, equally many nodes each."""
         self.size = len(paths[0][2])
         if not self.size:
             return
@@ -100,10 +100,10 @@ class PrefixTree:
 
 
 def join(paths: Sequence[Path]) -> tuple[PrefixTree, torch.Tensor]:
-    """Bring hypotheses of equally many tokens together, to score them at once.
+    """Bring hypotheses with the same number of tokens together, to score them at once.
 
-    Those that make up all groups of one tree, in their order and equally many of each, stay as they are. Others, which
-    no beam search has, are copied to a tree in which each is a group.
+    If they come from all groups of one tree, in order and equally many from each, nothing is copied. Otherwise, which
+    no beam search needs, they are copied to a tree in which each is a group.
 
     Returns:
         The tree, and the hypotheses' nodes in it, (n, t).

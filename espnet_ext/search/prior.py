@@ -1,8 +1,8 @@
 """The prior of modified shallow fusion (P2, section 5 and Table 5).
 
 The search then maximises ``log p(y|x) - prior_weight * log p_prior(y) + lm_weight * log p_LM(y)``. The prior is a
-unigram of the training transcripts' tokens: it takes away some of what the decoder has learnt of the transcripts' own
-language, before a language model of more text is added.
+unigram model of the tokens in the training transcripts. It removes part of the language model that the decoder has
+learnt from the transcripts, before one from more text is added.
 """
 
 from pathlib import Path
@@ -28,7 +28,7 @@ class PriorScorer(BatchScorerInterface):
         self.log_prior = torch.from_numpy(np.asarray(log_prior, dtype=np.float32))
 
     def score(self, y: torch.Tensor, state: Any, x: torch.Tensor) -> tuple[torch.Tensor, None]:
-        """Scores of the next token, (vocabulary,). ``y``: prefix, ``x``: encodings; both only tell device and type."""
+        """Scores of the next token, (vocabulary,). Only the device and type of the encodings ``x`` are used."""
         return self.log_prior.to(x), None
 
     def batch_score(self, ys: torch.Tensor, states: list[Any], xs: torch.Tensor) -> tuple[torch.Tensor, list[None]]:
@@ -37,7 +37,7 @@ class PriorScorer(BatchScorerInterface):
 
 
 def add_scorer(search: BeamSearch, name: str, scorer: ScorerInterface, weight: float) -> None:
-    """Add a scorer of whole vocabularies to a beam search that ESPnet has built."""
+    """Add a scorer of the whole vocabulary to a beam search that ESPnet has built."""
     search.scorers[name] = scorer
     search.full_scorers[name] = scorer
     search.weights[name] = weight
@@ -47,12 +47,12 @@ def add_prior(search: BeamSearch | None, tokens: list[str], prior_file: str | Pa
     """Add the prior to a search with weight ``-weight``; 0 adds nothing.
 
     Raises:
-        InputError: no prior file, one of other tokens than the model's, or a model without ESPnet's beam search.
+        InputError: no prior file, a prior of other tokens than the model's, or a model without ESPnet's beam search.
     """
     if weight == 0:
         return
     if prior_file is None:
-        raise InputError("prior_weight is set: give --prior_file, the prior.txt that the token stage has written")
+        raise InputError("prior_weight is set: give --prior_file, the prior.txt of the token stage")
     if not isinstance(search, BeamSearch):
         raise InputError("prior_weight is set, but this model is not decoded by ESPnet's beam search: set it to 0")
     prior = read_prior(prior_file)

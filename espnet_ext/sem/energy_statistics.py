@@ -2,7 +2,7 @@
 
 Energies are compared within an utterance: ``eta = 10 log10(e / e_peak)`` in dB, with ``e_peak`` the 95th percentile of
 that utterance (P2, eq. 2 and 3). Statistics are pooled: each bin of each utterance counts once, and the share of the
-energy is over all bins of all utterances (eq. 4), so that loud utterances weigh more in it.
+energy is over all bins of all utterances (eq. 4), so that loud utterances weigh more.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from espnet_ext.layers.energy_mask import peak, small_energy_mask
 LOWEST_DB = -120.0
 HIGHEST_DB = 40.0
 STEP_DB = 0.5
-# The histogram's edges. Multiples of 1/2 are exact in binary, so no bin falls on the wrong side of one.
+# The edges of the histogram. Multiples of 1/2 are exact in binary, so no bin falls on the wrong side.
 EDGES_DB = np.linspace(LOWEST_DB, HIGHEST_DB, round((HIGHEST_DB - LOWEST_DB) / STEP_DB) + 1)
 SHOWN_THRESHOLDS_DB = (-40.0, -20.0, 0.0)  # P2, Fig. 3
 EXAMPLE_SECONDS = 10.0
@@ -33,12 +33,12 @@ class EnergyHistogram:
     """Number and energy of the time-frequency bins by eta; histograms of different utterances add up.
 
     Attributes:
-        counts: number of bins below the first edge (those of zero energy left out), between each two edges of
-            ``EDGES_DB`` (the lower one included), and from the last edge on: (len(EDGES_DB) + 1,), integer.
-        energies: the sum of the filterbank energies e[m, c] of the same bins.
-        zeros: number of bins of exactly zero energy, where eta is minus infinity.
+        counts: number of bins below the first edge (without those of zero energy), between each two edges of
+            ``EDGES_DB`` (including the lower one), and from the last edge on: (len(EDGES_DB) + 1,), integer.
+        energies: sum of the filterbank energies e[m, c] of the same bins.
+        zeros: number of bins with exactly zero energy; their eta is minus infinity.
         utterances: number of utterances counted.
-        silent: number of utterances left out because their e_peak is zero: eta is not defined in them.
+        silent: number of utterances left out because their e_peak is zero, so that eta is undefined.
     """
 
     counts: np.ndarray
@@ -63,13 +63,13 @@ class EnergyHistogram:
 
     @property
     def total(self) -> int:
-        """Number of bins, those of zero energy included."""
+        """Number of bins, including those of zero energy."""
         return int(self.counts.sum()) + self.zeros
 
     def density(self) -> np.ndarray:
         """Probability density of eta per dB, between the edges: (len(EDGES_DB) - 1,).
 
-        Bins of zero energy count in the total, so the density of a corpus that has them integrates to less than 1.
+        Bins of zero energy count in the total, so with them the density integrates to less than 1.
         """
         return self.counts[1:-1] / (self.total * STEP_DB)
 
@@ -83,7 +83,7 @@ class EnergyHistogram:
 
 
 def edge_index(eta_db: float) -> int:
-    """The index of a threshold in ``EDGES_DB``; ValueError if it is none of the edges."""
+    """The index of a threshold in ``EDGES_DB``; ValueError if it is not one of the edges."""
     return EDGES_DB.tolist().index(eta_db)
 
 
@@ -112,7 +112,7 @@ def histogram_of(energies: torch.Tensor) -> EnergyHistogram:
     if e_peak <= 0.0:
         return dataclasses.replace(EnergyHistogram.empty(), silent=1)
     audible = energies[energies > 0.0]
-    # Places: 0 below the first edge, 1 from the first edge to the second, ..., len(EDGES_DB) from the last edge on.
+    # 0: below the first edge; 1: from the first to the second; ...; len(EDGES_DB): from the last edge on.
     place = np.searchsorted(EDGES_DB, relative_db(audible, e_peak), side="right")
     size = len(EDGES_DB) + 1
     return EnergyHistogram(
@@ -125,14 +125,14 @@ def histogram_of(energies: torch.Tensor) -> EnergyHistogram:
 
 @dataclass(frozen=True)
 class EnergySurvey:
-    """The statistics of some utterances, and the id of one that is a good example of them."""
+    """The statistics of some utterances, and the id of a good example."""
 
     histogram: EnergyHistogram
     example: str
 
 
 def choose(utterances: Mapping[str, AudioSpan], count: int, seed: int) -> list[str]:
-    """Draw up to ``count`` ids without replacement, the same for the same seed; sorted. InputError if count < 1."""
+    """Draw up to ``count`` ids without replacement, sorted; the same for the same seed. InputError if count < 1."""
     if count < 1:
         raise InputError(f"{count} utterances were asked for: ask for at least 1")
     ids = sorted(utterances)
@@ -140,14 +140,14 @@ def choose(utterances: Mapping[str, AudioSpan], count: int, seed: int) -> list[s
 
 
 def survey(spans: Mapping[str, AudioSpan], frontend: PowerMelFrontend) -> EnergySurvey:
-    """Accumulate the histogram over utterances, one at a time in memory, with a progress bar on stderr.
+    """Accumulate the histogram over utterances, with one utterance in memory and a progress bar on stderr.
 
     Args:
         spans: the utterances to count.
-        frontend: gives the filterbank energies, and the sampling rate that the audio must have.
+        frontend: computes the filterbank energies; the audio must have its sampling rate.
 
     Returns:
-        The histogram; as the example, the longest utterance below ``EXAMPLE_SECONDS``, or else the shortest of all.
+        The histogram; the example is the longest utterance below ``EXAMPLE_SECONDS``, otherwise the shortest of all.
 
     Raises:
         InputError: an utterance's audio is bad (:func:`espnet_ext.data.utterance_audio.read_samples`), or all of them
@@ -160,7 +160,7 @@ def survey(spans: Mapping[str, AudioSpan], frontend: PowerMelFrontend) -> Energy
         part = histogram_of(energies)
         histogram += part
         if part.utterances:
-            # Below the limit longer is better (negative, so always before the others), above it shorter is.
+            # Below the limit, longer is better (negative, so always first); above it, shorter is.
             rank = -samples if samples < limit else samples
             example = min(example, (rank, utterance))
     if not histogram.utterances:
@@ -183,7 +183,7 @@ class MaskExample:
         utterance: its id.
         features: power-mel features x[m, c], (T, C).
         kept: threshold in dB -> where a bin is kept, (T, C) (P2, eq. 8).
-        hop_seconds: period of the frames.
+        hop_seconds: distance between frames.
     """
 
     utterance: str
@@ -202,7 +202,7 @@ def mask_example(
     frontend: PowerMelFrontend,
     thresholds_db: tuple[float, ...] = SHOWN_THRESHOLDS_DB,
 ) -> MaskExample:
-    """Mask an utterance at fixed thresholds, with the code that masks in training.
+    """Mask an utterance at fixed thresholds, with the functions that mask in training.
 
     Raises:
         InputError: its audio is bad, or it is silent, so that there is nothing to see.

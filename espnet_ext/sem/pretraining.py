@@ -1,8 +1,8 @@
-"""Layer-wise pre-training of a BLSTM encoder with max-pooling, as a plan and as what is carried from step to step.
+"""Layer-wise pre-training of a BLSTM encoder with max-pooling: the plan, and parameters carried from step to step.
 
-The scheme is that of P2's reference [17] (Zeyer et al. 2018) in its published configuration: a small
-encoder with a high time reduction learns to align first, then grows under its top layer, then gets its real time
-reduction, and last its label smoothing.
+The scheme is that of P2's reference [17] (Zeyer et al. 2018) in its published configuration. First a small encoder with
+a high time reduction learns to align. Then layers are added below its top layer. Then it gets its final time reduction,
+and last its label smoothing.
 """
 
 import argparse
@@ -25,12 +25,12 @@ LAYER = re.compile(r"encoder\.layers\.(\d+)\.")
 
 @dataclass(frozen=True)
 class PretrainSettings:
-    """How a pre-training goes.
+    """Settings of a pre-training.
 
     Attributes:
         start_layers: layers of the first steps.
-        time_reduction: product of the pooling factors until the last step.
-        first_epochs: epochs of the first step, the one without dropout.
+        time_reduction: product of the pooling factors, except in the last step.
+        first_epochs: epochs of the first step, which has no dropout.
         epochs: epochs of each other step.
     """
 
@@ -45,9 +45,9 @@ class PretrainStep:
     """One training of the plan.
 
     Attributes:
-        name: what it has: ``layers2_reduction32_nodropout``.
+        name: such as ``layers2_reduction32_nodropout``.
         layers: number of encoder layers.
-        config: its whole training config.
+        config: its complete training config.
     """
 
     name: str
@@ -56,10 +56,10 @@ class PretrainStep:
 
 
 def parse_settings(values: Mapping[str, Any]) -> PretrainSettings:
-    """PretrainSettings from YAML.
+    """Settings from YAML.
 
     Raises:
-        InputError: an unknown name, or a value that is no whole number of at least 1.
+        InputError: an unknown name, or a value that is not a whole number of at least 1.
     """
     known = PretrainSettings.__dataclass_fields__
     for name, value in values.items():
@@ -75,13 +75,13 @@ def plan(config: Mapping[str, Any], settings: PretrainSettings) -> list[Pretrain
 
     1. ``start_layers`` layers with the high time reduction, without dropout and label smoothing;
     2. the same with dropout;
-    3. a layer more per step, up to the number of ``config``;
-    4. the time reduction of ``config``; only the training after it has label smoothing.
+    3. one more layer per step, up to the number in ``config``;
+    4. the time reduction of ``config``. Only the training after it has label smoothing.
 
-    A schedule ``warmup_plateau`` goes on from step to step where ``num_iters_per_epoch`` says how far each has come.
+    A schedule ``warmup_plateau`` continues from step to step if ``num_iters_per_epoch`` gives the length of an epoch.
 
     Raises:
-        InputError: another encoder than ``blstm_maxpool``, or numbers of layers or time reductions that do not fit.
+        InputError: the encoder is not ``blstm_maxpool``, or numbers of layers or time reductions do not fit.
     """
     encoder = config.get("encoder_conf") or {}
     if config.get("encoder") != "blstm_maxpool" or "num_layers" not in encoder or "pooling" not in encoder:
@@ -111,31 +111,31 @@ def plan(config: Mapping[str, Any], settings: PretrainSettings) -> list[Pretrain
 
 
 def final_config(config: Mapping[str, Any], settings: PretrainSettings) -> dict[str, Any]:
-    """``config`` as it is trained after the plan: its schedule goes on where the last step has left it."""
+    """``config`` as it is trained after the plan: its schedule continues that of the last step."""
     epochs = sum(step.config["max_epoch"] for step in plan(config, settings))
     return continued(dict(config), epochs * (config.get("num_iters_per_epoch") or 0))
 
 
 def high_reduction(layers: int, settings: PretrainSettings) -> list[int]:
-    """Pooling factors 2 after all layers but the top one, the last of them larger, so that they give the reduction.
+    """Pooling factors 2 after all layers but the top one; the last factor is larger, to give the whole reduction.
 
     >>> high_reduction(2, PretrainSettings()), high_reduction(4, PretrainSettings())
     ([32], [2, 2, 8])
 
     Raises:
-        InputError: a single layer, or a time reduction that is no multiple of the others' product.
+        InputError: a single layer, or a time reduction that is not a multiple of the other factors.
     """
     below = 2 ** (layers - 2) if layers > 1 else 0
     if not below or settings.time_reduction % below or settings.time_reduction < below:
         raise InputError(
-            f"pre-training: a time reduction of {settings.time_reduction} cannot be had with {layers} layers of which "
-            f"all but the top one are pooled by 2 or more"
+            f"pre-training: a time reduction of {settings.time_reduction} is impossible with {layers} layers "
+            "if all but the top one are pooled by 2 or more"
         )
     return [2] * (layers - 2) + [settings.time_reduction // below]
 
 
 def continued(config: dict[str, Any], updates: int) -> dict[str, Any]:
-    """``config`` with a learning-rate schedule that goes on after ``updates``, where its class can do that."""
+    """``config`` with a learning-rate schedule that continues after ``updates``, if its class can do that."""
     if config.get("scheduler") != "warmup_plateau" or not updates:
         return config
     return deep_merge(config, {"scheduler_conf": {"start_step": updates}})
@@ -145,8 +145,8 @@ def write_plan(config: Path, settings: Mapping[str, Any], folder: Path) -> list[
     """Write the configs of the steps and of the training that they lead to.
 
     Args:
-        config: that of the training itself.
-        settings: as `parse_settings` reads them.
+        config: config of the training itself.
+        settings: as in YAML (see `parse_settings`).
         folder: where the configs go, ``<name>.yaml``.
 
     Returns:
@@ -170,12 +170,12 @@ def carry_parameters(model: Path, model_config: Path, config: Path, seed: int, o
     Args:
         model: the parameters that the step before has trained.
         model_config: the ``config.yaml`` that ESPnet wrote beside them.
-        config: training config of the next step; what it leaves open is as in ``model_config``.
-        seed: for the values of the new layers.
+        config: training config of the next step; options that it does not set are as in ``model_config``.
+        seed: seed of the new layers' values.
         output: the file to write.
 
     Returns:
-        Names of the parameters and buffers that are new, with the values of ``seed``.
+        Names of the new parameters and buffers.
 
     Raises:
         InputError: a file that cannot be read, or parameters that do not fit (see `carry`).
@@ -207,17 +207,17 @@ def carry(
 ) -> "tuple[dict[str, torch.Tensor], list[str]]":
     """Parameters and buffers for a step from those of the step before, by name.
 
-    The top layer stays on top and the others stay below: new layers come in between, with the values of ``new``.
+    The top layer stays on top, and the others stay at the bottom. New layers go in between, with the values of ``new``.
 
     Args:
-        old: the model before, with ``old_layers`` encoder layers.
-        new: the next model as it is initialised, with ``new_layers``.
+        old: the trained model, with ``old_layers`` encoder layers.
+        new: the next model as initialised, with ``new_layers``.
 
     Returns:
-        All that ``new`` has; the names that are not from ``old``, all of them in the new layers.
+        The parameters and buffers of the next model; the names of those that are not from ``old``.
 
     Raises:
-        InputError: a name of ``old`` that ``new`` lacks, a name of ``new`` outside the new layers that ``old`` lacks,
+        InputError: a parameter of ``old`` that ``new`` lacks, one of ``new`` outside the new layers that ``old`` lacks,
             or another shape; the message names it.
     """
     carried = {rename(name, old_layers, new_layers): value for name, value in old.items()}
@@ -239,7 +239,7 @@ def carry(
 
 
 def rename(name: str, old_layers: int, new_layers: int) -> str:
-    """The name in the next model: the top layer's number changes, all else stays.
+    """The name in the next model: only the number of the top layer changes.
 
     >>> rename("encoder.layers.1.forwards.bias_ih_l0", 2, 3), rename("encoder.layers.0.forwards.bias_ih_l0", 2, 3)
     ('encoder.layers.2.forwards.bias_ih_l0', 'encoder.layers.0.forwards.bias_ih_l0')

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from espnet_ext.data.kaldi_tables import write_table
+from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import Grouped, WindowHypothesis, read_grouped
 from espnet_ext.multitalker.turns import read_turns, words_by_speaker
@@ -197,6 +197,12 @@ def write_pairs(
         write_table(folder / "text", {key: " ".join(words) or GAP for key, words in targets.items()})
     longest = longest_of([item.windows for item in examples])
     write_json(folder / NOTE, {"style": style, "longest": asdict(longest)})
+
+
+def join_pairs(folders: Sequence[Path], output: Path) -> None:
+    """Write the texts of several folders as one, sorted by id."""
+    for name in ("src_text", "text"):
+        write_table(output / name, {key: row for folder in folders for key, row in read_table(folder / name).items()})
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ _PEAK = 0.89  # -1 dB below full scale
 class Condition:
     """Ranges from which a recording's conditions are drawn uniformly, in dB and seconds.
 
-    ``snr`` is the ratio of speech power (between the first and the last sound) to noise power, ``direct`` that of direct
-    sound to reverberation, ``t60`` the time in which the reverberation falls by 60 dB.
+    ``snr`` is the ratio of speech power (between the first and the last sound) to noise power, ``direct`` that of
+    direct sound to reverberation, ``t60`` the time in which the reverberation falls by 60 dB.
     """
 
     snr: tuple[float, float]

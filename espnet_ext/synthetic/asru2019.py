@@ -72,17 +72,17 @@ def make_asru2019(output: str | Path, size: str = "mini", seed: int = 0, nj: int
 
 
 def _write_corpus(folder: Path, size: BilingualSize, seed: int, nj: int) -> None:
-    sessions, chapters = shards_of(folder, size, seed)
-    written = map_shards(write_shard, [*sessions, *chapters], nj=nj, describe=WHAT)
-    lines, seconds = written[: len(sessions)], written[len(sessions) :]
+    readings, chapters = shards_of(folder, size, seed)
+    shards: list[Reading | Chapter] = [*readings, *chapters]
+    lines, seconds = zip(*map_shards(write_shard, shards, nj=nj, describe=WHAT), strict=True)
     listed: dict[Path, str] = {}
-    for session, text in zip(sessions, lines, strict=True):
-        if not session.beside:
-            path = Path(session.folder).parent / "transcript.txt"
+    for reading, text in zip(readings, lines, strict=False):  # the chapters, which follow, have no lines
+        if not reading.beside:
+            path = Path(reading.folder).parent / "transcript.txt"
             listed[path] = listed.get(path, "") + text
     for path, text in listed.items():
         path.write_text(text, encoding="utf-8")
-    minutes = {chapter.speaker.id: each / 60 for chapter, each in zip(chapters, seconds, strict=True)}
+    minutes = {chapter.speaker.id: each / 60 for chapter, each in zip(chapters, seconds[len(readings) :], strict=True)}
     members: dict[str, list[Speaker]] = {part: [] for part in ENGLISH_PARTS}
     for chapter in chapters:
         members[Path(chapter.folder).parts[-3]].append(chapter.speaker)
@@ -97,15 +97,15 @@ def shards_of(folder: Path, size: BilingualSize, seed: int) -> tuple[list[Readin
     shared = {
         part: zip(readers[part], batched(sentences[part], size.utterances[part]), strict=True) for part in LANGUAGES
     }
-    sessions = [_session(folder / part, speaker, read, seed) for part in _TASKS for speaker, read in shared[part]]
+    readings = [_reading(folder / part, speaker, read, seed) for part in _TASKS for speaker, read in shared[part]]
     chapters = [
         _chapter(folder / LIBRISPEECH / ENGLISH_PARTS[index % _EVERY > 0], speaker, read, seed)
         for index, (speaker, read) in enumerate(shared[LIBRISPEECH])
     ]
-    return sessions, chapters
+    return readings, chapters
 
 
-def _session(folder: Path, speaker: Speaker, sentences: tuple[Sentence, ...], seed: int) -> Reading:
+def _reading(folder: Path, speaker: Speaker, sentences: tuple[Sentence, ...], seed: int) -> Reading:
     part, person = folder.name, f"G{speaker.id:0>4}"
     return Reading(
         folder=str(folder / person),
@@ -178,25 +178,25 @@ def _bounded(fragment: Fragment) -> str:
     return "".join(f" {word} " for word in fragment.words)
 
 
-def write_shard(shard: Reading | Chapter) -> str | float:
-    """Write a session (see :func:`write_reading`) or a chapter, which gives its seconds of audio."""
-    return write_reading(shard) if isinstance(shard, Reading) else write_chapter(shard)
+def write_shard(shard: Reading | Chapter) -> tuple[str, float]:
+    """Write a reading, and return the lines of a list; or write a chapter, and return its seconds of audio."""
+    return (write_reading(shard), 0.0) if isinstance(shard, Reading) else ("", write_chapter(shard))
 
 
-def write_reading(session: Reading) -> str:
-    """Write a session's WAV files, and its transcripts if they stand beside them. Returns the lines of a list."""
-    folder = Path(session.folder)
+def write_reading(reading: Reading) -> str:
+    """Write a reading's WAV files, and a transcript beside each if there is no list. Returns the lines of the list."""
+    folder = Path(reading.folder)
     folder.mkdir(parents=True, exist_ok=True)  # a shard may run again after its worker died
-    scene = draw_scene(CLEAN, [], generator(session.seed, "scene", session.name))
+    scene = draw_scene(CLEAN, [], generator(reading.seed, "scene", reading.name))
     lines = []
-    for index, sentence in enumerate(session.sentences):
-        utterance = f"{session.name}S{index:04d}"
-        rng = generator(session.seed, "utterance", utterance)
+    for index, sentence in enumerate(reading.sentences):
+        utterance = f"{reading.name}S{index:04d}"
+        rng = generator(reading.seed, "utterance", utterance)
         text = " ".join(fragment.text for fragment in sentence)
-        samples = record(session.speaker.say(text, session.language, rng), scene, CLEAN, rng)
+        samples = record(reading.speaker.say(text, reading.language, rng), scene, CLEAN, rng)
         save_audio(folder / f"{utterance}.wav", samples, SAMPLE_RATE, subtype="PCM_16")
         transcript = f"{text.lower()}。\n"
-        if session.beside:
+        if reading.beside:
             (folder / f"{utterance}.txt").write_text(transcript, encoding="utf-8")
         lines.append(f"{utterance} {transcript}")
     return "".join(lines)

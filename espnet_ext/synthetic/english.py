@@ -23,7 +23,6 @@ class Grammar:
         min_words, max_words: Sentences of other lengths are drawn again.
     """
 
-    language: str
     rules: Mapping[str, tuple[Expansion, ...]]
     start: str = "sentence"
     min_words: int = 4
@@ -32,7 +31,7 @@ class Grammar:
     def sentence(self, rng: random.Random) -> str:
         """Draw a sentence: upper-case words with one space between them.
 
-        >>> grammar = Grammar("en", {"sentence": ((1.0, "<who> is here today"),), "who": ((1.0, "the cat"),)})
+        >>> grammar = Grammar({"sentence": ((1.0, "<who> is here today"),), "who": ((1.0, "the cat"),)})
         >>> grammar.sentence(random.Random(0))
         'THE CAT IS HERE TODAY'
         """
@@ -40,11 +39,6 @@ class Grammar:
             words = self._expand(self.start, rng)
             if self.min_words <= len(words) <= self.max_words:
                 return " ".join(words).upper()
-
-    def words(self) -> set[str]:
-        """All words that the rules hold, in upper case."""
-        expansions = (text for rule in self.rules.values() for _, text in rule)
-        return {word.upper() for text in expansions for word in text.split() if not word.startswith("<")}
 
     def _expand(self, name: str, rng: random.Random) -> list[str]:
         weights, texts = zip(*self.rules[name], strict=True)
@@ -56,7 +50,7 @@ class Grammar:
 
 def english_grammar() -> Grammar:
     """The English grammar."""
-    return Grammar("en", rules())
+    return Grammar(rules())
 
 
 # Nouns: singular and plural.

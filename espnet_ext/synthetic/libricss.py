@@ -27,7 +27,7 @@ from espnet_ext.corpora.libricss import (
 )
 from espnet_ext.corpora.librispeech import scan_librispeech
 from espnet_ext.data.audio_files import save_audio
-from espnet_ext.multitalker.mixture_plan import MixtureSettings, Part, Source, overlap_ratio, place
+from espnet_ext.multitalker.mixture_plan import MixtureSettings, Part, SourceUtterance, overlap_ratio, place
 from espnet_ext.synthetic.acoustics import CLEAN, draw_scene
 from espnet_ext.synthetic.librispeech import FORMAT as LIBRISPEECH_FORMAT
 from espnet_ext.synthetic.librispeech import write_corpus
@@ -110,23 +110,25 @@ def _write_sessions(folder: Path, size: LibriCssSize, seed: int, nj: int) -> Non
             (references / f"segment_{number}.stm").write_text(_stm(session, number, span), encoding="utf-8")
 
 
-def read_part(corpus: Path) -> list[Source]:
+def read_part(corpus: Path) -> list[SourceUtterance]:
     """The utterances that sessions are made of, by id."""
     return [
-        Source(key, key.split("-")[0], str(item.audio), soundfile.info(item.audio).duration, tuple(item.text.split()))
+        SourceUtterance(
+            key, key.split("-")[0], str(item.audio), soundfile.info(item.audio).duration, tuple(item.text.split())
+        )
         for key, item in scan_librispeech(corpus, [PART])[PART].items()
     ]
 
 
 def draw_session(
-    folder: Path, condition: str, number: int, sources: Sequence[Source], utterances: int, seed: int
+    folder: Path, condition: str, number: int, sources: Sequence[SourceUtterance], utterances: int, seed: int
 ) -> Session:
     """Draw eight speakers, their utterances and when each is played. The session's name tells the actual overlap."""
     percent, silence = _OVERLAPS[condition]
     rng = generator(seed, "session", condition, number)
     every = sorted({source.speaker for source in sources})
     speakers = {str(speaker) for speaker in rng.choice(every, SPEAKERS, replace=False)}
-    chosen: list[Source] = []
+    chosen: list[SourceUtterance] = []
     unused: dict[str, list[str]] = {}
     for speaker in sorted(speakers):
         own = [source for source in sources if source.speaker == speaker]

@@ -131,13 +131,13 @@ def _chapters(
 ) -> list[Chapter]:
     """Share a part's sentences among its speakers' chapters."""
     # The babble behind a noisy recording has voices of its own part, never of training or another evaluation part.
-    chapters = []
+    chapters: list[Chapter] = []
     for speaker in speakers:
         for index in range(size.chapters):
             start = len(chapters) * size.utterances
             chapter = f"{speaker.id}{index}"
             rng = generator(seed, "babble", chapter)
-            babble = rng.choice(len(speakers), _TALKERS) if rng.uniform() < condition.babble else []
+            talkers = rng.choice(len(speakers), _TALKERS).tolist() if rng.uniform() < condition.babble else []
             chapters.append(
                 Chapter(
                     folder=str(folder / speaker.id / chapter),
@@ -145,7 +145,7 @@ def _chapters(
                     id=chapter,
                     sentences=tuple(sentences[start : start + size.utterances]),
                     condition=condition,
-                    babble=tuple(speakers[talker] for talker in babble),
+                    babble=tuple(speakers[talker] for talker in talkers),
                     seed=seed,
                 )
             )

@@ -1,7 +1,7 @@
 """Recordings of minutes with word times: one speaker, one channel, and a handful of names that recur in each.
 
-Names within a group sound alike ("Denton", "Fenton"), and a recording has one name of each of its groups. So where noise
-drowns a name, it helps to have heard it elsewhere in the same recording: that is what context is for.
+Names within a group sound alike ("Denton", "Fenton"), and a recording has one name of each of its groups. So where
+noise drowns a name, it helps to have heard it elsewhere in the same recording: that is what context is for.
 """
 
 import dataclasses
@@ -60,7 +60,7 @@ def grammar_with(names: tuple[str, ...]) -> english.Grammar:
     rules["name"] = tuple((1.0, name) for name in names)
     rules["subject.sg"] = ((12.0, "<name>"), *rules["subject.sg"])
     rules["someone"] = ((6.0, "<name>"), *rules["someone"])
-    return english.Grammar(LANGUAGE, rules)
+    return english.Grammar(rules)
 
 
 def draw_recording(part: str, index: int, speaker: Speaker, seconds: tuple[float, float], seed: int) -> LongRecording:
@@ -109,7 +109,7 @@ def render(recording: LongRecording) -> tuple[np.ndarray, tuple[Word, ...]]:
 def word_times(sentence: str, speech: Speech, offset: int) -> list[Word]:
     """The words of a sentence with their times: a word ends where the next begins, the last with the speech.
 
-    Words whose beginning the synthesiser does not tell share the time of the word before, in proportion to their letters.
+    Words whose beginning the synthesiser does not tell share the time of the word before, by their numbers of letters.
 
     Args:
         sentence: Words with single spaces.

@@ -5,15 +5,15 @@ A rule stands for weighted expansions. An expansion is a line of rule names ``<n
 expansion gives another. A derivation (:class:`Phrase`) is thus a sentence in both languages.
 
 The Equivalence Constraint (P1, section 1, and its reference 16) lets a speaker change the language only where the order
-of both languages agrees, so that each fragment in one language also occurs, whole, in a sentence of that language. Here:
-a phrase may change its language unless it is part of a phrase that has another order in English. All that precedes such
-a phrase precedes it in both languages, and a fragment of a mixed sentence (the words of one language between two
-changes) is a piece of that derivation's sentence in that language.
+of both languages agrees, so that each fragment in one language also occurs, whole, in a sentence of that language.
+Here, a phrase may change its language unless it is part of a phrase that has another order in English. All that
+precedes such a phrase precedes it in both languages, and a fragment of a mixed sentence (the words of one language
+between two changes) is a piece of that derivation's sentence in that language.
 
-The words are some hundred in each language. Verbs choose their objects, nouns their measure words, and English verbs
-agree with their subjects, so that the next word is predictable from those before. A few nouns are rare: their characters
-stay below the count that makes a unit (P1, section 4.2). No Han character here has two readings that the synthesiser
-would have to choose between.
+There are some hundred words in each language. Verbs choose their objects, nouns their measure words, and English verbs
+agree with their subjects, so that the next word is predictable from those before. A few nouns are rare: their
+characters stay below the count that makes a unit (P1, section 4.2). No Han character here has two readings between
+which the synthesiser would have to choose.
 """
 
 import random
@@ -68,7 +68,7 @@ class Fragment:
 
     @property
     def text(self) -> str:
-        """Mandarin without blanks, English with single ones."""
+        """Mandarin without spaces, English with single ones."""
         return ("" if self.language == MANDARIN else " ").join(self.words)
 
 

@@ -1,7 +1,7 @@
 """The synthetic corpora for P5: Spotify podcasts to train on, TED-LIUM, Earnings-22 and Rev16 to test on.
 
-The folder holds ``spotify``, ``spotify-dev`` (podcasts too), ``TEDLIUM_release-3``, ``earnings22`` and ``rev16``, in the
-layouts that the modules of the same names in :mod:`espnet_ext.corpora` describe.
+The folder holds ``spotify``, ``spotify-dev`` (podcasts too), ``TEDLIUM_release-3``, ``earnings22`` and ``rev16``. The
+modules of the same names in :mod:`espnet_ext.corpora` describe the layouts.
 """
 
 import csv
@@ -279,7 +279,7 @@ def write_audio(path: Path, samples: np.ndarray) -> None:
 def without_serial(ogg: bytes) -> bytes:
     """An Ogg file with the serial number 0 instead of a random one, and with the checksums that this needs.
 
-    RFC 3533, section 6: the number stands at byte 14 of each page, the checksum at byte 22.
+    RFC 3533, section 6: the number is at byte 14 of each page, the checksum at byte 22.
     """
     pages = bytearray()
     start = 0
@@ -288,7 +288,7 @@ def without_serial(ogg: bytes) -> bytes:
         end = start + _OGG_PAGE + len(table) + sum(table)
         page = bytearray(ogg[start:end])
         page[14:18] = page[22:26] = bytes(4)
-        page[22:26] = _ogg_checksum(page).to_bytes(4, "little")
+        page[22:26] = _ogg_checksum(bytes(page)).to_bytes(4, "little")
         pages += page
         start = end
     return bytes(pages)

@@ -68,7 +68,7 @@ def speak(text: str, voice: str, rate: int, pitch: int, pitch_range: int, seed: 
         InputError: espeakng-loader is not installed, it has no such voice, or it produced no speech.
     """
     library_path, data_path = _paths()
-    # espeak-ng keeps the state of its oscillators and filters from one utterance to the next, even when it is initialised
+    # espeak-ng keeps the state of its oscillators and filters from one utterance to the next, even when initialised
     # again. Only loading the library again (about 10 ms) makes an utterance independent of the one before.
     library = ctypes.CDLL(library_path)
     try:
@@ -76,7 +76,7 @@ def speak(text: str, voice: str, rate: int, pitch: int, pitch_range: int, seed: 
         begins: list[tuple[int, int]] = []
 
         @_CALLBACK
-        def collect(samples, count: int, events) -> int:
+        def collect(samples: Any, count: int, events: Any) -> int:
             if samples and count > 0:
                 chunks.append(np.ctypeslib.as_array(samples, (count,)).copy())
             index = 0

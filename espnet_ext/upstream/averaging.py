@@ -67,29 +67,6 @@ def average(files: Sequence[Path]) -> "dict[str, torch.Tensor]":
     }
 
 
-def write_average(
-    folder: Path, output: Path, *, best: int = 0, last: int = 0, criterion: str = "valid.acc.max"
-) -> list[Path]:
-    """Write the mean of the ``best`` epochs by a criterion ``phase.name.min|max``, or of the ``last``; return their files.
-
-    Raises:
-        InputError: not one of the two, or one below 1; or a checkpoint that is not there.
-    """
-    count = best or last
-    if count < 1 or (best and last):
-        raise InputError(f"an average of {count} epochs was asked for: give at least 1, of the best or the last epochs")
-    phase, _, rest = criterion.partition(".")
-    key, _, mode = rest.rpartition(".")
-    files = last_epochs(folder, last) if last else best_epochs(folder, best, (phase, key, mode))
-
-    import torch
-
-    with atomic_write(output, "wb") as file:
-        torch.save(average(files), file)
-    print(f"{output}: the mean of {', '.join(path.name for path in files)}")
-    return files
-
-
 def last_epochs(folder: Path, count: int) -> list[Path]:
     """The checkpoints of the last ``count`` epochs in an ESPnet training's folder, the latest first.
 

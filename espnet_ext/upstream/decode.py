@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.data import audio_tables
 from espnet_ext.errors import InputError
 from espnet_ext.upstream import kept as keep
+from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import atomic_write
 from espnet_ext.work.shards import Shard
@@ -99,12 +101,12 @@ def plan(job: Decoding, nj: int) -> list[Shard]:
         raise InputError("a language model needs both --lm-config and --lm-file")
     if job.ngpu not in (0, 1):
         raise InputError(f"--ngpu must be 0 or 1, not {job.ngpu}: --nj makes several processes, each with one GPU")
-    work.refuse_options(job.options, OUR_OPTIONS)
-    audio = work.read_audio_table(job.data)
-    weights = work.durations(job.data, audio)
+    espnet_options.refuse_options(job.options, OUR_OPTIONS)
+    audio = audio_tables.read_audio_table(job.data)
+    weights = audio_tables.durations(job.data, audio)
     count = min(len(audio), max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / UTTERANCES_PER_SHARD)))
     options = _options(job)
-    files = [*work.option_values(options), _bpemodel(job.model_config)]
+    files = [*espnet_options.option_values(options), _bpemodel(job.model_config)]
     inputs = work.fingerprint(options, work.file_hashes(files))
     shards = []
     for number, utterances in enumerate(work.balanced(weights, count), start=1):
@@ -137,15 +139,15 @@ def decode_shard(shard: Shard) -> None:
         from espnet_ext.upstream import inference
 
         own = ["--output_dir", str(folder), "--data_path_and_name_and_type", f"{folder / 'wav.scp'},speech,sound"]
-        args = work.parse_options(inference.get_parser(), [*shard.options, *own, "--num_workers", "0"])
-        files = [path for path in work.option_values(shard.options) if Path(path).is_file()]
+        args = espnet_options.parse_options(inference.get_parser(), [*shard.options, *own, "--num_workers", "0"])
+        files = [path for path in espnet_options.option_values(shard.options) if Path(path).is_file()]
         identity = json.dumps([shard.options, work.file_stamps({path: path for path in files})])
         table = shard.tables["wav.scp"]
 
         def kept(**options: Any) -> Any:
             """The Speech2Text of these options, built once in a process."""
             speech2text = keep.speech2text(identity, inference.build_speech2text, options)
-            work.check_headers(table, work.sampling_rate(vars(speech2text.asr_train_args)))
+            audio_tables.check_headers(table, espnet_options.sampling_rate(vars(speech2text.asr_train_args)))
             return speech2text
 
         try:
@@ -153,7 +155,7 @@ def decode_shard(shard: Shard) -> None:
         except InputError:
             raise
         except Exception:
-            work.blame_audio(table)
+            audio_tables.blame_audio(table)
             raise
 
 

@@ -6,8 +6,10 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
+from espnet_ext.data import audio_tables
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
+from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import atomic_write
 from espnet_ext.work.parallel import map_shards
@@ -80,13 +82,13 @@ def plan(job: Statistics, nj: int) -> list[Shard]:
     for path, what in ((job.config, "--config"), (job.token_list, "--token-list")):
         if not path.is_file():
             raise InputError(f"{path}: no such file ({what}): check the path, or run the stage that makes it")
-    work.refuse_options(job.options, OUR_OPTIONS)
+    espnet_options.refuse_options(job.options, OUR_OPTIONS)
     tables = {part: _read(folder) for part, folder in (("train", job.train), ("valid", job.valid))}
     sizes = [len(audio) for audio, _ in tables.values()]
     # collect_stats needs an utterance of each part in each shard.
     count = min(*sizes, max(SHARDS_PER_JOB * nj, sizes[0] // UTTERANCES_PER_SHARD))
     options = ("--config", str(job.config), "--token_list", str(job.token_list), "--batch_size", "1", *job.options)
-    inputs = work.fingerprint(options, work.file_hashes(work.option_values(options)))
+    inputs = work.fingerprint(options, work.file_hashes(espnet_options.option_values(options)))
     pieces = {part: work.contiguous(list(audio), count) for part, (audio, _) in tables.items()}
     shards = []
     for number in range(count):
@@ -134,14 +136,14 @@ def collect_shard(shard: Shard, task: str = "asr") -> None:
         # statistics are of the features before normalisation, whose layer could not be built without them
         own = ["--collect_stats", "true", "--normalize", "none", "--use_preprocessor", "true", "--num_workers", "0"]
         options = [*shard.options, *own, "--output_dir", str(folder), *data]
-        args = work.parse_options(task_class.get_parser(), options)
-        work.check_headers(audio, work.sampling_rate(vars(args)))
+        args = espnet_options.parse_options(task_class.get_parser(), options)
+        audio_tables.check_headers(audio, espnet_options.sampling_rate(vars(args)))
         try:
             task_class.main(args=args)
         except InputError:
             raise
         except Exception:
-            work.blame_audio(audio)
+            audio_tables.blame_audio(audio)
             raise
         _check_finite(folder, audio)
 
@@ -153,7 +155,7 @@ def _check_finite(folder: Path, audio: dict[str, str]) -> None:
         with np.load(path) as stats:
             if all(np.isfinite(stats[name]).all() for name in stats.files):
                 continue
-        work.blame_audio(audio)
+        audio_tables.blame_audio(audio)
         raise InputError(
             f"{path.stem} of {next(iter(audio))} and the {len(audio) - 1} utterances after it is NaN or infinite: "
             "check the frontend's settings and these utterances' audio"
@@ -161,7 +163,7 @@ def _check_finite(folder: Path, audio: dict[str, str]) -> None:
 
 
 def _read(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
-    audio, text = work.read_audio_table(folder), read_table(folder / "text")
+    audio, text = audio_tables.read_audio_table(folder), read_table(folder / "text")
     for missing, there, absent in ((audio, "wav.scp", "text"), (text, "text", "wav.scp")):
         other = text if absent == "text" else audio
         lone = next((key for key in missing if key not in other), None)

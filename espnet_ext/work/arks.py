@@ -17,7 +17,7 @@ Compute = Callable[[Mapping[str, str], Path], Mapping[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class ArkShard:
-    """Recordings whose matrices go to ``matrices.ark`` and ``matrices.scp`` in a folder, which appears when it is whole.
+    """Recordings whose matrices go to ``matrices.ark`` and ``matrices.scp`` in a folder, which appears when complete.
 
     Attributes:
         name: for the messages.

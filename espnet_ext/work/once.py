@@ -55,9 +55,9 @@ def read_key(note: str | Path) -> str | None:
         return None
 
 
-def write_note(note: str | Path, key: str) -> None:
-    """Write the note that says under which key its result was made, whole or not at all."""
-    write_json(note, {"key": key})
+def write_note(note: str | Path, key: str, **more: str) -> None:
+    """Write the note that says under which key its result was made, whole or not at all; ``more`` is for people."""
+    write_json(note, {"key": key, **more})
 
 
 @contextmanager

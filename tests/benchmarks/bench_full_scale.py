@@ -20,25 +20,24 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import espnet_ext
 from espnet_ext.rescore.mwer import Example, MwerLoss, backward
-from espnet_ext.results.config import load_tables, train_config
+from espnet_ext.results.plan import load_scale, system_config
+from espnet_ext.results.tables import load_tables
 from espnet_ext.upstream.logs import without_warnings
-from espnet_ext.work.yaml_files import merged_files
 
 EGS = Path(__file__).parents[2] / "egs"
 sys.path[:0] = [str(EGS / recipe / "local") for recipe in ("librispeech_rescore", "spotify_longctx")]
 from bench_latency import make_scorers  # noqa: E402 -- of the recipe
 from context_cost import LiveBytes  # noqa: E402 -- of the recipe
 
-STITCH = EGS / "libricss_stitch" / "conf"
 RATE = 16000
 WORD_START = "\u2581"
 TOKENS_A_SECOND = 3  # 150 words a minute, some of two tokens
 # NVIDIA's data sheet of the A100: 19.5 TFLOP/s in FP32, which is ESPnet's default, and 312 in bfloat16 (--use_amp true)
 A100 = {"FP32": 19.5e12, "AMP": 312e12}
 REACHED = {"FP32": 0.5, "AMP": 0.2}  # assumed shares of that speed
-MIXTURES, MIXTURE_SECONDS = 500_000, 29.4  # conf/scale/full/settings.sh; P4, section 4.1.1
-STITCH_BATCH = 500.0  # batch_bins of conf/sa_asr_lstm.yaml
-STITCH_TOKENS = 50_000  # batch_bins of conf/stitcher.yaml: tokens read and written
+MIXTURES, MIXTURE_SECONDS = 500_000, 29.4  # mixing.train_sa of conf/full.yaml; P4, section 4.1.1
+STITCH_BATCH = 500.0  # batch_bins of sa_asr_lstm in conf/full.yaml
+STITCH_TOKENS = 50_000  # batch_bins of stitcher in conf/full.yaml: tokens read and written
 STATES = {"adam": 2, "madgrad": 3}  # tensors of the parameters' size that the optimizer keeps
 FLAC_GB_AN_HOUR = 0.062  # of LibriSpeech: archives of 6.3, 23 and 30 GB for 960 h, by openslr.org/12
 WAV_GB_AN_HOUR = 0.1152  # 16 bits at 16 kHz
@@ -93,21 +92,32 @@ def asr_model(config: dict, tokens: int, features: int = 0) -> tuple[torch.nn.Mo
         return task.build_model(args), config
 
 
+def full_config(recipe: str, system: str) -> dict:
+    """The training config of a system at scale full."""
+    systems = load_tables(EGS / recipe / "conf" / "tables.yaml").systems
+    return system_config(load_scale(EGS / recipe, "full"), systems[system])
+
+
+def full_section(recipe: str, section: str) -> dict:
+    """A section of a recipe's conf/full.yaml."""
+    return load_scale(EGS / recipe, "full")[section]
+
+
 def of_table(recipe: str, system: str, tokens: int) -> Callable[[], tuple[torch.nn.Module, dict]]:
-    return lambda: asr_model(train_config(load_tables(EGS / recipe / "conf" / "tables.yaml"), system), tokens)
+    return lambda: asr_model(full_config(recipe, system), tokens)
 
 
 def of_context() -> tuple[torch.nn.Module, dict]:
-    return asr_model(merged_files([EGS / "spotify_longctx" / "conf" / "train.yaml"]), 4096, features=80)
+    return asr_model(full_section("spotify_longctx", "train"), 4096, features=80)
 
 
 def of_recogniser() -> tuple[torch.nn.Module, dict]:
-    return asr_model(merged_files([STITCH / "sa_asr_lstm.yaml"]), 16000)
+    return asr_model(full_section("libricss_stitch", "sa_asr_lstm"), 16000)
 
 
 def sem_passes() -> float:
     """Of the 960 h: epochs of a number of batches, padding counted as audio; 20 epochs of pre-training are left out."""
-    config = train_config(load_tables(EGS / "librispeech_sem" / "conf" / "tables.yaml"), "baseline")
+    config = full_config("librispeech_sem", "baseline")
     return config["max_epoch"] * config["num_iters_per_epoch"] * config["batch_bins"] / RATE / 3600 / 960
 
 
@@ -245,7 +255,7 @@ def print_stitcher() -> None:
     names = ["<blank>", "<unk>", *(f"{WORD_START}P{number}" for number in range(16000 - 3)), "<sos/eos>"]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "train.yaml"
-        path.write_text(yaml.safe_dump(merged_files([STITCH / "stitcher.yaml", STITCH / "stitcher_wco_wce.yaml"])))
+        path.write_text(yaml.safe_dump(full_section("libricss_stitch", "stitcher")))
         options = ["--config", str(path), "--output_dir", folder, "--token_type", "bpe", "--src_token_type", "bpe"]
         args = MTTask.get_parser().parse_args(options)
     args.token_list = args.src_token_list = names

@@ -18,7 +18,7 @@ from pathlib import Path
 import jiwer
 
 from espnet_ext.data.kaldi_tables import write_table
-from espnet_ext.scoring.report import summarise, write_reports
+from espnet_ext.scoring.score_files import summarise, write_reports
 from espnet_ext.scoring.score import score_files
 
 MEAN_WORDS = 33
@@ -41,7 +41,7 @@ def main() -> None:
         summary, bootstrap = timed(lambda: summarise(score))
         _, tables = timed(lambda: write_reports(folder / "tables", score, summary, alignment=False))
         _, aligned = timed(lambda: write_reports(folder / "aligned", score, summary))
-        command = [sys.executable, "-m", "espnet_ext.bin.score", "wer", "--ref", str(folder / "ref")]
+        command = [sys.executable, "-m", "espnet_ext.cli", "score", "wer", "--ref", str(folder / "ref")]
         command += ["--hyp", str(folder / "hyp"), "--output", str(folder / "out")]
         _, whole = timed(lambda: subprocess.run(command, check=True))
         measures, peer = timed(lambda: jiwer.process_words(list(references.values()), list(hypotheses.values())))

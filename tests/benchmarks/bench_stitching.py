@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from tabulate import tabulate
 
-from espnet_ext.scoring.error_rate import align
 from espnet_ext.multitalker.hypotheses import WindowHypothesis
-from espnet_ext.stitcher.overlapping import overlapping_inference
 from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.scoring.error_rate import align
+from espnet_ext.stitcher.overlapping import overlapping_inference
 
 WORDS_A_SECOND = 100_000 / 36_000
 PEER_HOURS = 1.0  # the peer's table of ten hours has 10^10 cells

@@ -44,7 +44,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path):
 
 def test_codes():
     assert language_codes(["-", "zh", "en", "-"], ["en", "zh"]) == [0, 2, 1, 0]
-    with pytest.raises(InputError, match="the language 'fr' of a token is none of en, zh"):
+    with pytest.raises(InputError, match="the language 'fr' of a token is not one of en, zh"):
         language_codes(["zh", "fr"], ["en", "zh"])
 
 
@@ -56,8 +56,8 @@ def test_codes():
         (b"A en\n zh\n", "line 2: ' zh' is not"),
         (b"A \n", "line 1: 'A ' is not"),
         (b"", "line 1: '' is not"),
-        (b"A en\nA zh\n", "line 2: the token 'A' is there already"),
-        (b"\xff en\n", "no text in UTF-8"),
+        (b"A en\nA zh\n", "line 2: the token 'A' comes twice"),
+        (b"\xff en\n", "not UTF-8 text"),
     ],
 )
 def test_bad_files_are_refused(tmp_path, content, message):

@@ -1,8 +1,6 @@
 """Han characters and English word pieces in one sentencepiece model, read by ESPnet's own tokenizer."""
 
 import re
-import subprocess
-import sys
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +10,7 @@ import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from espnet_ext.cli.program import call
 from espnet_ext.codeswitch.mixed_text import UNKNOWN_MARK, han_characters, has_han, mixed_tokens
 from espnet_ext.codeswitch.mixed_units import han_units, train_mixed_pieces, write_mixed_tokens
 from espnet_ext.codeswitch.text_rules import no_blank_beside_han
@@ -186,34 +185,29 @@ def test_empty_text_is_refused_and_nothing_written(tmp_path: Path, texts: list[s
     assert list(tmp_path.iterdir()) == []
 
 
-def run_command(*arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "espnet_ext.bin.tokens", *arguments]
-    return subprocess.run(command, capture_output=True, text=True)
-
-
 def table(path: Path, texts: list[str]) -> str:
     path.write_text("".join(f"u{number:03d} {text}\n" for number, text in enumerate(texts)), encoding="utf-8")
     return str(path)
 
 
-def test_command(tmp_path: Path, tokens: list[str], folder: Path) -> None:
+def test_command(tmp_path: Path, tokens: list[str], folder: Path, capsys: pytest.CaptureFixture) -> None:
     text, one, two = (tmp_path / name for name in ("text", "one", "two"))
-    arguments = ["--text", table(text, [*MIXED, *ENGLISH]), "--output", str(tmp_path / "tokens"), "--vocab-size", "60"]
-    english = ["--english-text", table(one, ENGLISH[:6]), table(two, ENGLISH[6:])]
-    done = run_command("--token-type", "mixed", *arguments, *english)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
+    words = ["data", "tokens", "--text", table(text, [*MIXED, *ENGLISH]), "--output", str(tmp_path / "tokens")]
+    words += ["--vocab-size", "60"]
+    mixed = ["--token-type", "mixed"]
+    english = ["--english-text", table(one, ENGLISH[:6]), "--english-text", table(two, ENGLISH[6:])]
+    assert call([*words, *mixed, *english]) == 0
+    assert capsys.readouterr().out.splitlines() == [
         f"67 tokens -> {tmp_path}/tokens/tokens.txt",
         "4 Han characters, 60 English word pieces",
     ]
     for name in ("tokens.txt", "prior.txt", "bpe.model"):
         assert (tmp_path / "tokens" / name).read_bytes() == (folder / name).read_bytes()
-    done = run_command("--token-type", "mixed", *arguments, *english, "--more-than", "9")
-    assert "9 Han characters" in done.stdout
-    for wrong in (["--token-type", "mixed", *arguments], [*arguments, *english]):
-        done = run_command(*wrong)
-        assert done.returncode == 1
-        assert done.stderr == "error: --token-type mixed and --english-text go together: give both or neither\n"
+    call([*words, *mixed, *english, "--more-than", "9"])
+    assert "9 Han characters" in capsys.readouterr().out
+    for wrong in (mixed, english):
+        with pytest.raises(InputError, match="--token-type mixed and --english-text go together: give both or neither"):
+            call([*words, *wrong])
 
 
 def test_model_is_read_by_plain_sentencepiece(folder: Path) -> None:

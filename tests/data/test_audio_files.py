@@ -1,4 +1,4 @@
-"""Audio files on a disk that is full, as libsndfile meets it."""
+"""Audio files: written, also to a full disk, and checked."""
 
 import errno
 import os
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from espnet_ext.data.audio_files import save_audio
+from espnet_ext.data.audio_files import FULL_CHECK_FILES, audio_fault, audio_faults, decodes, save_audio
 
 SAMPLES = np.linspace(-0.5, 0.5, 16000)
 
@@ -20,7 +20,7 @@ def test_what_is_written_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(("room", "error"), [(0, OSError), (1 << 40, soundfile.LibsndfileError)])
-def test_a_full_disk_is_told_from_other_failures(tmp_path, monkeypatch, room, error):
+def test_a_full_disk_is_named_and_other_failures_are_not(tmp_path, monkeypatch, room, error):
     """libsndfile gives up in the middle of a file."""
 
     def write(file, samples):
@@ -37,3 +37,39 @@ def test_a_full_disk_is_told_from_other_failures(tmp_path, monkeypatch, room, er
     assert not (tmp_path / "a.flac").exists()
     if room == 0:
         assert caught.value.errno == errno.ENOSPC and caught.value.filename == str(tmp_path / "a.flac")
+
+
+# --- checks ---
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_samples_that_are_no_numbers(tmp_path: Path, value: float) -> None:
+    samples = np.zeros(20000, np.float32)
+    samples[-1] = value
+    soundfile.write(tmp_path / "a.wav", samples, 16000, subtype="FLOAT")
+    assert audio_faults([("a", tmp_path / "a.wav")], 16000, decode=True) == [
+        f"NaN or infinite samples in the audio of a ({tmp_path}/a.wav)"
+    ]
+
+
+def test_good_audio_has_no_fault(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "a.flac", np.zeros(10), 16000)
+    assert audio_fault(tmp_path / "a.flac", 16000, decode=True) is None
+    assert audio_fault(tmp_path / "a.flac", 16000, decode=False) is None
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    assert audio_fault(tmp_path / "a.flac", 16000, decode=False) == "no audio file for"
+
+
+def test_faults_keep_their_order_over_threads(tmp_path: Path) -> None:
+    files = [(f"u{number}", tmp_path / f"{number}.flac") for number in range(40)]
+    for _, path in files[::2]:
+        soundfile.write(path, np.zeros(10), 16000)
+    faults = audio_faults(files, 16000, decode=True, num_jobs=4)
+    assert [fault.split()[-2] for fault in faults] == [key for key, _ in files[1::2]]
+
+
+def test_large_corpora_are_not_decoded_unless_asked() -> None:
+    assert decodes("auto", FULL_CHECK_FILES - 1) and not decodes("auto", FULL_CHECK_FILES)
+    assert decodes("full", 10**6) and not decodes("header", 1)

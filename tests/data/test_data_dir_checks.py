@@ -5,20 +5,22 @@ import pytest
 import soundfile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from omniio import kaldi
 
-from espnet_ext.data import data_dir_audio
 from espnet_ext.data.data_dir import DataDir, read_data_dir, write_data_dir
 from espnet_ext.data.data_dir_checks import (
     Problem,
+    check_audio,
+    check_features,
     check_files,
-    fix,
-    fix_data_dir,
     raise_problems,
+    scan_data_dir,
     validate,
     validate_data_dir,
+    validate_scan,
     warn,
 )
+from espnet_ext.data.data_dir_fix import fix, fix_data_dir
+from espnet_ext.data.kaldi_arks import write_arrays
 from espnet_ext.errors import InputError
 
 SOUND = DataDir(
@@ -33,9 +35,13 @@ LONG = {f"u{number:02}": "x" for number in range(15)}
 
 
 def changed(field: str, **entries: str | None) -> DataDir:
-    """SOUND with entries of one table changed, added, or (None) taken out; _ stands for the dash in the id."""
+    """SOUND with entries of one table changed, added, or (None) removed; _ stands for the dash in the id."""
     table = dict(getattr(SOUND, field)) | {key.replace("_", "-"): value for key, value in entries.items()}
     return dataclasses.replace(SOUND, **{field: {key: value for key, value in table.items() if value is not None}})
+
+
+def problems_of(path, **options):
+    return validate_scan(*scan_data_dir(path), **options)
 
 
 def messages(problems):
@@ -47,7 +53,7 @@ def test_a_sound_dir_passes():
     assert warn(SOUND) == []
 
 
-# Each is one fault, so exactly one message must come, and it must name the utterance; `fix` must mend it by dropping
+# Each is one fault, so exactly one message must come, and it must name the utterance; `fix` must repair it by dropping
 # that utterance and no other.
 FAULTS = [
     (changed("text", a_2=None), "text: no transcript for a-2"),
@@ -104,7 +110,7 @@ def test_many_faults_make_one_short_line():
     (problem,) = validate(DataDir(wav_scp=LONG, utt2spk=LONG, text=dict.fromkeys(LONG, "")))
     assert str(problem).startswith("text: empty transcript of u00, u01, u02 ... and 12 more: ")
     with pytest.raises(InputError, match=r"^data/x/text: empty transcript of u00.* \(and 1 more kinds of fault"):
-        raise_problems("data/x", [problem, Problem("segments", "bad", ("u",), "mend")])
+        raise_problems("data/x", [problem, Problem("segments", "bad", ("u",), "fix it")])
 
 
 def test_warnings():
@@ -123,7 +129,7 @@ def test_warnings():
 
 
 def test_a_repair_that_would_leave_nothing_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"no utterance is whole \(text: empty transcript of a-1"):
+    with pytest.raises(InputError, match=r"no utterance is complete \(text: empty transcript of a-1"):
         fix(dataclasses.replace(SOUND, text=dict.fromkeys(SOUND.text, "")))
 
 
@@ -133,26 +139,26 @@ def test_a_repair_that_would_leave_nothing_is_refused(tmp_path):
 @pytest.fixture
 def path(audio_dir, tmp_path):
     write_data_dir(audio_dir, tmp_path / "train")
-    assert validate_data_dir(tmp_path / "train") == []
+    assert validate_data_dir(tmp_path / "train")
     return tmp_path / "train"
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("text", "b-1 X\na-1 X\na-2 X\nb-2 X\n", "text: not sorted: out of order come a-1:"),
+        ("text", "b-1 X\na-1 X\na-2 X\nb-2 X\n", "text: not sorted; out of order: a-1:"),
         ("text", "a-1 X\na-2 X\na-2 X\nb-1 X\nb-2 X\n", "text: more than one line for a-2:"),
         ("text", "a-1 X\na-2 X\n\nb-1 X\nb-2 X\n", "text: no id in line 3:"),
-        ("spk2utt", "a a-1 a-2\nb b-1\n", "spk2utt: does not fit utt2spk for b:"),
+        ("spk2utt", "a a-1 a-2\nb b-1\n", "spk2utt: does not match utt2spk for b:"),
         ("spk2utt", None, "spk2utt: no such file:"),
     ],
 )
 def test_faults_of_form(path, name, content, message):
     (path / name).unlink() if content is None else (path / name).write_text(content)
-    (found,) = messages(validate_data_dir(path))
+    (found,) = messages(problems_of(path))
     assert found.startswith(message)
     assert fix_data_dir(path).dropped == {}
-    assert validate_data_dir(path) == []
+    assert problems_of(path) == []
 
 
 @pytest.mark.parametrize("name", ["wav.scp", "utt2spk", "text"])
@@ -160,10 +166,10 @@ def test_faults_of_form(path, name, content, message):
 def test_files_that_cannot_be_read(path, name, content):
     (path / name).unlink() if content is None else (path / name).write_bytes(content)
     if (name, content) == ("text", None):
-        assert messages(validate_data_dir(path))[0].startswith("text: no such file")
+        assert messages(problems_of(path))[0].startswith("text: no such file")
         return
     before = {file.name: file.read_bytes() for file in path.iterdir()}
-    for function in (validate_data_dir, fix_data_dir):
+    for function in (problems_of, fix_data_dir):
         with pytest.raises(InputError, match=f"{name}: "):
             function(path)
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
@@ -179,7 +185,7 @@ def test_repair_keeps_a_backup_and_drops_what_nobody_can_know(path):
     assert (path / "text").read_text() == "a-2 SAME\nb-2 Y\n"
     assert not (path / "utt2dur").exists()
     assert {file.name: file.read_bytes() for file in (path / ".backup").iterdir()} == before
-    assert validate_data_dir(path) == []
+    assert problems_of(path) == []
 
 
 DAMAGE = st.tuples(
@@ -223,16 +229,43 @@ def test_any_damaged_dir_is_sound_after_the_repair_which_is_idempotent(tmp_path_
     try:
         fixed = fix_data_dir(path)
     except InputError as error:
-        assert "no utterance is whole" in str(error) or "empty file" in str(error)
+        assert "no utterance is complete" in str(error) or "empty file" in str(error)
         assert contents(path) == before
         return
-    assert validate_data_dir(path, files=False) == []
+    assert problems_of(path, files=False) == []
     assert read_data_dir(path) == fixed.data
     assert set(fixed.data.utt2spk) <= set(whole.utt2spk)
     after = contents(path)
     again = fix_data_dir(path)
     assert (again.data, again.dropped, again.dropped_files) == (fixed.data, {}, ())
     assert contents(path) == after
+
+
+def test_validation_prints_warnings_and_faults(path, capsys):
+    assert validate_data_dir(path, audio=True, rate=16000)
+    assert capsys.readouterr() == (f"{path}: 4 utterances, 2 speakers: no faults found\n", "")
+    assert not validate_data_dir(path, audio=True, rate=8000)
+    assert "wav.scp: sampling rate 16000 Hz, not 8000 Hz, of a-1, a-2" in capsys.readouterr().err
+    assert not validate_data_dir(path, features=True)
+    assert "feats.scp: no such file" in capsys.readouterr().err
+    (path / "utt2spk").write_text("a-1 x\na-2 x\nb-1 x\nb-2 x\n")
+    (path / "spk2utt").write_text("x a-1 a-2 b-1 b-2\n")
+    assert validate_data_dir(path)
+    assert capsys.readouterr().err.startswith(f"warning: {path}/utt2spk: the speaker is not a prefix of a-1, a-2")
+    assert validate_data_dir(path, speaker_order=False)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_repair_says_what_it_dropped(path, capsys):
+    (path / "text").write_text("b-2 Y\na-2 X\n")
+    (path / "utt2dur").write_text("a-1 1\n")
+    fix_data_dir(path)
+    assert capsys.readouterr().out.splitlines() == [
+        f"{path}: kept 2 utterances, dropped 2",
+        "  dropped 2: text: no transcript for a-1, b-1",
+        "  removed utt2dur: it had gaps, or values that are no positive numbers",
+        f"  the files as they were: {path}/.backup",
+    ]
 
 
 # --- audio and features ---
@@ -247,7 +280,7 @@ def test_missing_and_empty_files(audio_dir, tmp_path):
         "wav.scp: zero-length audio file of b-2",
     ]
     command = dataclasses.replace(audio_dir, wav_scp=dict.fromkeys(audio_dir.wav_scp, "touch ran |"))
-    assert check_files(command) == data_dir_audio.check_audio(command) == []
+    assert check_files(command) == check_audio(command) == []
 
 
 def noise(frames=8000, channels=1):
@@ -271,10 +304,10 @@ def with_nan():
 )
 @pytest.mark.parametrize("expected", [16000, None])
 def test_bad_audio_is_named(audio_dir, tmp_path, samples, rate, message, expected):
-    assert data_dir_audio.check_audio(audio_dir, rate=expected) == []
+    assert check_audio(audio_dir, rate=expected) == []
     soundfile.write(tmp_path / "bad.wav", samples, rate, subtype="FLOAT")
     data = dataclasses.replace(audio_dir, wav_scp={**audio_dir.wav_scp, "a-2": str(tmp_path / "bad.wav")})
-    (problem,) = data_dir_audio.check_audio(data, rate=expected)
+    (problem,) = check_audio(data, rate=expected)
     assert (problem.file, problem.what, problem.ids) == ("wav.scp", message, ("a-2",))
 
 
@@ -286,7 +319,7 @@ def test_corrupt_and_broken_off_audio(audio_dir, tmp_path, suffix, part):
     whole = path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * part)] or b"this is no audio at all")
     data = dataclasses.replace(audio_dir, wav_scp={**audio_dir.wav_scp, "a-2": str(path)})
-    (problem,) = data_dir_audio.check_audio(data, rate=16000)
+    (problem,) = check_audio(data, rate=16000)
     assert problem.ids == ("a-2",)
     assert problem.what.startswith(("corrupt", "the audio breaks off"))
 
@@ -298,12 +331,12 @@ def test_a_header_written_to_a_pipe_promises_nothing(audio_dir, tmp_path):
     content[at : at + 4] = b"\xff\xff\xff\xff"
     (tmp_path / "pipe.wav").write_bytes(content)
     data = dataclasses.replace(audio_dir, wav_scp={**audio_dir.wav_scp, "a-2": str(tmp_path / "pipe.wav")})
-    assert data_dir_audio.check_audio(data) == []
+    assert check_audio(data) == []
 
 
 def test_segments_beyond_the_true_end(audio_dir):
     segments = {"a-1": "a-1 0 0.5", "a-2": "a-2 0 0.61", "b-1": "b-1 0 0.75", "b-2": "b-2 0.8 -1"}
-    (problem,) = data_dir_audio.check_audio(dataclasses.replace(audio_dir, segments=segments))
+    (problem,) = check_audio(dataclasses.replace(audio_dir, segments=segments))
     assert (problem.file, problem.ids) == ("segments", ("b-1", "b-2"))
 
 
@@ -311,26 +344,26 @@ def test_features(audio_dir, tmp_path):
     random = np.random.default_rng(0)
     matrices = {key: random.normal(size=(5, 40)).astype("float32") for key in audio_dir.utt2spk}
 
+    scp = {}
+
     def check():
-        kaldi.save_ark(str(tmp_path / "f.ark"), matrices, scp=str(tmp_path / "f.scp"))
-        scp = dict(line.split(maxsplit=1) for line in (tmp_path / "f.scp").read_text().splitlines())
-        return data_dir_audio.check_features(dataclasses.replace(audio_dir, feats_scp=scp))
+        scp.update(write_arrays(tmp_path / "f.ark", matrices))
+        return check_features(dataclasses.replace(audio_dir, feats_scp=scp))
 
     assert check() == []
     matrices["a-2"][4, 39] = np.inf
     matrices["b-1"] = matrices["b-1"][:, :39]
     assert [(problem.what, problem.ids) for problem in check()] == [
         ("NaN or infinite features of", ("a-2",)),
-        ("39 values a frame, not 40, in the features of", ("b-1",)),
+        ("39 values per frame, not 40, in the features of", ("b-1",)),
     ]
     (tmp_path / "f.ark").write_bytes((tmp_path / "f.ark").read_bytes()[:900])
-    scp = dict(line.split(maxsplit=1) for line in (tmp_path / "f.scp").read_text().splitlines())
     broken = dataclasses.replace(audio_dir, feats_scp={**scp, "b-2": f"touch {tmp_path}/ran |"})
-    found = {problem.what: problem.ids for problem in data_dir_audio.check_features(broken)}
+    found = {problem.what: problem.ids for problem in check_features(broken)}
     assert found == {
         "unreadable features of": ("a-2", "b-1"),
         "a command (not run) stands for the features of": ("b-2",),
     }
     assert not (tmp_path / "ran").exists()
-    (missing,) = data_dir_audio.check_features(audio_dir)
+    (missing,) = check_features(audio_dir)
     assert (missing.file, missing.what) == ("feats.scp", "no such file")

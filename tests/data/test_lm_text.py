@@ -3,18 +3,18 @@ from collections import Counter
 
 import pytest
 
-from espnet_ext.bin.lm_text import main
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.data.lm_text import sample, sentences, write_lm_text
 from espnet_ext.errors import InputError
 
 
 @pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
-def test_lines_become_a_sorted_table(name, tmp_path):
+def test_lines_become_a_sorted_table(name, tmp_path, capsys):
     lines = [f"SENTENCE {number}" for number in range(12)]
     content = "\n\n".join(lines).replace("SENTENCE 3", "  SENTENCE\t 3 ").encode()
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
-    main(["--text", str(tmp_path / name), "--output", str(tmp_path / "out" / "lm")])
+    assert write_lm_text(tmp_path / name, tmp_path / "out" / "lm") == 12
+    assert capsys.readouterr().out == f"12 sentences -> {tmp_path}/out/lm\n"
     assert list(read_table(tmp_path / "out" / "lm", require_sorted=True).values()) == lines
 
 

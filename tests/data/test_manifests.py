@@ -116,7 +116,7 @@ def refusals(recordings, whole):
     yield recordings, [], "supervisions: there are none"
     yield recordings, [*whole, first], "supervisions: a-1 comes twice"
     yield [*recordings, recordings[0]], whole, "recordings: a-1 comes twice"
-    yield recordings[1:], whole, "supervisions: a-1 is of recording a-1, which is not there"
+    yield recordings[1:], whole, "supervisions: a-1 is of recording a-1, which does not exist"
     yield recordings, [dataclasses.replace(first, text=None), *rest], "supervisions: a-1 has no text"
     yield recordings, [dataclasses.replace(first, text=" "), *rest], "supervisions: a-1 has no text"
     yield recordings, [dataclasses.replace(first, language=None), *rest], "supervisions: a-1 has no language"

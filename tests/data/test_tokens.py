@@ -1,14 +1,11 @@
 """Token lists and sentencepiece models."""
 
-import subprocess
-import sys
-
 import pytest
 import sentencepiece
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.data.tokens import token_list, train_pieces, write_tokens
+from espnet_ext.data.tokens import make_tokens, token_list, train_pieces, write_tokens
 from espnet_ext.errors import InputError
 
 TEXTS = [
@@ -146,28 +143,21 @@ def test_word_pieces_on_disk_are_the_model_s(tmp_path):
     assert (tmp_path / "tokens.txt").read_text(encoding="utf-8").splitlines() == tokens
 
 
-def run_command(*arguments: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "espnet_ext.bin.tokens", *arguments]
-    return subprocess.run(command, capture_output=True, text=True)
-
-
-def test_command(tmp_path):
-    text = tmp_path / "text"
+def test_tokens_of_a_kaldi_text(tmp_path, capsys):
+    text, output = tmp_path / "text", tmp_path / "tokens"
+    with pytest.raises(InputError, match="text: no such file"):
+        make_tokens(text, output, "bpe", 40)
+    text.write_text("")
+    with pytest.raises(InputError, match="text: empty file"):
+        make_tokens(text, output, "bpe", 40)
+    assert not output.exists()
     text.write_text("".join(f"u{number} {line}\n" for number, line in enumerate(TEXTS)))
-    done = run_command("--text", str(text), "--vocab-size", "40", "--output", str(tmp_path / "tokens"))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("42 tokens -> ")
-    # too many asked for is said
-    done = run_command("--text", str(text), "--vocab-size", "9000", "--output", str(tmp_path / "tokens"))
-    assert done.returncode == 0 and "9000 were asked for" in done.stdout
-
-
-def test_command_refuses_a_missing_and_an_empty_file(tmp_path):
-    done = run_command("--text", str(tmp_path / "text"), "--vocab-size", "40", "--output", str(tmp_path / "tokens"))
-    assert done.returncode == 1 and "Traceback" not in done.stderr and str(tmp_path / "text") in done.stderr
-    (tmp_path / "text").write_text("")
-    done = run_command("--text", str(tmp_path / "text"), "--vocab-size", "40", "--output", str(tmp_path / "tokens"))
-    assert done.returncode == 1 and done.stderr.startswith("error: ") and not (tmp_path / "tokens").exists()
+    assert make_tokens(text, output, "bpe", 40) == (output / "tokens.txt").read_text().splitlines()
+    assert capsys.readouterr().out == f"42 tokens -> {output}/tokens.txt\n"
+    tokens = make_tokens(text, output, "bpe", 9000)
+    assert capsys.readouterr().out.splitlines()[1] == (
+        f"The text gives only {len(tokens) - 2} word pieces; 9000 were asked for."
+    )
 
 
 @pytest.mark.parametrize("token_type", ["bpe", "unigram", "char", "word"])

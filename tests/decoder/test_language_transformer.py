@@ -372,10 +372,10 @@ def test_scores_without_the_languages_are_refused():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mode": "share"}, "mode 'share' is none of none, reweight, shared, separate"),
-        ({"mode": "shared", "blocks": [0]}, r"blocks \[0\] is no list of numbers from 1 to 6"),
+        ({"mode": "share"}, "mode 'share' is not one of none, reweight, shared, separate"),
+        ({"mode": "shared", "blocks": [0]}, r"blocks \[0\] is not a list of numbers from 1 to 6"),
         ({"mode": "shared", "blocks": [7]}, "from 1 to 6"),
-        ({"mode": "shared", "blocks": 2}, "blocks 2 is no list"),
+        ({"mode": "shared", "blocks": 2}, "blocks 2 is not a list"),
         ({"mode": "shared", "languages": ["en"]}, "name two or more, each once"),
         ({"mode": "shared", "languages": ["en", "zh", "en"]}, "name two or more, each once"),
     ],

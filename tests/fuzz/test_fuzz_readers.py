@@ -33,11 +33,10 @@ from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.nbest.espnet_output import parse_score, parse_scores, read_espnet_output
 from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest
 from espnet_ext.nbest.sources import read_mlm_scoring
-from espnet_ext.report.curves import Curve, read_curves
-from espnet_ext.scoring.aligned_text import Aligned, read_alignment
+from espnet_ext.report.training_curves import Curve, read_curves
 from espnet_ext.scoring.error_rate import align, count_pairs
-from espnet_ext.scoring.report import alignment_blocks
 from espnet_ext.scoring.score import score_texts
+from espnet_ext.scoring.score_files import Aligned, alignment_blocks, read_alignment
 
 SCORES = st.integers(-10_000_000, 10_000_000).map(lambda number: number / 10_000)
 HYPOTHESES = st.builds(

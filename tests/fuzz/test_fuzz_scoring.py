@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from espnet_ext.multitalker.turns import Turn
 from espnet_ext.scoring.error_rate import align, count_errors, count_pairs
 from espnet_ext.scoring.mixed import score_mixed_texts
-from espnet_ext.scoring.report import summarise
 from espnet_ext.scoring.score import score_files
+from espnet_ext.scoring.score_files import summarise
 from espnet_ext.scoring.speaker_attributed import score_speakers
 
 # Few different words make many ties; the others are what a table of symbols may stumble over.

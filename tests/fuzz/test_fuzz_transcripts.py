@@ -12,8 +12,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from espnet_ext.codeswitch.mixed_text import mixed_tokens
-from espnet_ext.corpora import asru2019, earnings22, libricss, rev16, spotify, tedlium
-from espnet_ext.corpora import long_recordings as longform
+from espnet_ext.corpora import asru2019, earnings22, libricss, long_recordings, rev16, spotify, tedlium
 from espnet_ext.corpora.audio_folder import scan_audio_folder
 from espnet_ext.corpora.librispeech import scan_librispeech
 from espnet_ext.errors import InputError
@@ -57,7 +56,7 @@ def audio_list(draw):
 def read_audio_list(path: Path) -> dict[str, str]:
     for number in range(2):
         (path.parent / f"u{number}.wav").touch()
-    data = scan_audio_folder(path.parent, "mend them")
+    data = scan_audio_folder(path.parent)
     assert data.text.keys() == data.wav_scp.keys() == data.utt2spk.keys()
     return data.text
 
@@ -148,7 +147,7 @@ KINDS = {
     "librispeech": Kind(trans_txt(), "dev-clean/7/70/7-70.trans.txt", read_trans_txt),
     "audio_folder": Kind(audio_list(), "text", read_audio_list),
     "asru2019": Kind(mandarin(), "text", read_mandarin),
-    "nlp": Kind(nlp(), "a.nlp", longform.nlp_text),
+    "nlp": Kind(nlp(), "a.nlp", long_recordings.nlp_text),
     "stm": Kind(stm(), "t.stm", tedlium.read_stm),
     "earnings22": Kind(column("File ID", ",", st.integers(1, 99).map(str)), "metadata.csv", earnings22._calls),
     "rev16": Kind(

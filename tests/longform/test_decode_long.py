@@ -11,10 +11,11 @@ import yaml
 from espnet2.tasks.asr import ASRTask
 from espnet2.utils.yaml_no_alias_safe_dump import yaml_no_alias_safe_dump
 
-from espnet_ext.bin.ctc_decode_long import main
+from espnet_ext.cli.program import call
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.longform import posteriors as longform
+from espnet_ext.longform.decode import decode_long, long_decoding
 from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.longform.recording_features import RecordingFeatures
 
@@ -155,7 +156,8 @@ def test_what_is_held_does_not_grow_with_the_recording(features_model, monkeypat
 
 def decode(folder, data, output, *options):
     files = ["--model-config", folder / "config.yaml", "--model", folder / "model.pth"]
-    main([str(option) for option in [*files, "--data", data, "--output", output, *options]])
+    words = ["decode", "long", *files, "--data", data, "--output", output, *options]
+    call([str(word) for word in words])
     return read_table(output / "text")
 
 
@@ -196,19 +198,19 @@ def test_features_of_overlapping_windows_are_computed_once(data):
                 assert audio.samples < 1.1 * audio.length
 
 
-def test_several_sets_and_settings_in_one_command(features_folder, data, tmp_path, capsys):
+def test_several_sets_and_settings_at_once(features_folder, data, tmp_path):
     """Each as it would come out alone; regions may be of one of the sets."""
     other = tmp_path / "other"
     other.mkdir()
     (other / "wav.scp").write_text(f"again {data / 'long.flac'}\n")
-    (tmp_path / "plain.yaml").write_text("stride: 0.5\n")
-    (tmp_path / "noisy.yaml").write_text("noise: music\nsnr: 0.0\nbatch: 2\n")
     (tmp_path / "zeroed").write_text("again 0 3\n")
     outputs = [tmp_path / name for name in ("a", "b", "c")]
-    files = ["--model-config", features_folder / "config.yaml", "--model", features_folder / "model.pth"]
-    configs = ["--config", *(tmp_path / f"{name}.yaml" for name in ("plain", "noisy", "noisy"))]
-    sets = ["--data", data, data, other, "--output", *outputs, "--zeroed", tmp_path / "zeroed"]
-    main([str(option) for option in [*files, *configs, *sets]])
+    files = {"model_config": features_folder / "config.yaml", "model_file": features_folder / "model.pth"}
+    files["zeroed"] = tmp_path / "zeroed"
+    plain, noisy = {"stride": 0.5}, {"noise": "music", "snr": 0.0, "batch": 2}
+    sets = zip((plain, noisy, noisy), (data, data, other), outputs, strict=True)
+    jobs = [long_decoding(settings, data=folder, output=output, **files) for settings, folder, output in sets]
+    assert decode_long(*jobs) == 7
     found = [read_table(output / "text") for output in outputs]
     assert [len(texts) for texts in found] == [3, 3, 1]
     settings = [json.loads((output / "decode.json").read_text())["settings"] for output in outputs]
@@ -217,17 +219,19 @@ def test_several_sets_and_settings_in_one_command(features_folder, data, tmp_pat
     alone = decode(features_folder, data, tmp_path / "alone", "--noise", "music", "--snr", 0, "--batch", 2)
     assert found[1] == alone
 
-    def refused(fault, *options):
-        with pytest.raises(InputError, match=fault):
-            main([str(option) for option in [*files, *options]])
 
-    refused("equally often", "--data", data, other, "--output", tmp_path / "x")
-    refused("--config must be given once", "--data", data, "--output", tmp_path / "x", *configs)
-    (tmp_path / "bad.yaml").write_text("colour: red\n")
-    one = ["--data", data, "--output", tmp_path / "x", "--config"]
-    refused("unknown setting 'colour'", *one, tmp_path / "bad.yaml")
-    (tmp_path / "lm.yaml").write_text("beam_size: 5\nlm_weight: 0.5\n")
-    refused("lm_weight needs a language model", *one, tmp_path / "lm.yaml")
+def test_a_config_of_the_command(features_folder, data, tmp_path):
+    (tmp_path / "noisy.yaml").write_text("noise: music\nsnr: 0.0\n")
+    decode(features_folder, data, tmp_path / "out", "--config", tmp_path / "noisy.yaml", "--batch", 2)
+    settings = json.loads((tmp_path / "out" / "decode.json").read_text())["settings"]
+    assert (settings["noise"]["kind"], settings["noise"]["snr"], settings["batch"]) == ("music", 0.0, 2)
+    for text, fault in (
+        ("colour: red\n", "bad.yaml: unknown setting 'colour'"),
+        ("beam_size: 5\nlm_weight: 0.5\n", "bad.yaml: its lm_weight needs an n-gram model"),
+    ):
+        (tmp_path / "bad.yaml").write_text(text)
+        with pytest.raises(InputError, match=fault):
+            decode(features_folder, data, tmp_path / "x", "--config", tmp_path / "bad.yaml")
 
 
 def test_noise_and_regions_are_in_what_the_model_hears(model, data, tmp_path, monkeypatch):
@@ -266,7 +270,7 @@ def test_bad_input(model, features_folder, data, tmp_path):
 
     refused("give --window", folder=model)
     refused("noise and snr go together", options=["--noise", "music"])
-    refused("--lm needs a beam search", options=["--lm", "x.arpa"])
+    refused("--ngram needs a beam search", options=["--ngram", "x.arpa"])
     refused("stride must be", options=["--stride", "2"])
     refused("needs MUSAN", options=["--noise", "speech", "--snr", "5"])
     (tmp_path / "zeroed").write_text("other 0 1\n")

@@ -5,18 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soundfile
 import yaml
 
-from espnet_ext.bin import sa_asr_inference, sa_asr_train
+from espnet_ext.bin import sa_asr_train
 from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.decode import by_speaker
-from espnet_ext.multitalker.inventories import write_profiles
-from espnet_ext.stitcher.transcribe import Transcription, merged_by, transcribe
-from espnet_ext.multitalker.turns import read_turns
+from espnet_ext.multitalker.decode import SpeakerDecoding, by_speaker, decode_speakers, read_search_options
 from espnet_ext.multitalker.hypotheses import read_jsonl
-from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.multitalker.profiles import write_profiles
 from espnet_ext.upstream.stats import Statistics, collect_stats
 
 TOKENS = ["<blank>", "<unk>", "<sc>", "AB", "CAD", "E", "<sos/eos>"]
@@ -91,16 +87,13 @@ def model(data) -> Path:
 
 def decode(folder: Path, model: Path, output: Path, /, **changes) -> Path:
     options = {
-        "model-config": model / "config.yaml",
-        "model": model / "valid.acc_speaker.best.pth",
         "data": folder / "windows",
-        "profiles": folder / "profiles.scp",
-        "output": output,
+        "profiles": (folder / "profiles.scp",),
+        "search": {"beam_size": 3, "maxlenratio": -4},
         **changes,
     }
-    (folder / "decode.yaml").write_text("beam_size: 3\nmaxlenratio: -4\n")
-    command = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
-    sa_asr_inference.main([*command, "--config", str(folder / "decode.yaml")])
+    files = (model / "config.yaml", model / "valid.acc_speaker.best.pth")
+    decode_speakers([SpeakerDecoding(*files, output=output, **options)])
     return output
 
 
@@ -141,61 +134,6 @@ def test_an_inventory_by_recording_whose_profiles_have_other_names(data, model, 
         decode(data, model, tmp_path / "out", inventory=tmp_path / "inventory.txt")
 
 
-@pytest.fixture
-def enrolment(tmp_path) -> Path:
-    """Two people with two recordings each, at another rate and with two channels."""
-    random = np.random.default_rng(3)
-    for who in ("ann", "ben"):
-        (tmp_path / "people" / who).mkdir(parents=True)
-        for number in range(2):
-            samples = 0.1 * random.normal(size=(8000, 2)) * (1 if who == "ann" else 3)
-            soundfile.write(tmp_path / "people" / who / f"{number}.wav", samples, 8000)
-    soundfile.write(tmp_path / "a meeting.wav", 0.1 * random.normal(size=(8000 * 3, 2)), 8000)
-    return tmp_path
-
-
-def loudness(samples: np.ndarray) -> np.ndarray:
-    return np.array([np.std(samples), 0.2, 0.1, -0.2])
-
-
-def transcription(folder: Path, model: Path, **changes) -> Transcription:
-    options = {
-        "recording": folder / "a meeting.wav",
-        "enrolment": folder / "people",
-        "model_config": model / "config.yaml",
-        "model_file": model / "valid.acc_speaker.best.pth",
-        "windowing": Windowing(1.0, 0.5),
-        "output": folder / "out",
-        "search": {"beam_size": 2, "maxlenratio": -4},
-    }
-    return Transcription(**(options | changes))
-
-
-def test_a_recording_of_ones_own(enrolment, model):
-    timed = transcribe(transcription(enrolment, model), loudness, merged_by("overlapping"))
-    turns = [turn for turn, _ in timed]
-    out = enrolment / "out"
-    assert {turn.speaker for turn in turns} <= {"ann", "ben"} and turns
-    assert {(turn.recording, turn.start <= turn.end <= 3.5) for turn in turns} == {("a_meeting", True)}
-    assert read_turns(out / "a_meeting.json") == sorted(turns, key=lambda turn: turn.start)
-    lines = [line.split() for line in (out / "a_meeting.ctm").read_text().splitlines()]
-    assert [(line[4], line[7]) for line in lines] == [(word, turn.speaker) for turn in turns for word in turn.words]
-    assert len((out / "a_meeting.txt").read_text().splitlines()) == len(turns)
-    # uncut, the recording is one window
-    transcribe(transcription(enrolment, model, windowing=None, output=enrolment / "whole"), loudness, merged_by("no"))
-    assert {item.window for item in read_jsonl(enrolment / "whole" / "work" / "heard" / "hypotheses.jsonl")} == {0}
-
-
-def test_what_cannot_be_transcribed_is_refused(enrolment, model):
-    with pytest.raises(InputError, match="the profiles have 3 dimensions, but the model takes 4"):
-        transcribe(transcription(enrolment, model), lambda samples: loudness(samples)[:3], merged_by("overlapping"))
-    (enrolment / "people" / "cid").mkdir()
-    with pytest.raises(InputError, match="cid: no audio file in it"):
-        transcribe(transcription(enrolment, model), loudness, merged_by("overlapping"))
-    with pytest.raises(InputError, match="nobody: no such folder: give one with a folder of audio files for each"):
-        transcribe(transcription(enrolment, model, enrolment=enrolment / "nobody"), loudness, merged_by("overlapping"))
-
-
 def test_recordings_without_windows_and_an_inventory_of_all(data, model, tmp_path):
     output = decode(data, model, tmp_path / "out", data=data / "train")
     heard = read_jsonl(output / "hypotheses.jsonl")
@@ -221,14 +159,20 @@ def test_statistics_are_collected_without_speakers(data, tmp_path):
 
 def test_bad_decoding_is_refused(data, model, tmp_path):
     with pytest.raises(InputError, match="profiles.scp: no such file"):
-        decode(data, model, tmp_path / "out", profiles=data / "windows" / "profiles.scp")
+        decode(data, model, tmp_path / "out", profiles=(data / "windows" / "profiles.scp",))
     other = write_profiles(tmp_path / "other", {name: np.ones((1, 5)) for name in "wxyz"})
     with pytest.raises(InputError, match="the profiles have 5 dimensions, but the model takes 4"):
-        decode(data, model, tmp_path / "out", profiles=other)
+        decode(data, model, tmp_path / "out", profiles=(other,))
     few = write_profiles(tmp_path / "few", {"y": np.ones((1, 4)), "z": np.ones((1, 4))})
     with pytest.raises(InputError, match="m3-w00000: no profile for x, w: make the profiles"):
-        decode(data, model, tmp_path / "out", profiles=few)
+        decode(data, model, tmp_path / "out", profiles=(few,))
     assert not (tmp_path / "out" / "hypotheses.jsonl").exists()
+    job = SpeakerDecoding(model, model, data, (few,), tmp_path, {})
+    with pytest.raises(InputError, match="results of two data dirs would go there: give each its own --output"):
+        decode_speakers([job, job])
+    (tmp_path / "decode.yaml").write_text("beam: 3\n")
+    with pytest.raises(InputError, match="decode.yaml: beam is not an option of this search: it has beam_size"):
+        read_search_options(tmp_path / "decode.yaml")
 
 
 def test_training_on_a_speaker_without_profile_is_refused(data, tmp_path):

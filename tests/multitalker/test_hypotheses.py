@@ -14,7 +14,7 @@ from espnet_ext.multitalker.hypotheses import (
     write_ctm,
     write_jsonl,
 )
-from espnet_ext.multitalker.windows import Window, Windowing
+from espnet_ext.multitalker.windows import RecordingWindow, Windowing
 
 WINDOWING = Windowing(16.0, 0.5)
 
@@ -72,7 +72,7 @@ def test_ctm_of_a_recogniser_for_one_speaker(tmp_path):
 )
 def test_ctm_refuses(tmp_path, line):
     (tmp_path / "hyp.ctm").write_text(f"r 0 1 0.5 A\n{line}\n")
-    with pytest.raises(InputError, match=r"hyp.ctm: line 2: .*mend it"):
+    with pytest.raises(InputError, match=r"hyp.ctm: line 2: .*fix it"):
         read_ctm(tmp_path / "hyp.ctm", WINDOWING)
 
 
@@ -84,7 +84,7 @@ GOOD = {"recording": "r", "window": 0, "start": 0, "end": 16, "speaker": "a", "w
     [
         ({"window": "0"}, "window must be a whole number"),
         ({"window": True}, "window must be a whole number"),
-        ({"window": -1}, "begin with 0"),
+        ({"window": -1}, "start at 0"),
         ({"end": 0}, "no span of time"),
         ({"start": "soon"}, "could not convert"),
         ({"words": "A"}, "words must be a list"),
@@ -112,7 +112,7 @@ def test_jsonl_refuses_other_files(tmp_path):
         with pytest.raises(InputError, match=message):
             read_jsonl(path)
     path.write_text(json.dumps(GOOD) + "\n" + json.dumps(GOOD) + "\n")
-    with pytest.raises(InputError, match="r: speaker a comes twice in window 0"):
+    with pytest.raises(InputError, match="r: speaker a appears twice in window 0"):
         read_jsonl(path)
     path.write_bytes(b"\xff\n")
     with pytest.raises(InputError, match="not UTF-8"):
@@ -144,7 +144,7 @@ def test_nobody_heard_in_any_window():
 
 def test_windows_that_disagree():
     with pytest.raises(InputError, match="r: window 0 goes from 0.0 to 12.0 s, but from 0.0 to 16.0 s for speaker a"):
-        group_by_speaker([hypothesis(0)], [Window("r", 0, 0.0, 12.0)])
+        group_by_speaker([hypothesis(0)], [RecordingWindow("r", 0, 0.0, 12.0)])
 
 
 def test_word_times_share_out_the_window():

@@ -22,7 +22,7 @@ from espnet_ext.multitalker.mixture_plan import (
 def sources(speakers: int = 8, each: int = 12, seed: int = 0) -> list[SourceUtterance]:
     rng = np.random.default_rng(seed)
     return [
-        SourceUtterance(f"s{s}-{n:02d}", f"s{s}", f"s{s}-{n:02d}.flac", round(float(rng.uniform(2, 12)), 3), ("WORD",) * 5)
+        SourceUtterance(f"s{s}-{n:02d}", f"s{s}", "x.flac", round(float(rng.uniform(2, 12)), 3), ("WORD",) * 5)
         for s in range(speakers)
         for n in range(each)
     ]

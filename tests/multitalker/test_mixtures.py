@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,9 +17,18 @@ from espnet_ext.multitalker.turns import Turn, read_turns, write_turns
 
 
 @pytest.fixture
-def corpus(audio_dir: DataDir, tmp_path):
-    """The folder of the manifests of two speakers with two recordings each, 0.5 to 0.8 s."""
-    write_manifests(*from_data_dir(audio_dir), tmp_path / "corpus")
+def corpus(tmp_path) -> Path:
+    """The folder of the manifests of two speakers with two recordings of noise each, 0.5 to 0.8 s."""
+    random = np.random.default_rng(0)
+    names = ["a-1", "a-2", "b-1", "b-2"]
+    for number, name in enumerate(names):
+        soundfile.write(tmp_path / f"{name}.flac", random.uniform(-0.5, 0.5, 8000 + 1600 * number), 16000)
+    data = DataDir(
+        wav_scp={name: str(tmp_path / f"{name}.flac") for name in names},
+        utt2spk={name: name[0] for name in names},
+        text={name: f"WORDS OF {name.upper()}" for name in names},
+    )
+    write_manifests(*from_data_dir(data), tmp_path / "corpus")
     return tmp_path / "corpus"
 
 

@@ -23,7 +23,7 @@ def test_each_recording_has_its_own(make_data_dir, tmp_path, capsys):
         samples, _ = soundfile.read(path, dtype="float32")
         expected, _, _ = encoder(torch.from_numpy(samples).unsqueeze(0), torch.tensor([len(samples)]))
         np.testing.assert_allclose(kaldi.load_mat(found[name]), expected[0], atol=1e-5)
-    (ark,) = (output / "d_vectors").glob("*.ark")
+    (ark,) = (output / "d_vectors").rglob("*.ark")
     made = ark.stat().st_mtime_ns
     assert write_d_vectors(data, output, OPTIONS) == 3
     assert ark.stat().st_mtime_ns == made  # computed once

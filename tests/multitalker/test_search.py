@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.search import Hypothesis, SearchOptions, Segment, recognise
+from espnet_ext.multitalker.search import SearchOptions, SpeakerHypothesis, SpeakerSegment, recognise
 
 EOS, CHANGE = 6, 2
 RNN = {"decoder": "rnn", "decoder_conf": {"hidden_size": 8, "att_conf": {"adim": 8, "aconv_filts": 3}}}
@@ -96,7 +96,7 @@ def heard(model, tokens: Sequence[int], posteriors: np.ndarray) -> list[tuple]:
     return utterances
 
 
-def shown(hypothesis: Hypothesis) -> list[tuple]:
+def shown(hypothesis: SpeakerHypothesis) -> list[tuple]:
     return [(segment.words, segment.speaker, round(segment.posterior, 3)) for segment in hypothesis.segments]
 
 
@@ -132,7 +132,8 @@ def test_a_profile_far_from_all_queries_is_never_chosen(model):
 
 
 def test_a_hypothesis_counts_its_speakers_and_joins_their_words():
-    hypothesis = Hypothesis((Segment(("A", "B"), 4, 0.9), Segment(("C",), 1, 0.8), Segment(("D",), 4, 0.7)), -1.0)
+    segments = ((("A", "B"), 4), (("C",), 1), (("D",), 4))
+    hypothesis = SpeakerHypothesis(tuple(SpeakerSegment(words, place, 0.9) for words, place in segments), -1.0)
     assert hypothesis.speakers == [4, 1]
     assert hypothesis.words_of(4) == ("A", "B", "D") and hypothesis.words_of(1) == ("C",)
     assert hypothesis.words_of(0) == ()

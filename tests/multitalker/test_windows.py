@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.data.data_dir import DataDir, parse_segment
+from espnet_ext.data.data_dir import DataDir, parse_segment, write_data_dir
 from espnet_ext.data.data_dir_checks import validate
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.windows import Windowing, parse_window_id, window_data_dir, window_id
+from espnet_ext.multitalker.windows import Windowing, parse_window_id, window_data_dir, window_id, write_windows
 
 
 @pytest.mark.parametrize(("overlap", "shift"), [(0.0, 16.0), (0.25, 12.0), (0.5, 8.0)])
@@ -71,3 +72,12 @@ def test_windows_need_durations():
 def test_an_utterance_that_is_no_window():
     with pytest.raises(InputError, match="utterance a-1 is not a window"):
         parse_window_id("a-1")
+
+
+def test_windows_of_a_data_dir_on_disk(tmp_path, capsys):
+    write_data_dir(DataDir(wav_scp={"r": "r.wav"}, utt2spk={"r": "r"}, utt2dur={"r": "30"}), tmp_path / "data")
+    write_windows(tmp_path / "data", tmp_path / "windows", Windowing(16.0, 0.25))
+    assert read_table(tmp_path / "windows" / "segments") == {
+        "r-w00000": "r 0 16", "r-w00001": "r 12 28", "r-w00002": "r 24 30",
+    }  # fmt: skip
+    assert "3 windows of 1 recordings" in capsys.readouterr().out

@@ -40,9 +40,42 @@ def smoke_run(recipe: str, *options: str, folder: Path, datadir: Path | None = N
 
 
 def stages(recipe: str) -> list[int]:
-    """The numbers of a recipe's stages, as its help lists them."""
-    listed = (EGS / recipe / "run.sh").read_text().partition("# begin stages\n")[2].partition("# end stages")[0]
-    return [int(line.split()[1]) for line in listed.splitlines()]
+    """The numbers of a recipe's stages, as its run.sh has them."""
+    lines = (EGS / recipe / "run.sh").read_text().splitlines()
+    return [int(line.split()[1]) for line in lines if line.startswith("run ")]
+
+
+def fail_in_each_stage(recipe: str, folder: Path, *options: str, datadir: Path | None = None) -> None:
+    """Make a step of each stage of a finished run fail: run.sh must end with an error that names it."""
+    notes = {}
+    for top in {folder, datadir or folder}:
+        notes |= {json.loads(note.read_text()).get("step"): note for note in top.rglob("*.done")}
+    for number in stages(recipe):
+        only = (*options, "--stage", str(number), "--stop_stage", str(number))
+        done = smoke_run(recipe, *only, folder=folder, datadir=datadir)
+        assert done.returncode == 0, done.stdout + done.stderr
+        names = re.findall(r"^   (.*): done before$", done.stdout, re.M)
+        broken = notes[names[-1]].with_suffix(".log") if names else folder / "exp" / "results"
+        if not names and number != stages(recipe)[-1]:
+            continue  # these rows ask for nothing of it
+        aside = broken.with_name(broken.name + ".aside")
+        broken.rename(aside)
+        if names:
+            note = notes[names[-1]].read_bytes()
+            notes[names[-1]].unlink()
+            broken.mkdir()
+        else:
+            broken.touch()
+        failed = smoke_run(recipe, *only, folder=folder, datadir=datadir)
+        assert failed.returncode == 1, f"stage {number}: {failed.stdout}{failed.stderr}"
+        assert (names[-1] if names else str(broken)) in failed.stderr, failed.stderr
+        assert "Traceback" not in failed.stderr
+        if names:
+            broken.rmdir()
+            notes[names[-1]].write_bytes(note)
+        else:
+            broken.unlink()
+        aside.rename(broken)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from runs import smoke_run
+from runs import fail_in_each_stage, smoke_run
 
 run = partial(smoke_run, "asru2019_cs")
 
@@ -61,6 +61,10 @@ def test_hypotheses_are_readable_mixed_text(smoke):
     texts = [path.read_text() for path in smoke.glob("exp/*/seed1/decode_default/*/text")]
     assert len(texts) == 6
     assert not any(re.search(r"[\u4e00-\u9fff] [\u4e00-\u9fff]", text.partition(" ")[2]) for text in texts)
+
+
+def test_a_failing_step_of_each_stage_ends_the_run(smoke):
+    fail_in_each_stage("asru2019_cs", smoke, "--table", "3", "--rows", "CS+CH", "--nj", "1")
 
 
 @pytest.mark.parametrize(

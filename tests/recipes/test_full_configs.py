@@ -6,11 +6,12 @@ import pytest
 import torch
 
 import espnet_ext
-from espnet_ext.results.config import load_tables, train_config
-
+from espnet_ext.results.plan import load_scale, system_config
+from espnet_ext.results.tables import load_tables
 
 RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_sem"
 TABLES = load_tables(RECIPE / "conf" / "tables.yaml")
+SECTIONS = load_scale(RECIPE, "full")
 
 
 def blstm(inputs: int, cells: int) -> int:
@@ -35,7 +36,7 @@ def test_every_system_has_a_config_that_espnet_reads(system, parse):
     from espnet2.tasks.asr import normalize_choices
 
     espnet_ext.register()
-    args = parse(train_config(TABLES, system))
+    args = parse(system_config(SECTIONS, TABLES.systems[system]))
     normalize_choices.get_class(args.normalize)(**args.normalize_conf)
     assert args.encoder_conf["num_layers"] == 6 and args.encoder_conf["hidden_size"] == 1024
 
@@ -45,7 +46,7 @@ def test_the_papers_system_has_its_size_and_takes_a_step(parse):
 
     espnet_ext.register()
     vocabulary = 10000
-    args = parse(train_config(TABLES, "sem_m80_0"))
+    args = parse(system_config(SECTIONS, TABLES.systems["sem_m80_0"]))
     args.token_list = ["<blank>", "<unk>", *(f"piece{i}" for i in range(vocabulary - 3)), "<sos/eos>"]
     model = ASRTask.build_model(args)
     assert sum(parameter.numel() for parameter in model.parameters()) == expected_parameters(vocabulary)

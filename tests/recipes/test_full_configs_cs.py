@@ -6,11 +6,12 @@ import pytest
 import torch
 
 import espnet_ext
-from espnet_ext.results.config import load_tables, train_config
-
+from espnet_ext.results.plan import load_scale, system_config
+from espnet_ext.results.tables import load_tables
 
 RECIPE = Path(__file__).parents[2] / "egs" / "asru2019_cs"
 TABLES = load_tables(RECIPE / "conf" / "tables.yaml")
+SECTIONS = load_scale(RECIPE, "full")
 VOCABULARY = 4103  # about 3.1k characters, 1.0k word pieces and ESPnet's symbols
 SIZE = 512
 
@@ -45,7 +46,7 @@ def decoder(self_attentions: int) -> int:
 @pytest.mark.parametrize("system", list(TABLES.systems))
 def test_every_system_has_a_config_that_espnet_reads(system, parse):
     espnet_ext.register()
-    args = parse(train_config(TABLES, system))
+    args = parse(system_config(SECTIONS, TABLES.systems[system]))
     assert args.encoder_conf["num_blocks"] == 12 and args.decoder_conf["num_blocks"] == 6
     assert args.decoder == "language_transformer" and args.batch_size == 32
     mode = system.split("_")[0].replace("baseline", "none")
@@ -57,7 +58,7 @@ def test_the_papers_systems_have_their_size_and_take_a_step(system, parse, tmp_p
     from espnet2.tasks.asr import ASRTask
 
     espnet_ext.register()
-    args = parse(train_config(TABLES, system))
+    args = parse(system_config(SECTIONS, TABLES.systems[system]))
     pieces = [f"\u2581W{number}" for number in range(1000)] + [f"\u2581{chr(0x4E00 + n)}" for n in range(3100)]
     args.token_list = ["<blank>", "<unk>", *pieces, "<sos/eos>"]
     languages = tmp_path / "languages.txt"

@@ -6,22 +6,41 @@ import pytest
 import torch
 from bench_latency import ScorerKind, make_scorers
 
+from espnet_ext.nbest.first_pass import parse_first_pass
+from espnet_ext.rescore import lm_training, mwer
+from espnet_ext.rescore.lm_training import parse_small_model
 from espnet_ext.rescore.mwer import Example, MwerLoss, backward
 from espnet_ext.rescore.training import parse_settings
-from espnet_ext.results.config import load_tables, train_config
+from espnet_ext.results.plan import load_scale, system_config
+from espnet_ext.results.tables import load_tables
 
 RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_rescore"
 TABLES = load_tables(RECIPE / "conf" / "tables.yaml")
-TRAINED = [name for name, system in TABLES.systems.items() if system.overrides]
-OURS = ("lm", "scorer", "pooling", "ce_weight", "sentences")
+SECTIONS = load_scale(RECIPE, "full")
+TRAINED = [name for name, system in TABLES.systems.items() if system.kind == "train"]
 
 
 @pytest.mark.parametrize("system", TRAINED)
 def test_every_system_has_settings_that_training_reads(system):
-    config = train_config(TABLES, system, [RECIPE / "conf" / "scale" / "full" / TABLES.systems[system].config[5:]])
-    settings = parse_settings({name: value for name, value in config.items() if name not in OURS}, seed=1)
+    config = system_config(SECTIONS, TABLES.systems[system])
+    on_text = system in ("gpt2_ce", "bert_ce")
+    options = lm_training.OPTIONS if on_text else mwer.OPTIONS
+    settings = parse_settings({name: value for name, value in config.items() if name not in options}, seed=1)
     assert settings.lr == 1e-5  # P3, section 4.2.2
-    assert settings.batch_size == (16 if system in ("gpt2_ce", "bert_ce") else 4)
+    assert settings.batch_size == (16 if on_text else 4)
+    assert config["lm"] in ("gpt2", "bert-base-cased")
+
+
+@pytest.mark.parametrize("scale", ["full", "mini", "smoke"])
+def test_every_scale_has_a_first_pass_and_small_models_where_it_makes_them(scale):
+    sections = load_scale(RECIPE, scale)
+    whisper, nbest = parse_first_pass(sections["first_pass"])
+    assert whisper.beam > nbest
+    if scale == "full":
+        assert (whisper.model, nbest) == ("openai/whisper-tiny.en", 10)  # P3, section 4.2.1
+    assert sections["settings"]["make_lms"] == (scale != "full")
+    if sections["settings"]["make_lms"]:
+        assert [parse_small_model(sections[kind]).kind for kind in ("gpt2", "bert")] == ["gpt2", "bert"]
 
 
 def test_the_papers_models_take_a_step():

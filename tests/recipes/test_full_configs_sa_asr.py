@@ -9,9 +9,12 @@ import torch
 import yaml
 
 import espnet_ext
-from espnet_ext.work.yaml_files import merged_files, read_yaml
+from espnet_ext.multitalker.decode import SEARCH_OPTIONS
+from espnet_ext.multitalker.mixture_plan import MixtureSettings
+from espnet_ext.results.plan import load_scale
+from espnet_ext.work.yaml_files import deep_merge
 
-CONF = Path(__file__).parents[2] / "egs" / "libricss_stitch" / "conf"
+RECIPE = Path(__file__).parents[2] / "egs" / "libricss_stitch"
 VOCABULARY = 16000
 KINDS = ("lstm", "conformer")
 
@@ -21,10 +24,13 @@ def read(kind: str, scale: str, folder: Path, *more: str) -> Namespace:
     from espnet_ext.multitalker.task import SAASRTask
 
     espnet_ext.register()
-    names = [f"sa_asr_{kind}.yaml", f"scale/{scale}/sa_asr_{kind}.yaml", *more]
+    sections = load_scale(RECIPE, scale)
+    config = sections[f"sa_asr_{kind}"]
+    for name in more:
+        config = deep_merge(config, sections[name])
     path = folder / "train.yaml"
-    path.write_text(yaml.safe_dump(merged_files([CONF / name for name in names])))
-    mels = read_yaml(path)["frontend_conf"]["n_mels"]
+    path.write_text(yaml.safe_dump(config))
+    mels = config["frontend_conf"]["n_mels"]
     np.savez(folder / "stats.npz", count=100, sum=np.full(mels, 50.0), sum_square=np.full(mels, 30.0))
     options = ["--config", str(path), "--normalize_conf", f"stats_file={folder / 'stats.npz'}"]
     args = SAASRTask.get_parser().parse_args([*options, "--output_dir", str(folder), "--token_type", "bpe"])
@@ -87,9 +93,26 @@ def test_it_has_its_size_and_takes_a_step(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_scale_is_read(kind, tmp_path):
-    for scale in ("smoke", "mini"):
-        for step in ("sa_asr_first", "sa_asr_windows"):
-            args = read(kind, scale, tmp_path, f"{step}.yaml", f"scale/{scale}/{step}.yaml")
-            assert args.max_epoch <= 4 and args.model == "sa_asr" and args.inventory_size == 8
-    for name in (f"sa_asr_{kind}", "sa_asr_first", "sa_asr_windows", "sa_decode"):
-        assert read_yaml(CONF / "scale" / "full" / f"{name}.yaml") == {}
+    for scale in ("smoke", "mini", "full"):
+        for training in ("sa_asr_first", "sa_asr_windows"):
+            args = read(kind, scale, tmp_path, training)
+            assert args.max_epoch <= (20 if scale == "full" else 4)
+            assert args.model == "sa_asr" and args.inventory_size == 8
+
+
+@pytest.mark.parametrize("scale", ["smoke", "mini", "full"])
+def test_mixtures_and_search_of_every_scale(scale):
+    sections = load_scale(RECIPE, scale)
+    mixing = {
+        name: MixtureSettings.from_mapping(name, options)
+        for name, options in sections["settings"]["mixing"].items()
+        if options
+    }
+    assert len({settings.seed for settings in mixing.values()}) == len(mixing)
+    assert {name for name, settings in mixing.items() if not settings.audio} == (
+        set() if scale == "full" else {"train_simulated", "dev_simulated"}
+    )
+    if scale == "full":  # P4, Table 1
+        sizes = {"train_stitch": 50083, "dev-short": 513, "dev-long": 319, "test-short": 496, "test-long": 310}
+        assert {name: mixing[name].count for name in sizes} == sizes
+    assert set(sections["decode"]) <= set(SEARCH_OPTIONS)

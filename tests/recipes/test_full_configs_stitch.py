@@ -8,20 +8,27 @@ import torch
 import yaml
 
 import espnet_ext
-from espnet_ext.work.yaml_files import merged_files, read_yaml
+from espnet_ext.results.plan import load_scale, system_config
+from espnet_ext.results.tables import load_tables
+from espnet_ext.work.yaml_files import deep_merge
 
-CONF = Path(__file__).parents[2] / "egs" / "libricss_stitch" / "conf"
+RECIPE = Path(__file__).parents[2] / "egs" / "libricss_stitch"
+TABLES = load_tables(RECIPE / "conf" / "tables.yaml")
 TOKENS = 16000
-STYLES = ("wc", "wco_wce", "alignment")
+STYLES = {"wc": "stitcher_wc", "wco_wce": "stitcher_wco_wce_windows50", "alignment": "stitcher_alignment"}
 
 
-def read(style: str, scale: str, tmp_path: Path) -> Namespace:
+def read(style: str, scale: str, tmp_path: Path, *overlays: str) -> Namespace:
     """The config of a style as the recipe merges it and ESPnet reads it."""
     from espnet2.tasks.mt import MTTask
 
-    files = [CONF / "stitcher.yaml", CONF / f"stitcher_{style}.yaml", CONF / "scale" / scale / "stitcher.yaml"]
+    system, sections = TABLES.systems[STYLES[style]], load_scale(RECIPE, scale)
+    assert system.method == style
+    config = system_config(sections, system)
+    for overlay in overlays:
+        config = deep_merge(config, sections[overlay])
     path = tmp_path / "train.yaml"
-    path.write_text(yaml.safe_dump(merged_files(files)))
+    path.write_text(yaml.safe_dump(config))
     options = ["--config", str(path), "--output_dir", str(tmp_path), "--token_type", "bpe", "--src_token_type", "bpe"]
     args = MTTask.get_parser().parse_args(options)
     args.token_list = ["<blank>", "<unk>", *(f"piece{number}" for number in range(TOKENS - 3)), "<sos/eos>"]
@@ -84,4 +91,11 @@ def test_training_is_the_papers(tmp_path):
     assert args.model_conf["lsm_weight"] == 0.1
     rates = [conf[name] for conf in (args.encoder_conf, args.decoder_conf) for name in ("dropout_rate",)]
     assert rates == [0.3, 0.3] and args.frontend_conf["positional_dropout_rate"] == 0.3
-    assert read_yaml(CONF / "scale" / "full" / "stitcher.yaml") == {}
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_first_training_differs_in_its_schedule_alone(style, tmp_path):
+    last, first = vars(read(style, "mini", tmp_path)), vars(read(style, "mini", tmp_path, "stitcher_first"))
+    schedule = {"optim_conf", "scheduler", "scheduler_conf", "num_iters_per_epoch", "max_epoch", "patience"}
+    differ = {key for key in last if last[key] != first[key]}
+    assert differ == schedule | {"log_interval", "keep_nbest_models"}

@@ -5,26 +5,26 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from runs import smoke_run
+from runs import fail_in_each_stage, smoke_run
 
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.multitalker.hypotheses import group_by_speaker, read_jsonl
-from espnet_ext.multitalker.inventories import read_profiles
+from espnet_ext.multitalker.profiles import read_profiles
 from espnet_ext.multitalker.turns import read_turns, words_by_speaker
 
 run = partial(smoke_run, "libricss_stitch")
 ROWS = ("No segmentation", "Block-wise inference", "Overlapping inference", "Stitcher WCOE")
+TABLES = ("--table", "2,4", "--rows", ",".join(ROWS))
 MIXTURES = ("dev-short", "dev-long", "test-short", "test-long")
 
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory) -> tuple[Path, str]:
-    """Stages 2 to 5 in one process a step, without workers, which take longer to start than there is work at smoke."""
+    """Stages 2 to 6 without workers, which take longer to start than there is work at smoke."""
     folder = tmp_path_factory.mktemp("smoke_stitch")
-    rows = ("--table", "2,4", "--rows", ",".join(ROWS))
     output = ""
-    for first, last, nj in ((1, 1, 2), (2, 5, 1), (6, 9, 2)):
-        result = run(*rows, "--stage", str(first), "--stop_stage", str(last), "--nj", str(nj), folder=folder)
+    for first, last, nj in ((1, 1, 2), (2, 6, 1), (7, 9, 2)):
+        result = run(*TABLES, "--stage", str(first), "--stop_stage", str(last), "--nj", str(nj), folder=folder)
         assert result.returncode == 0, result.stdout + result.stderr
         output += result.stdout
     return folder, output
@@ -84,6 +84,20 @@ def test_table_1_and_the_inventories(smoke):
             assert set(spoken[mixture].split()) < set(names.split()) <= profiles.keys()
         mixed = read_table(folder / "data" / test_set / "mixed_utterances").values()
         assert not enrolled & {key for row in mixed for key in row.split()}
+
+
+def test_a_failing_step_of_each_stage_ends_the_run(smoke):
+    fail_in_each_stage("libricss_stitch", smoke[0], *TABLES, "--nj", "1")
+
+
+def test_table_1_alone_trains_nothing(smoke, tmp_path):
+    folder, _ = smoke
+    options = ("--table", "1", "--stage", "2", "--nj", "1")
+    result = run(*options, folder=tmp_path, datadir=folder / "data")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count("nothing to do: these tables only count mixtures") == 6
+    assert table(tmp_path, 1) == table(folder, 1)
+    assert not (tmp_path / "exp" / "recogniser").exists()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from runs import smoke_run
+from runs import fail_in_each_stage, smoke_run
 
 from espnet_ext.nbest.lists import read_nbest
 
@@ -68,10 +68,16 @@ def test_lists_of_ones_own_take_the_place_of_whispers(smoke, tmp_path):
     assert f"{first['utt_id']} {first['hyps'][0]['text']}".strip() in text.splitlines()
 
 
+def test_a_failing_step_of_each_stage_ends_the_run(smoke):
+    fail_in_each_stage("librispeech_rescore", smoke, "--rows", "first pass,BERT MWER")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--librispeech", "/nowhere"], "/nowhere"),
+        (["--first_pass", "kaldi"], "--first_pass takes one of whisper|espnet, not 'kaldi'"),
+        (["--stage", "3"], "is missing: run the earlier stages first"),
         (["--scale", "full"], "--scale full needs --librispeech DIR"),
         (["--seed", "one"], "--seed takes whole numbers"),
         (["--rows", "GPT-3"], "GPT-3"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from runs import EGS, Run, smoke_run
+from runs import EGS, Run, fail_in_each_stage, smoke_run
 
 RECIPE = EGS / "librispeech_sem"
 run = partial(smoke_run, RECIPE.name, "--table", "1")
@@ -83,12 +83,16 @@ def test_language_model_grid_and_pretraining(smoke, tmp_path):
     assert all(torch.equal(value, parameters(init)[name]) for name, value in parameters(last).items())
     masked = re.findall(r"1epoch results: \[train\].*masked=([0-9.]+)", (system / "log" / "train.log").read_text())
     assert len(masked) == 1 and 0.05 < float(masked[0]) < 0.95
-    # one command for both weights, and both hypotheses scored
+    # one step for both weights, and both hypotheses scored
     assert len(re.findall(r"decode sem_m80_0/seed1 \(lm_0.36 lm_0.44\): done in", result.stdout)) == 1
     table = json.loads((tmp_path / "exp" / "results" / "table5.json").read_text())
     here = {row["name"]: row["cells"]["test-clean"]["here"] for row in table["rows"]}
     assert here["lm=0.36"]["words"] == here["lm=0.44"]["words"] > 0 and here["lm=0.40"] is None
     assert 1.0 < table["meta"]["lm_perplexity"] < 1000.0
+
+
+def test_a_failing_step_of_each_stage_ends_the_run(smoke):
+    fail_in_each_stage(RECIPE.name, smoke[0], "--table", "1", "--rows", "baseline")
 
 
 @pytest.mark.kill
@@ -122,8 +126,10 @@ def parameters(path: Path) -> dict[str, torch.Tensor]:
         (["--scale", "full"], r"--scale full needs --librispeech"),
         (["--rows", "nonesuch"], r"no row 'nonesuch'"),
         (["--table", "9"], r"no table '9'"),
-        (["--colour", "red"], r"colour"),
-        (["--stage", "one"], r"stage"),
+        (["--average", "all"], r"--average takes best:N or last:N, not 'all'"),
+        (["--pretrain", "yes"], r"--pretrain takes one of true|false"),
+        (["--colour", "red"], r"unknown option '--colour'"),
+        (["--stage", "one"], r"--stage takes a whole number"),
         (["extra"], r"unexpected argument 'extra'"),
         (["--nj", "0"], r"--nj must be at least 1"),
         (["--seed", "1,x"], r"--seed takes whole numbers"),

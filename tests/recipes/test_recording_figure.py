@@ -1,7 +1,8 @@
 """The picture of a recording: which words are errors, and that all of them are drawn."""
 
+from recording_figure import DELETED, INSERTED, MARKS, RIGHT, SUBSTITUTED, compare, draw_recording
+
 from espnet_ext.scoring.error_rate import count_errors
-from espnet_ext.stitcher.figures import DELETED, INSERTED, MARKS, RIGHT, SUBSTITUTED, compare, draw_recording
 
 REFERENCE = [("ONE", (0.0, 1.0)), ("TWO", (1.0, 2.0)), ("SIX", (9.0, 10.0))]
 HEARD = [("ONE", (0.1, 0.9)), ("TEN", (1.0, 2.0)), ("NINE", (12.0, 12.5))]

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from espnet_ext.data.utterance_audio import AudioSpan
-from espnet_ext.report import audio
-from espnet_ext.report.audio import choose, spans_of, write_clips
+from espnet_ext.report import clips as audio
+from espnet_ext.report.clips import choose, spans_of, write_clips
 
 
 @given(st.lists(st.permutations(["a", "b", "c", "d"]), min_size=1, max_size=4), st.integers(0, 6))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from espnet_ext.report.errors import Limits
+from espnet_ext.report.error_browser import Limits
 from espnet_ext.report.runs import find_recipes
 from espnet_ext.report.site import write_site
 

@@ -71,5 +71,5 @@ def test_bad_input(toy_recipe, tmp_path):
     with pytest.raises(InputError, match="wav: no results and no recipe"):
         find_recipes([folder / "data" / "mini" / "clean" / "wav"])
     (folder / "exp" / "other" / "base" / "seed1").mkdir(parents=True)
-    with pytest.raises(InputError, match="--datadir belongs to one run"):
+    with pytest.raises(InputError, match="--datadir belongs to a single run"):
         find_recipes([folder], data=folder / "data" / "mini")

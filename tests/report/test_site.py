@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from espnet_ext.bin.report import main
+from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
-from espnet_ext.report.errors import Limits
+from espnet_ext.report.error_browser import Limits
 from espnet_ext.report.runs import find_recipes
 from espnet_ext.report.site import write_site
-from espnet_ext.results.report import keep_results
+from espnet_ext.results.results_md import keep_results
 
 
 class Page(HTMLParser):
@@ -181,7 +181,7 @@ def test_what_is_no_report_is_not_replaced(build, toy_recipe, tmp_path, what):
     else:
         output.mkdir()
         (output / "index.html").write_text("mine")
-    with pytest.raises(InputError, match="mine: exists and is no report"):
+    with pytest.raises(InputError, match="mine: exists and is not a report"):
         write_site(find_recipes([toy_recipe()]), output, Limits(), lambda line: None)
     assert (output if what == "file" else output / "index.html").read_text() == "mine"
 
@@ -246,9 +246,9 @@ def test_a_table_that_lacks_something_is_named(build):
 
 def test_the_command(toy_recipe, tmp_path, capsys):
     recipe = toy_recipe()
-    main([str(recipe / "exp"), "--output", str(tmp_path / "out"), "--audio", "2"])
+    call(["report", str(recipe / "exp"), "--output", str(tmp_path / "out"), "--audio", "2"])
     printed = capsys.readouterr().out
     assert "toy: 1 table, 4 curves, 1 figure, 3 scored test sets, 2 audio clips" in printed
     assert f"written: {tmp_path / 'out' / 'index.html'}" in printed
-    main([str(recipe / "exp"), "--output", str(tmp_path / "out")])  # over the report that is there
+    call(["report", str(recipe / "exp"), "--output", str(tmp_path / "out")])  # over the report that is there
     assert len(list((tmp_path / "out" / "audio" / "toy").iterdir())) == 12

@@ -1,6 +1,7 @@
 """Training on text: losses against those of transformers' own models, a tiny text learnt, killed and resumed."""
 
 import math
+import multiprocessing
 
 import pytest
 import torch
@@ -68,6 +69,14 @@ def test_which_tokens_are_masked():
     before = torch.get_rng_state()
     assert task.evaluate(batch) == task.evaluate(batch)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_model_is_evaluated_in_any_process(monkeypatch):
+    task = LmTask(make_scorer("bert"))
+    batch = [task.encode(text) for text in TEXTS]
+    expected = task.evaluate(batch)
+    monkeypatch.setattr(multiprocessing.current_process(), "name", "ForkProcess-1")
+    assert task.evaluate(batch) == expected
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "bert"])

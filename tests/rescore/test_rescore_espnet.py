@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from espnet_ext.bin.rescore import main
+from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.espnet_output import read_espnet_output
 from espnet_ext.nbest.lists import read_nbest
@@ -70,7 +70,8 @@ def command(decoded: Path, gpt2: Path, output: Path, **changes: object) -> None:
         "casing": "lower",
         "output": output,
     }
-    main([text for name, value in {**options, **changes}.items() for text in (f"--{name}", str(value))])
+    words = [text for name, value in {**options, **changes}.items() for text in (f"--{name}", str(value))]
+    call(["rescore", *words])
 
 
 def test_one_command_from_espnets_folders(decoded, gpt2, tmp_path, capsys):

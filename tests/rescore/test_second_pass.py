@@ -133,4 +133,4 @@ def test_a_gpu_that_is_not_there(monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(InputError, match="--ngpu 1, but torch finds no GPU"):
-        LanguageModel("gpt2", ngpu=1).load()
+        LanguageModel("gpt2").load(ngpu=1)

@@ -8,8 +8,8 @@ import pytest
 
 from espnet_ext.results.tables import Tables, load_tables
 from espnet_ext.scoring.mixed import score_mixed_texts
-from espnet_ext.scoring.report import summarise, write_reports
 from espnet_ext.scoring.score import score_texts
+from espnet_ext.scoring.score_files import summarise, write_reports
 from espnet_ext.work.yaml_files import read_yaml
 
 EGS = Path(__file__).parents[2] / "egs"
@@ -87,12 +87,7 @@ def printed() -> Callable[[str], dict]:
 def recipe_tables() -> Callable[..., Tables]:
     """The tables of a recipe of this repository."""
 
-    def load(recipe: str, scale: str | None = None) -> Tables:
-        conf = EGS / recipe / "conf"
-        new = conf / "tables_new.yaml"  # until the recipe is ported
-        return load_tables(new if new.is_file() else conf / "tables.yaml", scale)
-
-    return load
+    return lambda recipe, scale=None: load_tables(EGS / recipe / "conf" / "tables.yaml", scale)
 
 
 @pytest.fixture

@@ -191,8 +191,8 @@ def test_blocks_widen_the_interval_where_utterances_of_a_speaker_are_alike():
     ("arguments", "options", "message"),
     [
         (([], []), {}, "no utterances"),
-        (([1, 2], [3]), {}, "one number an utterance"),
-        (([[1]], [[2]]), {}, "one number an utterance"),
+        (([1, 2], [3]), {}, "one number per utterance"),
+        (([[1]], [[2]]), {}, "one number per utterance"),
         (([1, 2], [3, -1]), {}, "at least 0"),
         (([1, 2], [0, 0]), {}, "one above 0"),
         (([0] * 999 + [1], [0] * 999 + [1]), {"replicas": 1, "seed": 2}, "no draw has a reference"),

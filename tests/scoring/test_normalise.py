@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 import pytest
 
-from espnet_ext.bin.score import main
+from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.normalise import normaliser_called
 
@@ -22,10 +22,10 @@ def test_it_is_applied_to_both_texts_and_named_in_the_result(tmp_path):
     (tmp_path / "ref").write_text("r1 Mr. Marlow's got 21 colours.\nr2 It isn't, is it?\n")
     (tmp_path / "hyp").write_text("r1 mister marlow's got twenty one colors\nr2 it is not is it\n")
     texts = ["--ref", str(tmp_path / "ref"), "--hyp", str(tmp_path / "hyp"), "--output", str(tmp_path / "out")]
-    main(["wer", *texts, "--normaliser", "whisper_english"])
+    call(["score", "wer", *texts, "--normaliser", "whisper_english"])
     score = json.loads((tmp_path / "out" / "score.json").read_text())
     assert score["value"] == 0.0 and score["normaliser"].startswith("whisper_english (whisper-normalizer 0.")
-    main(["wer", *texts])
+    call(["score", "wer", *texts])
     score = json.loads((tmp_path / "out" / "score.json").read_text())
     assert score["value"] > 50 and score["normaliser"] == "none"
 

@@ -90,7 +90,7 @@ def test_one_very_long_utterance():
     [
         (["u1 a", "u2 b", "u3 c"], ["u1 a", "u3 c"], "hyp", "utterance u2 of .*ref is missing"),
         (["u1 a", "u2 b", "u3 c"], ["u1 a"], "hyp", r"utterance u2 of .*\(2 such utterances\)"),
-        (["u1 a"], ["u1 a", "u9 b"], "hyp", "utterance u9 does not stand in .*ref"),
+        (["u1 a"], ["u1 a", "u9 b"], "hyp", "utterance u9 is not in .*ref"),
         (["u1 a", "u2"], ["u1 a", "u2 b"], "ref", "utterance u2 has an empty reference"),
         (["u1 a", "u2 \u3000"], ["u1 a", "u2 b"], "ref", "utterance u2 has an empty reference"),
         (["u1 a", "u1 b"], ["u1 a"], "ref", "u1"),

@@ -137,7 +137,7 @@ def test_counts_of_speakers_add_up():
     [
         ([], [], "no recording to score"),
         (turns({"a": "x"}), turns({"a": "x"}, "s"), "hypothesis: recording r of reference is missing"),
-        (turns({"a": "x"}), turns({"a": "x"}) + turns({"a": "x"}, "s"), "recording s does not stand in reference"),
+        (turns({"a": "x"}), turns({"a": "x"}) + turns({"a": "x"}, "s"), "recording s is not in reference"),
         ([Turn("r", "a", ())], turns({"a": "x"}), "nobody says a word in r"),
     ],
 )

@@ -193,7 +193,7 @@ def test_a_search_without_the_decoder_is_left_alone(model):
 def test_what_cannot_be_replaced_is_refused(data, model, tmp_path):
     names = ", ".join(kind.__name__ for kind in FAST)
     lightconv = asr(tmp_path / "exp", data, "lightweight_conv", TRANSFORMER | {"num_blocks": 6})
-    with pytest.raises(InputError, match=f"LightweightConvolutionTransformerDecoder: it replaces {names} only"):
+    with pytest.raises(InputError, match=f"LightweightConvolutionTransformerDecoder: it replaces only {names}: set it"):
         build(lightconv)
     with pytest.raises(InputError, match="not decoded by ESPnet's beam search"):
         build(model, time_sync=True)

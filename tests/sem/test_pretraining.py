@@ -62,8 +62,8 @@ def test_another_schedule_starts_anew_in_each_step():
     [
         ({"encoder": "rnn"}, {}, "needs encoder: blstm_maxpool"),
         ({}, {"start_layers": 7}, "7 layers, but the encoder has only 6"),
-        ({}, {"time_reduction": 24}, "a time reduction of 24 cannot be had with 6 layers"),
-        ({}, {"start_layers": 1}, "cannot be had with 1 layers"),
+        ({}, {"time_reduction": 24}, "a time reduction of 24 is impossible with 6 layers"),
+        ({}, {"start_layers": 1}, "is impossible with 1 layers"),
         ({}, {"epochs": 0}, "epochs must be a whole number of at least 1, not 0"),
         ({}, {"layers": 2}, "unknown setting layers"),
     ],

@@ -11,12 +11,12 @@ import yaml
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.data.tokens import write_tokens
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.turns import Turn, read_turns, words_by_speaker, write_turns
 from espnet_ext.multitalker.hypotheses import WindowHypothesis, group_by_speaker, read_jsonl, write_jsonl
+from espnet_ext.multitalker.turns import Turn, read_turns, words_by_speaker, write_turns
+from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.inference import Stitcher, StitcherOptions, merge_windows
 from espnet_ext.stitcher.pairs import STYLES, SYMBOLS, make_pairs, source_text
 from espnet_ext.stitcher.simulated_errors import SimulatedErrors, simulate_windows
-from espnet_ext.multitalker.windows import Windowing
 
 WORDS = ["THE", "OLD", "KING", "SEES", "A", "SMALL", "HORSE", "NEAR", "MY", "GREEN", "GARDEN", "TODAY"]
 WINDOWING = Windowing(4.0, 0.5)
@@ -93,9 +93,7 @@ def write_pairs(folder: Path, style: str, name: str, turns: list[Turn], heard: l
             [" ".join(turn.words) for turn in turns] + [" ".join(WORDS)], folder / "tokens", "bpe", 40, SYMBOLS
         )
     output = folder / f"{name}_{style}"
-    make_pairs(
-        folder / f"{name}.jsonl", output, style=style, references=folder / f"{name}.json", bpemodel=model
-    )
+    make_pairs(folder / f"{name}.jsonl", output, style=style, references=folder / f"{name}.json", bpemodel=model)
     return output
 
 

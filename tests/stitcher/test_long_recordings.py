@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.multitalker.hypotheses import WindowHypothesis
+from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.long_recordings import (
     Longest,
     cut_at_silence,
@@ -15,7 +16,6 @@ from espnet_ext.stitcher.long_recordings import (
     merge_parts,
     renumbered,
 )
-from espnet_ext.multitalker.windows import Windowing
 
 
 def windows(*texts: str, overlap: float = 0.5) -> tuple[WindowHypothesis, ...]:

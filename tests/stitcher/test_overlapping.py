@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import WindowHypothesis
-from espnet_ext.stitcher.overlapping import align_windows, overlapping_inference
 from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.stitcher.overlapping import align_windows, overlapping_inference
 
 
 def windows(*texts: str, overlap: float = 0.5) -> list[WindowHypothesis]:

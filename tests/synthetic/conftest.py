@@ -1,4 +1,4 @@
-"""A mini corpus of two utterances a part, made once for all tests that only read it."""
+"""A synthetic corpus of two utterances in each part, made once for all tests that only read it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,15 +7,15 @@ import pytest
 
 pytest.importorskip("espeakng_loader", reason="the extra 'mini' is not installed")
 
-from espnet_ext.synthetic import librispeech, sizes  # noqa: E402
+from espnet_ext.synthetic import librispeech, parameters  # noqa: E402
 
-TINY = sizes.librispeech_size(sizes.PartSize(2, 1, 2), sizes.PartSize(1, 1, 2), lm_sentences=50)
+TINY = parameters.librispeech_size(parameters.PartSize(2, 1, 2), parameters.PartSize(1, 1, 2), lm_sentences=50)
 
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> str:
     """The name of a size with two utterances a speaker: two speakers in training and one in each other part."""
-    monkeypatch.setitem(sizes.LIBRISPEECH_SIZES, "tiny", TINY)
+    monkeypatch.setitem(parameters.LIBRISPEECH_SIZES, "tiny", TINY)
     return "tiny"
 
 
@@ -24,6 +24,6 @@ def mini_corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder of a tiny corpus of seed 0. Tests leave it as it is."""
     output = tmp_path_factory.mktemp("mini") / "corpus"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sizes.LIBRISPEECH_SIZES, "tiny", TINY)
+        patch.setitem(parameters.LIBRISPEECH_SIZES, "tiny", TINY)
         assert librispeech.make_librispeech(output, "tiny", seed=0)
     yield output

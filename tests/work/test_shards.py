@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espnet_ext.errors import InputError
+from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work
 from espnet_ext.work.shards import Shard
 
@@ -96,10 +96,10 @@ def test_hashes_follow_the_content(tmp_path):
     path = tmp_path / "bpe.model"
     path.write_text("one")
     options = ["--bpemodel", str(path), f"--other={path}", "--beam_size", "3"]
-    before = work.file_hashes(work.option_values(options))
+    before = work.file_hashes(espnet_options.option_values(options))
     assert list(before) == [str(path)]
     path.write_text("two")
-    assert work.file_hashes(work.option_values(options)) != before
+    assert work.file_hashes(espnet_options.option_values(options)) != before
     assert work.fingerprint(options, before) == work.fingerprint(options, json.loads(json.dumps(before)))
     assert work.fingerprint(options, before) != work.fingerprint(options, {})
 
@@ -116,21 +116,4 @@ def test_hashes_follow_the_content(tmp_path):
     ],
 )
 def test_the_rate_of_a_frontend(config, rate):
-    assert work.sampling_rate(config) == rate
-
-
-def test_audio_tables(tmp_path):
-    def table(text: str) -> dict[str, str]:
-        (tmp_path / "wav.scp").write_text(text)
-        return work.read_audio_table(tmp_path)
-
-    (tmp_path / "a.wav").write_bytes(b"x")
-    (tmp_path / "empty.wav").touch()
-    audio = tmp_path / "a.wav"
-    assert list(table(f"b {audio}\na {audio}\n")) == ["a", "b"]
-    with pytest.raises(InputError, match="wav.scp: b: .*empty.wav is empty"):
-        table(f"a {audio}\nb {tmp_path / 'empty.wav'}\n")
-    with pytest.raises(InputError, match="a comes twice"):
-        table(f"a {audio}\na {audio}\n")
-    with pytest.raises(InputError, match="nowhere"):
-        work.read_audio_table(tmp_path / "nowhere")
+    assert espnet_options.sampling_rate(config) == rate

@@ -14,10 +14,12 @@ from functools import partial
 from pathlib import Path
 
 from espnet_ext.errors import InputError, run_main
+from espnet_ext.results.plan import load_scale
 from espnet_ext.upstream.logs import without_warnings
 from espnet_ext.work.files import write_json
-from espnet_ext.work.yaml_files import merged_files
+from espnet_ext.work.yaml_files import read_yaml
 
+RECIPE = Path(__file__).parents[1]
 UNITS = {"minutes": "min", "frames_per_second": "frames/s"}
 
 
@@ -25,7 +27,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parse_arguments(argv)
     if args.memory_gb <= 0 or args.seconds <= 0:
         raise InputError("--memory-gb and --seconds must be above 0")
-    encoder_conf = merged_files(args.config).get("encoder_conf", {})
+    config = read_yaml(args.config) if args.config else load_scale(RECIPE, "full")["train"]
+    encoder_conf = config.get("encoder_conf", {})
     with without_warnings():  # ESPnet's, that there is no decoder
         import context_table
 
@@ -45,10 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    train = Path(__file__).parents[1] / "conf" / "train.yaml"
-    parser.add_argument(
-        "--config", nargs="+", default=[train], help="training config and overlays; default: the paper's"
-    )
+    parser.add_argument("--config", type=Path, help="training config (default: section train of conf/full.yaml)")
     parser.add_argument("--device", choices=["cpu", "cuda"], help="default: an accelerator if there is one")
     parser.add_argument("--memory-gb", type=float, default=80.0, help="memory for which a CPU counts, in 10^9 bytes")
     parser.add_argument("--seconds", type=float, default=30.0, help="length of the input whose speed is measured")

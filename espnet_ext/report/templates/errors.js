@@ -136,7 +136,7 @@ function draw(focus) {
   const first = page * PAGE;
   const visible = shown.slice(first, first + PAGE);
   const list = element("utterances");
-  // What plays on goes on playing where the same utterances stay.
+  // A clip keeps playing if its utterance stays on the page.
   const key = visible.map((each) => each[FIELD.id] + "/" + each[FIELD.speaker]).join("\n") + decoding.number;
   if (list.dataset.key !== key) {
     list.start = first + 1;

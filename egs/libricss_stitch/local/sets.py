@@ -1,0 +1,259 @@
+"""The data of the recipe: corpora, voices at other speeds, speaker profiles, and sets of mixtures."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from espnet_ext.corpora.libricss import ENROLMENT_LIST, prepare_libricss
+from espnet_ext.errors import InputError
+from espnet_ext.multitalker.inventories import write_inventories
+from espnet_ext.multitalker.mixture_plan import MixtureSettings
+from espnet_ext.multitalker.mixtures import cut_mixtures, make_mixtures, write_counts
+from espnet_ext.multitalker.profiles import enrol
+from espnet_ext.multitalker.speed_perturbation import perturb_speed
+from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.recipe import asr
+from espnet_ext.recipe.run import Run
+from espnet_ext.recipe.steps import Step
+
+MIXTURES = ("dev-short", "dev-long", "test-short", "test-long")
+LIBRICSS = "libricss"
+
+
+def librispeech(run: Run) -> Path:
+    """The folder of LibriSpeech; the synthetic corpus holds LibriCSS too."""
+    return run.corpus / "LibriSpeech" if run.synthetic else run.corpus
+
+
+def libricss(run: Run) -> Path | None:
+    """The folder of LibriCSS, if there is one."""
+    return run.path("libricss") or (run.corpus / "LibriCSS" if run.synthetic else None)
+
+
+def test_sets(run: Run) -> list[str]:
+    return [*MIXTURES, *([LIBRICSS] if libricss(run) else [])]
+
+
+def parts(run: Run) -> list[str]:
+    """The parts of LibriSpeech that are used."""
+    return [*run.sections["settings"]["train_parts"], "dev-clean", "test-clean"]
+
+
+def train_sources(run: Run) -> list[str]:
+    """What training mixtures are made of: LibriSpeech's parts, and voices made of them if there are few speakers."""
+    settings = run.sections["settings"]
+    voices = [f"voices-{part}" for part in settings["train_parts"]] if settings["speeds"] else []
+    return [*settings["train_parts"], *voices]
+
+
+def sources(run: Run, name: str) -> list[str]:
+    """What the mixtures of a set are made of."""
+    part = name.partition("_")[0].partition("-")[0]
+    return train_sources(run) if part == "train" else [f"{part}-clean"]
+
+
+def mixing(run: Run) -> dict[str, MixtureSettings]:
+    """The sets of mixtures that this scale makes."""
+    options = run.sections["settings"]["mixing"]
+    return {name: MixtureSettings.from_mapping(name, value) for name, value in options.items() if value}
+
+
+def folder(run: Run, name: str) -> Path:
+    """The folder of a set: of LibriCSS its segments, with the data dir in ``data``."""
+    return run.datadir / name / "segments" if name == LIBRICSS else run.datadir / name
+
+
+def data_dir(run: Run, name: str) -> Path:
+    """The data dir of a set, whose utterances are whole recordings, or LibriCSS's segments."""
+    return folder(run, name) / "data" if name == LIBRICSS else folder(run, name)
+
+
+def profiles(run: Run, name: str) -> Path:
+    """The folder of the profiles with which a set is recognised.
+
+    With a speaker model of ESPnet it is called after the model's sum, so that what was trained with other profiles is
+    not taken for trained with these.
+    """
+    model = run.path("speaker_model")
+    digest = f"-{hashlib.sha256(model.read_bytes()).hexdigest()[:8]}" if model else ""
+    group = "train" if name.startswith("train") or name == "dev_sa" else name if name == LIBRICSS else "test"
+    return run.datadir / f"profiles{digest}" / group
+
+
+def speaker_model(run: Run) -> tuple[Path, Path] | None:
+    """config.yaml and checkpoint of the speaker model that makes the profiles; None: Resemblyzer.
+
+    Raises:
+        InputError: a file is missing, or only the config is given.
+    """
+    model, config = run.path("speaker_model"), run.path("speaker_model_config")
+    if model is None:
+        if config:
+            raise InputError("--speaker_model_config needs --speaker_model, the parameters")
+        return None
+    config = config or model.with_name("config.yaml")
+    for path in (model, config):
+        if not path.is_file():
+            raise InputError(
+                f"--speaker_model: there is no file {path}; name a checkpoint and, if it is not beside it, "
+                "--speaker_model_config"
+            )
+    return config, model
+
+
+def libricss_step(run: Run, corpus: Path) -> Step:
+    """LibriCSS: manifests, the first channel cut at silences, and who is enrolled with what in each session."""
+    enrolment = run.path("enrolment_list") or corpus / "speaker_enrollment" / ENROLMENT_LIST
+    return Step(
+        name="LibriCSS",
+        log=run.datadir / "log" / "libricss.log",
+        function=prepare_libricss,
+        arguments={
+            "corpus_dir": str(corpus),
+            "output_dir": str(run.datadir / LIBRICSS),
+            "enrolment_list": enrolment,
+        },
+        depends=asr.stamps(corpus),
+        inputs=[enrolment],
+        outputs=[folder(run, LIBRICSS) / "inventory"],
+        preload=["lhotse"],
+    )
+
+
+def voices_steps(run: Run) -> Iterator[Step]:
+    """More voices to learn from, for a corpus of few speakers: those of its training set at other speeds."""
+    settings = run.sections["settings"]
+    for part in settings["train_parts"] if settings["speeds"] else []:
+        output = run.datadir / f"voices-{part}"
+        yield Step(
+            name=f"voices of {part}",
+            log=output / "log" / "speed.log",
+            function=perturb_speed,
+            arguments={"data": str(run.datadir / part), "factors": settings["speeds"], "output": str(output)},
+            free={"nj": run.nj},
+            inputs=[run.datadir / part / "text", run.datadir / part / "wav.scp"],
+            outputs=[output / "recordings.jsonl.gz"],
+            preload=["soxr", "espnet_ext.data.manifests"],
+        )
+
+
+def profiles_steps(run: Run) -> Iterator[Step]:
+    """Speaker profiles. Who is to be recognised has two enrolment utterances; training draws two of more, each time."""
+    settings = run.sections["settings"]
+    yield profiles_step(run, "train", [*train_sources(run), "dev-clean"], utterances=settings["train_enrolment"])
+    yield profiles_step(run, "test", ["dev-clean", "test-clean"], utterances=settings["test_enrolment"])
+    if libricss(run):
+        yield profiles_step(run, LIBRICSS, ["test-clean"], enrolment=folder(run, LIBRICSS) / "enrolment")
+
+
+def profiles_step(run: Run, name: str, data: list[str], **options: object) -> Step:
+    output, folders = profiles(run, name), [run.datadir / part for part in data]
+    model = speaker_model(run)
+    return Step(
+        name=f"profiles of {name}",
+        log=output / "log" / "profiles.log",
+        function=enrol,
+        arguments={"data": folders, "output": output, "speaker_model": model, **options},
+        inputs=[path / table for path in folders for table in ("wav.scp", "utt2spk")],
+        outputs=[output / "profiles.scp", output / "enrolment"],
+        preload=["espnet2.bin.spk_inference"] if model else ["espnet_ext.encoder.d_vectors", "resemblyzer"],
+    )
+
+
+def manifests(run: Run, source: str) -> tuple[Path, Path]:
+    """The manifests of a source: recordings and supervisions."""
+    kinds = ("recordings", "supervisions")
+    if source.startswith("voices-"):
+        first, second = (run.datadir / source / f"{kind}.jsonl.gz" for kind in kinds)
+    else:
+        first, second = (run.datadir / "manifests" / f"librispeech_{kind}_{source}.jsonl.gz" for kind in kinds)
+    return first, second
+
+
+def mixtures_steps(run: Run) -> Iterator[Step]:
+    """Sets of mixtures: those that the recogniser and the stitchers are trained on, and the test sets."""
+    settings = run.sections["settings"]
+    for name, how in mixing(run).items():
+        output = run.datadir / name
+        # all that training has is heard in training; elsewhere nobody is recognised by the very utterances of a profile
+        leave_out = None if name.startswith("train") else profiles(run, name) / "enrolment"
+        yield Step(
+            name=f"mixtures {name}",
+            log=output / "log" / "mixtures.log",
+            function=make_mixtures,
+            arguments={
+                "manifests": [manifests(run, source) for source in sources(run, name)],
+                "output": output,
+                "name": "train" if name == "train_stitch" else name.replace("-", " "),
+                "settings": how,
+                "leave_out": leave_out,
+            },
+            free={"nj": run.nj},
+            inputs=[leave_out] if leave_out else [],
+            outputs=[output / "text"],
+            preload=["espnet_ext.data.manifests"],
+        )
+    for name in ("train_stitch", *MIXTURES):  # the recogniser's training draws inventories itself
+        output, known = run.datadir / name, profiles(run, name) / "profiles.scp"
+        yield Step(
+            name=f"inventories of {name}",
+            log=output / "log" / "inventory.log",
+            function=write_inventories,
+            arguments={
+                "speakers": output / "text_speakers",
+                "profiles": known,
+                "output": output / "inventory",
+                "size": settings["inventory_size"],
+            },
+            inputs=[output / "text_speakers", known],
+            outputs=[output / "inventory"],
+        )
+    if settings["windows_last"]:
+        yield cut_step(run)
+
+
+def cut_step(run: Run) -> Step:
+    """Mixtures of the recogniser's training, cut as windows cut recordings."""
+    settings, source, output = run.sections["settings"], run.datadir / "train_sa", run.datadir / "train_windows"
+    return Step(
+        name="mixtures train_windows",
+        log=output / "log" / "cuts.log",
+        function=cut_mixtures,
+        arguments={
+            "data": str(source),
+            "output": str(output),
+            "window": float(settings["window"]),
+            "share": settings["windows_share"],
+            "seed": settings["windows_seed"],
+        },
+        free={"nj": run.nj},
+        inputs=[source / "text", source / "references.json"],
+        outputs=[output / "text"],
+    )
+
+
+def counts_steps(run: Run) -> Iterator[Step]:
+    """Table 1: the mixtures' counts."""
+    for row in run.tables.tables["1"].rows:
+        system = run.tables.systems[row.system]
+        (name,) = system.data
+        output = run.expdir / system.name
+        yield Step(
+            name=f"counts of {name}",
+            log=output / "log" / "counts.log",
+            function=write_counts,
+            arguments={"data": run.datadir / name, "output": output},
+            inputs=[run.datadir / name / "references.json"],
+            outputs=[output / "samples.json"],
+        )
+
+
+def write_table_1(run: Run) -> None:
+    asr.write_selected(replace(run, options={**run.options, "rows": ""}), [run.tables.tables["1"]])
+
+
+def windowing(run: Run, windows: str) -> Windowing:
+    """How a system's recordings are cut."""
+    settings = run.sections["settings"]
+    return Windowing(float(settings["window"]), settings["overlaps"][windows])

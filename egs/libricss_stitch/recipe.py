@@ -1,0 +1,257 @@
+"""The stages of run.sh: a speaker-attributed recogniser for mixtures, and stitchers that merge what it hears.
+
+Below the run's experiments:
+
+- ``recogniser``                 the recogniser; ``first`` and ``windows`` in it are its first and its last training
+- ``heard/<windows>/<set>``      what it hears of a set whose recordings are cut in one way, or ``whole``
+- ``pairs/<windows>/<style>``    what stitchers of a style learn from
+- ``first/<windows>/<style>``    stitchers that were trained on simulated errors, with which the others begin
+- ``<system>/seed<N>``           stitchers, and the transcripts and scores of all systems
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.errors import InputError
+from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers, search_options
+from espnet_ext.multitalker.precomputed_d_vectors import write_d_vectors
+from espnet_ext.multitalker.profiles import read_profiles
+from espnet_ext.multitalker.windows import write_windows
+from espnet_ext.recipe import asr
+from espnet_ext.recipe.run import Recipe, Run, load_script
+from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
+from espnet_ext.recipe.training import data_options, free_of
+from espnet_ext.results.schema import TRAIN
+
+sets = load_script(Path(__file__).parent / "local" / "sets.py")
+stitchers = load_script(Path(__file__).parent / "local" / "stitchers.py")
+CHECKPOINT = "valid.acc.ave.pth"
+
+
+def data(run: Run) -> None:
+    if run.synthetic:
+        run_steps(asr.synthetic_corpus(run, "libricss"))
+    corpus, parts, libricss = sets.librispeech(run), sets.parts(run), sets.libricss(run)
+    folders = [corpus / part for part in parts]
+    run_steps(
+        asr.manifests(run, "librispeech", folders, corpus_dir=str(corpus), parts=parts),
+        asr.format_step(run, "librispeech", {part: part for part in parts}),
+    )
+    if libricss:
+        run_steps(sets.libricss_step(run, libricss))
+
+
+def mixtures(run: Run) -> None:
+    for steps in (sets.voices_steps, sets.profiles_steps, sets.mixtures_steps, sets.counts_steps):
+        run_jobs([steps(run)])
+    sets.write_table_1(run)
+
+
+def recogniser_config(run: Run, training: str = "") -> Path:
+    """Write the config of the recogniser, or of another of its trainings, ``first`` or ``windows``."""
+    section = f"sa_asr_{run.setting('recogniser')}"
+    overlays: list[Mapping[str, Any]] = [run.sections[f"sa_asr_{training}"]] if training else []
+    if run.path("speaker_model"):
+        rows = next(iter(read_profiles([sets.profiles(run, "train") / "profiles.scp"]).values()))
+        overlays.append({"model_conf": {"profile_size": rows.shape[1]}})
+    return run.section_config(section, *overlays, name=f"sa_asr_{training}" if training else section)
+
+
+def trainings(run: Run) -> dict[str, str]:
+    """The recogniser's trainings in their order, and the set of each; ``""`` is that on mixtures."""
+    settings = run.sections["settings"]
+    chosen = {"first": settings["single_first"], "": True, "windows": settings["windows_last"]}
+    names = {"first": "train_single", "": "train_sa", "windows": "train_windows"}
+    return {training: names[training] for training, wanted in chosen.items() if wanted}
+
+
+def recogniser_folder(run: Run, training: str) -> Path:
+    return run.expdir / "recogniser" / training
+
+
+def speaker_encoder(run: Run) -> tuple[str, dict[str, Any]]:
+    """The recogniser's speaker encoder and its options."""
+    config = run.sections[f"sa_asr_{run.setting('recogniser')}"]
+    return config["speaker_encoder"], config.get("speaker_encoder_conf") or {}
+
+
+def tokens(run: Run) -> None:
+    settings = run.sections["settings"]
+    folder, kind, size = asr.tokens_dir(run), settings["token_type"], settings["vocab_size"]
+    run_steps(asr.tokens_step(run, "train_sa", folder, kind, size, symbols=["<sc>"]))
+
+
+def statistics(run: Run) -> None:
+    folder, kind = asr.tokens_dir(run), run.sections["settings"]["token_type"]
+    config, names = recogniser_config(run), list(trainings(run).values())
+    run_steps(*(asr.statistics_step(run, config, name, "dev_sa", folder, kind, task="sa_asr") for name in names))
+    encoder, options = speaker_encoder(run)
+    if encoder == "d_vectors":
+        run_steps(*(d_vectors_step(run, run.datadir / name, options) for name in (*names, "dev_sa")))
+
+
+def d_vectors_step(run: Run, folder: Path, options: Mapping[str, Any]) -> Step:
+    """The output of the speaker encoder, which is the network of the profiles, for a set."""
+    return Step(
+        name=f"d-vectors of {folder.name}",
+        log=folder / "log" / "d_vectors.log",
+        function=write_d_vectors,
+        arguments={"data": folder, "output": folder, "options": options},
+        free=free_of(run),
+        inputs=[folder / "wav.scp", folder / "text"],
+        outputs=[folder / "d_vectors.scp"],
+        preload=["espnet_ext.encoder.d_vectors", "resemblyzer"],
+    )
+
+
+def recogniser(run: Run) -> None:
+    run_jobs([train_recogniser(run)])
+
+
+def train_recogniser(run: Run) -> Iterator[Step]:
+    """The recogniser's trainings; each begins with what the one before has learnt."""
+    folder, kind = asr.tokens_dir(run), run.sections["settings"]["token_type"]
+    before: dict[str, Path] = {}
+    for training, name in trainings(run).items():
+        output, profiles = recogniser_folder(run, training), sets.profiles(run, "train") / "profiles.scp"
+        options, inputs = ["--profiles", str(profiles)], [profiles]
+        for part, source in (("train", run.datadir / name), ("valid", run.datadir / "dev_sa")):
+            tables = [(source / "text_speakers", "speakers", "text")]
+            if speaker_encoder(run)[0] == "d_vectors":
+                tables.append((source / "d_vectors.scp", "d_vectors", "kaldi_ark"))
+            options += data_options(part, tables)
+            inputs += [path for path, _, _ in tables]
+        config, more = recogniser_config(run, training), {"task": "sa_asr", "files": before}
+        yield asr.asr_train_step(
+            run, output, config, name, "dev_sa", folder, kind, 1, options=options, inputs=inputs, **more
+        )
+        before = {"--init_param": output / CHECKPOINT}
+
+
+def hypotheses(run: Run) -> None:
+    tests, learnt = sets.test_sets(run), [system for system in run.systems if system.kind == TRAIN]
+    hear(run, sorted({str(system.windows) for system in run.systems}), tests)
+    hear(run, sorted({str(system.windows) for system in learnt}), ["train_stitch"])
+
+
+def hear(run: Run, ways: Sequence[str], names: Sequence[str]) -> None:
+    """Recognise sets, cut in several ways, in one step, whose processes load the model once."""
+    places = [(way, name) for way in ways for name in names]
+    if not places:
+        return
+    run_steps(*(windows_step(run, way, name) for way, name in places if way != "whole"))
+    cut = [sets.data_dir(run, name) if way == "whole" else run.datadir / way / name for way, name in places]
+    model = recogniser_folder(run, list(trainings(run))[-1])
+    inventories = [sets.folder(run, name) / "inventory" for _, name in places]
+    outputs = [run.expdir / "heard" / way / name for way, name in places]
+    recognise = Step(
+        name=f"hear {' '.join(names)} ({' '.join(ways)})",
+        log=run.expdir / "heard" / "log" / f"{names[0]}.log",
+        function=recognise_sets,
+        arguments={
+            "model": [model / "config.yaml", model / CHECKPOINT],
+            "data": cut,
+            "inventories": inventories,
+            "profiles": list(dict.fromkeys(sets.profiles(run, name) / "profiles.scp" for name in names)),
+            "outputs": outputs,
+            "search": search_options(run.sections["decode"], "section decode"),
+        },
+        free=free_of(run, ngpu=run.gpu),
+        inputs=[*(folder / "wav.scp" for folder in cut), *inventories, model / CHECKPOINT],
+        outputs=[folder / "hypotheses.jsonl" for folder in outputs],
+        preload=["espnet_ext.multitalker.task", "espnet_ext.multitalker.search"],
+    )
+    run_steps(recognise)
+
+
+def windows_step(run: Run, windows: str, name: str) -> Step:
+    """The windows of a set, cut in one way."""
+    source, output = sets.data_dir(run, name), run.datadir / windows / name
+    return Step(
+        name=f"{windows} of {name}",
+        log=run.datadir / windows / "log" / f"{name}.log",
+        function=write_windows,
+        arguments={"data": source, "output": output, "windowing": sets.windowing(run, windows)},
+        inputs=[source / "wav.scp", source / "reco2dur"],
+        outputs=[output / "segments"],
+    )
+
+
+def recognise_sets(
+    model: Sequence[Path],
+    data: Sequence[Path],
+    inventories: Sequence[Path],
+    profiles: Sequence[Path],
+    outputs: Sequence[Path],
+    search: Mapping[str, Any],
+    nj: int,
+    parallel: Path | None,
+    ngpu: int,
+) -> None:
+    """Recognise each data dir with its inventory."""
+    config, checkpoint = model
+    jobs = [
+        SpeakerDecoding(config, checkpoint, folder, tuple(profiles), output, search, ngpu, inventory)
+        for folder, inventory, output in zip(data, inventories, outputs, strict=True)
+    ]
+    print(f"{decode_speakers(jobs, nj=nj, parallel=parallel)} windows")
+
+
+def decoded(stage: Callable[[Run], None]) -> Callable[[Run], None]:
+    """A stage that has nothing to do for Table 1, whose mixtures are only counted."""
+
+    def work(run: Run) -> None:
+        if run.systems:
+            stage(run)
+        else:
+            say("nothing to do: these tables only count mixtures")
+
+    return work
+
+
+def tables_of(options: Mapping[str, str]) -> str:
+    """The tables of a run: Table 4 needs LibriCSS, which the synthetic corpus has."""
+    wanted = options["table"]
+    if options["libricss"] or not options["librispeech"]:
+        return wanted
+    if "4" in wanted.split(","):
+        raise InputError("Table 4 needs --libricss DIR; README.md says what it holds")
+    return "1,2,3" if wanted == "all" else wanted
+
+
+def check(run: Run) -> None:
+    """Refuse a speaker model that is not there, or one for a recogniser that needs Resemblyzer's profiles."""
+    if sets.speaker_model(run) and speaker_encoder(run)[0] == "d_vectors":
+        raise InputError(
+            f"--speaker_model: the recogniser {run.setting('recogniser')} hears speakers by Resemblyzer's network and "
+            "needs its profiles; add --recogniser conformer"
+        )
+
+
+RECIPE = Recipe(
+    corpus="librispeech",
+    options={
+        "recogniser": "",
+        "libricss": "",
+        "enrolment_list": "",
+        "speaker_model": "",
+        "speaker_model_config": "",
+    },
+    paths=("libricss", "enrolment_list", "speaker_model", "speaker_model_config"),
+    choices={"recogniser": ("lstm", "conformer")},
+    variant=lambda options: "speaker_model" if options["speaker_model"] else "",
+    tables_of=tables_of,
+    check=check,
+    stages={
+        "data": data,
+        "mixtures": mixtures,
+        "tokens": decoded(tokens),
+        "statistics": decoded(statistics),
+        "recogniser": decoded(recogniser),
+        "hypotheses": decoded(hypotheses),
+        "training": decoded(stitchers.training),
+        "stitching": decoded(stitchers.stitching),
+        "tables": asr.tables,
+    },
+)

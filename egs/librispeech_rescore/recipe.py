@@ -1,0 +1,346 @@
+"""The stages of run.sh: N-best lists by a first pass, language models trained to rescore them, and error rates."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.recipe import asr
+from espnet_ext.recipe.run import Recipe, Run, load_script
+from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
+from espnet_ext.recipe.training import average_step, averaged
+from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, rescore
+from espnet_ext.results.plan import system_config
+from espnet_ext.results.schema import TRAIN
+from espnet_ext.results.tables import System
+from espnet_ext.work.yaml_files import read_yaml
+
+TEST_SETS = ("test-clean", "test-other")
+DEV_SETS = ("dev-clean", "dev-other")
+ESPNET = "espnet"  # a value of --first_pass
+ADAPTATION = "lm_adapt"  # section of the systems that are trained on text; all others are trained on lists
+HERE = Path(__file__).parent
+
+
+def train_parts(run: Run) -> list[str]:
+    """The parts that language models are trained on: not the one that an ESPnet model of the first pass has learnt."""
+    parts: list[str] = run.sections["settings"]["train_parts"]
+    return parts[1:] if run.options["first_pass"] == ESPNET else parts
+
+
+def list_parts(run: Run) -> list[str]:
+    """The parts that have N-best lists."""
+    return [*train_parts(run), *DEV_SETS, *TEST_SETS]
+
+
+def lists_of(run: Run, parts: Iterable[str]) -> list[Path]:
+    """The files with the N-best lists of parts."""
+    return [run.expdir / "lists" / f"{part}.jsonl" for part in parts]
+
+
+def texts_of(run: Run, parts: Iterable[str]) -> tuple[Path, ...]:
+    """The transcripts of parts."""
+    return tuple(run.datadir / part / "text" for part in parts)
+
+
+def corpus_parts(run: Run) -> list[str]:
+    """The parts of LibriSpeech that are used."""
+    return [*run.sections["settings"]["train_parts"], *DEV_SETS, *TEST_SETS]
+
+
+def data(run: Run) -> None:
+    if run.synthetic:
+        size = f"{run.sections['settings']['corpus_size']}-{run.options['first_pass']}"
+        run_steps(asr.synthetic_corpus(run, "librispeech", size=size))
+    parts = corpus_parts(run)
+    folders = [run.corpus / part for part in parts]
+    run_steps(asr.manifests(run, "librispeech", folders, corpus_dir=str(run.corpus), parts=parts))
+
+
+def format_data(run: Run) -> None:
+    run_steps(asr.format_step(run, "librispeech", {part: part for part in corpus_parts(run)}))
+
+
+def first_pass(run: Run) -> None:
+    given = run.path("nbest_lists")
+    if given is not None:
+        run_jobs([convert_steps(run, given)])
+    elif run.options["first_pass"] == ESPNET:
+        run_steps(*recognise(run))
+        run_jobs([convert_steps(run, run.expdir / "asr" / "decode_nbest")])
+    else:
+        run_steps(whisper_step(run))
+
+
+def convert_steps(run: Run, folder: Path) -> Iterator[Step]:
+    """N-best lists from a folder, with references, and each text once in a list."""
+    for part, output in zip(list_parts(run), lists_of(run, list_parts(run)), strict=True):
+        source = folder / part if (folder / part).exists() else folder / f"{part}.jsonl"
+        reference = run.datadir / part / "text"
+        yield Step(
+            name=f"lists of {part}",
+            log=run.expdir / "lists" / "log" / f"{part}.log",
+            function=convert,
+            arguments={"source": source, "reference": reference, "output": output},
+            depends=asr.stamps(source) if source.is_dir() else None,
+            inputs=[reference],
+            outputs=[output],
+        )
+
+
+def convert(source: Path, reference: Path, output: Path) -> None:
+    from espnet_ext.nbest.sources import convert_lists
+
+    lists = convert_lists(source, output, reference, only_distinct=True)
+    print(f"{len(lists)} lists, {sum(len(nbest.hyps) for nbest in lists)} hypotheses -> {output}")
+
+
+def recognise(run: Run) -> Iterator[Step]:
+    """Train an ESPnet model on the first training part, and decode all other parts."""
+    settings, folder = run.sections["settings"], run.expdir / "asr"
+    part, size, average = settings["train_parts"][0], settings["asr_vocab_size"], settings["asr_average"]
+    tokens, config = run.datadir / f"tokens_bpe{size}", run.section_config("asr_train")
+    yield asr.combine_step(run, "dev", DEV_SETS)
+    yield asr.tokens_step(run, part, tokens, "bpe", size)
+    yield asr.statistics_step(run, config, part, "dev", tokens, "bpe")
+    yield asr.asr_train_step(run, folder, config, part, "dev", tokens, "bpe", 1)
+    yield average_step(run, folder, average)
+    decoding = run.section_config("asr_decode", name="decode_nbest")
+    model = folder / averaged(average)
+    yield asr.decode_steps(run, folder, model, ["nbest"], list_parts(run), run.nj, configs=[decoding])
+
+
+def whisper_step(run: Run) -> Step:
+    """Whisper's N-best lists of all parts."""
+    model = {"model": run.options["whisper"]} if run.options["whisper"] else {}
+    parts = list_parts(run)
+    outputs = lists_of(run, parts)
+    return Step(
+        name="Whisper",
+        log=run.expdir / "lists" / "log" / "first_pass.log",
+        function=decode_parts,
+        arguments={
+            "config": run.section_config("first_pass", model, name="whisper"),
+            "data": [str(run.datadir / part) for part in parts],
+            "outputs": outputs,
+        },
+        free={"nj": run.nj, "parallel": run.parallel, "ngpu": run.gpu},
+        inputs=[run.datadir / part / table for part in parts for table in ("wav.scp", "text")],
+        outputs=outputs,
+        preload=["espnet_ext.nbest.first_pass"],
+    )
+
+
+def decode_parts(
+    config: Path, data: Sequence[str], outputs: Sequence[Path], nj: int, parallel: Path | None, ngpu: int
+) -> None:
+    """Make the lists of each data dir in a folder named after its file of lists, then that file."""
+    from espnet_ext.nbest.first_pass import FirstPass, first_pass_line, make_lists, parse_first_pass
+    from espnet_ext.nbest.lists import write_nbest
+
+    whisper, nbest = parse_first_pass(read_yaml(config), "cuda" if ngpu else "cpu")
+    jobs = [
+        FirstPass(Path(folder), output.with_suffix(""), whisper, nbest)
+        for folder, output in zip(data, outputs, strict=True)
+    ]
+    for job, lists, output in zip(jobs, make_lists(jobs, nj=nj, parallel=parallel), outputs, strict=True):
+        write_nbest(output, lists)
+        print(first_pass_line(job, lists))
+
+
+def statistics(run: Run) -> None:
+    run_jobs([report_steps(run)])
+
+
+def report_steps(run: Run) -> Iterator[Step]:
+    """What the lists of each part hold, and the error rates of their best and their oracle hypotheses."""
+    from espnet_ext.nbest import statistics as nbest_statistics
+    from espnet_ext.work.json_text import parse_json
+
+    for part, lists in zip(list_parts(run), lists_of(run, list_parts(run)), strict=True):
+        report = lists.parent / f"oracle_{part}.json"
+        yield Step(
+            name=f"list statistics of {part}",
+            log=lists.parent / "log" / f"stats_{part}.log",
+            function=nbest_statistics.report_lists,
+            arguments={"path": lists, "folder": lists.parent, "name": part},
+            inputs=[lists],
+            outputs=[report],
+        )
+        lines = nbest_statistics.oracle_lines(parse_json(report.read_text(encoding="utf-8")))
+        say(f"{part}: {' '.join(lines[1].split())}; {' '.join(lines[-1].split())}")
+
+
+def language_model(run: Run) -> None:
+    names = sorted({system_config(run.sections, system)["lm"] for system in run.systems if system.kind == TRAIN})
+    run_jobs((adapt(run, name, seed) for name in names for seed in run.seeds), 1 if run.ngpu else run.nj)
+
+
+def adapted(run: Run, name: str, seed: int) -> Path:
+    """The folder of a language model that is adapted to the LM text."""
+    return run.lm / f"seed{seed}" / name
+
+
+def adapt(run: Run, name: str, seed: int) -> Iterator[Step]:
+    """Adapt a language model to the LM text (P3, section 4.2.2); at small scales make it first."""
+    from espnet_ext.rescore.lm_training import TextFiles, make_language_model
+
+    family, folder = name.partition("-")[0], adapted(run, name, seed)
+    text = run.path("lm_text") or run.corpus / "librispeech-lm-norm.txt.gz"
+    model: Path | str = run.options[family] or name
+    if run.sections["settings"]["make_lms"] and not run.options[family]:
+        model = folder / "made"
+        yield Step(
+            name=f"make {family} (seed {seed})",
+            log=folder / "log" / "make.log",
+            function=make_language_model,
+            arguments={"values": run.sections[family], "text": [text], "output": model, "seed": seed},
+            outputs=[model / "config.json"],
+        )
+    texts = {"texts": TextFiles(text=(text,)), "dev_texts": TextFiles(transcripts=texts_of(run, DEV_SETS))}
+    log = folder / "log" / "adapt.log"
+    yield training_step(run, f"adapt {family} (seed {seed})", log, run.sections[ADAPTATION], model, folder, seed, texts)
+
+
+def training_step(
+    run: Run,
+    name: str,
+    log: Path,
+    config: Mapping[str, Any],
+    model: Path | str,
+    folder: Path,
+    seed: int,
+    corpus: Mapping[str, Any],
+) -> Step:
+    """Train a language model on text or on lists, whichever ``corpus`` holds; the result is ``folder/model``."""
+    from espnet_ext.rescore.lm_training import adapt_language_model
+    from espnet_ext.rescore.mwer import train_rescorer
+
+    values = {**config, "lm": str(model)}
+    return Step(
+        name=name,
+        log=log,
+        function=train_rescorer if "lists" in corpus else adapt_language_model,
+        arguments={"values": values, "output": folder, "seed": seed, **corpus},
+        free={"ngpu": run.ngpu},
+        inputs=files_of_model(model) if isinstance(model, Path) else [],
+        outputs=[folder / "model"],
+        resumes=folder,
+    )
+
+
+def files_of_model(folder: Path) -> list[Path]:
+    """What a language model in a folder depends on."""
+    return [folder / "config.json", *sorted(folder.glob("*.safetensors"))]
+
+
+def training(run: Run) -> None:
+    run.each_system(train_system)
+
+
+def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
+    """Train a system on transcripts or on lists; there is nothing to train for the first pass and its oracle."""
+    from espnet_ext.rescore.lm_training import TextFiles
+
+    if system.kind != TRAIN:
+        return
+    run.system_config(system)  # for people
+    config, folder = system_config(run.sections, system), run.expdir / system.name / f"seed{seed}"
+    parts = train_parts(run)
+    corpus: dict[str, Any] = {"lists": lists_of(run, parts), "dev_lists": lists_of(run, DEV_SETS)}
+    if system.config == ADAPTATION:
+        texts, dev = texts_of(run, parts), texts_of(run, DEV_SETS)
+        corpus = {"texts": TextFiles(transcripts=texts), "dev_texts": TextFiles(transcripts=dev)}
+    model, log = adapted(run, config["lm"], seed) / "model", folder / "log" / "train.log"
+    yield training_step(run, f"train {system.name}/seed{seed}", log, config, model, folder, seed, corpus)
+
+
+def rescoring(run: Run) -> None:
+    run.each_system(rescore_system)
+
+
+def rescore_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
+    """Rescore the test sets. The weight is tuned "on the corresponding development sets" (P3, section 4.2.2)."""
+    folder = run.expdir / system.name / f"seed{seed}"
+    for part, dev in zip(TEST_SETS, DEV_SETS, strict=True):
+        lists, dev_lists = lists_of(run, (part, dev))
+        output = folder / "decode_default" / part
+        if system.kind == TRAIN:
+            yield rescore_step(run, folder, SecondPass(lists, output, system.name, tune_on=(dev_lists,)))
+            continue
+        depth = 1 if system.method == "first_pass" else None
+        yield Step(
+            name=f"{system.name} of {part}",
+            log=output / "log" / "choose.log",
+            function=choose,
+            arguments={"lists": lists, "depth": depth, "output": output / "text"},
+            inputs=[lists],
+            outputs=[output / "text"],
+        )
+
+
+def rescore_step(run: Run, folder: Path, job: SecondPass) -> Step:
+    """Rescore a test set's lists by the model of a training."""
+    model, part = folder / "model", job.output.name
+    return Step(
+        name=f"rescore {part} by {folder.relative_to(run.expdir)}",
+        log=job.output / "log" / "rescore.log",
+        function=rescore,
+        arguments={"job": job, "model": LanguageModel(str(model))},
+        free={"ngpu": run.gpu},
+        inputs=[*files_of_model(model), job.nbest, *job.tune_on],
+        outputs=[job.output / "text"],
+        preload=["espnet_ext.rescore.scorers", "matplotlib.figure"],
+    )
+
+
+def choose(lists: Path, depth: int | None, output: Path) -> None:
+    """Write the oracle's hypotheses among the first ``depth`` of each list."""
+    from espnet_ext.nbest.lists import read_nbest
+    from espnet_ext.nbest.statistics import write_choice
+
+    write_choice(output, read_nbest(lists), depth)
+
+
+def scoring(run: Run) -> None:
+    run_jobs([asr.score_systems(run, TEST_SETS)])
+    trained = {system.name: system_config(run.sections, system) for system in run.systems if system.kind == TRAIN}
+    if trained:
+        run_steps(latency_step(run, trained))
+
+
+def latency_step(run: Run, systems: Mapping[str, Mapping[str, Any]]) -> Step:
+    """Measure how long the scorers of systems, given by their configs, take at full size: ``<system>/latency.json``."""
+    output = run.expdir / "latency.json"
+    kinds = {name: [config.get(key) for key in ("lm", "scorer", "pooling")] for name, config in systems.items()}
+    return Step(
+        name="latency",
+        log=run.expdir / "log" / "latency.log",
+        function=measure_latency,
+        arguments={"systems": kinds, "output": output, "options": run.sections["settings"]["latency"]},
+        outputs=[output, *(run.expdir / name / "latency.json" for name in systems)],
+    )
+
+
+def measure_latency(systems: Mapping[str, Sequence[str]], output: Path, options: Mapping[str, Any]) -> None:
+    bench = load_script(HERE / "local" / "bench_latency.py")
+    bench.measure_systems({name: bench.ScorerKind(*kind) for name, kind in systems.items()}, output, **options)
+
+
+RECIPE = Recipe(
+    corpus="librispeech",
+    options={"lm_text": "", "nbest_lists": "", "first_pass": "whisper", "whisper": "", "gpt2": "", "bert": ""},
+    paths=("lm_text", "nbest_lists"),
+    choices={"first_pass": ("whisper", ESPNET)},
+    variant=lambda options: options["first_pass"] if options["first_pass"] == ESPNET else "",
+    stages={
+        "data": data,
+        "format": format_data,
+        "first_pass": first_pass,
+        "statistics": statistics,
+        "language_model": language_model,
+        "training": training,
+        "rescoring": rescoring,
+        "scoring": scoring,
+        "tables": asr.tables,
+    },
+)

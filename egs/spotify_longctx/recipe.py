@@ -1,0 +1,355 @@
+"""The stages of run.sh: training on podcasts with any context, decoding whole recordings by moving windows."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.errors import InputError
+from espnet_ext.recipe import asr
+from espnet_ext.recipe.run import Recipe, Run
+from espnet_ext.recipe.steps import Step, last_line, run_jobs, run_steps, say
+from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
+from espnet_ext.results.plan import load_scale
+from espnet_ext.results.tables import System
+
+TRAIN, VALID = "train", "dev"
+# Corpora of the test sets, and their folders among the synthetic corpora.
+TEST_CORPORA = {"tedlium": "TEDLIUM_release-3", "earnings22": "earnings22", "rev16": "rev16"}
+FIGURES = ",".join(f"figure{number}" for number in range(1, 6))
+CONTEXT_TABLE = "1"  # nothing is trained for it: memory and speed are measured
+
+
+def tables_of(options: Mapping[str, str]) -> str:
+    """The tables of ``--figure`` and ``--table``; figure 1 if neither is given."""
+    figures = FIGURES if options["figure"] == "all" else ",".join(f"figure{n}" for n in _split(options["figure"]))
+    tables = "1,beam" if options["table"] == "all" else options["table"]
+    return ",".join(filter(None, (figures, tables))) or "figure1"
+
+
+def _split(value: str) -> list[str]:
+    return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def for_systems(stage: Callable[[Run], None]) -> Callable[[Run], None]:
+    """A stage that has nothing to do if the tables of the run need no system."""
+
+    @wraps(stage)
+    def checked(run: Run) -> None:
+        if run.systems:
+            stage(run)
+        else:
+            say("these tables need no data and no training")
+
+    return checked
+
+
+def corpus_folder(run: Run, option: str) -> Path:
+    """A test corpus: that of the user, or the synthetic one."""
+    return run.path(option) or run.datadir / "corpus" / TEST_CORPORA[option]
+
+
+def manifests_step(run: Run, title: str, folder: Path, **options: Any) -> Step:
+    """Manifests of one corpus; the title begins with its name."""
+    return asr.manifests(run, title.partition(",")[0], [folder], title=title, corpus_dir=str(folder), **options)
+
+
+@for_systems
+def data(run: Run) -> None:
+    if not all(run.options[name] for name in ("spotify", *TEST_CORPORA)):
+        run_steps(asr.synthetic_corpus(run, "spotify", run.datadir / "corpus"))
+    drop_bad = run.sections["settings"]["drop_bad"]
+    podcasts = run.datadir / "corpus" / "spotify" if run.synthetic else run.corpus
+    run_steps(manifests_step(run, "spotify, train", podcasts, part=TRAIN, drop_bad=drop_bad))
+    if run.synthetic:
+        run_steps(manifests_step(run, "spotify, dev", run.datadir / "corpus" / "spotify-dev", part=VALID))
+    for corpus in TEST_CORPORA:
+        options = {"parts": ["test"]} if corpus == "tedlium" else {}
+        run_steps(manifests_step(run, f"{corpus}, test", corpus_folder(run, corpus), **options))
+
+
+@for_systems
+def format_data(run: Run) -> None:
+    if run.synthetic:
+        run_steps(asr.format_step(run, "spotify", {TRAIN: TRAIN, VALID: VALID}, title="spotify"))
+    else:  # podcasts of yours have no validation set
+        run_steps(asr.format_step(run, "spotify", {TRAIN: "podcasts"}, title="spotify"), hold_out_step(run))
+    for corpus in TEST_CORPORA:
+        run_steps(asr.format_step(run, corpus, {"test": corpus}, title=corpus))
+
+
+def hold_out_step(run: Run) -> Step:
+    podcasts, parts = run.datadir / "podcasts", [run.datadir / name for name in (VALID, TRAIN)]
+    return Step(
+        name="held-out podcasts",
+        log=run.datadir / "log" / "hold_out.log",
+        function=hold_out,
+        arguments={
+            "podcasts": str(podcasts),
+            "held_out": str(parts[0]),
+            "rest": str(parts[1]),
+            "count": run.sections["settings"]["held_out"],
+        },
+        inputs=[podcasts / "wav.scp", podcasts / "text"],
+        outputs=[part / "text" for part in parts],
+    )
+
+
+def hold_out(podcasts: str, held_out: str, rest: str, count: int) -> None:
+    """Split a data dir in two: so many recordings, spread evenly, and the others."""
+    from espnet_ext.data.data_dir import read_data_dir, write_data_dir
+    from espnet_ext.data.data_dir_parts import spread, subset
+
+    every = read_data_dir(podcasts)
+    chosen = spread(every, count)
+    others = [name for name in every.utt2spk if name not in set(chosen)]
+    for folder, names in ((held_out, chosen), (rest, others)):
+        write_data_dir(subset(every, names), folder)
+        print(f"{folder}: {len(names):,} of {len(every.utt2spk):,} recordings")
+
+
+@for_systems
+def tokens(run: Run) -> None:
+    settings = run.sections["settings"]
+    folder, rule = asr.tokens_dir(run), settings["token_normalisation"]
+    run_steps(asr.tokens_step(run, TRAIN, folder, settings["token_type"], settings["vocab_size"], normalisation=rule))
+
+
+@for_systems
+def statistics(run: Run) -> None:
+    run_steps(*(statistics_step(run, name) for name in (TRAIN, VALID)))
+
+
+def statistics_step(run: Run, name: str) -> Step:
+    """Mean and deviation of each recording, and its features if they are kept. All systems have the same features."""
+    return Step(
+        name=f"statistics of {name}",
+        log=run.stats / name / "log" / "statistics.log",
+        function=compute_statistics,
+        arguments={
+            "data": str(run.datadir / name),
+            "output": str(run.stats / name),
+            "features_conf": run.sections["train"]["features_conf"],
+            "keep_features": run.sections["settings"]["keep_features"],
+        },
+        free=free_of(run),
+        inputs=[run.datadir / name / "wav.scp"],
+        outputs=[run.stats / name / "statistics.scp"],
+        preload=["espnet_ext.longform.recording_features"],
+    )
+
+
+def compute_statistics(
+    data: str, output: str, features_conf: Mapping[str, Any], keep_features: bool, nj: int, parallel: Path | None
+) -> None:
+    """Write mean and deviation of each recording of a data dir, and with ``keep_features`` its features."""
+    from espnet_ext.longform.recording_features import write_statistics
+
+    count = write_statistics(data, output, features_conf, keep_features=keep_features, nj=nj, parallel=parallel)
+    print(f"{count} recordings -> {output}/statistics.scp")
+
+
+@for_systems
+def language_model(run: Run) -> None:
+    if not any(run.decoding(name).get("lm_weight") for names in run.decodings.values() for name in names):
+        say("no decoding of these rows uses one")
+        return
+    order, folder, text = run.sections["settings"]["ngram_order"], asr.tokens_dir(run), run.datadir / TRAIN / "text"
+    pieces = [folder / "tokens.txt", folder / "bpe.model"]
+    run_steps(
+        Step(
+            name=f"{order}-gram model",
+            log=run.lm / "log" / "ngram.log",
+            function=make_ngram,
+            arguments={"text": text, "pieces": pieces, "order": order, "output": str(run.lm / "lm.arpa")},
+            inputs=[text, *pieces],
+            outputs=[run.lm / "lm.arpa"],
+        )
+    )
+
+
+def make_ngram(text: Path, pieces: Sequence[Path], order: int, output: str) -> None:
+    """Estimate an n-gram model over the word pieces of the models."""
+    from espnet_ext.longform.ngram import write_token_ngram
+
+    tokens_file, bpemodel = pieces
+    write_token_ngram(text, tokens_file, bpemodel, order, Path(output))
+    print(f"{order}-gram model -> {output}")
+
+
+def recording_tables(run: Run, name: str) -> list[tuple[Path, str, str]]:
+    """The tables of a set that training on recordings reads: path, name and type."""
+    part = VALID if name == VALID and run.synthetic else TRAIN  # podcasts that were held out are of the training part
+    stats, data_dir = run.stats / name, run.datadir / name
+    tables = {
+        "speech": data_dir / "wav.scp",
+        "duration": data_dir / "utt2dur",
+        "words": run.datadir / "manifests" / f"spotify_words_{part}.scp",
+        "statistics": stats / "statistics.scp",
+    }
+    if run.sections["settings"]["keep_features"]:
+        tables["features"] = stats / "features.scp"
+    return [(path, key, "text") for key, path in tables.items()]
+
+
+def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
+    sets = {"train": recording_tables(run, TRAIN), "valid": recording_tables(run, VALID)}
+    folder, pieces = run.expdir / system.name / f"seed{seed}", asr.tokens_dir(run)
+    options = ["--seed", str(seed), *token_options(pieces, run.sections["settings"]["token_type"])]
+    for part, tables in sets.items():
+        options += data_options(part, tables)
+    inputs = [path for tables in sets.values() for path, *_ in tables]
+    yield train_step(
+        run,
+        folder,
+        "asr_train_long",
+        options,
+        inputs=[*inputs, pieces / "tokens.txt"],
+        files={"--config": run.system_config(system)},
+    )
+
+
+@for_systems
+def training(run: Run) -> None:
+    run.each_system(train_system)
+
+
+def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
+    """All decodings of a system in one step, which loads the model once."""
+    folder, decodings = run.expdir / system.name / f"seed{seed}", run.decodings[system.name]
+    ignored = run.datadir / "manifests" / "tedlium_ignored_test.txt"
+    jobs = [
+        {
+            "config": run.decode_config(decoding),
+            "data": str(run.datadir / name),
+            "output": str(folder / f"decode_{decoding}" / name),
+            "zeroed": ignored if name == "tedlium" else None,
+        }
+        for decoding, names in decodings.items()
+        for name in names
+    ]
+    uses_lm = any(run.decoding(decoding).get("lm_weight") for decoding in decodings)
+    yield Step(
+        name=f"decode {folder.relative_to(run.expdir)} ({' '.join(decodings)})",
+        log=folder / "log" / f"decode_{'_'.join(decodings)}.log",
+        function=decode_windows,
+        arguments={
+            "model_config": folder / "config.yaml",
+            "model_file": folder / "latest.pth",
+            "jobs": jobs,
+            "lm": run.lm / "lm.arpa" if uses_lm else None,
+            "musan": run.options["musan"],
+        },
+        free=free_of(run, ngpu=run.gpu) | {"nj": nj},
+        inputs=[folder / "config.yaml", *dict.fromkeys(Path(job["data"]) / "wav.scp" for job in jobs)],
+        outputs=[Path(job["output"]) / "text" for job in jobs],
+        preload=["espnet_ext.longform.decode", "espnet_ext.longform.posteriors", "espnet2.tasks.asr"],
+        progress=decode_progress,
+    )
+
+
+def decode_windows(
+    model_config: Path,
+    model_file: Path,
+    jobs: Sequence[Mapping[str, Any]],
+    lm: Path | None,
+    musan: str,
+    nj: int,
+    parallel: Path | None,
+    ngpu: int,
+) -> None:
+    """Decode data dirs by moving windows, each with its own config."""
+    from espnet_ext.longform.decode import decode_long, long_decoding
+    from espnet_ext.work.yaml_files import read_yaml
+
+    decodings = [
+        long_decoding(
+            read_yaml(job["config"]),
+            model_config=model_config,
+            model_file=model_file,
+            data=Path(job["data"]),
+            output=Path(job["output"]),
+            lm=lm,
+            zeroed=job["zeroed"],
+            musan=Path(musan) if musan else None,
+            ngpu=ngpu,
+            source=str(job["config"]),
+        )
+        for job in jobs
+    ]
+    print(f"{decode_long(*decodings, nj=nj, parallel=parallel)} recordings decoded")
+
+
+def decode_progress(log: Path) -> str:
+    """The last line of a log, without the MP3 decoder's remarks about frames before those that are read."""
+    return last_line(log, without="libmpg123")
+
+
+@for_systems
+def decoding(run: Run) -> None:
+    run.each_system(decode_system)
+
+
+def score_system(run: Run, system: System, seed: int) -> Iterator[Step]:
+    normaliser = run.sections["settings"]["normaliser"]
+    for name, sets in run.decodings[system.name].items():
+        for part in sets:
+            folder = run.expdir / system.name / f"seed{seed}" / f"decode_{name}" / part
+            yield asr.score_step(run, part, folder, normaliser=normaliser)
+
+
+def scoring(run: Run) -> None:
+    run_jobs(score_system(run, system, seed) for system in run.systems for seed in run.seeds)
+    if CONTEXT_TABLE in {table.id for table in run.selected}:
+        run_steps(context_step(run))
+
+
+def context_step(run: Run) -> Step:
+    """The longest context in training and the frames per second, of the four rows of table 1."""
+    settings = run.sections["settings"]
+    scale = settings["context_scale"]
+    return Step(
+        name="cost of long contexts",
+        log=run.expdir / "log" / "context.log",
+        function=measure_context,
+        arguments={
+            "config": run.write_config(
+                "context", load_scale(Path(), scale)["train"], f"section train of scale {scale}"
+            ),
+            "seconds": settings["context_seconds"],
+            "device": "cuda" if run.ngpu else "cpu",
+            "expdir": str(run.expdir),
+        },
+        outputs=[run.expdir / "context.json"],
+    )
+
+
+def measure_context(config: Path, seconds: float, device: str, expdir: str) -> None:
+    """Call local/bench_context.py."""
+    options = ["--config", str(config), "--seconds", str(seconds), "--device", device]
+    outputs = ["--output", f"{expdir}/context.json", "--expdir", expdir]
+    status = subprocess.run([sys.executable, "local/bench_context.py", *options, *outputs], check=False).returncode
+    if status:
+        raise InputError(f"local/bench_context.py has ended with status {status}")
+
+
+RECIPE = Recipe(
+    corpus="spotify",
+    options={"table": "", "figure": "", "tedlium": "", "earnings22": "", "rev16": "", "musan": ""},
+    paths=("tedlium", "earnings22", "rev16", "musan"),
+    needed=("tedlium", "earnings22", "rev16", "musan"),
+    tables_of=tables_of,
+    stages={
+        "data": data,
+        "format": format_data,
+        "tokens": tokens,
+        "statistics": statistics,
+        "language_model": language_model,
+        "training": training,
+        "decoding": decoding,
+        "scoring": scoring,
+        "tables": asr.tables,
+    },
+)

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# NAME: what the paper is about, in one sentence (authors and year).
+# Makes a table of the paper: prepares the data, trains the systems that the table lacks, decodes, scores, and prints the
+# paper's numbers beside its own. Without --librispeech it makes a small synthetic corpus in LibriSpeech's layout.
+#
+# Examples:
+#   ./run.sh --table 1                                           # on the synthetic corpus
+#   ./run.sh --scale full --librispeech /data/LibriSpeech --table 1 --ngpu 4
+#
+# shellcheck disable=SC2034
+set -euo pipefail
+
+# What to run
+table=1          # number of a table of the paper, several separated by commas, or all
+rows=            # rows of the table by name, separated by commas; all if empty
+scale=mini       # smoke|mini|full: size of the models and of the synthetic corpus; full is the paper's
+seed=1           # seeds, separated by commas
+stage=1          # first stage to run
+stop_stage=9     # last stage to run
+# Data
+librispeech=     # folder of the LibriSpeech corpus (the one with SPEAKERS.TXT); synthetic if empty
+check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one
+# Resources
+ngpu=0           # GPUs of one training
+nj=2             # processes on this machine
+parallel=        # conf/parallel/*.yaml or your own file: statistics and decoding on a cluster
+# Folders
+expdir=          # systems and results; exp/SCALE if empty, exp/SCALE-CORPUS for your own corpus
+datadir=         # data dirs; data/SCALE or data/SCALE-CORPUS if empty
+
+. "$(dirname "$0")/path.sh"
+. "$(dirname "$0")/cmd.sh"
+. "$(dirname "$0")/../../utils/parse_options.sh"
+
+run 1 data       # the corpus: synthetic, or yours, checked; Lhotse manifests
+run 2 format     # Kaldi data dirs
+run 3 tokens     # word pieces
+run 4 statistics # lengths, mean and variance of the features
+run 6 training   # each system and seed that the table lacks
+run 7 decoding   # test sets by each system
+run 8 scoring    # word error rates
+run 9 tables     # results as JSON and Markdown, the paper's numbers beside ours

@@ -1,0 +1,48 @@
+"""Command-line options of ESPnet's commands: which are refused, which name files, and how they are parsed."""
+
+import io
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr
+
+from espnet_ext.errors import InputError
+
+
+def option_values(options: Sequence[str]) -> list[str]:
+    """Return what may be a path among command-line options: ``--name value`` and ``--name=value``."""
+    return [option.partition("=")[2] if option.startswith("--") else option for option in options]
+
+
+def refuse_options(options: Sequence[str], ours: Mapping[str, str]) -> None:
+    """Refuse ESPnet options that this package's command sets itself.
+
+    Raises:
+        InputError: one of ``options`` is in ``ours``, which maps it to what to use instead.
+    """
+    for option in options:
+        name = option.partition("=")[0]
+        if name in ours:
+            raise InputError(f"{name} cannot be given after `--`: {ours[name]}")
+
+
+def parse_options(parser, options: Sequence[str]):
+    """Parse ESPnet options; what argparse would print before it exits becomes an InputError."""
+    messages = io.StringIO()
+    try:
+        with redirect_stderr(messages):
+            return parser.parse_args(list(options))
+    except SystemExit:
+        lines = [line for line in messages.getvalue().splitlines() if line.strip()] or ["--help is no option here"]
+        raise InputError(f"options for ESPnet: {lines[-1].partition('error: ')[2] or lines[-1]}") from None
+
+
+def sampling_rate(config: Mapping) -> int | None:
+    """Return the rate in Hz that a training config's frontend takes, or None where that cannot be told."""
+    frontend = config.get("frontend")
+    rate = (config.get("frontend_conf") or {}).get("fs", 16000 if frontend in ("default", "power_mel") else None)
+    if rate is None or frontend is None:
+        return None
+    if isinstance(rate, str):
+        import humanfriendly
+
+        return humanfriendly.parse_size(rate)
+    return int(rate)

@@ -1,0 +1,113 @@
+"""``espnet-ext decode``: arguments that reach the decoders, and bad ones in one line before torch is imported."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from espnet_ext.cli.program import call
+from espnet_ext.errors import InputError
+from espnet_ext.nbest.lists import read_nbest
+
+MODEL = ["--model-config", "none.yaml", "--model", "none.pth"]
+
+
+@pytest.mark.parametrize("command", ["asr", "long", "speakers"])
+def test_bad_input_is_one_line_and_loads_no_model(command, tmp_path):
+    code = (
+        "import sys\nfrom espnet_ext.cli import main\n"
+        "try: main()\n"
+        "finally: assert not {'torch', 'espnet2', 'espnet3', 'distributed', 'lhotse'} & set(sys.modules)\n"
+    )
+    extra = ["--profiles", "p"] if command == "speakers" else []
+    words = ["decode", command, *MODEL, "--data", "none", "--output", "out", *extra]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: none") and ": no such " in done.stderr and done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_options_after_the_dashes_reach_espnet(monkeypatch, capsys):
+    jobs = []
+    monkeypatch.setattr(
+        "espnet_ext.upstream.decode.decode_all", lambda work, **options: jobs.append((work, options)) or [7, 8]
+    )
+    sets = ["--data", "d", "--data", "e", "--output", "o", "--output", "p"]
+    assert call(["decode", "asr", *MODEL, *sets, "--nj", "3", "--", "--beam_size", "4", "--nbest=2"]) == 0
+    work, options = jobs.pop()
+    assert [(str(job.data), str(job.output)) for job in work] == [("d", "o"), ("e", "p")]
+    assert work[1].options == ("--beam_size", "4", "--nbest=2") and options == {"nj": 3, "parallel": None}
+    assert capsys.readouterr().out == "7 utterances -> o/text\n8 utterances -> p/text\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--data", "d", "--output", "o", "--output", "p"],
+            "1 --data and 2 --output: give each --data its own --output",
+        ),
+        (["--data", "d", "e", "--output", "o"], "unexpected argument e: repeat an option for each of its values"),
+        (["--data", "d", "--output", "o", "--ngpu", "2"], "'--ngpu': '2' is not one of"),
+        (["--data", "d", "--output", "o", "--nj", "0"], "'--nj': 0 is not in the range x>=1"),
+    ],
+)
+def test_arguments_that_make_no_sense(words, message):
+    with pytest.raises(InputError, match=message):
+        call(["decode", "asr", *MODEL, *words])
+
+
+def test_an_inventory_for_each_set_or_none():
+    sets = ["--data", "d", "--data", "e", "--output", "o", "--output", "p", "--profiles", "x"]
+    with pytest.raises(InputError, match="2 --data and 1 --inventory: give one for each --data, or none"):
+        call(["decode", "speakers", *MODEL, *sets, "--inventory", "i"])
+
+
+def test_a_speaker_model_has_two_files(tmp_path):
+    files = ["--recording", "r.wav", "--enrolment", "people", "--output", str(tmp_path / "out")]
+    with pytest.raises(InputError, match="both --speaker-model-config and --speaker-model"):
+        call(["decode", "meeting", *MODEL, *files, "--speaker-model", "x.pth"])
+    with pytest.raises(InputError, match="--stitcher is a method itself: leave out --method"):
+        call(["decode", "meeting", *MODEL, *files, "--stitcher", "s", "--method", "block"])
+
+
+def test_what_a_long_decoding_is_made_of(monkeypatch, tmp_path, capsys):
+    """Options win over those of --config, and --ngram has a weight of 1 unless one is given."""
+    jobs = []
+    monkeypatch.setattr("espnet_ext.longform.decode.decode_long", lambda *work, **options: jobs.extend(work) or 3)
+    config = tmp_path / "decode.yaml"
+    config.write_text("window: 60\nstride: 0.25\nbeam_size: 5\nseed: 3\nnoise: music\nsnr: 10\n")
+    sets = ["--data", "d", "--output", "o", "--config", str(config)]
+    assert call(["decode", "long", *MODEL, *sets, "--window", "30", "--ngram", "x.arpa"]) == 0
+    (job,) = jobs
+    assert (job.window, job.stride, job.noise.seed, job.noise.snr) == (30.0, 0.25, 3, 10)
+    assert (str(job.beam.lm), job.beam.lm_weight, job.beam.beam_size) == ("x.arpa", 1.0, 5)
+    assert capsys.readouterr().out == "3 recordings -> o/text\n"
+    with pytest.raises(InputError, match="--ngram needs a beam search: give --beam-size"):
+        call(["decode", "long", *MODEL, "--data", "d", "--output", "o", "--ngram", "x.arpa"])
+    with pytest.raises(InputError, match="the options: noise and snr go together"):
+        call(["decode", "long", *MODEL, "--data", "d", "--output", "o", "--snr", "3"])
+
+
+def test_whisper_on_two_data_dirs(random_whisper: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    options = ["--whisper", str(random_whisper / "hf"), "--beam", "4", "--depth", "4", "--window", "1"]
+    sets = []
+    for name in "ab":
+        folder = tmp_path / name
+        folder.mkdir()
+        soundfile.write(folder / "u.flac", np.random.default_rng(1).normal(scale=0.1, size=8000), 16000)
+        (folder / "wav.scp").write_text(f"{name} {folder / 'u.flac'}\n")
+        sets += ["--data", str(folder), "--output", str(tmp_path / "lists" / name)]
+    assert call(["decode", "whisper", *options, *sets]) == 0
+    lists = [read_nbest(tmp_path / "lists" / name / "nbest.jsonl") for name in "ab"]
+    assert [nbest.utt_id for part in lists for nbest in part] == ["a", "b"]
+    assert lists[0][0].hyps == lists[1][0].hyps
+    short = int(len(lists[0][0].hyps) < 4)
+    assert capsys.readouterr().out.splitlines() == [
+        f"1 lists, {short} of them shorter than 4 -> {tmp_path}/lists/{name}/nbest.jsonl" for name in "ab"
+    ]
+    with pytest.raises(InputError, match="2 --data and 1 --output"):
+        call(["decode", "whisper", *options, *sets[:-2]])

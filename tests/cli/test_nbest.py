@@ -1,0 +1,112 @@
+"""``espnet-ext nbest`` and ``espnet-ext rescore``, as a user calls them."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from espnet_ext.cli.program import call
+from espnet_ext.errors import InputError
+from espnet_ext.nbest.lists import read_nbest
+from espnet_ext.rescore.second_pass import LanguageModel
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """An ESPnet folder of three utterances, and their references in ``text``."""
+    best = {"a": ("ONE TO", -1.0), "b": ("TREE", -2.0), "c": (" ", 0.0)}
+    second = {"a": ("ONE TWO", -1.5), "c": (" ", 0.0)}
+    for rank, chosen in enumerate((best, second), start=1):
+        recog = tmp_path / "decode" / "logdir" / "output.1" / f"{rank}best_recog"
+        recog.mkdir(parents=True)
+        (recog / "text").write_text("".join(f"{key} {text}\n" for key, (text, _) in chosen.items()))
+        (recog / "score").write_text("".join(f"{key} tensor({score:.4f})\n" for key, (_, score) in chosen.items()))
+    (tmp_path / "text").write_text("a ONE TWO\nb THREE\nc FOUR\n")
+    return tmp_path
+
+
+def test_convert(folder, capsys):
+    arguments = ["nbest", "convert", "--nbest", str(folder / "decode"), "--output", str(folder / "nbest.jsonl")]
+    call(arguments)
+    assert "3 lists, 5 hypotheses -> " in capsys.readouterr().out
+    call([*arguments, "--ref", str(folder / "text"), "--distinct"])
+    assert "3 lists, 4 hypotheses -> " in capsys.readouterr().out
+    lists = read_nbest(folder / "nbest.jsonl")
+    assert [(nbest.ref, len(nbest.hyps)) for nbest in lists] == [("ONE TWO", 2), ("THREE", 1), ("FOUR", 1)]
+
+
+def test_oracle(folder, capsys):
+    arguments = ["nbest", "oracle", "--nbest", str(folder / "decode"), "--ref", str(folder / "text")]
+    call([*arguments, "--best-text", str(folder / "best"), "--output", str(folder / "oracle.json")])
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == [
+        "3 lists, 4 words",
+        "          1-best: WER 75.00 %  (3 errors)",
+        "   2-best oracle: WER 50.00 %  (2 errors)",
+    ]
+    assert (folder / "best").read_text() == "a ONE TWO\nb TREE\nc\n"
+    assert json.loads((folder / "oracle.json").read_text())["oracle"][1] == {"n": 2, "errors": 2, "value": 50.0}
+    call([*arguments, "--depth", "1", "--best-text", str(folder / "best")])
+    assert (folder / "best").read_text() == "a ONE TO\nb TREE\nc\n"
+
+
+def test_stats(folder, capsys):
+    call(["nbest", "stats", "--nbest", str(folder / "decode"), "--output", str(folder / "stats.json")])
+    assert capsys.readouterr().out.splitlines() == [
+        "3 lists, 0 with a reference; 5 hypotheses, 2 empty",
+        "1.33 distinct texts per list; the longest list has 2 hypotheses",
+        "2 lists have fewer than 2 distinct texts",
+        "     1 distinct: 2 lists",
+        "     2 distinct: 1 lists",
+    ]
+    assert json.loads((folder / "stats.json").read_text())["distinct"] == {"1": 2, "2": 1}
+    call(["nbest", "stats", "--nbest", str(folder / "decode"), "--wanted", "10"])
+    assert "3 lists have fewer than 10 distinct texts" in capsys.readouterr().out
+
+
+def test_oracle_needs_references(folder):
+    with pytest.raises(InputError, match="^a: no reference"):
+        call(["nbest", "oracle", "--nbest", str(folder / "decode")])
+
+
+def test_rescore_reports_what_it_did(folder, capsys, monkeypatch):
+    asked = []
+
+    def load(self, ngpu):
+        asked.append((self.name, self.scorer, self.casing))
+        return lambda lists: [[-1.0 if "TWO" in hyp.text else -3.0 for hyp in nbest.hyps] for nbest in lists]
+
+    monkeypatch.setattr(LanguageModel, "load", load)
+    decode, text, output = str(folder / "decode"), str(folder / "text"), folder / "out"
+    arguments = ["--nbest", decode, "--ref", text, "--lm", "gpt2", "--scorer", "causal", "--casing", "lower"]
+    call(["rescore", *arguments, "--tune-on", decode, "--tune-ref", text, "--output", str(output)])
+    assert asked == [("gpt2", "causal", "lower")]
+    assert capsys.readouterr().out.splitlines() == [
+        "lambda 0.666667",
+        "on 3 development lists: WER 50.00 % from 0 to 4, 50.00 % with the language model alone, 75.00 % with the "
+        "first pass alone",
+        "3 lists; the best hypothesis has changed in 1 of them",
+        "WER 75.00 % -> 50.00 % (oracle 50.00 %) of 4 words",
+        f"written to {output}",
+    ]
+    assert (output / "text").read_text() == "a ONE TWO\nb TREE\nc\n"
+    assert read_nbest(output / "nbest.jsonl")[0].hyps[0].scores == {"causal": -1.0}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["nbest", "convert", "--output", "x"], ["rescore", "--lm", "x", "--weight", "1", "--output", "x"]],
+    ids=["nbest", "rescore"],
+)
+def test_bad_input_is_one_line_and_needs_no_model(folder, words):
+    code = (
+        "import sys\nfrom espnet_ext.cli import main\n"
+        "try:\n    main()\nfinally:\n"
+        "    assert not {'torch', 'transformers', 'espnet2', 'matplotlib'} & set(sys.modules)\n"
+    )
+    command = [sys.executable, "-c", code, *words, "--nbest", "none.jsonl"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: none.jsonl: no such file: check the path, or run the stage that writes it\n"
+    assert not (folder / "x").exists()

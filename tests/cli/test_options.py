@@ -1,0 +1,75 @@
+"""Values that the command line lists without importing what they belong to are those of the rooms."""
+
+import click
+import pytest
+
+from espnet_ext.cli import check, data, decode, options, prepare, score, stitch
+from espnet_ext.errors import InputError
+
+
+def test_choices_are_those_of_the_rooms():
+    from espnet_ext import installation
+    from espnet_ext.corpora.librispeech import PARTS
+    from espnet_ext.data.audio_files import CHECKS
+    from espnet_ext.longform.noise import MUSAN
+    from espnet_ext.scoring.normalise import NORMALISERS
+    from espnet_ext.scoring.score import UNITS
+    from espnet_ext.stitcher.inference import METHODS
+    from espnet_ext.stitcher.pairs import STYLES
+    from espnet_ext.stitcher.transcribe import OVERLAPS
+
+    assert options.CHECKS == CHECKS
+    assert tuple(UNITS) == options.UNITS
+    assert score.NORMALISERS == NORMALISERS
+    assert tuple(PARTS) == prepare.LIBRISPEECH_PARTS
+    assert decode.NOISES == MUSAN
+    assert tuple(OVERLAPS) == decode.METHODS
+    assert tuple(STYLES) == stitch.STYLES and set(stitch.METHODS) == set(METHODS)
+    assert check.EXTRAS == installation.EXTRAS
+
+
+def default(command: click.Command, name: str) -> object:
+    return next(option.default for option in command.params if option.name == name)
+
+
+def test_defaults_are_those_of_the_rooms():
+    from espnet_ext.codeswitch.mixed_units import MORE_THAN
+    from espnet_ext.corpora.libricss import ENROLMENT_UTTERANCES
+    from espnet_ext.multitalker.windows import WINDOW_SECONDS, Windowing
+    from espnet_ext.scoring.bootstrap import REPLICAS
+    from espnet_ext.scoring.mixed import WITHIN
+    from espnet_ext.stitcher.inference import MODEL_FILE, StitcherOptions
+
+    assert default(score.wer, "replicas") == REPLICAS
+    assert default(score.mer, "within") == default(score.compare, "within") == WITHIN
+    assert default(data.tokens, "more_than") == MORE_THAN
+    assert default(prepare.libricss, "utterances") == ENROLMENT_UTTERANCES
+    assert default(stitch.windows, "window") == default(decode.meeting, "window") == WINDOW_SECONDS
+    assert default(stitch.windows, "window_overlap") == Windowing().overlap
+    known = StitcherOptions.__dataclass_fields__
+    for name in ("beam_size", "length_bonus", "batch_size"):
+        assert default(stitch.merge, name) == known[name].default
+    help_text = next(option.help for option in stitch.merge.params if option.name == "stitcher_file")
+    assert MODEL_FILE in help_text
+
+
+def test_corpora_and_scorers_are_there():
+    from importlib import import_module
+
+    for corpus in data.CORPORA:
+        assert callable(getattr(import_module(f"espnet_ext.synthetic.{corpus}"), f"make_{corpus}"))
+    for corpus in prepare.prepare.commands:
+        assert callable(getattr(import_module(f"espnet_ext.corpora.{corpus}"), f"prepare_{corpus}"))
+
+
+def test_pairs_and_names():
+    assert options.pairs(["a", "b"], ["x", "y"]) == [("a", "x"), ("b", "y")]
+    with pytest.raises(InputError, match="2 --hypotheses and 1 --output: give each --hypotheses its own --output"):
+        options.pairs(["a", "b"], ["x"], "--hypotheses")
+    assert options.names("a, b,,c ") == ["a", "b", "c"]
+
+
+def test_options_win_over_the_config(tmp_path):
+    (tmp_path / "a.yaml").write_text("lr: 0.1\nlm: gpt2\n")
+    assert options.settings(tmp_path / "a.yaml", {"lm": "bert", "scorer": None}) == {"lr": 0.1, "lm": "bert"}
+    assert options.settings(None, {"lm": "bert", "scorer": None}) == {"lm": "bert"}

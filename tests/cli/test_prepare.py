@@ -1,0 +1,66 @@
+"""``espnet-ext data prepare`` and ``download``."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from espnet_ext.cli import main
+from espnet_ext.cli.program import call
+from espnet_ext.errors import InputError
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    for part in ("dev-clean", "test-clean"):
+        folder = tmp_path / "corpus" / part / "7" / "70"
+        folder.mkdir(parents=True)
+        soundfile.write(folder / "7-70-0000.flac", np.zeros(16000), 16000)
+        (folder / "7-70.trans.txt").write_text("7-70-0000 HELLO\n")
+    return tmp_path / "corpus"
+
+
+def test_chosen_parts(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    output = tmp_path / "manifests"
+    call(["data", "prepare", "librispeech", "--corpus", str(corpus), "--output", str(output), "--parts", "test-clean"])
+    assert sorted(path.name for path in output.iterdir()) == [
+        "librispeech_recordings_test-clean.jsonl.gz",
+        "librispeech_supervisions_test-clean.jsonl.gz",
+    ]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{corpus}: 1 utterances in test-clean; checking their audio (decoding each file)"
+    assert "test-clean: 1 utterances, 0.00 hours" in lines
+
+
+def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    arguments = [
+        "data",
+        "prepare",
+        "librispeech",
+        "--corpus",
+        str(tmp_path / "none"),
+        "--output",
+        str(tmp_path / "manifests"),
+    ]
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: {tmp_path}/none: no such corpus folder")
+
+
+def test_download_names_its_server(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no part 'dev-cleen'"):
+        call(["data", "download", "librispeech", "--output", str(tmp_path), "--parts", "dev-cleen"])
+
+
+@pytest.mark.parametrize("nj", ["0", "-1", "two"])
+def test_number_of_jobs(corpus: Path, tmp_path: Path, nj: str) -> None:
+    with pytest.raises(InputError, match="'--nj'"):
+        call(["data", "prepare", "librispeech", "--corpus", str(corpus), "--output", str(tmp_path / "m"), "--nj", nj])
+
+
+def test_folder_of_a_part(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="dev is not PART=DIR"):
+        call(["data", "prepare", "asru2019", "--corpus", str(corpus), "--output", str(tmp_path), "--folder", "dev"])

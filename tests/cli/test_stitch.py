@@ -1,0 +1,128 @@
+"""``espnet-ext stitch`` on hypotheses of any recogniser."""
+
+import json
+
+import pytest
+
+from espnet_ext.cli.program import call
+from espnet_ext.data.data_dir import DataDir, write_data_dir
+from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.errors import InputError
+from espnet_ext.multitalker.hypotheses import WindowHypothesis, write_jsonl
+from espnet_ext.multitalker.turns import Turn, read_turns, write_turns
+from espnet_ext.multitalker.windows import Windowing
+
+
+def hypotheses(*texts: str, overlap: float = 0.5) -> list[WindowHypothesis]:
+    windowing = Windowing(16.0, overlap)
+    return [
+        WindowHypothesis("r", index, "a", tuple(text.split()), *windowing.span(index))
+        for index, text in enumerate(texts)
+    ]
+
+
+def run(tmp_path, command: str, *options: str, name: str = "hyp.jsonl") -> None:
+    call(["stitch", command, "--hypotheses", str(tmp_path / name), "--output", str(tmp_path / "out"), *options])
+
+
+def test_merging(tmp_path, capsys):
+    write_jsonl(tmp_path / "hyp.jsonl", hypotheses("A B C D X", "C D E F G"))
+    run(tmp_path, "merge", "--method", "overlapping")
+    assert read_turns(tmp_path / "out") == [Turn("r", "a", tuple("ABCDEFG"))]
+    assert "1 recordings, 7 words" in capsys.readouterr().out
+    with pytest.raises(InputError, match="r: windows 0 and 1 overlap: their common words would come twice"):
+        run(tmp_path, "merge", "--method", "block")
+    write_jsonl(tmp_path / "hyp.jsonl", hypotheses("A B", "", "C", overlap=0.0))
+    run(tmp_path, "merge", "--method", "block")
+    assert read_turns(tmp_path / "out")[0].words == ("A", "B", "C")
+
+
+def test_a_ctm_of_one_speaker(tmp_path):
+    lines = ["long 0 1.0 0.5 A", "long 0 9.0 0.5 B", "long 1 9.0 0.5 B", "long 1 20.0 0.5 C"]
+    (tmp_path / "hyp.ctm").write_text("\n".join(lines) + "\n")
+    run(tmp_path, "merge", "--method", "overlapping", "--speaker", "me", name="hyp.ctm")
+    assert read_turns(tmp_path / "out") == [Turn("long", "me", ("A", "B", "C"))]
+
+
+def test_nobody_heard_in_any_window(tmp_path):
+    silent = [WindowHypothesis("r", index, "", (), 8.0 * index, 8.0 * index + 16) for index in range(3)]
+    write_jsonl(tmp_path / "hyp.jsonl", silent)
+    run(tmp_path, "merge", "--method", "overlapping")
+    assert read_turns(tmp_path / "out") == [Turn("r", "", ())]
+
+
+def test_text_of_a_stitcher(tmp_path):
+    write_jsonl(tmp_path / "hyp.jsonl", hypotheses("A B", "B C"))
+    write_turns(tmp_path / "ref.json", [Turn("r", "a", ("A", "B", "C"), 0.0, 9.0)])
+    run(tmp_path, "text", "--style", "alignment", "--references", str(tmp_path / "ref.json"))
+    out = tmp_path / "out"
+    assert read_table(out / "src_text") == {"r--a": "A <gap> B B <gap> C"}
+    assert read_table(out / "text") == {"r--a": "A B C"}
+    assert read_table(out / "recording_speaker") == {"r--a": "r a"}
+    assert json.loads((out / "stitcher.json").read_text()) == {
+        "style": "alignment", "longest": {"windows": 2, "words": 6},
+    }  # fmt: skip
+
+
+def test_a_speaker_who_was_heard_but_said_nothing_has_a_symbol_to_write(tmp_path):
+    other = WindowHypothesis("r", 0, "b", ("B",), 0.0, 16.0)
+    write_jsonl(tmp_path / "hyp.jsonl", [*hypotheses("A B"), other])
+    write_turns(tmp_path / "ref.json", [Turn("r", "a", ("A", "B"), 0.0, 9.0)])
+    run(tmp_path, "text", "--style", "wc", "--references", str(tmp_path / "ref.json"))
+    assert read_table(tmp_path / "out" / "text") == {"r--a": "A B", "r--b": "<gap>"}
+
+
+def test_several_sets_at_once(tmp_path):
+    for name, words in (("one", "A B"), ("two", "C")):
+        write_jsonl(tmp_path / f"{name}.jsonl", hypotheses(words))
+    words = ["stitch", "merge", "--method", "block"]
+    for name in ("one", "two"):
+        words += ["--hypotheses", str(tmp_path / f"{name}.jsonl"), "--output", str(tmp_path / f"{name}.json")]
+    call(words)
+    assert [read_turns(tmp_path / f"{name}.json")[0].words for name in ("one", "two")] == [("A", "B"), ("C",)]
+    with pytest.raises(InputError, match="2 --hypotheses and 1 --output: give each its own"):
+        call(words[:-2])
+
+
+def test_nothing_to_stitch(tmp_path):
+    write_jsonl(tmp_path / "hyp.jsonl", [WindowHypothesis("r", 0, "", (), 0.0, 16.0)])
+    with pytest.raises(InputError, match="nobody was heard in any window"):
+        run(tmp_path, "text", "--style", "wc")
+
+
+def test_a_recording_without_segmentation(tmp_path):
+    write_jsonl(tmp_path / "hyp.jsonl", [WindowHypothesis("r", 0, "a", ("A", "B"), 0.0, 60.0)])
+    run(tmp_path, "merge", "--method", "no")
+    assert read_turns(tmp_path / "out") == [Turn("r", "a", ("A", "B"))]
+    write_jsonl(tmp_path / "hyp.jsonl", hypotheses("A", "B"))
+    with pytest.raises(InputError, match="r has 2 windows, so that it was segmented"):
+        run(tmp_path, "merge", "--method", "no")
+
+
+def test_windows_of_a_data_dir(tmp_path):
+    write_data_dir(DataDir(wav_scp={"r": "r.wav"}, utt2spk={"r": "r"}, utt2dur={"r": "30"}), tmp_path / "data")
+    options = ["--data", str(tmp_path / "data"), "--output", str(tmp_path / "windows"), "--window-overlap"]
+    call(["stitch", "windows", *options, "0.25"])
+    assert read_table(tmp_path / "windows" / "segments") == {
+        "r-w00000": "r 0 16", "r-w00001": "r 12 28", "r-w00002": "r 24 30",
+    }  # fmt: skip
+    with pytest.raises(InputError, match="windows cannot overlap by 75 %"):
+        call(["stitch", "windows", *options, "0.75"])
+
+
+def test_simulated_hypotheses(tmp_path, capsys):
+    write_turns(tmp_path / "ref.json", [Turn("r", "a", ("A", "B", "C"), 0.0, 20.0)])
+    words = ["stitch", "simulate", "--references", str(tmp_path / "ref.json"), "--output"]
+    for name, seed in (("one", "1"), ("same", "1"), ("other", "2")):
+        call([*words, str(tmp_path / f"{name}.jsonl"), "--seed", seed, "--window", "8"])
+    assert "hypotheses with simulated errors, written to" in capsys.readouterr().out
+    made = [(tmp_path / f"{name}.jsonl").read_text() for name in ("one", "same", "other")]
+    assert made[0] == made[1] and len(made[0].splitlines()) == 4
+
+
+def test_a_stitcher_only_for_its_methods(tmp_path):
+    write_jsonl(tmp_path / "hyp.jsonl", hypotheses("A B", "B C"))
+    with pytest.raises(InputError, match="--method wc needs the folder of a trained stitcher: give --stitcher"):
+        run(tmp_path, "merge", "--method", "wc")
+    with pytest.raises(InputError, match="--method block has no trained model: leave out --stitcher"):
+        run(tmp_path, "merge", "--method", "block", "--stitcher", str(tmp_path))

@@ -1,0 +1,145 @@
+"""``espnet-ext table``, on the tables of a recipe."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from espnet_ext.cli.program import call
+from espnet_ext.errors import InputError
+
+ROOT = Path(__file__).parents[2]
+RECIPE = ROOT / "egs" / "librispeech_sem"
+
+
+def output(capsys: pytest.CaptureFixture, *words: str | Path) -> list[str]:
+    assert call(["table", *map(str, words)]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    """A recipe of one's own with the tables and configs of librispeech_sem, and without kept results."""
+    shutil.copytree(RECIPE / "conf", tmp_path / "recipe" / "conf")
+    return tmp_path / "recipe"
+
+
+def score(expdir: Path, system: str, test_set: str, errors: int) -> None:
+    folder = expdir / system / "seed1" / "decode_default" / test_set
+    folder.mkdir(parents=True)
+    value = {"unit": "word", "value": errors / 2, "ci95": [0.0, 50.0], "errors": errors, "words": 200}
+    (folder / "score.json").write_text(json.dumps(value | {"normaliser": "none"}))
+
+
+def test_plan(capsys):
+    words = ("plan", "--recipe", RECIPE)
+    assert output(capsys, *words, "--table", "1", "--rows", "baseline,0dB") == [
+        "sem_m80_0: section train, data train; decodings: default",
+        "baseline: section train, data train; decodings: default",
+    ]
+    for rows in (["--rows", "-60dB,-20dB"], ["--rows=-60dB,-20dB"]):  # a row that looks like an option
+        lines = output(capsys, *words, "--table", "1", *rows)
+        assert [line.partition(":")[0] for line in lines] == ["sem_m80_m60", "sem_m80_m20"]
+    assert "decodings: lm_0.36" in output(capsys, *words, "--table", "5")[0]
+    assert len(output(capsys, *words)) == 15
+    assert len(output(capsys, *words, "--table", "1,3")) == 9
+
+
+def test_plan_says_what_each_system_is_trained_on(capsys):
+    words = ("plan", "--recipe", ROOT / "egs" / "asru2019_cs", "--table", "2", "--rows", "CS,CS+EN")
+    assert output(capsys, *words) == [
+        "baseline_cs: section train, data train-cs; decodings: default",
+        "baseline_cs_en: section train, data train-cs train-clean-100 train-clean-360; decodings: default",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--table", "9"], "no table '9'; known are 1, 2"),
+        (["--rows", "0db"], "no row '0db' .*known are -60dB, -40dB"),
+        (["--recipe", "egs/none"], "egs/none/conf/tables.yaml: no such file"),
+    ],
+)
+def test_unknown_names_are_refused(words, message):
+    with pytest.raises(InputError, match=message):
+        call(["table", "plan", "--recipe", str(RECIPE), *words])
+
+
+def test_configs(recipe, capsys):
+    (recipe / "conf" / "full.yaml").write_text(
+        "train: {normalize: global_mvn, max_epoch: 40}\ndecode: {beam_size: 12}\nsettings: {}\n"
+    )
+    (recipe / "conf" / "mini.yaml").write_text("train: {max_epoch: 2}\n")
+    words = ("config", "--recipe", recipe)
+    found = yaml.safe_load("\n".join(output(capsys, *words, "--scale", "mini", "--system", "sem_m80_0")))
+    assert found == {
+        "normalize": "sem_global_mvn",
+        "max_epoch": 2,
+        "normalize_conf": {"eta_min": -80.0, "eta_max": 0.0},
+    }
+    found = yaml.safe_load("\n".join(output(capsys, *words, "--decoding", "lm_0.36")))
+    assert found == {"beam_size": 12, "lm_weight": 0.36, "prior_weight": 0.003}
+    with pytest.raises(InputError, match="no decoding 'lm_1'; known are default, lm_0.36"):
+        call(["table", *map(str, words), "--decoding", "lm_1"])
+    with pytest.raises(InputError, match="no system 'sem'; known are "):
+        call(["table", *map(str, words), "--system", "sem"])
+    with pytest.raises(InputError, match="give --system or --decoding"):
+        call(["table", *map(str, words)])
+
+
+def test_write_and_results(recipe, tmp_path, capsys):
+    expdir = tmp_path / "exp" / "mini"
+    for test_set, errors in (("test-clean", 20), ("test-other", 60)):
+        score(expdir, "baseline", test_set, 2 * errors)
+        score(expdir, "sem_m80_0", test_set, errors)
+    words = ["write", "--recipe", recipe, "--table", "1", "--expdir", expdir, "--scale", "mini", "--corpus-name", "toy"]
+    lines = output(capsys, *words, "--rows", "baseline,0dB")
+    assert any(line.split()[-3:] == ["12.9%", "50.0%", "1"] for line in lines if line.startswith("0dB"))
+    assert not any(line.startswith("-60dB") for line in lines)
+    assert f"written: {expdir}/results/table1.json and table1.md" in lines
+    written = json.loads((expdir / "results" / "table1.json").read_text())
+    assert [row["name"] for row in written["rows"]] == ["-60dB", "-40dB", "-20dB", "0dB", "baseline"]
+    assert written["rows"][3]["cells"]["test-clean"]["here"]["value"] == 10.0
+    assert written["meta"]["scale"] == "mini" and written["meta"]["corpus"] == "toy"
+
+    (recipe / "conf" / "results_notes.md").unlink()
+    results = ["results", "--recipe", recipe, "--results", expdir / "results"]
+    assert output(capsys, *results) == [f"{recipe}/RESULTS.md: 1 tables"]
+    assert "What differs" not in (recipe / "RESULTS.md").read_text()
+    (recipe / "conf" / "results_notes.md").write_text("Smaller.")
+    # what was kept needs no run any more
+    assert json.loads((recipe / "results" / "mini-toy" / "table1.json").read_text()) == written
+    output(capsys, *results[:3], "--output", tmp_path / "R.md")
+    text = (tmp_path / "R.md").read_text()
+    assert "## What differs from the paper\n\nSmaller.\n" in text and "## toy, scale mini" in text
+    with pytest.raises(InputError, match="nothing is kept there yet"):
+        call(["table", "results", "--recipe", str(tmp_path)])
+
+
+def test_folders_that_are_not_there(tmp_path):
+    words = ["--recipe", str(RECIPE), "--corpus-name", "toy", "--expdir", str(tmp_path / "no")]
+    with pytest.raises(InputError, match="no such folder"):
+        call(["table", "write", *words])
+    with pytest.raises(InputError, match="no such folder"):
+        call(["table", "results", "--recipe", str(tmp_path / "no"), "--results", str(tmp_path)])
+
+
+def test_mistakes_are_one_line_and_no_torch_is_loaded(recipe):
+    code = "import sys\nfrom espnet_ext.cli import main\ntry: main()\n"
+    code += "finally: print(sorted({'torch', 'espnet2', 'espnet', 'lhotse'} & set(sys.modules)))"
+    command = [sys.executable, "-c", code, "table", "plan", "--recipe", recipe]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    good = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert good.returncode == 0, good.stderr
+    assert good.stdout.startswith("sem_m80_m60: ") and good.stdout.splitlines()[-1] == "[]"
+    tables = recipe / "conf" / "tables.yaml"
+    tables.write_text(tables.read_text().replace("system: {sem: [-80, -60]}", "system: {smm: [-80, -60]}"))
+    bad = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert bad.returncode == 1
+    assert bad.stderr.count("\n") == 1 and "smm" in bad.stderr and str(tables) in bad.stderr

@@ -1,0 +1,251 @@
+"""run.sh and what its stages begin with, in a recipe that does nothing: options, folders, help, and what is refused."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from espnet_ext.recipe import run as recipe_run
+from espnet_ext.recipe.run import COMMON, Run, prepare
+
+ROOT = Path(__file__).parents[2]
+RECIPES = sorted(path.parent for path in (ROOT / "egs").glob("*/run.sh"))
+RECIPE = """
+from espnet_ext.recipe.run import Recipe
+
+
+def show(run):
+    print("corpus", run.corpus, "seeds", run.seeds, "command", run.command, "launch", run.launch, run.train_options)
+
+
+def fail(run):
+    raise ValueError("a fault of the stage")
+
+
+RECIPE = Recipe(
+    corpus="librispeech",
+    options={"lm_text": "", "kind": "", "music": ""},
+    paths=("lm_text", "music"),
+    choices={"kind": ("b", "c")},
+    needed=("music",),
+    variant=lambda options: options["kind"],
+    stages={"data": show, "training": fail},
+)
+"""
+TABLES = """
+recipe: toy
+paper: {id: P0, title: A title, authors: Nobody, year: 2020, metric: WER (%)}
+test_sets: [test]
+systems: {base: {kind: train, config: train, data: train}}
+tables:
+  "1": {caption: A table, columns: [test], rows: [{name: "-60dB", system: base, paper: [1.0]}]}
+"""
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch) -> Path:
+    """A recipe with two stages, beside the utils and conf of the repository."""
+    monkeypatch.setattr(recipe_run, "ROOT", tmp_path)
+    shutil.copytree(ROOT / "utils", tmp_path / "utils")
+    shutil.copytree(ROOT / "conf", tmp_path / "conf")
+    folder = tmp_path / "egs" / "toy"
+    (folder / "conf").mkdir(parents=True)
+    (folder / "conf" / "full.yaml").write_text("settings: {size: 3, average: best:5}\ntrain: {lr: 1}\ndecode: {}\n")
+    (folder / "conf" / "mini.yaml").write_text("settings: {size: 2}\n")
+    (folder / "conf" / "tables.yaml").write_text(TABLES)
+    (folder / "recipe.py").write_text(RECIPE)
+    for name in ("path.sh", "cmd.sh"):
+        shutil.copy(ROOT / "egs" / "librispeech_sem" / name, folder)
+    options = "".join(f"{name}={value} # what {name} is\n" for name, value in COMMON.items())
+    own = "librispeech= # the corpus\nlm_text= # a text\nkind= # of recipe\nmusic=\nstage=1\nstop_stage=9 # last\n"
+    sources = "".join(f'. "$(dirname "$0")/{name}"\n' for name in ("path.sh", "cmd.sh", "../../utils/parse_options.sh"))
+    stages = "run 1 data # the corpus\nrun 2 training # of nothing\necho reached\n"
+    head = "#!/usr/bin/env bash\n# A toy.\nset -euo pipefail\n\n"
+    (folder / "run.sh").write_text(head + options + own + sources + stages)
+    (folder / "run.sh").chmod(0o755)
+    venv = tmp_path / "tools" / "venv" / "bin"
+    venv.mkdir(parents=True)
+    for name, line in (("python", sys.executable), ("espnet-ext", f"{sys.executable} -m espnet_ext.cli")):
+        (venv / name).write_text(f'#!/bin/sh\nexec {line} "$@"\n')
+        (venv / name).chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def prepared(toy, monkeypatch):
+    """Return a function that prepares the toy recipe as a run in another folder would."""
+
+    def prepare_it(caller: Path | None = None, **options: str) -> Run:
+        monkeypatch.chdir(caller or toy)
+        return prepare(toy, options, {})
+
+    return prepare_it
+
+
+def run(toy: Path, *options: str, folder: Path | None = None) -> subprocess.CompletedProcess:
+    command = [str(toy / "run.sh"), *options]
+    return subprocess.run(command, cwd=folder or toy, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "tag"),
+    [
+        ({}, "mini"),
+        ({"kind": "b"}, "mini-b"),
+        ({"librispeech": "/data/digits"}, "mini-digits"),
+        ({"kind": "b", "librispeech": "/data/digits"}, "mini-b-digits"),
+        ({"scale": "full", "librispeech": "/data/LibriSpeech", "music": "/data/musan"}, "full"),
+    ],
+)
+def test_each_scale_variant_and_corpus_has_folders_of_its_own(options, tag, prepared):
+    found = prepared(**options)
+    assert (found.expdir, found.datadir) == (Path(f"exp/{tag}"), Path(f"data/{tag}"))
+    assert (found.stats, found.lm) == (Path(f"exp/{tag}/stats"), Path(f"exp/{tag}/lm"))
+    given = options.get("librispeech")
+    assert found.corpus == Path(given or f"data/{tag}/corpus")
+    assert found.corpus_name == (Path(given).name if given else "synthetic") and found.synthetic == (not given)
+
+
+def test_a_scale_overlays_the_papers_settings(prepared):
+    assert prepared().sections["settings"] == {"size": 2, "average": "best:5"}
+    paper = prepared(scale="full", librispeech="/c", music="/m")
+    assert paper.setting("size") == 3 and paper.sections["train"] == {"lr": 1}
+
+
+def test_paths_are_those_of_the_caller_and_stages_run_in_the_recipe(prepared, toy, tmp_path):
+    caller = tmp_path / "caller"
+    caller.mkdir()
+    (caller / "mine.yaml").touch()
+    found = prepared(
+        caller, librispeech="corpus", lm_text="a.txt", expdir="exp", datadir="../data", parallel="mine.yaml"
+    )
+    assert found.corpus == caller / "corpus" and found.path("lm_text") == caller / "a.txt"
+    assert found.path("music") is None
+    assert found.expdir == caller / "exp" and found.datadir == tmp_path / "data"
+    assert found.parallel == caller / "mine.yaml" and Path.cwd() == toy
+
+
+def test_a_cluster_is_the_callers_the_recipes_or_that_of_all_recipes(prepared, toy, tmp_path):
+    for folder in (tmp_path, toy):
+        found = prepared(folder, parallel="conf/parallel/slurm.yaml").parallel
+        assert found == tmp_path / "conf" / "parallel" / "slurm.yaml"
+    (toy / "conf" / "parallel").mkdir()
+    (toy / "conf" / "parallel" / "slurm.yaml").touch()
+    assert prepared(parallel="conf/parallel/slurm.yaml").parallel == toy / "conf" / "parallel" / "slurm.yaml"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("extra",), "unexpected argument 'extra' (run.sh --help lists the options)"),
+        (("--", "--scale", "mini"), "unexpected argument '--'"),
+        (("--sacle", "mini"), "unknown option '--sacle'; the options are table rows scale"),
+        (("--PATH", "/"), "unknown option '--PATH'"),
+        (("--stage", "x[$(touch injected)]"), "--stage takes a whole number"),
+        (("--rows",), "--rows wants a value"),
+        (("--rows", "--seed"), "--rows wants a value"),
+        (("--scale", "full"), "--scale full needs --librispeech DIR"),
+        (("--scale", "full", "--librispeech", "/c"), "--scale full needs --music DIR"),
+        (("--scale", "big"), "--scale takes one of smoke|mini|full, not 'big'"),
+        (("--kind", "d"), "--kind takes one of b|c, not 'd'"),
+        (("--seed", "1;2"), "--seed takes whole numbers separated by commas, not '1;2'"),
+        (("--seed", "$(touch injected)"), "--seed takes whole numbers"),
+        (("--nj", "0"), "--nj must be at least 1"),
+        (("--nj", "two"), "--nj must be at least 1"),
+        (("--ngpu", "-1"), "--ngpu must be at least 0"),
+        (("--parallel", "conf/parallel/none.yaml"), "--parallel: there is no file conf/parallel/none.yaml"),
+        (("--table", "2"), "no table '2'"),
+        (("--rows", "none"), "no row 'none'"),
+    ],
+)
+def test_what_is_refused(options, message, toy):
+    done = run(toy, *options)
+    assert done.returncode == 1 and "reached" not in done.stdout
+    assert "error: " in done.stderr and message in done.stderr and done.stderr.count("\n") == 1
+    assert not (toy / "injected").exists() and "Traceback" not in done.stderr
+
+
+def test_values_are_taken_as_they_are(toy):
+    for rows in (("--rows", "-60dB"), ("--rows=-60dB",)):
+        done = run(toy, *rows, "--seed", "1,2", "--librispeech", "a b/$HOME*", "--stop-stage", "1")
+        assert done.returncode == 0, done.stderr
+        assert f"corpus {toy}/a b/$HOME* seeds [1, 2]" in done.stdout
+        assert f"command ./run.sh {' '.join(rows)} --seed 1,2" in done.stdout
+
+
+def test_cmd_sh_says_how_trainings_are_launched(toy):
+    (toy / "cmd.sh").write_text('export train_cmd="srun --comment \'a b\'"\nexport train_cmd_options="--flag true"\n')
+    done = run(toy, "--stop_stage", "1")
+    assert "launch ('srun', '--comment', 'a b') ('--flag', 'true')" in done.stdout
+
+
+def test_stages_between_the_first_and_the_last_run(toy):
+    lines = run(toy, "--stop_stage", "1").stdout.splitlines()
+    assert [line for line in lines if "Stage" in line] == ["== Stage 1: data"]
+    done = run(toy, "--stage", "3")
+    assert done.returncode == 0 and "Stage" not in done.stdout and "reached" in done.stdout
+
+
+def test_an_exception_in_a_stage_ends_run_sh(toy):
+    done = run(toy)
+    assert done.returncode != 0 and "reached" not in done.stdout
+    assert "== Stage 2: training" in done.stdout and "a fault of the stage" in done.stderr
+
+
+def test_help_shows_the_head_of_the_script_options_defaults_and_stages(toy, tmp_path):
+    done = run(toy, "--help", folder=tmp_path)
+    assert done.returncode == 0 and done.stderr == ""
+    for text in (
+        "A toy.",
+        "--scale",
+        "what scale is [mini]",
+        "--lm_text",
+        "a text\n",
+        "1 data",
+        "the corpus",
+        "2 train",
+    ):
+        assert text in done.stdout
+    assert "shellcheck" not in done.stdout and run(toy, "-h").stdout == done.stdout
+
+
+def test_run_from_any_directory(toy, tmp_path):
+    done = subprocess.run(
+        [os.path.relpath(toy / "run.sh", tmp_path), "--stop_stage", "1"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0 and "corpus data/mini/corpus" in done.stdout
+
+
+def test_a_missing_environment_is_one_line(toy, tmp_path):
+    (tmp_path / "tools" / "venv" / "bin" / "python").unlink()
+    done = run(toy)
+    assert done.returncode == 1 and "run 'make -C" in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("folder", RECIPES, ids=lambda folder: folder.name)
+def test_each_recipes_run_sh_and_recipe_py_agree(folder):
+    """The same options with the same defaults, the same stages, the common options, and at most some 60 lines."""
+    text = (folder / "run.sh").read_text()
+    head = text.partition("parse_options.sh")[0]
+    declared = dict(line.partition("#")[0].strip().split("=", 1) for line in head.splitlines() if _is_option(line))
+    assert all("#" in line for line in head.splitlines() if _is_option(line)), "each option has its help"
+    recipe = recipe_run.load_recipe(folder)
+    assert set(declared) == {*COMMON, *recipe.options, recipe.corpus, "stage", "stop_stage"}
+    for name in COMMON:
+        if name not in ("table", "seed"):
+            assert declared[name] == COMMON[name], name
+    named = [line.split()[2] for line in text.splitlines() if line.startswith("run ")]
+    assert named == list(recipe.stages)
+    assert text.count("\n") <= 65
+
+
+def _is_option(line: str) -> bool:
+    name, equals, _ = line.partition("=")
+    return bool(equals) and name.isidentifier() and name.islower()

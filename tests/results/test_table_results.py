@@ -1,0 +1,298 @@
+import json
+import random
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from espnet_ext.errors import InputError
+from espnet_ext.results.render import markdown_table, plain_table
+from espnet_ext.results.results_md import write_report
+from espnet_ext.results.scores import read_scores
+from espnet_ext.results.table_results import collect, read_results, write_results
+from espnet_ext.results.tables import load_tables
+from espnet_ext.scoring.mixed import score_mixed_texts
+from espnet_ext.scoring.score_files import summarise, write_reports
+
+
+@pytest.fixture
+def result(toy: Path, exp: SimpleNamespace, meta: dict) -> dict:
+    tables = load_tables(toy)
+    return collect(tables, tables.tables["1"], exp.folder, "mini", "toy corpus", meta)
+
+
+def test_cells(result: dict):
+    assert result | {"rows": 0, "claims": 0, "reference": 0, "meta": 0, "paper": 0} == {
+        "groups": [["clean", "other", "average"]], "reductions": ["average"],
+        "recipe": "toy", "table": "1", "scale": "mini", "caption": "New against base", "metric": "WER (%)",
+        "columns": ["clean", "other", "average"], "rows": 0, "claims": 0, "reference": 0, "meta": 0, "paper": 0,
+    }  # fmt: skip
+    assert result["meta"]["normaliser"] == "none" and result["meta"]["corpus"] == "toy corpus"
+    new, base = result["rows"]
+    assert (new["name"], new["system"], new["seeds"]) == ("-1dB", "new", [1, 2])
+    clean = new["cells"]["clean"]
+    assert clean["paper"] == 4.0
+    # 30 and 20 errors in 600 words.
+    assert clean["here"]["values"] == {"1": 5.0, "2": 3.3333}
+    assert clean["here"]["value"] == pytest.approx(25 / 6, abs=1e-4)
+    assert clean["here"]["spread"] == pytest.approx(statistics.stdev([5, 10 / 3]), abs=1e-4)
+    assert (clean["here"]["errors"], clean["here"]["words"]) == (50, 1200)
+    other = new["cells"]["other"]["here"]
+    assert other == {"value": 20.0, "ci95": [20.0, 20.0], "errors": 80, "words": 400}
+    # Only seed 1 has run on both test sets.
+    assert new["cells"]["average"]["here"] == {"value": 12.5, "ci95": None, "errors": None, "words": None}
+    assert base["cells"]["other"] == {"paper": 20.0, "here": None}
+    assert base["cells"]["average"] == {"paper": 12.5, "here": None}
+    json.dumps(result)
+
+
+def test_average_over_seeds_and_a_reference_in_another_table(toy: Path, exp: SimpleNamespace, scored: Callable, meta):
+    scored("new", 2, "other", [1] * 40)
+    scored("new", 2, "clean", [0] * 60, decoding="lm")
+    tables = load_tables(toy)
+    average = collect(tables, tables.tables["1"], exp.folder, "s", "c", meta)["rows"][0]["cells"]["average"]["here"]
+    assert average["values"] == {"1": 12.5, "2": pytest.approx((10 / 3 + 10) / 2, abs=1e-4)}
+    assert average["value"] == pytest.approx((12.5 + 20 / 3) / 2, abs=1e-4)
+    assert average["spread"] == pytest.approx(statistics.stdev([12.5, 20 / 3]), abs=1e-4)
+    second = collect(tables, tables.tables["2"], exp.folder, "s", "c", meta)
+    assert second["reference"]["name"] == "-1dB of table 1"
+    assert second["reference"]["cells"]["clean"]["here"]["value"] == pytest.approx(25 / 6, abs=1e-4)
+    assert second["rows"][0]["seeds"] == [2] and second["rows"][0]["cells"]["clean"]["here"]["value"] == 0.0
+
+
+def test_interval_of_several_seeds_covers_the_mean(toy: Path, tmp_path: Path, scored: Callable, meta: dict):
+    """Against a plain bootstrap of the mean of both seeds' error rates, drawing utterances."""
+    wrong = {seed: [random.Random(f"{seed} {i}").randint(0, 6) for i in range(50)] for seed in (1, 2)}
+    for seed, counts in wrong.items():
+        scored("new", seed, "clean", counts)
+    tables = load_tables(toy)
+    here = collect(tables, tables.tables["1"], tmp_path / "exp", "s", "c", meta)["rows"][0]["cells"]["clean"]["here"]
+    draws = [random.Random(i).choices(range(50), k=50) for i in range(4000)]
+    means = sorted(
+        statistics.fmean(10 * statistics.fmean(w[i] for i in draw) for w in wrong.values()) for draw in draws
+    )
+    assert here["ci95"] == pytest.approx([means[100], means[3899]], abs=0.6)
+
+
+def test_claims(toy: Path, result: dict, exp: SimpleNamespace, scored: Callable, meta: dict):
+    better, worse = result["claims"]
+    assert better["verdict"] is None and better["tests"]["other"] is None  # base has not run on 'other'
+    clean = better["tests"]["clean"]
+    assert clean["verdict"] == "holds" and clean["p_value"] < 0.001 and clean["seeds"] == [1, 2]
+    assert clean["lower_by"] == pytest.approx(10 - 25 / 6, abs=1e-4)
+    assert worse["tests"]["clean"]["verdict"] == "does not hold"
+    assert worse["tests"]["clean"]["lower_by"] == -clean["lower_by"]
+    scored("base", 1, "other", [2, 2, 1, 3] * 10)  # as many errors as new's
+    tables = load_tables(toy)
+    better, worse = collect(tables, tables.tables["1"], exp.folder, "s", "c", meta)["claims"]
+    assert better["tests"]["other"]["verdict"] == "undecided" and better["verdict"] == "undecided"
+    assert worse["verdict"] == "does not hold"
+    scored("base", 1, "other", [5] * 40)
+    assert collect(tables, tables.tables["1"], exp.folder, "s", "c", meta)["claims"][0]["verdict"] == "holds"
+
+
+def test_measures_of_a_test_set(mixed: Path, tmp_path: Path, scored_mixed: Callable, meta: dict):
+    scored_mixed("base", "dev", [(1, 1)] * 30)
+    scored_mixed("base", "test", [(0, 2)] * 10)
+    scored_mixed("base_more", "dev", [(1, 1), (0, 1), (0, 1)] * 10)
+    tables = load_tables(mixed)
+    result = collect(tables, tables.tables["1"], tmp_path / "exp", "s", "c", meta)
+    base, more = result["rows"]
+    here = {column: cell["here"] and cell["here"]["value"] for column, cell in base["cells"].items()}
+    assert here == {"dev All": 20.0, "dev CH": 12.5, "dev EN": 50.0, "average EN": 75.0}
+    assert base["cells"]["dev EN"]["here"] == {"value": 50.0, "ci95": [50.0, 50.0], "errors": 30, "words": 60}
+    assert more["cells"]["dev CH"]["here"]["errors"] == 10 and more["cells"]["average EN"]["here"] is None
+    assert result["groups"] == [["dev All", "dev CH", "dev EN"], ["average EN"]]
+    (claim,) = result["claims"]
+    assert claim["tests"]["dev All"]["verdict"] == "holds" and claim["tests"]["dev EN"]["verdict"] == "undecided"
+    assert claim["verdict"] == "undecided" and claim["compares"] == "rates"
+    lines = [line.split() for line in plain_table(result).splitlines()]
+    assert [line for line in lines if line[:1] == ["row"]] == [
+        ["row", "dev", "All", "dev", "CH", "dev", "EN", "reduction", "seeds"],
+        ["row", "average", "EN", "seeds"],
+    ]
+    first = next(line for line in lines if line[:1] == ["more"])
+    assert first[-3:] == ["11.1%", "66.7%", "1"]  # of the characters: 8 for 9 in the paper, 10 for 30 errors here
+    assert any("reduction: of dev CH" in line for line in plain_table(result).splitlines())
+    markdown = write_results(result, tmp_path)[1].read_text(encoding="utf-8").splitlines()
+    assert sum(line.startswith("| more") for line in markdown) == 2
+
+
+def test_several_seeds_of_a_measure(mixed: Path, tmp_path: Path, scored_mixed: Callable, meta: dict):
+    for seed, wrong in ((1, [(1, 0)] * 20), (2, [(1, 1)] * 20)):
+        scored_mixed("base", "dev", wrong, seed)
+    tables = load_tables(mixed)
+    cells = collect(tables, tables.tables["1"], tmp_path / "exp", "s", "c", meta)["rows"][0]["cells"]
+    assert cells["dev EN"]["here"]["values"] == {"1": 0.0, "2": 50.0}
+    assert cells["dev EN"]["here"]["ci95"] == [25.0, 25.0]
+    assert (cells["dev EN"]["here"]["errors"], cells["dev EN"]["here"]["words"]) == (20, 80)
+    assert cells["dev CH"]["here"]["spread"] == 0 and cells["dev All"]["here"]["values"] == {"1": 10.0, "2": 20.0}
+
+
+def test_claims_on_changes(mixed: Path, tmp_path: Path, scored_mixed: Callable, meta: dict):
+    """Both gain by more data; what is tested is by how much more the new one does."""
+    tables = load_tables(mixed)
+    generator = random.Random(0)
+    wrong = {name: [(generator.randint(2, 4), 1) for _ in range(200)] for name in ("base", "new")}
+    wrong["base_more"] = [(characters - 1, 1) for characters, _ in wrong["base"]]
+    wrong["new_more"] = [(characters - 1 - i % 2, 1) for i, (characters, _) in enumerate(wrong["new"])]
+    for name in ("base", "new", "new_more"):
+        scored_mixed(name, "dev", wrong[name])
+    (claim,) = collect(tables, tables.tables["2"], tmp_path / "exp", "s", "c", meta)["claims"]
+    assert claim["verdict"] is None
+    scored_mixed("base_more", "dev", wrong["base_more"])
+    result = collect(tables, tables.tables["2"], tmp_path / "exp", "s", "c", meta)
+    (claim,) = result["claims"]
+    assert (claim["better"], claim["worse"]) == ("2/new -> 2/more", "1/base -> 1/more")
+    test = claim["tests"]["dev All"]
+    # One error more of ten tokens, in every second utterance.
+    assert claim["verdict"] == "holds" and test["lower_by"] == pytest.approx(5.0) and test["p_value"] < 0.001
+    draws = [random.Random(i).choices(range(200), k=200) for i in range(2000)]
+    gains = sorted(statistics.fmean(10 * (i % 2) for i in draw) for draw in draws)
+    assert test["ci95"] == pytest.approx([gains[50], gains[1949]], abs=0.2)
+    assert "(change new -> more against 1/base -> 1/more: dev All 5.00 lower, p = " in plain_table(result)
+    # A new one that gains the same decides nothing, one that loses contradicts the claim.
+    scored_mixed("new_more", "dev", [(characters - 1, 1) for characters, _ in wrong["new"]])
+    (claim,) = collect(tables, tables.tables["2"], tmp_path / "exp", "s", "c", meta)["claims"]
+    assert claim["verdict"] == "undecided" and claim["tests"]["dev All"]["p_value"] == 1
+    scored_mixed("new_more", "dev", [(characters + 1, 1) for characters, _ in wrong["new"]])
+    (claim,) = collect(tables, tables.tables["2"], tmp_path / "exp", "s", "c", meta)["claims"]
+    assert claim["verdict"] == "does not hold"
+
+
+def test_scores_without_the_measure_are_refused(mixed: Path, tmp_path: Path, scored: Callable, meta: dict):
+    scored("base", 1, "dev", [1] * 10)
+    tables = load_tables(mixed)
+    with pytest.raises(InputError, match=r"score\.json: no measure 'All'; .*score with `score mer`"):
+        collect(tables, tables.tables["1"], tmp_path / "exp", "s", "c", meta)
+
+
+def test_a_measure_without_tokens_is_a_cell_without_number(tmp_path: Path):
+    score = score_mixed_texts({"u": "一二"}, {"u": "一三"})
+    folder = tmp_path / "base" / "seed1" / "decode_default" / "dev"
+    write_reports(folder, score, summarise(score, replicas=10))
+    assert read_scores(tmp_path, "base", "default", "dev", "EN") == {}
+    assert read_scores(tmp_path, "base", "default", "dev", "CH")[1].value == 50.0
+    assert read_scores(tmp_path, "base", "default", "dev", "All")[1].utterances == folder / "per_utterance.tsv"
+
+
+def test_nothing_has_run(toy: Path, tmp_path: Path, meta: dict):
+    tables = load_tables(toy)
+    result = collect(tables, tables.tables["1"], tmp_path / "exp", "mini", "c", meta)
+    assert result["meta"]["normaliser"] is None
+    assert all(cell["here"] is None for row in result["rows"] for cell in row["cells"].values())
+    assert [claim["verdict"] for claim in result["claims"]] == [None, None]
+    paths = write_results(result, tmp_path / "results")
+    assert read_results(paths[0]) == result
+    write_report([tmp_path / "results"], tmp_path / "R.md")
+    assert "Not run: table 1." in (tmp_path / "R.md").read_text()
+
+
+def test_drawn_tables(result: dict, tmp_path: Path):
+    text = plain_table(result, ["-1dB"])
+    line = next(line for line in text.splitlines() if line.startswith("-1dB"))
+    assert line.split()[:5] == ["-1dB", "4.00", "4.17", "±", "1.18"]
+    assert "44.0%" in line and line.split()[-2:] == ["1", "2"]  # the paper's: 7.0 for 12.5
+    assert not any(line.startswith("base row") for line in text.splitlines())
+    markdown = write_results(result, tmp_path)[1].read_text(encoding="utf-8")
+    base = next(line for line in markdown.splitlines() if line.startswith("| base row"))
+    assert [cell.strip() for cell in base.strip("|").split("|")] == [
+        "base row", "5.00", "10.00 ± 0.00 [10.00, 10.00]", "20.00", "-", "12.50", "-", "0.0%", "-", "1 2",
+    ]  # fmt: skip
+    assert "- new is better: **not run on other** (-1dB against base row: clean 5.83 lower, p = 0.0002)" in markdown
+    assert "- new is worse: **not run on other** (base row against -1dB: clean 5.83 higher, p = 0.0002)" in markdown
+    assert "`./run.sh --table 1`" in markdown and "0123456789ab with uncommitted changes" in markdown
+
+
+def test_results_written_before_there_were_measures_are_drawn_alike(result: dict):
+    old = {key: value for key, value in result.items() if key not in ("groups", "reductions")}
+    old["claims"] = [{k: v for k, v in claim.items() if k != "compares"} for claim in result["claims"]]
+    assert plain_table(old) == plain_table(result) and markdown_table(old) == markdown_table(result)
+
+
+def test_reduction_of_ours(toy: Path, exp: SimpleNamespace, scored: Callable, meta: dict):
+    scored("base", 1, "other", [4] * 40)  # base: (10 + 40) / 2 = 25; new: 12.5
+    tables = load_tables(toy)
+    result = collect(tables, tables.tables["1"], exp.folder, "s", "c", meta)
+    line = next(line for line in plain_table(result).splitlines() if line.startswith("-1dB"))
+    assert line.split()[-4:] == ["44.0%", "50.0%", "1", "2"]
+
+
+def test_report(result: dict, tmp_path: Path):
+    for scale in ("mini", "full"):
+        write_results({**result, "scale": scale}, tmp_path / scale)
+    write_results({**result, "table": "10"}, tmp_path / "mini")
+    write_results({**result, "table": "2"}, tmp_path / "mini")
+    (tmp_path / "notes.md").write_text("Smaller in *all*.\n")
+    assert write_report([tmp_path / "mini", tmp_path / "full"], tmp_path / "R.md", tmp_path / "notes.md") == 4
+    lines = (tmp_path / "R.md").read_text(encoding="utf-8").splitlines()
+    headings = [line for line in lines if line.startswith("#")]
+    assert headings[:3] == ["# Results of toy", "## What differs from the paper", "## toy corpus, scale mini"]
+    assert [line.split(".")[0] for line in headings[3:6]] == ["### Table 1", "### Table 2", "### Table 10"]
+    assert headings[6] == "## toy corpus, scale full"
+    assert "Smaller in *all*." in lines
+    with pytest.raises(InputError, match="no table.*json there"):
+        write_report([tmp_path], tmp_path / "R.md")
+    with pytest.raises(InputError, match="table 1 of toy corpus, scale mini, is also in"):
+        write_report([tmp_path / "mini", tmp_path / "mini"], tmp_path / "R.md")
+    write_results({**result, "recipe": "other"}, tmp_path / "foreign")
+    with pytest.raises(InputError, match="belongs to the recipe other"):
+        write_report([tmp_path / "mini", tmp_path / "foreign"], tmp_path / "R.md")
+    (tmp_path / "foreign" / "table1.json").write_text("[]")
+    with pytest.raises(InputError, match="foreign/table1.json: not a table's results"):
+        write_report([tmp_path / "foreign"], tmp_path / "R.md")
+    assert headings[0] in (tmp_path / "R.md").read_text(encoding="utf-8")  # refusals left it as it was
+
+
+def test_scores_that_cannot_be_compared(toy: Path, exp: SimpleNamespace, scored: Callable, meta: dict):
+    tables = load_tables(toy)
+    scored("base", 1, "clean", [1] * 60, normaliser="whisper")
+    with pytest.raises(InputError, match="another unit or text normalisation"):
+        collect(tables, tables.tables["1"], exp.folder, "s", "c", meta)
+    scored("base", 1, "clean", [1] * 59)
+    with pytest.raises(InputError, match=r"base/seed1/.*score\.json: another reference than in .*new/seed1"):
+        collect(tables, tables.tables["1"], exp.folder, "s", "c", meta)
+
+
+def test_other_utterances_are_refused_by_id(toy: Path, exp: SimpleNamespace, meta: dict):
+    tables = load_tables(toy)
+    path = exp.folder / "base" / "seed2" / "decode_default" / "clean" / "per_utterance.tsv"
+    whole = path.read_text()
+    path.write_text(whole.replace("clean-007", "clean-700"))
+    with pytest.raises(InputError, match=r"base/seed1.*base/seed2.*utterance clean-007 is in one only"):
+        collect(tables, tables.tables["1"], exp.folder, "s", "c", meta)
+    path.write_text(whole.replace("clean-007\t10", "clean-007\t11"))
+    with pytest.raises(InputError, match="utterance clean-007 has different references"):
+        collect(tables, tables.tables["1"], exp.folder, "s", "c", meta)
+    path.write_text(whole.replace("clean-008", "clean-007"))
+    with pytest.raises(InputError, match="line 10: utterance clean-007 stands twice"):
+        collect(tables, tables.tables["1"], exp.folder, "s", "c", meta)
+    path.write_text(whole[:-8])
+    with pytest.raises(InputError, match="line 61 is not"):
+        collect(tables, tables.tables["1"], exp.folder, "s", "c", meta)
+    path.write_text("")
+    with pytest.raises(InputError, match="the header lacks del, id"):
+        collect(tables, tables.tables["1"], exp.folder, "s", "c", meta)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"value": "x"}'])
+def test_what_is_no_score_file_is_refused(exp: SimpleNamespace, content: str):
+    path = exp.folder / "new" / "seed1" / "decode_default" / "clean" / "score.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match="score.json: not a score file"):
+        read_scores(exp.folder, "new", "default", "clean")
+
+
+def test_a_score_that_its_counts_do_not_give_is_refused(exp: SimpleNamespace):
+    path = exp.folder / "new" / "seed1" / "decode_default" / "clean" / "score.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"value": 4.9}))
+    with pytest.raises(InputError, match="30 errors in 600 words do not give 4.9%"):
+        read_scores(exp.folder, "new", "default", "clean")
+
+
+def test_only_folders_of_seeds_count(exp: SimpleNamespace):
+    (exp.folder / "new" / "seed2").rename(exp.folder / "new" / "seed2.old")
+    assert list(read_scores(exp.folder, "new", "default", "clean")) == [1]
+    assert read_scores(exp.folder, "no", "default", "clean") == {}

@@ -1,0 +1,251 @@
+"""Reports: the aligned text and the files in the folder."""
+
+import json
+import unicodedata
+from io import StringIO
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from espnet_ext.errors import InputError
+from espnet_ext.multitalker.turns import Turn
+from espnet_ext.scoring import score_files as report
+from espnet_ext.scoring.error_rate import ErrorRate, align
+from espnet_ext.scoring.mixed import score_mixed_texts
+from espnet_ext.scoring.score import score_texts
+from espnet_ext.scoring.score_files import (
+    Aligned,
+    alignment_blocks,
+    comparison_table,
+    format_alignment,
+    measures_table,
+    parse_alignment,
+    read_alignment,
+    summarise,
+    write_reports,
+)
+from espnet_ext.scoring.speaker_attributed import score_speakers, summarise_speakers, write_speaker_reports
+
+REFERENCE = {"al-1": "one two three", "bo-1": "five six"}
+HYPOTHESIS = {"al-1": "one too three four", "bo-1": "six"}
+SPEAKERS = {"al-1": "al", "bo-1": "bo"}
+
+
+def columns(text: str) -> int:
+    """Width in a terminal, for the characters of the tests below."""
+    return sum(
+        0 if unicodedata.category(character) == "Mn" else 2 if "\u4e00" <= character <= "\u9fff" else 1
+        for character in text
+    )
+
+
+def test_a_block_an_utterance():
+    assert "".join(alignment_blocks(score_texts(REFERENCE, HYPOTHESIS))) == (
+        "id: (al-1)\n"
+        "Scores: (#C #S #D #I) 2 1 0 1\n"
+        "REF:  one two three ****\n"
+        "HYP:  one too three four\n"
+        "EVAL:     S         I\n"
+        "\n"
+        "id: (bo-1)\n"
+        "Scores: (#C #S #D #I) 1 0 1 0\n"
+        "REF:  five six\n"
+        "HYP:  **** six\n"
+        "EVAL: D\n"
+        "\n"
+    )
+
+
+def test_han_takes_two_columns_and_combining_marks_none():
+    assert format_alignment([("你好", "hello"), ("e\u0301", "x"), ("好", None)]) == (
+        "REF:  你好  e\u0301 好\nHYP:  hello x **\nEVAL: S     S D\n"
+    )
+
+
+def test_a_counted_space_can_be_seen():
+    score = score_texts({"u": "a b"}, {"u": "ab"}, unit="char")
+    assert "REF:  a \u2423 b\nHYP:  a * b\nEVAL:   D\n" in "".join(alignment_blocks(score))
+
+
+WORDS = st.lists(st.sampled_from(["a", "bbb", "你好", "e\u0301", "*", "cc"]), max_size=8)
+
+
+@given(WORDS, WORDS)
+@settings(max_examples=100, deadline=None)
+def test_marks_stand_at_the_beginning_of_their_words(reference, hypothesis):
+    pairs = align(reference, hypothesis)
+    rows = [line[6:] for line in format_alignment(pairs).splitlines()]
+    start = 0
+    for left, right in pairs:
+        mark = "I" if left is None else "D" if right is None else " " if left == right else "S"
+        for row, word in zip(rows, (left, right, mark), strict=True):
+            at = next((n for n in range(len(row) + 1) if columns(row[:n]) == start), len(row))
+            assert row[at:].startswith((word or "*").rstrip())
+        start += 1 + max(columns(left or ""), columns(right or ""))
+
+
+def test_a_table_too_large_for_memory_is_not_aligned(monkeypatch):
+    monkeypatch.setattr(report, "MAX_ALIGNMENT_CELLS", 3)
+    text = "".join(alignment_blocks(score_texts(REFERENCE, HYPOTHESIS)))
+    assert "(too long to align: 3 x 4)\n\n" in text
+    assert "HYP:  **** six\n" in text
+
+
+def test_summary_holds_what_tables_read():
+    score = score_texts(REFERENCE, HYPOTHESIS)
+    summary = summarise(score, replicas=500, seed=3, normaliser="lower")
+    assert summary.pop("ci95") == [round(100 * limit, 4) for limit in score.interval(replicas=500, seed=3)]
+    assert summary == {
+        "unit": "word",
+        "value": 60.0,
+        "errors": 3,
+        "words": 5,
+        "correct": 3,
+        "substitutions": 1,
+        "deletions": 1,
+        "insertions": 1,
+        "utterances": 2,
+        "sentence_error_rate": 100.0,
+        "normaliser": "lower",
+        "bootstrap": {"replicas": 500, "seed": 3, "resample": "utterance"},
+    }
+
+
+def test_reports_are_written_and_stale_ones_deleted(tmp_path):
+    score = score_texts(REFERENCE, HYPOTHESIS, utt2spk=SPEAKERS)
+    summary = summarise(score, replicas=10)
+    write_reports(tmp_path / "new" / "folder", score, summary)
+    folder = tmp_path / "new" / "folder"
+    assert json.loads((folder / "score.json").read_text()) == summary
+    assert (folder / "per_utterance.tsv").read_text() == (
+        "id\twords\tcorrect\tsub\tdel\tins\nal-1\t3\t2\t1\t0\t1\nbo-1\t2\t1\t0\t1\t0\n"
+    )
+    assert (folder / "per_speaker.tsv").read_text() == (
+        "id\twords\tcorrect\tsub\tdel\tins\nal\t3\t2\t1\t0\t1\nbo\t2\t1\t0\t1\t0\n"
+    )
+    assert (folder / "alignment.txt").read_text().count("id: (") == 2
+
+    write_reports(folder, score_texts(REFERENCE, HYPOTHESIS), summary, alignment=False)
+    assert sorted(path.name for path in folder.iterdir()) == ["per_utterance.tsv", "score.json"]
+
+
+def test_parts_are_summarised_and_written_each_in_its_folder(tmp_path):
+    reference, hypothesis = {"u1": "我想 go home", "u2": "好的"}, {"u1": "我想 home", "u2": "好 ok"}
+    score = score_mixed_texts(reference, hypothesis, utt2spk={"u1": "a", "u2": "b"})
+    summary = summarise(score, replicas=500)
+    write_reports(tmp_path, score, summary)
+    assert json.loads((tmp_path / "score.json").read_text()) == summary
+    assert (summary["unit"], summary["errors"], summary["words"]) == ("mixed", 2, 6)
+    han, english = summary["measures"]["CH"], summary["measures"]["EN"]
+    # What replaced the second character counts for the reference's language.
+    assert (han["errors"], han["words"], han["value"], han["sentence_error_rate"]) == (1, 4, 25.0, 50.0)
+    assert (english["errors"], english["words"], english["value"]) == (1, 2, 50.0)
+    assert english["ci95"] == [50.0, 50.0]
+    assert {path.name for path in (tmp_path / "parts").iterdir()} == set(summary["measures"])
+    assert (tmp_path / "parts" / "EN" / "per_utterance.tsv").read_text() == (
+        "id\twords\tcorrect\tsub\tdel\tins\nu1\t2\t1\t0\t1\t0\nu2\t0\t0\t0\t0\t0\n"
+    )
+    assert (tmp_path / "parts" / "CH" / "per_speaker.tsv").read_text().splitlines()[2] == "b\t2\t1\t1\t0\t0"
+    lines = (tmp_path / "measures.txt").read_text().splitlines()
+    assert lines[2].split() == ["All", "33.33", "25.00", "to", "50.00", "6", "2", "1", "1", "0"]
+    assert (
+        (tmp_path / "alignment.txt").read_text().startswith("id: (u1)\nScores: (#C #S #D #I) 3 0 1 0\nREF:  我 想 go")
+    )
+
+    write_reports(tmp_path, score_texts(REFERENCE, HYPOTHESIS), summary)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alignment.txt", "per_utterance.tsv", "score.json"]
+
+
+def test_a_part_without_tokens_has_no_rate():
+    summary = summarise(score_mixed_texts({"u": "好的"}, {"u": "好 ok"}), replicas=10)
+    assert summary["value"] == 50.0
+    english = summary["measures"]["EN"]
+    assert (english["value"], english["ci95"], english["words"], english["errors"]) == (None, None, 0, 0)
+    line = next(line for line in measures_table(summary).splitlines() if line.split()[0] == "EN")
+    assert line.split() == ["EN", "-", "-", "0", "0", "0", "0", "0"]
+
+
+def test_table_of_a_comparison():
+    test = {"a": {"name": "old", "value": 12.0}, "b": {"name": "new", "value": 11.5}, "words": 200}
+    test |= {"difference": 0.5, "ci95": [-0.1, 1.1], "p_value": 0.12345}
+    lines = comparison_table(test | {"measures": {"CH": test | {"words": 150}}}).splitlines()
+    assert lines[0].split("  ")[-1] == "tokens" and "old %" in lines[0]
+    assert lines[2].split() == ["All", "12.00", "11.50", "+0.50", "-0.10", "to", "+1.10", "0.1235", "200"]
+    assert lines[3].split()[0] == "CH" and lines[3].split()[-1] == "150"
+
+
+# Asterisks are words here too, though a gap looks like them; so are wide, combining and zero-width characters.
+WORDS = st.sampled_from(["a", "b", "*", "**", "long-word", "我", "é", "e\u0301", "\u200d", "S", "REF:"])
+TEXT = st.lists(WORDS, max_size=8)
+
+
+def write(folder, reference, hypothesis, unit="word"):
+    score = score_texts(reference, hypothesis, unit=unit)
+    write_reports(folder, score, summarise(score, replicas=10))
+    return list(read_alignment(folder / "alignment.txt"))
+
+
+@given(TEXT.filter(bool), TEXT)
+def test_words_come_back(reference, hypothesis):
+    text = "".join(alignment_blocks(score_texts({"u": " ".join(reference)}, {"u": " ".join(hypothesis)})))
+    (block,) = parse_alignment(StringIO(text))
+    assert list(block.pairs) == align(reference, hypothesis)
+
+
+def test_an_utterance(tmp_path):
+    blocks = write(tmp_path, {"u1": "the cat down", "u2": "yes"}, {"u1": "the hat sat", "u2": ""})
+    assert blocks == [
+        Aligned("u1", None, ErrorRate(1, 2, 0, 0), (("the", "the"), ("cat", "hat"), ("down", "sat"))),
+        Aligned("u2", None, ErrorRate(0, 0, 1, 0), (("yes", None),)),
+    ]
+
+
+def test_characters_and_mixed_text(tmp_path):
+    (block,) = write(tmp_path / "char", {"u": "a bc"}, {"u": "ab"}, unit="char")
+    assert [left for left, _ in block.pairs if left] == ["a", "\u2423", "b", "c"]
+    score = score_mixed_texts({"u": "我想 go home"}, {"u": "我 go hum 吧"})
+    write_reports(tmp_path / "mixed", score, summarise(score, replicas=10))
+    (block,) = read_alignment(tmp_path / "mixed" / "alignment.txt")
+    assert block.pairs == (("我", "我"), ("想", None), ("go", "go"), ("home", "hum"), (None, "吧"))
+
+
+def test_speakers_of_a_recording(tmp_path):
+    def turn(speaker, words):
+        return Turn("r1", speaker, tuple(words.split()), 0.0, 1.0)
+
+    result = score_speakers([turn("ann", "one two"), turn("bob", "three")], [turn("ann", "one"), turn("eve", "x")])
+    write_speaker_reports(tmp_path, result, summarise_speakers(result, replicas=10))
+    blocks = {block.speaker: block for block in read_alignment(tmp_path / "alignment.txt")}
+    assert list(blocks) == ["ann", "bob", "eve"] and {block.key for block in blocks.values()} == {"r1"}
+    assert blocks["ann"].pairs == (("one", "one"), ("two", None))
+    assert blocks["eve"].counts == ErrorRate(0, 0, 0, 1)
+
+
+def test_too_long_to_align(tmp_path):
+    path = tmp_path / "alignment.txt"
+    path.write_text("id: (u)\nScores: (#C #S #D #I) 3 1 0 2\n(too long to align: 4 x 6)\n\n", encoding="utf-8")
+    assert list(read_alignment(path)) == [Aligned("u", None, ErrorRate(3, 1, 0, 2), ())]
+
+
+GOOD = "id: (u)\nScores: (#C #S #D #I) 1 1 0 0\nREF:  a b\nHYP:  a c\nEVAL:   S\n\n"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        GOOD.replace("id: (u)", "utterance u"),
+        GOOD.replace("1 1 0 0", "2 0 0 0"),
+        GOOD.replace("HYP:  a c", "HYP:  a"),
+        GOOD.replace("HYP:  a c\n", ""),
+        GOOD.replace("  S\n", "  D\n"),
+        GOOD.replace("  S\n", "  X\n"),
+        GOOD.removesuffix("\n"),
+        GOOD[:40],
+    ],
+)
+def test_what_scoring_did_not_write_is_refused(tmp_path, bad):
+    path = tmp_path / "alignment.txt"
+    path.write_text(GOOD + bad, encoding="utf-8")
+    with pytest.raises(InputError, match=r"alignment\.txt: (line 7|breaks off)"):
+        list(read_alignment(path))

@@ -1,0 +1,340 @@
+"""The synthetic corpus in the layout of the ASRU 2019 code-switching corpus, and its bilingual grammar."""
+
+import dataclasses
+import filecmp
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import regex
+import soundfile
+
+from espnet_ext.codeswitch.mixed_text import has_han, mixed_tokens
+from espnet_ext.corpora.asru2019 import prepare_asru2019
+from espnet_ext.errors import InputError
+from espnet_ext.synthetic import parameters
+from espnet_ext.synthetic.asru2019 import draw_sentences, make_asru2019, shards_of, write_reading
+from espnet_ext.synthetic.mandarin_english import BilingualGrammar, Fragment, Phrase, bilingual_grammar
+from espnet_ext.synthetic.voices import BRITISH, draw_speakers
+
+TINY = parameters.BilingualSize(
+    {"train": 2, "dev": 1, "test": 1}, {"train-cs": 2, "train-zh": 5, "LibriSpeech": 4, "dev": 2, "test": 2}
+)
+MIXED = ("train-cs", "dev", "test")
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setitem(parameters.ASRU2019_SIZES, "tiny", TINY)
+    return "tiny"
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of a tiny corpus of seed 0. Tests leave it as it is."""
+    output = tmp_path_factory.mktemp("mini") / "corpus"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(parameters.ASRU2019_SIZES, "tiny", TINY)
+        assert make_asru2019(output, "tiny", seed=0)
+    yield output
+
+
+@pytest.fixture(scope="module")
+def manifests(corpus: Path) -> dict:
+    return prepare_asru2019(corpus)
+
+
+@pytest.fixture(scope="module")
+def derivations() -> list[Phrase]:
+    rng, bilingual = random.Random(0), bilingual_grammar()
+    return [bilingual.derive(rng) for _ in range(4000)]
+
+
+@pytest.fixture(scope="module")
+def mini() -> dict[str, list[tuple[Fragment, ...]]]:
+    """The sentences of the size ``mini``."""
+    return draw_sentences(counts("mini"), seed=0)
+
+
+def counts(size: str) -> dict[str, int]:
+    size = parameters.ASRU2019_SIZES[size]
+    groups = {part: part if part in ("dev", "test") else "train" for part in size.utterances}
+    return {part: number * size.speakers[groups[part]] for part, number in size.utterances.items()}
+
+
+def text(sentence: tuple[Fragment, ...]) -> str:
+    return " ".join(fragment.text for fragment in sentence)
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+
+
+# --- the grammar ---
+
+
+def test_every_rule_is_there_and_used() -> None:
+    rules = bilingual_grammar().rules
+    lines = [expansion[1] for rule in rules.values() for expansion in rule]
+    assert {"sentence"} | {name for line in lines for name in re.findall("<(.+?)>", line)} == set(rules)
+    assert all(re.fullmatch(r"(<[\w.]+>|[^|<> ]+\|[a-z_']+)( (<[\w.]+>|[^|<> ]+\|[a-z_']+))*", line) for line in lines)
+
+
+def test_some_hundred_words_a_language(derivations: list[Phrase]) -> None:
+    mandarin, english = (Counter(word for one in derivations for word in one.say(side)) for side in ("zh", "en"))
+    assert 120 <= len(english) <= 200 and 100 <= len(mandarin) <= 250
+    assert 120 <= len(set("".join(mandarin))) <= 170
+    assert all(all(map(has_han, word)) for word in mandarin)
+    assert all(re.fullmatch("[A-Z']+", word) for word in english)
+
+
+def test_english_verbs_agree_with_their_subjects(derivations: list[Phrase]) -> None:
+    verbs = Counter()
+    for phrase in derivations:
+        for pronoun, verb in re.findall(
+            r"\b(HE|WE|THEY) (?:ALWAYS |OFTEN |NEVER )?([A-Z']+)", " ".join(phrase.say("en"))
+        ):
+            if verb not in ("WILL", "CAN", "SHOULD"):
+                verbs[pronoun == "HE", verb.endswith("S") or verb == "DOESN'T"] += 1
+    assert verbs[True, True] > 100 and verbs[False, False] > 100
+    assert verbs[True, False] == verbs[False, True] == 0
+
+
+def test_order_of_english_differs_where_it_should(derivations: list[Phrase]) -> None:
+    """The place comes before the verb in Mandarin and last in English."""
+    seen = 0
+    for phrase in derivations:
+        mandarin, english = "".join(phrase.say("zh")), " ".join(phrase.say("en"))
+        if place := re.search(r"在(办公室|学校|医院)", mandarin):
+            seen += 1
+            assert re.search(r"在..+?(写|吃|喝|买|卖|做|记得|打开|关上|需要|喜欢|帮助|等|找|画)", mandarin)
+            noun = {"办公室": "OFFICE", "学校": "SCHOOL", "医院": "HOSPITAL"}[place[1]]
+            assert re.search(rf"AT THE {noun}( (TODAY|TOMORROW|EVERY|IN|ON)|$)", english)
+    assert seen > 50
+
+
+def test_fragments_keep_the_equivalence_constraint(derivations: list[Phrase]) -> None:
+    """Every fragment of a mixed sentence is a piece of the same sentence in that language."""
+    rng, bilingual, mixed = random.Random(1), bilingual_grammar(), 0
+    for phrase in derivations:
+        sentence = bilingual.mix(phrase, rng)
+        if sentence is None:
+            continue
+        mixed += 1
+        assert {fragment.language for fragment in sentence} == {"zh", "en"}
+        assert all(left.language != right.language for left, right in zip(sentence, sentence[1:], strict=False))
+        for fragment in sentence:
+            whole = f" {' '.join(phrase.say(fragment.language))} "
+            assert f" {' '.join(fragment.words)} " in whole, (sentence, whole)
+    assert mixed > 2000
+
+
+def test_no_change_of_language_inside_what_english_orders_otherwise() -> None:
+    rules = {
+        "sentence": ((1, "我|i <act>"),),
+        "act": ((1, "<place> <verb>", (1, 0)),),
+        "place": ((1, "在家|at_home"),),
+        "verb": ((1, "工作|work"),),
+    }
+    weights = {"place": 1.0, "verb": 1.0}
+    switching = BilingualGrammar(rules, weights, second_switch=0.5, lengths=(1, 9))
+    phrase = switching.derive(random.Random(0))
+    assert ("".join(phrase.say("zh")), " ".join(phrase.say("en"))) == ("我在家工作", "I WORK AT HOME")
+    assert switching.mix(phrase, random.Random(0)) is None
+    whole = dataclasses.replace(switching, switches={**weights, "act": 1.0})
+    assert whole.mix(phrase, random.Random(0)) == (Fragment("zh", ("我",)), Fragment("en", ("WORK", "AT", "HOME")))
+
+
+def test_neighbouring_phrases_become_one_fragment() -> None:
+    rules = {"sentence": ((1, "<a> <b> 很|very"),), "a": ((1, "新|new"),), "b": ((1, "车|car"),)}
+    both = BilingualGrammar(rules, {"a": 1.0, "b": 1.0}, second_switch=1.0, lengths=(1, 9))
+    found = {both.mix(both.derive(rng), rng) for rng in map(random.Random, range(30))}
+    assert (Fragment("en", ("NEW", "CAR")), Fragment("zh", ("很",))) in found
+
+
+# --- the sentences of a corpus ---
+
+
+def test_every_fragment_stands_in_monolingual_training_text(mini) -> None:
+    mandarin = "|".join(text(sentence) for sentence in mini["train-zh"])
+    english = "|".join(f" {text(sentence)} " for sentence in mini["LibriSpeech"])
+    for part in MIXED:
+        for fragment in (fragment for sentence in mini[part] for fragment in sentence):
+            assert fragment.text in mandarin if fragment.language == "zh" else f" {fragment.text} " in english
+
+
+def test_share_of_english_is_near_the_paper_s(mini) -> None:
+    """From P1's error rates, Table 1: 12.08 = 9.85 (1 - share) + 30.04 share gives 11% of the tokens."""
+    for part in MIXED:
+        tokens = [token for sentence in mini[part] for token in mixed_tokens(text(sentence))]
+        share = sum(not has_han(token) for token in tokens) / len(tokens)
+        assert 0.09 < share < 0.14, part
+
+
+def test_few_characters_are_too_rare_to_be_units(mini) -> None:
+    counted = Counter(
+        char for part in ("train-cs", "train-zh") for sentence in mini[part] for char in text(sentence) if has_han(char)
+    )
+    rare = [char for char, count in counted.items() if count <= 10]
+    assert 1 <= len(rare) <= 15 and len(counted) - len(rare) > 140
+    assert sum(counted[char] for char in rare) < 0.01 * sum(counted.values())
+
+
+@pytest.mark.parametrize("size", ["smoke", "mini"])
+def test_evaluation_sentences_are_unseen(size: str, mini) -> None:
+    sentences = mini if size == "mini" else draw_sentences(counts(size), seed=3)
+    for part, number in counts(size).items():
+        assert len(sentences[part]) == len({text(sentence) for sentence in sentences[part]}) == number
+    trained = {text(sentence) for part in sentences if part not in ("dev", "test") for sentence in sentences[part]}
+    evaluation = [text(sentence) for part in ("dev", "test") for sentence in sentences[part]]
+    assert len(set(evaluation)) == len(evaluation)
+    assert not trained & set(evaluation)
+
+
+def test_another_seed_draws_other_sentences() -> None:
+    one, other = (draw_sentences(counts("smoke"), seed) for seed in (0, 1))
+    for part, sentences in one.items():
+        assert len(set(sentences) & set(other[part])) < 0.3 * len(sentences)
+
+
+# --- the corpus on disk ---
+
+
+def test_layout(corpus: Path) -> None:
+    names = [".made.json", "LibriSpeech", "README.TXT", "dev", "test", "train-cs", "train-zh"]
+    assert sorted(path.name for path in corpus.iterdir()) == names
+    for part, task in (("train-cs", "T0001"), ("train-zh", "T0002"), ("dev", "T0003"), ("test", "T0004")):
+        audio = sorted((corpus / part).rglob("*.wav"))
+        assert len(audio) == {"train-cs": 4, "train-zh": 10, "dev": 2, "test": 2}[part]
+        for path in audio:
+            assert re.fullmatch(rf"{task}{path.parent.name}S\d{{4}}", path.stem)
+        if part == "train-zh":
+            assert [path.with_suffix(".txt") for path in audio] == sorted((corpus / part).rglob("*.txt"))
+            lines = [path.with_suffix(".txt").read_text(encoding="utf-8") for path in audio]
+        else:
+            (listed,) = (corpus / part).rglob("*.txt")
+            keys, lines = zip(*(line.split(" ", 1) for line in listed.open(encoding="utf-8")), strict=True)
+            assert list(keys) == [path.stem for path in audio]
+        # as people write: lower case, a full stop
+        assert all(regex.fullmatch(r"[\p{Han}a-z' ]+。\n", line) for line in lines)
+    assert [path.name for path in sorted((corpus / "LibriSpeech").iterdir())] == [
+        "SPEAKERS.TXT",
+        "train-clean-100",
+        "train-clean-360",
+    ]
+
+
+def test_recipe_reads_it(manifests: dict) -> None:
+    assert list(manifests) == ["train-cs", "train-zh", "dev", "test", "train-clean-100", "train-clean-360"]
+    drawn = draw_sentences(
+        {"train-zh": 10, "LibriSpeech": 8, "dev": 2, "test": 2, "train-cs": 4},
+        seed=0,
+    )
+    languages = {"train-zh": "zh", "train-clean-100": "en", "train-clean-360": "en"}
+    read: dict[str, list[str]] = {}
+    for part, sets in manifests.items():
+        read.setdefault("LibriSpeech" if "clean" in part else part, []).extend(
+            item.text for item in sets["supervisions"]
+        )
+        assert {item.language for item in sets["supervisions"]} == {languages.get(part, "cs")}
+    for part, sentences in drawn.items():
+        assert read[part] == ["".join(fragment.text for fragment in sentence) for sentence in sentences]
+
+
+def test_audio_format(corpus: Path) -> None:
+    for path in corpus.rglob("*.wav"):
+        info = soundfile.info(path)
+        assert (info.format, info.subtype, info.samplerate, info.channels) == ("WAV", "PCM_16", 16000, 1)
+        assert 1 < info.duration < 8
+        samples, _ = soundfile.read(path, dtype="int16")
+        assert 1000 < np.abs(samples.astype(int)).max() < 0.9 * 32768
+        # No digital silence: a recording has a noise floor everywhere.
+        frames = samples[: len(samples) // 400 * 400].reshape(-1, 400).astype(float)
+        assert frames.std(axis=1).min() > 0
+
+
+def test_speakers_are_bilingual_and_of_training_or_one_test_set(corpus: Path, manifests: dict) -> None:
+    speakers = {
+        part: {re.sub("^T....G0|^", "", item.speaker) for item in sets["supervisions"]}
+        for part, sets in manifests.items()
+    }
+    assert speakers["train-cs"] == speakers["train-zh"] == speakers["train-clean-100"] | speakers["train-clean-360"]
+    assert not speakers["train-clean-100"] & speakers["train-clean-360"]
+    assert not speakers["train-cs"] & (speakers["dev"] | speakers["test"]) and not speakers["dev"] & speakers["test"]
+    rows = [
+        line.split("|") for line in (corpus / "LibriSpeech" / "SPEAKERS.TXT").read_text().splitlines() if line[0] != ";"
+    ]
+    assert {row[0].strip() for row in rows} == speakers["train-cs"]
+
+
+def test_same_seed_same_bytes(corpus: Path, tmp_path: Path, tiny: str) -> None:
+    make_asru2019(tmp_path / "again", tiny, seed=0)
+    assert files(tmp_path / "again") == files(corpus)
+    _, differing, errors = filecmp.cmpfiles(corpus, tmp_path / "again", files(corpus), shallow=False)
+    assert (differing, errors) == ([], [])
+
+
+def test_a_reading_does_not_depend_on_those_before_it(corpus: Path, tmp_path: Path) -> None:
+    """Readings written alone and in reverse order have the same bytes as in the corpus."""
+    readings, chapters = shards_of(corpus, TINY, seed=0)
+    assert (len(readings), len(chapters)) == (6, 2)
+    for reading in reversed(readings):
+        original = Path(reading.folder)
+        write_reading(dataclasses.replace(reading, folder=str(tmp_path / reading.name)))
+        written = files(tmp_path / reading.name)
+        assert written == files(original)
+        assert filecmp.cmpfiles(tmp_path / reading.name, original, written, shallow=False)[0] == written
+
+
+def test_a_finished_corpus_is_left_as_it_is(corpus: Path, tiny: str) -> None:
+    before = {path: (corpus / path).stat().st_mtime_ns for path in files(corpus)}
+    assert make_asru2019(corpus, tiny, seed=0) is False
+    assert before == {path: (corpus / path).stat().st_mtime_ns for path in files(corpus)}
+    with pytest.raises(InputError, match="corpus holds a synthetic corpus of another size, seed or version"):
+        make_asru2019(corpus, tiny, seed=1)
+
+
+def test_unknown_size(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no size 'huge'; known: smoke, mini"):
+        make_asru2019(tmp_path / "corpus", "huge")
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- speech ---
+
+
+def say(text: str, language: str, **changes) -> np.ndarray:
+    (speaker,) = draw_speakers({"all": 1}, seed=0)["all"]
+    return dataclasses.replace(speaker, accent=BRITISH, **changes).say(text, language, np.random.default_rng(0))
+
+
+def longest_pause(samples: np.ndarray) -> float:
+    """Seconds of the longest stretch inside the speech that stays 40 dB below its peak."""
+    loud = np.flatnonzero(np.abs(samples) > np.abs(samples).max() / 100)
+    return float(np.diff(loud).max()) / 22050
+
+
+def test_the_language_changes_within_a_sentence_without_a_pause_or_a_click() -> None:
+    mixed = say("我的 SISTER 喜欢 THE NEW COMPUTER", "cs")
+    assert longest_pause(mixed) < 0.15
+    # no step between two samples is larger than in the speech of either language alone
+    alone = max(
+        np.abs(np.diff(say(*one))).max() for one in (("我的妹妹喜欢新的电脑", "zh"), ("SISTER THE NEW COMPUTER", "en"))
+    )
+    assert np.abs(np.diff(mixed)).max() < 1.2 * alone
+
+
+def test_english_words_in_a_sentence_are_words_and_not_spelled_out() -> None:
+    frame, word = say("我喜欢我的", "cs"), say("COMPUTER", "en")
+    mixed = say("我喜欢我的 COMPUTER", "cs")
+    assert len(frame) < len(mixed) < len(frame) + 1.2 * len(word)
+
+
+def test_tones_are_heard() -> None:
+    """买 and 卖 differ in nothing else."""
+    buys, sells = say("我买茶", "zh"), say("我卖茶", "zh")
+    assert len(buys) != len(sells) or not np.array_equal(buys, sells)

@@ -1,0 +1,63 @@
+"""The English phrase grammar."""
+
+import random
+import re
+from collections import Counter
+
+import pytest
+
+from espnet_ext.synthetic.english import Grammar, english_grammar
+
+
+@pytest.fixture(scope="module")
+def sentences() -> list[str]:
+    rng = random.Random(0)
+    return [english_grammar().sentence(rng) for _ in range(5000)]
+
+
+def test_form(sentences: list[str]) -> None:
+    assert all(re.fullmatch(r"[A-Z']+( [A-Z']+){3,9}", sentence) for sentence in sentences)
+
+
+def test_every_rule_is_there_and_used() -> None:
+    rules = english_grammar().rules
+    named = {"sentence"} | {name for rule in rules.values() for _, text in rule for name in re.findall("<(.+?)>", text)}
+    assert named == set(rules)
+
+
+def test_every_word_comes_up(sentences: list[str]) -> None:
+    words = {word for sentence in sentences for word in sentence.split()}
+    lines = (text for rule in english_grammar().rules.values() for _, text in rule)
+    assert words == {word.upper() for text in lines for word in text.split() if not word.startswith("<")}
+    assert 120 <= len(words) <= 250
+
+
+def test_subject_and_verb_agree(sentences: list[str]) -> None:
+    """After a pronoun: a verb in -s with he and she, one without with we and they."""
+    verbs = Counter()
+    for sentence in sentences:
+        for pronoun, verb in re.findall(r"\b(HE|SHE|WE|THEY) (?:ALWAYS |OFTEN |NEVER |SOMETIMES )?([A-Z']+)", sentence):
+            if verb != "WILL":
+                verbs[pronoun in ("HE", "SHE"), verb.endswith("S") or verb == "DOESN'T"] += 1
+    assert verbs[True, True] > 100 and verbs[False, False] > 100
+    assert verbs[True, False] == verbs[False, True] == 0
+
+
+def test_unseen_sentences_are_predictable(sentences: list[str]) -> None:
+    """Most sentences are new, and nearly all of their word pairs are known."""
+    seen, unseen = (
+        sentences[:4000],
+        [sentence for sentence in sentences[4000:] if sentence not in set(sentences[:4000])],
+    )
+    assert len(unseen) > 500
+    pairs = {pair for sentence in seen for pair in zip(sentence.split(), sentence.split()[1:], strict=False)}
+    new = [pair for sentence in unseen for pair in zip(sentence.split(), sentence.split()[1:], strict=False)]
+    assert sum(pair in pairs for pair in new) / len(new) > 0.97
+
+
+def test_weights_and_length() -> None:
+    grammar = Grammar({"sentence": ((3, "a a a a"), (1, "b b b b"), (9, "c"))})
+    rng = random.Random(0)
+    counts = Counter(grammar.sentence(rng) for _ in range(4000))
+    assert set(counts) == {"A A A A", "B B B B"}  # one word is too short
+    assert counts["A A A A"] / 4000 == pytest.approx(0.75, abs=0.03)

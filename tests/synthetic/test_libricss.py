@@ -1,0 +1,185 @@
+"""The mini LibriCSS, and LibriCSS's preparation on it: who speaks is told by the session's meeting info."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from espnet_ext.corpora.libricss import (
+    CONDITIONS,
+    MEETING_INFO,
+    condition_of,
+    prepare_libricss,
+    read_enrolment,
+    read_meeting_info,
+    recording_of,
+)
+from espnet_ext.data.data_dir import read_data_dir
+from espnet_ext.data.data_dir_checks import validate
+from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.manifests import read_manifests
+from espnet_ext.errors import InputError
+from espnet_ext.multitalker.mixture_plan import overlap_ratio
+from espnet_ext.multitalker.turns import read_turns
+from espnet_ext.synthetic import parameters
+from espnet_ext.synthetic.libricss import make_libricss
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The smallest size with eight speakers. Tests leave it as it is."""
+    output = tmp_path_factory.mktemp("mini") / "corpus"
+    part = parameters.PartSize(1, 1, 1)
+    tiny = parameters._libricss_size(part, part, parameters.PartSize(8, 1, 4), sessions=1, utterances=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(parameters.LIBRICSS_SIZES, "tiny", tiny)
+        assert make_libricss(output, "tiny", seed=0)
+        assert not make_libricss(output, "tiny", seed=0), "left as it is"
+    yield output
+
+
+@pytest.fixture(scope="module")
+def manifests(corpus):
+    return prepare_libricss(corpus / "LibriCSS")
+
+
+def sessions(corpus: Path) -> list[Path]:
+    return sorted((corpus / "LibriCSS" / "for_release").glob("*/*"))
+
+
+def test_layout(corpus):
+    assert [session.parent.name for session in sessions(corpus)] == sorted(CONDITIONS)
+    segments = json.loads((corpus / "LibriCSS" / "for_release" / "all_res.json").read_text())
+    assert segments.keys() == {session.name for session in sessions(corpus)}
+    for session in sessions(corpus):
+        info = soundfile.info(session / "record" / "raw_recording.wav")
+        assert (info.samplerate, info.channels) == (16000, 7)
+        turns = read_meeting_info(session / "transcription" / MEETING_INFO)
+        assert len(turns) == 16
+        assert len({turn.speaker for turn in turns}) == 8
+        assert max(turn.end for turn in turns) < info.duration
+        overlap = 100 * overlap_ratio([(turn.start, turn.end) for turn in turns])
+        assert session.name.endswith(f"_actual{overlap:.1f}")
+        assert overlap == pytest.approx(float(session.name.split("_")[2]), abs=3)
+
+
+def test_channels_hear_the_same_speech_each_in_its_own_way(corpus):
+    samples, _ = soundfile.read(sessions(corpus)[0] / "record" / "raw_recording.wav")
+    correlation = np.corrcoef(samples.T)
+    assert (correlation > 0.1).all()
+    assert (correlation[~np.eye(7, dtype=bool)] < 0.999).all()
+
+
+def test_speakers_are_persons_and_not_tracks(corpus, manifests):
+    # The column in the third place of an STM names tracks: fewer than there are people, and no LibriSpeech ids.
+    references = (corpus / "LibriCSS" / "scoring" / "references").glob("*/*.stm")
+    tracks = {line.split()[2] for path in references for line in path.read_text().splitlines()}
+    people = {path.name for path in (corpus / "LibriSpeech" / "test-clean").iterdir()}
+    assert tracks <= {"A", "B", "C", "D"} and len(tracks) > 1
+    assert {item.speaker for item in manifests["supervisions"]} == people
+    for recording in manifests["recordings"]:
+        spoken = [item for item in manifests["supervisions"] if item.recording_id == recording.id]
+        assert len({item.speaker for item in spoken}) == 8
+        assert all(item.text == item.text.strip() for item in spoken)
+        assert recording.channel_ids == [0]
+
+
+def test_the_words_under_each_name_are_that_persons(corpus, manifests):
+    lines = [
+        line.split(" ", 1)
+        for path in (corpus / "LibriSpeech" / "test-clean").rglob("*.trans.txt")
+        for line in path.read_text().splitlines()
+    ]
+    said = {(key.split("-")[0], text) for key, text in lines}
+    assert {(item.speaker, item.text) for item in manifests["supervisions"]} <= said
+
+
+def test_segments_between_silences(corpus, manifests, tmp_path):
+    enrolment_list = corpus / "LibriCSS" / "speaker_enrollment" / "libricss_speaker_info.jsonl"
+    prepare_libricss(corpus / "LibriCSS", tmp_path, enrolment_list=enrolment_list)
+    recordings, supervisions = (tmp_path / f"libricss_{kind}_all.jsonl.gz" for kind in ("recordings", "supervisions"))
+    assert set(tmp_path.iterdir()) == {recordings, supervisions, tmp_path / "segments"}
+    assert list(read_manifests(recordings, supervisions)[1]) == list(manifests["supervisions"])
+    data = read_data_dir(tmp_path / "segments" / "data")
+    assert validate(data, require_text=False) == []
+    inventory, enrolment = (read_table(tmp_path / "segments" / name) for name in ("inventory", "enrolment"))
+    assert inventory.keys() == data.wav_scp.keys()
+    for entries in map(str.split, inventory.values()):
+        assert len(entries) == 8 and all(len(enrolment[entry.partition("=")[2]].split()) == 2 for entry in entries)
+    groups = read_table(tmp_path / "segments" / "groups")
+    recordings = read_table(tmp_path / "segments" / "segment_recording")
+    assert set(groups.values()) == {"0S", "0L", "10", "20", "30", "40"}
+    turns = read_turns(tmp_path / "segments" / "references.json")
+    assert {turn.recording for turn in turns} == data.wav_scp.keys()
+    assert sum(len(turn.words) for turn in turns) == sum(len(item.text.split()) for item in manifests["supervisions"])
+    sources = {recording.id: recording.sources[0].source for recording in manifests["recordings"]}
+    for name in data.wav_scp:
+        own = [turn for turn in turns if turn.recording == name]
+        assert min(turn.start for turn in own) == 0
+        assert max(turn.end for turn in own) == pytest.approx(float(data.utt2dur[name]), abs=1e-3)
+        assert groups[name] == condition_of(recordings[name])
+        if groups[name].startswith("0"):
+            assert len(own) == 1
+    first = min(data.wav_scp)
+    samples, _ = soundfile.read(data.wav_scp[first], dtype="int16")
+    whole, _ = soundfile.read(sources[recordings[first]], dtype="int16")
+    start = min(item.start for item in manifests["supervisions"] if item.recording_id == recordings[first])
+    begin = round(start * 16000)
+    np.testing.assert_array_equal(samples, whole[begin : begin + len(samples), 0])
+
+
+def test_enrolment(corpus, manifests):
+    path = corpus / "LibriCSS" / "speaker_enrollment" / "libricss_speaker_info.jsonl"
+    enrolment = read_enrolment(path, manifests["recordings"].ids)
+    played = {}
+    for session in sessions(corpus):
+        lines = (session / "transcription" / MEETING_INFO).read_text().splitlines()[1:]
+        played[recording_of(session.name)] = {line.split("\t")[3] for line in lines}
+    for recording, speakers in enrolment.items():
+        assert len(speakers) == 8
+        for speaker, utterances in speakers.items():
+            assert len(utterances) == 2
+            assert all(key.startswith(f"{speaker}-") for key in utterances)
+            assert not played[recording] & set(utterances), "what is played in a session enrols nobody"
+    with pytest.raises(InputError, match="2 unused utterances of speaker .*, but 3 are needed"):
+        read_enrolment(path, manifests["recordings"].ids, utterances=3)
+    with pytest.raises(InputError, match="session OV10_session9 is not in it"):
+        read_enrolment(path, ["OV10_session9"])
+    with pytest.raises(InputError, match="no readable enrolment list"):
+        read_enrolment(path.with_name("x"), [])
+
+
+@pytest.mark.parametrize(
+    ("session", "recording"),
+    [
+        ("overlap_ratio_0.0_sil0.1_0.5_session0_actual0.0", "0S_session0"),
+        ("overlap_ratio_0.0_sil2.9_3.0_session9_actual0.0", "0L_session9"),
+        ("overlap_ratio_40.0_sil0.1_1.0_session5_actual42.0", "OV40_session5"),
+    ],
+)
+def test_names_of_the_real_sessions(session, recording):
+    assert recording_of(session) == recording
+
+
+def test_faults(corpus, tmp_path):
+    with pytest.raises(InputError, match="no folder 0S, 0L"):
+        prepare_libricss(tmp_path)
+    shutil.copytree(corpus / "LibriCSS" / "for_release", tmp_path / "for_release")
+    session = sorted((tmp_path / "for_release").glob("OV20/*"))[0]
+    info = session / "transcription" / MEETING_INFO
+    lines = info.read_text().splitlines()
+    info.write_text("\n".join([*lines[:3], "oops", *lines[3:]]) + "\n")
+    with pytest.raises(InputError, match="line 4 of .*meeting_info.txt is not start_time end_time"):
+        prepare_libricss(tmp_path)
+    speaker = lines[1].split("\t")[2]
+    info.write_text("\n".join(line for line in lines if f"\t{speaker}\t" not in line) + "\n")
+    with pytest.raises(InputError, match="7 speakers instead of 8"):
+        prepare_libricss(tmp_path)
+    info.write_text("\n".join(lines) + "\n")
+    soundfile.write(session / "record" / "raw_recording.wav", np.zeros((100, 1)), 16000)
+    with pytest.raises(InputError, match="1 channels at 16000 Hz"):
+        prepare_libricss(tmp_path)

@@ -1,0 +1,165 @@
+"""The synthetic corpus in LibriSpeech's layout."""
+
+import dataclasses
+import filecmp
+import gzip
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from espnet_ext.corpora.librispeech import prepare_librispeech
+from espnet_ext.errors import InputError
+from espnet_ext.synthetic.acoustics import CLEAN, OTHER
+from espnet_ext.synthetic.english import english_grammar
+from espnet_ext.synthetic.librispeech import (
+    _SPEAKERS_HEADER,
+    LM_TEXT,
+    Chapter,
+    condition_of,
+    draw_sentences,
+    make_librispeech,
+    write_chapter,
+)
+from espnet_ext.synthetic.parameters import LIBRISPEECH_SIZES
+
+PARTS = ["dev-clean", "dev-other", "test-clean", "test-other", "train-clean-100"]
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+
+
+def transcripts(corpus: Path, part: str) -> dict[str, str]:
+    lines = [line for path in (corpus / part).rglob("*.trans.txt") for line in path.read_text().splitlines()]
+    return dict(line.split(" ", 1) for line in lines)
+
+
+def lm_text(corpus: Path) -> list[str]:
+    return gzip.decompress((corpus / LM_TEXT).read_bytes()).decode().splitlines()
+
+
+def test_layout(mini_corpus: Path) -> None:
+    assert sorted(path.name for path in mini_corpus.iterdir() if path.is_dir()) == PARTS
+    for part in PARTS:
+        texts = transcripts(mini_corpus, part)
+        assert len(texts) == (4 if part == "train-clean-100" else 2)
+        for path in (mini_corpus / part).rglob("*.flac"):
+            speaker, chapter, number = path.stem.split("-")
+            assert path.parent == mini_corpus / part / speaker / chapter
+            assert re.fullmatch(r"\d+-\d+-\d{4}", path.stem)
+            assert re.fullmatch(r"[A-Z']+( [A-Z']+){3,9}", texts.pop(path.stem))
+        assert not texts
+
+
+def test_audio_format(mini_corpus: Path) -> None:
+    for path in mini_corpus.rglob("*.flac"):
+        info = soundfile.info(path)
+        assert (info.format, info.subtype, info.samplerate, info.channels) == ("FLAC", "PCM_16", 16000, 1)
+        assert 1 < info.duration < 8
+        samples, _ = soundfile.read(path, dtype="int16")
+        assert 1000 < np.abs(samples.astype(int)).max() < 0.9 * 32768
+        # No digital silence: a recording has a noise floor everywhere.
+        frames = samples[: len(samples) // 400 * 400].reshape(-1, 400).astype(float)
+        assert frames.std(axis=1).min() > 0
+
+
+def test_speakers_are_of_one_part_each(mini_corpus: Path) -> None:
+    lines = (mini_corpus / "SPEAKERS.TXT").read_text().splitlines()
+    assert all(line.startswith(";") for line in _SPEAKERS_HEADER.splitlines())
+    rows = [[field.strip() for field in line.split("|")] for line in lines if not line.startswith(";")]
+    assert sorted(row[2] for row in rows) == sorted([*PARTS, "train-clean-100"])
+    for speaker, sex, part, minutes, _ in rows:
+        assert sex in "MF"
+        audio = list((mini_corpus / part / speaker).rglob("*.flac"))
+        assert float(minutes) == pytest.approx(sum(soundfile.info(path).duration for path in audio) / 60, abs=0.006)
+        assert [path.name for path in mini_corpus.glob(f"*/{speaker}")] == [speaker]
+    assert len({row[0] for row in rows}) == len({row[4] for row in rows}) == len(rows)
+
+
+def test_recipe_reads_it(mini_corpus: Path) -> None:
+    manifests = prepare_librispeech(mini_corpus)
+    assert sorted(manifests) == PARTS
+    assert {item.id: item.text for item in manifests["test-other"]["supervisions"]} == transcripts(
+        mini_corpus, "test-other"
+    )
+
+
+def test_same_seed_same_bytes(mini_corpus: Path, tmp_path: Path, tiny: str) -> None:
+    make_librispeech(tmp_path / "again", tiny, seed=0)
+    assert files(tmp_path / "again") == files(mini_corpus)
+    _, differing, errors = filecmp.cmpfiles(mini_corpus, tmp_path / "again", files(mini_corpus), shallow=False)
+    assert (differing, errors) == ([], [])
+
+
+def test_another_seed_gives_another_corpus(mini_corpus: Path, tmp_path: Path, tiny: str) -> None:
+    make_librispeech(tmp_path / "other", tiny, seed=1)
+    assert transcripts(tmp_path / "other", "dev-clean") != transcripts(mini_corpus, "dev-clean")
+    assert lm_text(tmp_path / "other") != lm_text(mini_corpus)
+
+
+def test_a_chapter_does_not_depend_on_those_before_it(
+    mini_corpus: Path, tmp_path: Path, tiny: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chapters written alone and in reverse order have the same bytes as in the corpus."""
+    chapters: list[Chapter] = []
+    monkeypatch.setattr(
+        "espnet_ext.synthetic.librispeech.map_shards",
+        lambda function, shards, **options: chapters.extend(shards) or [1.0] * len(shards),
+    )
+    make_librispeech(tmp_path / "unused", tiny, seed=0)
+    for chapter in reversed(chapters):
+        folder = tmp_path / chapter.name
+        write_chapter(dataclasses.replace(chapter, folder=str(folder)))
+        (original,) = mini_corpus.glob(f"*/{chapter.speaker.id}/{chapter.id}")
+        assert files(folder) == files(original)
+        assert filecmp.cmpfiles(folder, original, files(folder), shallow=False)[0] == files(folder)
+
+
+@pytest.mark.parametrize("size", LIBRISPEECH_SIZES)
+def test_evaluation_sentences_are_unseen(size: str) -> None:
+    parts = LIBRISPEECH_SIZES[size].parts
+    sentences, held_out = draw_sentences(parts, english_grammar(), seed=3)
+    for part in parts:
+        count = parts[part].speakers * parts[part].chapters * parts[part].utterances
+        assert len(sentences[part]) == len(set(sentences[part])) == count
+    evaluation = [sentence for part in PARTS[:4] for sentence in sentences[part]]
+    assert len(set(evaluation)) == len(evaluation)
+    assert held_out == set(evaluation)
+    assert not held_out & set(sentences["train-clean-100"])
+
+
+def test_lm_text_has_no_evaluation_sentence(mini_corpus: Path) -> None:
+    lines = lm_text(mini_corpus)
+    assert len(lines) == 50
+    assert not set(lines) & {text for part in PARTS[:4] for text in transcripts(mini_corpus, part).values()}
+    header = (mini_corpus / LM_TEXT).read_bytes()[:10]
+    assert header[4:8] == bytes(4)  # no time of making
+
+
+def test_a_finished_corpus_is_left_as_it_is(mini_corpus: Path, tiny: str) -> None:
+    before = {path: (mini_corpus / path).stat().st_mtime_ns for path in files(mini_corpus)}
+    assert make_librispeech(mini_corpus, tiny, seed=0) is False
+    assert before == {path: (mini_corpus / path).stat().st_mtime_ns for path in files(mini_corpus)}
+
+
+def test_another_corpus_in_the_folder_is_refused(mini_corpus: Path, tiny: str) -> None:
+    with pytest.raises(InputError, match="corpus holds a synthetic corpus of another size, seed or version"):
+        make_librispeech(mini_corpus, tiny, seed=1)
+
+
+def test_noisy_parts_are_as_noisy_as_the_size_says() -> None:
+    size = LIBRISPEECH_SIZES["mini-whisper"]
+    assert {part: condition_of(part, size) for part in size.parts} == {
+        **dict.fromkeys(("train-clean-100", "dev-clean", "test-clean"), CLEAN),
+        **dict.fromkeys(("train-other-500", "dev-other", "test-other"), size.other),
+    }
+    assert condition_of("test-other", LIBRISPEECH_SIZES["mini"]) == OTHER != size.other
+
+
+def test_unknown_size(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no size 'huge'; known: smoke, mini"):
+        make_librispeech(tmp_path / "corpus", "huge")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,97 @@
+"""The synthetic corpora of long recordings, as the readers of the real corpora find them."""
+
+import numpy as np
+import pytest
+import soundfile
+
+from espnet_ext.corpora import earnings22, rev16, spotify, tedlium
+from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.longform.recording_audio import RecordingAudio
+from espnet_ext.longform.word_times import read_word_times
+from espnet_ext.synthetic import long_recordings, parameters
+from espnet_ext.synthetic.spotify import make_spotify, write_audio
+from espnet_ext.synthetic.voices import draw_speakers
+
+PARTS = {"train": 3, "dev": 1, "tedlium-dev": 1, "tedlium-test": 1, "earnings22": 1, "rev16": 2}
+TINY = parameters.LongformSize(PARTS, (6, 9), voices=2)
+
+
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory):
+    """Two corpora of one seed."""
+    folders = [tmp_path_factory.mktemp("mini") / name for name in ("first", "second")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(parameters.LONGFORM_SIZES, "tiny", TINY)
+        for folder in folders:
+            assert make_spotify(folder, "tiny", seed=0)
+        assert not make_spotify(folders[0], "tiny", seed=0)
+    return folders
+
+
+def test_same_seed_same_bytes(corpora):
+    first, second = (
+        {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        for folder in corpora
+    )
+    assert first.keys() == second.keys() and any(name.endswith(".ogg") for name in first)
+    assert [name for name in first if first[name] != second[name]] == []
+
+
+def test_the_readers_take_it(corpora, tmp_path):
+    corpus = corpora[0]
+    train = spotify.prepare_spotify(corpus / "spotify", tmp_path)["train"]
+    assert len(train["supervisions"]) == 3
+    assert len(spotify.prepare_spotify(corpus / "spotify-dev")["train"]["supervisions"]) == 1
+    talks = tedlium.prepare_tedlium(corpus, tmp_path)
+    assert (tmp_path / "tedlium_ignored_test.txt").is_file()
+    tests = [talks["test"], earnings22.prepare_earnings22(corpus / "earnings22")["test"]]
+    tests.append(rev16.prepare_rev16(corpus / "rev16")["test"])
+    assert [len(manifests["supervisions"]) for manifests in tests] == [1, 1, 2]
+    for manifests in tests:
+        assert all(len(item.text.split()) > 4 for item in manifests["supervisions"])
+
+    table = read_table(tmp_path / "spotify_words_train.scp")
+    for recording in train["recordings"]:
+        words = read_word_times(recording.id, table[recording.id])
+        assert 6 < recording.duration < 16
+        with RecordingAudio(recording.id, recording.sources[0].source) as audio:
+            samples = audio.read(0, audio.length)
+        spoken = np.zeros(len(samples), dtype=bool)
+        for word in words:
+            spoken[int(16000 * word.start) : int(16000 * word.end)] = True
+        # Words are where the sound is.
+        assert np.square(samples[spoken]).mean() > 2 * np.square(samples[~spoken]).mean()
+
+
+@pytest.mark.parametrize("ending", ["ogg", "mp3", "sph"])
+def test_minutes_of_audio_are_written_whole(ending, tmp_path):
+    """libsndfile's Vorbis encoder crashes on so many samples in one call."""
+    samples = np.random.default_rng(0).integers(-3000, 3000, 250 * 16000, dtype=np.int16)
+    write_audio(tmp_path / f"a.{ending}", samples)
+    with soundfile.SoundFile(tmp_path / f"a.{ending}") as file:
+        assert abs(file.frames - len(samples)) < 2000
+        read = file.read(16000, dtype="int16")
+    assert read.any()
+
+
+def test_names_recur_in_a_recording():
+    speaker = draw_speakers({"train": 1}, 0)["train"][0]
+    recording = long_recordings.draw_recording("train", 0, speaker, (60, 61), 0)
+    assert len(set(recording.names)) == long_recordings.NAMES_OF_A_RECORDING
+    samples, words = long_recordings.render(recording)
+    said = [word.text for word in words]
+    every = {name for group in long_recordings.NAMES for name in group}
+    assert {word for word in said if word in every} <= set(recording.names)
+    assert max(said.count(name) for name in recording.names) >= 2
+    assert all(first.end <= second.start + 1e-9 for first, second in zip(words, words[1:], strict=False))
+    assert words[0].start >= 0 and words[-1].end <= len(samples) / 16000
+    other = long_recordings.draw_recording("train", 1, speaker, (60, 61), 0)
+    assert (other.speaker.pitch, other.names) != (recording.speaker.pitch, recording.names)
+
+
+def test_ogg_without_its_serial_number_is_the_same_audio(tmp_path):
+    noise = (3000 * np.random.default_rng(0).standard_normal(40_000)).astype(np.int16)
+    soundfile.write(tmp_path / "a.ogg", noise, 16000, subtype="VORBIS")
+    write_audio(tmp_path / "b.ogg", noise)
+    first, second = (soundfile.read(tmp_path / name)[0] for name in ("a.ogg", "b.ogg"))
+    assert np.array_equal(first, second)
