@@ -11,6 +11,7 @@ The entry point's name is ``<slot>.<name>``; then ``encoder: my_encoder`` works 
 
 from importlib import import_module
 from importlib.metadata import entry_points
+from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.upstream.checkpoint import load_strictly
@@ -87,7 +88,7 @@ def classes_of(target: str) -> tuple[dict[str, type], type | None]:
     return (choices, None) if isinstance(choices, dict) else (choices.classes, choices.base_type)
 
 
-def _load(target: str) -> object:
+def _load(target: str) -> Any:
     module, _, name = target.partition(":")
     return getattr(import_module(module), name)
 

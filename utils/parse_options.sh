@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154
 # Command-line options for run.sh, in Kaldi's way: each variable that the script sets before it sources this file is an
 # option. A line `name=default  # text` declares one; --help prints these texts, the comment on top of the script, and
 # what stands behind its lines `run NUMBER STAGE  # text`. Sets the array `options` to all of them as --name=value, but

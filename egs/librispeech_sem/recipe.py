@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from espnet_ext.recipe import asr
+from espnet_ext.recipe.language_model import train_language_model
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
 from espnet_ext.recipe.training import average_step
@@ -47,7 +48,7 @@ def statistics(run: Run) -> None:
 
 def language_model(run: Run) -> None:
     text = run.path("lm_text") or run.corpus / "librispeech-lm-norm.txt.gz"
-    run_jobs([asr.language_model(run, text, "dev", asr.tokens_dir(run), run.sections["settings"]["token_type"])])
+    run_jobs([train_language_model(run, text, "dev", asr.tokens_dir(run), run.sections["settings"]["token_type"])])
 
 
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:

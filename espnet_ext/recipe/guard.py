@@ -1,4 +1,4 @@
-"""No process outlives the run that started it, however the run ends."""
+"""Ends all processes of a run when the run ends, even if it is killed."""
 
 import os
 import select
@@ -9,19 +9,19 @@ POLL_SECONDS = 0.3
 
 
 def end_with_parent(parent: int) -> None:
-    """Have the process group of this process killed as soon as ``parent`` is gone, even by SIGKILL.
+    """Kill the process group of this process as soon as ``parent`` is gone, even if that was killed by SIGKILL.
 
-    A small process watches both. It has a session of its own, and holds no file of this process open: neither its
-    output, on which a pipe would wait, nor its locks.
+    A small process watches both. It has its own session and keeps no file of this process open: not its output, for
+    which the reader of a pipe would wait, and not its locks.
 
     Args:
-        parent: the process id of this process's parent, which must lead no group with it.
+        parent: the process id of the parent. It must not be in the process group of this process.
     """
     leader = os.getpid()
     pipe = os.pipe()
     if os.fork():
         os.close(pipe[1])
-        os.read(pipe[0], 1)  # until the watcher has closed what it must not hold
+        os.read(pipe[0], 1)  # waits until the watcher has closed the files of this process
         os.close(pipe[0])
         return
     try:
@@ -44,14 +44,14 @@ def end_with_parent(parent: int) -> None:
 
 
 def kill_group(leader: int | None) -> None:
-    """Kill all processes of a group; that there are none is no error."""
+    """Kill all processes of a group, if there are any."""
     if leader:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(leader, signal.SIGKILL)
 
 
 def _exists(process: int) -> bool:
-    """Is there such a process? One that has ended and that nobody has waited for yet counts as gone."""
+    """Does the process exist? One that has ended, but that its parent has not waited for, counts as gone."""
     try:
         with open(f"/proc/{process}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")

@@ -1,4 +1,4 @@
-"""What a run of a recipe is: its options, the settings of its scale, the systems that its tables need, its folders."""
+"""A run of a recipe: its options, the settings of its scale, the systems that its tables need, its folders."""
 
 import os
 import re
@@ -18,7 +18,7 @@ from espnet_ext.work.yaml_files import deep_merge, write_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 SCALES = ("smoke", "mini", "full")
-# The options of every recipe's run.sh, but for --stage and --stop_stage, which are run.sh's own.
+# The options of every recipe's run.sh, except --stage and --stop_stage, which run.sh itself uses.
 COMMON = {
     "table": "1",
     "rows": "",
@@ -36,18 +36,18 @@ EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Recipe:
-    """What ``egs/<recipe>/recipe.py`` calls ``RECIPE``.
+    """The object ``RECIPE`` in ``egs/<recipe>/recipe.py``.
 
     Attributes:
         stages: a function for each stage that run.sh names.
-        corpus: the option that holds the corpus; a synthetic one is made where it is empty.
+        corpus: the option for the corpus. If it is empty, a synthetic corpus is made.
         options: the recipe's own options and their defaults.
         paths: those of them that are files or folders.
         choices: those that take one of a few values.
-        needed: the paths that ``--scale full`` cannot do without, besides ``corpus``.
-        variant: tells runs apart that must not share folders: an ending of their names, or nothing.
-        tables_of: the tables that a run makes, as ``--table`` has them.
-        check: raises InputError if options do not go together.
+        needed: the paths that ``--scale full`` needs, besides ``corpus``.
+        variant: ending of the names of a run's folders, for runs that must not share them; may be empty.
+        tables_of: the tables that a run makes, in the form of ``--table``.
+        check: raises InputError if options contradict each other.
     """
 
     stages: Mapping[str, "Callable[[Run], None]"]
@@ -67,12 +67,12 @@ class Run:
 
     Attributes:
         options: the values of all options, as text.
-        sections: ``conf/full.yaml`` with the scale's file merged into it.
+        sections: ``conf/full.yaml``, merged with the file of the scale.
         tables: ``conf/tables.yaml``.
         selected: the tables of this run, with the rows of this run.
-        command: the command line, for those who read the results.
-        launch: what comes before a training's command, such as ``srun`` (``train_cmd`` of cmd.sh).
-        train_options: ESPnet's flags for spreading a training over GPUs and nodes (``train_cmd_options``).
+        command: the command line, which is kept with the results.
+        launch: what comes before a training's command, such as ``srun`` (``train_cmd`` in cmd.sh).
+        train_options: ESPnet's flags for training on several GPUs and nodes (``train_cmd_options`` in cmd.sh).
     """
 
     recipe: Recipe
@@ -100,7 +100,7 @@ class Run:
 
     @property
     def gpu(self) -> int:
-        """1 if work other than training uses a GPU."""
+        """1 if work other than training uses a GPU, otherwise 0."""
         return min(self.ngpu, 1)
 
     @property
@@ -118,12 +118,12 @@ class Run:
 
     @property
     def corpus(self) -> Path:
-        """The corpus's folder: the user's, or that of the synthetic one."""
+        """The folder of the corpus: the user's or the synthetic one."""
         return Path(self.options[self.recipe.corpus] or self.datadir / "corpus")
 
     @property
     def corpus_name(self) -> str:
-        """What results call the corpus."""
+        """The name of the corpus in results."""
         return "synthetic" if self.synthetic else self.corpus.name
 
     @property
@@ -139,11 +139,11 @@ class Run:
         return self.expdir / "configs"
 
     def path(self, option: str) -> Path | None:
-        """The path that an option names, or None if it is empty."""
+        """The path in an option, or None if it is empty."""
         return Path(self.options[option]) if self.options[option] else None
 
     def setting(self, name: str) -> Any:
-        """The value of an option where one is given, otherwise that of the section ``settings`` of the scale."""
+        """The value of an option if it is given, otherwise that of the section ``settings`` of the scale."""
         if self.options.get(name):
             return self.options[name]
         return self.sections["settings"][name]
@@ -155,14 +155,14 @@ class Run:
 
     @cached_property
     def decodings(self) -> dict[str, dict[str, list[str]]]:
-        """system -> decoding -> test sets, of what the rows of this run need."""
+        """system -> decoding -> test sets that the rows of this run need."""
         needed: dict[str, dict[str, list[str]]] = {}
         for (system, decoding), sets in sets_needed(self.tables, self.selected).items():
             needed.setdefault(system, {})[decoding] = sets
         return needed
 
     def write_config(self, name: str, config: Mapping[str, Any], source: str) -> Path:
-        """Write a config into the run's folder of configs, where it has changed."""
+        """Write a config into the run's folder of configs, if it has changed."""
         path = self.configs / f"{name}.yaml"
         write_yaml(path, config, f"Written by run.sh: {source}")
         return path
@@ -172,7 +172,7 @@ class Run:
         return self.write_config(system.name, system_config(self.sections, system), f"system {system.name}")
 
     def section_config(self, section: str, *overlays: Mapping[str, Any], name: str = "") -> Path:
-        """Write a section as a config, with others merged over it in order."""
+        """Write a section as a config, with overlays merged over it in order."""
         config = self.sections[section]
         for overlay in overlays:
             config = deep_merge(config, overlay)
@@ -187,11 +187,11 @@ class Run:
         return decode_config(self.sections, self.tables, decoding)
 
     def each_system(self, work: "Callable[[Run, System, int, int], Iterable[Step]]", processes: int = 0) -> None:
-        """Do a chain of steps for each system and seed, several side by side.
+        """Run a chain of steps for each system and seed, several in parallel.
 
         Args:
-            work: the chain, of the run, a system, a seed, and the number of processes that the chain may use itself.
-            processes: how many share this machine (default: --nj); one with GPUs, which they would share.
+            work: makes the chain from the run, a system, a seed, and the number of processes that the chain may use.
+            processes: how many processes share this machine (default: --nj). With GPUs, chains run one by one.
         """
         pairs = [(system, seed) for system in self.systems for seed in self.seeds]
         processes = processes or self.nj
@@ -212,7 +212,7 @@ def load_recipe(folder: Path) -> Recipe:
 
 
 def load_script(path: Path, name: str = "") -> ModuleType:
-    """Import a Python file that is in no package, such as one of a recipe's ``local/``."""
+    """Import a Python file that is not in a package, such as one in a recipe's ``local/``."""
     spec = util.spec_from_file_location(name or path.stem, path)
     assert spec and spec.loader
     module = util.module_from_spec(spec)
@@ -221,12 +221,12 @@ def load_script(path: Path, name: str = "") -> ModuleType:
 
 
 def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Run:
-    """Check a command line of a recipe, and go to the recipe's folder.
+    """Check a command line of a recipe, and change to the recipe's folder.
 
     Args:
-        folder: the recipe's.
-        given: option -> value. Relative paths are those of the working directory.
-        environment: ``train_cmd`` and ``train_cmd_options`` come from there (cmd.sh).
+        folder: the recipe's folder.
+        given: option -> value. Relative paths are relative to the working directory.
+        environment: holds ``train_cmd`` and ``train_cmd_options`` (cmd.sh).
 
     Raises:
         InputError: an unknown option, a wrong value, an unknown table or row, or a file that is not there.
@@ -291,7 +291,7 @@ def _checked(recipe: Recipe, given: Mapping[str, str], caller: Path, folder: Pat
 
 
 def check_average(which: str) -> None:
-    """Raise an InputError for a value of --average that is neither ``best:N`` nor ``last:N``."""
+    """Raise InputError for a value of --average that is neither ``best:N`` nor ``last:N``."""
     if not re.fullmatch(r"(best|last):[1-9][0-9]*", which):
         raise InputError(f"--average takes best:N or last:N, not '{which}'")
 

@@ -1,9 +1,8 @@
-"""Steps of a stage: skipped when done, resumed when killed, several side by side.
+"""Steps of a stage: skipped when done, resumed when killed, several in parallel.
 
-A step runs in a process of its own, forked from that of the stage: what the stage has imported is imported once, and a
-step that runs out of memory or is killed takes nothing else with it. Its output goes to its log. It is done when the
-note beside the log holds the step's key: a hash of the function's arguments and of the contents of the files among
-them.
+A step runs in a child process, forked from that of the stage. So modules are imported only once, and a step that runs
+out of memory or is killed stops nothing else. Its output goes to its log. A step is done when the note beside the log
+holds the step's key: a hash of the function's arguments and of the contents of those that are files.
 """
 
 import errno
@@ -31,18 +30,18 @@ from espnet_ext.recipe.guard import end_with_parent, kill_group
 from espnet_ext.work import once
 
 FAILED, DONE_BY_ANOTHER, NOT_BEGUN = 1, 75, 76  # exit statuses of a step's process
-BEGUN = ".begun.json"  # in a folder whose work is resumed: the key that it was begun under
+BEGUN = ".begun.json"  # in a folder whose work is resumed: the key under which it was started
 SAY_SECONDS = 10.0
 POLL_SECONDS = 0.2
 LEAST_FREE = 256 * 1024  # bytes: with less, a disk counts as full
 
 
 class StepFailed(InputError):
-    """A step failed; the end of its log has been shown."""
+    """A step failed, and the end of its log was shown."""
 
 
 def last_line(log: Path, without: str = "\0") -> str:
-    """The last line of a log, as progress; not those that say what runs, nor those with the text ``without``."""
+    """The last line of a log, to show progress. Lines that begin with # or contain ``without`` are left out."""
     lines = _tail(log, 4000).replace("\r", "\n").splitlines()
     shown = (line for line in reversed(lines) if line.strip() and not line.startswith("#") and without not in line)
     return next(shown, "")[:120]
@@ -50,21 +49,22 @@ def last_line(log: Path, without: str = "\0") -> str:
 
 @dataclass(frozen=True)
 class Step:
-    """A call of a function whose result lies on disk.
+    """A call of a function that writes its result to disk.
 
     Attributes:
-        name: what the user reads.
-        log: file for the function's output; the note that it is done is this file with the ending ``.done``.
-        function: at the top level of a module.
-        arguments: its keyword arguments. They decide its result; of paths of files the contents count too.
-        free: more keyword arguments, which change nothing in the result, such as the number of processes.
-        depends: more that the result depends on, such as the stamps of a corpus's files.
+        name: what the user sees.
+        log: file for the function's output. The note that says that the step is done has the ending ``.done`` instead.
+        function: a function at the top level of a module.
+        arguments: its keyword arguments, which determine the result. The contents of a ``Path`` that is a file count
+            too; of a ``str`` only the name counts.
+        free: more keyword arguments, which do not change the result, such as the number of processes.
+        depends: other values that the result depends on, such as the stamps of a corpus's files.
         inputs: files that the result depends on, made by an earlier stage.
-        outputs: files without which the step is not done, whatever its note says.
-        resumes: a folder whose half-done work the function resumes; it is refused if it was begun under another key.
-            Logs of earlier starts are kept in the log's name with the ending ``.earlier.log``.
+        outputs: files that must exist; otherwise the step is not done, whatever its note says.
+        resumes: a folder with incomplete work that the function resumes. Work that was started under another key is
+            refused. Logs of earlier starts are kept in a file with the ending ``.earlier.log``.
         preload: modules that the stage's process imports first, so that its steps share them.
-        progress: a short line from the log, shown every ten seconds.
+        progress: makes a short line from the log, which is shown every ten seconds.
     """
 
     name: str
@@ -81,11 +81,11 @@ class Step:
 
     @property
     def note(self) -> Path:
-        """The file that holds the step's key once it is done."""
+        """The file that holds the step's key when it is done."""
         return self.log.with_suffix(".done")
 
     def key(self) -> str:
-        """The hash of all that the result depends on."""
+        """A hash of everything that the result depends on."""
         files = {Path(path) for path in self.inputs}
         files.update(path for path in _paths(list(self.arguments.values())) if path.is_file())
         files.difference_update(Path(path) for path in self.outputs)
@@ -93,7 +93,7 @@ class Step:
         return once.fingerprint(name, dict(self.arguments), self.depends, files=sorted(files))
 
     def is_done(self, key: str) -> bool:
-        """Was it done under this key, with all its outputs in place?"""
+        """Was it done under this key, and do all its outputs exist?"""
         return once.is_noted(self.note, key) and all(Path(path).exists() for path in self.outputs)
 
 
@@ -101,20 +101,20 @@ def run_steps(*steps: Step) -> None:
     """Run steps one after the other.
 
     Raises:
-        StepFailed: one has failed; those after it have not run.
+        StepFailed: a step failed; those after it did not run.
     """
     run_jobs([steps])
 
 
 def run_jobs(jobs: Iterable[Iterable[Step]], side_by_side: int = 1) -> None:
-    """Run jobs, each a chain of steps, several of them side by side.
+    """Run jobs, each a chain of steps, several of them in parallel.
 
-    A chain may be a generator: its code between two steps runs in this process, when the step before is done. After a
-    failure no further step starts; those that run are waited for.
+    A chain may be a generator: its code between two steps runs in this process, after the first of them is done. After
+    a failure no further step starts, and those that are running are waited for.
 
     Raises:
-        StepFailed: a step has failed.
-        InputError: an input is missing; or a folder was begun with another config or other data.
+        StepFailed: a step failed.
+        InputError: an input is missing, or the work in a folder was started with another config or other data.
     """
     waiting = iter(jobs)
     chains: list[Iterator[Step]] = []
@@ -153,7 +153,7 @@ def run_jobs(jobs: Iterable[Iterable[Step]], side_by_side: int = 1) -> None:
 
 
 def _advance(chain: Iterator[Step], running: "dict[Any, _Started]") -> None:
-    """Start the next step of a chain that is not done; a chain without one has ended."""
+    """Start the next step of a chain that is not done. A chain without such a step has ended."""
     for step in chain:
         for path in step.inputs:
             if not os.access(path, os.R_OK):
@@ -174,7 +174,7 @@ def _advance(chain: Iterator[Step], running: "dict[Any, _Started]") -> None:
 
 
 def _preload(modules: Iterable[str]) -> None:
-    """Import modules without what they print: ESPnet tells of each package that it could use and does not find."""
+    """Import modules, and drop what they print: ESPnet reports each optional package that is not installed."""
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         for module in modules:
             import_module(module)
@@ -196,14 +196,14 @@ class _Started:
         say(f"{self.step.name}: {now - self.began:.0f} s{', ' + text if text else ''}")
 
     def finish(self) -> None:
-        """Say how the step has ended.
+        """Report how the step ended.
 
         Raises:
-            StepFailed: it has failed.
+            StepFailed: it failed.
         """
         self.process.join()
         status = self.process.exitcode
-        kill_group(self.process.pid)  # what it has left behind
+        kill_group(self.process.pid)  # processes that it left running
         if status == 0:
             say(f"{self.step.name}: done in {time.monotonic() - self.began:.0f} s")
         elif status == DONE_BY_ANOTHER:
@@ -215,7 +215,7 @@ class _Started:
 
 
 def _child(step: Step, key: str, parent: int) -> None:
-    """Run a step in this process, which was forked for it, and end with its status."""
+    """Run a step in this process, which was forked for it, and exit with its status."""
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     end_with_parent(parent)
@@ -233,11 +233,11 @@ def _child(step: Step, key: str, parent: int) -> None:
 def _do(step: Step, key: str) -> int:
     def on_wait(seconds: float) -> None:
         if math.isnan(seconds):
-            say(f"{step.name}: this file system has no locks: make sure that no second run works here")
+            say(f"{step.name}: this file system has no locks: make sure that no other run uses this folder")
         elif seconds:
             say(f"{step.name}: still waiting ({seconds:.0f} s)")
         else:
-            say(f"{step.name}: another process is at work on it, waiting for it to end")
+            say(f"{step.name}: another process is running it, waiting for it to end")
 
     try:
         step.log.parent.mkdir(parents=True, exist_ok=True)
@@ -275,19 +275,19 @@ def _succeeds(step: Step) -> bool:
 
 
 def _refuse_other_work(step: Step, folder: Path, key: str) -> None:
-    """Raise InputError if work was begun in a folder under another key."""
+    """Raise InputError if the work in a folder was started under another key."""
     if once.read_key(folder / BEGUN) not in (None, key):
         raise InputError(
-            f"{step.name}: {folder} was begun with another config or other data: remove it (rm -r {folder}) "
+            f"{step.name}: {folder} was started with another config or other data: remove it (rm -r {folder}) "
             "or give another --expdir"
         )
 
 
 def _claim(step: Step, folder: Path, key: str) -> None:
-    """Note under which key a folder's work is begun, and keep the log of its earlier starts.
+    """Note the key under which the work in a folder is started, and keep the log of earlier starts.
 
     Raises:
-        InputError: it was begun under another key.
+        InputError: it was started under another key.
     """
     _refuse_other_work(step, folder, key)
     folder.mkdir(parents=True, exist_ok=True)
@@ -298,7 +298,7 @@ def _claim(step: Step, folder: Path, key: str) -> None:
 
 
 def _redirect(log: Path, head: str) -> None:
-    """Send all output of this process and of those that it starts to a file; it reads no input."""
+    """Send all output of this process and its children to a file, and close its input."""
     with open(log, "wb") as file:
         file.write(head.encode())
         file.flush()
@@ -322,7 +322,7 @@ def _show_failure(step: Step, status: int) -> None:
     lines = [f"\n{step.name}: {how}. The end of its log:"]
     text = _tail(step.log, 20000) if step.log.exists() else ""
     for line in [line for line in text.splitlines() if line.strip()][-15:]:
-        # all of an error, however long its paths are; of other lines the beginning
+        # an error is shown in full, however long its paths are; other lines are cut
         lines.append(f"   | {line if line.startswith('error: ') else line[:300]}")
     full = any(words in text.lower() for words in ("no space left on device", "disk quota exceeded"))
     if full or disk_is_full(step.log.parent):
@@ -341,7 +341,7 @@ def _cannot_write(step: Step, error: OSError) -> str:
 
 
 def disk_is_full(folder: Path) -> bool:
-    """Is there next to nothing left on the disk of a folder?"""
+    """Is there almost no space left on the disk of a folder?"""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     try:
@@ -376,15 +376,15 @@ _PARENT = os.getppid()
 
 
 def _check_parent() -> None:
-    """End this process when the shell that started it was killed: nothing of a killed run lives on.
+    """Stop if the shell that started this process was killed: no process of a killed run goes on.
 
     Raises:
-        InputError: it was.
+        InputError: the shell was killed.
     """
     if os.getppid() != _PARENT:
-        raise InputError("the command that started this stage is gone")
+        raise InputError("the command that started this stage was killed")
 
 
 def say(text: str) -> None:
-    """Print one line of progress or of a result, indented under its stage."""
+    """Print one line about progress or a result, indented under its stage."""
     print(f"   {text}", flush=True)

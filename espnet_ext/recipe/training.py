@@ -14,6 +14,7 @@ from espnet_ext.recipe.run import Run, check_average
 from espnet_ext.recipe.steps import Step
 
 EPOCH = re.compile(r"(\d+)epoch:train:\d+-(\d+)batch: (.*)")
+VALUE = re.compile(r"(?<![a-z_])(?:loss|acc)=[-+.0-9e]+")
 
 
 def run_command(
@@ -96,8 +97,7 @@ def train_progress(log: Path) -> str:
     if not found:
         return ""
     epoch, batch, rest = found[-1]
-    values = [value for value in rest.split(", ") if value.startswith(("loss=", "acc="))]
-    return ", ".join([f"epoch {epoch}, batch {batch}", *values])
+    return ", ".join([f"epoch {epoch}, batch {batch}", *VALUE.findall(rest)])
 
 
 def averaged(which: str) -> str:
@@ -135,7 +135,9 @@ def average_epochs(folder: str, which: str, output: str) -> None:
     from espnet_ext.upstream.averaging import write_average
 
     kind, _, count = which.partition(":")
-    write_average(Path(folder), Path(output), **{kind: int(count)})
+    number = int(count)
+    best, last = (number, None) if kind == "best" else (None, number)
+    write_average(Path(folder), Path(output), best=best, last=last)
 
 
 def token_options(tokens: Path, token_type: str) -> list[str]:
@@ -147,7 +149,7 @@ def token_options(tokens: Path, token_type: str) -> list[str]:
 
 
 def data_options(part: str, tables: Sequence[tuple[Path, str, str]]) -> list[str]:
-    """The options with which ESPnet reads the tables of a part (``train`` or ``valid``): path, name and type of each."""
+    """The options with which ESPnet reads the tables of a part, ``train`` or ``valid``: path, name and type."""
     option = f"--{part}_data_path_and_name_and_type"
     return [word for path, name, kind in tables for word in (option, f"{path},{name},{kind}")]
 

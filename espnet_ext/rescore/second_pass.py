@@ -120,9 +120,7 @@ class Outcome:
         return all((nbest.ref or "").split() for nbest in self.before)
 
 
-def rescore(
-    job: SecondPass, model: LanguageModel, *, ngpu: int = 0, say: Callable[[str], None] = print
-) -> Outcome:
+def rescore(job: SecondPass, model: LanguageModel, *, ngpu: int = 0, say: Callable[[str], None] = print) -> Outcome:
     """Rescore lists with a language model, and print what has changed.
 
     Raises:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.results.schema import (
@@ -31,7 +31,6 @@ from espnet_ext.results.schema import (
 from espnet_ext.results.sweeps import at_values, overrides_at, system_at
 
 PREFIX = "figure"
-_Named = TypeVar("_Named")
 
 
 @dataclass(frozen=True)
@@ -233,7 +232,7 @@ class _Reader:
     def error(self, place: str, text: str) -> InputError:
         return InputError(f"{self.path}: {place}: {text}")
 
-    def one_of(self, name: str, names: Mapping[str, _Named], place: str, what: str) -> _Named:
+    def one_of[Named](self, name: str, names: Mapping[str, Named], place: str, what: str) -> Named:
         if name not in names:
             raise self.error(place, f"unknown {what} {name!r}; {known(names)}")
         return names[name]

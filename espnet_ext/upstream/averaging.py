@@ -90,7 +90,7 @@ def best_epochs(folder: Path, count: int, criterion: tuple[str, str, str]) -> li
     values = {epoch: stats[epoch][phase][key] for epoch in stats if key in stats[epoch].get(phase, {})}
     if mode not in ("min", "max") or not values:
         raise InputError(f"{folder / 'checkpoint.pth'}: no {phase}.{key} to take the {mode} of: name another criterion")
-    order = sorted(values, key=values.get, reverse=mode == "max")
+    order = sorted(values, key=lambda epoch: values[epoch], reverse=mode == "max")
     return _files(folder, order[:count])
 
 

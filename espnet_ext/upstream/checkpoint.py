@@ -77,7 +77,7 @@ def check_checkpoint(model_file: str | Path, model: "torch.nn.Module") -> None:
         )
 
 
-def check_model(task: type, config_file: str | Path, model_file: str | Path) -> None:
+def check_model(task: Any, config_file: str | Path, model_file: str | Path) -> None:
     """Build the model of ``config_file`` by an ESPnet task and check ``model_file`` against it.
 
     A model with adapters is not checked: its checkpoint may hold the adapters alone.
@@ -106,7 +106,9 @@ def load_strictly() -> None:
         return
 
     @functools.wraps(load)
-    def load_and_check(cls, config_file=None, model_file=None, device="cpu"):
+    def load_and_check(
+        cls: type, config_file: str | Path | None = None, model_file: str | Path | None = None, device: str = "cpu"
+    ) -> tuple[Any, Any]:
         if model_file is not None:
             # ESPnet would ask, on a terminal, whether to load a file that is not safe
             load_parameters(model_file, "meta")
@@ -128,5 +130,5 @@ def load_strictly() -> None:
             check_checkpoint(model_file, model)
         return model, args
 
-    load_and_check.strict = True
+    setattr(load_and_check, "strict", True)  # noqa: B010
     AbsTask.build_model_from_file = classmethod(load_and_check)

@@ -170,7 +170,7 @@ def merge(folders: Sequence[Path], output: Path, utterances: Sequence[str]) -> N
     names = sorted({path.relative_to(folder) for folder in folders for path in folder.glob("*best_recog/*")})
     several = any(name.parts[0] != "1best_recog" for name in names)
     for name in names:
-        lines = {}
+        lines: dict[str, str] = {}
         for folder in folders:
             if (folder / name).exists():
                 # The lines as they are: an empty hypothesis has a meaning in its blanks.
@@ -182,7 +182,7 @@ def merge(folders: Sequence[Path], output: Path, utterances: Sequence[str]) -> N
         targets = ([output / name.name] if best else []) + ([output / name] if several else [])
         for target in targets:
             with atomic_write(target) as file:
-                file.writelines(f"{lines[key]}\n" for key in sorted(lines))
+                file.write("".join(f"{lines[key]}\n" for key in sorted(lines)))
     if not names:
         raise InputError(f"{output}: no hypotheses at all: look at the logs in {output / 'log'}")
 

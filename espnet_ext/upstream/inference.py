@@ -46,7 +46,7 @@ def inference(options: argparse.Namespace, build: Builder = build_speech2text) -
     """
     kwargs = {name: value for name, value in vars(options).items() if name != "config"}
     ours = {name: kwargs.pop(name) for name in ("prior_weight", "prior_file", "fast_decoder")}
-    original = asr_inference.Speech2Text
+    original: Any = asr_inference.Speech2Text
 
     class OurSpeech2Text(original):
         """What ``inference()`` finds in place of its own class: it calls ``from_pretrained`` and nothing else."""

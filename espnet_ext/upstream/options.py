@@ -1,5 +1,6 @@
 """Command-line options of ESPnet's commands: which are refused, which name files, and how they are parsed."""
 
+import argparse
 import io
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr
@@ -24,7 +25,7 @@ def refuse_options(options: Sequence[str], ours: Mapping[str, str]) -> None:
             raise InputError(f"{name} cannot be given after `--`: {ours[name]}")
 
 
-def parse_options(parser, options: Sequence[str]):
+def parse_options(parser: argparse.ArgumentParser, options: Sequence[str]) -> argparse.Namespace:
     """Parse ESPnet options; what argparse would print before it exits becomes an InputError."""
     messages = io.StringIO()
     try:

@@ -29,7 +29,7 @@ def save(obj: Any, f: Any, *args: Any, **options: Any) -> None:
     """``torch.save``; a file that is named appears whole or is left as it was."""
     if not isinstance(f, str | os.PathLike):
         return _save(obj, f, *args, **options)
-    with atomic_write(f, "wb") as file:
+    with atomic_write(os.fspath(f), "wb") as file:
         _save(obj, file, *args, **options)
 
 

@@ -1,4 +1,4 @@
-"""A matrix for each recording, computed in parallel and kept in ark files, one for each shard."""
+"""One matrix per recording, computed in parallel and kept in ark files, one per shard."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,11 +20,12 @@ class ArkShard:
     """Recordings whose matrices go to ``matrices.ark`` and ``matrices.scp`` in a folder, which appears when complete.
 
     Attributes:
-        name: for the messages.
+        name: its name in messages.
         folder: where the files go.
-        key: a hash of the settings and of the audio's names, sizes and times.
+        key: a hash of the settings and of the names, sizes and times of the audio files.
         audio: recording -> file.
-        compute: makes the matrices of ``audio``. It is also given the folder, for other files of its own.
+        compute: computes the matrices of ``audio``. Its second argument is the folder, in which it may write more
+            files.
     """
 
     name: str
@@ -40,7 +41,7 @@ def ark_shards(
     """Split recordings into shards of about ``recordings`` each.
 
     Args:
-        settings: all that the matrices depend on besides the audio.
+        settings: everything that the matrices depend on besides the audio.
     """
     shards = []
     for number, names in enumerate(work.contiguous(list(audio), -(-len(audio) // recordings)), start=1):
@@ -53,7 +54,7 @@ def ark_shards(
 def write_arks(
     shards: Sequence[ArkShard], *, nj: int = 1, parallel: Path | None = None, describe: str
 ) -> dict[str, str]:
-    """Write the shards that are not there yet; return each recording's position in its ark, sorted by recording."""
+    """Write the shards that are not done yet; return each recording's position in its ark, sorted by recording."""
     todo = [shard for shard in shards if not is_noted(Path(shard.folder) / NOTE, shard.key)]
     map_shards(write_ark, todo, nj=nj, config=parallel, describe=describe)
     table: dict[str, str] = {}

@@ -1,6 +1,6 @@
-"""Start and stop the Dask cluster behind :mod:`espnet_ext.work.parallel`: local processes or a batch system's jobs.
+"""Start and stop the Dask cluster of :mod:`espnet_ext.work.parallel`: local processes or jobs of a batch system.
 
-The cluster itself comes from ``espnet3.parallel.parallel.build_client``, so all that it knows works here: local,
+ESPnet makes the cluster (``espnet3.parallel.parallel.build_client``), so everything that it supports works here: local,
 local_gpu, slurm, sge, pbs, lsf, moab, oar, htcondor, ssh, kube.
 """
 
@@ -24,7 +24,7 @@ from typing import Any, Self
 from espnet_ext.errors import InputError
 from espnet_ext.work.yaml_files import read_yaml
 
-# A batch system and the command that submits its jobs.
+# Batch system -> command that submits a job.
 SUBMIT = {
     "slurm": "sbatch",
     "sge": "qsub",
@@ -36,14 +36,14 @@ SUBMIT = {
 }
 ENVS = ("local", "local_gpu", *SUBMIT, "ssh", "kube")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-# A shard may lose this many workers; the next death is its own fault.
+# A shard may lose this many workers. After one more it counts as failed.
 ALLOWED_FAILURES = 3
 CLOSE_SECONDS = 20
 
 
 @dataclass(frozen=True)
 class ClusterSettings:
-    """What ``conf/parallel/*.yaml`` says. ``options`` are the arguments of the Dask cluster class."""
+    """The settings in ``conf/parallel/*.yaml``. ``options`` are the arguments of the Dask cluster class."""
 
     env: str
     n_workers: int
@@ -55,7 +55,7 @@ class ClusterSettings:
 
 
 def read_config(path: str | Path, nj: int) -> ClusterSettings:
-    """Read ``conf/parallel/*.yaml``; ``nj`` workers where the file has no ``n_workers``.
+    """Read ``conf/parallel/*.yaml``. If the file has no ``n_workers``, there are ``nj`` workers.
 
     Raises:
         InputError: no such file, not a YAML mapping, an unknown key or ``env``, a bad ``n_workers``, or a batch system
@@ -83,20 +83,22 @@ def read_config(path: str | Path, nj: int) -> ClusterSettings:
 
 @dataclass(frozen=True)
 class RunningCluster:
-    """A Dask client, the errors that its cluster has met, oldest first, and what it was started with."""
+    """A Dask client, the errors of its cluster (oldest first), and its settings."""
 
     client: Any
     errors: list[str]
     settings: ClusterSettings
 
     def replace_lost_jobs(self) -> None:
-        """Submit again those jobs of a batch system that have ended: cancelled, preempted, or out of walltime.
+        """Submit new jobs for those of a batch system that have ended: cancelled, preempted, or out of walltime.
 
-        Dask forgets a job some seconds (``distributed.deploy.lost-worker-timeout``) after its worker has gone, and asks
-        for another only when it is told the number of workers again.
+        Dask forgets a job some seconds (``distributed.deploy.lost-worker-timeout``) after its worker is lost, and
+        submits another only when it is told the number of workers again.
         """
-        cluster = getattr(self.client, "cluster", None)
-        if self.settings.env in SUBMIT and set(cluster.worker_spec) - set(cluster.workers):
+        if self.settings.env not in SUBMIT:
+            return
+        cluster = self.client.cluster
+        if set(cluster.worker_spec) - set(cluster.workers):
             cluster.scale(self.settings.n_workers)
 
 
@@ -104,10 +106,10 @@ class RunningCluster:
 def start(
     settings: ClusterSettings, *, local_directory: str | Path | None = None, log_dir: str | Path | None = None
 ) -> Iterator[RunningCluster]:
-    """Yield a client on a new cluster; whatever happens inside, the cluster's processes and jobs end with it.
+    """Yield a client on a new cluster. The cluster's processes and jobs end with the block, also after an error.
 
     Raises:
-        InputError: the cluster does not start, as with wrong options.
+        InputError: the cluster does not start, for example because of wrong options.
     """
     with exit_on_signals():
         import dask
@@ -128,7 +130,7 @@ def start(
             {
                 "temporary-directory": scratch,
                 "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
-                # No tasks queue on a worker: its death then counts against the one shard that it was running.
+                # Tasks do not queue on a worker, so a lost worker counts only against the shard that it was running.
                 "distributed.scheduler.worker-saturation": 1.0,
             }
         ),
@@ -171,7 +173,7 @@ def _options(settings: ClusterSettings, scratch: str, log_dir: str | Path | None
         | given
         | {
             "job_script_prologue": [f"cd {quote(os.getcwd())}", *exports, *(given.get("job_script_prologue") or [])],
-            # One shard at a time in a process: its other cores serve the shard's threads.
+            # One shard at a time in a process: the other cores are for the threads of that shard.
             "worker_extra_args": [*(given.get("worker_extra_args") or []), "--nthreads", "1"],
         }
     )
@@ -179,9 +181,9 @@ def _options(settings: ClusterSettings, scratch: str, log_dir: str | Path | None
 
 @contextmanager
 def exit_on_signals() -> Iterator[None]:
-    """Let SIGTERM unwind the stack as Ctrl-C does, so that the cluster is closed; put both handlers back at the end.
+    """Let SIGTERM unwind the stack as Ctrl-C does, so that the cluster is closed. Restore both handlers at the end.
 
-    Importing dask_jobqueue replaces SIGINT's handler by one that exits with status 0, which would pass for success.
+    Importing dask_jobqueue replaces the handler of SIGINT with one that exits with status 0, which looks like success.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -198,9 +200,9 @@ def exit_on_signals() -> Iterator[None]:
 
 @contextmanager
 def _no_interrupt() -> Iterator[None]:
-    """Block SIGINT in this thread, and so in the threads and processes that it starts; a Ctrl-C meanwhile comes after.
+    """Block SIGINT in this thread, and so in the threads and processes that it starts. A Ctrl-C is handled afterwards.
 
-    A terminal sends Ctrl-C to all its processes. Workers leave it to this one, which ends them.
+    A terminal sends Ctrl-C to all its processes. Workers ignore it: this process ends them.
     """
     resource_tracker.ensure_running()  # unblocks SIGINT in the thread that starts it, so it must run before
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -212,7 +214,7 @@ def _no_interrupt() -> Iterator[None]:
 
 @contextmanager
 def _thread_limit(threads: int) -> Iterator[None]:
-    """Let local workers, also those that replace dead ones later, inherit a limit of ``threads`` threads each."""
+    """Limit local workers to ``threads`` threads each, also workers that later replace dead ones."""
     before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
     for name, value in before.items():
         os.environ[name] = str(min(threads, int(value)) if value and value.isdigit() and int(value) else threads)
@@ -228,9 +230,9 @@ def _thread_limit(threads: int) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[list[str]]:
-    """Keep Dask's log away from the user; yield unhandled errors. :mod:`espnet_ext.work.parallel` tells what matters.
+    """Hide Dask's log and yield a list of unhandled errors. :mod:`espnet_ext.work.parallel` reports what matters.
 
-    A failed submission surfaces nowhere but in the event loop's log.
+    A failed submission is reported nowhere but in the log of the event loop.
     """
     errors: list[str] = []
 
@@ -255,7 +257,7 @@ def _quiet() -> Iterator[list[str]]:
 
 
 def _cause(error: BaseException) -> str:
-    """Return the message of the first cause: Dask wraps it in others."""
+    """Return the message of the first cause; Dask wraps it in other exceptions."""
     while error.__cause__ is not None:
         error = error.__cause__
     return " ".join(str(error).split())

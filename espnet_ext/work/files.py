@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and the files below a folder."""
+"""Files that are written completely or not at all, and the files below a folder."""
 
 import json
 import os
@@ -11,9 +11,9 @@ from typing import IO, Any
 
 @contextmanager
 def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO]:
-    """Open a temporary file beside ``path`` and rename it to ``path`` on success; on an error ``path`` is untouched.
+    """Open a temporary file beside ``path``, and rename it to ``path`` on success. On an error ``path`` is unchanged.
 
-    Text is UTF-8. The folder is made if it is missing.
+    Text is UTF-8. The folder is created if it is missing.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -31,17 +31,17 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO]:
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Write ``value`` as indented JSON, whole or not at all."""
+    """Write ``value`` as indented JSON, completely or not at all."""
     with atomic_write(path) as file:
         json.dump(value, file, indent=2, ensure_ascii=False)
         file.write("\n")
 
 
 def files_below(folder: str | Path) -> Iterator[Path]:
-    """All files below ``folder``, in one order everywhere.
+    """All files below ``folder``, in the same order on every machine.
 
-    Links to folders are followed, for large parts of a corpus often lie elsewhere; one that leads back to a folder
-    above it is left alone. A link to nothing counts as a file.
+    Links to folders are followed, since large parts of a corpus are often elsewhere. A link to a folder above it is not
+    followed. A broken link counts as a file.
     """
     for parent, folders, names in os.walk(folder, followlinks=True):
         folders[:] = sorted(name for name in folders if not _leads_back(Path(parent, name)))

@@ -1,4 +1,4 @@
-"""JSON from files of others, with all that is wrong with it as one kind of error."""
+"""JSON from files that others wrote; every fault is a ValueError."""
 
 import json
 from collections.abc import Callable
@@ -6,15 +6,15 @@ from typing import Any
 
 
 def parse_json(text: str, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """``json.loads``, which raises ``RecursionError`` for what is nested too deeply and takes half of a surrogate pair.
+    """``json.loads`` that refuses what is nested too deeply (not with ``RecursionError``) and half of a surrogate pair.
 
-    A whole number beyond the range of a float is read as infinity, as ``1e999`` is.
+    A whole number beyond the range of a float is read as infinity, like ``1e999``.
 
     >>> parse_json('{"a": [1, "\\\\u4f60"]}')
     {'a': [1, '你']}
 
     Raises:
-        ValueError: no JSON; nested too deeply; a text in it that is no Unicode, and so could not be written again.
+        ValueError: not JSON, nested too deeply, or a string in it is not Unicode and could not be written again.
     """
     try:
         value = json.loads(text, parse_int=_number, object_pairs_hook=object_pairs_hook)

@@ -1,7 +1,7 @@
-"""Do a thing once: a key of all that a result depends on, a note of it beside the result, a lock, and an atomic rename.
+"""Do work once: a key of everything that a result depends on, a note of it beside the result, a lock, an atomic rename.
 
-This is the only such mechanism of the package. The steps of a recipe (:mod:`espnet_ext.recipe.steps`), the shards of a
-data dir (:mod:`espnet_ext.work.shards`) and the synthetic corpora are made by it.
+This is the only such mechanism in the package. The steps of a recipe (:mod:`espnet_ext.recipe.steps`), the shards of a
+data dir (:mod:`espnet_ext.work.shards`) and the synthetic corpora use it.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ POLL_SECONDS = 10.0
 
 
 def fingerprint(*values: Any, files: Iterable[str | Path] = ()) -> str:
-    """A hash of JSON values and of the contents of files; files that are missing count as missing.
+    """A hash of JSON values and of the contents of files. That a file is missing also counts.
 
     >>> fingerprint({"a": 1, "b": (2, 3)}) == fingerprint({"b": [2, 3], "a": 1})
     True
@@ -34,7 +34,7 @@ def fingerprint(*values: Any, files: Iterable[str | Path] = ()) -> str:
 
 
 def digest(path: str | Path) -> str | None:
-    """SHA-256 of a file's content, or None if it is no file."""
+    """SHA-256 of a file's content, or None if there is no such file."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -48,7 +48,7 @@ def is_noted(note: str | Path, key: str) -> bool:
 
 
 def read_key(note: str | Path) -> str | None:
-    """The key that a note holds; None if there is no note, or none that can be read."""
+    """The key in a note; None if there is no note or it cannot be read."""
     try:
         return json.loads(Path(note).read_text(encoding="utf-8"))["key"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -56,17 +56,17 @@ def read_key(note: str | Path) -> str | None:
 
 
 def write_note(note: str | Path, key: str, **more: str) -> None:
-    """Write the note that says under which key its result was made, whole or not at all; ``more`` is for people."""
+    """Write a note with the key of a result, completely or not at all. ``more`` is information for people."""
     write_json(note, {"key": key, **more})
 
 
 @contextmanager
 def locked(path: str | Path, on_wait: Callable[[float], None]) -> Iterator[None]:
-    """Hold a lock on the file ``path``, which the system drops when this process ends, however it ends.
+    """Hold a lock on the file ``path``. The system releases it when this process ends, also if it is killed.
 
     Args:
-        on_wait: called with 0 when another process holds the lock, and then every ten seconds with the seconds waited.
-            Called with NaN where the file system has no locks; then nothing is held.
+        on_wait: called with 0 if another process holds the lock, and then every ten seconds with the seconds waited.
+            Called with NaN if the file system has no locks; then nothing is locked.
     """
     lock = FileLock(path)
     waited = 0.0
@@ -88,10 +88,10 @@ def locked(path: str | Path, on_wait: Callable[[float], None]) -> Iterator[None]
 
 @contextmanager
 def whole_folder(output: str | Path, key: str, note: str = NOTE) -> Iterator[Path]:
-    """Yield a new folder beside ``output``; on success the key is noted in it and it takes the place of ``output``.
+    """Yield a new folder beside ``output``. On success the key is noted in it, and it replaces ``output``.
 
-    After an error or a kill ``output`` is as it was. Each caller has a folder of its own, so that a worker that was
-    given up for dead and still writes harms nobody.
+    After an error or a kill ``output`` is unchanged. Each caller has its own folder, so a worker that was considered
+    dead and still writes does no harm.
     """
     output = Path(os.path.abspath(output))
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -109,16 +109,16 @@ def whole_folder(output: str | Path, key: str, note: str = NOTE) -> Iterator[Pat
 
 
 def make_folder(output: str | Path, key: str, write: Callable[[Path], None], what: str = "result") -> bool:
-    """Fill ``output`` by ``write`` unless it already holds the same thing.
+    """Fill ``output`` with ``write``, unless it already holds the same result.
 
     Args:
         output: the folder. It appears when it is complete.
-        key: of all that its bytes depend on.
+        key: a hash of everything that its bytes depend on.
         write: fills the folder that it is given.
-        what: what the folder holds, for the messages.
+        what: name of the result in messages.
 
     Returns:
-        False if ``output`` held it already and was left as it is.
+        False if ``output`` already held the result and was left unchanged.
 
     Raises:
         InputError: ``output`` holds something else.

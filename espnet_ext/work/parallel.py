@@ -1,7 +1,8 @@
-"""Map a function over shards of work: in this process, on processes forked from it, or on a cluster, through Dask.
+"""Map a function over shards of work: in this process, in processes forked from it, or on a cluster through Dask.
 
-A shard is a small picklable value (a dict or dataclass, with a ``name`` for messages); the function writes its output
-to files and returns something small. A worker that dies loses only the shard it was on, which runs again elsewhere.
+A shard is a small value that can be pickled (a dict or dataclass, with a ``name`` for messages). The function writes
+its output to files and returns something small. If a worker dies, only the shard that it was running is lost, and runs
+again.
 """
 
 import errno
@@ -29,10 +30,10 @@ _ONE_SHARD = Lock()
 
 
 class ShardError(InputError):
-    """A shard failed for another reason than bad input; the message names it and holds the worker's traceback.
+    """A shard failed, but not because of bad input. The message names it and has the worker's traceback.
 
-    It is an :class:`InputError` so that every command shows it and exits with status 1, without the traceback of the
-    process that merely waited for the worker.
+    It is an :class:`InputError`, so that every command shows it and exits with status 1, without the traceback of the
+    process that only waited for the worker.
     """
 
 
@@ -54,19 +55,20 @@ def map_shards[Shard, Result](
 ) -> list[Result]:
     """Return ``[function(shard) for shard in shards]``, computed by ``nj`` worker processes.
 
-    ``function`` stands at the top level of a module that workers can import. Workers run this Python, in this working
-    directory. With ``nj=1`` or one shard, and no ``config``, everything runs in this process, without Dask.
+    ``function`` must be at the top level of a module that workers can import. Workers run the same Python in the same
+    working directory. Without ``config`` there is no Dask: workers are forked from this process, and with ``nj=1`` or
+    one shard everything runs in this process.
 
     Args:
-        nj: number of workers; a ``config`` with ``n_workers`` overrides it.
+        nj: number of workers, unless ``config`` has ``n_workers``.
         config: YAML with ``env`` (local, slurm, sge, pbs ...), ``n_workers`` and ``options`` of the Dask cluster.
         describe: name of the work in messages.
-        log_dir: where a cluster's jobs write their logs (default: the batch system's choice).
+        log_dir: where a cluster's jobs write their logs (default: the batch system's own place).
         local_directory: local disk for Dask's temporary files (default: the system's folder for temporary files).
 
     Raises:
         InputError: bad arguments or config; or the first shard that raised InputError, with its message.
-        ShardError: a shard raised another exception, or killed its worker again and again.
+        ShardError: a shard raised another exception, or its worker died several times.
     """
     shards = list(shards)
     if nj < 1:
@@ -101,7 +103,7 @@ def _map_here(function: Callable, shards: list, progress: "_Progress") -> list:
 
 
 def _map_forked(function: Callable, shards: list, workers: int, progress: "_Progress") -> list:
-    """On processes forked from this one: what is imported here is not imported again."""
+    """In processes forked from this one: modules that are imported here are not imported again."""
     from pebble import ProcessExpired, ProcessPool
 
     names = [shard_name(shard, index) for index, shard in enumerate(shards)]
@@ -112,7 +114,7 @@ def _map_forked(function: Callable, shards: list, workers: int, progress: "_Prog
         max_workers=workers, context=get_context("fork"), initializer=_limit_threads, initargs=(threads,)
     )
     try:
-        waiting = {
+        waiting: dict[Any, int] = {
             pool.schedule(_call, args=(function, shard, os.getcwd())): index for index, shard in enumerate(shards)
         }
         while waiting:
@@ -138,9 +140,9 @@ def _map_forked(function: Callable, shards: list, workers: int, progress: "_Prog
 
 
 def _limit_threads(threads: int) -> None:
-    """In a worker: as many threads as it has cores for itself, unless the environment says how many.
+    """In a worker: limit the threads to its share of the cores, unless the environment sets their number.
 
-    A terminal sends Ctrl-C to all its processes; workers leave it to the process that ends them.
+    A terminal sends Ctrl-C to all its processes. Workers ignore it: the main process ends them.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -163,7 +165,7 @@ def _map_on(running: cluster.RunningCluster, function: Callable, shards: list, p
     from distributed import as_completed
 
     names = [shard_name(shard, index) for index, shard in enumerate(shards)]
-    # Dask picks equal keys up from a cache; the number keeps two shards of one name apart.
+    # Dask takes equal keys from a cache; the number distinguishes two shards with the same name.
     keys = [f"{progress.describe}-{index}-{name}" for index, name in enumerate(names)]
     futures = [
         running.client.submit(_call, function, shard, os.getcwd(), key=key, pure=False)
@@ -186,7 +188,7 @@ def _map_on(running: cluster.RunningCluster, function: Callable, shards: list, p
 
 
 def _call(function: Callable, shard: Any, folder: str) -> Any:
-    """Run one shard, in a worker or here. Exceptions come back as text: not every one survives pickling."""
+    """Run one shard, in a worker or in this process. Exceptions are returned as text, since not all can be pickled."""
     with _ONE_SHARD:
         try:
             os.chdir(folder)  # a cluster may start its jobs elsewhere, and data dirs hold relative paths
@@ -222,7 +224,7 @@ def _value(outcome: Any, describe: str, name: str) -> Any:
 
 
 class _Crew:
-    """Watches the workers: says when one is lost, and ends a run whose cluster cannot start any."""
+    """Watches the workers: reports when one is lost, and stops if the cluster cannot start any."""
 
     def __init__(self, running: cluster.RunningCluster, progress: "_Progress") -> None:
         self._running, self._progress = running, progress
@@ -247,11 +249,12 @@ class _Crew:
 
 
 class _Progress:
-    """A line every few seconds, or a bar on a terminal, from its own thread, as one shard may take minutes."""
+    """A line every few seconds, or a bar on a terminal. It has its own thread, as one shard may take minutes."""
 
     def __init__(self, describe: str, total: int) -> None:
-        self.describe, self.total, self.done, self.workers = describe, total, 0, None
-        self._stream = sys.stderr  # kept: shards may redirect sys.stderr
+        self.describe, self.total, self.done = describe, total, 0
+        self.workers: int | None = None
+        self._stream = sys.stderr  # stored, since shards may redirect sys.stderr
         self._start = time.monotonic()
         self._stop = Event()
         self._bar = None

@@ -1,7 +1,7 @@
-"""Shards of a Kaldi data dir, each with its own folder of results: split, do once, skip what is done, merge.
+"""Shards of a Kaldi data dir, each with its own folder of results: split, do once, skip what is done.
 
-A shard's folder appears whole, with ``done.json`` inside, or not at all. ``done.json`` holds a hash of all that the
-results depend on, so a run that was killed goes on where it stopped and a changed model or file is noticed.
+A shard's folder appears completely, with ``done.json`` in it, or not at all. ``done.json`` holds a hash of everything
+that the results depend on. So a run that was killed resumes, and a changed model or file is noticed.
 """
 
 import heapq
@@ -30,10 +30,10 @@ class Shard:
     Attributes:
         name: its name in messages.
         folder: where its results go.
-        log: file for what ESPnet logs and prints.
+        log: file for the log and output of ESPnet.
         options: command-line options of the ESPnet tool, without inputs and outputs.
         tables: path below ``folder`` -> Kaldi table, written there for the tool to read.
-        key: hash of all that the results depend on.
+        key: hash of everything that the results depend on.
     """
 
     name: str
@@ -44,12 +44,12 @@ class Shard:
     key: str
 
     def is_done(self) -> bool:
-        """Are this shard's results there, from the same inputs?"""
+        """Do the results of this shard exist, made from the same inputs?"""
         return once.is_noted(Path(self.folder) / DONE, self.key)
 
 
 def balanced(weights: Mapping[str, float], count: int) -> list[list[str]]:
-    """Split ids into ``count`` lists of about equal weight, none empty; the heaviest ids are dealt out first."""
+    """Split ids into at most ``count`` lists of about equal weight, none empty. The heaviest ids are assigned first."""
     heap = [(0.0, 0, number) for number in range(count)]
     parts: list[list[str]] = [[] for _ in range(count)]
     for key in sorted(weights, key=lambda key: (-weights[key], key)):
@@ -60,7 +60,7 @@ def balanced(weights: Mapping[str, float], count: int) -> list[list[str]]:
 
 
 def contiguous[T](items: Sequence[T], count: int) -> list[list[T]]:
-    """Split items into ``count`` runs whose lengths differ by at most one."""
+    """Split items into ``count`` consecutive parts whose lengths differ by at most one."""
     edges = [number * len(items) // count for number in range(count + 1)]
     return [list(items[start:end]) for start, end in zip(edges, edges[1:], strict=False)]
 
@@ -76,7 +76,7 @@ def file_hashes(paths: Sequence[str | Path | None]) -> dict[str, str | None]:
 
 
 def file_stamps(files: Mapping[str, str]) -> list[list]:
-    """Return ``[id, path, size, time of change]`` of files whose content would take too long to hash."""
+    """Return ``[id, path, size, modification time]`` of files whose content would take too long to hash."""
     stamps = []
     for key, path in files.items():
         status = os.stat(path)
@@ -86,9 +86,9 @@ def file_stamps(files: Mapping[str, str]) -> list[list]:
 
 @contextmanager
 def attempt(shard: Shard) -> Iterator[Path]:
-    """Yield a new folder with the shard's tables; rename it to the shard's own at the end, with ``done.json`` in it.
+    """Yield a new folder with the shard's tables. At the end it gets ``done.json`` and becomes the shard's folder.
 
-    Output and log lines of the block go to the shard's log file. After a failure nothing but the log remains.
+    Output and log lines of the block go to the shard's log file. After a failure only the log remains.
     """
     try:
         with once.whole_folder(shard.folder, shard.key, DONE) as folder:
@@ -103,7 +103,7 @@ def attempt(shard: Shard) -> Iterator[Path]:
 
 @contextmanager
 def log_to(path: str | Path) -> Iterator[None]:
-    """Send logging, stdout and stderr to a file, in place of where they go now."""
+    """Send logging, stdout and stderr to a file."""
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
     Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ def log_to(path: str | Path) -> Iterator[None]:
 
 
 def clean(parent: Path, shards: Sequence[Shard]) -> None:
-    """Remove what killed runs, and runs with other shards, left in the folder of the shards' results."""
+    """Remove what killed runs and runs with other shards have left in the folder of the shards' results."""
     if not parent.is_dir() or not shards:
         return
     keep = {Path(shard.folder).name for shard in shards}
@@ -138,14 +138,14 @@ def run_shards[AnyShard: Shard](
     parallel: Path | None = None,
     describe: str = "decode",
 ) -> None:
-    """Run the shards of several folders of results that are not done, which share the workers.
+    """Run those shards of several folders of results that are not done. All share the workers.
 
     Args:
-        planned: folders of results and their shards, which lie in ``log/`` there.
-        run: does a shard in a worker process.
+        planned: folders of results and their shards, whose folders are in ``log/`` there.
+        run: runs one shard in a worker process.
         nj: processes or cluster jobs.
         parallel: YAML of a Dask cluster, see :func:`espnet_ext.work.parallel.map_shards`.
-        describe: what is done, for the messages.
+        describe: name of the work in messages.
     """
     for output, shards in planned:
         clean(output / "log", shards)
@@ -160,5 +160,5 @@ def run_shards[AnyShard: Shard](
 
 
 def say(text: str) -> None:
-    """Tell the user, on stderr."""
+    """Print one line for the user, on stderr."""
     print(text, file=sys.stderr, flush=True)

@@ -1,6 +1,5 @@
 """YAML read safely, merged as ESPnet's configs need it, and written only when it changes."""
 
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,13 @@ from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write
 
 
-class _UniqueKeyLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-    """The safe loader, refusing a key that stands twice in one mapping (PyYAML silently keeps the last).
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-    libyaml's, where PyYAML has it: many times faster on a config with a long token list.
+
+class _UniqueKeyLoader(_SafeLoader):
+    """The safe loader, which refuses a key that occurs twice in a mapping (PyYAML silently keeps the last).
+
+    It uses libyaml if PyYAML has it, which is many times as fast on a config with a long token list.
     """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
@@ -30,8 +32,8 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     """Read a YAML file that holds one mapping (an empty file is an empty mapping).
 
     Raises:
-        InputError: no such file, not UTF-8, not YAML, a key given twice, or no mapping; the message names file, line
-            and column.
+        InputError: no such file, not UTF-8, not YAML, a key that occurs twice, or not a mapping; the message names
+            file, line and column.
     """
     try:
         with open(path, encoding="utf-8") as file:
@@ -52,10 +54,10 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
 
 
 def deep_merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with ``over`` merged into it: mappings merge, all else (lists, numbers, null) replaces.
+    """Return ``base`` with ``over`` merged into it. Mappings are merged; lists, numbers and null are replaced.
 
-    In ESPnet ``encoder_conf`` holds the options of the class that ``encoder`` names. So where ``over`` changes ``X``,
-    the ``X_conf`` of ``base`` belongs to another class and is dropped before ``over``'s own is merged.
+    In ESPnet, ``encoder_conf`` holds the options of the class that ``encoder`` names. So if ``over`` changes ``X``, the
+    ``X_conf`` of ``base`` belongs to another class, and is dropped before that of ``over`` is merged.
 
     >>> base = {"optim": "adam", "optim_conf": {"lr": 1.0, "eps": 0.1}, "n": [1, 2]}
     >>> deep_merge(base, {"optim_conf": {"lr": 2.0}, "n": [3]})
@@ -87,7 +89,7 @@ def merged_files(paths: Sequence[str | Path]) -> dict[str, Any]:
 
 
 def write_yaml(path: str | Path, value: Mapping[str, Any], comment: str) -> bool:
-    """Write ``value`` below a comment line, whole or not at all; an unchanged file keeps its time stamp.
+    """Write ``value`` below a comment line, completely or not at all. An unchanged file keeps its time stamp.
 
     Returns:
         Whether the file was written.
@@ -100,17 +102,3 @@ def write_yaml(path: str | Path, value: Mapping[str, Any], comment: str) -> bool
     with atomic_write(path) as file:
         file.write(text)
     return True
-
-
-def take_options(options: Namespace, config: dict[str, Any], defaults: Mapping[str, Any]) -> None:
-    """Fill in options of a command that its config has: those not given (None) come from there, or from ``defaults``.
-
-    Args:
-        options: what argparse has read; changed.
-        config: loses the keys of ``defaults``, so that the rest is what else it sets.
-        defaults: of each option that the config may have.
-    """
-    for name, default in defaults.items():
-        value = config.pop(name, default)
-        if getattr(options, name) is None:
-            setattr(options, name, value)

@@ -108,7 +108,7 @@ def test_an_utterance_without_a_transcript_is_refused(job, data, tmp_path):
 
 
 def test_more_hypotheses_than_the_beam_has_are_refused(job):
-    with pytest.raises(InputError, match="--nbest must be 1 to the beam's 8, not 9: widen --beam"):
+    with pytest.raises(InputError, match="the first pass wants 9 hypotheses from a beam of 8: widen the beam"):
         make_lists([replace(job, nbest=9)])
 
 

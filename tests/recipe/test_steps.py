@@ -308,7 +308,7 @@ def test_a_second_run_waits_for_the_first_and_repeats_nothing(tmp_path):
         time.sleep(0.1)
     second = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment())
     assert second.stdout is not None
-    assert "another process is at work on it" in second.stdout.readline()
+    assert "another process is running it" in second.stdout.readline()
     (tmp_path / "end").touch()
     output, _ = second.communicate(timeout=60)
     assert first.wait(60) == 0 and second.returncode == 0

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs import EGS, smoke_run
+from runs import EGS, fail_in_each_stage, smoke_run
 
 from espnet_ext.results.plan import load_scale, system_config
 from espnet_ext.results.tables import load_tables
@@ -85,6 +85,10 @@ def test_a_second_run_repeats_nothing(smoke):
     steps = [line for line in again.stdout.splitlines() if re.search(r": done (before|in)", line)]
     assert len(steps) >= 15 and all(line.endswith("done before") for line in steps)
     assert {name: result(folder, name)["rows"] for name in before} == before
+
+
+def test_a_failing_step_of_each_stage_ends_the_run(smoke):
+    fail_in_each_stage(RECIPE.name, smoke[0], *POINTS)
 
 
 def test_systems_differ_only_in_what_the_figures_say():

@@ -7,7 +7,7 @@
 #   ./run.sh --table 1                                           # on the synthetic corpus
 #   ./run.sh --scale full --librispeech /data/LibriSpeech --table 1 --ngpu 4
 #
-# shellcheck disable=SC2034
+# shellcheck disable=SC2034,SC1091
 set -euo pipefail
 
 # What to run
