@@ -43,7 +43,7 @@ is_outdated() {
   [[ -f $stamp ]] && state=$(state_of_venv) && [[ ${state%%setup *} == "$(sed '/^setup /,$d' "$stamp")"$'\n' ]]
 }
 
-# What uv or pip is at, from its log: what has begun and not ended, such as the build of a package, or else the last line.
+# What uv or pip is doing, from its log: what has started and not ended, such as the build of a package; otherwise the last line.
 progress_of() {
   awk '
     $1 == "Building" || $1 == "Downloading" { open[$2] = tolower($1) " " $2; names[++count] = $2 }
@@ -201,7 +201,7 @@ if is_installed; then
   exit 0
 fi
 [[ -w $tools ]] ||
-  fail "$(id -un 2>/dev/null || id -u) cannot write to $tools; clone the repository to a folder of your own"
+  fail "$(id -un 2>/dev/null || id -u) cannot write to $tools; clone the repository to your own folder"
 
 child=""
 trap '[[ -z $child ]] || kill "$child" 2>/dev/null || true' EXIT

@@ -220,7 +220,7 @@ def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step
     """All decodings of a system in one step, which loads the model once."""
     folder, decodings = run.expdir / system.name / f"seed{seed}", run.decodings[system.name]
     ignored = run.datadir / "manifests" / "tedlium_ignored_test.txt"
-    jobs = [
+    jobs: list[dict[str, Any]] = [
         {
             "config": run.decode_config(decoding),
             "data": str(run.datadir / name),

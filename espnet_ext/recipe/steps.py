@@ -17,7 +17,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
@@ -177,7 +177,8 @@ def _preload(modules: Iterable[str]) -> None:
     """Import modules, and drop what they print: ESPnet reports each optional package that is not installed."""
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         for module in modules:
-            import_module(module)
+            with suppress(ImportError):  # the step itself will say what is missing
+                import_module(module)
 
 
 class _Started:

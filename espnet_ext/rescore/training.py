@@ -129,7 +129,7 @@ def train(
         The contents of ``training.json``.
 
     Raises:
-        InputError: ``output`` was begun with another key or other settings, there are no examples, or the gradient is
+        InputError: ``output`` was started with another key or other settings, there are no examples, or the gradient is
             no longer finite.
     """
     if not task.examples:

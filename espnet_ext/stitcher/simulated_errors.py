@@ -121,7 +121,7 @@ def _heard(
     errors: SimulatedErrors,
     rng: np.random.Generator,
 ) -> list[str]:
-    """What is heard of an utterance in a window: its words whose middle lies there, correct or not."""
+    """What is heard of an utterance in a window: its words whose middle is there, correct or not."""
     begin, end = turn.span
     step = (end - begin) / max(len(turn.words), 1)
     heard = []

@@ -1,6 +1,6 @@
 """What decides the bytes of a synthetic corpus: its size and its seed.
 
-Each thing that is drawn has a random generator of its own, so that nothing depends on what was drawn before.
+Everything that is drawn has its own random generator, so nothing depends on what was drawn before.
 """
 
 import hashlib

@@ -39,8 +39,7 @@ def test_files_that_a_paper_is_traced_to_are_there(recipe):
     text = (recipe / "README.md").read_text()
     section = text.split("## From the paper to the code\n")[1].split("\n## ")[0]
     for row in section.splitlines():
-        folders = [ROOT, ROOT / "espnet_ext", recipe, recipe / "conf", recipe / "conf" / "scale" / "full"]
-        folders += [recipe / "conf" / "scale" / "mini"]
+        folders = [ROOT, ROOT / "espnet_ext", recipe, recipe / "conf"]
         for name in re.findall(r"`([\w/]+\.(?:py|yaml|sh))`", row):
             place = next((folder / name for folder in reversed(folders) if (folder / name).exists()), None)
             assert place, f"{recipe.name}: README.md names {name}, which is not there"
