@@ -40,7 +40,7 @@ def run(stage: str, recipe: Path, options: tuple[str, ...]) -> None:
 @click.command("new-recipe")
 @click.argument("name")
 @click.option(
-    "--egs", type=click.Path(path_type=Path), default=Path("egs"), show_default=True, help="Where recipes lie."
+    "--egs", type=click.Path(path_type=Path), default=Path("egs"), show_default=True, help="Folder of the recipes."
 )
 def new_recipe(name: str, egs: Path) -> None:
     """Write a recipe that runs, to be changed into that of your paper.

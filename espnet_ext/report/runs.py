@@ -20,7 +20,7 @@ from espnet_ext.results.results_md import result_files
 from espnet_ext.results.tables import Tables, load_tables
 
 TABLES = "conf/tables.yaml"
-# Pictures that are no results: ESPnet's own curves and attention plots of every epoch, and those beside logs. Pictures
+# Pictures that are not results: ESPnet's own curves and attention plots of every epoch, and those beside logs. Pictures
 # in the tables' folder are shown with their tables.
 _NO_FIGURES = {"images", "att_ws", "tensorboard", "log", "stats", "results"}
 _ADVICE = "give a recipe's folder of experiments, egs/<recipe>/exp"

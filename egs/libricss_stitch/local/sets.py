@@ -191,7 +191,7 @@ def mixtures_steps(run: Run) -> Iterator[Step]:
     settings = run.sections["settings"]
     for name, how in mixing(run).items():
         output = run.datadir / name
-        # all that training has is heard in training; elsewhere nobody is recognised by the very utterances of a profile
+        # training uses all its utterances; in other sets the enrolment utterances of a profile are left out
         leave_out = None if name.startswith("train") else profiles(run, name) / "enrolment"
         yield Step(
             name=f"mixtures {name}",

@@ -90,7 +90,7 @@ def longest_context(fits: Callable[[int], bool], first: int = 960, precision: fl
     """The longest context in seconds that fits, by doubling and then bisection.
 
     Args:
-        fits: whether a context of so many seconds fits.
+        fits: whether a context of this number of seconds fits.
         first: the length to begin with.
         precision: of the result, relative to it.
 
