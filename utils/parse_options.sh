@@ -48,5 +48,5 @@ done
 run() {
   ((stage <= $1 && $1 <= stop_stage)) || return 0
   printf '\n== Stage %s: %s\n' "$1" "${2//_/ }"
-  ESPNET_EXT_COMMAND=$command_line espnet-ext run "$2" --recipe="$(dirname "$0")" "${options[@]}"
+  ESPNET_EXT_COMMAND=$command_line ESPNET_EXT_SHELL=$$ espnet-ext run "$2" --recipe="$(dirname "$0")" "${options[@]}"
 }

@@ -22,8 +22,12 @@ def run(stage: str, recipe: Path, options: tuple[str, ...]) -> None:
 
     A recipe's run.sh calls this for each of its stages. OPTIONS are those that ./run.sh --help lists, as --NAME=VALUE.
     """
+    from espnet_ext.recipe.guard import end_at_once_with_parent
     from espnet_ext.recipe.run import prepare
+    from espnet_ext.recipe.steps import check_parent
 
+    end_at_once_with_parent()
+    check_parent()  # it may be gone already
     given = {}
     for option in options:
         name, equals, value = option.partition("=")

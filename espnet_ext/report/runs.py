@@ -89,8 +89,8 @@ def find_recipes(folders: Sequence[str | Path], data: str | Path | None = None) 
     A recipe without results is included if another one has something to show.
 
     Raises:
-        InputError: no such folder, a folder that is no run and belongs to no recipe, nothing to show, or ``data`` with
-            several runs.
+        InputError: no such folder, a folder that is not a run and does not belong to a recipe, nothing to show, or
+            ``data`` with several runs.
     """
     recipes: dict[tuple[str, Path | None], dict[Path, ShownRun]] = {}
     kept: dict[tuple[str, Path | None], tuple[Path, ...]] = {}
