@@ -85,7 +85,7 @@ GOOD = {"recording": "r", "window": 0, "start": 0, "end": 16, "speaker": "a", "w
         ({"window": "0"}, "window must be a whole number"),
         ({"window": True}, "window must be a whole number"),
         ({"window": -1}, "start at 0"),
-        ({"end": 0}, "no span of time"),
+        ({"end": 0}, "not a time span"),
         ({"start": "soon"}, "could not convert"),
         ({"words": "A"}, "words must be a list"),
         ({"words": ["A B"]}, "words must be a list"),

@@ -44,10 +44,10 @@ def test_words_by_speaker_joins_in_the_order_of_time():
         ({"words": ["A"]}, "no words"),
         ({"speaker": None}, "no speaker"),
         ({"speaker": ""}, "without a speaker"),
-        ({"end_time": -1}, "no span of time"),
-        ({"end_time": None}, "no span of time"),
+        ({"end_time": -1}, "not a time span"),
+        ({"end_time": None}, "not a time span"),
         ({"start_time": "soon"}, "start_time is 'soon'"),
-        ({"end_time": float("nan")}, "no span of time"),
+        ({"end_time": float("nan")}, "not a time span"),
     ],
 )
 def test_refused(tmp_path, change, message):
