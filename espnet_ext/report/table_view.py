@@ -14,6 +14,7 @@ from espnet_ext.results.render import (
     legend,
     reduction_columns,
     shown_cell,
+    shown_claim,
     shown_p,
     shown_seeds,
 )
@@ -205,7 +206,7 @@ def _claim(claim: Mapping[str, Any]) -> ClaimView:
     ends = [abs(end) for test in found for end in (test["lower_by"], *(test["ci95"] or []))]
     reach = round_up(max(ends, default=1.0)) or 1.0
     return ClaimView(
-        claim["text"],
+        shown_claim(claim),
         claim["verdict"],
         claim["reason"] or "",
         claim["compares"],

@@ -21,7 +21,7 @@ def judge_claim(claim: Claim, tables: Tables, scores: Scores) -> dict[str, Any]:
     """Test one claim on each of its columns, with the seeds that all of its systems have.
 
     If ``better`` and ``worse`` are changes of the error rate from one row to another, these changes are compared: a
-    difference of differences.
+    difference of differences. A claim with a margin is tested as if ``worse`` had that many errors more.
 
     Returns:
         The claim as results hold it, without the correction for other claims; :func:`correct` adds that. ``p_value`` is
@@ -39,9 +39,10 @@ def judge_claim(claim: Claim, tables: Tables, scores: Scores) -> dict[str, Any]:
         "compares": "changes" if isinstance(claim.better, Change) else "rates",
         "better": _label(claim.better),
         "worse": _label(claim.worse),
+        "margin": claim.margin,
         "verdict": UNDECIDED if complete else NOT_RUN,
         "reason": reason if complete else None,
-        "p_value": _p_value(found) if complete and reason is None else None,
+        "p_value": _p_value(found, claim.margin) if complete and reason is None else None,
         "p_corrected": None,
         "tests": tests,
     }
@@ -65,7 +66,7 @@ def correct(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             claim["p_corrected"] = p_value
             claim["verdict"] = UNDECIDED
             if p_value < SIGNIFICANCE:
-                claim["verdict"] = CONTRADICTED if _reversed(claim["tests"].values()) else HOLDS
+                claim["verdict"] = CONTRADICTED if _reversed(claim) else HOLDS
     return made
 
 
@@ -100,11 +101,12 @@ def _test(claim: Claim, tables: Tables, scores: Scores, column: Column) -> dict[
         return _summary(float((high - low).mean()), None, None, seeds, different, None, None)
     errors = by_unit.errors.reshape(len(found), len(seeds), -1)
     better, worse = (_errors(side) for side in (errors[: len(sides[0])], errors[len(sides[0]) :]))
-    test = crossed_test(better, worse, by_unit.words)
+    margin = claim.margin / 100
+    test = crossed_test(better, worse + margin * by_unit.words, by_unit.words)
     enough = test.seeds >= LEAST_SEEDS
     return _summary(
-        100 * test.difference,
-        test.ci95 if enough else None,
+        100 * (test.difference - margin),
+        (test.ci95[0] - margin, test.ci95[1] - margin) if test.ci95 and enough else None,
         test.p_value if enough else None,
         seeds,
         test.seeds,
@@ -163,18 +165,18 @@ def _obstacle(tests: Sequence[Mapping[str, Any]]) -> str | None:
     return None
 
 
-def _p_value(tests: Sequence[Mapping[str, Any]]) -> float:
+def _p_value(tests: Sequence[Mapping[str, Any]], margin: float) -> float:
     """The p-value of a claim on several columns.
 
     If all point the right way: the largest, as the claim must hold on each. Otherwise: the smallest of those that point
     the wrong way, times the number of columns, as one of them suffices to contradict it.
     """
-    wrong = [test["p_value"] for test in tests if test["lower_by"] < 0]
+    wrong = [test["p_value"] for test in tests if test["lower_by"] < -margin]
     return min(1.0, len(tests) * min(wrong)) if wrong else max(test["p_value"] for test in tests)
 
 
-def _reversed(tests: Any) -> bool:
-    return any(test["lower_by"] < 0 for test in tests)
+def _reversed(claim: Mapping[str, Any]) -> bool:
+    return any(test["lower_by"] < -claim["margin"] for test in claim["tests"].values())
 
 
 def _label(side: RowRef | Change) -> str:

@@ -241,12 +241,22 @@ def claims_table(result: Mapping[str, Any]) -> str:
     for claim in result["claims"]:
         for number, (column, test) in enumerate(claim["tests"].items()):
             first = number == 0
-            head = [claim["text"] if first else "", f"**{verdict_text(claim)}**" if first else ""]
+            head = [shown_claim(claim) if first else "", f"**{verdict_text(claim)}**" if first else ""]
             corrected = shown_p(claim["p_corrected"]) if first else ""
             rows.append([cell.translate(_PIPES) for cell in (*head, column, *cells_of_test(test), corrected)])
     header = ["claim", "verdict", "test set", "effect", "95% interval", "seeds", "units", "p", "corrected p"]
     table = tabulate(rows, header, tablefmt="pipe", disable_numparse=True)
     return f"{table}\n\n{EFFECT}"
+
+
+def shown_claim(claim: Mapping[str, Any]) -> str:
+    """The text of a claim, with its margin if it has one.
+
+    >>> shown_claim({"text": "An hour is no worse", "margin": 1.0})
+    'An hour is no worse (by more than 1 point)'
+    """
+    points = "" if claim["margin"] == 1 else "s"
+    return claim["text"] + (f" (by more than {claim['margin']:g} point{points})" if claim["margin"] else "")
 
 
 def cells_of_test(test: Mapping[str, Any] | None) -> tuple[str, str, str, str, str]:
@@ -284,7 +294,7 @@ def _claim_line(claim: Mapping[str, Any], table: str) -> str:
         figures.append(f"{name} {shown_effect(test)}{p_value}")
     corrected = "" if claim["p_corrected"] is None else f"; corrected p = {shown_p(claim['p_corrected'])}"
     text = f"{_sides(claim, table)}: {'; '.join(figures)}{corrected}"
-    return f"  {claim['text']}: {verdict_text(claim)} ({text})"
+    return f"  {shown_claim(claim)}: {verdict_text(claim)} ({text})"
 
 
 def _sides(claim: Mapping[str, Any], table: str) -> str:

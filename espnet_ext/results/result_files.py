@@ -109,12 +109,16 @@ class ResultTest(StrictMapping):
 
 
 class ResultClaim(StrictMapping):
-    """A claim of the paper; ``reason`` says why it could not be decided."""
+    """A claim of the paper; ``reason`` says why it could not be decided.
+
+    With a ``margin``, in points, the claim is that ``better`` is not worse by more than that.
+    """
 
     text: StrictStr
     compares: Literal["rates", "changes"]
     better: StrictStr
     worse: StrictStr
+    margin: Rate
     verdict: Literal["holds", "contradicted", "undecided", "not run"]
     reason: StrictStr | None
     p_value: Share | None

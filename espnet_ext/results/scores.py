@@ -5,7 +5,7 @@ import math
 import re
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -61,13 +61,17 @@ class Scores(Protocol):
 
 @dataclass(frozen=True)
 class RunScores:
-    """The scores and quantities in a run's folder."""
+    """The scores and quantities in a run's folder; each file is read once."""
 
     expdir: Path
+    _read: dict[tuple[str, ...], dict[int, SeedScore]] = field(default_factory=dict, repr=False, compare=False)
 
     def of(self, system: str, decoding: str, test_set: str, measure: str | None) -> dict[int, SeedScore]:
         """As :func:`read_scores`."""
-        return read_scores(self.expdir, system, decoding, test_set, measure)
+        key = (system, decoding, test_set, measure or "")
+        if key not in self._read:
+            self._read[key] = read_scores(self.expdir, system, decoding, test_set, measure)
+        return self._read[key]
 
     def quantity(self, system: str, name: str, unit: str | None) -> float | None:
         """As :func:`read_quantity`."""

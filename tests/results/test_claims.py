@@ -164,3 +164,18 @@ def test_the_correction_counts_the_claims_of_a_recipes_corpus(run: Callable, jud
     many = correct([result] * 10)
     assert many[0]["claims"][0]["p_corrected"] > alone and correct(many) == many
     assert count_verdicts([result]) == {"holds": 1, "contradicted": 1}
+
+
+def test_no_worse_by_more_than_a_margin(toy: Path, run: Callable, judged: Callable):
+    """That two systems are alike cannot be shown by finding no difference; that one is no worse by so much can."""
+    toy.write_text(toy.read_text().replace("worse: base row}", "worse: base row, margin: 8}"))
+    run(5, new=0.2, base=0.2)
+    claim = judged()["claims"][0]
+    assert (claim["verdict"], claim["margin"]) == ("holds", 8.0)
+    for test in claim["tests"].values():
+        assert abs(test["lower_by"]) < 3 and test["ci95"][0] > -8  # the effect and its interval are without the margin
+    assert "new is better (by more than 8 points)" in plain_table(judged())
+    run(5, new=0.2, base=0.1)
+    assert judged()["claims"][0]["verdict"] == "undecided"  # 10 points worse are not told from 8
+    run(5, new=0.4, base=0.1)
+    assert judged()["claims"][0]["verdict"] == "contradicted"
