@@ -187,6 +187,6 @@ def _interaction(gains: NDArray[np.float64], lengths: NDArray[np.float64]) -> fl
 
 
 def _freedom(lengths: NDArray[np.float64]) -> float:
-    """Degrees of freedom of the units: fewer than there are less one if a few hold most of the words."""
+    """Degrees of freedom of the units: their number minus one, or fewer if a few hold most of the words."""
     squares = lengths**2
     return max(1.0, float(squares.sum() ** 2 / (squares**2).sum()) - 1)

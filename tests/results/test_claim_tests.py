@@ -18,7 +18,7 @@ def experiment(seeds: int, units: int, effect: int = 0, seed: int = 0):
 
 
 def test_the_variance_is_that_of_two_way_clustering():
-    """Over seeds, plus over units, less that of single cells, each computed here as a sum over clusters."""
+    """Over seeds, plus over units, minus that of single cells, each computed here as a sum over clusters."""
     better, worse, words = experiment(5, 20, 2)
     difference = (worse - better).sum() / (5 * words.sum())
     scores = (worse - better - difference * words) / (5 * words.sum())  # of each seed and unit

@@ -134,7 +134,7 @@ def test_claims_on_changes(mixed: Path, tmp_path: Path, scored_mixed: Callable, 
         for seed in (1, 2, 3):
             draw = random.Random(seed)
             for name in ("base", "new"):
-                first = [(draw.randint(2, 4), 1) for _ in range(60)]
+                first = [(draw.randint(2, 4), 1) for _ in range(40)]
                 more = gain if name == "new" else 1
                 scored_mixed(name, "dev", first, seed)
                 scored_mixed(

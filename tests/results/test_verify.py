@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,19 +26,28 @@ def wrong(rate: float, seed: int) -> list[int]:
     return [sum(draw.random() < rate for _ in range(10)) for _ in range(48)]
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the first test leaves the recipe for the others."""
+    return tmp_path_factory.mktemp("template") / "recipe"
+
+
 @pytest.fixture
-def kept(toy: Path, tmp_path: Path, scored: Callable, capsys: pytest.CaptureFixture) -> Path:
-    """The toy recipe with three seeds of each system, its results kept, and the run's own folder gone."""
-    for seed in (1, 2, 3):
-        for test_set in ("clean", "other"):
-            scored("new", seed, test_set, wrong(0.1, seed), speakers=12)
-            scored("base", seed, test_set, wrong(0.4, seed), speakers=12)
-            scored("new", seed, test_set, wrong(0.05, seed), decoding="lm", speakers=12)
-    tables = load_tables(toy)
-    write_tables(tables, select(tables, None), None, tmp_path / "exp", scale="mini", corpus="toy")
+def kept(template: Path, toy: Path, tmp_path: Path, scored: Callable, capsys: pytest.CaptureFixture) -> Path:
+    """The toy recipe with three seeds of each system and its results kept, as in a clone: without the run's folder."""
     recipe = toy.parents[1]
-    write_recipe_report(recipe, [tmp_path / "exp" / "results"])
-    (tmp_path / "exp").rename(tmp_path / "elsewhere")
+    if not template.exists():
+        for seed in (1, 2, 3):
+            for test_set in ("clean", "other"):
+                scored("new", seed, test_set, wrong(0.1, seed), speakers=12)
+                scored("base", seed, test_set, wrong(0.4, seed), speakers=12)
+                scored("new", seed, test_set, wrong(0.05, seed), decoding="lm", speakers=12)
+        tables = load_tables(toy)
+        write_tables(tables, select(tables, None), None, tmp_path / "exp", scale="mini", corpus="toy")
+        write_recipe_report(recipe, [tmp_path / "exp" / "results"])
+        shutil.rmtree(tmp_path / "exp")
+        shutil.copytree(recipe, template)
+    shutil.copytree(template, recipe, dirs_exist_ok=True)
     capsys.readouterr()
     return recipe
 
