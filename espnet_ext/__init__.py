@@ -1,14 +1,22 @@
-"""Plugins and recipes for ESPnet: five published speech-recognition systems, made runnable.
+"""Plugins and recipes for ESPnet that reproduce five papers on speech recognition.
 
-Importing this package is cheap: neither torch nor ESPnet is imported. Call :func:`register` to make the plugins
-known to ESPnet, after which ``encoder: blstm_maxpool`` and the like work in any ESPnet YAML and in ``Speech2Text``.
+Importing this package loads neither torch nor ESPnet. Call :func:`register` to add the plugins to ESPnet. Then names
+such as ``encoder: blstm_maxpool`` work in any ESPnet YAML and in ``Speech2Text``.
+
+P1 to P5 in docstrings are these papers:
+
+- P1: Zhang et al. 2022, language-related attention for code-switching
+- P2: Kim et al. 2020, Small Energy Masking
+- P3: Shivakumar et al. 2023, N-best rescoring with GPT-2 and BERT
+- P4: Chang et al. 2021, the hypothesis stitcher
+- P5: Flynn and Ragni 2024, long contexts
 """
 
 __version__ = "0.1.0"
 
 
 def register() -> None:
-    """Add all plugins, ours and those of third parties, to ESPnet's registries. Calling it again changes nothing."""
+    """Add all plugins, also those of third parties, to ESPnet's registries. Calling it again changes nothing."""
     from espnet_ext.registry import register as register_plugins
 
     register_plugins()

@@ -1,4 +1,4 @@
-"""The environment in which the commands run. Any Python 3 can read this file, so that it can say what is wrong."""
+"""Checks that the commands run in the right environment. Any Python 3 can import this file to report what is wrong."""
 
 import sys
 from importlib.util import find_spec
@@ -7,7 +7,7 @@ NEEDED = ("click", "soundfile", "espnet2")
 
 
 def require_environment() -> None:
-    """End the process with one line that names the right Python, if this one lacks what all commands need."""
+    """Exit with one line that says which Python to use, if this one lacks what all commands need."""
     if sys.version_info < (3, 12) or any(find_spec(name) is None for name in NEEDED):
         sys.exit(
             "error: {} (Python {}.{}) is not the environment of this repository: activate it "

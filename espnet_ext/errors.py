@@ -1,17 +1,17 @@
-"""The one exception for bad input, and the wrapper that turns it into one clear line."""
+"""The exception for bad input, and a wrapper that prints it as one line."""
 
 import sys
 from collections.abc import Callable
 
 
 class InputError(Exception):
-    """Bad input from the user: the message says what is wrong, in which file and utterance, and what to do."""
+    """Bad input. The message says what is wrong, in which file and utterance, and what to do."""
 
 
 def run_main(main: Callable[[], int | None]) -> None:
-    """Run a command's ``main`` and exit; an :class:`InputError` becomes one line on stderr and exit status 1.
+    """Run a command's ``main`` and exit. An :class:`InputError` is printed as one line, and the exit status is 1.
 
-    A full disk and a missing file are the user's to fix too, and a traceback would hide them.
+    The same holds for an OSError, such as a full disk or a missing file: a traceback would hide it.
     """
     try:
         status = main()

@@ -1,12 +1,12 @@
-"""The one place where a plugin's name meets its class.
+"""The names of the plugins in YAML files, and their classes.
 
-ESPnet keeps, for each slot of a model, a dict from the name used in YAML to the class. :func:`register` adds ours to
-those dicts, and those of any installed package that names them under the entry-point group ``espnet_ext.plugins``::
+For each slot of a model, ESPnet has a dict from the name in YAML to the class. :func:`register` adds our plugins to
+these dicts, and those that installed packages name under the entry-point group ``espnet_ext.plugins``::
 
     # setup.py of a third party
     entry_points={"espnet_ext.plugins": ["encoder.my_encoder = my_package.encoder:MyEncoder"]}
 
-The entry point's name is ``<slot>.<name>``; then ``encoder: my_encoder`` works in the YAML of our ``bin`` commands.
+The name of the entry point is ``<slot>.<name>``. Then ``encoder: my_encoder`` works in YAML files.
 """
 
 from importlib import import_module
@@ -18,7 +18,7 @@ from espnet_ext.upstream.checkpoint import load_strictly
 
 ENTRY_POINT_GROUP = "espnet_ext.plugins"
 
-# "<slot>.<name used in YAML>": "<module>:<class>". Names are lower case, as ESPnet lower-cases what it reads.
+# "<slot>.<name used in YAML>": "<module>:<class>". Names are lower case, because ESPnet converts what it reads.
 PLUGINS = {
     "frontend.power_mel": "espnet_ext.frontend.power_mel:PowerMelFrontend",
     "normalize.sem_global_mvn": "espnet_ext.normalize.sem_global_mvn:SEMGlobalMVN",
@@ -37,8 +37,8 @@ PLUGINS = {
     "scheduler.warmup_cosine": "espnet_ext.scheduler.warmup_cosine:WarmupCosine",
 }
 
-# The slots of ESPnet's models. ESPnet3 keeps copies of the ASR task's dicts, which get the plugins too; the MT task has
-# dicts of its own for the modules that both tasks are made of, and models of its own.
+# The slots of ESPnet's models. ESPnet3 has copies of the dicts of the ASR task, which get the plugins too. The MT task
+# has its own dicts for encoders and decoders, and its own models.
 ASR_SLOTS = ("frontend", "specaug", "normalize", "model", "preencoder", "encoder", "postencoder", "decoder")
 MT_SLOTS = ("encoder", "decoder")
 SLOTS = {
@@ -57,18 +57,18 @@ SLOTS = {
 }
 
 
-# ESPnet reads these as "no module here".
+# ESPnet reads these names as "no module".
 RESERVED = ("none", "null", "nil")
 
 
 def register() -> None:
-    """Add all plugins to ESPnet's dicts, and have it refuse a checkpoint that does not fit its config.
+    """Add all plugins to ESPnet's dicts, and make ESPnet refuse a checkpoint that does not fit its config.
 
-    Idempotent: a second call changes nothing.
+    Calling it again changes nothing.
 
     Raises:
-        InputError: a third party's plugin names an unknown slot, takes a name that stands for another class, is no
-            subclass of what the slot needs, or cannot be imported.
+        InputError: a third-party plugin has an unknown slot or a name that is taken, is not a subclass of the class
+            that the slot needs, or cannot be imported.
     """
     for key, target in PLUGINS.items():
         _add(key, _load(target), "espnet_ext")
@@ -83,7 +83,7 @@ def register() -> None:
 
 
 def classes_of(target: str) -> tuple[dict[str, type], type | None]:
-    """The dict behind one of a slot's places in ESPnet, and the class of which its values must be subclasses."""
+    """The dict of one of a slot's places in ESPnet, and the base class of its values."""
     choices = _load(target)
     return (choices, None) if isinstance(choices, dict) else (choices.classes, choices.base_type)
 
@@ -100,14 +100,14 @@ def _add(key: str, plugin: type, origin: str) -> None:
             f"plugin '{key}' of {origin}: its name must be <slot>.<name>, with a slot of {', '.join(SLOTS)}"
         )
     if name in RESERVED:
-        raise InputError(f"plugin '{key}' of {origin}: the name '{name}' means no plugin in ESPnet, take another")
+        raise InputError(f"plugin '{key}' of {origin}: in ESPnet the name '{name}' means no module: take another")
     for target in SLOTS[slot]:
         classes, base = classes_of(target)
         present = classes.get(name)
         if present is plugin:
             continue
         if present is not None:
-            raise InputError(f"plugin '{key}' of {origin}: the name '{name}' stands for {present.__qualname__} already")
+            raise InputError(f"plugin '{key}' of {origin}: the name '{name}' already stands for {present.__qualname__}")
         if base is not None and not (isinstance(plugin, type) and issubclass(plugin, base)):
-            raise InputError(f"plugin '{key}' of {origin} is no subclass of {base.__name__}")
+            raise InputError(f"plugin '{key}' of {origin} is not a subclass of {base.__name__}")
         classes[name] = plugin

@@ -1,8 +1,8 @@
-"""A model of your own in ESPnet's ASR task, with modules of espnet_ext, which own_model.yaml names.
+"""Your own model in ESPnet's ASR task, with modules of espnet_ext, which own_model.yaml names.
 
     tools/venv/bin/python examples/own_model.py FOLDER [--config YAML] [OPTION OF ASR_TRAIN]...
 
-Its words are tones, so that a minute of training is enough. With data dirs of your own leave `make_data` out.
+Its words are tones, so a minute of training is enough. With your own data dirs, leave out `make_data`.
 """
 
 import argparse

@@ -40,7 +40,7 @@ SA_ASR_TOKENS = ["<blank>", "<unk>", "<sc>", "A", "B", "C", "<sos/eos>"]
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One process for each core that has its memory; for few tests none besides this one, as each imports all anew."""
+    """One process per core with memory for it; for few tests only this one, since each process imports everything."""
     few = config.option.keyword or all(Path(argument.partition("::")[0]).is_file() for argument in config.args)
     return 0 if few else number_of_processes(len(os.sched_getaffinity(0)), psutil.virtual_memory().available)
 

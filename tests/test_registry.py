@@ -228,11 +228,14 @@ def test_third_party_package_trains_and_decodes(data, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("encoder.rnn = {}:ToyEncoder", "'encoder.rnn' of the package {}: the name 'rnn' stands for RNNEncoder"),
-        ("encoder.blstm_maxpool = {}:ToyEncoder", "'blstm_maxpool' stands for BLSTMMaxPoolEncoder already"),
-        ("encoder.toy = {}:NoEncoder", "'encoder.toy' of the package {} is no subclass of AbsEncoder"),
-        ("encoder.toy = {}:make", "'encoder.toy' of the package {} is no subclass of AbsEncoder"),
-        ("decoder.toy = {}:ToyEncoder", "'decoder.toy' of the package {} is no subclass of AbsDecoder"),
+        (
+            "encoder.rnn = {}:ToyEncoder",
+            "'encoder.rnn' of the package {}: the name 'rnn' already stands for RNNEncoder",
+        ),
+        ("encoder.blstm_maxpool = {}:ToyEncoder", "'blstm_maxpool' already stands for BLSTMMaxPoolEncoder"),
+        ("encoder.toy = {}:NoEncoder", "'encoder.toy' of the package {} is not a subclass of AbsEncoder"),
+        ("encoder.toy = {}:make", "'encoder.toy' of the package {} is not a subclass of AbsEncoder"),
+        ("decoder.toy = {}:ToyEncoder", "'decoder.toy' of the package {} is not a subclass of AbsDecoder"),
         ("coder.toy = {}:ToyEncoder", "'coder.toy' of the package {}: .* with a slot of frontend, "),
         ("encoder = {}:ToyEncoder", "'encoder' of the package {}: its name must be <slot>.<name>"),
         ("encoder.none = {}:ToyEncoder", "'encoder.none' of the package {}: .* 'none'"),
@@ -261,7 +264,7 @@ def test_two_packages_with_one_name_are_refused(tmp_path, monkeypatch):
     for name in ("toy_left", "toy_right"):
         make_package(tmp_path / "site", name, f"encoder.same = {name}:ToyEncoder\n")
     monkeypatch.syspath_prepend(tmp_path / "site")
-    message = "plugin 'encoder.same' of the package toy_.*: the name 'same' stands for ToyEncoder"
+    message = "plugin 'encoder.same' of the package toy_.*: the name 'same' already stands for ToyEncoder"
     with pytest.raises(InputError, match=message):
         espnet_ext.register()
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Print the path of a Python 3.12 or 3.13 to build the environment on; print nothing and end with 1 if there is none.
+# Print the path of a Python 3.12 or 3.13 for the environment. If there is none, print nothing and exit with status 1.
 #
-# Looks on PATH, then in pyenv's versions; $PYTHON, if set, is the only candidate. Each candidate is really run: a pyenv
-# shim exists for every version that any of its Pythons has, and fails unless that version is switched on.
+# Looks on PATH, then in pyenv's versions. If $PYTHON is set, it is the only candidate. Each candidate is run, since pyenv has
+# shims also for versions that are not active, and these fail.
 set -euo pipefail
 
-# Its own interpreter's path, and not that of a virtual environment around it, which may go away.
+# Prints the path of the base interpreter, not of a virtual environment, which may be deleted.
 probe='
 import struct, sys, sysconfig
 if sys.version_info[:2] not in ((3, 12), (3, 13)) or sys.implementation.name != "cpython":

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Make tools/venv with everything in it, or say that it is there already. `make -C tools install` calls this.
+# Make tools/venv with all packages, unless it is already complete. `make -C tools install` calls this.
 #
-#   CPU=1      take torch's CPU build where its index can be reached
-#   LOCKED=1   take the versions in tools/requirements.lock, which are tested, and not the newest that pyproject.toml allows
-#   PYTHON=P   build a new environment on this interpreter (3.12 or 3.13) and not on one that is found
+#   CPU=1      use torch's CPU build, if its index can be reached
+#   LOCKED=1   use the tested versions in tools/requirements.lock, not the newest that pyproject.toml allows
+#   PYTHON=P   use this interpreter (3.12 or 3.13) for a new environment, not one that is found
 set -euo pipefail
 
 tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -11,9 +11,9 @@ root=$(dirname "$tools")
 venv=$tools/venv
 bootstrap=$tools/.bootstrap
 lock=$tools/requirements.lock
-stamp=$venv/.installed # written last: an environment without it is not whole
+stamp=$venv/.installed # written last: an environment without it is incomplete
 
-# What the user's shell has active must not leak into the environment that is made here.
+# What is active in the user's shell must not affect the environment that is made here.
 unset VIRTUAL_ENV CONDA_PREFIX PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE PYTHONSTARTUP
 unset UV_PYTHON UV_PROJECT_ENVIRONMENT UV_SYSTEM_PYTHON UV_TARGET UV_PREFIX PIP_TARGET PIP_PREFIX PIP_USER
 unset PIP_REQUIRE_VIRTUALENV
@@ -23,7 +23,7 @@ fail() {
   exit 1
 }
 
-# What the environment was made from, one thing a line; an installed one is right as long as none of it changes.
+# What the environment was made from, one item per line. It is up to date as long as nothing of this changes.
 state_of_venv() {
   local version versions=newest
   version=$("$venv/bin/python" -I -c 'import platform; print(platform.python_version())' 2>/dev/null) || return 1
@@ -37,13 +37,13 @@ is_installed() {
   [[ -f $stamp ]] && state=$(state_of_venv) && [[ $state == "$(<"$stamp")" ]]
 }
 
-# Is all right but pyproject.toml or the lock file? Then the packages that are there can stay.
+# Did only pyproject.toml or the lock file change? Then installed packages can stay.
 is_outdated() {
   local state
   [[ -f $stamp ]] && state=$(state_of_venv) && [[ ${state%%setup *} == "$(sed '/^setup /,$d' "$stamp")"$'\n' ]]
 }
 
-# What uv or pip is at, from its log: what has begun and not ended, such as the build of a package, or else the last line.
+# What uv or pip is doing, from its log: what has started and not ended, such as the build of a package; otherwise the last line.
 progress_of() {
   awk '
     $1 == "Building" || $1 == "Downloading" { open[$2] = tolower($1) " " $2; names[++count] = $2 }
@@ -56,8 +56,8 @@ progress_of() {
     }' "$1"
 }
 
-# watch LABEL COMMAND...: run it with its own progress bars on a terminal, else with a line every 5 s; on failure its
-# last lines.
+# watch LABEL COMMAND...: run it with its own progress bars on a terminal, otherwise with a line every 5 s; after a
+# failure print its last lines.
 watch() {
   local label=$1 log=$bootstrap/install.log start=$SECONDS status=0 ticks=0 last
   shift
@@ -83,7 +83,7 @@ watch() {
   printf '  %s: done in %d s\n' "$label" $((SECONDS - start))
 }
 
-# The first of the folders given that can be written to.
+# Print the first of the given folders that is writable.
 writable_folder() {
   local folder
   for folder; do
@@ -103,18 +103,18 @@ set_downloads() {
   UV_PYTHON_INSTALL_DIR=$(writable_folder "${UV_PYTHON_INSTALL_DIR-}" "${data:+$data/uv/python}" "$bootstrap/python")
   UV_HTTP_TIMEOUT=${UV_HTTP_TIMEOUT:-120} UV_HTTP_RETRIES=${UV_HTTP_RETRIES:-6}
   export UV_CACHE_DIR PIP_CACHE_DIR UV_PYTHON_INSTALL_DIR UV_HTTP_TIMEOUT UV_HTTP_RETRIES
-  # Behind a firm's proxy only the system's certificates are right; a bare container has none, and uv brings its own.
+  # Behind a company's proxy only the system's certificates work. A bare container has none; then uv uses its own.
   if [[ -s /etc/ssl/certs/ca-certificates.crt || -s /etc/pki/tls/certs/ca-bundle.crt || -s /etc/ssl/cert.pem ]]; then
     export UV_SYSTEM_CERTS=true UV_NATIVE_TLS=true # the new name and the old
   fi
 }
 
-# Does this uv work, and is it as new as pyproject.toml wants? `uv --version` alone does not look there.
+# Does this uv work, and is it new enough for pyproject.toml? `uv --version` alone does not read that file.
 is_uv() {
   "$1" --version >/dev/null 2>&1 && (cd "$root" && "$1" python dir) >/dev/null 2>&1
 }
 
-# Set uv to a working uv: the one on PATH, or one put into tools/.bootstrap by any Python from 3.8 on.
+# Set uv to a working uv: the one on PATH, or one installed into tools/.bootstrap with any Python from 3.8 on.
 find_uv() {
   local candidate
   for candidate in uv "$bootstrap/uv/bin/uv"; do
@@ -125,9 +125,9 @@ find_uv() {
   done
   for candidate in "$1" python3 /usr/bin/python3 python "${PYENV_ROOT:-${HOME-}/.pyenv}"/versions/3.*/bin/python; do
     "$candidate" -I -c 'import sys; sys.exit(sys.version_info < (3, 8))' >/dev/null 2>&1 || continue
-    echo "uv: none on PATH that will do, so tools/.bootstrap gets one, by $candidate"
+    echo "uv: there is no suitable one on PATH, installing it into tools/.bootstrap with $candidate"
     rm -rf "$bootstrap/uv"
-    # Debian's Python cannot make a virtual environment without the package python3-venv; its pip may do alone.
+    # Debian's Python cannot make a virtual environment without the package python3-venv, but its pip may work.
     if "$candidate" -m venv "$bootstrap/uv" >/dev/null 2>&1; then
       watch uv "$bootstrap/uv/bin/python" -m pip install --retries 5 uv || continue
     else
@@ -150,22 +150,22 @@ make_venv() {
     echo "Python: $1"
     watch environment "$uv" venv --python "$1" "$venv" || fail "no environment could be made with $1; see above"
   else
-    echo "Python: neither PATH nor pyenv has 3.12 or 3.13, so uv gets one"
+    echo "Python: neither PATH nor pyenv has 3.12 or 3.13, so uv downloads one"
     UV_PYTHON_PREFERENCE=only-managed UV_PYTHON_DOWNLOADS=automatic \
       watch Python "$uv" venv --python 3.12 "$venv" ||
-      fail "there is no Python 3.12 or 3.13 on PATH or in pyenv's versions, and uv could not get one; install one of \
-them, or name it: make -C tools PYTHON=/path/to/python3.12"
+      fail "there is no Python 3.12 or 3.13 on PATH or in pyenv's versions, and uv could not download one; install one \
+of them, or name it: make -C tools PYTHON=/path/to/python3.12"
   fi
 }
 
-# Have uv take torch's CPU build if its index answers.
+# Make uv use torch's CPU build, if its index can be reached.
 choose_torch() {
   echo "CPU=1: looking for torch's CPU build"
   if UV_HTTP_TIMEOUT=10 UV_HTTP_RETRIES=0 UV_TORCH_BACKEND=cpu "$uv" pip install --python "$venv/bin/python" \
     --dry-run --no-deps --reinstall-package torch torch </dev/null >/dev/null 2>&1; then
     export UV_TORCH_BACKEND=cpu
   else
-    echo "CPU=1: its index cannot be reached from here, so it is the default build, which runs on CPUs as well"
+    echo "CPU=1: its index cannot be reached from here, so the default build is used, which also runs on CPUs"
   fi
 }
 
@@ -178,18 +178,18 @@ install_packages() {
   fi
   for attempt in 1 2 3; do
     if ((attempt > 1)); then
-      echo "That did not go through; attempt $attempt of 3 starts from what is downloaded"
+      echo "The installation failed; attempt $attempt of 3 uses what is already downloaded"
       sleep 5
     fi
     watch packages "$uv" pip install "${options[@]}" pip \
       --editable "${root}[rescore,longform,stitch,dvectors,mini,report,dev]" && return
   done
-  fail "the packages could not be installed, see above; run the same command again to go on"
+  fail "the packages could not be installed, see above; run the same command again to resume"
 }
 
 [[ $root != *[[:space:]]* ]] ||
   fail "the path of this repository has a space in it, '$root'; move it to one without: make and Kaldi split at spaces"
-# Left open, these stay what the environment has.
+# If these are not given, the environment's own values are kept.
 cpu=${CPU:-$(sed -n 's/^cpu //p' "$stamp" 2>/dev/null || true)}
 cpu=${cpu:-0}
 [[ $cpu == [01] ]] || fail "CPU takes 0 or 1, not '$cpu'"
@@ -201,13 +201,13 @@ if is_installed; then
   exit 0
 fi
 [[ -w $tools ]] ||
-  fail "$(id -un 2>/dev/null || id -u) cannot write to $tools; clone the repository to a folder of your own"
+  fail "$(id -un 2>/dev/null || id -u) cannot write to $tools; clone the repository to your own folder"
 
 child=""
 trap '[[ -z $child ]] || kill "$child" 2>/dev/null || true' EXIT
 trap 'exit 130' INT TERM HUP
 mkdir -p "$bootstrap"
-# One install at a time. The lock goes with the process that holds it, however that ends.
+# One install at a time. The system releases the lock when the process ends.
 if command -v flock >/dev/null; then
   exec 9>"$bootstrap/lock"
   if ! flock -n 9; then
@@ -220,7 +220,7 @@ if command -v flock >/dev/null; then
   fi
 fi
 
-echo "Installing into $venv: about 7 GB; some minutes if that must be downloaded"
+echo "Installing into $venv: about 7 GB; some minutes if it must be downloaded"
 set_downloads
 if ! python=$("$tools/find_python.sh"); then
   [[ -z ${PYTHON-} ]] || exit 1

@@ -7,7 +7,7 @@ tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$tools/.."
 bin=$tools/venv/bin
 
-# An archive has no git, and git refuses a repository of another user.
+# There may be no git repository (an archive), or git may refuse one that belongs to another user.
 list_files() {
   git ls-files --cached --others --exclude-standard 2>/dev/null ||
     find . \( -path ./tools/venv -o -path ./tools/.bootstrap -o -name 'exp*' -o -name .git \) -prune -o -type f -print

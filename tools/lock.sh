@@ -4,7 +4,7 @@ set -euo pipefail
 tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 lock=$tools/requirements.lock
 
-# A local label such as 2.11.0+cpu names a build; any build of that version will do.
+# A local label such as 2.11.0+cpu names a build. Any build of that version is fine.
 packages=$("$tools/venv/bin/python" -m pip freeze --exclude-editable | sed 's/+.*//' | LC_ALL=C sort -f)
 if grep -vE '^[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.!]*$' <<<"$packages" >&2; then
   echo "error: the packages above were not installed by version; run 'make -C tools clean install' first" >&2

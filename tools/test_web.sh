@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Test the results page in a real browser. Installs Playwright into tools/venv and Debian's Chromium; skips, with a reason,
-# where that cannot be. Pictures of the pages are left in tools/.bootstrap/web. `make -C tools test-web` calls this.
+# Test the results page in a real browser. Installs Playwright into tools/venv and Debian's Chromium; if that is not possible,
+# it says why and skips the tests. Screenshots of the pages are in tools/.bootstrap/web. `make -C tools test-web` calls this.
 #   test_web.sh [PYTEST_OPTION]...
 set -euo pipefail
 tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 python=$tools/venv/bin/python
-playwright='playwright>=1.50,<2' # Chromium's own protocol: any of its versions drives any Chromium of these years
+playwright='playwright>=1.50,<2' # it uses Chromium's own protocol, so any version works with any recent Chromium
 log=$tools/.bootstrap/web.log
 
 skip() {
@@ -19,7 +19,7 @@ mkdir -p "$tools/.bootstrap/web"
 if ! find_chromium >/dev/null; then
   command -v apt-get >/dev/null || skip "there is no Chromium on PATH, and no apt-get to install it; install Chromium yourself"
   ((EUID == 0)) || skip "there is no Chromium on PATH, and only root may install it: apt-get install chromium"
-  echo "Installing Debian's Chromium (some 300 MB)"
+  echo "Installing Debian's Chromium (about 300 MB)"
   { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium; } >"$log" 2>&1 ||
     skip "Chromium could not be installed: $(grep -m 1 '^E:' "$log" || echo "see $log")"
 fi
@@ -30,4 +30,4 @@ fi
 echo "$("$(find_chromium)" --version 2>/dev/null), Playwright $("$python" -m pip show playwright | sed -n 's/^Version: //p')"
 cd "$tools/.."
 REPORT_SCREENSHOTS=$tools/.bootstrap/web "$python" -m pytest tests/report/test_in_browser.py -s "$@"
-echo "pictures of the pages: $tools/.bootstrap/web"
+echo "screenshots of the pages: $tools/.bootstrap/web"

@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2154
-# Command-line options for run.sh, in Kaldi's way: each variable that the script sets before it sources this file is an
-# option. A line `name=default  # text` declares one; --help prints these texts, the comment on top of the script, and
-# what stands behind its lines `run NUMBER STAGE  # text`. Sets the array `options` to all of them as --name=value, but
-# for --stage and --stop_stage, which the function `run` obeys.
+# Command-line options for run.sh, as in Kaldi: each variable that the script sets before it sources this file is an
+# option. A line `name=default  # text` declares one. --help prints these texts, the comment at the top of the script, and
+# the texts of its lines `run NUMBER STAGE  # text`. Sets the array `options` to all options as --name=value, except
+# --stage and --stop_stage, which the function `run` uses.
 names=$(sed -n '/parse_options\.sh/q; s/^\([a-z][a-z0-9_]*\)=.*/\1/p' "$0")
 
 fail() {
@@ -27,7 +27,7 @@ while (($# > 0)); do
     -h | --help) print_help && exit 0 ;;
     --*=*) name=${1%%=*} value=${1#*=} && shift ;;
     --?*)
-      (($# > 1)) && [[ $2 != --* ]] || fail "$1 wants a value"
+      (($# > 1)) && [[ $2 != --* ]] || fail "$1 needs a value"
       name=$1 value=$2 && shift 2
       ;;
     *) fail "unexpected argument '$1'" ;;
@@ -44,9 +44,9 @@ for name in $names; do
   [[ $name == stage || $name == stop_stage ]] || options+=("--$name=${!name}")
 done
 
-# run NUMBER STAGE: do this stage of the recipe if it lies between --stage and --stop_stage.
+# run NUMBER STAGE: run this stage of the recipe if it is between --stage and --stop_stage.
 run() {
   ((stage <= $1 && $1 <= stop_stage)) || return 0
   printf '\n== Stage %s: %s\n' "$1" "${2//_/ }"
-  ESPNET_EXT_COMMAND=$command_line espnet-ext run "$2" --recipe="$(dirname "$0")" "${options[@]}"
+  ESPNET_EXT_COMMAND=$command_line ESPNET_EXT_SHELL=$$ espnet-ext run "$2" --recipe="$(dirname "$0")" "${options[@]}"
 }

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Puts the commands of tools/venv on PATH, and keeps what a shell has active from changing a result. Sourced by the
-# path.sh of each recipe.
+# Puts the commands of tools/venv on PATH, and unsets what may be active in a shell and could change results. The path.sh of
+# each recipe sources it.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 python=$root/tools/venv/bin/python
 if [[ ! -x $python ]]; then
@@ -10,5 +10,5 @@ fi
 # Without bytecode every start takes twice as long.
 unset PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME VIRTUAL_ENV
 export PYTHONUNBUFFERED=1 LC_ALL=C.UTF-8 PATH=$root/tools/venv/bin:$PATH
-# One thread per process: several run side by side, and a sum does not depend on their number.
+# One thread per process: several processes run in parallel, and sums do not depend on the number of threads.
 export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1

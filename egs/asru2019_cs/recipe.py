@@ -21,12 +21,9 @@ def training_set(system: System) -> str:
     return "+".join(system.data)
 
 
-def first_systems(run: Run) -> dict[str, System]:
-    """Each training set of this run, and the first system that is trained on it."""
-    found: dict[str, System] = {}
-    for system in run.systems:
-        found.setdefault(training_set(system), system)
-    return found
+def training_sets(run: Run) -> list[str]:
+    """The training sets of this run, each once."""
+    return list(dict.fromkeys(training_set(system) for system in run.systems))
 
 
 def data(run: Run) -> None:
@@ -46,7 +43,7 @@ def data(run: Run) -> None:
 
 
 def format_data(run: Run) -> None:
-    sets = ["+".join(train_parts(run)), *first_systems(run)]
+    sets = ["+".join(train_parts(run)), *training_sets(run)]
     run_steps(
         asr.format_step(run, "asru2019", {part: part for part in (*train_parts(run), *TEST_SETS)}),
         *(asr.combine_step(run, name, name.split("+")) for name in dict.fromkeys(sets) if "+" in name),
@@ -69,8 +66,8 @@ def tokens(run: Run) -> None:
 
 def statistics(run: Run) -> None:
     token_type = run.sections["settings"]["token_type"]
-    for name, system in first_systems(run).items():
-        config = run.section_config("train")  # all systems have the same features
+    config = run.section_config("train")  # all systems have the same features
+    for name in training_sets(run):
         run_steps(asr.statistics_step(run, config, name, VALID_SET, asr.tokens_dir(run), token_type))
 
 

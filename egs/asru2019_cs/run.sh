@@ -25,9 +25,9 @@ check_audio=auto # auto|header|full: auto decodes all audio of a small corpus an
 # Resources
 ngpu=0           # GPUs of one training
 nj=2             # processes on this machine
-parallel=        # conf/parallel/*.yaml or a file of yours: statistics and decoding on a cluster
+parallel=        # conf/parallel/*.yaml or your own file: statistics and decoding on a cluster
 # Folders
-expdir=          # systems and results; exp/SCALE if empty, exp/SCALE-CORPUS for a corpus of yours
+expdir=          # systems and results; exp/SCALE if empty, exp/SCALE-CORPUS for your own corpus
 datadir=         # data dirs; data/SCALE or data/SCALE-CORPUS if empty
 
 . "$(dirname "$0")/path.sh"

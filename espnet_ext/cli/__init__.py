@@ -1,6 +1,6 @@
 """The command line: ``espnet-ext <group> <command>``.
 
-Each group is a module of this package, imported only when it is asked for. A command parses its arguments, calls a
+Each group is a module of this package, imported only when it is used. A command parses its arguments, calls a
 function of the package, and prints what came out. Neither torch nor ESPnet is imported before that function needs it.
 """
 

@@ -47,7 +47,7 @@ def asr(
     """Decode Kaldi data dirs with an ESPnet ASR model.
 
     Writes text, token, token_int and score into the output folder. Options of espnet2.bin.asr_inference follow after
-    `--`, as in `--nj 4 -- --beam_size 10 --nbest 5`, or stand in the YAML of --config.
+    `--`, as in `--nj 4 -- --beam_size 10 --nbest 5`, or are in the YAML of --config.
     """
     from espnet_ext.upstream.decode import Decoding, decode_all
 

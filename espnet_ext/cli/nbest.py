@@ -103,7 +103,7 @@ def rescore(
     ngpu: int,
     output: Path,
 ) -> None:
-    """Rescore N-best lists with a language model: a second pass behind any decoder (Shivakumar 2023).
+    """Rescore N-best lists with a language model: a second pass after any decoder (Shivakumar 2023).
 
     Lists are JSONL (`espnet-ext nbest convert` makes it), the output folder of an ESPnet decoding with --nbest, or the
     JSON of masked-LM-scoring tools. The language model is a folder or hub name of Hugging Face transformers. The weight

@@ -22,8 +22,12 @@ def run(stage: str, recipe: Path, options: tuple[str, ...]) -> None:
 
     A recipe's run.sh calls this for each of its stages. OPTIONS are those that ./run.sh --help lists, as --NAME=VALUE.
     """
+    from espnet_ext.recipe.guard import end_at_once_with_parent
     from espnet_ext.recipe.run import prepare
+    from espnet_ext.recipe.steps import check_parent
 
+    end_at_once_with_parent()
+    check_parent()  # it may be gone already
     given = {}
     for option in options:
         name, equals, value = option.partition("=")
@@ -40,7 +44,7 @@ def run(stage: str, recipe: Path, options: tuple[str, ...]) -> None:
 @click.command("new-recipe")
 @click.argument("name")
 @click.option(
-    "--egs", type=click.Path(path_type=Path), default=Path("egs"), show_default=True, help="Where recipes lie."
+    "--egs", type=click.Path(path_type=Path), default=Path("egs"), show_default=True, help="Folder of the recipes."
 )
 def new_recipe(name: str, egs: Path) -> None:
     """Write a recipe that runs, to be changed into that of your paper.

@@ -77,7 +77,7 @@ def straight_apostrophes(text: str) -> str:
 
 
 def drop_noise_marks(text: str) -> str:
-    """Marks of noise and the like in square, angle, curly or 【】 brackets become a space.
+    """Marks of noise and similar marks in square, angle, curly or 【】 brackets become a space.
 
     >>> drop_noise_marks("[NOISE] 好 <laugh>ok</laugh>{cough}")
     '  好  ok  '
@@ -119,7 +119,7 @@ def drop_accents(text: str) -> str:
 
 
 def drop_punctuation(text: str) -> str:
-    """Punctuation and symbols become a blank, but for the apostrophe inside an English word.
+    """Punctuation and symbols become a blank, except the apostrophe inside an English word.
 
     >>> drop_punctuation("'DON'T', 他说：E-MAIL。")
     " DON'T   他说 E MAIL "

@@ -8,12 +8,12 @@ formats. What is read here: the corpus folder holds one folder for each part,
     dev, test   code-switching speech (P1: 20 h each)
     LibriSpeech/train-clean-100, LibriSpeech/train-clean-360    English (P1: 460 h)
 
-Folders of other names, or elsewhere, can be named one by one, and so can LibriSpeech. A part's folder is either
+Folders with other names or places can be given one by one, and so can LibriSpeech. A part's folder is either
 
-- a Kaldi data dir: wav.scp (files, no commands), text, utt2spk, and segments if need be; or
+- a Kaldi data dir: wav.scp (files, no commands), text, utt2spk, and segments if necessary; or
 - audio files <utterance>.wav (or .flac) in folders of any depth, with lists of lines "<utterance> <text>" in files
   called "text" or "*trans*.txt", or otherwise with one <utterance>.txt for each audio file. A file utt2spk in the
-  part's folder names the speakers; without one, the speaker is that of the folder that the audio lies in, if the
+  part's folder names the speakers; without one, the speaker is that of the folder that the audio is in, if the
   utterance's id holds its name (the speaker of G0013/T0055G0013S0001.wav is T0055G0013).
 
 Audio is 16 kHz with one channel. All text goes through the same named rules: half-width forms, no noise marks, upper

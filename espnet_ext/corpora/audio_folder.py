@@ -16,12 +16,12 @@ _LIST = re.compile(r"text|.*trans.*\.txt")
 def scan_audio_folder(folder: Path, advice: str = ADVICE) -> DataDir:
     """Read the transcripts and list the audio files, without opening audio.
 
-    Audio files ``<utterance>.wav`` or ``.flac`` lie in folders of any depth. The transcripts are lines
+    Audio files ``<utterance>.wav`` or ``.flac`` are in folders of any depth. The transcripts are lines
     ``<utterance> <text>`` of files that are called ``text``, or whose name contains ``trans`` and ends in ``.txt``. If
     there is no such file, each transcript is in a file ``<utterance>.txt``. ``README*.txt`` is ignored.
 
     The table ``utt2spk`` in ``folder``, if it exists, names the speakers. Otherwise the speaker is the name of the
-    folder that the audio lies in if the utterance's id begins with it; if the id contains it further on, the id up to
+    folder that the audio is in if the utterance's id begins with it; if the id contains it further on, the id up to
     its end (``T0055G0013`` for ``G0013/T0055G0013S0001.wav``); if not, each utterance has a speaker of its own.
 
     Raises:

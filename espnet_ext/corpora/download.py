@@ -100,7 +100,7 @@ def unpack(archive: str | Path, folder: str | Path) -> None:
     """Unpack a tar archive into ``folder``, which must not exist: it appears when it is complete.
 
     Raises:
-        InputError: The archive cannot be read, or a member of it would lie outside ``folder``, or is no plain file,
+        InputError: The archive cannot be read, or a member of it would be outside ``folder``, or is not a plain file,
             folder or link inside it.
     """
     folder = Path(folder)

@@ -133,7 +133,7 @@ def _session_faults(session: Path) -> list[str]:
     faults = []
     try:
         if not recording_of(session.name).startswith(f"{session.parent.name}_"):
-            faults.append(f"session {session.name} lies in {session.parent.name}")
+            faults.append(f"session {session.name} is in {session.parent.name}")
         speakers = {turn.speaker for turn in read_meeting_info(session / "transcription" / MEETING_INFO)}
         if len(speakers) != SPEAKERS:
             faults.append(f"{len(speakers)} speakers instead of {SPEAKERS} in {session}")

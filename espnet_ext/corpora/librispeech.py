@@ -34,7 +34,7 @@ LM_TEXT_MD5 = "c83c64c726a1aedfe65f80aa311de402"
 
 @dataclass(frozen=True)
 class Utterance:
-    """An utterance as it lies on disk."""
+    """An utterance on disk."""
 
     audio: Path
     text: str
@@ -233,6 +233,6 @@ def _manifests(folder: Path, utterances: Mapping[str, Utterance], num_jobs: int)
         parsed = list(threads.map(lambda line: parse_utterance(folder, line, {}), lines))
     # Lhotse skips what does not lie at <speaker>/<chapter>/<speaker>-<chapter>-<number>.flac.
     lost = [key for key, found in zip(utterances, parsed, strict=True) if found is None]
-    raise_faults(folder, [f"utterance {key} lies in the wrong folder" for key in lost])
+    raise_faults(folder, [f"utterance {key} is in the wrong folder" for key in lost])
     recordings, supervisions = zip(*parsed, strict=True)
     return checked_manifests(recordings, supervisions, folder)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # Lhotse imports torch
 
 @dataclass(frozen=True)
 class Transcribed:
-    """A recording as it lies on disk: its id, its audio file, and all that is said in it."""
+    """A recording on disk: its id, its audio file, and everything that is said in it."""
 
     id: str
     audio: Path

@@ -1,7 +1,7 @@
 """Rev16: 16 podcast episodes of Rev's transcription benchmark, the ones that Whisper's authors chose (P5, section 3.1).
 
 The layout is that of https://github.com/revdotcom/speech-datasets, folder ``rev16``. The audio, from the addresses in
-the list, lies in ``media``::
+the list, is in ``media``::
 
     podcasts.csv                                         the episodes: File number, Show Title ...
     verbatim_transcripts/nlp_references/<number>.nlp     (or verbatim/<number>.nlp)

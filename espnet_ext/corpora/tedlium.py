@@ -67,7 +67,7 @@ def _part_folder(corpus: Path, part: str) -> Path:
     for folder in places:
         if (folder / "stm").is_dir() and (folder / "sph").is_dir():
             return folder
-    raise InputError(f"{places[0]}: there is no sph and stm in it: give the folder of TEDLIUM_release-3")
+    raise InputError(f"{places[0]}: it has no sph and stm: give the folder of TEDLIUM_release-3")
 
 
 def read_stm(path: Path) -> tuple[str, list[tuple[float, float]]]:

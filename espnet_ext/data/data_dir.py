@@ -236,5 +236,5 @@ def _require_ours(folder: Path) -> None:
             ours = item.name in _OWN_FILES or item.name.startswith(".")
         if not ours:
             raise InputError(
-                f"{folder}: holds {item.name}, which is no part of a data dir: name another folder, or delete this one"
+                f"{folder}: holds {item.name}, which is not part of a data dir: name another folder, or delete this one"
             )

@@ -27,7 +27,7 @@ class Fixed:
             file, what = reason.split(": ", 1)
             lines.append(f"  dropped {len(ids):,}: {Problem(file, what, ids, 'dropped')}".removesuffix(": dropped"))
         lines += [
-            f"  removed {name}: it had gaps, or values that are no positive numbers" for name in self.dropped_files
+            f"  removed {name}: it had gaps, or values that are not positive numbers" for name in self.dropped_files
         ]
         return "\n".join(lines)
 
@@ -36,7 +36,7 @@ def fix(data: DataDir) -> Fixed:
     """Keep the complete utterances: in all tables, with a transcript, and with a possible segment.
 
     Recordings and speakers without utterances are dropped too, and so are files of durations that have gaps or values
-    that are no positive numbers. Audio files are not looked at: a disk that is not mounted must not empty a data dir.
+    that are not positive numbers. Audio files are not checked: a disk that is not mounted must not empty a data dir.
 
     Raises:
         InputError: no utterance would be left.

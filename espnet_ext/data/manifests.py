@@ -35,7 +35,7 @@ def to_data_dir(recordings: Iterable["Recording"], supervisions: Iterable["Super
 
     Raises:
         InputError: no supervisions; an id that comes twice; a supervision without its recording; some supervisions
-            have a text or a language and others do not; audio that is no single file on disk, that is changed on the
+            have a text or a language and others do not; audio that is not a single file on disk, that is changed on the
             fly (such as a speed perturbation), or audio of which only some channels are used.
     """
     by_id: dict[str, Recording] = {}

@@ -53,7 +53,7 @@ def _cut(utterance: str, value: str, recordings: Mapping[str, str], segments: Pa
     if recording not in recordings:
         raise InputError(f"{segments}: {utterance}: recording {recording} is not in wav.scp: add it, or drop the line")
     if start < 0 or (end != -1 and end <= start):
-        raise InputError(f"{segments}: {utterance}: from {start} to {end} s is no span of time: fix it")
+        raise InputError(f"{segments}: {utterance}: from {start} to {end} s is not a time span: fix it")
     return AudioSpan(recordings[recording], start, end)
 
 

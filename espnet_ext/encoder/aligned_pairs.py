@@ -11,13 +11,13 @@ from espnet_ext.errors import InputError
 class AlignedPairsEncoder(TransformerEncoder):
     """ESPnet's ``TransformerEncoder`` on the concatenated embeddings of aligned tokens (P4, 3.2).
 
-    ESPnet's MT task has one source text, so that it holds the pairs' tokens by turns: the first pair's odd and even
-    token, the second pair's, and so on (:func:`espnet_ext.stitcher.serialise.interleave`). ``frontend: embed`` gives
-    each token its embedding and position, and ``patch_size: 2`` in ``model_conf`` makes the start a pair as well.
+    ESPnet's MT task has one source text, which holds the pairs' tokens in turn: the first pair's odd and even token,
+    the second pair's, and so on (:func:`espnet_ext.stitcher.pairs.interleave`). ``frontend: embed`` gives each token
+    its embedding and position, and ``patch_size: 2`` in ``model_conf`` makes the start a pair as well.
 
     Args:
-        input_size: dimension of one token's embedding. Where twice that is ``output_size``, pairs of embeddings go into
-            the first block as they are; else through a linear layer.
+        input_size: dimension of one token's embedding. If twice that is ``output_size``, pairs of embeddings go into
+            the first block as they are; otherwise they go through a linear layer.
         transformer: options of ESPnet's ``TransformerEncoder``, without ``input_layer``.
     """
 
@@ -30,7 +30,7 @@ class AlignedPairsEncoder(TransformerEncoder):
         """Encode pairs.
 
         Args:
-            xs_pad: embeddings of tokens by turns, (B, 2 L, input_size).
+            xs_pad: embeddings of tokens in turn, (B, 2 L, input_size).
             ilens: number of tokens, (B,), even.
 
         Returns:
@@ -41,7 +41,7 @@ class AlignedPairsEncoder(TransformerEncoder):
         """
         if xs_pad.size(1) % 2 or (ilens % 2).any():
             raise InputError(
-                "aligned_pairs: the source is no sequence of pairs: set patch_size: 2 in model_conf, and write the "
+                "aligned_pairs: the source is not a sequence of pairs: set patch_size: 2 in model_conf, and write the "
                 "source text with `stitch text --style alignment`"
             )
         pairs = xs_pad.unflatten(1, (-1, 2)).flatten(2)

@@ -206,7 +206,7 @@ class TransformerReadout(torch.nn.Module):
             raise InputError("sa_asr: the decoder has no output layer: set use_output_layer to true in decoder_conf")
         self.hidden_size = decoder.output_layer.in_features
 
-    def _attention(self) -> torch.nn.Module:
+    def _attention(self) -> Any:
         return self.decoder.decoders[self.block].src_attn
 
     def take_output(self) -> torch.nn.Linear:
@@ -229,8 +229,8 @@ class TransformerReadout(torch.nn.Module):
         self, ys: torch.Tensor, states: Sequence[Any], xs: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, list[Any]]:
         """Hidden states, (n, hidden_size), and attention weights, (n, T), for the token after each of n prefixes."""
-        hidden, states = self.decoder.batch_score(ys, list(states), xs)
-        return hidden, self._attention().attn[:, :, -1].mean(dim=1), states
+        hidden, after = self.decoder.batch_score(ys, list(states), xs)
+        return hidden, self._attention().attn[:, :, -1].mean(dim=1), after
 
 
 def readout(decoder: AbsDecoder, block: int = -1) -> RNNReadout | TransformerReadout:

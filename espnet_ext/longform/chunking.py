@@ -36,7 +36,7 @@ class Schedule:
         batch_seconds: Audio of a batch, whatever the length of its sequences (P5, section 3.3: one hour).
         max_seconds: The maximum length, s_m, which is the context of the model.
         initial_seconds: The length at first, s_0.
-        double_every: The length is doubled after so many recordings, n; 0: no warm-up.
+        double_every: The length is doubled after this number of recordings, n; 0: no warm-up.
 
     Raises:
         InputError: A number is out of range, or a sequence of the maximum length does not fit into a batch.
@@ -57,7 +57,7 @@ class Schedule:
             )
 
     def length(self, recordings: int) -> float:
-        """Sequence length in seconds after so many recordings (P5, section 2.3).
+        """Sequence length in seconds after a number of recordings (P5, section 2.3).
 
         >>> schedule = Schedule(max_seconds=41)
         >>> [schedule.length(seen) for seen in (0, 4999, 5000, 10000, 15000, 10**9)]
@@ -78,10 +78,11 @@ def batches(
 ) -> Iterator[list[Chunk]]:
     """All batches of a training, in order.
 
-    A batch takes the next chunk of each open recording, and so many recordings are open. When one ends, the next is
-    opened. At the end, when none is left to open, the open ones give several chunks each. So a batch always holds the
-    same amount of audio, except at the ends of recordings, and its chunks come from many recordings. The length depends
-    on the number of recordings opened so far, in all passes; when it changes, open recordings use the new length too.
+    A batch takes the next chunk of each open recording; as many recordings are open as a batch has chunks. When one
+    ends, the next is opened. At the end, when none is left to open, the open ones give several chunks each. So a batch
+    always holds the same amount of audio, except at the ends of recordings, and its chunks come from many recordings.
+    The length depends on the number of recordings opened so far, in all passes; when it changes, open recordings use
+    the new length too.
 
     Args:
         durations: Recording -> seconds.

@@ -76,7 +76,7 @@ class RecordingFeatures:
         return np.log(np.float32(1.001 * _LOG_FLOOR)) if self.log else np.float32(0)
 
     def frames(self, length: int) -> int:
-        """Number of frames of a recording with so many samples; 0 if it is shorter than a window."""
+        """Number of frames of a recording with ``length`` samples; 0 if it is shorter than a window."""
         return max(0, (length - self.window) // self.hop + 1)
 
     def require_frame(self, audio: Audio) -> None:

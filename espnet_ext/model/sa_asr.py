@@ -19,9 +19,9 @@ class SAASRModel(ESPnetASRModel):
     """Which speaker of an inventory said what, for any number of speakers that may talk at once.
 
     The transcripts of all speakers' utterances form one sequence in the order of their starts, with a symbol where the
-    speaker changes. Each token has a speaker; the symbol, and the end of the sequence, have the speaker of the utterance
-    that they end. The loss is that of the tokens plus ``gamma`` times that of their speakers, each the sum over tokens
-    of negative log-posteriors (P4, after eq. 11). CTC over the serialised tokens can be added, which the paper does not
+    speaker changes. Each token has a speaker; the symbol, and the end of the sequence, have that of the utterance that
+    they end. The loss is that of the tokens plus ``gamma`` times that of their speakers, each the sum over tokens of
+    negative log-posteriors (P4, after eq. 11). CTC over the serialised tokens can be added, which the paper does not
     have: ``ctc_weight`` is 0 unless it is set.
 
     Args:
@@ -40,6 +40,8 @@ class SAASRModel(ESPnetASRModel):
         InputError: no speaker encoder, a token list without the symbol, a pre- or post-encoder, intermediate CTC, or a
             decoder that is not supported.
     """
+
+    decoder: Any  # ESPnet's model sets its own, which becomes part of a SpeakerAttributedDecoder
 
     def __init__(
         self,
@@ -101,10 +103,10 @@ class SAASRModel(ESPnetASRModel):
         Raises:
             InputError: no profiles or speakers, or profiles of another dimension.
         """
-        if profiles is None or speakers is None:
+        if profiles is None or profiles_lengths is None or speakers is None:
             raise InputError("sa_asr: training needs speakers: give the data `speakers` (type text) and --profiles")
         text = text[:, : text_lengths.max()]
-        known = None if d_vectors is None else (d_vectors, d_vectors_lengths)
+        known = None if d_vectors is None or d_vectors_lengths is None else (d_vectors, d_vectors_lengths)
         encodings, speaker_encodings, lengths = self.encode_both(speech, speech_lengths, known)
         ys_in, ys_out = add_sos_eos(text, self.sos, self.eos, self.ignore_id)
         present = valid_frames(profiles_lengths, profiles.size(1))

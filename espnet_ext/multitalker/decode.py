@@ -122,7 +122,7 @@ def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
         "search": dict(job.search),
         "device": "cuda" if job.ngpu else "cpu",
     }
-    models = work.file_stamps({what: settings[what] for what in ("config", "model")})
+    models = work.file_stamps({"config": str(job.model_config), "model": str(job.model_file)})
     inputs = work.fingerprint(settings, models, work.file_hashes(job.profiles))
     shards = []
     for number, keys in enumerate(work.balanced(weights, count), start=1):

@@ -60,7 +60,7 @@ class WindowHypothesis:
         if not 0 <= self.window < MOST_WINDOWS:
             raise ValueError(f"the window's index is {self.window}, but they start at 0 and stay below {MOST_WINDOWS}")
         if not 0 <= self.start < self.end < math.inf:
-            raise ValueError(f"a window from {self.start} to {self.end} s is no span of time")
+            raise ValueError(f"a window from {self.start} to {self.end} s is not a time span")
         for name in _OPTIONAL:
             values = getattr(self, name)
             if values is not None and len(values) != len(self.words):

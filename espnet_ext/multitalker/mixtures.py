@@ -291,7 +291,7 @@ def draw_span(seconds: float, window: float, random: np.random.Generator) -> tup
 
 
 def cut_turns(turns: Sequence[Turn], start: float, end: float) -> list[Turn]:
-    """What is said between two times: the words whose middle lies there. Turns without any are left out."""
+    """What is said between two times: the words whose middle is there. Turns without any are left out."""
     kept = []
     for turn in turns:
         middles = [(first + last) / 2 for first, last in word_spans(turn)]

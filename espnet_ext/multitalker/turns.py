@@ -102,7 +102,7 @@ def _turn(record: Any, where: str) -> Turn:
     start, end = (_seconds(record, name, where) for name in ("start_time", "end_time"))
     neither = start is None and end is None
     if not neither and (start is None or end is None or not 0 <= start <= end < math.inf):
-        raise InputError(f"{where}: from {start} to {end} s is no span of time: fix it, or leave both out")
+        raise InputError(f"{where}: from {start} to {end} s is not a time span: fix it, or leave both out")
     return Turn(record["session_id"], record["speaker"], tuple(record["words"].split()), start, end)
 
 

@@ -6,7 +6,7 @@ jobs, each in ``logdir/output.<job>``, and merges only their best hypotheses; ``
 
 A score is a printed tensor, ``tensor(-12.3456)`` or ``tensor(-0.5000, device='cuda:0')``: four decimals, a weighted
 sum of the log-probabilities of the search's parts (attention, CTC, language model, length bonus). ESPnet does not write
-the parts. If a file ``scores`` with ``str(hyp.scores)`` lies beside it, they are read as well.
+the parts. If a file ``scores`` with ``str(hyp.scores)`` is beside it, they are read as well.
 
 For an utterance that is too short for the encoder, ESPnet writes the text ``" "`` with the score 0.0 n times: n empty
 hypotheses here.

@@ -132,7 +132,7 @@ def plan(job: FirstPass, nj: int) -> list[FirstPassShard]:
     """
     if not 1 <= job.nbest <= job.whisper.beam:
         raise InputError(
-            f"the first pass wants {job.nbest} hypotheses from a beam of {job.whisper.beam}: widen the beam (many of its "
+            f"the first pass wants {job.nbest} hypotheses from a beam of {job.whisper.beam}: widen the beam (many "
             "hypotheses are the same after normalisation)"
         )
     audio = audio_tables.read_audio_table(job.data)

@@ -17,7 +17,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import import_module
@@ -143,7 +143,7 @@ def run_jobs(jobs: Iterable[Iterable[Step]], side_by_side: int = 1) -> None:
                     chains.append(started.chain)
                 except Exception as error:
                     failure = failure or error
-            _check_parent()
+            check_parent()
             for started in running.values():
                 started.say_progress()
     finally:
@@ -165,6 +165,7 @@ def _advance(chain: Iterator[Step], running: "dict[Any, _Started]") -> None:
         if step.resumes is not None:
             _refuse_other_work(step, step.resumes, key)
         _preload(step.preload)
+        check_parent()
         sys.stdout.flush()
         sys.stderr.flush()
         process = get_context("fork").Process(target=_child, args=(step, key, os.getpid()))
@@ -177,7 +178,8 @@ def _preload(modules: Iterable[str]) -> None:
     """Import modules, and drop what they print: ESPnet reports each optional package that is not installed."""
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         for module in modules:
-            import_module(module)
+            with suppress(ImportError):  # the step itself will say what is missing
+                import_module(module)
 
 
 class _Started:
@@ -372,10 +374,11 @@ def _paths(values: Iterable[Any]) -> Iterator[Path]:
             yield from _paths(vars(value).values())
 
 
-_PARENT = os.getppid()
+# run.sh gives its process id: it may have been killed before this line runs.
+_PARENT = int(os.environ.get("ESPNET_EXT_SHELL") or os.getppid())
 
 
-def _check_parent() -> None:
+def check_parent() -> None:
     """Stop if the shell that started this process was killed: no process of a killed run goes on.
 
     Raises:

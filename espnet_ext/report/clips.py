@@ -41,7 +41,7 @@ def choose(ranked: Sequence[Sequence[str]], most: int) -> list[str]:
 
 
 def spans_of(folder: Path, base: Path | None) -> dict[str, AudioSpan]:
-    """Where the audio of a data dir lies; empty if there is no such folder, or it has no audio.
+    """Where the audio of a data dir is; empty if there is no such folder, or it has no audio.
 
     Relative paths in ``wav.scp`` are relative to ``base``, the recipe's folder, where its commands run.
 

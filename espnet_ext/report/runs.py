@@ -20,7 +20,7 @@ from espnet_ext.results.results_md import result_files
 from espnet_ext.results.tables import Tables, load_tables
 
 TABLES = "conf/tables.yaml"
-# Pictures that are no results: ESPnet's own curves and attention plots of every epoch, and those beside logs. Pictures
+# Pictures that are not results: ESPnet's own curves and attention plots of every epoch, and those beside logs. Pictures
 # in the tables' folder are shown with their tables.
 _NO_FIGURES = {"images", "att_ws", "tensorboard", "log", "stats", "results"}
 _ADVICE = "give a recipe's folder of experiments, egs/<recipe>/exp"
@@ -89,8 +89,8 @@ def find_recipes(folders: Sequence[str | Path], data: str | Path | None = None) 
     A recipe without results is included if another one has something to show.
 
     Raises:
-        InputError: no such folder, a folder that is no run and belongs to no recipe, nothing to show, or ``data`` with
-            several runs.
+        InputError: no such folder, a folder that is not a run and does not belong to a recipe, nothing to show, or
+            ``data`` with several runs.
     """
     recipes: dict[tuple[str, Path | None], dict[Path, ShownRun]] = {}
     kept: dict[tuple[str, Path | None], tuple[Path, ...]] = {}

@@ -1,4 +1,4 @@
-"""A table's results as the page shows them: the text of the cells, and where each number lies on its column's axis."""
+"""A table's results as the page shows them: the text of the cells, and where each number is on its column's axis."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -64,7 +64,7 @@ class RowView:
 
 @dataclass(frozen=True)
 class GroupView:
-    """Columns side by side, with their units if they are no error rates.
+    """Columns side by side, with their units if they are not error rates.
 
     ``axes`` are the largest values of their bars as text, "" for a column without bars; ``intervals`` says which of
     them have a column for the interval.
@@ -124,7 +124,7 @@ class TableView:
 def table_view(result: Mapping[str, Any], units: Mapping[str, str] | None = None) -> TableView:
     """Lay out a ``table<T>.json`` or ``figure<F>.json``. All bars of a column share one axis, which begins at 0.
 
-    ``units`` holds the units of columns that are no error rates.
+    ``units`` holds the units of columns that are not error rates.
     """
     is_figure = "figure" in result
     return TableView(

@@ -24,7 +24,7 @@ from espnet_ext.nbest.lists import NBest, word_errors, words_of_reference
 from espnet_ext.work.files import write_json
 from espnet_ext.work.json_text import parse_json
 
-# Corners that agree to so many decimals are one: equal corners may differ by rounding, and a narrower piece is noise.
+# Corners that agree to this number of decimals count as one: equal corners may differ by rounding.
 _DECIMALS = 12
 
 

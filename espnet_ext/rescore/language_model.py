@@ -84,7 +84,7 @@ def load(loader: Any, name: str | Path) -> tuple[PreTrainedModel, PreTrainedToke
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep transformers' warnings and its progress bars out of the log meanwhile."""
+    """Hide transformers' warnings and progress bars in the block."""
     verbosity, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()

@@ -1,11 +1,11 @@
 """Language models trained on text: small ones made from scratch, and domain adaptation of any (P3, section 4.2.2).
 
 A causal model learns each next token, the first one and the end included, as its scorer counts them (P3, eq. 2). A
-masked model learns 15 % of the tokens, drawn anew each time: 80 % of these are masked, 10 % replaced, 10 % unchanged
+masked model learns 15 % of the tokens, drawn again each time: 80 % of these are masked, 10 % replaced, 10 % unchanged
 (BERT's own objective, P3's [22]).
 
-Small GPT-2 and BERT models with tokenizers of their own are for text that needs no large model, such as that of the
-synthetic corpora. They are ``transformers``' own classes with random weights.
+Small GPT-2 and BERT models with their own tokenizers are for text that needs no large model, such as that of the
+synthetic corpora. They are classes of ``transformers`` with random weights.
 """
 
 import math

@@ -51,8 +51,8 @@ class AttentionHead(torch.nn.Module):
 
     def forward(self, hidden: torch.Tensor, paths: torch.Tensor) -> torch.Tensor:
         """Scores, (n,), of hidden states, (nodes, size), on paths padded with -1, (n, longest)."""
-        # The query is the same for all hypotheses, and W_V may be applied after the weighted sum. So every token's state
-        # is multiplied with neither W_K nor W_V.
+        # The query is the same for all hypotheses, and W_V may be applied after the weighted sum. So neither W_K nor
+        # W_V is multiplied with the state of every token.
         query = self.query(self.origin) @ self.key.weight
         energies = (hidden @ query / hidden.size(1) ** 0.5)[paths].masked_fill(paths < 0, -torch.inf)
         pooled = (energies.softmax(dim=1).unsqueeze(2) * hidden[paths]).sum(dim=1)

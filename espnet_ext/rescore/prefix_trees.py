@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 
 from espnet_ext.rescore.vocabulary import states
 
-# At most one part in so many of a row may be padding, if the row has at least as many positions.
+# At most 1 / PADDING of a row may be padding, if the row has at least PADDING positions.
 PADDING = 10
 # A tree's results may differ from the padded batch's by this part of the difference that a wrong mask makes.
 TOLERANCE = 0.02

@@ -1,7 +1,7 @@
 """Train a scorer: updates, evaluations, the best model kept. A killed training resumes and ends with the same numbers.
 
 ``transformers.Trainer`` needs accelerate, which nothing else here needs, and backpropagates one loss per batch, while
-MWER goes through its batch in chunks. Hence a training loop of our own. The folder of a training holds:
+MWER goes through its batch in chunks. So this is our own training loop. The folder of a training holds:
 
 - ``checkpoint.pth``: what resuming needs, written at each evaluation, removed when the training has ended;
 - ``step<N>/``: the best model so far; in the end ``model/``;
@@ -129,7 +129,7 @@ def train(
         The contents of ``training.json``.
 
     Raises:
-        InputError: ``output`` was begun with another key or other settings, there are no examples, or the gradient is
+        InputError: ``output`` was started with another key or other settings, there are no examples, or the gradient is
             no longer finite.
     """
     if not task.examples:

@@ -17,7 +17,7 @@ SETTINGS, SIZES, DECODE = "settings", "sizes", "decode"
 def select(tables: Tables, table_ids: Sequence[str] | None, row_names: Sequence[str] | None = None) -> list[Table]:
     """The tables asked for (None: all), in the order of the file, with the rows asked for (None: all).
 
-    With several tables a row need stand in only one of them; a table of which no row is left is not returned.
+    With several tables, a row must be in at least one of them. A table without a selected row is not returned.
 
     Raises:
         InputError: a table or row that is not there; the message lists those that are.
@@ -40,7 +40,7 @@ def select(tables: Tables, table_ids: Sequence[str] | None, row_names: Sequence[
 def systems_needed(tables: Tables, selected: Sequence[Table]) -> list[System]:
     """The systems that the selected rows need, each once, in the order of the rows.
 
-    Systems that are only measured are not among them, nor those of tables of nothing but quantities.
+    Systems that are only measured are left out, and those of tables that hold only quantities.
     """
     names = dict.fromkeys(row.system for table in _decoded(selected) for row in table.rows)
     return [tables.systems[name] for name in names if tables.systems[name].kind != MEASURE]

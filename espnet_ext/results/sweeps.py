@@ -39,7 +39,7 @@ def at_values(what: str, choice: Choice, sweep: Mapping[str, Mapping[str, Any] |
 
 
 def label_of(value: float | str) -> str:
-    """How a value stands in a name: a number in its shortest form, with ``m`` for minus.
+    """How a value is written in a name: a number in its shortest form, with ``m`` for minus.
 
     >>> [label_of(value) for value in (-80.0, 0.1, "shared")]
     ['m80', '0.1', 'shared']

@@ -400,5 +400,5 @@ def _as_system(name: str, entry: SystemEntry) -> System:
 
 
 def _whole(value: float) -> float:
-    """A whole number as an int, as it stands in the file, so that configs and results hold 10 and not 10.0."""
+    """A whole number as an int, as it is in the file, so that configs and results hold 10 and not 10.0."""
     return int(value) if value == int(value) else value

@@ -1,9 +1,8 @@
 """CTC prefix scores (Watanabe et al. 2017, algorithm 2) of all frames at once; ESPnet computes frame by frame.
 
-The forward probabilities of a prefix are linear recurrences: a sum over the frames where its last label may begin, of
-    the
-probability of the shorter prefix there times that of all labels since. With cumulated log-probabilities, the sums up to
-each frame are one ``logcumsumexp``.
+The forward probabilities of a prefix are linear recurrences: a sum over the frames where its last label may begin. Each
+term is the probability of the shorter prefix at that frame, times that of all labels since. With cumulated
+log-probabilities, the sums up to each frame are one ``logcumsumexp``.
 """
 
 from typing import Any

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-# Spare room of a new tree: nodes for so many steps, or this fraction of its nodes if that is more.
+# Spare room of a new tree: nodes for STEPS steps, or 1 / PART of its nodes if that is more.
 STEPS = 8
 PART = 4
 

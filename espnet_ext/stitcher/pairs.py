@@ -79,7 +79,7 @@ def serialise_windows(windows: Sequence[WindowHypothesis], style: str) -> tuple[
 
 
 def _aligned(windows: Sequence[WindowHypothesis]) -> Iterator[tuple[str, str]]:
-    """Pairs of tokens; a change of windows on one side stands before the first word of the new window."""
+    """Pairs of tokens; on each side a change of windows comes before the first word of the new window."""
     at = [0, 1]  # the window that each side is in
     for pair in align_windows(windows):
         for side, heard in enumerate(pair):

@@ -22,8 +22,9 @@ class SimulatedErrors:
 
     Attributes:
         anywhere: a word is wrong.
-        edge: a word is wrong at the very edge of a window. From there the probability falls linearly to ``anywhere``.
-        reach: over so many seconds.
+        edge: a word is wrong directly at the edge of a window. From there the probability falls linearly to
+            ``anywhere``.
+        reach: the seconds over which it falls.
         speaker: in a window, an utterance is given to another speaker of the recording.
         deletion, insertion: shares of these kinds among the wrong words; the rest are substitutions.
     """
@@ -94,7 +95,7 @@ def simulate_windows(
         vocabulary: the words that wrong ones are drawn from.
 
     Returns:
-        As a recogniser writes them: one hypothesis for each window and speaker heard in it, or one of nobody.
+        In the form that a recogniser writes: one hypothesis per window and speaker in it, or one without a speaker.
     """
     (recording,) = {turn.recording for turn in turns}
     speakers = sorted({turn.speaker for turn in turns})
@@ -121,7 +122,7 @@ def _heard(
     errors: SimulatedErrors,
     rng: np.random.Generator,
 ) -> list[str]:
-    """What is heard of an utterance in a window: its words whose middle lies there, correct or not."""
+    """What is heard of an utterance in a window: its words whose middle is there, correct or not."""
     begin, end = turn.span
     step = (end - begin) / max(len(turn.words), 1)
     heard = []

@@ -217,8 +217,8 @@ def write_transcript(folder: Path, recording: str, timed: Timed) -> None:
                 file.write(f"{recording} 1 {start:.3f} {end - start:.3f} {word} NA lex {turn.speaker}\n")
     with atomic_write(folder / f"{recording}.txt") as file:
         for turn in turns:
-            start, end = (_clock(seconds) for seconds in turn.span)
-            file.write(f"[{start} - {end}] {turn.speaker}: {' '.join(turn.words)}\n")
+            span = " - ".join(_clock(seconds) for seconds in turn.span)
+            file.write(f"[{span}] {turn.speaker}: {' '.join(turn.words)}\n")
 
 
 def _clock(seconds: float) -> str:

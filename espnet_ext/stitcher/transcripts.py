@@ -52,7 +52,7 @@ MERGES: dict[str, Merge] = {"no": only_window, "block": join_blocks, "overlappin
 def transcripts(grouped: Grouped, merge: Merge) -> list[Turn]:
     """Merge the windows of each recording and speaker: one turn per speaker (P4, 2.3).
 
-    A recording in which nobody was heard gives one turn of nobody, without words, so that it is not lost.
+    A recording in which nobody was heard gives one turn without a speaker and without words, so that it is not lost.
     """
     turns = []
     for recording, speakers in grouped.items():

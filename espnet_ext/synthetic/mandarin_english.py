@@ -10,8 +10,8 @@ Here, a phrase may change its language unless it is part of a phrase that has an
 precedes such a phrase precedes it in both languages, and a fragment of a mixed sentence (the words of one language
 between two changes) is a piece of that derivation's sentence in that language.
 
-There are some hundred words in each language. Verbs choose their objects, nouns their measure words, and English verbs
-agree with their subjects, so that the next word is predictable from those before. A few nouns are rare: their
+There are about a hundred words in each language. Verbs choose their objects, nouns their measure words, and English
+verbs agree with their subjects, so that the next word is predictable from those before. A few nouns are rare: their
 characters stay below the count that makes a unit (P1, section 4.2). No Han character here has two readings between
 which the synthesiser would have to choose.
 """

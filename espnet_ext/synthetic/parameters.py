@@ -1,6 +1,6 @@
 """What decides the bytes of a synthetic corpus: its size and its seed.
 
-Each thing that is drawn has a random generator of its own, so that nothing depends on what was drawn before.
+Everything that is drawn has its own random generator, so nothing depends on what was drawn before.
 """
 
 import hashlib
@@ -62,7 +62,7 @@ def librispeech_size(
 
 
 # These voices are hard for Whisper tiny.en: with little noise (CLEAN) it gets a quarter of the words wrong, and half of
-# them with OTHER, which leaves a language model little to choose from. Hence a noise level between the two.
+# them with OTHER, which leaves a language model little to choose from. So the noise level is between the two.
 _OTHER_FOR_WHISPER = Condition(snr=(18, 30), direct=(6, 12), t60=(0.2, 0.5), babble=0.25)
 _BOTH_TRAIN_PARTS = ("train-clean-100", "train-other-500")
 _SMOKE_WHISPER = librispeech_size(

@@ -18,20 +18,20 @@ def write_average(
     """Average epochs of a training into one checkpoint.
 
     Args:
-        folder: the training's.
+        folder: the folder of the training.
         output: the checkpoint to write.
-        best: number of epochs, the best ones by the criterion.
-        last: number of epochs, the last ones; either this or ``best``.
+        best: how many of the best epochs by the criterion.
+        last: how many of the last epochs; either this or ``best``.
         criterion: phase, name, and ``min`` or ``max``.
 
     Raises:
-        InputError: not one of ``best`` and ``last``, a number below 1, or epochs that are not there.
+        InputError: not exactly one of ``best`` and ``last``, a number below 1, or missing epochs.
     """
     count = last if best is None else best
     if count is None or None not in (best, last):
-        raise InputError("an average is of the best or of the last epochs: give one of the two numbers")
+        raise InputError("an average is over the best or the last epochs: give one of the two numbers")
     if count < 1:
-        raise InputError(f"an average of {count} epochs was asked for: give at least 1")
+        raise InputError(f"cannot average {count} epochs: give at least 1")
     if best is None:
         files = last_epochs(folder, count)
     else:
@@ -50,7 +50,7 @@ def average(files: Sequence[Path]) -> "dict[str, torch.Tensor]":
     """The mean of each floating-point tensor over checkpoints, summed in float64; other tensors are the last file's.
 
     Raises:
-        InputError: no files, or files that are missing, no checkpoints, or hold other names or shapes than the first.
+        InputError: no files; a file that is missing, is not a checkpoint, or has other names or shapes than the first.
     """
     if not files:
         raise InputError("there are no checkpoints to average")
@@ -68,14 +68,14 @@ def average(files: Sequence[Path]) -> "dict[str, torch.Tensor]":
 
 
 def last_epochs(folder: Path, count: int) -> list[Path]:
-    """The checkpoints of the last ``count`` epochs in an ESPnet training's folder, the latest first.
+    """The checkpoints of the last ``count`` epochs in the folder of an ESPnet training, the latest first.
 
     Raises:
-        InputError: one of them is not there: ESPnet keeps only the best (``keep_nbest_models``).
+        InputError: one of them is missing; ESPnet keeps only the best (``keep_nbest_models``).
     """
     numbers = [int(path.name.removesuffix("epoch.pth")) for path in folder.glob("[0-9]*epoch.pth")]
     if not numbers:
-        raise InputError(f"{folder}: holds no <n>epoch.pth: train first")
+        raise InputError(f"{folder}: has no <n>epoch.pth: train first")
     return _files(folder, range(max(numbers), max(numbers) - count, -1))
 
 
@@ -83,7 +83,7 @@ def best_epochs(folder: Path, count: int, criterion: tuple[str, str, str]) -> li
     """The checkpoints of the ``count`` best epochs by a criterion such as ``("valid", "acc", "max")``, the best first.
 
     Raises:
-        InputError: the training has no such number; one of the epochs is not there any more.
+        InputError: the training did not record the criterion, or one of the epochs no longer exists.
     """
     phase, key, mode = criterion
     stats = load_checkpoint(folder / "checkpoint.pth")["reporter"]["stats"]
@@ -98,5 +98,5 @@ def _files(folder: Path, epochs: Sequence[int]) -> list[Path]:
     files = [folder / f"{epoch}epoch.pth" for epoch in epochs]
     for file in files:
         if not file.exists():
-            raise InputError(f"{file}: not there (any more): raise keep_nbest_models and train again, or average fewer")
+            raise InputError(f"{file}: no such file: raise keep_nbest_models and train again, or average fewer epochs")
     return files

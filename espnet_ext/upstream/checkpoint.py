@@ -1,4 +1,4 @@
-"""Read checkpoints safely, and refuse one that does not fit its model: ESPnet would leave parameters at random."""
+"""Read checkpoints safely, and refuse one that does not fit its model. ESPnet would leave parameters random."""
 
 import functools
 from pathlib import Path
@@ -14,10 +14,10 @@ SHOWN = 3
 
 
 def load_checkpoint(path: str | Path, device: str = "cpu") -> Any:
-    """Load what ``torch.save`` has written, with ``weights_only``. ``device="meta"`` reads names and shapes alone.
+    """Load what ``torch.save`` has written, with ``weights_only``. ``device="meta"`` reads only names and shapes.
 
     Raises:
-        InputError: no such file, or nothing that loads safely.
+        InputError: no such file, or one that does not load safely.
     """
     import torch
 
@@ -25,7 +25,7 @@ def load_checkpoint(path: str | Path, device: str = "cpu") -> Any:
         return torch.load(path, map_location=device, weights_only=True)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file: train the model first, or check the path") from None
-    except Exception as error:  # torch raises whatever its readers do: RuntimeError, UnpicklingError, EOFError ...
+    except Exception as error:  # torch raises many kinds: RuntimeError, UnpicklingError, EOFError ...
         reason = str(error).strip().split("\n")[0]
         raise InputError(
             f"{path}: not a checkpoint that loads safely ({reason}): train again, or copy it again"
@@ -33,30 +33,31 @@ def load_checkpoint(path: str | Path, device: str = "cpu") -> Any:
 
 
 def load_parameters(path: str | Path, device: str = "cpu") -> "dict[str, torch.Tensor]":
-    """Load a model's parameters and buffers by name, from a file that holds them alone or in a known wrapper.
+    """Load a model's parameters and buffers by name, from a file that holds nothing else or has a known wrapper.
 
     Raises:
-        InputError: as :func:`load_checkpoint`, and for a file that holds something else.
+        InputError: as :func:`load_checkpoint`, and for a file with other content.
     """
     import torch
 
     state = load_checkpoint(path, device)
-    for wrapper in ("module", "state_dict"):  # DeepSpeed's and Lightning's, which ESPnet takes as well
+    for wrapper in ("module", "state_dict"):  # of DeepSpeed and Lightning, which ESPnet accepts too
         if isinstance(state, dict) and isinstance(state.get(wrapper), dict):
             state = state[wrapper]
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise InputError(
-            f"{path}: holds no model's parameters (a training checkpoint?): give a file such as valid.acc.ave.pth"
+            f"{path}: does not hold the parameters of a model (a training checkpoint?): give a file such as "
+            "valid.acc.ave.pth"
         )
     return state
 
 
 def check_checkpoint(model_file: str | Path, model: "torch.nn.Module") -> None:
-    """Compare the names and shapes in ``model_file`` with those of ``model``; no values are read.
+    """Compare the names and shapes in ``model_file`` with those of ``model``. Values are not read.
 
     Raises:
-        InputError: the file is missing or no checkpoint that loads with ``weights_only=True``; or it lacks parameters
-            or buffers of the model, has others, or has them in other shapes. The message counts each and names a few.
+        InputError: the file is missing or does not load with ``weights_only=True``; or it lacks parameters or buffers
+            of the model, has others, or has other shapes. The message has the number of each and some names.
     """
     found = {key: tuple(value.shape) for key, value in load_parameters(model_file, "meta").items()}
     wanted = {key: tuple(value.shape) for key, value in model.state_dict().items()}
@@ -80,10 +81,10 @@ def check_checkpoint(model_file: str | Path, model: "torch.nn.Module") -> None:
 def check_model(task: Any, config_file: str | Path, model_file: str | Path) -> None:
     """Build the model of ``config_file`` by an ESPnet task and check ``model_file`` against it.
 
-    A model with adapters is not checked: its checkpoint may hold the adapters alone.
+    A model with adapters is not checked, since its checkpoint may hold only the adapters.
 
     Raises:
-        InputError: as :func:`check_checkpoint`, and for a config that is missing or no YAML mapping.
+        InputError: as :func:`check_checkpoint`, and for a config that is missing or not a YAML mapping.
     """
     from argparse import Namespace
 
@@ -110,12 +111,12 @@ def load_strictly() -> None:
         cls: type, config_file: str | Path | None = None, model_file: str | Path | None = None, device: str = "cpu"
     ) -> tuple[Any, Any]:
         if model_file is not None:
-            # ESPnet would ask, on a terminal, whether to load a file that is not safe
+            # ESPnet would ask on the terminal whether to load an unsafe file
             load_parameters(model_file, "meta")
         try:
             model, args = load(cls, config_file, model_file, device)
         except RuntimeError:
-            # a parameter of another shape; say which, if that is what it was
+            # probably a parameter of another shape: name it
             if model_file is not None:
                 check_model(cls, config_file or Path(model_file).parent / "config.yaml", model_file)
             raise

@@ -1,4 +1,4 @@
-"""Decode a data dir with ESPnet's ``inference()``, shard by shard."""
+"""Decode data dirs with ESPnet's ``inference()``, in shards."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from espnet_ext.work import shards as work
 from espnet_ext.work.files import atomic_write
 from espnet_ext.work.shards import Shard
 
-# Small enough that progress shows and a lost worker costs little; the model stays loaded from shard to shard.
+# Small enough that progress is visible and a lost worker costs little. The model stays loaded from shard to shard.
 UTTERANCES_PER_SHARD = 20
 SHARDS_PER_JOB = 4
 OUR_OPTIONS = {
@@ -43,7 +43,7 @@ class Decoding:
         output: folder for the results.
         config: YAML with options of ``espnet2.bin.asr_inference`` (``beam_size``, ``ctc_weight`` ...).
         lm_config, lm_file: ``config.yaml`` and checkpoint of a language model.
-        ngpu: 0, or 1 to decode on a GPU, which the workers of a machine share.
+        ngpu: 0, or 1 to decode on a GPU, which all workers of a machine share.
         options: more options of ``espnet2.bin.asr_inference``.
     """
 
@@ -59,19 +59,20 @@ class Decoding:
 
 
 def decode(job: Decoding, *, nj: int = 1, parallel: Path | None = None) -> int:
-    """Decode one data dir: :func:`decode_all` with one job; return the number of utterances."""
+    """Decode one data dir (:func:`decode_all` with one job); return the number of utterances."""
     return decode_all([job], nj=nj, parallel=parallel)[0]
 
 
 def decode_all(jobs: Sequence[Decoding], *, nj: int = 1, parallel: Path | None = None) -> list[int]:
     """Decode each ``job.data`` into ``job.output/{text,token,token_int,score}``; return the numbers of utterances.
 
-    With ``nbest`` above 1, the n-th hypotheses stand in ``<n>best_recog/`` as well. ``log/output.<k>`` holds the shards
-    as ESPnet writes them, ``log/decode.<k>.log`` their logs. Shards that are done, from the same inputs, are skipped.
-    The shards of all jobs share the workers, which load a model once for all jobs in a row that need it.
+    With ``nbest`` above 1, the n-th hypotheses are also in ``<n>best_recog/``. ``log/output.<k>`` holds the shards as
+    ESPnet writes them, ``log/decode.<k>.log`` their logs. Shards that are done with the same inputs are skipped. The
+    shards of all jobs share the workers, which load a model once for consecutive jobs that need it.
 
     Raises:
-        InputError: a missing or bad file, option, audio file or checkpoint, by name; or the result lacks an utterance.
+        InputError: a missing or bad file, option, audio file or checkpoint, which the message names; or the result
+            lacks an utterance.
     """
     planned = [(job.output, plan(job, nj)) for job in jobs]
     work.run_shards(planned, decode_shard, nj=nj, parallel=parallel)
@@ -84,9 +85,9 @@ def decode_all(jobs: Sequence[Decoding], *, nj: int = 1, parallel: Path | None =
 
 
 def plan(job: Decoding, nj: int) -> list[Shard]:
-    """Split the data dir into shards, balanced by ``utt2dur`` if it is there.
+    """Split the data dir into shards, balanced by ``utt2dur`` if it exists.
 
-    Their number depends on ``nj`` only for small sets, so that a run can be continued with another ``nj``.
+    Their number depends on ``nj`` only for small sets, so a run can be resumed with another ``nj``.
     """
     for path, what in (
         (job.model_config, "--model-config"),
@@ -125,7 +126,7 @@ def plan(job: Decoding, nj: int) -> list[Shard]:
 
 
 def decode_shard(shard: Shard) -> None:
-    """Decode one shard (in a worker process) by ESPnet's ``inference()``, with the model kept from shard to shard.
+    """Decode one shard (in a worker process) with ESPnet's ``inference()``. The model is kept from shard to shard.
 
     Raises:
         InputError: bad options, a checkpoint that does not fit, or an audio file that is corrupt or of the wrong rate.
@@ -145,7 +146,7 @@ def decode_shard(shard: Shard) -> None:
         table = shard.tables["wav.scp"]
 
         def kept(**options: Any) -> Any:
-            """The Speech2Text of these options, built once in a process."""
+            """The Speech2Text for these options, built once per process."""
             speech2text = keep.speech2text(identity, inference.build_speech2text, options)
             audio_tables.check_headers(table, espnet_options.sampling_rate(vars(speech2text.asr_train_args)))
             return speech2text
@@ -162,7 +163,8 @@ def decode_shard(shard: Shard) -> None:
 def merge(folders: Sequence[Path], output: Path, utterances: Sequence[str]) -> None:
     """Merge ESPnet's ``<n>best_recog/<name>`` of several folders into ``output``, sorted by utterance.
 
-    The best hypotheses become ``output/<name>``; if there are others, ``output/<n>best_recog/<name>`` holds them all.
+    The best hypotheses become ``output/<name>``. If there are others, ``output/<n>best_recog/<name>`` holds all of
+    them.
 
     Raises:
         InputError: an utterance has no best hypothesis.
@@ -173,7 +175,7 @@ def merge(folders: Sequence[Path], output: Path, utterances: Sequence[str]) -> N
         lines: dict[str, str] = {}
         for folder in folders:
             if (folder / name).exists():
-                # The lines as they are: an empty hypothesis has a meaning in its blanks.
+                # Lines are copied unchanged, since the blanks of an empty hypothesis matter.
                 rows = (folder / name).read_text(encoding="utf-8").removesuffix("\n").split("\n")
                 lines |= {row.partition(" ")[0]: row for row in rows}
         best = name.parts[0] == "1best_recog"
@@ -184,7 +186,7 @@ def merge(folders: Sequence[Path], output: Path, utterances: Sequence[str]) -> N
             with atomic_write(target) as file:
                 file.write("".join(f"{lines[key]}\n" for key in sorted(lines)))
     if not names:
-        raise InputError(f"{output}: no hypotheses at all: look at the logs in {output / 'log'}")
+        raise InputError(f"{output}: no hypotheses: look at the logs in {output / 'log'}")
 
 
 def _require_all(lines: Mapping[str, str], utterances: Sequence[str], path: Path) -> None:

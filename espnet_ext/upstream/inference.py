@@ -1,4 +1,4 @@
-"""ESPnet's ``asr_inference`` with the options that are ours."""
+"""ESPnet's ``asr_inference`` with more options."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -14,22 +14,20 @@ Builder = Callable[..., asr_inference.Speech2Text]
 
 
 def get_parser() -> argparse.ArgumentParser:
-    """ESPnet's options and ours."""
+    """The parser of ESPnet's options and ours."""
     parser = asr_inference.get_parser()
     group = parser.add_argument_group("Modified shallow fusion (espnet_ext)")
-    group.add_argument("--prior_weight", type=float, default=0.0, help="weight of the token prior that is subtracted")
+    group.add_argument("--prior_weight", type=float, default=0.0, help="weight of the token prior, which is subtracted")
     group.add_argument("--prior_file", type=str_or_none, help="prior.txt of the token stage")
     group = parser.add_argument_group("Speed (espnet_ext)")
-    group.add_argument(
-        "--fast_decoder", type=str2bool, default=False, help="score by a fast decoder in place of ESPnet's"
-    )
+    group.add_argument("--fast_decoder", type=str2bool, default=False, help="replace ESPnet's decoder by a fast one")
     return parser
 
 
 def build_speech2text(
     prior_weight: float = 0.0, prior_file: str | None = None, fast_decoder: bool = False, **options: Any
 ) -> Any:
-    """ESPnet's ``Speech2Text`` of these options, a ``model_tag`` among them, with our scorers in its beam search."""
+    """ESPnet's ``Speech2Text`` for these options, with our scorers in its beam search. ``model_tag`` is allowed."""
     speech2text = asr_inference.Speech2Text.from_pretrained(**options)
     if fast_decoder:
         use_fast_decoder(speech2text)
@@ -41,15 +39,15 @@ def inference(options: argparse.Namespace, build: Builder = build_speech2text) -
     """Run ESPnet's ``inference()`` with a ``Speech2Text`` that ``build`` makes.
 
     Args:
-        options: what :func:`get_parser` has parsed.
-        build: called with the keyword arguments of ``Speech2Text`` and our options.
+        options: parsed by :func:`get_parser`.
+        build: is called with the keyword arguments of ``Speech2Text`` and our options.
     """
     kwargs = {name: value for name, value in vars(options).items() if name != "config"}
     ours = {name: kwargs.pop(name) for name in ("prior_weight", "prior_file", "fast_decoder")}
     original: Any = asr_inference.Speech2Text
 
     class OurSpeech2Text(original):
-        """What ``inference()`` finds in place of its own class: it calls ``from_pretrained`` and nothing else."""
+        """The class that ``inference()`` finds instead of its own. It calls only ``from_pretrained``."""
 
         @staticmethod
         def from_pretrained(**arguments: Any) -> Any:

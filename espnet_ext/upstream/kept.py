@@ -1,4 +1,4 @@
-"""What a worker keeps from shard to shard: the models it has loaded, and the search it has built of them."""
+"""What a worker keeps from shard to shard: its models, and the search that uses them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,15 +7,15 @@ from typing import Any
 
 from espnet_ext.work import shards as work
 
-# The last Speech2Text under a hash of what it was built from, and the models in it under those of their files.
+# The last Speech2Text, by a hash of what it was built from, and its models, by hashes of their files.
 _searches: dict[str, Any] = {}
 _models: dict[str, Any] = {}
 
 
 def speech2text(identity: str, build: Callable[..., Any], options: dict[str, Any]) -> Any:
-    """The ``Speech2Text`` that ``build(**options)`` makes: the last one, if it was built from the same ``identity``.
+    """The ``Speech2Text`` that ``build(**options)`` makes, or the last one if it was built from the same ``identity``.
 
-    Another one takes over the models that come from the same files, so that a grid of search settings loads each once.
+    A new one reuses models from the same files, so a grid of search settings loads each model once.
     """
     if identity not in _searches:
         _searches.clear()
@@ -26,7 +26,7 @@ def speech2text(identity: str, build: Callable[..., Any], options: dict[str, Any
 
 @contextmanager
 def _models_kept() -> Iterator[None]:
-    """Have ESPnet's tasks load no model that is at hand; forget those that are not asked for."""
+    """Have ESPnet's tasks reuse models that are already loaded, and drop those that are not requested."""
     from espnet2.tasks.abs_task import AbsTask
 
     original = vars(AbsTask)["build_model_from_file"]

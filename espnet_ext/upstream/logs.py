@@ -1,10 +1,10 @@
-"""What of ESPnet's logging is kept out of the logs."""
+"""Filters for ESPnet's log."""
 
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# ESPnet's RNN attention says this for each decoder step of each batch; it concerns tracing only.
+# ESPnet's RNN attention logs this at each decoder step of each batch. It concerns only tracing.
 REPEATED = ("Using make_pad_mask with a list of lengths is not tracable",)
 
 
@@ -15,7 +15,7 @@ def drop_repeated_warnings() -> None:
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Log nothing up to warnings meanwhile: for commands that build models only to look at them."""
+    """Log only errors: for commands that build a model just to look at it."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

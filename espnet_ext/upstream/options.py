@@ -1,4 +1,4 @@
-"""Command-line options of ESPnet's commands: which are refused, which name files, and how they are parsed."""
+"""Options of ESPnet's commands: which are refused, which may name files, and how they are parsed."""
 
 import argparse
 import io
@@ -9,15 +9,15 @@ from espnet_ext.errors import InputError
 
 
 def option_values(options: Sequence[str]) -> list[str]:
-    """Return what may be a path among command-line options: ``--name value`` and ``--name=value``."""
+    """Return the values among command-line options, which may be paths: ``--name value`` and ``--name=value``."""
     return [option.partition("=")[2] if option.startswith("--") else option for option in options]
 
 
 def refuse_options(options: Sequence[str], ours: Mapping[str, str]) -> None:
-    """Refuse ESPnet options that this package's command sets itself.
+    """Refuse ESPnet options that a command of this package sets itself.
 
     Raises:
-        InputError: one of ``options`` is in ``ours``, which maps it to what to use instead.
+        InputError: one of ``options`` is in ``ours``, which says what to use instead.
     """
     for option in options:
         name = option.partition("=")[0]
@@ -26,7 +26,7 @@ def refuse_options(options: Sequence[str], ours: Mapping[str, str]) -> None:
 
 
 def parse_options(parser: argparse.ArgumentParser, options: Sequence[str]) -> argparse.Namespace:
-    """Parse ESPnet options; what argparse would print before it exits becomes an InputError."""
+    """Parse ESPnet options. A message that argparse would print before it exits becomes an InputError."""
     messages = io.StringIO()
     try:
         with redirect_stderr(messages):
@@ -37,7 +37,7 @@ def parse_options(parser: argparse.ArgumentParser, options: Sequence[str]) -> ar
 
 
 def sampling_rate(config: Mapping) -> int | None:
-    """Return the rate in Hz that a training config's frontend takes, or None where that cannot be told."""
+    """Return the sampling rate in Hz of a training config's frontend, or None if it is unknown."""
     frontend = config.get("frontend")
     rate = (config.get("frontend_conf") or {}).get("fs", 16000 if frontend in ("default", "power_mel") else None)
     if rate is None or frontend is None:

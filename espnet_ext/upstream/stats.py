@@ -1,4 +1,4 @@
-"""Shapes and feature statistics by ESPnet's ``collect_stats``, shard by shard (``asr.sh``, stage 10)."""
+"""Shapes and feature statistics with ESPnet's ``collect_stats``, in shards (stage 10 of ESPnet's ``asr.sh``)."""
 
 import os
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from espnet_ext.work.shards import Shard
 from espnet_ext.work.yaml_files import read_yaml
 
 PARTS = ("train", "valid")
-# Names of --task, and the task whose parser knows the config and whose model computes the features.
+# Value of --task -> ESPnet task, whose parser reads the config and whose model computes the features.
 TASKS = {"asr": "espnet2.tasks.asr:ASRTask", "sa_asr": "espnet_ext.multitalker.task:SAASRTask"}
 SHARDS_PER_JOB = 2
 UTTERANCES_PER_SHARD = 2000
@@ -38,8 +38,8 @@ class Statistics:
 
     Attributes:
         train, valid: Kaldi data dirs without ``segments``.
-        config: ``conf/train.yaml``, for ``espnet2.bin.asr_train``.
-        token_list: one token a line.
+        config: training config for ``espnet2.bin.asr_train``.
+        token_list: one token per line.
         output: folder for ``train/`` and ``valid/``.
         options: more options of ``espnet2.bin.asr_train``, such as ``--token_type bpe --bpemodel bpe.model``.
         task: whose config it is, one of ``TASKS``.
@@ -57,12 +57,13 @@ class Statistics:
 def collect_stats(job: Statistics, *, nj: int = 1, parallel: Path | None = None) -> None:
     """Write ``{train,valid}/{speech_shape,text_shape,text_shape.<token type>,feats_stats.npz ...}`` to ``job.output``.
 
-    ``text_shape.<token type>`` has the vocabulary's size behind the length, as ESPnet's batch samplers expect.
-    Utterances are taken one by one, since padding would change the last frames of those frontends that look beyond an
-    utterance's end; so the result does not depend on ``nj``.
+    ``text_shape.<token type>`` has the vocabulary size after the length, as ESPnet's batch samplers expect. The batch
+    size is 1, since padding would change the last frames of frontends that look beyond the end of an utterance. So the
+    result does not depend on ``nj``.
 
     Raises:
-        InputError: a missing or bad file, option, transcript or audio file, by name; or statistics that are not finite.
+        InputError: a missing or bad file, option, transcript or audio file, which the message names; or statistics that
+            are not finite.
     """
     shards = plan(job, nj)
     log = job.output / "log"
@@ -85,7 +86,7 @@ def plan(job: Statistics, nj: int) -> list[Shard]:
     espnet_options.refuse_options(job.options, OUR_OPTIONS)
     tables = {part: _read(folder) for part, folder in (("train", job.train), ("valid", job.valid))}
     sizes = [len(audio) for audio, _ in tables.values()]
-    # collect_stats needs an utterance of each part in each shard.
+    # collect_stats needs at least one utterance of each part in each shard.
     count = min(*sizes, max(SHARDS_PER_JOB * nj, sizes[0] // UTTERANCES_PER_SHARD))
     options = ("--config", str(job.config), "--token_list", str(job.token_list), "--batch_size", "1", *job.options)
     inputs = work.fingerprint(options, work.file_hashes(espnet_options.option_values(options)))
@@ -113,7 +114,7 @@ def plan(job: Statistics, nj: int) -> list[Shard]:
 
 
 def collect_shard(shard: Shard, task: str = "asr") -> None:
-    """Run ESPnet's ``collect_stats`` on one shard (in a worker process), by the task of that name in ``TASKS``.
+    """Run ESPnet's ``collect_stats`` on one shard (in a worker process), with a task of ``TASKS``.
 
     Raises:
         InputError: bad options; an audio file that is corrupt or of the wrong rate; statistics that are not finite.
@@ -133,7 +134,7 @@ def collect_shard(shard: Shard, task: str = "asr") -> None:
             for name, kind in (("wav.scp", "speech,sound"), ("text", "text,text"))
             for text in (f"--{part}_data_path_and_name_and_type", f"{folder / 'data' / part / name},{kind}")
         ]
-        # statistics are of the features before normalisation, whose layer could not be built without them
+        # these are statistics of features before normalisation; the normalisation layer cannot be built without them
         own = ["--collect_stats", "true", "--normalize", "none", "--use_preprocessor", "true", "--num_workers", "0"]
         options = [*shard.options, *own, "--output_dir", str(folder), *data]
         args = espnet_options.parse_options(task_class.get_parser(), options)
@@ -178,7 +179,7 @@ def _read(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
 def _aggregate(folders: list[Path], job: Statistics) -> None:
     from espnet2.bin.aggregate_stats_dirs import aggregate_stats_dirs
 
-    # Beside the shards' folders, and with a name that work.clean() removes after a killed run.
+    # Beside the folders of the shards, with a name that work.clean() removes after a killed run.
     whole = job.output / "log" / ".stats.all"
     with work.log_to(job.output / "log" / "aggregate.log"):
         aggregate_stats_dirs(input_dir=folders, output_dir=whole, log_level="INFO", skip_sum_stats=False)

@@ -1,9 +1,9 @@
-"""ESPnet trainings whose checkpoints are whole, whenever they are killed and however full the disk is.
+"""Checkpoints of ESPnet trainings are complete, even if the training is killed or the disk is full.
 
-ESPnet 202611 writes ``checkpoint.pth`` over the one of the epoch before: a training that is killed meanwhile cannot go
-on. Here a file takes its place once it is complete. And ESPnet writes ``<n>epoch.pth`` after ``checkpoint.pth``: a
-training that is killed between the two takes the epoch to be done, but has no model of it. Here that is made up for
-before it goes on.
+ESPnet 202611 overwrites ``checkpoint.pth`` of the previous epoch: a training that is killed meanwhile cannot resume.
+Here a file is replaced only when the new one is complete. Also, ESPnet writes ``<n>epoch.pth`` after
+``checkpoint.pth``: a training that is killed between the two counts the epoch as done, but has no model of it. Here the
+model is written before the training resumes.
 """
 
 import os
@@ -21,12 +21,12 @@ _save, _resume = torch.save, Trainer.resume
 
 
 def keep_checkpoints_whole() -> None:
-    """Have all trainings of this process do as this module says. Calling it again changes nothing."""
+    """Apply this to all trainings of this process. Calling it again changes nothing."""
     torch.save, Trainer.resume = save, staticmethod(resume)
 
 
 def save(obj: Any, f: Any, *args: Any, **options: Any) -> None:
-    """``torch.save``; a file that is named appears whole or is left as it was."""
+    """``torch.save``. A file given by its path is written completely or left unchanged."""
     if not isinstance(f, str | os.PathLike):
         return _save(obj, f, *args, **options)
     with atomic_write(os.fspath(f), "wb") as file:
@@ -34,13 +34,13 @@ def save(obj: Any, f: Any, *args: Any, **options: Any) -> None:
 
 
 def resume(checkpoint: str | Path, *args: Any, **options: Any) -> None:
-    """ESPnet's ``Trainer.resume``, from a folder that holds all that should be there after the checkpoint's epoch."""
+    """ESPnet's ``Trainer.resume``, after missing files of the checkpoint's epoch have been written."""
     complete_last_epoch(Path(checkpoint))
     _resume(checkpoint, *args, **options)
 
 
 def complete_last_epoch(checkpoint: Path) -> None:
-    """Write ``<n>epoch.pth`` and ``latest.pth`` of a checkpoint's epoch if need be; remove what a killed run left half.
+    """Write ``<n>epoch.pth`` and ``latest.pth`` of a checkpoint's epoch if they are missing; remove incomplete files.
 
     Raises:
         InputError: not a checkpoint.

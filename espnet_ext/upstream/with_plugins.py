@@ -1,4 +1,4 @@
-"""What makes an ESPnet command one of ours: the plugins, checkpoints that are whole, and bad input in one line."""
+"""Run an ESPnet command with plugins, complete checkpoints, and one line for bad input."""
 
 import re
 import sys
@@ -15,8 +15,8 @@ from espnet_ext.upstream.whole_checkpoints import keep_checkpoints_whole
 def with_plugins(main: Callable[[], None], module_name: str) -> None:
     """Register all plugins and, if the calling module is the program, run ESPnet's ``main``.
 
-    Plugins are registered when the module is imported too, since the processes that ESPnet spawns for several GPUs
-    import it again and do no more.
+    Plugins are also registered when the module is only imported, since the processes that ESPnet spawns for several
+    GPUs import it and do not run it.
 
     Args:
         main: ESPnet's command.
@@ -35,14 +35,14 @@ def with_plugins(main: Callable[[], None], module_name: str) -> None:
 
 
 def set_up() -> None:
-    """Register the plugins, have checkpoints written whole, and keep known noise out of the log."""
+    """Register the plugins, make checkpoints complete, and filter repeated warnings from the log."""
     register()
     keep_checkpoints_whole()
     drop_repeated_warnings()
 
 
 def check_gpus(options: Sequence[str]) -> None:
-    """Refuse ``--ngpu N`` with more GPUs than there are, before ESPnet has read its data and fails with a traceback.
+    """Refuse ``--ngpu N`` if there are fewer GPUs, before ESPnet reads its data and fails with a traceback.
 
     Raises:
         InputError: fewer than N GPUs.

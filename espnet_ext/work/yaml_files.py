@@ -9,7 +9,6 @@ import yaml
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write
 
-
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import jiwer
 
 from espnet_ext.data.kaldi_tables import write_table
-from espnet_ext.scoring.score_files import summarise, write_reports
 from espnet_ext.scoring.score import score_files
+from espnet_ext.scoring.score_files import summarise, write_reports
 
 MEAN_WORDS = 33
 WHOSE = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)

@@ -133,7 +133,7 @@ def test_combine_says_what_it_leaves_out(train, capsys):
             "with a list the arguments are: SOURCE DEST",
         ),
         (["subset", "data/train", "3", "data/train"], "data/train: is also the source"),
-        (["subset", "data/train", "3", "."], "holds a-0.wav, which is no part of a data dir"),
+        (["subset", "data/train", "3", "."], "holds a-0.wav, which is not part of a data dir"),
         (["combine", "data/train", "data/train"], "data/train: is also the source"),
         (["combine", "data/x", "data/train", "data/train"], "utt2spk: utterance a-0 is in two"),
         (["split", "data/train", "4"], "3 speakers cannot be split into 4 parts"),

@@ -182,7 +182,7 @@ def test_transcripts_that_are_not_text(corpus: Path) -> None:
 
 def test_utterance_in_a_wrong_folder(corpus: Path) -> None:
     (corpus / "dev-clean" / "7").rename(corpus / "dev-clean" / "9")
-    refused(corpus, "dev-clean: utterance 7-70-0000 lies in the wrong folder")
+    refused(corpus, "dev-clean: utterance 7-70-0000 is in the wrong folder")
 
 
 def test_speaker_folder_that_links_to_nothing(corpus: Path) -> None:

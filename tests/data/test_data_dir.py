@@ -71,7 +71,7 @@ def test_a_kill_between_the_renames_is_healed(tmp_path):
 def test_a_folder_of_other_things_is_never_replaced(tmp_path, name):
     write_data_dir(ONE, tmp_path / "home")
     (tmp_path / "home" / name).mkdir() if name.endswith("/") else (tmp_path / "home" / name).touch()
-    with pytest.raises(InputError, match=f"home: holds {name.strip('/')}, which is no part of a data dir"):
+    with pytest.raises(InputError, match=f"home: holds {name.strip('/')}, which is not part of a data dir"):
         write_data_dir(TWO, tmp_path / "home")
     assert read_data_dir(tmp_path / "home") == ONE
 

@@ -263,7 +263,7 @@ def test_a_repair_says_what_it_dropped(path, capsys):
     assert capsys.readouterr().out.splitlines() == [
         f"{path}: kept 2 utterances, dropped 2",
         "  dropped 2: text: no transcript for a-1, b-1",
-        "  removed utt2dur: it had gaps, or values that are no positive numbers",
+        "  removed utt2dur: it had gaps, or values that are not positive numbers",
         f"  the files as they were: {path}/.backup",
     ]
 

@@ -42,7 +42,7 @@ def test_each_side_counts():
 def test_no_pairs():
     encoder = AlignedPairsEncoder(6, **OPTIONS)
     for width, lengths in ((7, [7, 7]), (8, [8, 7])):
-        with pytest.raises(InputError, match="no sequence of pairs: set patch_size: 2"):
+        with pytest.raises(InputError, match="not a sequence of pairs: set patch_size: 2"):
             encoder(torch.randn(2, width, 6), torch.tensor(lengths))
 
 

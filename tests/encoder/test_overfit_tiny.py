@@ -1,4 +1,4 @@
-"""A tiny model of the recipe's kind learns four synthetic utterances by heart."""
+"""A tiny model of the recipe's kind overfits four synthetic utterances."""
 
 import argparse
 

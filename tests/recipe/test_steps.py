@@ -9,6 +9,7 @@ import time
 from itertools import accumulate
 from pathlib import Path
 
+import psutil
 import pytest
 
 # The functions that steps call, in a module that a script beside it imports.
@@ -245,7 +246,7 @@ def test_an_exception_between_the_steps_of_a_job_ends_the_run(limit, tmp_path):
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
 def test_all_jobs_are_over_when_run_jobs_returns(limit, tmp_path):
-    # a job goes on once as many have begun as may be at work at a time
+    # a job continues once as many have started as may run at the same time
     body = f"""
     run_steps(step("before", append, arguments={{"output": "out"}}))
     Path("ran").unlink()
@@ -327,3 +328,31 @@ def test_a_step_leaves_no_process_behind(tmp_path):
     while left := [pid for pid in os.listdir("/proc") if pid.isdigit() and _works_in(pid, tmp_path)]:
         assert time.monotonic() < deadline, left
         time.sleep(0.05)
+
+
+def test_a_stage_ends_at_once_with_its_shell(tmp_path):
+    """Even while it does nothing that looks at its parent, such as a long import."""
+    (tmp_path / "stage.py").write_text(
+        "import time\n"
+        "from espnet_ext.recipe.guard import end_at_once_with_parent\n"
+        "end_at_once_with_parent()\n"
+        "print('begun', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    command = f"{sys.executable} {tmp_path / 'stage.py'} & echo $!; wait"
+    shell = subprocess.Popen(["bash", "-c", command], stdout=subprocess.PIPE, text=True)
+    stage = psutil.Process(int(shell.stdout.readline()))
+    assert shell.stdout.readline() == "begun\n"
+    shell.kill()
+    shell.wait()
+    stage.wait(10)
+
+
+def test_a_stage_whose_shell_was_killed_before_it_could_look_does_nothing(tmp_path):
+    command = [sys.executable, "-m", "espnet_ext.cli", "run", "data", f"--recipe={tmp_path}"]
+    shell = subprocess.Popen(["true"])
+    shell.wait()
+    gone = environment() | {"ESPNET_EXT_SHELL": str(shell.pid)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=gone)
+    assert done.returncode == 1
+    assert "the command that started this stage was killed" in done.stderr

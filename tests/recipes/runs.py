@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 EGS = Path(__file__).parents[2] / "egs"
-# Of each recipe, as little as goes through all its stages; the first table with all its rows where nothing is said.
+# For each recipe, few rows that go through all its stages. Without an entry here: all rows of the first table.
 ROWS = {
     "librispeech_sem": ("--table", "1", "--rows", "baseline"),
     "asru2019_cs": ("--table", "1", "--rows", "reweight"),
@@ -20,7 +20,7 @@ ROWS = {
     "spotify_longctx": ("--figure", "1", "--rows", "Rev16 at 10 s"),
 }
 RECIPES = sorted(path.parent.name for path in EGS.glob("*/run.sh"))
-# with scores: small models say little, which alike texts would hide
+# with scores: small models write little, so equal texts would hide differences
 HYPOTHESES = ("text", "score", "nbest.jsonl", "transcripts.json")
 STAGE = re.compile(r"^== Stage ([0-9]+):")
 PATIENCE = 1800  # seconds that a whole run may take on a busy machine
@@ -119,7 +119,7 @@ class Run:
         return {stage: end - start for (stage, start), end in zip(began.items(), ends, strict=True)}
 
     def kill_in(self, stage: int, delay: float) -> None:
-        """Kill a run so many seconds after a stage has begun; nothing that it started may live on."""
+        """Kill a run ``delay`` seconds after a stage has started; no process that it started may live on."""
         process = self.start()
         alarm = threading.Timer(PATIENCE, process.kill)
         alarm.start()

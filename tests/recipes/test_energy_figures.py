@@ -1,4 +1,4 @@
-"""What the figures show: the right data, labelled axes, thresholds, masked bins told from dark ones."""
+"""What the figures show: the right data, labelled axes, thresholds, and masked bins that differ from dark ones."""
 
 import numpy as np
 import pytest

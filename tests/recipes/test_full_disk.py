@@ -1,4 +1,4 @@
-"""Every recipe on a disk that is full in each stage: a clear line, nothing corrupt, and it goes on with room."""
+"""Every recipe on a disk that is full in each stage: a clear message, no corrupt file, and it resumes with room."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Every recipe, killed at a random moment of each stage: the run that goes on ends as one that nobody killed."""
+"""Every recipe, killed at a random moment of each stage: the resumed run ends like one that was not killed."""
 
 import os
 import random

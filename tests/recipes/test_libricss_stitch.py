@@ -1,11 +1,13 @@
 """egs/libricss_stitch/run.sh at scale smoke: from audio to the tables, and mistakes."""
 
 import json
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
-from runs import fail_in_each_stage, smoke_run
+from runs import EGS, fail_in_each_stage, smoke_run
 
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.multitalker.hypotheses import group_by_speaker, read_jsonl
@@ -86,6 +88,23 @@ def test_table_1_and_the_inventories(smoke):
         assert not enrolled & {key for row in mixed for key in row.split()}
 
 
+def test_a_recording_is_drawn(smoke, tmp_path):
+    folder, _ = smoke
+    options = {
+        "--set": folder / "data" / "test-long",
+        "--heard": folder / "exp" / "heard" / "windows50" / "test-long",
+        "--transcripts": folder / "exp" / "overlapping" / "seed1" / "decode_default" / "test-long",
+        "--output": tmp_path / "recording.png",
+    }
+    command = [sys.executable, "local/plot_recording.py", *(str(word) for pair in options.items() for word in pair)]
+    drawn = subprocess.run(command, cwd=EGS / "libricss_stitch", capture_output=True, text=True, check=False)
+    assert drawn.returncode == 0, drawn.stderr
+    assert (tmp_path / "recording.png").read_bytes().startswith(b"\x89PNG")
+    command[command.index("--output") :] = ["--output", "x.png", "--recording", "nobody"]
+    refused = subprocess.run(command, cwd=EGS / "libricss_stitch", capture_output=True, text=True, check=False)
+    assert refused.returncode == 1 and "error: nobody: not in" in refused.stderr
+
+
 def test_a_failing_step_of_each_stage_ends_the_run(smoke):
     fail_in_each_stage("libricss_stitch", smoke[0], *TABLES, "--nj", "1")
 
@@ -110,6 +129,7 @@ def test_table_1_alone_trains_nothing(smoke, tmp_path):
         (["--seed", "x"], "--seed takes whole numbers"),
         (["--speaker_model", "/nowhere/x.pth"], "--speaker_model: there is no file /nowhere/x.pth"),
         (["--speaker_model_config", "/nowhere/config.yaml"], "--speaker_model_config needs --speaker_model"),
+        (["--colour", "red"], "unknown option '--colour'"),
     ],
 )
 def test_mistakes_are_said_in_one_line(options, message, tmp_path):
@@ -135,7 +155,13 @@ def test_profiles_by_a_speaker_model_of_espnet(tmp_path, smoke, espnet_speaker_m
 
 
 def test_table_4_needs_libricss(tmp_path, smoke):
-    folder, _ = smoke
-    result = run("--librispeech", str(folder / "data" / "corpus" / "LibriSpeech"), "--table", "4", folder=tmp_path)
-    assert result.returncode == 1
-    assert "Table 4 needs --libricss DIR" in result.stderr
+    corpus = smoke[0] / "data" / "corpus"
+    options = ("--librispeech", str(corpus / "LibriSpeech"), "--table", "4", "--stop_stage", "1")
+    for more, message in (
+        ((), "Table 4 needs --libricss DIR"),
+        (("--libricss", "/nowhere"), "/nowhere/for_release: no folder 0S"),
+        (("--libricss", str(corpus / "LibriCSS"), "--enrolment_list", "/nowhere"), "/nowhere: no such file"),
+    ):
+        result = run(*options, *more, folder=tmp_path)
+        assert result.returncode == 1
+        assert message in result.stderr

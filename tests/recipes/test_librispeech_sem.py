@@ -97,7 +97,7 @@ def test_a_failing_step_of_each_stage_ends_the_run(smoke):
 
 @pytest.mark.kill
 def test_a_run_killed_in_each_stage_ends_with_the_same_table(smoke, tmp_path):
-    """SIGKILL a moment after each stage has begun; the next run goes on, and the last ends as the unkilled one did."""
+    """SIGKILL a moment after each stage has started: the next run resumes; the last ends like one without kills."""
     folder, _ = smoke
     killed = Run("librispeech_sem", tmp_path)
     for stage, delay in ((1, 3.0), (2, 3.0), (3, 0.3), (4, 9.0), (6, 12.0), (7, 12.0), (8, 0.5), (9, 0.3)):

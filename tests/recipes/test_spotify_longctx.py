@@ -124,7 +124,7 @@ def test_a_run_killed_in_training_and_decoding_ends_the_same(smoke, tmp_path):
 
 
 def kill_in(step: str, appears: Path, options: tuple[str, ...], folder: Path, datadir: Path) -> None:
-    """Start a run and kill it once a file of one of its steps has appeared; nothing of it goes on."""
+    """Start a run and kill it once a file of one of its steps has appeared; none of its processes goes on."""
     command = ["./run.sh", "--scale", "smoke", "--expdir", str(folder / "exp"), "--datadir", str(datadir), *options]
     process = subprocess.Popen(command, cwd=RECIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     until = time.monotonic() + 600

@@ -62,8 +62,10 @@ def test_setup_py_has_no_metadata():
 
 
 def test_package_data_is_there(pyproject):
-    assert pyproject["tool"]["setuptools"]["package-data"] == {"*": ["py.typed", "templates/*"]}
+    data = ["py.typed", "templates/*", "template/*", "template/conf/*"]
+    assert pyproject["tool"]["setuptools"]["package-data"] == {"*": data}
     assert (ROOT / "espnet_ext" / "py.typed").exists()
+    assert (ROOT / "espnet_ext" / "recipe" / "template" / "conf" / "tables.yaml").exists()
     files = [path for path in (ROOT / "espnet_ext").rglob("*") if path.suffix in (".j2", ".js", ".css")]
     assert files and {path.parent.name for path in files} == {"templates"}
 

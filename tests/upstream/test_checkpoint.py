@@ -75,7 +75,7 @@ def test_files_that_are_no_safe_checkpoint(path, capsys):
             check_checkpoint(path, make())
     assert "run by unpickling" not in capsys.readouterr().out
     torch.save({"model": make().state_dict(), "optimizer": {}, "epoch": 3}, path)
-    with pytest.raises(InputError, match="model.pth: holds no model's parameters"):
+    with pytest.raises(InputError, match="model.pth: does not hold the parameters of a model"):
         check_checkpoint(path, make())
 
 

@@ -1,4 +1,4 @@
-"""Shards in this process, on processes forked from it and on Dask workers: order, errors, lost workers, threads, quiet."""
+"""Shards in this process, in processes forked from it, on Dask workers: order, errors, lost workers, threads, quiet."""
 
 import importlib
 import os
@@ -45,7 +45,7 @@ def fail(shard):
     if kind == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     if kind == "input":
-        raise InputError("data/wav.scp: utt7 is bad: mend it")
+        raise InputError("data/wav.scp: utt7 is bad: fix it")
     if kind == "exit":
         raise SystemExit(3)
     if kind == "bug":
@@ -127,7 +127,7 @@ def test_bad_input_in_a_worker_is_one_line_and_ends_the_run(functions, local):
     shards = [{"kind": "sleep", "seconds": 60}, {"kind": "input"}]
     with pytest.raises(InputError) as caught:
         map_shards(functions.fail, shards, nj=2, config=local)
-    assert str(caught.value) == "data/wav.scp: utt7 is bad: mend it"
+    assert str(caught.value) == "data/wav.scp: utt7 is bad: fix it"
     assert not isinstance(caught.value, ShardError)
 
 

@@ -28,7 +28,7 @@ def draw_attention(
         panels: title -> weights, (L, L): row i is what token i attends to.
         tokens: the L tokens.
         languages: ``en``, ``zh`` or ``-`` for each.
-        title: of the whole figure.
+        title: title of the whole figure.
     """
     side = max(2.4, INCHES_PER_TOKEN * len(tokens))
     with matplotlib.rc_context(STYLE):
@@ -49,12 +49,12 @@ def draw_attention(
 
 
 def _shown(weights: np.ndarray) -> np.ma.MaskedArray:
-    """The weights without the tokens that come later, which get none."""
+    """The weights without those of later tokens, which are 0."""
     return np.ma.masked_array(weights, mask=np.triu(np.ones_like(weights, dtype=bool), 1))
 
 
 def _label_tokens(axes: Axes, tokens: Sequence[str], languages: Sequence[str]) -> None:
-    # every Han character is a word's start
+    # every Han character starts a word
     texts = [
         token.replace(WORD_START, "" if language == "zh" else "_")
         for token, language in zip(tokens, languages, strict=True)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draw the decoder's self-attention in one utterance, its tokens coloured by language, trained systems side by side.
+"""Draw the decoder's self-attention in one utterance, for trained systems side by side, tokens coloured by language.
 
-The decoder is fed with the reference. Writes attention.png, and attention.json with the weights behind it. "Between
-languages" is the weight that a token gives on average to tokens of the other language, once one of them came before.
+The decoder reads the reference. Writes attention.png, and attention.json with the weights. "Between languages" is the
+mean weight that a token gives to tokens of the other language, over tokens that follow one of them.
 
 Example:
   local/plot_attention.py --systems exp/mini/{baseline,reweight,shared,separate}_cs/seed1 --data data/mini/test \\
@@ -70,12 +70,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def most_switches(texts: Mapping[str, str]) -> str:
-    """The utterance whose language changes most often; the first of several."""
+    """The utterance with most language switches; the first of several."""
     return max(texts, key=lambda utterance: switches(texts[utterance]))
 
 
 def switches(text: str) -> int:
-    """How often a text goes from Han characters to other words or back."""
+    """How often a text switches between Han characters and other words."""
     scripts = [has_han(character) for character in text if not character.isspace()]
     return sum(one != other for one, other in zip(scripts, scripts[1:], strict=False))
 
@@ -110,7 +110,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--output", type=Path, required=True, metavar="DIR", help="folder for the picture and its numbers"
     )
     parser.add_argument(
-        "--utterance", metavar="ID", help="the one to draw (default: that with most switches of language)"
+        "--utterance", metavar="ID", help="utterance to draw (default: the one with most language switches)"
     )
     parser.add_argument("--block", type=int, metavar="N", help="block of the decoder, from 1 (default: the last)")
     parser.add_argument("--dpi", type=int, default=DOTS_PER_INCH, help="dots per inch (default: %(default)s)")

@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="the PNG to write")
     args = parser.parse_args()
     references = by_recording(read_turns(args.set / "references.json"))
-    ends = {name: max(turn.end for turn in own) for name, own in references.items()}
+    ends = {name: max(turn.span[1] for turn in own) for name, own in references.items()}
     recording = args.recording or max(ends, key=lambda name: ends[name])
     grouped = group_by_speaker(read_jsonl(args.heard / "hypotheses.jsonl"))
     if recording not in ends or recording not in grouped:

@@ -1,4 +1,4 @@
-"""A picture of a recording: what each speaker said and what was transcribed, in time, with windows and errors."""
+"""A picture of a recording: what each speaker said and what was transcribed, over time, with windows and errors."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ def compare(
 ) -> tuple[list[ShownWord], list[ShownWord]]:
     """One speaker's words of reference and hypothesis, with their errors by the alignment that SA-WER counts.
 
-    A word that was left out stands in the reference as it was said, and in the hypothesis as an empty place.
+    A word that was left out is in the reference as it was said, and in the hypothesis as an empty place.
     """
     real, heard = [], []
     at = [0, 0]
@@ -105,7 +105,7 @@ def _draw_line(axes: Axes, begin: float, speakers: Mapping, windows: Sequence[Sp
 
 
 def _draw_words(axes: Axes, words: Sequence[ShownWord], height: float, begin: float, end: float) -> None:
-    """Write words at their starts; one that has no room behind the last is a little smaller and shifted."""
+    """Write words at their starts; a word that would overlap the one before it is shifted to the right."""
     free = begin
     for word in sorted(words, key=lambda word: word.start):
         if not begin <= word.start < end:

@@ -3,9 +3,10 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
-from espnet_ext.corpora.libricss import ENROLMENT_LIST, prepare_libricss
+from espnet_ext.corpora.libricss import ENROLMENT_LIST, find_release, prepare_libricss
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.inventories import write_inventories
 from espnet_ext.multitalker.mixture_plan import MixtureSettings
@@ -76,9 +77,16 @@ def profiles(run: Run, name: str) -> Path:
     not taken for trained with these.
     """
     model = run.path("speaker_model")
-    digest = f"-{hashlib.sha256(model.read_bytes()).hexdigest()[:8]}" if model else ""
-    group = "train" if name.startswith("train") or name == "dev_sa" else name if name == LIBRICSS else "test"
-    return run.datadir / f"profiles{digest}" / group
+    top = run.datadir / (f"profiles-{_digest(model)[:8]}" if model else "profiles")
+    if name.startswith("train") or name == "dev_sa":
+        return top / "train"
+    return top / (LIBRICSS if name == LIBRICSS else "test")
+
+
+@cache
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def speaker_model(run: Run) -> tuple[Path, Path] | None:
@@ -103,8 +111,15 @@ def speaker_model(run: Run) -> tuple[Path, Path] | None:
 
 
 def libricss_step(run: Run, corpus: Path) -> Step:
-    """LibriCSS: manifests, the first channel cut at silences, and who is enrolled with what in each session."""
+    """LibriCSS: manifests, the first channel cut at silences, and who is enrolled with what in each session.
+
+    Raises:
+        InputError: the corpus or its enrolment list is not there.
+    """
+    find_release(corpus)
     enrolment = run.path("enrolment_list") or corpus / "speaker_enrollment" / ENROLMENT_LIST
+    if not enrolment.is_file():
+        raise InputError(f"{enrolment}: no such file: it is in LibriCSS's repository; name it with --enrolment_list")
     return Step(
         name="LibriCSS",
         log=run.datadir / "log" / "libricss.log",
@@ -157,7 +172,7 @@ def profiles_step(run: Run, name: str, data: list[str], **options: object) -> St
         arguments={"data": folders, "output": output, "speaker_model": model, **options},
         inputs=[path / table for path in folders for table in ("wav.scp", "utt2spk")],
         outputs=[output / "profiles.scp", output / "enrolment"],
-        preload=["espnet2.bin.spk_inference"] if model else ["espnet_ext.encoder.d_vectors", "resemblyzer"],
+        preload=["espnet2.bin.spk_inference"] if model else ["espnet_ext.encoder.d_vectors"],
     )
 
 
@@ -176,7 +191,7 @@ def mixtures_steps(run: Run) -> Iterator[Step]:
     settings = run.sections["settings"]
     for name, how in mixing(run).items():
         output = run.datadir / name
-        # all that training has is heard in training; elsewhere nobody is recognised by the very utterances of a profile
+        # training uses all its utterances; in other sets the enrolment utterances of a profile are left out
         leave_out = None if name.startswith("train") else profiles(run, name) / "enrolment"
         yield Step(
             name=f"mixtures {name}",

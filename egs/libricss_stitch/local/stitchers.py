@@ -28,20 +28,18 @@ def training(run: Run) -> None:
     run_steps(stitcher_tokens(run))
     simulated = "train_simulated" in sets.mixing(run)
     if simulated:
-        run_steps(*(step for way in dict.fromkeys(system.windows for system in trained) for step in simulate(run, way)))
+        ways = dict.fromkeys(str(system.windows) for system in trained)
+        run_steps(*(step for way in ways for step in simulate(run, way)))
     kinds = {(system.windows, system.method): system for system in trained}
-    run_jobs((prepare_stitchers(run, system, simulated) for system in kinds.values()), run.nj)
+    jobs = (prepare_stitchers(run, system, simulated) for system in kinds.values())
+    run_jobs(jobs, 1 if run.ngpu else run.nj)  # they would share the GPUs
     run.each_system(train_stitcher)
 
 
 def stitcher_tokens(run: Run) -> Step:
     """Word pieces of all stitchers, from the words that they are to write."""
-    settings = run.sections["settings"]
-    folder, kind, size = (
-        run.expdir / "pairs" / "tokens",
-        settings["stitcher_token_type"],
-        settings["stitcher_vocab_size"],
-    )
+    settings, folder = run.sections["settings"], run.expdir / "pairs" / "tokens"
+    kind, size = settings["stitcher_token_type"], settings["stitcher_vocab_size"]
     step = asr.tokens_step(run, "train_single", folder, kind, size, symbols=list(SYMBOLS))
     return replace(step, name="tokens of the stitchers")
 
@@ -117,10 +115,7 @@ def train_stitcher(run: Run, system: System, seed: int, nj: int) -> Iterator[Ste
     """A stitcher, if the system is one."""
     if system.kind != TRAIN:
         return
-    pairs, first = (
-        pairs_folder(run, system),
-        run.expdir / "first" / str(system.windows) / str(system.method) / MODEL_FILE,
-    )
+    pairs, first = pairs_folder(run, system), first_folder(run, system) / MODEL_FILE
     files = {"--init_param": first} if "train_simulated" in sets.mixing(run) else {}
     output, config = run.expdir / system.name / f"seed{seed}", run.system_config(system)
     yield from train(run, system, output, config, pairs / "train_stitch", pairs / "dev", seed, files)
@@ -215,5 +210,5 @@ def score_step(run: Run, name: str, transcripts: Path) -> Step:
         arguments={"reference": references, "hypothesis": transcripts, "output": output, "groups": groups},
         inputs=[references, transcripts],
         outputs=[output / "score.json"],
-        preload=["meeteval"],
+        preload=["espnet_ext.scoring.evaluate"],
     )

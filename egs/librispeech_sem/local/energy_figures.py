@@ -9,11 +9,11 @@ from matplotlib.patches import Patch
 from espnet_ext.results.plot_style import BLUE, STYLE, VERMILLION
 from espnet_ext.sem.energy_statistics import EDGES_DB, STEP_DB, EnergyHistogram, MaskExample, edge_index
 
-MASKED = "#D9D9D9"  # lighter than the map's dark end and without its hues
+MASKED = "#D9D9D9"  # a grey that the colour map does not contain
 SPECTRUM = "viridis"
 MARKED_DB = -20.0  # P2, section 3: 74.3 % of the bins are masked here
 PAPER_RANGE_DB = (-90.0, 10.0)
-HIDDEN_SHARE = 0.005  # of the bins, and of the energy, at most, beyond each end of the axis
+HIDDEN_SHARE = 0.005  # at most this share of the bins, and of the energy, lies beyond each end of the axis
 
 
 def draw_distribution(histogram: EnergyHistogram, name: str) -> Figure:
@@ -21,7 +21,7 @@ def draw_distribution(histogram: EnergyHistogram, name: str) -> Figure:
 
     Args:
         histogram: at least one utterance.
-        name: what the speech is, for the title.
+        name: name of the speech, for the title.
     """
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(5.2, 5.6), layout="constrained")
@@ -39,10 +39,10 @@ def draw_distribution(histogram: EnergyHistogram, name: str) -> Figure:
 
 
 def shown_range(histogram: EnergyHistogram) -> tuple[float, float]:
-    """The paper's range of eta in dB, widened by tens until it hides next to nothing but bins of zero energy."""
+    """The paper's range of eta in dB, widened by tens until it hides little but bins of zero energy."""
     lowest, highest = PAPER_RANGE_DB
     hidden_left = histogram.share_below() - histogram.zeros / histogram.total
-    # The energy's curve is the last to reach 1.
+    # The curve of the energy reaches 1 last.
     hidden_right = 1.0 - histogram.energy_below()
     while lowest > EDGES_DB[0] and hidden_left[edge_index(lowest)] > HIDDEN_SHARE:
         lowest -= 10.0
@@ -59,7 +59,7 @@ def _draw_density(axes: Axes, histogram: EnergyHistogram) -> None:
     axes.set_ylabel("Probability density (1/dB)")
     title = r"(a) Probability density of $\eta$"
     if histogram.zeros:
-        # In the title, since no place within the axes is free for every corpus.
+        # In the title, since no place within the axes is free with every corpus.
         title += rf"; {_percent(histogram.zeros / histogram.total)} of the bins at $-\infty$"
     axes.set_title(title, loc="left")
 
@@ -90,7 +90,7 @@ def _draw_cumulative(axes: Axes, histogram: EnergyHistogram) -> None:
 
 
 def draw_masks(example: MaskExample) -> Figure:
-    """P2, Fig. 3: the power-mel spectrogram of an utterance, and what each mask leaves of it before eq. 10."""
+    """P2, Fig. 3: the power-mel spectrogram of an utterance, and what each mask keeps of it before eq. 10."""
     panels: list[tuple[str, np.ndarray | None]] = [("original", None)]
     for eta, kept in example.kept.items():
         share = _percent(example.masked_share(eta))
@@ -124,7 +124,7 @@ def draw_masks(example: MaskExample) -> Figure:
 
 
 def _percent(share: float) -> str:
-    """A share as per cent with one decimal; a share too small for that is not called nothing.
+    """A share in percent with one decimal; a share too small for that is not shown as 0.
 
     >>> _percent(0.743), _percent(0.0), _percent(0.00001)
     ('74.3 %', '0.0 %', '< 0.1 %')

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draw the distribution of energy over time-frequency bins and small-energy masks (P2, Fig. 1 and 3) of a data dir.
 
-Writes fig1_energy.png, fig3_masks.png and energy.json, the numbers behind them.
+Writes fig1_energy.png, fig3_masks.png, and their numbers to energy.json.
 
 Example:
   local/plot_energy.py --data data/train-clean-100 --output exp/mini/energy
@@ -67,9 +67,11 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--max-utterances", type=int, default=1000, metavar="N", help="how many to draw at random (default: 1000)"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of that draw (default: 0)")
-    parser.add_argument("--utterance", metavar="ID", help="the one in fig3_masks.png (default: longest below 10 s)")
+    parser.add_argument(
+        "--utterance", metavar="ID", help="utterance in fig3_masks.png (default: the longest below 10 s)"
+    )
     parser.add_argument("--rate", type=int, default=16000, help="sampling rate in Hz (default: 16000)")
-    parser.add_argument("--name", help="name of the speech, for the title (default: the data dir's)")
+    parser.add_argument("--name", help="name of the speech, for the title (default: that of the data dir)")
     return parser.parse_args(argv)
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Longest context in training and frames a second, Conformer and FastConformer, without and with flash (P5, Table 1).
+"""Longest context in training and frames per second, of Conformer and FastConformer (P5, Table 1).
 
-On an accelerator all is measured. On a CPU the longest context is counted for an accelerator of --memory-gb, and the
-speed is measured in single precision.
+Both without and with flash attention. On an accelerator everything is measured. On a CPU the longest context is counted
+for an accelerator with --memory-gb, and the speed is measured in single precision.
 
 Example:
   local/bench_context.py --output exp/full/results/context.json

@@ -1,8 +1,8 @@
-"""What a training step on a long recording costs: its memory, its speed, the longest context that fits (P5, Table 1).
+"""The cost of a training step on a long recording: memory, speed, and the longest context that fits (P5, Table 1).
 
-On an accelerator both are measured. On a CPU memory is counted, on tensors that have a shape and no contents
-(torch's fake tensors): every operation of the step runs, nothing is computed or allocated, and the sum of what is
-alive at a time is the same as with real tensors. A context of an hour can thus be counted on a laptop.
+On an accelerator both are measured. On a CPU memory is counted with torch's fake tensors, which have a shape but no
+contents: every operation of the step runs, but nothing is computed or allocated. The bytes that are alive at a time are
+the same as with real tensors, so a context of an hour can be counted on a laptop.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ MADGRAD_STATES = 3  # tensors of the size of the parameters that MADGRAD keeps
 
 @dataclass(frozen=True)
 class Attention:
-    """How attention is computed: ``flash`` without storing its scores, or else as written in the equation."""
+    """How attention is computed: ``flash``, without storing its scores; otherwise literally as in the equation."""
 
     flash: bool
 
@@ -57,7 +57,7 @@ def ctc_model(encoder: AbsEncoder) -> ESPnetASRModel:
 
 
 def step(model: ESPnetASRModel, seconds: float, half: bool) -> None:
-    """Forward and backward of one recording of noise; ``half``: in bfloat16 where autocasting says so."""
+    """Forward and backward pass of one recording of noise; ``half``: with autocasting to bfloat16."""
     device = next(model.parameters()).device
     frames, tokens = round(seconds * FRAMES_PER_SECOND), math.ceil(seconds * TOKENS_PER_SECOND)
     features = torch.randn(1, frames, BANDS, device=device)
@@ -71,7 +71,7 @@ def step(model: ESPnetASRModel, seconds: float, half: bool) -> None:
 def count_peak(make: Callable[[], ESPnetASRModel], seconds: float, half: bool, attention: Attention) -> int:
     """Bytes that are alive at the peak of a training step: parameters, MADGRAD's states, gradients, activations.
 
-    What an operation takes and gives back within itself is not seen; for attention and CTC that is little.
+    Memory that an operation allocates and frees within itself is not counted; for attention and CTC it is little.
     """
     with FakeTensorMode(allow_non_fake_inputs=True):
         model = make()
@@ -87,12 +87,12 @@ def count_peak(make: Callable[[], ESPnetASRModel], seconds: float, half: bool, a
 
 
 def longest_context(fits: Callable[[int], bool], first: int = 960, precision: float = 0.02) -> int:
-    """The longest context in seconds that fits, by doubling and then halving the interval.
+    """The longest context in seconds that fits, by doubling and then bisection.
 
     Args:
-        fits: whether a context of so many seconds does.
-        first: the length to begin with; from one minute on, doubling would meet it too.
-        precision: how near, relative to the result.
+        fits: whether a context of this number of seconds fits.
+        first: the length to begin with.
+        precision: of the result, relative to it.
 
     Returns:
         The length in seconds, rounded down to whole seconds; 0 if not even one second fits.
@@ -133,9 +133,9 @@ def fits_on_device(model: ESPnetASRModel, half: bool, attention: Attention):
 def frames_per_second(
     model: ESPnetASRModel, seconds: float, half: bool, attention: Attention, rounds: int = 3
 ) -> float:
-    """Frames of input a second of training, optimizer included: the median of some rounds after one to warm up.
+    """Input frames per second of training, including the optimizer: the median of some rounds after a first one.
 
-    On a CPU the time is this process's own, so that other work on the machine counts less.
+    On a CPU it is the processor time of this process, so that other work on the machine counts less.
     """
     optimizer, times = MADGRAD(model.parameters()), []
     on_device = next(model.parameters()).is_cuda
@@ -153,10 +153,10 @@ def frames_per_second(
 
 
 class CTCLossMemory(torch.nn.Module):
-    """Takes the memory of torch's CTC loss, (T x (2 S + 1)) scores each way, without values: it has no fake kernel."""
+    """Allocates what torch's CTC loss does, T x (2 S + 1) scores each way; that loss has no kernel for fake tensors."""
 
     def forward(self, log_probs, targets, frames, tokens):
-        """Arguments as those of ``torch.nn.CTCLoss``, log-probabilities (T, B, V). Returns a loss for each, (B,)."""
+        """Arguments as in ``torch.nn.CTCLoss``, log-probabilities (T, B, V). Returns one loss each, (B,)."""
         return _CTCLossMemory.apply(log_probs, 2 * len(targets) // log_probs.size(1) + 1)
 
 
@@ -177,7 +177,7 @@ class _CTCLossMemory(torch.autograd.Function):
 
 
 class LiveBytes(TorchDispatchMode):
-    """Count the bytes of all tensors that operations return, as long as these are alive.
+    """Counts the bytes of all tensors that operations return, while they are alive.
 
     Attributes:
         now: bytes alive.
@@ -190,7 +190,7 @@ class LiveBytes(TorchDispatchMode):
         self._known: set[int] = set()
 
     def add(self, tensor: torch.Tensor) -> None:
-        """Count a tensor's storage, if it is not counted yet."""
+        """Count a tensor's storage, unless it has been counted."""
         storage = tensor.untyped_storage()
         key, size = id(storage), storage.nbytes()
         if key not in self._known:

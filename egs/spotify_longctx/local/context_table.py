@@ -1,4 +1,4 @@
-"""P5's Table 1: the longest context in training and the speed, of two ways of subsampling, without and with flash."""
+"""P5's Table 1: longest context in training and speed, for two kinds of subsampling, without and with flash."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,7 +18,7 @@ from tabulate import tabulate
 from espnet_ext.encoder.long_fastconformer import LongFastConformerEncoder
 from espnet_ext.errors import InputError
 
-# Minutes and frames a second on an A100 of 80 GB, without and with flash attention.
+# Minutes and frames per second on an A100 of 80 GB, without and with flash attention.
 PAPER = {
     "conformer": {"minutes": (9, 23), "frames_per_second": (30200, 57300)},
     "fastconformer": {"minutes": (18, 70), "frames_per_second": (57650, 80900)},
@@ -35,21 +35,21 @@ def measure(
     """Measure all four systems.
 
     Args:
-        encoder_conf: of ``long_fastconformer``; its subsampling is replaced.
-        device: "cpu" or "cuda"; None: what there is.
+        encoder_conf: options of ``long_fastconformer``; the subsampling is replaced.
+        device: "cpu" or "cuda"; None: an accelerator if there is one.
         memory_gb: memory for which the longest context is counted on a CPU, in 10^9 bytes.
         seconds: length of the input whose speed is measured.
-        tell: takes a line after each system, which may be minutes.
+        tell: is called with a line after each system, which may take minutes.
 
     Returns:
-        What the machine is, and rows with ``minutes`` and ``frames_per_second``, each with the paper's.
+        The name of the device, and rows with ``minutes`` and ``frames_per_second``, each with the paper's.
 
     Raises:
         InputError: "cuda" where there is none.
     """
     has_accelerator = torch.cuda.is_available()
     if device == "cuda" and not has_accelerator:
-        raise InputError("--device cuda: torch finds no accelerator: leave it out to count on the CPU")
+        raise InputError("--device cuda: torch finds no accelerator: leave the option out to count on the CPU")
     device = device or ("cuda" if has_accelerator else "cpu")
     rows = []
     for subsampling, paper in PAPER.items():
@@ -79,7 +79,7 @@ def measure(
 def _one(
     conf: Mapping[str, Any], device: str, memory_gb: float, seconds: float, attention: Attention
 ) -> tuple[float, float]:
-    """Longest context in minutes and frames a second. Half precision where it is the accelerator's."""
+    """Longest context in minutes, and frames per second. In half precision on an accelerator, and when counting."""
 
     def make():
         return ctc_model(LongFastConformerEncoder(BANDS, **conf))
