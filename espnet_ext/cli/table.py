@@ -145,6 +145,21 @@ def results(recipe: Path, results: tuple[Path, ...], notes: Path | None, output:
     click.echo(f"{path}: {count} tables")
 
 
+@table.command()
+@_recipe
+def verify(recipe: Path) -> None:
+    """Recompute the tables and claims that a recipe keeps.
+
+    They are recomputed from the scores by utterance that are kept beside them, and compared digit by digit; so is
+    RESULTS.md. A difference ends the command with status 1.
+    """
+    from espnet_ext.results.verify import verify_recipe
+
+    for each in verify_recipe(recipe):
+        how = "recomputed, all digits agree" if each.recomputed else "schema checked; its scores are not kept"
+        click.echo(f"{each.path}: {each.name}: {how}")
+
+
 @click.command()
 @click.argument("folders", nargs=-1, required=True, type=common.PATH, metavar="DIR...")
 @common.output("Folder of the pages; an older report in it is replaced.")

@@ -258,4 +258,4 @@ def _worst_first(path: Path) -> list[str]:
     if not path.is_file():
         return []
     counts = read_utterances(path)
-    return sorted(counts, key=lambda key: (-counts[key][0], counts[key][1], key))
+    return sorted(counts, key=lambda key: (-counts[key].errors, counts[key].words, key))

@@ -18,11 +18,12 @@ from espnet_ext import __version__
 from espnet_ext.errors import InputError
 from espnet_ext.report.error_browser import ErrorPages, Limits, write_errors
 from espnet_ext.report.runs import ShownRecipe, ShownRun, figures, trainings
-from espnet_ext.report.table_view import VERDICTS, TableView, table_view
+from espnet_ext.report.table_view import TableView, table_view
 from espnet_ext.report.training_curves import NAMES, Curve, draw_curves, read_curves, shared_range
-from espnet_ext.results.render import count_of, has_run, meta_line
-from espnet_ext.results.results_md import called, result_files
-from espnet_ext.results.table_results import read_results
+from espnet_ext.results.claims import VERDICTS
+from espnet_ext.results.render import called, count_of, has_run, meta_line
+from espnet_ext.results.result_files import read_results
+from espnet_ext.results.results_md import result_files
 
 GENERATOR = "espnet-ext report"
 ASSETS = ("report.css", "theme.js", "errors.js")
@@ -210,14 +211,11 @@ def _sections(recipe: ShownRecipe, site: Path, slug: str) -> list[Section]:
 
 def _table(result: Mapping[str, Any], path: Path, recipe: ShownRecipe, pictures: Path) -> tuple[str, ShownTable | None]:
     """The corpus of a table, and the table if it has any result; a figure with its picture."""
-    try:
-        corpus = result["meta"]["corpus"]
-        if not has_run(result):
-            return corpus, None
-        units = recipe.tables.quantities if recipe.tables else {}
-        view, meta = table_view(result, units), meta_line(result["meta"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path}: not a table's results ({error!r}); write the table again") from error
+    corpus = result["meta"]["corpus"]
+    if not has_run(result):
+        return corpus, None
+    units = recipe.tables.quantities if recipe.tables else {}
+    view, meta = table_view(result, units), meta_line(result["meta"])
     drawn = path.with_suffix(".png")
     picture = _picture(drawn, pictures, view.title, called(result)) if view.grid and drawn.is_file() else None
     return corpus, ShownTable(called(result), view, meta, picture)

@@ -5,13 +5,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from espnet_ext.results.claims import FAILS, HOLDS, UNDECIDED
 from espnet_ext.results.figures import curve_rows
-from espnet_ext.results.render import column_groups, legend, reduction_columns, row_cells
-from espnet_ext.results.results_md import called
-
-NOT_RUN = "not run"
-VERDICTS = (HOLDS, UNDECIDED, FAILS, NOT_RUN)
+from espnet_ext.results.render import (
+    called,
+    cells_of_test,
+    column_groups,
+    has_intervals,
+    legend,
+    reduction_columns,
+    shown_cell,
+    shown_claim,
+    shown_p,
+    shown_seeds,
+)
 
 
 @dataclass(frozen=True)
@@ -34,10 +40,14 @@ class Bar:
 
 @dataclass(frozen=True)
 class Cell:
-    """The paper's number and the result as text; ``bar`` is None if there is nothing to draw."""
+    """The paper's number, the result and its interval as text.
+
+    ``interval`` is None in a column that has none; ``bar`` is None if there is nothing to draw.
+    """
 
     paper: str
     here: str
+    interval: str | None
     bar: Bar | None
 
 
@@ -56,32 +66,39 @@ class RowView:
 class GroupView:
     """Columns side by side, with their units if they are not error rates.
 
-    ``axes`` are the largest values of their bars as text, "" for a column without bars.
+    ``axes`` are the largest values of their bars as text, "" for a column without bars; ``intervals`` says which of
+    them have a column for the interval.
     """
 
     columns: tuple[str, ...]
+    intervals: tuple[bool, ...]
     axes: tuple[str, ...]
     rows: tuple[RowView, ...]
 
 
 @dataclass(frozen=True)
 class TestView:
-    """A claim on one column; ``text`` is the difference with its interval, p-value and seeds."""
+    """A claim on one column, as text; ``bar`` is None if it has not run."""
 
     column: str
-    text: str
-    verdict: str
-    bar: Bar
+    effect: str
+    interval: str
+    seeds: str
+    units: str
+    p_value: str
+    bar: Bar | None
 
 
 @dataclass(frozen=True)
 class ClaimView:
-    """A claim of the paper with its tests; ``missing`` are the columns without a test."""
+    """A claim of the paper with its tests; ``reason`` says why it is undecided."""
 
     text: str
     verdict: str
+    reason: str
+    compares: str
+    corrected: str
     tests: tuple[TestView, ...]
-    missing: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -116,7 +133,7 @@ def table_view(result: Mapping[str, Any], units: Mapping[str, str] | None = None
         groups=() if is_figure else tuple(_group(result, columns, units or {}) for columns in column_groups(result)),
         grid=_grid(result) if is_figure else None,
         legend=legend(result),
-        claims=tuple(_claim(claim) for claim in result.get("claims", [])),
+        claims=tuple(_claim(claim) for claim in result["claims"]),
     )
 
 
@@ -126,18 +143,20 @@ def _grid(result: Mapping[str, Any]) -> Grid:
 
 
 def _group(result: Mapping[str, Any], columns: Sequence[str], units: Mapping[str, str]) -> GroupView:
-    reduced = reduction_columns(result) if result.get("reference") else {}
+    reduced = reduction_columns(result) if result["reference"] else {}
     tops = {column: 0.0 if column in reduced else _top(result, column) for column in columns}
+    intervals = {column: column not in reduced and has_intervals(result, column) for column in columns}
     rows = []
     for row in result["rows"]:
-        name, *texts, seeds = row_cells(result, row, columns)
-        cells = (
-            Cell(paper, here, _bar(row["cells"][column], tops[column]) if tops[column] else None)
-            for column, paper, here in zip(columns, texts[::2], texts[1::2], strict=True)
-        )
-        rows.append(RowView(name, row["system"], row["decoding"], tuple(cells), seeds))
+        cells = []
+        for column in columns:
+            shown = shown_cell(result, row, column)
+            bar = _bar(row["cells"][column], tops[column]) if tops[column] else None
+            cells.append(Cell(shown.paper, shown.here, shown.interval if intervals[column] else None, bar))
+        rows.append(RowView(row["name"], row["system"], row["decoding"], tuple(cells), shown_seeds(row)))
     heads = tuple(f"{column} ({units[column]})" if column in units else column for column in columns)
-    return GroupView(heads, tuple(f"{top:,g}" if top else "" for top in tops.values()), tuple(rows))
+    axes = tuple(f"{top:,g}" if top else "" for top in tops.values())
+    return GroupView(heads, tuple(intervals.values()), axes, tuple(rows))
 
 
 def _top(result: Mapping[str, Any], column: str) -> float:
@@ -183,25 +202,26 @@ def _place(value: float, low: float, high: float) -> float:
 
 
 def _claim(claim: Mapping[str, Any]) -> ClaimView:
-    found = {name: test for name, test in claim["tests"].items() if test}
-    reach = round_up(max((abs(end) for test in found.values() for end in test["ci95"]), default=1.0)) or 1.0
-    change = "change " if claim.get("compares") == "changes" else ""
-    tests = tuple(_test(name, test, reach, change) for name, test in found.items())
-    missing = tuple(name for name in claim["tests"] if name not in found)
-    return ClaimView(claim["text"], claim["verdict"] or NOT_RUN, tests, missing)
-
-
-def _test(column: str, test: Mapping[str, Any], reach: float, change: str) -> TestView:
-    low, high = test["ci95"]
-    direction = "lower" if test["lower_by"] >= 0 else "higher"
-    text = (
-        f"{change}{abs(test['lower_by']):.2f} {direction} (95% interval of the reduction: {low:.2f} to "
-        f"{high:.2f}), p = {test['p_value']:.2g}, {_seeds(test['seeds'])}"
+    found = [test for test in claim["tests"].values() if test]
+    ends = [abs(end) for test in found for end in (test["lower_by"], *(test["ci95"] or []))]
+    reach = round_up(max(ends, default=1.0)) or 1.0
+    return ClaimView(
+        shown_claim(claim),
+        claim["verdict"],
+        claim["reason"] or "",
+        claim["compares"],
+        shown_p(claim["p_corrected"]),
+        tuple(_test(name, test, reach) for name, test in claim["tests"].items()),
     )
+
+
+def _test(column: str, test: Mapping[str, Any] | None, reach: float) -> TestView:
+    texts = cells_of_test(test)
+    if test is None:
+        return TestView(column, *texts, None)
     # A lower error rate, as the claim says, is to the right.
-    places = [_place(value, -reach, reach) for value in (test["lower_by"], low, high, 0.0)]
-    return TestView(column, text, test["verdict"], Bar(None, places[0], (places[1], places[2]), zero=places[3]))
-
-
-def _seeds(seeds: Sequence[int]) -> str:
-    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
+    interval = None
+    if test["ci95"]:
+        interval = _place(test["ci95"][0], -reach, reach), _place(test["ci95"][1], -reach, reach)
+    bar = Bar(None, _place(test["lower_by"], -reach, reach), interval, zero=_place(0.0, -reach, reach))
+    return TestView(column, *texts, bar)

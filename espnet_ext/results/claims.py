@@ -1,87 +1,182 @@
-"""Whether a paper's claims hold on results: a paired bootstrap test over utterances for each test set."""
+"""Whether a paper's claims hold on results: tests over seeds crossed with units, corrected for the number of claims."""
 
-from pathlib import Path
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from espnet_ext.results.scores import check_same_utterances, pooled_utterances, read_scores
+import numpy as np
+from numpy.typing import NDArray
+
+from espnet_ext.results.claim_tests import EXACT_BELOW, LEAST_SEEDS, count_different, crossed_test, holm
+from espnet_ext.results.scores import Scores, SeedScore, errors_by_unit
 from espnet_ext.results.tables import Change, Claim, Column, RowRef, Tables, rows_of
-from espnet_ext.scoring.bootstrap import paired_bootstrap
 
-HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
+HOLDS, CONTRADICTED, UNDECIDED, NOT_RUN = "holds", "contradicted", "undecided", "not run"
+VERDICTS = (HOLDS, CONTRADICTED, UNDECIDED, NOT_RUN)
 SIGNIFICANCE = 0.05
+NOT_KEPT = "scores by recording are not kept"
 
 
-def judge_claim(claim: Claim, tables: Tables, expdir: str | Path) -> dict[str, Any]:
-    """Test one claim on each of its columns.
-
-    Verdict per column: 'holds' if ``better`` has the lower error rate and the two-sided p-value is below 0.05; 'does
-    not hold' if it has the higher error rate and p is below 0.05; otherwise 'undecided'. The claim holds if it holds on
-    all of its columns, does not hold if it fails on one, and is otherwise undecided. It is null if a score is missing.
+def judge_claim(claim: Claim, tables: Tables, scores: Scores) -> dict[str, Any]:
+    """Test one claim on each of its columns, with the seeds that all of its systems have.
 
     If ``better`` and ``worse`` are changes of the error rate from one row to another, these changes are compared: a
-    difference of differences, on the same draws of utterances for all of the rows.
+    difference of differences. A claim with a margin is tested as if ``worse`` had that many errors more.
 
-    The seeds that all of the systems have are pooled: each utterance counts with its errors summed over seeds. So the
-    test says whether the difference holds on other utterances for these trainings, not whether it holds on other seeds.
+    Returns:
+        The claim as results hold it, without the correction for other claims; :func:`correct` adds that. ``p_value`` is
+        of the whole claim, and null if it cannot be tested; ``reason`` then says why.
 
     Raises:
-        InputError: the systems were scored on different utterances or references.
+        InputError: the systems were scored on different utterances, references or speakers.
     """
-    tests = {column.name: _test(claim, tables, Path(expdir), column) for column in claim.columns}
-    verdicts = [test and test["verdict"] for test in tests.values()]
-    verdict: str | None = UNDECIDED
-    if None in verdicts:
-        verdict = None
-    elif FAILS in verdicts:
-        verdict = FAILS
-    elif set(verdicts) == {HOLDS}:
-        verdict = HOLDS
+    tests = {column.name: _test(claim, tables, scores, column) for column in claim.columns}
+    found = [test for test in tests.values() if test]
+    reason = _obstacle(found)
+    complete = len(found) == len(tests)
     return {
         "text": claim.text,
         "compares": "changes" if isinstance(claim.better, Change) else "rates",
         "better": _label(claim.better),
         "worse": _label(claim.worse),
-        "verdict": verdict,
+        "margin": claim.margin,
+        "verdict": UNDECIDED if complete else NOT_RUN,
+        "reason": reason if complete else None,
+        "p_value": _p_value(found, claim.margin) if complete and reason is None else None,
+        "p_corrected": None,
         "tests": tests,
     }
 
 
-def _test(claim: Claim, tables: Tables, expdir: Path, column: Column) -> dict[str, Any] | None:
+def correct(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Correct the claims of a recipe's tables for their number, and decide them.
+
+    The claims that are tested on one corpus and scale are one family (Holm). A claim holds if it points the right way
+    in each of its columns, and is contradicted if it points the wrong way in one, in both cases with a corrected
+    p-value below 0.05.
+    """
+    families: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
+    made = [{**result, "claims": [dict(claim) for claim in result["claims"]]} for result in results]
+    for number, result in enumerate(made):
+        family = families.setdefault((result["recipe"], result["meta"]["corpus"], result["scale"]), [])
+        family += [(number, place) for place, claim in enumerate(result["claims"]) if claim["p_value"] is not None]
+    for family in families.values():
+        claims = [made[number]["claims"][place] for number, place in family]
+        for claim, p_value in zip(claims, holm([claim["p_value"] for claim in claims]), strict=True):
+            claim["p_corrected"] = p_value
+            claim["verdict"] = UNDECIDED
+            if p_value < SIGNIFICANCE:
+                claim["verdict"] = CONTRADICTED if _reversed(claim) else HOLDS
+    return made
+
+
+def count_verdicts(results: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """The number of claims by verdict, those without any left out."""
+    found = Counter(claim["verdict"] for result in results for claim in result["claims"])
+    return {verdict: found[verdict] for verdict in VERDICTS if found[verdict]}
+
+
+def verdict_text(claim: Mapping[str, Any]) -> str:
+    """A claim's verdict with the reason why it could not be decided.
+
+    >>> verdict_text({"verdict": "undecided", "reason": "2 seeds"})
+    'undecided (2 seeds)'
+    """
+    return f"{claim['verdict']} ({claim['reason']})" if claim["reason"] else claim["verdict"]
+
+
+def _test(claim: Claim, tables: Tables, scores: Scores, column: Column) -> dict[str, Any] | None:
     sides = rows_of(claim.better), rows_of(claim.worse)
     rows = [tables.row(ref) for side in sides for ref in side]
     assert column.test_set is not None  # tables.yaml is refused where a claim is about a quantity
-    scores = [read_scores(expdir, row.system, row.decoding, column.test_set, column.measure) for row in rows]
-    seeds = [seed for seed in scores[0] if all(seed in by_seed for by_seed in scores)]
-    found = [pooled_utterances([by_seed[seed] for seed in seeds]) for by_seed in scores]
-    pooled = [counts for counts in found if counts]
-    if len(pooled) < len(found):
+    by_row = [scores.of(row.system, row.decoding, column.test_set, column.measure) for row in rows]
+    seeds = [seed for seed in by_row[0] if all(seed in by_seed for by_seed in by_row)]
+    if not seeds:
         return None
-    files = [by_seed[seeds[0]].utterances for by_seed in scores]
-    for file, counts in zip(files[1:], pooled[1:], strict=True):
-        check_same_utterances(files[0], pooled[0], file, counts)
-    better, worse = pooled[: len(sides[0])], pooled[len(sides[0]) :]
-    utterances = list(pooled[0])
-    result = paired_bootstrap(
-        _errors(worse, utterances), _errors(better, utterances), [words for _, words in pooled[0].values()]
+    found = [[by_seed[seed] for seed in seeds] for by_seed in by_row]
+    by_unit = errors_by_unit([score for row in found for score in row])
+    if by_unit is None:
+        low, high = (_values(side) for side in (found[: len(sides[0])], found[len(sides[0]) :]))
+        different = count_different(np.stack([low, high], axis=1))
+        return _summary(float((high - low).mean()), None, None, seeds, different, None, None)
+    errors = by_unit.errors.reshape(len(found), len(seeds), -1)
+    better, worse = (_errors(side) for side in (errors[: len(sides[0])], errors[len(sides[0]) :]))
+    margin = claim.margin / 100
+    test = crossed_test(better, worse + margin * by_unit.words, by_unit.words)
+    enough = test.seeds >= LEAST_SEEDS
+    return _summary(
+        100 * (test.difference - margin),
+        (test.ci95[0] - margin, test.ci95[1] - margin) if test.ci95 and enough else None,
+        test.p_value if enough else None,
+        seeds,
+        test.seeds,
+        test.units,
+        by_unit.kind,
     )
-    verdict = UNDECIDED
-    if result.p_value < SIGNIFICANCE and result.difference != 0:
-        verdict = HOLDS if result.difference > 0 else FAILS
+
+
+def _summary(
+    percent: float,
+    interval: tuple[float, float] | None,
+    p_value: float | None,
+    seeds: list[int],
+    different: int,
+    units: int | None,
+    kind: str | None,
+) -> dict[str, Any]:
     return {
-        "verdict": verdict,
-        "p_value": result.p_value,
-        "lower_by": round(100 * result.difference, 4),  # percent absolute
-        "ci95": [round(100 * bound, 4) for bound in result.ci95],
+        "lower_by": round(percent, 4),  # percent absolute
+        "ci95": None if interval is None else [round(100 * bound, 4) for bound in interval],
+        "p_value": None if p_value is None else round(p_value, 6),
         "seeds": seeds,
+        "different_seeds": different,
+        "units": units,
+        "unit": kind,
     }
 
 
-def _errors(rows: list[dict[str, tuple[int, int]]], utterances: list[str]) -> list[int]:
-    """The errors of each utterance; for two rows (before and after), how many more there are after."""
-    if len(rows) == 1:
-        return [rows[0][utterance][0] for utterance in utterances]
-    before, after = rows
-    return [after[utterance][0] - before[utterance][0] for utterance in utterances]
+def _values(rows: Sequence[Sequence[SeedScore]]) -> NDArray[np.float64]:
+    """The rate of each seed in percent; for two rows (before and after), the change."""
+    values = [np.array([score.value for score in row]) for row in rows]
+    return values[0] if len(values) == 1 else values[1] - values[0]
+
+
+def _errors(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Errors by seed and unit; for two rows (before and after), how many more there are after."""
+    return rows[0] if len(rows) == 1 else rows[1] - rows[0]
+
+
+def _obstacle(tests: Sequence[Mapping[str, Any]]) -> str | None:
+    """Why tests cannot decide; None if they can."""
+    if not tests:
+        return None
+    seeds = min(test["different_seeds"] for test in tests)
+    if seeds < LEAST_SEEDS:
+        given = min(len(test["seeds"]) for test in tests)
+        if given > seeds:
+            return f"{given} seeds with the same output" if seeds == 1 else f"{given} seeds, {seeds} that differ"
+        return f"{seeds} seed{'' if seeds == 1 else 's'}"
+    if any(test["units"] is None for test in tests):
+        return NOT_KEPT
+    units = min(test["units"] for test in tests)
+    if units < EXACT_BELOW and 2.0 ** (1 - units) >= SIGNIFICANCE:
+        kind = next(test["unit"] for test in tests if test["units"] == units)
+        return f"{units} {kind}{'' if units == 1 else 's'}"
+    return None
+
+
+def _p_value(tests: Sequence[Mapping[str, Any]], margin: float) -> float:
+    """The p-value of a claim on several columns.
+
+    If all point the right way: the largest, as the claim must hold on each. Otherwise: the smallest of those that point
+    the wrong way, times the number of columns, as one of them suffices to contradict it.
+    """
+    wrong = [test["p_value"] for test in tests if test["lower_by"] < -margin]
+    return min(1.0, len(tests) * min(wrong)) if wrong else max(test["p_value"] for test in tests)
+
+
+def _reversed(claim: Mapping[str, Any]) -> bool:
+    return any(test["lower_by"] < -claim["margin"] for test in claim["tests"].values())
 
 
 def _label(side: RowRef | Change) -> str:

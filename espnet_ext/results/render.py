@@ -1,14 +1,22 @@
 """A table's results as text: plain for the terminal, Markdown for files. Pure functions on the JSON's data."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tabulate import tabulate
 
+from espnet_ext.results.claims import NOT_RUN as NO_VERDICT
+from espnet_ext.results.claims import verdict_text
 from espnet_ext.results.figures import curves_table
 from espnet_ext.results.tables import PREFIX
 
 NOT_RUN = "-"
+EFFECT = (
+    "effect: how much lower (as claimed) or higher the error rate is, in points, mean over seeds, with the 95% interval"
+    " for other trainings and other units; p: two-sided, corrected over the claims of this corpus and scale (Holm). A"
+    " verdict needs three seeds on each side."
+)
 REDUCTION = "reduction"  # heads the column of relative reductions
 _PIPES = str.maketrans({"|": r"\|", "\n": " "})
 
@@ -19,7 +27,7 @@ def plain_table(result: Mapping[str, Any], row_names: Sequence[str] | None = Non
         body = curves_table(result, "simple")
     else:
         body = _plain_body(result, [row for row in result["rows"] if row_names is None or row["name"] in row_names])
-    claims = [f"  {text}: {verdict}{figures}" for text, verdict, figures in _claims(result, tested_only=True)]
+    claims = [_claim_line(claim, result["table"]) for claim in result["claims"] if claim["verdict"] != NO_VERDICT]
     lines = [f"{_title(result)}, {result['meta']['corpus']}, scale {result['scale']}", "", body, "", legend(result)]
     if claims:
         lines += ["", "Claims of the paper, tested on these results:", *claims]
@@ -44,13 +52,10 @@ def markdown_table(result: Mapping[str, Any], heading: str = "#", pictures: str 
         lines += [f"![{_title(result)}]({pictures}{name}.png)", "", curves_table(result, "pipe"), ""]
     else:
         for group in column_groups(result):
-            rows = [[cell.translate(_PIPES) for cell in row_cells(result, row, group)] for row in result["rows"]]
-            lines += [tabulate(rows, _markdown_header(group), **_layout(group, "pipe")), ""]
+            lines += [_markdown_group(result, group), ""]
     lines.append(legend(result))
-    if result.get("claims"):
-        test = "a paired bootstrap over utterances (two-sided, level 0.05)"
-        lines += ["", f"Claims of the paper, tested on these results by {test}:", ""]
-        lines += [f"- {text}: **{verdict}**{figures}" for text, verdict, figures in _claims(result)]
+    if result["claims"]:
+        lines += ["", "Claims of the paper, tested on these results:", "", claims_table(result)]
     return "\n".join([*lines, "", meta_line(result["meta"]), ""])
 
 
@@ -82,21 +87,26 @@ def has_run(result: Mapping[str, Any]) -> bool:
     return any(cell["here"] for row in result["rows"] for cell in row["cells"].values())
 
 
-def format_here(here: Mapping[str, Any] | None) -> str:
-    """A result with its spread over seeds and its 95% interval, if it has them.
+def format_value(here: Mapping[str, Any] | None) -> str:
+    """A result with its spread over seeds, if there are several.
 
-    >>> format_here({"value": 6.104, "ci95": [5.8, 6.4], "errors": 321, "words": 5262})
-    '6.10 [5.80, 6.40]'
-    >>> format_here({"value": 6.1, "spread": 0.2, "values": {"1": 6.0, "2": 6.2}, "ci95": None})
+    >>> format_value({"value": 6.1, "spread": 0.2, "values": {"1": 6.0, "2": 6.2}, "ci95": None})
     '6.10 ± 0.20'
-    >>> format_here(None)
+    >>> format_value(None)
     '-'
     """
     if here is None:
         return NOT_RUN
-    spread = f" ± {here['spread']:.2f}" if "spread" in here else ""
-    interval = "" if here["ci95"] is None else f" [{here['ci95'][0]:.2f}, {here['ci95'][1]:.2f}]"
-    return f"{here['value']:.2f}{spread}{interval}"
+    return f"{here['value']:.2f}" + (f" ± {here['spread']:.2f}" if "spread" in here else "")
+
+
+def format_interval(here: Mapping[str, Any] | None) -> str:
+    """A result's 95% interval, or "" if it has none.
+
+    >>> format_interval({"value": 6.104, "ci95": [5.8, 6.4], "errors": 321, "words": 5262})
+    '[5.80, 6.40]'
+    """
+    return "" if here is None or here["ci95"] is None else f"[{here['ci95'][0]:.2f}, {here['ci95'][1]:.2f}]"
 
 
 def reduction(value: float | None, reference: float | None) -> float | None:
@@ -116,29 +126,77 @@ def _title(result: Mapping[str, Any]) -> str:
     return f"Table {result['table']}. {result['caption']}: {result['metric']}"
 
 
+def called(result: Mapping[str, Any]) -> str:
+    """``table 1``, or ``figure 1``."""
+    return f"figure {result['table'].removeprefix(PREFIX)}" if "figure" in result else f"table {result['table']}"
+
+
 def column_groups(result: Mapping[str, Any]) -> list[list[str]]:
     """Groups of columns that stand side by side, each followed by the reductions of its columns."""
-    groups = result.get("groups", [result["columns"]])
-    if not result.get("reference"):
+    groups: list[list[str]] = result["groups"]
+    if not result["reference"]:
         return groups
     headings = {column: heading for heading, column in reduction_columns(result).items()}
     return [[*group, *(headings[column] for column in group if column in headings)] for group in groups]
 
 
 def reduction_columns(result: Mapping[str, Any]) -> dict[str, str]:
-    """Heading of each column of relative reductions -> the column that it is computed from."""
-    columns = result.get("reductions", result["columns"][-1:])
-    return {REDUCTION if len(columns) == 1 else f"{REDUCTION} {column}": column for column in columns}
+    """Heading of each column of relative reductions -> the column that it is computed from. All name that column."""
+    return {f"{REDUCTION} of {column}": column for column in result["reductions"]}
 
 
-def _markdown_header(group: Sequence[str]) -> list[str]:
-    pairs = [f"{column} {who}" for column in group for who in ("paper", "here")]
-    return [cell.translate(_PIPES) for cell in ("row", *pairs, "seeds")]
+@dataclass(frozen=True)
+class ShownCell:
+    """A cell as text: the paper's number, ours with its spread over seeds, and the 95% interval of ours."""
+
+    paper: str
+    here: str
+    interval: str
+
+
+def shown_cell(result: Mapping[str, Any], row: Mapping[str, Any], column: str) -> ShownCell:
+    """A cell of a row; a column of reductions has no interval."""
+    reduced = reduction_columns(result) if result["reference"] else {}
+    if column in reduced:
+        own, other = (rows[reduced[column]] for rows in (row["cells"], result["reference"]["cells"]))
+        here = reduction(_value(own["here"]), _value(other["here"]))
+        return ShownCell(_percent(reduction(own["paper"], other["paper"])), _percent(here), "")
+    cell = row["cells"][column]
+    return ShownCell(_number(cell["paper"]), format_value(cell["here"]), format_interval(cell["here"]))
+
+
+def shown_seeds(row: Mapping[str, Any]) -> str:
+    """The seeds of a row."""
+    return " ".join(str(seed) for seed in row["seeds"]) or NOT_RUN
+
+
+def has_intervals(result: Mapping[str, Any], column: str) -> bool:
+    """Whether a column of error rates has an interval in any row."""
+    cells = [row["cells"][column]["here"] for row in result["rows"] if column in row["cells"]]
+    return any(here and here["ci95"] for here in cells)
+
+
+def _markdown_group(result: Mapping[str, Any], group: Sequence[str]) -> str:
+    """Columns side by side: the paper's number, ours and its interval each stand in a column of their own."""
+    with_interval = [column for column in group if column in result["columns"] and has_intervals(result, column)]
+    header, align = ["row"], ["left"]
+    for column in group:
+        header += [f"{column}, paper", "ours", *(["95% interval"] if column in with_interval else [])]
+        align += ["right", "right", *(["left"] if column in with_interval else [])]
+    rows = []
+    for row in result["rows"]:
+        cells = [row["name"]]
+        for column in group:
+            shown = shown_cell(result, row, column)
+            cells += [shown.paper, shown.here, *([shown.interval] if column in with_interval else [])]
+        rows.append([cell.translate(_PIPES) for cell in (*cells, shown_seeds(row))])
+    heads = [cell.translate(_PIPES) for cell in (*header, "seeds")]
+    return tabulate(rows, heads, tablefmt="pipe", colalign=[*align, "left"], disable_numparse=True)
 
 
 def _plain_header(group: Sequence[str]) -> list[str]:
     """Two lines; the column's name is only above the first of its pair, since a terminal is narrow."""
-    return ["row", *(cell for column in group for cell in (f"{column}\npaper", "\nhere")), "seeds"]
+    return ["row", *(cell for column in group for cell in (f"{column}\npaper", "\nours")), "seeds"]
 
 
 def _layout(group: Sequence[str], style: str) -> dict[str, Any]:
@@ -150,16 +208,10 @@ def _layout(group: Sequence[str], style: str) -> dict[str, Any]:
 def row_cells(result: Mapping[str, Any], row: Mapping[str, Any], group: Sequence[str]) -> list[str]:
     """A row of one group as text: its name, the paper's number and the result for each column, and its seeds."""
     cells = [row["name"]]
-    reduced = reduction_columns(result)
     for column in group:
-        if column in reduced:
-            own, other = (rows[reduced[column]] for rows in (row["cells"], result["reference"]["cells"]))
-            here = reduction(_value(own["here"]), _value(other["here"]))
-            cells += [_percent(reduction(own["paper"], other["paper"])), _percent(here)]
-        else:
-            cell = row["cells"][column]
-            cells += [_number(cell["paper"]), format_here(cell["here"])]
-    return [*cells, " ".join(str(seed) for seed in row["seeds"]) or NOT_RUN]
+        shown = shown_cell(result, row, column)
+        cells += [shown.paper, f"{shown.here} {shown.interval}".rstrip()]
+    return [*cells, shown_seeds(row)]
 
 
 def legend(result: Mapping[str, Any]) -> str:
@@ -170,24 +222,79 @@ def legend(result: Mapping[str, Any]) -> str:
             f"{result['metric']}, in brackets the reduction from the value at {figure['baseline']:g} on the same curve"
         )
         return f"{rates}; ± standard deviation over seeds; -: not run."
-    text = "here: these results, with [95% bootstrap interval] and ± standard deviation over seeds; -: not run."
-    if result.get("reference"):
-        columns = " and ".join(reduction_columns(result).values())
-        text += f" reduction: of {columns}, relative to {result['reference']['name']}."
+    text = (
+        "ours: mean over seeds ± standard deviation between trainings, [95% interval of the mean with other "
+        f"{_units(result)}, for these trainings]; -: not run."
+    )
+    if result["reference"] and result["reductions"]:
+        text += f" reduction: relative to {result['reference']['name']}."
     return text
 
 
-def _claims(result: Mapping[str, Any], tested_only: bool = False) -> list[tuple[str, str, str]]:
-    """(text, verdict, figures) of each claim."""
-    claims = []
-    for claim in result.get("claims", []):
-        if claim["verdict"] or not tested_only:
-            missing = [name for name, test in claim["tests"].items() if test is None]
-            verdict = claim["verdict"] or f"not run on {', '.join(missing)}"
-            figures = [f"{name} {_difference(test)}" for name, test in claim["tests"].items() if test]
-            sides = _sides(claim, result["table"])
-            claims.append((claim["text"], verdict, f" ({sides}: {'; '.join(figures)})" if figures else ""))
-    return claims
+def _units(result: Mapping[str, Any]) -> str:
+    return "speakers or recordings" if result["scores"] else "utterances"
+
+
+def claims_table(result: Mapping[str, Any]) -> str:
+    """The claims as a Markdown table: verdict, effect with its interval, p-values, seeds and units, by test set."""
+    rows = []
+    for claim in result["claims"]:
+        for number, (column, test) in enumerate(claim["tests"].items()):
+            first = number == 0
+            head = [shown_claim(claim) if first else "", f"**{verdict_text(claim)}**" if first else ""]
+            corrected = shown_p(claim["p_corrected"]) if first else ""
+            rows.append([cell.translate(_PIPES) for cell in (*head, column, *cells_of_test(test), corrected)])
+    header = ["claim", "verdict", "test set", "effect", "95% interval", "seeds", "units", "p", "corrected p"]
+    table = tabulate(rows, header, tablefmt="pipe", disable_numparse=True)
+    return f"{table}\n\n{EFFECT}"
+
+
+def shown_claim(claim: Mapping[str, Any]) -> str:
+    """The text of a claim, with its margin if it has one.
+
+    >>> shown_claim({"text": "An hour is no worse", "margin": 1.0})
+    'An hour is no worse (by more than 1 point)'
+    """
+    points = "" if claim["margin"] == 1 else "s"
+    return claim["text"] + (f" (by more than {claim['margin']:g} point{points})" if claim["margin"] else "")
+
+
+def cells_of_test(test: Mapping[str, Any] | None) -> tuple[str, str, str, str, str]:
+    """Effect, interval, seeds, units and p-value of a test as text; the effect is positive if it is as claimed."""
+    if test is None:
+        return "not run", NOT_RUN, NOT_RUN, NOT_RUN, NOT_RUN
+    interval = NOT_RUN if test["ci95"] is None else f"[{test['ci95'][0]:+.2f}, {test['ci95'][1]:+.2f}]"
+    units = NOT_RUN if test["units"] is None else count_of(test["units"], test["unit"])
+    return shown_effect(test), interval, " ".join(map(str, test["seeds"])), units, shown_p(test["p_value"])
+
+
+def shown_effect(test: Mapping[str, Any]) -> str:
+    """By how much the error rate is lower, as the claim says, or higher.
+
+    >>> shown_effect({"lower_by": -1.5})
+    '1.50 higher'
+    """
+    return f"{abs(test['lower_by']):.2f} {'higher' if test['lower_by'] < 0 else 'lower'}"
+
+
+def shown_p(p_value: float | None) -> str:
+    """A p-value in two digits.
+
+    >>> shown_p(0.0312), shown_p(0.0001), shown_p(None)
+    ('0.031', '0.0001', '-')
+    """
+    return NOT_RUN if p_value is None else f"{p_value:.2g}"
+
+
+def _claim_line(claim: Mapping[str, Any], table: str) -> str:
+    """A claim for the terminal, in one line."""
+    figures = []
+    for name, test in claim["tests"].items():
+        p_value = "" if test["p_value"] is None else f", p = {shown_p(test['p_value'])}"
+        figures.append(f"{name} {shown_effect(test)}{p_value}")
+    corrected = "" if claim["p_corrected"] is None else f"; corrected p = {shown_p(claim['p_corrected'])}"
+    text = f"{_sides(claim, table)}: {'; '.join(figures)}{corrected}"
+    return f"  {shown_claim(claim)}: {verdict_text(claim)} ({text})"
 
 
 def _sides(claim: Mapping[str, Any], table: str) -> str:
@@ -195,13 +302,8 @@ def _sides(claim: Mapping[str, Any], table: str) -> str:
     better, worse = (
         " -> ".join(row.removeprefix(f"{table}/") for row in claim[side].split(" -> ")) for side in ("better", "worse")
     )
-    what = "change " if claim.get("compares") == "changes" else ""
+    what = "change " if claim["compares"] == "changes" else ""
     return f"{what}{better} against {worse}"
-
-
-def _difference(test: Mapping[str, Any]) -> str:
-    direction = "higher" if test["lower_by"] < 0 else "lower"
-    return f"{abs(test['lower_by']):.2f} {direction}, p = {test['p_value']:.2g}"
 
 
 def _value(here: Mapping[str, Any] | None) -> float | None:

@@ -5,26 +5,30 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tabulate import tabulate
+
 from espnet_ext.errors import InputError
-from espnet_ext.results.render import has_run, markdown_table
-from espnet_ext.results.table_results import read_results
-from espnet_ext.results.tables import PREFIX
-from espnet_ext.work.files import atomic_write, write_json
+from espnet_ext.results.claims import VERDICTS, correct, count_verdicts
+from espnet_ext.results.kept_scores import merge, read_scores_file, write_scores
+from espnet_ext.results.render import called, has_run, markdown_table
+from espnet_ext.results.result_files import SCORES_FILE, keep_result, read_results
+from espnet_ext.work.files import atomic_write
 
 
 def results_report(results: Sequence[Mapping[str, Any]], notes: str | None = None) -> str:
     """Markdown of several tables' results, with one heading per corpus and scale, in the given order.
 
-    ``notes`` is Markdown on what differs from the paper, written by hand; it comes first, unchanged. Tables without any
-    result are only named.
+    The verdicts on the paper's claims are counted first. ``notes`` is Markdown on what differs from the paper, written
+    by hand; it follows, unchanged. Tables without any result are only named.
     """
     lines = [
         f"# Results of {results[0]['recipe']}",
         "",
-        f"Paper: {results[0].get('paper', 'the paper')}",
+        f"Paper: {results[0]['paper']}",
         "",
         "Written by `espnet-ext table results` from the files in `results/`; do not edit.",
         "",
+        *claims_summary(results),
     ]
     if notes:
         lines += ["## What differs from the paper", "", notes.strip(), ""]
@@ -41,9 +45,21 @@ def results_report(results: Sequence[Mapping[str, Any]], notes: str | None = Non
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def called(result: Mapping[str, Any]) -> str:
-    """``table 1``, or ``figure 1``."""
-    return f"figure {result['table'].removeprefix(PREFIX)}" if "figure" in result else f"table {result['table']}"
+def claims_summary(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How many of the paper's claims hold, by corpus and scale, as lines of Markdown; empty if there are no claims."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for result in results:
+        groups.setdefault(f"{result['meta']['corpus']}, scale {result['scale']}", []).append(result)
+    rows = []
+    for name, group in groups.items():
+        counts = count_verdicts(group)
+        if counts:
+            rows.append([name, sum(counts.values()), *(counts.get(verdict, 0) for verdict in VERDICTS)])
+    if not rows:
+        return []
+    table = tabulate(rows, ["results", "claims", *VERDICTS], tablefmt="pipe")
+    text = "Of the paper's claims, tested as [docs/statistics.md](../../docs/statistics.md) says:"
+    return [text, "", table, ""]
 
 
 def kept_name(result: Mapping[str, Any]) -> str:
@@ -52,22 +68,30 @@ def kept_name(result: Mapping[str, Any]) -> str:
 
 
 def keep_results(folder: str | Path, kept: str | Path) -> list[Path]:
-    """Copy a run's ``table*.json``, ``figure*.json`` and pictures to ``<kept>/<scale>-<corpus>/``.
+    """Copy a run's ``table*.json``, ``figure*.json``, pictures and scores to ``<kept>/<scale>-<corpus>/``.
 
-    Earlier results of the same tables are replaced.
+    Earlier results of the same tables are replaced. Claims are corrected for their number over all that is kept there.
 
     Raises:
         InputError: a folder without results, or a file that holds none.
     """
     copies = []
+    scores = Path(folder) / SCORES_FILE
     for path in _result_files(Path(folder)):
         result = read_results(path)
         copies.append(Path(kept) / kept_name(result) / path.name)
-        write_json(copies[-1], result)
+        keep_result(copies[-1], result)
         picture = path.with_suffix(".png")
         if picture.is_file():
             with atomic_write(copies[-1].with_suffix(".png"), "wb") as file:
                 file.write(picture.read_bytes())
+    for place in dict.fromkeys(copy.parent for copy in copies):
+        if scores.is_file():
+            own = place / SCORES_FILE
+            write_scores(own, merge(read_scores_file(own) if own.is_file() else None, read_scores_file(scores)))
+        paths = result_files(place)
+        for path, result in zip(paths, correct([read_results(path) for path in paths]), strict=True):
+            keep_result(path, result)
     return copies
 
 

@@ -272,11 +272,15 @@ Side = Annotated[
 
 
 class ClaimEntry(_Entry):
-    """A statement of the paper: ``better`` has a lower error rate (or change of it) than ``worse``."""
+    """A statement of the paper: ``better`` has a lower error rate (or change of it) than ``worse``.
+
+    With a ``margin``, in points, the statement is that ``better`` is not worse by more than that.
+    """
 
     text: Text
     better: Side
     worse: Side
+    margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     columns: Columns | None = None
 
 

@@ -1,38 +1,81 @@
-"""Read the scores in ``<expdir>/<system>/seed<seed>/decode_<decoding>/<test set>/``; average over seeds."""
+"""Scores by seed: read from ``<expdir>/<system>/seed<seed>/decode_<decoding>/<test set>/``, and averaged."""
 
 import json
 import math
 import re
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from espnet_ext.errors import InputError
+from espnet_ext.results.claim_tests import mean_interval
 from espnet_ext.results.schema import known
-from espnet_ext.scoring.bootstrap import bootstrap_interval
 from espnet_ext.scoring.score import WHOLE
 from espnet_ext.scoring.score_files import PARTS
 
 _SEED = re.compile(r"seed(0|[1-9][0-9]*)")
 
 
+class Count(NamedTuple):
+    """The errors and words of an utterance, and the unit that it belongs to: its speaker, or itself if unknown."""
+
+    errors: int
+    words: int
+    unit: str
+
+
+Counts = Mapping[str, Count]  # by utterance
+
+
 @dataclass(frozen=True)
 class SeedScore:
-    """One measure of a ``score.json``: an error rate in percent, its 95% interval, and the counts behind it.
+    """One measure of a ``score.json``: an error rate in percent, and the counts behind it.
 
-    ``utterances`` is the file with the counts of each utterance, which need not be there.
+    ``utterances`` is the file with the counts of each utterance, which need not be there; ``counts`` is what it holds.
     """
 
     path: Path
     value: float
-    ci95: tuple[float, float] | None
     errors: int
     words: int
     unit: str
     normaliser: str
     utterances: Path
+    counts: Counts | None = None
+
+
+class Scores(Protocol):
+    """Where tables find their numbers: in a run's folder, or in the file that is kept beside them."""
+
+    def of(self, system: str, decoding: str, test_set: str, measure: str | None) -> dict[int, SeedScore]:
+        """The scores of a system's decoding of a test set, by seed in rising order; empty if nothing has run."""
+
+    def quantity(self, system: str, name: str, unit: str | None) -> float | None:
+        """A quantity of the system itself, such as its latency; None if it was not measured."""
+
+
+@dataclass(frozen=True)
+class RunScores:
+    """The scores and quantities in a run's folder; each file is read once."""
+
+    expdir: Path
+    _read: dict[tuple[str, ...], dict[int, SeedScore]] = field(default_factory=dict, repr=False, compare=False)
+
+    def of(self, system: str, decoding: str, test_set: str, measure: str | None) -> dict[int, SeedScore]:
+        """As :func:`read_scores`."""
+        key = (system, decoding, test_set, measure or "")
+        if key not in self._read:
+            self._read[key] = read_scores(self.expdir, system, decoding, test_set, measure)
+        return self._read[key]
+
+    def quantity(self, system: str, name: str, unit: str | None) -> float | None:
+        """As :func:`read_quantity`."""
+        return read_quantity(self.expdir / system / f"{name}.json", unit)
 
 
 def read_score(path: str | Path, measure: str | None = None) -> SeedScore | None:
@@ -60,8 +103,7 @@ def read_score(path: str | Path, measure: str | None = None) -> SeedScore | None
             if fields["words"] == 0:
                 return None
         value, errors, words = float(fields["value"]), int(fields["errors"]), int(fields["words"])
-        ci95 = None if fields.get("ci95") is None else (float(fields["ci95"][0]), float(fields["ci95"][1]))
-        score = SeedScore(path, value, ci95, errors, words, str(fields["unit"]), normaliser, utterances)
+        score = SeedScore(path, value, errors, words, str(fields["unit"]), normaliser, utterances)
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise InputError(f"{path}: not a score file ({error!r}); delete it and score again") from error
     if words < 1 or not math.isclose(value, 100 * errors / words, abs_tol=0.01):
@@ -72,22 +114,41 @@ def read_score(path: str | Path, measure: str | None = None) -> SeedScore | None
 def read_scores(
     expdir: str | Path, system: str, decoding: str, test_set: str, measure: str | None = None
 ) -> dict[int, SeedScore]:
-    """The scores of one system's decoding of one test set, by seed in rising order; empty if nothing has run."""
+    """The scores of one system's decoding of one test set, by seed in rising order; empty if nothing has run.
+
+    They have the counts of each utterance, where scoring has left them.
+
+    Raises:
+        InputError: as :func:`read_score` and :func:`read_utterances`, or counts that do not add up to the score.
+    """
     found = {}
     for folder in (Path(expdir) / system).glob("seed*"):
         path = folder / f"decode_{decoding}" / test_set / "score.json"
         if (match := _SEED.fullmatch(folder.name)) and path.is_file():
-            found[int(match[1])] = read_score(path, measure)
+            found[int(match[1])] = _with_counts(read_score(path, measure))
     return {seed: score for seed, score in sorted(found.items()) if score}
 
 
-def read_utterances(path: str | Path) -> dict[str, tuple[int, int]]:
-    """Read a ``per_utterance.tsv``: utterance id -> (errors, words).
+def _with_counts(score: SeedScore | None) -> SeedScore | None:
+    if score is None or not score.utterances.is_file():
+        return score
+    counts = read_utterances(score.utterances)
+    totals = sum(count.errors for count in counts.values()), sum(count.words for count in counts.values())
+    if totals != (score.errors, score.words):
+        raise InputError(
+            f"{score.utterances}: {totals[0]} errors in {totals[1]} words, but {score.path} has {score.errors} in "
+            f"{score.words}; score again"
+        )
+    return replace(score, counts=counts)
+
+
+def read_utterances(path: str | Path) -> dict[str, Count]:
+    """Read a ``per_utterance.tsv``: the counts of each utterance.
 
     Raises:
         InputError: a line that scoring would not write, or an utterance given twice; names file and line.
     """
-    counts: dict[str, tuple[int, int]] = {}
+    counts: dict[str, Count] = {}
     lines = Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
     header = lines[0].split("\t")
     missing = {"id", "words", "sub", "del", "ins"} - set(header)
@@ -97,16 +158,17 @@ def read_utterances(path: str | Path) -> dict[str, tuple[int, int]]:
         cells = dict(zip(header, line.split("\t"), strict=False))
         try:
             errors, words = sum(int(cells[key]) for key in ("sub", "del", "ins")), int(cells["words"])
+            unit = cells["speaker"] if "speaker" in header else cells["id"]
         except (KeyError, ValueError) as error:
             raise InputError(f"{path}: line {number} is not 'id words correct sub del ins'; score again") from error
         if cells["id"] in counts:
             raise InputError(f"{path}: line {number}: utterance {cells['id']} stands twice; score again")
-        counts[cells["id"]] = (errors, words)
+        counts[cells["id"]] = Count(errors, words, unit)
     return counts
 
 
-def read_quantity(path: str | Path, unit: str | None) -> dict[str, Any] | None:
-    """Read a quantity of a system, such as ``latency.json`` with ``{"value": 49.0, "unit": "ms"}``, as a cell.
+def read_quantity(path: str | Path, unit: str | None) -> float | None:
+    """Read a quantity of a system, such as ``latency.json`` with ``{"value": 49.0, "unit": "ms"}``.
 
     Returns:
         None if there is no such file.
@@ -124,58 +186,77 @@ def read_quantity(path: str | Path, unit: str | None) -> dict[str, Any] | None:
         raise InputError(f"{path}: not a quantity ({error!r}); delete it and measure again") from error
     if found != unit:
         raise InputError(f"{path}: in {found}, but the table has {unit}; delete it and measure again")
-    return {"value": value, "ci95": None, "errors": None, "words": None}
+    return value
 
 
-def pooled_utterances(scores: Sequence[SeedScore]) -> dict[str, tuple[int, int]] | None:
-    """Errors and words of each utterance, summed over scores of one test set (seeds); None if a file is missing.
+@dataclass(frozen=True)
+class UnitErrors:
+    """Errors by seed and unit.
+
+    Attributes:
+        errors: (scores, units), in the order of the scores.
+        words: reference length of each unit, (units,).
+        kind: what a unit is: a ``speaker``, or a ``recording`` if no speaker has several.
+    """
+
+    errors: NDArray[np.int64]
+    words: NDArray[np.int64]
+    kind: str
+
+
+def errors_by_unit(scores: Sequence[SeedScore]) -> UnitErrors | None:
+    """The errors of scores of one test set, summed over each unit; None if the counts of utterances are missing.
 
     Raises:
-        InputError: two scores were made on different utterances or references; names one.
+        InputError: two scores were made on different utterances, references or speakers; names one.
     """
-    paths = [score.utterances for score in scores]
-    if not paths or not all(path.is_file() for path in paths):
+    tables = [score.counts for score in scores]
+    if not tables or not all(tables):
         return None
-    tables = [read_utterances(path) for path in paths]
-    for path, table in zip(paths[1:], tables[1:], strict=True):
-        check_same_utterances(paths[0], tables[0], path, table)
-    return {
-        utterance: (sum(table[utterance][0] for table in tables), sum(table[utterance][1] for table in tables))
-        for utterance in tables[0]
-    }
+    first = tables[0] or {}
+    for score, table in zip(scores[1:], tables[1:], strict=True):
+        check_same_utterances(scores[0].utterances, first, score.utterances, table or {})
+    units = {unit: number for number, unit in enumerate(dict.fromkeys(count.unit for count in first.values()))}
+    place = np.array([units[count.unit] for count in first.values()])
+    errors = np.zeros((len(scores), len(units)), dtype=np.int64)
+    words = np.zeros(len(units), dtype=np.int64)
+    np.add.at(words, place, [count.words for count in first.values()])
+    for row, table in zip(errors, tables, strict=True):
+        np.add.at(row, place, [(table or {})[utterance].errors for utterance in first])
+    alone = all(count.unit == utterance for utterance, count in first.items()) or len(units) == len(first)
+    return UnitErrors(errors, words, "recording" if alone else "speaker")
 
 
-def check_same_utterances(
-    path_a: Path, a: Mapping[str, tuple[int, int]], path_b: Path, b: Mapping[str, tuple[int, int]]
-) -> None:
-    """Refuse two scores of a test set whose utterances or reference lengths differ; the message names an utterance."""
+def check_same_utterances(path_a: Path, a: Counts, path_b: Path, b: Counts) -> None:
+    """Refuse two scores of a test set whose utterances, reference lengths or speakers differ; names an utterance."""
     if a.keys() != b.keys():
         only = min(a.keys() ^ b.keys())
         raise InputError(f"{path_a} and {path_b}: utterance {only} is in one only; score both on the same test set")
-    for utterance, (_, words) in a.items():
-        if words != b[utterance][1]:
+    for utterance, count in a.items():
+        if count.words != b[utterance].words:
             raise InputError(f"{path_a} and {path_b}: utterance {utterance} has different references; score both again")
+        if count.unit != b[utterance].unit:
+            raise InputError(f"{path_a} and {path_b}: utterance {utterance} has different speakers; score both again")
 
 
 def cell_here(scores: Mapping[int, SeedScore]) -> dict[str, Any] | None:
     """The result for one cell: the score of a single seed, or the mean over seeds with its spread.
 
     With several seeds: ``value`` is the mean of the seeds' ``values``; ``spread`` their sample standard deviation;
-    ``errors`` and ``words`` their sums; ``ci95`` the bootstrap interval of that mean over utterances, each utterance
-    with its errors summed over seeds (null without ``per_utterance.tsv``). So ``ci95`` says how much the mean of these
-    seeds would change with other utterances, and ``spread`` how much one training would change with another seed.
+    ``errors`` and ``words`` their sums. ``ci95`` is the interval of the value over units (speakers or recordings), for
+    these trainings, and means the same with one seed as with several; it is null without the counts of utterances. So
+    ``ci95`` says how much the value would change with other speakers, and ``spread`` how much one training would change
+    with another seed.
     """
     if not scores:
         return None
     counts = {"errors": sum(s.errors for s in scores.values()), "words": sum(s.words for s in scores.values())}
+    by_unit = errors_by_unit(list(scores.values()))
+    interval = mean_interval(by_unit.errors, by_unit.words) if by_unit else None
+    ci95 = None if interval is None else [round(100 * bound, 4) for bound in interval]
     if len(scores) == 1:
         (score,) = scores.values()
-        return {"value": score.value, "ci95": list(score.ci95) if score.ci95 else None, **counts}
-    utterances = pooled_utterances(list(scores.values()))
-    ci95 = None
-    if utterances:
-        low, high = bootstrap_interval(*zip(*utterances.values(), strict=True))
-        ci95 = [round(100 * low, 4), round(100 * high, 4)]
+        return {"value": score.value, "ci95": ci95, **counts}
     return {**_mean({seed: score.value for seed, score in scores.items()}), "ci95": ci95, **counts}
 
 

@@ -1,27 +1,36 @@
-"""A table's results: the paper's numbers and those of a run, collected, written as JSON and Markdown, and read."""
+"""A table's results: the paper's numbers and those of a run, collected, and written as JSON and Markdown."""
 
-import json
+import contextlib
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.claims import judge_claim
+from espnet_ext.results.claims import correct, judge_claim
 from espnet_ext.results.figures import curves_of, draw
+from espnet_ext.results.kept_scores import gather, write_scores
 from espnet_ext.results.meta import collect_meta
 from espnet_ext.results.plan import uses_lm
 from espnet_ext.results.render import has_run, markdown_table, plain_table
+from espnet_ext.results.result_files import SCORES_FILE, VERSION, keep_result, read_results
 from espnet_ext.results.schema import AVERAGE
-from espnet_ext.results.scores import SeedScore, average_here, cell_here, read_quantity, read_scores
+from espnet_ext.results.scores import RunScores, Scores, SeedScore, average_here, cell_here
 from espnet_ext.results.tables import Column, Row, RowRef, Table, Tables
-from espnet_ext.work.files import atomic_write, write_json
+from espnet_ext.work.files import atomic_write
 
 
 def collect(
     tables: Tables, table: Table, expdir: str | Path, scale: str, corpus: str, meta: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Collect the paper's numbers and the results under ``expdir``.
+    """Collect the paper's numbers and the results under ``expdir``; see :func:`collect_from`."""
+    return collect_from(tables, table, RunScores(Path(expdir)), scale, corpus, meta)
+
+
+def collect_from(
+    tables: Tables, table: Table, source: Scores, scale: str, corpus: str, meta: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Collect the paper's numbers and the results in ``source``. Claims are not yet corrected for each other.
 
     A row and column without a score has ``here: null``. ``reference`` is the row (of this table or another) from which
     reductions of the error rate are computed, or null.
@@ -30,9 +39,9 @@ def collect(
         InputError: a file that is no score, or scores that cannot be compared: they differ in text normalisation, unit
             or length of the reference.
     """
-    scores = {row.name: _row_scores(tables, table, row, expdir) for row in table.rows}
+    scores = {row.name: _row_scores(tables, table, row, source) for row in table.rows}
     base_row = tables.row(table.baseline) if table.baseline else None
-    base_scores = _row_scores(tables, table, base_row, expdir) if base_row else {}
+    base_scores = _row_scores(tables, table, base_row, source) if base_row else {}
     normaliser = _check_comparable([item for found in (*scores.values(), base_scores) for item in found.items()])
     reference = None
     if base_row and table.baseline:
@@ -40,7 +49,7 @@ def collect(
         reference = {
             "name": name,
             "system": base_row.system,
-            "cells": _cells(tables, table, base_row, base_scores, expdir),
+            "cells": _cells(tables, table, base_row, base_scores, source),
         }
     rows = [
         {
@@ -48,11 +57,12 @@ def collect(
             "system": row.system,
             "decoding": row.decoding,
             "seeds": sorted({seed for found in scores[row.name].values() for seed in found}),
-            "cells": _cells(tables, table, row, scores[row.name], expdir),
+            "cells": _cells(tables, table, row, scores[row.name], source),
         }
         for row in table.rows
     ]
     result = {
+        "version": VERSION,
         "recipe": tables.recipe,
         "table": table.id,
         "scale": scale,
@@ -62,10 +72,11 @@ def collect(
         "columns": [column.name for column in table.columns],
         "groups": _groups(table),
         "meta": {**meta, "normaliser": normaliser, "corpus": corpus, "scale": scale},
+        "scores": SCORES_FILE,
         "reference": reference,
         "reductions": list(table.reductions),
         "rows": rows,
-        "claims": [judge_claim(claim, tables, expdir) for claim in table.claims],
+        "claims": [judge_claim(claim, tables, source) for claim in table.claims],
     }
     return result if table.figure is None else {**result, "figure": curves_of(table.figure, table.rows, rows)}
 
@@ -75,45 +86,35 @@ def write_results(result: Mapping[str, Any], folder: str | Path) -> tuple[Path, 
 
     Those of a figure are called ``figure<F>``.
     """
-    stem = Path(folder) / (result["table"] if "figure" in result else f"table{result['table']}")
-    paths = stem.with_name(stem.name + ".json"), stem.with_name(stem.name + ".md")
-    write_json(paths[0], result)
+    paths = _paths(result, Path(folder))
+    keep_result(paths[0], dict(result))
     with atomic_write(paths[1]) as file:
         file.write(markdown_table(result))
     return paths
 
 
-def read_results(path: str | Path) -> dict[str, Any]:
-    """Read a ``table<T>.json``.
-
-    Raises:
-        InputError: not such a file.
-    """
-    try:
-        result = json.loads(Path(path).read_text(encoding="utf-8"))
-        if not {"recipe", "table", "scale", "caption", "metric", "columns", "meta", "rows"} <= result.keys():
-            raise ValueError("keys are missing")
-    except (ValueError, AttributeError) as error:
-        raise InputError(f"{path}: not a table's results ({error}); write the table again") from error
-    return result
+def _paths(result: Mapping[str, Any], folder: Path) -> tuple[Path, Path]:
+    stem = result["table"] if "figure" in result else f"table{result['table']}"
+    return folder / f"{stem}.json", folder / f"{stem}.md"
 
 
-Scores = Mapping[tuple[str, str | None], dict[int, SeedScore]]  # by test set and measure, then by seed
+RowScores = Mapping[tuple[str, str | None], dict[int, SeedScore]]  # by test set and measure, then by seed
 
 
-def _row_scores(tables: Tables, table: Table, row: Row, expdir: str | Path) -> Scores:
+def _row_scores(tables: Tables, table: Table, row: Row, source: Scores) -> RowScores:
     return {
-        (name, column.measure): read_scores(expdir, row.system, row.decoding, name, column.measure)
+        (name, column.measure): source.of(row.system, row.decoding, name, column.measure)
         for column in table.columns_of(row)
         for name in _test_sets(tables, column)
     }
 
 
-def _cells(tables: Tables, table: Table, row: Row, scores: Scores, expdir: str | Path) -> dict[str, Any]:
+def _cells(tables: Tables, table: Table, row: Row, scores: RowScores, source: Scores) -> dict[str, Any]:
     cells = {}
     for column in table.columns_of(row):
         if column.test_set is None:
-            here = read_quantity(Path(expdir) / row.system / f"{column.name}.json", column.unit)
+            value = source.quantity(row.system, column.name, column.unit)
+            here = None if value is None else {"value": value, "ci95": None, "errors": None, "words": None}
         else:
             found = [scores[name, column.measure] for name in _test_sets(tables, column)]
             here = average_here(found) if column.test_set == AVERAGE else cell_here(*found)
@@ -175,7 +176,9 @@ def write_tables(
 ) -> list[Path]:
     """Write ``<expdir>/results/table<T>.json`` and the files drawn from it for each table, and print the tables.
 
-    The files hold every row, so that a run of two rows does not hide what earlier runs have filled in.
+    The files hold every row, so that a run of two rows does not hide what earlier runs have filled in. Tables that an
+    earlier run has written are brought up to date too, since claims are corrected for their number over all of them.
+    ``scores.json.gz`` holds the errors of each utterance behind all tables.
 
     Args:
         tables: the recipe's.
@@ -186,29 +189,71 @@ def write_tables(
         lm_perplexity: a file with the perplexity of a token under the language model, for tables that use one.
 
     Returns:
-        The JSON files.
+        The JSON files of the selected tables.
 
     Raises:
         InputError: no such folder, or scores that cannot be compared.
     """
     if not Path(expdir).is_dir():
         raise InputError(f"{expdir}: no such folder, so nothing has run there; give the run's --expdir")
+    folder, source = Path(expdir) / "results", RunScores(Path(expdir))
     meta = collect_meta(command, tables.recipe_dir)
     # All are collected before the first is written: a score that cannot be compared leaves no half of a set.
-    results = [collect(tables, tables.tables[table.id], expdir, scale, corpus, meta) for table in selected]
-    written = []
-    for table, result in zip(selected, results, strict=True):
+    results = []
+    for table in selected:
+        result = collect_from(tables, tables.tables[table.id], source, scale, corpus, meta)
         if lm_perplexity and Path(lm_perplexity).is_file() and uses_lm(tables, table):
             result["meta"]["lm_perplexity"] = float(Path(lm_perplexity).read_text(encoding="utf-8"))
-        paths = write_results(result, Path(expdir) / "results")
-        names = [paths[1].name]
-        if "figure" in result and has_run(result):
-            from espnet_ext.results.plot_style import save_png  # matplotlib takes a second to import
-
-            picture = paths[0].with_suffix(".png")
-            save_png(draw(result), picture)
-            names.append(picture.name)
-        print(plain_table(result, rows))
-        print(f"written: {paths[0]} and {' and '.join(names)}\n")
-        written.append(paths[0])
+        results.append(result)
+    names = {table.id for table in selected}
+    others = [table for table in tables.tables.values() if table.id not in names]
+    results += _earlier(tables, others, source, folder, scale, corpus, meta)
+    kept = gather(tables, source)
+    written = []
+    for number, result in enumerate(correct(results)):
+        paths = write_results(result, folder)
+        drawn = [paths[1].name, *_draw(result, paths[0])]
+        if number < len(selected):
+            print(plain_table(result, rows))
+            print(f"written: {paths[0]} and {' and '.join(drawn)}\n")
+            written.append(paths[0])
+    write_scores(folder / SCORES_FILE, kept)
     return written
+
+
+def _draw(result: Mapping[str, Any], path: Path) -> list[str]:
+    """Draw a figure beside its file; the picture's name, if there is one."""
+    if "figure" not in result or not has_run(result):
+        return []
+    from espnet_ext.results.plot_style import save_png  # matplotlib takes a second to import
+
+    picture = path.with_suffix(".png")
+    save_png(draw(result), picture)
+    return [picture.name]
+
+
+def _earlier(
+    tables: Tables,
+    others: Sequence[Table],
+    source: Scores,
+    folder: Path,
+    scale: str,
+    corpus: str,
+    meta: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """The tables that earlier runs have written, from what is there now.
+
+    What they say of how they were made stays, unless their numbers have changed since, or their files are of another
+    version.
+    """
+    found = []
+    for table in others:
+        path = folder / f"{table.id if table.figure else f'table{table.id}'}.json"
+        if path.is_file():
+            result = collect_from(tables, table, source, scale, corpus, meta)
+            with contextlib.suppress(InputError):
+                old = read_results(path)
+                if old["rows"] == result["rows"]:
+                    result["meta"] = old["meta"]
+            found.append(result)
+    return found

@@ -110,12 +110,16 @@ class Figure:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper: on each column ``better`` has a lower error rate (or change of it) than ``worse``."""
+    """A statement of the paper: on each column ``better`` has a lower error rate (or change of it) than ``worse``.
+
+    With a ``margin``, in points: is not worse by more than that.
+    """
 
     text: str
     better: RowRef | Change
     worse: RowRef | Change
     columns: tuple[Column, ...]
+    margin: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -313,7 +317,7 @@ class _Reader:
             raise self.error(place, "better and worse must both be rows, or both changes {from: row, to: row}")
         if better == worse:
             raise self.error(place, f"better and worse are the same row or change, {entry.better!r}")
-        return Claim(entry.text, better, worse, tuple(tested.values()))
+        return Claim(entry.text, better, worse, tuple(tested.values()), entry.margin)
 
     def side(self, value: str | ChangeEntry, table: str, place: str) -> RowRef | Change:
         if isinstance(value, str):

@@ -192,18 +192,19 @@ def display_width(word: str) -> int:
 
 
 def _write_tables(folder: Path, score: Score) -> None:
-    _write_counts(folder / "per_utterance.tsv", score.utterances)
+    _write_counts(folder / "per_utterance.tsv", score.utterances, score.speaker_of)
     if score.speakers:
         _write_counts(folder / "per_speaker.tsv", score.speakers)
 
 
-def _write_counts(path: Path, counts: Mapping[str, ErrorRate]) -> None:
+def _write_counts(path: Path, counts: Mapping[str, ErrorRate], speaker_of: Mapping[str, str] | None = None) -> None:
+    """Write a line for each utterance or speaker; where the speakers of utterances are known, they come last."""
     with atomic_write(path) as file:
-        file.write("id\twords\tcorrect\tsub\tdel\tins\n")
-        file.writelines(
-            f"{key}\t{c.reference_length}\t{c.correct}\t{c.substitutions}\t{c.deletions}\t{c.insertions}\n"
-            for key, c in counts.items()
-        )
+        file.write("id\twords\tcorrect\tsub\tdel\tins" + ("\tspeaker\n" if speaker_of else "\n"))
+        for key, c in counts.items():
+            cells = [key, c.reference_length, c.correct, c.substitutions, c.deletions, c.insertions]
+            cells += [speaker_of[key]] if speaker_of else []
+            file.write("\t".join(map(str, cells)) + "\n")
 
 
 @dataclass(frozen=True, slots=True)

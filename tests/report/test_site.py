@@ -93,8 +93,9 @@ def test_a_recipes_page(build):
     here = result["rows"][1]["cells"]["clean"]["here"]
     for text in (
         "A. Author & B. Author. On <toys>, 2020. (P0)", "synthetic, scale mini", "Table 1. New against base", "new <b>",
-        f"{here['value']:.2f} [{here['ci95'][0]:.2f}, {here['ci95'][1]:.2f}]", "new is better", "Not run: table 2.",
-        "p = ", "seed 1", "Fig. 1: energy", "mini: Loss", "training, seed 2", "./run.sh",
+        f"{here['value']:.2f}", f"[{here['ci95'][0]:.2f}, {here['ci95'][1]:.2f}]", "new is better", "Not run: table 2.",
+        "Claims of the paper (1)", "corrected p", "1 seed", "7 speakers",
+        "Fig. 1: energy", "mini: Loss", "training, seed 2", "./run.sh",
     ):  # fmt: skip
         assert text in page.text, text
     (image,) = page.images
@@ -211,8 +212,9 @@ def test_a_figure_of_the_paper_stands_with_its_numbers(build):
     site = build()
     results = site.parent / "egs" / "toy" / "exp" / "mini" / "results"
     table = json.loads((results / "table1.json").read_text(encoding="utf-8"))
+    none = dict.fromkeys(("ci95", "errors", "words"))
     points = [
-        {"x": x, "rate": {"value": rate}, "reduction": {"value": 100 - 10 * rate}, "paper": paper}
+        {"x": x, "rate": {"value": rate, **none}, "reduction": {"value": 100 - 10 * rate}, "paper": paper}
         for x, rate, paper in ((2.5, 12.0, None), (10, 10.0, 27.7))
     ]
     curve = {"name": "Calls", "column": "calls", "paper_largest_reduction": 12.2, "points": points}

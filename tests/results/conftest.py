@@ -129,15 +129,21 @@ def scored_mixed(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def scored(tmp_path: Path) -> Callable[..., Path]:
-    """Score a decoding of utterances of 10 words: ``wrong`` words substituted in each utterance."""
+    """Score a decoding of utterances of 10 words: ``wrong`` words substituted in each utterance.
 
-    def score(system: str, seed: int, test_set: str, wrong: list[int], decoding: str = "default", **options) -> Path:
+    With ``speakers``, utterances 0, n, 2n ... are of the first of n speakers.
+    """
+
+    def score(
+        system: str, seed: int, test_set: str, wrong: list[int], decoding: str = "default", speakers: int = 0, **options
+    ) -> Path:
         folder = tmp_path / "exp" / system / f"seed{seed}" / f"decode_{decoding}" / test_set
         reference = {f"{test_set}-{i:03d}": " ".join("abcdefghij") for i in range(len(wrong))}
         hypothesis = {
             key: " ".join("x" * n + "abcdefghij"[n:]) for (key, _), n in zip(reference.items(), wrong, strict=True)
         }
-        result = score_texts(reference, hypothesis)
+        utt2spk = {key: f"speaker{int(key[-3:]) % speakers}" for key in reference} if speakers else None
+        result = score_texts(reference, hypothesis, utt2spk=utt2spk)
         write_reports(folder, result, summarise(result, replicas=200, **options))
         return folder
 

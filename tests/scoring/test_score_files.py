@@ -119,7 +119,7 @@ def test_reports_are_written_and_stale_ones_deleted(tmp_path):
     folder = tmp_path / "new" / "folder"
     assert json.loads((folder / "score.json").read_text()) == summary
     assert (folder / "per_utterance.tsv").read_text() == (
-        "id\twords\tcorrect\tsub\tdel\tins\nal-1\t3\t2\t1\t0\t1\nbo-1\t2\t1\t0\t1\t0\n"
+        "id\twords\tcorrect\tsub\tdel\tins\tspeaker\nal-1\t3\t2\t1\t0\t1\tal\nbo-1\t2\t1\t0\t1\t0\tbo\n"
     )
     assert (folder / "per_speaker.tsv").read_text() == (
         "id\twords\tcorrect\tsub\tdel\tins\nal\t3\t2\t1\t0\t1\nbo\t2\t1\t0\t1\t0\n"
@@ -128,6 +128,11 @@ def test_reports_are_written_and_stale_ones_deleted(tmp_path):
 
     write_reports(folder, score_texts(REFERENCE, HYPOTHESIS), summary, alignment=False)
     assert sorted(path.name for path in folder.iterdir()) == ["per_utterance.tsv", "score.json"]
+    assert (
+        (folder / "per_utterance.tsv")
+        .read_text()
+        .startswith("id\twords\tcorrect\tsub\tdel\tins\nal-1\t3\t2\t1\t0\t1\n")
+    )
 
 
 def test_parts_are_summarised_and_written_each_in_its_folder(tmp_path):
@@ -144,7 +149,7 @@ def test_parts_are_summarised_and_written_each_in_its_folder(tmp_path):
     assert english["ci95"] == [50.0, 50.0]
     assert {path.name for path in (tmp_path / "parts").iterdir()} == set(summary["measures"])
     assert (tmp_path / "parts" / "EN" / "per_utterance.tsv").read_text() == (
-        "id\twords\tcorrect\tsub\tdel\tins\nu1\t2\t1\t0\t1\t0\nu2\t0\t0\t0\t0\t0\n"
+        "id\twords\tcorrect\tsub\tdel\tins\tspeaker\nu1\t2\t1\t0\t1\t0\ta\nu2\t0\t0\t0\t0\t0\tb\n"
     )
     assert (tmp_path / "parts" / "CH" / "per_speaker.tsv").read_text().splitlines()[2] == "b\t2\t1\t1\t0\t0"
     lines = (tmp_path / "measures.txt").read_text().splitlines()

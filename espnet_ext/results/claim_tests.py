@@ -1,0 +1,192 @@
+"""Tests for claims: two systems on seeds crossed with units (speakers or recordings). ``docs/statistics.md`` says why.
+
+Every training (seed) recognises every unit, so errors vary in two directions at once: another training would have done
+better or worse on all units, and other units would have been easier or harder for all trainings. Both count. The
+variance is that of two-way clustering (Cameron, Gelbach and Miller, "Robust inference with multiway clustering",
+Journal of Business & Economic Statistics 29(2), 2011), and the t distribution has the degrees of freedom of the
+direction that has fewer members (Cameron and Miller, "A practitioner's guide to cluster-robust inference", Journal of
+Human Resources 50(2), 2015, section VI).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+LEAST_SEEDS = 3  # for a verdict; with two, a t test has one degree of freedom and sees nothing
+EXACT_BELOW = 12  # with fewer units, an exact sign-flip test must agree
+LEAST_P = 1e-4  # nobody knows the tails of so few trainings further out
+
+
+@dataclass(frozen=True)
+class CrossedTest:
+    """The outcome of a test; rates are fractions.
+
+    Attributes:
+        difference: rate of ``worse`` minus rate of ``better``, mean over seeds; positive if ``better`` is.
+        ci95: 95% interval of the difference, for other trainings and other units; None below two seeds or two units.
+        p_value: two-sided, for "the systems are equally good"; None below two seeds or two units.
+        least_p: the smallest p-value that the design can give.
+        seeds: trainings that differ; see :func:`count_different`.
+        units: speakers or recordings.
+    """
+
+    difference: float
+    ci95: tuple[float, float] | None
+    p_value: float | None
+    least_p: float
+    seeds: int
+    units: int
+
+
+def crossed_test(better: ArrayLike, worse: ArrayLike, words: ArrayLike) -> CrossedTest:
+    """Test whether two systems differ, on other trainings and other units than these.
+
+    Args:
+        better: errors, (seeds, units). A row is a seed, paired with that row of ``worse``.
+        worse: the same of the other system. Both may also be changes of the number of errors, and negative.
+        words: reference length of each unit, (units,); a unit may have none.
+
+    Raises:
+        ValueError: shapes that differ, nothing to test, or no words.
+    """
+    gains, lengths = _gains(better, worse, words)
+    seeds, units = gains.shape
+    total = lengths.sum()
+    by_seed = gains.sum(axis=1) / total
+    difference = float(by_seed.mean())
+    different = count_different(np.concatenate([np.asarray(better), np.asarray(worse)], axis=1))
+    exact = units < EXACT_BELOW
+    least = max(LEAST_P, 2.0 ** (1 - units)) if exact else LEAST_P
+    if different < 2 or units < 2:
+        return CrossedTest(difference, None, None, least, different, units)
+    error, freedom = _standard_error(gains, lengths)
+    margin = float(stats.t.ppf(0.975, freedom)) * error
+    ratio = abs(difference) / error if error > 0 else (0.0 if difference == 0 else np.inf)
+    p_value = 2 * float(stats.t.sf(ratio, freedom))
+    if exact:
+        p_value = max(p_value, sign_flip(gains.sum(axis=0)))
+    interval = (difference - margin, difference + margin)
+    return CrossedTest(difference, interval, min(1.0, max(p_value, least)), least, different, units)
+
+
+def count_different(rows: ArrayLike) -> int:
+    """The number of rows that differ.
+
+    Systems without a training of their own give the same output under each seed, which are then one observation.
+
+    >>> count_different([[3, 1], [3, 1], [2, 1]])
+    2
+    """
+    return len(np.unique(np.asarray(rows), axis=0))
+
+
+def sign_flip(gains: ArrayLike) -> float:
+    """Exact two-sided p-value of a sign-flip test of paired differences: all 2^n signs are tried.
+
+    >>> sign_flip([3, 1, 2, 5, 4])  # five recordings that agree say no more than this
+    0.0625
+    """
+    values = np.asarray(gains, dtype=float)
+    found = stats.permutation_test(
+        (values, np.zeros_like(values)),
+        lambda a, b, axis: (a - b).sum(axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=np.inf,
+    )
+    return float(found.pvalue)
+
+
+def mean_interval(errors: ArrayLike, words: ArrayLike) -> tuple[float, float] | None:
+    """95% interval of an error rate on other units, for the trainings that are there; fractions.
+
+    A t interval of a ratio of sums, with units as clusters. It is the same for one seed and for the mean of several.
+
+    Args:
+        errors: (seeds, units).
+        words: reference length of each unit, (units,).
+
+    Returns:
+        None below two units.
+
+    Raises:
+        ValueError: as :func:`crossed_test`.
+    """
+    counts = np.asarray(errors)
+    counts, lengths = _gains(np.zeros_like(counts), counts, words)
+    if counts.shape[1] < 2:
+        return None
+    rate = float(counts.mean(axis=0).sum() / lengths.sum())
+    margin = float(stats.t.ppf(0.975, _freedom(lengths))) * float(np.sqrt(_unit_variance(counts, lengths)))
+    return max(0.0, rate - margin), rate + margin
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p-values corrected for their number (Holm, Scandinavian Journal of Statistics 6(2), 1979), in the same order.
+
+    If those at most 0.05 are called, the chance of any wrong call among all is at most 0.05.
+
+    >>> holm([0.01, 0.04, 0.02])
+    [0.03, 0.04, 0.04]
+    """
+    corrected = [0.0] * len(p_values)
+    highest = 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
+        corrected[place] = highest
+    return corrected
+
+
+def _gains(better: ArrayLike, worse: ArrayLike, words: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    first, second, lengths = (np.asarray(values, dtype=np.float64) for values in (better, worse, words))
+    if first.ndim != 2 or first.shape != second.shape or lengths.shape != first.shape[1:]:
+        raise ValueError(
+            f"need errors of (seeds, units) and words of (units,), got shapes {first.shape}, {second.shape} and "
+            f"{lengths.shape}"
+        )
+    if not first.size:
+        raise ValueError("there is no seed or no unit to test")
+    if lengths.min() < 0 or not lengths.any():
+        raise ValueError("lengths of references must be at least 0, and one above 0")
+    return second - first, lengths
+
+
+def _standard_error(gains: NDArray[np.float64], lengths: NDArray[np.float64]) -> tuple[float, float]:
+    """Standard error of the mean difference of rates, and its degrees of freedom.
+
+    The variance is that over seeds plus that over units minus that of both together, which is in each of the two; it is
+    never taken to be less than the larger of the two.
+    """
+    seeds = len(gains)
+    over_seeds = float((gains.sum(axis=1) / lengths.sum()).var(ddof=1)) / seeds
+    over_units = _unit_variance(gains, lengths)
+    both = _interaction(gains, lengths)
+    variance = max(over_seeds + over_units - both, over_seeds, over_units)
+    return float(np.sqrt(variance)), min(seeds - 1.0, _freedom(lengths))
+
+
+def _deviations(gains: NDArray[np.float64], lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How much each unit moves each seed's rate away from what its length alone would, (seeds, units)."""
+    total = lengths.sum()
+    return (gains - np.outer(gains.sum(axis=1) / total, lengths)) / total
+
+
+def _unit_variance(gains: NDArray[np.float64], lengths: NDArray[np.float64]) -> float:
+    units = gains.shape[1]
+    return units / (units - 1) * float((_deviations(gains, lengths).mean(axis=0) ** 2).sum())
+
+
+def _interaction(gains: NDArray[np.float64], lengths: NDArray[np.float64]) -> float:
+    seeds, units = gains.shape
+    deviations = _deviations(gains, lengths)
+    rest = deviations - deviations.mean(axis=0)
+    return units / (units - 1) * float((rest**2).sum()) / (seeds * (seeds - 1))
+
+
+def _freedom(lengths: NDArray[np.float64]) -> float:
+    """Degrees of freedom of the units: their number minus one, or fewer if a few hold most of the words."""
+    squares = lengths**2
+    return max(1.0, float(squares.sum() ** 2 / (squares**2).sum()) - 1)

@@ -1,0 +1,104 @@
+"""How often the test for claims calls a null effect, and how often it finds one that is there, by simulation.
+
+Words, speakers and trainings vary as they do in the results that the recipes keep: an error rate of 30%, trainings with
+a standard deviation of 2 or 4.5 points, speakers of 10, what a speaker does to one system rather than the other of 2,
+and to one training of it of 3 points; some hundred words a speaker, unevenly spread. "uneven" trainings are of two
+kinds, of which one in four fails. Run it: python tests/benchmarks/bench_claims.py --rounds 4000
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from tabulate import tabulate
+
+from espnet_ext.results.claim_tests import crossed_test
+from espnet_ext.scoring.bootstrap import paired_bootstrap
+
+LEVEL = 0.05
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Design:
+    """An experiment: how many trainings and units, and how they vary (as fractions of words)."""
+
+    seeds: int
+    units: int
+    training: float
+    uneven: bool = False
+    speaker_of_system: float = 0.02
+    speaker_of_training: float = 0.03
+    words: float = 100.0
+
+
+def draw(design: Design, effect: float, generator: np.random.Generator) -> tuple[Counts, Counts, Counts]:
+    """Errors of both systems, (seeds, units), and words, (units,); the second has ``effect`` more errors a word."""
+    words = np.maximum(5, np.round(design.words * generator.lognormal(0, 0.5, design.units))).astype(np.int64)
+    speakers = generator.normal(0, 0.10, design.units)
+    shape = design.seeds, design.units
+    errors = []
+    for extra in (0.0, effect):
+        rates = 0.30 + extra + speakers + _trainings(design, generator)[:, None]
+        rates = rates + generator.normal(0, design.speaker_of_system, design.units)
+        rates = rates + generator.normal(0, design.speaker_of_training, shape)
+        errors.append(generator.binomial(words, np.clip(rates, 0.01, 0.97)))
+    return errors[0], errors[1], words
+
+
+def _trainings(design: Design, generator: np.random.Generator) -> NDArray[np.float64]:
+    if not design.uneven:
+        return generator.normal(0, design.training, design.seeds)
+    failed = generator.random(design.seeds) < 0.25
+    return (failed - 0.25) / np.sqrt(0.25 * 0.75) * design.training
+
+
+def share_called(
+    design: Design, effect: float, rounds: int, test: Callable[[Counts, Counts, Counts], float | None], seed: int = 0
+) -> float:
+    """The share of simulated experiments that a test calls."""
+    generator = np.random.default_rng(seed)
+    p_values = [test(*draw(design, effect, generator)) for _ in range(rounds)]
+    return sum(p is not None and p < LEVEL for p in p_values) / rounds
+
+
+def crossed(better: Counts, worse: Counts, words: Counts) -> float | None:
+    """The p-value of the test that the tables use."""
+    return crossed_test(better, worse, words).p_value
+
+
+def over_units(better: Counts, worse: Counts, words: Counts) -> float:
+    """The p-value of a bootstrap that pools seeds and draws units, which knows nothing of other trainings."""
+    return paired_bootstrap(worse.sum(0), better.sum(0), words * len(better), replicas=400).p_value
+
+
+def designs() -> Iterator[Design]:
+    """The designs of the table."""
+    for uneven in (False, True):
+        for training in (0.02, 0.045, 0.06):
+            for seeds in (3, 5, 10):
+                for units in (5, 8, 12, 40):
+                    yield Design(seeds, units, training, uneven)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=2000, help="simulated experiments for each number")
+    rounds = parser.parse_args().rounds
+    rows = []
+    for design in designs():
+        found = [share_called(design, effect, rounds, crossed) for effect in (0.0, 0.05, 0.10, 0.20)]
+        pooled = share_called(design, 0.0, min(rounds, 200), over_units)
+        kind = "uneven" if design.uneven else "normal"
+        shares = [f"{100 * share:.1f}" for share in (pooled, *found)]
+        rows.append([kind, f"{100 * design.training:g}", design.seeds, design.units, *shares])
+    head = ["trainings", "sd", "seeds", "units", "pooled null", "null", "5 points", "10 points", "20 points"]
+    print(tabulate(rows, head, disable_numparse=True))
+    print(f"\nExperiments of 100 that are called at level {LEVEL}; {rounds} simulated for each number.")
+
+
+if __name__ == "__main__":
+    main()

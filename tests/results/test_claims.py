@@ -1,0 +1,181 @@
+"""Verdicts on claims: what they need, and when they hold."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from espnet_ext.errors import InputError
+from espnet_ext.results.claims import correct, count_verdicts
+from espnet_ext.results.render import claims_table, plain_table
+from espnet_ext.results.table_results import collect
+from espnet_ext.results.tables import load_tables
+
+UTTERANCES = 96
+
+
+def wrong(rate: float, seed: int, speakers: int = 16) -> list[int]:
+    """Wrong words of 10 in each utterance; utterance i is of speaker i modulo ``speakers``, some of whom are hard."""
+    draw = random.Random(f"{rate} {seed}")
+    return [sum(draw.random() < rate + 0.01 * (i % speakers % 4) for _ in range(10)) for i in range(UTTERANCES)]
+
+
+@pytest.fixture
+def judged(toy: Path, tmp_path: Path, meta: dict) -> Callable[[], dict]:
+    """Return a function that collects table 1, with its claims corrected."""
+
+    def judge() -> dict:
+        tables = load_tables(toy)
+        return correct([collect(tables, tables.tables["1"], tmp_path / "exp", "s", "c", meta)])[0]
+
+    return judge
+
+
+@pytest.fixture
+def run(scored: Callable) -> Callable[..., None]:
+    """Score new and base with seeds 1 to n on both test sets."""
+
+    def score(seeds: int, new: float = 0.1, base: float = 0.3, speakers: int = 16) -> None:
+        for seed in range(1, seeds + 1):
+            for test_set in ("clean", "other"):
+                scored("new", seed, test_set, wrong(new, seed), speakers=speakers)
+                scored("base", seed, test_set, wrong(base, seed + 100), speakers=speakers)
+
+    return score
+
+
+def test_a_difference_on_which_all_seeds_agree_holds(run: Callable, judged: Callable):
+    run(3)
+    better, worse = judged()["claims"]
+    assert (better["verdict"], better["reason"], worse["verdict"]) == ("holds", None, "contradicted")
+    for test in better["tests"].values():
+        assert (test["seeds"], test["different_seeds"], test["units"], test["unit"]) == ([1, 2, 3], 3, 16, "speaker")
+        assert test["ci95"][0] < test["lower_by"] < test["ci95"][1] and 18 < test["lower_by"] < 22
+    # A claim that must hold on both test sets has the larger p-value, one that fails twice the smaller.
+    p_values = [test["p_value"] for test in better["tests"].values()]
+    assert better["p_value"] == max(p_values) and worse["p_value"] == 2 * min(p_values)
+    smaller, larger = sorted((better["p_value"], worse["p_value"]))
+    assert sorted((better["p_corrected"], worse["p_corrected"])) == [2 * smaller, max(2 * smaller, larger)]
+
+
+def test_two_seeds_decide_nothing(run: Callable, judged: Callable):
+    run(2)
+    better, _ = judged()["claims"]
+    assert (better["verdict"], better["reason"], better["p_value"]) == ("undecided", "2 seeds", None)
+    clean = better["tests"]["clean"]
+    assert clean["lower_by"] > 15 and clean["p_value"] is None and clean["ci95"] is None
+
+
+def test_copies_of_a_training_are_one_seed(scored: Callable, judged: Callable):
+    for seed in (1, 2, 3):
+        for test_set in ("clean", "other"):
+            scored("new", seed, test_set, wrong(0.1, 1), speakers=16)
+            scored("base", seed, test_set, wrong(0.3, 1), speakers=16)
+    assert judged()["claims"][0]["reason"] == "3 seeds with the same output"
+
+
+def test_five_speakers_decide_nothing_and_six_can(run: Callable, judged: Callable):
+    run(4, speakers=5)
+    assert judged()["claims"][0]["reason"] == "5 speakers"
+    run(4, speakers=6)
+    result = judged()
+    assert result["claims"][0]["reason"] is None and result["claims"][0]["p_value"] >= 2 / 2**6
+    assert result["claims"][0]["p_corrected"] == 2 * result["claims"][0]["p_value"]
+    assert result["claims"][0]["verdict"] == "undecided"  # corrected for two claims
+
+
+def test_without_scores_of_utterances_nothing_is_decided(run: Callable, judged: Callable, tmp_path: Path):
+    run(3)
+    for path in (tmp_path / "exp").rglob("per_utterance.tsv"):
+        path.unlink()
+    claim = judged()["claims"][0]
+    assert (claim["verdict"], claim["reason"]) == ("undecided", "scores by recording are not kept")
+    assert claim["tests"]["clean"]["lower_by"] > 15 and claim["tests"]["clean"]["units"] is None
+
+
+def test_what_has_not_run_on_all_test_sets(scored: Callable, judged: Callable):
+    for seed in (1, 2, 3):
+        scored("new", seed, "clean", wrong(0.1, seed))
+        scored("base", seed, "clean", wrong(0.3, seed))
+    claim = judged()["claims"][0]
+    assert (claim["verdict"], claim["p_value"], claim["tests"]["other"]) == ("not run", None, None)
+    assert claim["tests"]["clean"]["unit"] == "recording"
+    assert "new is better" not in plain_table(judged()) and "**not run**" in claims_table(judged())
+
+
+def test_equal_systems_are_undecided(run: Callable, judged: Callable):
+    run(5, new=0.2, base=0.2)
+    for claim in judged()["claims"]:
+        assert claim["verdict"] == "undecided" and claim["reason"] is None and claim["p_corrected"] > 0.05
+
+
+def test_seeds_pair_up(run: Callable, scored: Callable, judged: Callable):
+    run(3)
+    scored("new", 9, "clean", wrong(0.9, 9), speakers=16)  # base has no such seed
+    assert judged()["claims"][0]["tests"]["clean"]["seeds"] == [1, 2, 3]
+
+
+def test_other_speakers_are_refused(run: Callable, scored: Callable, judged: Callable):
+    run(3)
+    scored("base", 3, "clean", wrong(0.3, 103), speakers=12)
+    with pytest.raises(InputError, match="base/seed1.*base/seed3.*has different speakers"):
+        judged()
+
+
+def test_claims_on_changes(mixed: Path, tmp_path: Path, scored_mixed: Callable, meta: dict):
+    """Both gain by more data; what is tested is by how much more the new one does."""
+    tables = load_tables(mixed)
+
+    def judge() -> dict:
+        return correct([collect(tables, tables.tables["2"], tmp_path / "exp", "s", "c", meta)])[0]["claims"][0]
+
+    def score(gain: int) -> None:
+        for seed in (1, 2, 3):
+            draw = random.Random(seed)
+            for name in ("base", "new"):
+                first = [(draw.randint(2, 4), 1) for _ in range(40)]
+                more = gain if name == "new" else 1
+                scored_mixed(name, "dev", first, seed)
+                scored_mixed(
+                    f"{name}_more",
+                    "dev",
+                    [(max(0, characters - more - draw.randint(0, 1)), 1) for characters, _ in first],
+                    seed,
+                )
+
+    assert judge()["verdict"] == "not run"
+    score(2)
+    claim = judge()
+    assert (claim["better"], claim["worse"]) == ("2/new -> 2/more", "1/base -> 1/more")
+    assert claim["verdict"] == "holds" and 7 < claim["tests"]["dev All"]["lower_by"] < 11  # one more of ten tokens
+    score(1)
+    assert judge()["verdict"] == "undecided"
+    score(0)
+    assert judge()["verdict"] == "contradicted"
+
+
+def test_the_correction_counts_the_claims_of_a_recipes_corpus(run: Callable, judged: Callable):
+    run(3)
+    result = judged()
+    other = {**result, "meta": {**result["meta"], "corpus": "another"}}
+    alone = correct([result])[0]["claims"][0]["p_corrected"]
+    assert [claim["p_corrected"] for claim in correct([result, other])[1]["claims"]][0] == alone
+    many = correct([result] * 10)
+    assert many[0]["claims"][0]["p_corrected"] > alone and correct(many) == many
+    assert count_verdicts([result]) == {"holds": 1, "contradicted": 1}
+
+
+def test_no_worse_by_more_than_a_margin(toy: Path, run: Callable, judged: Callable):
+    """That two systems are alike cannot be shown by finding no difference; that one is no worse by so much can."""
+    toy.write_text(toy.read_text().replace("worse: base row}", "worse: base row, margin: 8}"))
+    run(5, new=0.2, base=0.2)
+    claim = judged()["claims"][0]
+    assert (claim["verdict"], claim["margin"]) == ("holds", 8.0)
+    for test in claim["tests"].values():
+        assert abs(test["lower_by"]) < 3 and test["ci95"][0] > -8  # the effect and its interval are without the margin
+    assert "new is better (by more than 8 points)" in plain_table(judged())
+    run(5, new=0.2, base=0.1)
+    assert judged()["claims"][0]["verdict"] == "undecided"  # 10 points worse are not told from 8
+    run(5, new=0.4, base=0.1)
+    assert judged()["claims"][0]["verdict"] == "contradicted"
