@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import util
@@ -305,9 +305,3 @@ def _find(name: str, folders: Iterable[Path]) -> Path:
 
 def _names(value: str) -> list[str]:
     return [name.strip() for name in value.split(",")]
-
-
-def chain(*parts: Iterable[Step]) -> Iterator[Step]:
-    """The steps of several chains, one after the other."""
-    for part in parts:
-        yield from part

@@ -12,7 +12,6 @@ from espnet_ext.errors import InputError
 from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import atomic_write
-from espnet_ext.work.parallel import map_shards
 from espnet_ext.work.shards import Shard
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -66,15 +65,8 @@ def collect_stats(job: Statistics, *, nj: int = 1, parallel: Path | None = None)
             are not finite.
     """
     shards = plan(job, nj)
-    log = job.output / "log"
-    work.clean(log, shards)
-    todo = [shard for shard in shards if not shard.is_done()]
-    if len(todo) < len(shards):
-        work.say(f"statistics: {len(shards) - len(todo)} of {len(shards)} shards are done already")
-    map_shards(
-        partial(collect_shard, task=job.task), todo, nj=nj, config=parallel, describe="statistics", log_dir=log / "jobs"
-    )
-    work.clean(log, shards)  # of workers that died
+    collect = partial(collect_shard, task=job.task)
+    work.run_shards([(job.output, shards)], collect, nj=nj, parallel=parallel, describe="statistics")
     _aggregate([Path(shard.folder) for shard in shards], job)
 
 

@@ -1,6 +1,6 @@
 """YAML read safely, merged as ESPnet's configs need it, and written only when it changes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,18 +72,6 @@ def deep_merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, An
             merged[key] = deep_merge(below if isinstance(below, Mapping) else {}, value)
         else:
             merged[key] = value
-    return merged
-
-
-def merged_files(paths: Sequence[str | Path]) -> dict[str, Any]:
-    """YAML files merged in order, the later ones over the earlier.
-
-    Raises:
-        InputError: a file that is missing or not YAML.
-    """
-    merged: dict[str, Any] = {}
-    for path in paths:
-        merged = deep_merge(merged, read_yaml(path))
     return merged
 
 
