@@ -22,8 +22,8 @@ from espnet_ext.data.audio_files import save_audio
 from espnet_ext.data.data_dir import DataDir, format_seconds, write_data_dir
 from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.data.manifests import Manifests, checked_manifests, write_parts
+from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.turns import Turn, write_turns
 from espnet_ext.work.json_text import parse_json
 
 SAMPLING_RATE = 16000

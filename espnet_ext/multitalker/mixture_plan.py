@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from espnet_ext.data.turns import Turn, by_recording
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.turns import Turn, by_recording
 
 _BISECTIONS = 30
 

@@ -16,6 +16,7 @@ import numpy as np
 from espnet_ext.data.audio_files import save_audio
 from espnet_ext.data.data_dir import DataDir, format_seconds, read_data_dir, write_tables
 from espnet_ext.data.kaldi_tables import read_table, write_table
+from espnet_ext.data.turns import Turn, by_recording, read_turns, serialise, word_spans, write_turns
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.mixture_plan import (
@@ -28,7 +29,6 @@ from espnet_ext.multitalker.mixture_plan import (
     counts_line,
     plan_mixtures,
 )
-from espnet_ext.multitalker.turns import Turn, by_recording, read_turns, serialise, word_spans, write_turns
 from espnet_ext.work.files import write_json
 from espnet_ext.work.parallel import map_shards
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from espnet_ext.codeswitch.mixed_text import has_han, mixed_tokens
 from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.turns import read_turns
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.turns import read_turns
 from espnet_ext.scoring.bootstrap import REPLICAS
 from espnet_ext.scoring.error_rate import ZERO
 from espnet_ext.scoring.mixed import WITHIN, count_switches, score_mixed_files

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.data.turns import Turn, in_order, words_by_speaker
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.turns import Turn, in_order, words_by_speaker
 from espnet_ext.scoring.error_rate import MAX_ALIGNMENT_CELLS, ZERO, ErrorRate, align, count_errors
 from espnet_ext.scoring.score import Score, add_up
 from espnet_ext.scoring.score_files import format_alignment, percent, summarise, write_reports

@@ -6,9 +6,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.data.turns import write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import Grouped, WindowHypothesis, read_grouped
-from espnet_ext.multitalker.turns import write_turns
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.long_recordings import cut_at_silence, cut_by_half, merge_parts, renumbered
 from espnet_ext.stitcher.pairs import ALIGNMENT, STYLES, SYMBOLS, piece_maker, read_note, serialise_windows, source_text

@@ -20,9 +20,9 @@ from itertools import zip_longest
 from pathlib import Path
 
 from espnet_ext.data.kaldi_tables import read_table, write_table
+from espnet_ext.data.turns import read_turns, words_by_speaker
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import Grouped, WindowHypothesis, read_grouped
-from espnet_ext.multitalker.turns import read_turns, words_by_speaker
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.long_recordings import Longest, longest_of
 from espnet_ext.stitcher.overlapping import align_windows, check_overlap

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from espnet_ext.data.turns import Turn, by_recording, in_order, read_turns
 from espnet_ext.multitalker.hypotheses import NOBODY, WindowHypothesis, write_jsonl
-from espnet_ext.multitalker.turns import Turn, by_recording, in_order, read_turns
 from espnet_ext.multitalker.windows import RecordingWindow, Windowing
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import soundfile
 
 from espnet_ext.data.data_dir import DataDir, format_seconds, write_data_dir
+from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers, read_search_options
@@ -20,7 +21,6 @@ from espnet_ext.multitalker.profiles import (
     resemblyzer,
     write_profiles,
 )
-from espnet_ext.multitalker.turns import Turn, write_turns
 from espnet_ext.multitalker.windows import WINDOW_SECONDS, Windowing, window_data_dir
 from espnet_ext.stitcher.inference import Stitcher, StitcherOptions
 from espnet_ext.stitcher.transcripts import MERGES, Merge, Span, timed_turns, transcripts

@@ -7,9 +7,9 @@ that was decoded without segmentation is one window, whose words ``no`` returns.
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import NOBODY, Grouped, WindowHypothesis, word_times
-from espnet_ext.multitalker.turns import Turn
 from espnet_ext.scoring.error_rate import align
 from espnet_ext.stitcher.overlapping import overlapping_inference
 

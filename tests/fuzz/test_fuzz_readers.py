@@ -17,6 +17,7 @@ from espnet_ext.codeswitch.languages import read_languages
 from espnet_ext.data.data_dir import read_ctm as read_kaldi_ctm
 from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.data.tokens import read_prior
+from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import read_regions, write_regions
 from espnet_ext.longform.word_times import TimedWord, read_word_times, word_faults, write_word_times
@@ -28,7 +29,6 @@ from espnet_ext.multitalker.hypotheses import (
     write_ctm,
     write_jsonl,
 )
-from espnet_ext.multitalker.turns import Turn, read_turns, write_turns
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.nbest.espnet_output import parse_score, parse_scores, read_espnet_output
 from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest

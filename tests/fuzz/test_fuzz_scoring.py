@@ -8,7 +8,7 @@ from damage import FUZZ, NAMES, WORDS, damaged, read_or_refuse, several
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from espnet_ext.multitalker.turns import Turn
+from espnet_ext.data.turns import Turn
 from espnet_ext.scoring.error_rate import align, count_errors, count_pairs
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.score import score_files

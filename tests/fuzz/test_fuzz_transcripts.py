@@ -15,9 +15,9 @@ from espnet_ext.codeswitch.mixed_text import mixed_tokens
 from espnet_ext.corpora import asru2019, earnings22, libricss, long_recordings, rev16, spotify, tedlium
 from espnet_ext.corpora.audio_folder import scan_audio_folder
 from espnet_ext.corpora.librispeech import scan_librispeech
+from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
 from espnet_ext.longform.word_times import TimedWord
-from espnet_ext.multitalker.turns import Turn
 
 CHAPTER = "7-70"
 PLAIN = st.text(alphabet="aBé中9'", min_size=1, max_size=5)

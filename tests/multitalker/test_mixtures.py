@@ -10,10 +10,10 @@ from espnet_ext.data.data_dir import DataDir, read_data_dir
 from espnet_ext.data.data_dir_checks import validate
 from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.data.manifests import from_data_dir, read_manifests, write_manifests
+from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.mixture_plan import Mixture, MixtureSettings, Part, SourceUtterance, plan_mixtures
 from espnet_ext.multitalker.mixtures import make_mixtures, mix, read_sources, write_counts, write_mixtures
-from espnet_ext.multitalker.turns import Turn, read_turns, write_turns
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.turns import Turn
 from espnet_ext.scoring import score_files as report
 from espnet_ext.scoring.error_rate import ErrorRate, align
 from espnet_ext.scoring.mixed import score_mixed_texts

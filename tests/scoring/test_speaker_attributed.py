@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.turns import Turn
 from espnet_ext.scoring import speaker_attributed
 from espnet_ext.scoring.error_rate import ErrorRate
 from espnet_ext.scoring.speaker_attributed import (

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import WindowHypothesis, group_by_speaker, write_jsonl
-from espnet_ext.multitalker.turns import Turn, write_turns
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.pairs import GAP, WINDOW_CHANGE, make_pairs, serialise_windows, stitch_examples
 

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import NOBODY, read_jsonl
-from espnet_ext.multitalker.turns import Turn, write_turns
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.simulated_errors import SimulatedErrors, simulate_hypotheses, simulate_recordings

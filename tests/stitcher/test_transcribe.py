@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import soundfile
 
+from espnet_ext.data.turns import read_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import read_jsonl
-from espnet_ext.multitalker.turns import read_turns
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.transcribe import Transcription, merged_by, transcribe, transcribe_recording
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import WindowHypothesis, group_by_speaker
-from espnet_ext.multitalker.turns import Turn
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.transcripts import MERGES, stitched_times, timed_turns, transcripts
 

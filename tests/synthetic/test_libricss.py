@@ -22,9 +22,9 @@ from espnet_ext.data.data_dir import read_data_dir
 from espnet_ext.data.data_dir_checks import validate
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.data.manifests import read_manifests
+from espnet_ext.data.turns import read_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.mixture_plan import overlap_ratio
-from espnet_ext.multitalker.turns import read_turns
 from espnet_ext.synthetic import parameters
 from espnet_ext.synthetic.libricss import make_libricss
 

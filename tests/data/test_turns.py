@@ -3,8 +3,8 @@ import json
 import meeteval.io
 import pytest
 
+from espnet_ext.data.turns import Turn, read_turns, serialise, word_spans, words_by_speaker, write_turns
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.turns import Turn, read_turns, serialise, word_spans, words_by_speaker, write_turns
 
 TURNS = [
     Turn("r", "b", ("TWO", "你好"), 2.5, 4.0),
