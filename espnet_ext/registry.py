@@ -25,6 +25,7 @@ PLUGINS = {
     "normalize.dropout_global_mvn": "espnet_ext.normalize.dropout_global_mvn:DropoutGlobalMVN",
     "model.sa_asr": "espnet_ext.model.sa_asr:SAASRModel",
     "model.espnet_layer_stats": "espnet_ext.model.layer_stats:LayerStatsASRModel",
+    "model.ctc_per_second": "espnet_ext.model.ctc_per_second:CTCPerSecondModel",
     "mt_model.stitcher": "espnet_ext.model.stitcher:StitcherModel",
     "encoder.blstm_maxpool": "espnet_ext.encoder.blstm_maxpool:BLSTMMaxPoolEncoder",
     "encoder.aligned_pairs": "espnet_ext.encoder.aligned_pairs:AlignedPairsEncoder",

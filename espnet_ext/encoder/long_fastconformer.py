@@ -1,10 +1,12 @@
 """``encoder: long_fastconformer``: Conformer layers over 8-fold subsampling for inputs of up to an hour (P5)."""
 
+import math
 from collections.abc import Sequence
 
 import torch
 from espnet2.asr.ctc import CTC
 from espnet2.asr.encoder.abs_encoder import AbsEncoder
+from espnet2.legacy.nets.pytorch_backend.transformer.embedding import LearnableFourierPosEnc
 from espnet2.legacy.nets.pytorch_backend.transformer.subsampling import TooShortUttError
 
 from espnet_ext.errors import InputError
@@ -16,7 +18,7 @@ from espnet_ext.layers.positions import rotation, sinusoids
 
 # Convolutions of stride 2, whether they are depthwise separable, and their channels (None: output_size).
 SUBSAMPLING = {"fastconformer": (3, True, 256), "conformer": (2, False, None)}
-POSITIONS = ("rotary", "sinusoidal", "none")
+POSITIONS = ("rotary", "sinusoidal", "fourier", "none")
 
 
 class LongFastConformerEncoder(AbsEncoder):
@@ -41,7 +43,10 @@ class LongFastConformerEncoder(AbsEncoder):
             statistics.
         renorm_steps: for ``batch_renorm``, three numbers of updates: until the first it is plain batch normalisation;
             after the second and third its shift and its factor have reached their limits.
-        positions: ``rotary``, ``sinusoidal`` or ``none``.
+        positions: ``rotary``, ``sinusoidal``, ``fourier`` or ``none``. ``sinusoidal``: sines and cosines are added to
+            the input times the root of D, as in ESPnet. ``fourier``: ESPnet's learnable Fourier features, with a
+            frequency per pair of dimensions and divided by the root of D, are added to the input as it is; the
+            published models that P5 calls sinusoidal are of this kind.
         rotary_base: base period of rotary encodings, theta in P5, section 2.4.
         self_conditioning: whether layers are conditioned on CTC's predictions.
         dropout_rate: dropout in the layers.
@@ -81,9 +86,10 @@ class LongFastConformerEncoder(AbsEncoder):
         self._output_size, self.head_size = output_size, output_size // attention_heads
         if positions == "rotary" and self.head_size % 2:
             raise InputError(f"long_fastconformer: rotary positions need heads of an even size, not {self.head_size}")
-        if positions == "sinusoidal" and output_size % 2:
-            raise InputError(f"long_fastconformer: sinusoidal positions need an even output_size, not {output_size}")
+        if positions in ("sinusoidal", "fourier") and output_size % 2:
+            raise InputError(f"long_fastconformer: {positions} positions need an even output_size, not {output_size}")
         self.positions, self.rotary_base = positions, rotary_base
+        self.fourier = LearnableFourierPosEnc(output_size) if positions == "fourier" else None
         stages, separable, channels = SUBSAMPLING[subsampling]
         self.subsampling = ConvSubsampling(
             input_size, output_size, subsampling_channels or channels or output_size, stages, separable
@@ -145,7 +151,9 @@ class LongFastConformerEncoder(AbsEncoder):
         if self.positions == "rotary":
             turned = rotation(frames, self.head_size, self.rotary_base, x.device)
         elif self.positions == "sinusoidal":
-            x = x + sinusoids(frames, self._output_size, device=x.device)
+            x = x * math.sqrt(self._output_size) + sinusoids(frames, self._output_size, device=x.device)
+        elif self.fourier is not None:
+            x = self.fourier(x)
         for number, layer in enumerate(self.layers, start=1):
             x = layer(x, valid, turned)
             if self.interctc_use_conditioning and number < len(self.layers):

@@ -36,6 +36,6 @@ def rotate(x: torch.Tensor, cosine: torch.Tensor, sine: torch.Tensor) -> torch.T
 
 
 def sinusoids(length: int, size: int, base: float = 1e4, device: torch.device | str = "cpu") -> torch.Tensor:
-    """Sinusoidal encodings, sine and cosine by turns, (length, size); they are added to the input."""
+    """Sinusoidal encodings, sine and cosine by turns, (length, size); they are added to the scaled input."""
     turned = angles(length, size, base, device)
     return torch.stack((turned.sin(), turned.cos()), dim=-1).flatten(1).float()

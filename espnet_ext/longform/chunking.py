@@ -8,6 +8,7 @@ Batches are a pure function of the recordings' durations, the schedule and the s
 resumes exactly: it walks through the plan, without reading audio, to the next batch.
 """
 
+import math
 import random
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -69,20 +70,23 @@ class Schedule:
         return min(self.initial_seconds * 2 ** min(recordings // self.double_every, 64), self.max_seconds)
 
     def sequences(self, length: float) -> int:
-        """Number of sequences of ``length`` seconds in a batch."""
-        return int(self.batch_seconds // length)
+        """Number of sequences of ``length`` seconds that fill a batch; the last one may be cut."""
+        return math.ceil(self.batch_seconds / length)
 
 
 def batches(
     durations: Mapping[str, float], schedule: Schedule, *, passes: int = 1, seed: int | None = None
 ) -> Iterator[list[Chunk]]:
-    """All batches of a training, in order.
+    """All batches of a training, in order. Each holds ``batch_seconds`` of audio, whatever the length of its sequences.
 
-    A batch takes the next chunk of each open recording; as many recordings are open as a batch has chunks. When one
-    ends, the next is opened. At the end, when none is left to open, the open ones give several chunks each. So a batch
-    always holds the same amount of audio, except at the ends of recordings, and its chunks come from many recordings.
-    The length depends on the number of recordings opened so far, in all passes; when it changes, open recordings use
-    the new length too.
+    A batch takes the next chunk of one open recording after the other until its seconds are full. The last chunk is cut
+    where they are, and its recording goes on from there in a later batch. So all contexts get equally many updates of
+    equally much audio (P5, section 3.3), also where recordings are shorter than a sequence. Only the last batch holds
+    less.
+
+    At least as many recordings are open as a batch has full sequences, and the next is opened when all have given a
+    chunk. At the end, when none is left to open, the open ones give several chunks each. The length depends on the
+    number of recordings opened so far, in all passes; when it changes, open recordings use the new length too.
 
     Args:
         durations: Recording -> seconds.
@@ -94,21 +98,25 @@ def batches(
         InputError: No recordings, or one that is too short for a chunk.
     """
     _require_recordings(durations)
-    waiting = _order(durations, passes, seed)
-    waiting_recording = next(waiting, None)
+    waiting = deque(_order(durations, passes, seed))
     opened: deque[tuple[str, float]] = deque()
     seen = 0
-    while waiting_recording is not None or opened:
-        while waiting_recording is not None and len(opened) < schedule.sequences(schedule.length(seen)):
-            opened.append((waiting_recording, 0.0))
-            waiting_recording = next(waiting, None)
+    while waiting or opened:
+        while waiting and len(opened) < schedule.sequences(schedule.length(seen)):
+            opened.append((waiting.popleft(), 0.0))
             seen += 1
         length = schedule.length(seen - 1)  # that of the recording opened last
         batch: list[Chunk] = []
-        while opened and len(batch) < schedule.sequences(length):
+        room = schedule.batch_seconds
+        untouched = len(opened)  # recordings that have given no chunk to this batch
+        while room >= SHORTEST and (opened or waiting):
+            if waiting and not untouched:
+                opened.appendleft((waiting.popleft(), 0.0))
+                seen, untouched = seen + 1, 1
             recording, start = opened.popleft()
-            end = min(start + length, durations[recording])
+            end = min(start + min(length, room), durations[recording])
             batch.append(Chunk(recording, start, end))
+            room, untouched = room - (end - start), untouched - 1
             if durations[recording] - end >= SHORTEST:
                 opened.append((recording, end))
         yield batch

@@ -12,8 +12,8 @@
 ``chunk_conf`` holds the fields of :class:`espnet_ext.longform.chunking.Schedule` and ``passes``; ``features_conf``
 those of :class:`espnet_ext.longform.recording_features.RecordingFeatures`. The model takes features: ``input_size`` is
 ``n_mels``. An epoch is ``num_iters_per_epoch`` batches, after which ESPnet writes a checkpoint. The number of epochs
-(``max_epoch``) and ``total_steps`` of ``scheduler: warmup_cosine`` are set from the data. A training that was
-interrupted resumes with the batch after its last checkpoint.
+(``max_epoch``), ``total_steps`` of ``scheduler: warmup_cosine`` and ``input_seconds`` of ``model: ctc_per_second`` are
+set from the data and the features. A training that was interrupted resumes with the batch after its last checkpoint.
 """
 
 import argparse
@@ -216,6 +216,8 @@ class RecordingsASRTask(ASRTask):
             args.max_epoch = math.ceil(total / (args.num_iters_per_epoch or total))
             if args.scheduler == "warmup_cosine":
                 args.scheduler_conf = {**args.scheduler_conf, "total_steps": max(1, total // args.accum_grad)}
+        if args.model == "ctc_per_second":
+            args.model_conf = {**args.model_conf, "input_seconds": features.hop / features.rate}
         super().main_worker(args)
 
     @classmethod

@@ -103,10 +103,19 @@ def test_positions_enter_as_named():
     assert not torch.allclose(outs["rotary"], outs["none"]) and not torch.allclose(outs["sinusoidal"], outs["none"])
     other, ctc = build(rotary_base=1e4)
     assert not torch.allclose(other.eval()(x, lengths, ctc=ctc)[0], outs["rotary"])
-    # sinusoidal encodings are added once, after the subsampling
-    encoder, ctc = build(positions="none")
-    encoder.subsampling.register_forward_hook(lambda module, args, out: (out[0] + sinusoids(8, 12), out[1]))
-    torch.testing.assert_close(encoder.eval()(x, lengths, ctc=ctc)[0], outs["sinusoidal"])
+    # both kinds are added once, after the subsampling: sinusoids to the input times the root of D, Fourier features,
+    # whose norm is the root of a half, to the input as it is
+    fourier, _ = build(positions="fourier")
+    angles = torch.arange(8.0)[:, None].double() * fourier.fourier.w_r
+    features = torch.cat([angles.cos(), angles.sin()], dim=-1) / math.sqrt(12)
+    torch.testing.assert_close(features.norm(dim=-1), torch.full((8,), math.sqrt(0.5)).double())
+    for positions, scale, added in (("sinusoidal", math.sqrt(12), sinusoids(8, 12)), ("fourier", 1.0, features)):
+        encoder, ctc = build(positions=positions)
+        encoder.positions, encoder.fourier = "none", None
+        encoder.subsampling.register_forward_hook(
+            lambda module, args, out, scale=scale, added=added: (out[0] * scale + added, out[1])
+        )
+        torch.testing.assert_close(encoder.eval()(x, lengths, ctc=ctc)[0], outs[positions])
 
 
 def test_equal_lengths_need_no_mask(monkeypatch):

@@ -21,7 +21,7 @@ N_MELS = 20
 CONFIG = {
     "input_size": N_MELS,
     "features_conf": {"n_mels": N_MELS},
-    "chunk_conf": {"batch_seconds": 8, "max_seconds": 4, "initial_seconds": 1, "double_every": 2, "passes": 2},
+    "chunk_conf": {"batch_seconds": 8, "max_seconds": 4, "initial_seconds": 1, "double_every": 2, "passes": 4},
     "encoder": "transformer",
     "encoder_conf": {"output_size": 8, "attention_heads": 2, "linear_units": 8, "num_blocks": 1},
     "decoder": "none",

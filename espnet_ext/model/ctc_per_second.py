@@ -1,0 +1,37 @@
+"""``model: ctc_per_second``: ESPnet's ASR model whose loss is that of a second of audio."""
+
+import torch
+from espnet2.asr.espnet_model import ESPnetASRModel
+
+
+class CTCPerSecondModel(ESPnetASRModel):
+    """ESPnet's hybrid CTC/attention model with its loss divided by the seconds of a batch, not by its utterances.
+
+    ESPnet's loss is a mean over utterances. So an hour of audio in one sequence has 360 times the loss, and the
+    gradient, of an hour in sequences of 10 s, and clipping at a fixed norm treats the two differently. Divided by
+    seconds, equal audio has equal loss and equal gradients at all lengths, as in the trainings that P5's authors
+    published. Batches count by their seconds in ESPnet's log and across GPUs. Parameters and their names are those of
+    ESPnet's model.
+
+    Args:
+        input_seconds: seconds of one input step, that is a frame of features, or a sample if the model has a frontend.
+    """
+
+    def __init__(self, *args, input_seconds: float = 0.01, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.input_seconds = input_seconds
+
+    def forward(
+        self,
+        speech: torch.Tensor,
+        speech_lengths: torch.Tensor,
+        text: torch.Tensor,
+        text_lengths: torch.Tensor,
+        **kwargs: torch.Tensor,
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor], torch.Tensor]:
+        """Loss of a second, statistics and the batch's seconds; arguments as of ``ESPnetASRModel.forward``."""
+        loss, stats, _ = super().forward(speech, speech_lengths, text, text_lengths, **kwargs)
+        seconds = speech_lengths.sum()[None] * self.input_seconds
+        scale = len(speech) / seconds
+        losses = {name: value * scale for name, value in stats.items() if name.startswith("loss") and value is not None}
+        return loss * scale, stats | losses, seconds
