@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
-from espnet_ext.results.tables import System
+from espnet_ext.results.plans.tables import System
 
 TEST_SETS = ("dev", "test")
 VALID_SET = "dev"

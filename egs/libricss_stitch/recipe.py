@@ -22,7 +22,7 @@ from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Recipe, Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
 from espnet_ext.recipe.training import data_options, free_of
-from espnet_ext.results.schema import TRAIN
+from espnet_ext.results.plans.schema import TRAIN
 
 sets = load_script(Path(__file__).parent / "local" / "sets.py")
 stitchers = load_script(Path(__file__).parent / "local" / "stitchers.py")

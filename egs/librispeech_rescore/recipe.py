@@ -9,9 +9,9 @@ from espnet_ext.recipe.run import Recipe, Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
 from espnet_ext.recipe.training import average_step, averaged
 from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, rescore
-from espnet_ext.results.plan import system_config
-from espnet_ext.results.schema import TRAIN
-from espnet_ext.results.tables import System
+from espnet_ext.results.plans.plan import system_config
+from espnet_ext.results.plans.schema import TRAIN
+from espnet_ext.results.plans.tables import System
 from espnet_ext.work.yaml_files import read_yaml
 
 TEST_SETS = ("test-clean", "test-other")

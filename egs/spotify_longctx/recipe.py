@@ -12,8 +12,8 @@ from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, last_line, run_jobs, run_steps, say
 from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
-from espnet_ext.results.plan import load_scale
-from espnet_ext.results.tables import System
+from espnet_ext.results.plans.plan import load_scale
+from espnet_ext.results.plans.tables import System
 
 TRAIN, VALID = "train", "dev"
 # Corpora of the test sets, and their folders among the synthetic corpora.

@@ -11,7 +11,7 @@ from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.errors import InputError
 
 if TYPE_CHECKING:
-    from espnet_ext.results.tables import Table, Tables
+    from espnet_ext.results.plans.tables import Table, Tables
 
 
 @click.group(cls=OrderedGroup)
@@ -43,8 +43,8 @@ def _selection(function: Callable[..., Any]) -> Callable[..., Any]:
 def _selected(
     recipe: Path, scale: str | None, tables: str, rows: str | None
 ) -> "tuple[Tables, list[Table], list[str] | None]":
-    from espnet_ext.results.plan import select
-    from espnet_ext.results.tables import load_tables
+    from espnet_ext.results.plans.plan import select
+    from espnet_ext.results.plans.tables import load_tables
 
     every = load_tables(recipe / "conf" / "tables.yaml", scale)
     wanted_rows = common.names(rows) if rows else None
@@ -60,7 +60,7 @@ def plan(recipe: Path, scale: str | None, tables: str, rows: str | None) -> None
 
     Each is printed with its config section, its training data and its decodings.
     """
-    from espnet_ext.results.plan import decodings_needed, systems_needed
+    from espnet_ext.results.plans.plan import decodings_needed, systems_needed
 
     every, selected, _ = _selected(recipe, scale, tables, rows)
     decodings = decodings_needed(selected)
@@ -84,9 +84,9 @@ def config(recipe: Path, scale: str, system: str | None, decoding: str | None) -
     """
     import yaml
 
-    from espnet_ext.results.plan import decode_config, load_scale, system_config
-    from espnet_ext.results.schema import known
-    from espnet_ext.results.tables import load_tables
+    from espnet_ext.results.plans.plan import decode_config, load_scale, system_config
+    from espnet_ext.results.plans.schema import known
+    from espnet_ext.results.plans.tables import load_tables
 
     if bool(system) == bool(decoding):
         raise InputError("give --system or --decoding")
@@ -132,17 +132,20 @@ def write(
 @common.path(
     "--results", "Folder with table*.json of a run, to be kept; repeat it for several.", metavar="DIR", several=True
 )
-@common.path("--notes", "What differs from the paper.  [default: conf/results_notes.md, if it is there]")
-@common.output("The page to write.  [default: RESULTS.md in the recipe's folder]", metavar="FILE", required=False)
-def results(recipe: Path, results: tuple[Path, ...], notes: Path | None, output: Path | None) -> None:
-    """Keep the results of runs, and write RESULTS.md.
+def results(recipe: Path, results: tuple[Path, ...]) -> None:
+    """Keep the results of runs, and write the pages that show them.
 
-    RESULTS.md holds all results that are kept.
+    RESULTS.md holds all results that are kept, below the text of conf/results_notes.md. Sections of README.md and of
+    the repository's own pages that are rendered from templates are written again. CONTRIBUTING.md says how templates
+    name numbers.
     """
-    from espnet_ext.results.results_md import write_recipe_report
+    from espnet_ext.results.pages.results_md import write_recipe_report
 
-    path, count = write_recipe_report(recipe, results, output, notes)
-    click.echo(f"{path}: {count} tables")
+    changed = write_recipe_report(recipe, results)
+    for path in changed:
+        click.echo(f"written: {path}")
+    if not changed:
+        click.echo(f"{recipe}: all pages are up to date")
 
 
 @table.command()
@@ -150,8 +153,8 @@ def results(recipe: Path, results: tuple[Path, ...], notes: Path | None, output:
 def verify(recipe: Path) -> None:
     """Recompute the tables and claims that a recipe keeps.
 
-    They are recomputed from the scores by utterance that are kept beside them, and compared digit by digit; so is
-    RESULTS.md. A difference ends the command with status 1.
+    They are recomputed from the scores by utterance that are kept beside them, and compared digit by digit; so are
+    RESULTS.md and the rendered sections of other pages. A difference ends the command with status 1.
     """
     from espnet_ext.results.verify import verify_recipe
 

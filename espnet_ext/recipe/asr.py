@@ -17,7 +17,7 @@ from espnet_ext.recipe.training import (
     token_options,
     train_step,
 )
-from espnet_ext.results.tables import System, Table
+from espnet_ext.results.plans.tables import System, Table
 from espnet_ext.work.files import files_below
 from espnet_ext.work.once import fingerprint
 

@@ -16,7 +16,7 @@ from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.report.clips import SUFFIX, choose, spans_of, write_clips
 from espnet_ext.report.runs import ScoredDecoding, ShownRecipe, ShownRun, decodings
-from espnet_ext.results.schema import DEFAULT_DECODING
+from espnet_ext.results.plans.schema import DEFAULT_DECODING
 from espnet_ext.results.scores import read_score, read_utterances
 from espnet_ext.scoring.error_rate import ErrorRate, Pair, count_pairs
 from espnet_ext.scoring.mixed import split_at_switches

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.results_md import result_files
-from espnet_ext.results.tables import Tables, load_tables
+from espnet_ext.results.kept.result_files import result_files
+from espnet_ext.results.plans.tables import Tables, load_tables
 
 TABLES = "conf/tables.yaml"
 # Pictures that are not results: ESPnet's own curves and attention plots of every epoch, and those beside logs. Pictures

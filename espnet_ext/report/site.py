@@ -20,10 +20,9 @@ from espnet_ext.report.error_browser import ErrorPages, Limits, write_errors
 from espnet_ext.report.runs import ShownRecipe, ShownRun, figures, trainings
 from espnet_ext.report.table_view import TableView, table_view
 from espnet_ext.report.training_curves import NAMES, Curve, draw_curves, read_curves, shared_range
-from espnet_ext.results.claims import VERDICTS
-from espnet_ext.results.render import called, count_of, has_run, meta_line
-from espnet_ext.results.result_files import read_results
-from espnet_ext.results.results_md import result_files
+from espnet_ext.results.claims.verdicts import VERDICTS
+from espnet_ext.results.kept.result_files import read_results, result_files
+from espnet_ext.results.pages.render import called, count_of, has_run, meta_line
 
 GENERATOR = "espnet-ext report"
 ASSETS = ("report.css", "theme.js", "errors.js")

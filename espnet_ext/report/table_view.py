@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from espnet_ext.results.figures import curve_rows
-from espnet_ext.results.render import (
+from espnet_ext.results.pages.figures import curve_rows
+from espnet_ext.results.pages.render import (
     called,
     cells_of_test,
     column_groups,

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.plot_style import BLUE, STYLE, VERMILLION
+from espnet_ext.results.pages.plot_style import BLUE, STYLE, VERMILLION
 from espnet_ext.work.json_text import parse_json
 
 _EPOCH = re.compile(r"\b([0-9]{1,9})epoch results: (.*)")

@@ -228,7 +228,7 @@ def write_lists(folder: Path, lists: Sequence[NBest]) -> None:
 
 def write_tuning(folder: Path, tuned: Tuned, curve: ErrorCurve) -> None:
     """Write ``interpolation.json``, ``curve.json`` and ``curve.png``."""
-    from espnet_ext.results.plot_style import save_png  # matplotlib takes a second to import
+    from espnet_ext.results.pages.plot_style import save_png  # matplotlib takes a second to import
 
     write_tuned(folder / "interpolation.json", tuned)
     write_curve(folder / "curve.json", curve)
@@ -248,7 +248,7 @@ def draw_curve(curve: ErrorCurve, tuned: Tuned, name: str) -> "Figure":
     import matplotlib
     from matplotlib.figure import Figure
 
-    from espnet_ext.results.plot_style import BLUE, STYLE, VERMILLION
+    from espnet_ext.results.pages.plot_style import BLUE, STYLE, VERMILLION
 
     low, high = shown_range(curve, tuned)
     inside = np.array([weight_of(corner) for corner in curve.corners[1:-1]])

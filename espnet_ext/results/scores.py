@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.claim_tests import mean_interval
-from espnet_ext.results.schema import known
+from espnet_ext.results.claims.significance import mean_interval
+from espnet_ext.results.plans.schema import known
 from espnet_ext.scoring.score import WHOLE
 from espnet_ext.scoring.score_files import PARTS
 

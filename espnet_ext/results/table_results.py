@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.claims import correct, judge_claim
-from espnet_ext.results.figures import curves_of, draw
-from espnet_ext.results.kept_scores import gather, write_scores
-from espnet_ext.results.meta import collect_meta
-from espnet_ext.results.plan import uses_lm
-from espnet_ext.results.render import has_run, markdown_table, plain_table
-from espnet_ext.results.result_files import SCORES_FILE, VERSION, keep_result, read_results
-from espnet_ext.results.schema import AVERAGE
+from espnet_ext.results.claims.verdicts import correct, judge_claim
+from espnet_ext.results.kept.kept_scores import gather, write_scores
+from espnet_ext.results.kept.meta import collect_meta
+from espnet_ext.results.kept.result_files import SCORES_FILE, VERSION, keep_result, read_results
+from espnet_ext.results.pages.figures import curves_of, draw
+from espnet_ext.results.pages.render import has_run, markdown_table, plain_table
+from espnet_ext.results.plans.plan import uses_lm
+from espnet_ext.results.plans.schema import AVERAGE
+from espnet_ext.results.plans.tables import Column, Row, RowRef, Table, Tables
 from espnet_ext.results.scores import RunScores, Scores, SeedScore, average_here, cell_here
-from espnet_ext.results.tables import Column, Row, RowRef, Table, Tables
 from espnet_ext.work.files import atomic_write
 
 
@@ -225,7 +225,7 @@ def _draw(result: Mapping[str, Any], path: Path) -> list[str]:
     """Draw a figure beside its file; the picture's name, if there is one."""
     if "figure" not in result or not has_run(result):
         return []
-    from espnet_ext.results.plot_style import save_png  # matplotlib takes a second to import
+    from espnet_ext.results.pages.plot_style import save_png  # matplotlib takes a second to import
 
     picture = path.with_suffix(".png")
     save_png(draw(result), picture)

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.claims import correct
-from espnet_ext.results.kept_scores import KeptScores, kept_scores
-from espnet_ext.results.render import called
-from espnet_ext.results.result_files import SCORES_FILE, read_results
-from espnet_ext.results.results_md import result_files, write_recipe_report
+from espnet_ext.results.claims.verdicts import correct
+from espnet_ext.results.kept.kept_scores import KeptScores, kept_scores
+from espnet_ext.results.kept.result_files import SCORES_FILE, read_results, result_files
+from espnet_ext.results.pages.render import called
+from espnet_ext.results.pages.results_md import recipe_pages, repository_of, repository_pages
+from espnet_ext.results.plans.tables import load_tables
 from espnet_ext.results.table_results import collect_from
-from espnet_ext.results.tables import load_tables
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ def verify_recipe(recipe_dir: str | Path) -> list[Verified]:
     """Recompute all tables and claims that a recipe keeps.
 
     Tables without kept scores cannot be recomputed; their schema, and that their means, spreads and counts fit each
-    other, is checked. ``RESULTS.md`` must be what the kept files give.
+    other, is checked. ``RESULTS.md``, and the rendered sections of the recipe's and the repository's other pages, must
+    be what the kept files give.
 
     Raises:
         InputError: nothing is kept, a file that is not as its schema has it, or the first number that differs; with
@@ -39,7 +40,10 @@ def verify_recipe(recipe_dir: str | Path) -> list[Verified]:
     if not any(result_files(folder) for folder in folders):
         raise InputError(f"{recipe_dir / 'results'}: nothing is kept there; give the folder of a recipe with results")
     found = [each for folder in folders for each in _verify_folder(recipe_dir, folder)]
-    _verify_report(recipe_dir)
+    pages = recipe_pages(recipe_dir)
+    if root := repository_of(recipe_dir):
+        pages |= repository_pages(root)
+    _verify_pages(pages, f"espnet-ext table results --recipe {recipe_dir}")
     return found
 
 
@@ -67,22 +71,17 @@ def _recomputed(recipe_dir: Path, result: dict[str, Any], source: KeptScores | N
     return collect_from(tables, tables.tables[result["table"]], source, result["scale"], meta["corpus"], meta)
 
 
-def _verify_report(recipe_dir: Path) -> None:
-    """``RESULTS.md`` must be what ``table results`` writes."""
-    import tempfile
-
-    path = recipe_dir / "RESULTS.md"
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; write it with `espnet-ext table results --recipe {recipe_dir}`")
-    with tempfile.TemporaryDirectory() as folder:
-        made, _ = write_recipe_report(recipe_dir, output=Path(folder) / path.name)
-        old, new = (each.read_text(encoding="utf-8").splitlines() for each in (path, made))
-    for number in range(max(len(old), len(new))):
-        if old[number : number + 1] != new[number : number + 1]:
-            raise InputError(
-                f"{path}: line {number + 1} is not what the kept results give; write it with "
-                f"`espnet-ext table results --recipe {recipe_dir}`"
-            )
+def _verify_pages(pages: Mapping[Path, str], command: str) -> None:
+    """Pages must be what ``table results`` writes."""
+    for path, made in pages.items():
+        if not path.is_file():
+            raise InputError(f"{path}: no such file; write it with `{command}`")
+        old, new = (text.split("\n") for text in (path.read_text(encoding="utf-8"), made))
+        for number in range(max(len(old), len(new))):
+            if old[number : number + 1] != new[number : number + 1]:
+                raise InputError(
+                    f"{path}: line {number + 1} is not what the kept results give; write it with `{command}`"
+                )
 
 
 def first_difference(old: Any, new: Any, place: str = "") -> tuple[str, Any, Any] | None:

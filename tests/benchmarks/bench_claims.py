@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tabulate import tabulate
 
-from espnet_ext.results.claim_tests import crossed_test
+from espnet_ext.results.claims.significance import crossed_test
 from espnet_ext.scoring.bootstrap import paired_bootstrap
 
 LEVEL = 0.05

@@ -20,8 +20,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import espnet_ext
 from espnet_ext.rescore.mwer import Example, MwerLoss, backward
-from espnet_ext.results.plan import load_scale, system_config
-from espnet_ext.results.tables import load_tables
+from espnet_ext.results.plans.plan import load_scale, system_config
+from espnet_ext.results.plans.tables import load_tables
 from espnet_ext.upstream.logs import without_warnings
 
 EGS = Path(__file__).parents[2] / "egs"

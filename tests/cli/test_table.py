@@ -110,13 +110,14 @@ def test_write_and_results(recipe, tmp_path, capsys):
 
     (recipe / "conf" / "results_notes.md").unlink()
     results = ["results", "--recipe", recipe, "--results", expdir / "results"]
-    assert output(capsys, *results) == [f"{recipe}/RESULTS.md: 1 tables"]
+    assert output(capsys, *results) == [f"written: {recipe}/RESULTS.md"]
     assert "What differs" not in (recipe / "RESULTS.md").read_text()
     (recipe / "conf" / "results_notes.md").write_text("Smaller.")
     # what was kept needs no run any more
     assert json.loads((recipe / "results" / "mini-toy" / "table1.json").read_text()) == written
-    output(capsys, *results[:3], "--output", tmp_path / "R.md")
-    text = (tmp_path / "R.md").read_text()
+    assert output(capsys, *results[:3]) == [f"written: {recipe}/RESULTS.md"]
+    assert output(capsys, *results[:3]) == [f"{recipe}: all pages are up to date"]
+    text = (recipe / "RESULTS.md").read_text()
     assert "## What differs from the paper\n\nSmaller.\n" in text and "## toy, scale mini" in text
     with pytest.raises(InputError, match="nothing is kept there yet"):
         call(["table", "results", "--recipe", str(tmp_path)])

@@ -14,8 +14,8 @@ import pytest
 import torch
 from runs import EGS, fail_in_each_stage, smoke_run
 
-from espnet_ext.results.plan import load_scale, system_config
-from espnet_ext.results.tables import load_tables
+from espnet_ext.results.plans.plan import load_scale, system_config
+from espnet_ext.results.plans.tables import load_tables
 
 RECIPE = EGS / "spotify_longctx"
 run = partial(smoke_run, RECIPE.name)

@@ -12,7 +12,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.report.error_browser import Limits
 from espnet_ext.report.runs import find_recipes
 from espnet_ext.report.site import write_site
-from espnet_ext.results.results_md import keep_results
+from espnet_ext.results.kept.keeping import keep_results
 
 
 class Page(HTMLParser):

@@ -8,12 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.render import plain_table
-from espnet_ext.results.result_files import read_results
-from espnet_ext.results.results_md import write_report
+from espnet_ext.results.kept.keeping import keep_results
+from espnet_ext.results.kept.result_files import read_results
+from espnet_ext.results.pages.render import plain_table
+from espnet_ext.results.pages.results_md import NOTES, read_kept, recipe_pages
+from espnet_ext.results.plans.tables import load_tables
 from espnet_ext.results.scores import read_scores
 from espnet_ext.results.table_results import collect, write_results
-from espnet_ext.results.tables import load_tables
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.score_files import summarise, write_reports
 
@@ -138,8 +139,8 @@ def test_nothing_has_run(toy: Path, tmp_path: Path, meta: dict):
     assert [claim["verdict"] for claim in result["claims"]] == ["not run", "not run"]
     paths = write_results(result, tmp_path / "results")
     assert read_results(paths[0]) == result
-    write_report([tmp_path / "results"], tmp_path / "R.md")
-    assert "Not run: table 1." in (tmp_path / "R.md").read_text()
+    keep_results(tmp_path / "results", tmp_path / "toy" / "results")
+    assert "Not run: table 1." in recipe_pages(tmp_path / "toy")[tmp_path / "toy" / "RESULTS.md"]
 
 
 def test_drawn_tables(result: dict, tmp_path: Path):
@@ -174,29 +175,39 @@ def test_reduction_of_ours(toy: Path, exp: SimpleNamespace, scored: Callable, me
 
 
 def test_report(result: dict, tmp_path: Path):
+    recipe, kept = tmp_path / "toy", tmp_path / "toy" / "results"
+    with pytest.raises(InputError, match="nothing is kept there yet"):
+        read_kept(recipe)
     for scale in ("mini", "full"):
-        write_results({**result, "scale": scale}, tmp_path / scale)
-    write_results({**result, "table": "10"}, tmp_path / "mini")
-    write_results({**result, "table": "2"}, tmp_path / "mini")
-    (tmp_path / "notes.md").write_text("Smaller in *all*.\n")
-    assert write_report([tmp_path / "mini", tmp_path / "full"], tmp_path / "R.md", tmp_path / "notes.md") == 4
-    lines = (tmp_path / "R.md").read_text(encoding="utf-8").splitlines()
+        write_results({**result, "scale": scale}, kept / scale)
+    write_results({**result, "table": "10"}, kept / "mini")
+    write_results({**result, "table": "2"}, kept / "mini")
+    (recipe / NOTES).parent.mkdir()
+    (recipe / NOTES).write_text("Smaller in *all*.\n")
+    assert len(read_kept(recipe)) == 4
+    lines = recipe_pages(recipe)[recipe / "RESULTS.md"].splitlines()
     headings = [line for line in lines if line.startswith("#")]
-    assert headings[:3] == ["# Results of toy", "## What differs from the paper", "## toy corpus, scale mini"]
-    assert [line.split(".")[0] for line in headings[3:6]] == ["### Table 1", "### Table 2", "### Table 10"]
-    assert headings[6] == "## toy corpus, scale full"
+    assert headings[:4] == [
+        "# Results of toy",
+        "## What differs from the paper",
+        "## toy corpus, scale full",
+        headings[3],
+    ]
+    assert [line.split(".")[0] for line in headings[5:]] == ["### Table 1", "### Table 2", "### Table 10"]
+    assert headings[4] == "## toy corpus, scale mini"
     assert "Smaller in *all*." in lines
-    with pytest.raises(InputError, match="no table.*json there"):
-        write_report([tmp_path], tmp_path / "R.md")
+    write_results({**result, "recipe": "other"}, kept / "foreign")
+    with pytest.raises(InputError, match="full/table1.json: belongs to the recipe toy, but .*foreign.* to other"):
+        read_kept(recipe)
+    write_results(result, kept / "foreign")
     with pytest.raises(InputError, match="table 1 of toy corpus, scale mini, is also in"):
-        write_report([tmp_path / "mini", tmp_path / "mini"], tmp_path / "R.md")
-    write_results({**result, "recipe": "other"}, tmp_path / "foreign")
-    with pytest.raises(InputError, match="belongs to the recipe other"):
-        write_report([tmp_path / "mini", tmp_path / "foreign"], tmp_path / "R.md")
-    (tmp_path / "foreign" / "table1.json").write_text("[]")
+        read_kept(recipe)
+    (kept / "foreign" / "table1.json").write_text("[]")
     with pytest.raises(InputError, match="foreign/table1.json: not a table's results"):
-        write_report([tmp_path / "foreign"], tmp_path / "R.md")
-    assert headings[0] in (tmp_path / "R.md").read_text(encoding="utf-8")  # refusals left it as it was
+        read_kept(recipe)
+    (kept / "foreign" / "table1.json").unlink()
+    with pytest.raises(InputError, match="no table.*json there"):
+        read_kept(recipe)
 
 
 def test_scores_that_cannot_be_compared(toy: Path, exp: SimpleNamespace, scored: Callable, meta: dict):

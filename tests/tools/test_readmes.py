@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from espnet_ext.results.render import plain_table
-from espnet_ext.results.result_files import read_results
+from espnet_ext.results.kept.result_files import read_results
+from espnet_ext.results.pages.render import plain_table
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPES = sorted(path.parent for path in ROOT.glob("egs/*/run.sh"))

@@ -17,7 +17,7 @@ from espnet_ext.codeswitch.mixed_text import has_han
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.data.utterance_audio import read_spans
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.results.plot_style import DOTS_PER_INCH, save_png
+from espnet_ext.results.pages.plot_style import DOTS_PER_INCH, save_png
 from espnet_ext.work.files import write_json
 
 

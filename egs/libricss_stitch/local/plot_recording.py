@@ -15,7 +15,7 @@ from recording_figure import compare, draw_recording
 from espnet_ext.data.turns import by_recording, read_turns, word_spans
 from espnet_ext.errors import InputError, run_main
 from espnet_ext.multitalker.hypotheses import group_by_speaker, read_jsonl
-from espnet_ext.results.plot_style import save_png
+from espnet_ext.results.pages.plot_style import save_png
 from espnet_ext.stitcher.transcripts import stitched_times
 
 

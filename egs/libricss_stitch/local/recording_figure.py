@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from espnet_ext.results.plot_style import BLUE, GREEN, PURPLE, VERMILLION
+from espnet_ext.results.pages.plot_style import BLUE, GREEN, PURPLE, VERMILLION
 from espnet_ext.scoring.error_rate import align
 
 Span = tuple[float, float]

@@ -10,8 +10,8 @@ from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
 from espnet_ext.recipe.training import data_options, run_command, train_step
-from espnet_ext.results.schema import TRAIN
-from espnet_ext.results.tables import System
+from espnet_ext.results.plans.schema import TRAIN
+from espnet_ext.results.plans.tables import System
 from espnet_ext.scoring.evaluate import evaluate_speakers
 from espnet_ext.stitcher.inference import MODEL_FILE, StitcherOptions, merge_windows
 from espnet_ext.stitcher.pairs import ALIGNMENT, NOTE, SYMBOLS, join_pairs, make_pairs

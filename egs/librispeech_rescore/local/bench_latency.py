@@ -36,7 +36,7 @@ from espnet_ext.rescore.language_model import LmScorer
 from espnet_ext.rescore.pll import PllScorer
 from espnet_ext.rescore.pooled import PooledScorer
 from espnet_ext.rescore.scorers import score_lists
-from espnet_ext.results.meta import hardware, versions
+from espnet_ext.results.kept.meta import hardware, versions
 from espnet_ext.work.files import write_json
 
 # P3, section 5: ten random hypotheses of 64 tokens

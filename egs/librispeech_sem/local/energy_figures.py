@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from espnet_ext.results.plot_style import BLUE, STYLE, VERMILLION
+from espnet_ext.results.pages.plot_style import BLUE, STYLE, VERMILLION
 from espnet_ext.sem.energy_statistics import EDGES_DB, STEP_DB, EnergyHistogram, MaskExample, edge_index
 
 MASKED = "#D9D9D9"  # a grey that the colour map does not contain

@@ -16,7 +16,7 @@ from energy_figures import MARKED_DB, draw_distribution, draw_masks
 from espnet_ext.data.utterance_audio import read_spans
 from espnet_ext.errors import InputError, run_main
 from espnet_ext.frontend.power_mel import PowerMelFrontend
-from espnet_ext.results.plot_style import save_png
+from espnet_ext.results.pages.plot_style import save_png
 from espnet_ext.sem import energy_statistics as statistics
 from espnet_ext.work.files import write_json
 

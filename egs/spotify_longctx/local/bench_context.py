@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.results.plan import load_scale
+from espnet_ext.results.plans.plan import load_scale
 from espnet_ext.upstream.logs import without_warnings
 from espnet_ext.work.files import write_json
 from espnet_ext.work.yaml_files import read_yaml

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from espnet_ext.results.claim_tests import EXACT_BELOW, LEAST_SEEDS, count_different, crossed_test, holm
+from espnet_ext.results.claims.significance import EXACT_BELOW, LEAST_SEEDS, count_different, crossed_test, holm
+from espnet_ext.results.plans.tables import Change, Claim, Column, RowRef, Tables, rows_of
 from espnet_ext.results.scores import Scores, SeedScore, errors_by_unit
-from espnet_ext.results.tables import Change, Claim, Column, RowRef, Tables, rows_of
 
 HOLDS, CONTRADICTED, UNDECIDED, NOT_RUN = "holds", "contradicted", "undecided", "not run"
 VERDICTS = (HOLDS, CONTRADICTED, UNDECIDED, NOT_RUN)

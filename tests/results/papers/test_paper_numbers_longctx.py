@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from espnet_ext.results.plan import load_scale, system_config, systems_needed
-from espnet_ext.results.tables import RowRef, Tables
+from espnet_ext.results.plans.plan import load_scale, system_config, systems_needed
+from espnet_ext.results.plans.tables import RowRef, Tables
 
 
 @pytest.fixture(scope="module")

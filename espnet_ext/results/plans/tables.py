@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.schema import (
+from espnet_ext.results.plans.schema import (
     AVERAGE,
     DEFAULT_DECODING,
     MEASURE,
@@ -28,14 +28,14 @@ from espnet_ext.results.schema import (
     known,
     read_tables_file,
 )
-from espnet_ext.results.sweeps import at_values, overrides_at, system_at
+from espnet_ext.results.plans.sweeps import at_values, overrides_at, system_at
 
 PREFIX = "figure"
 
 
 @dataclass(frozen=True)
 class System:
-    """A system: what a row of a table shows. :class:`espnet_ext.results.schema.SystemEntry` describes its fields."""
+    """A system: what a row of a table shows. ``SystemEntry`` of ``schema.py`` describes its fields."""
 
     name: str
     kind: str

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from espnet_ext.results.meta import collect_meta, git_state
+from espnet_ext.results.kept.meta import collect_meta, git_state
 
 
 def test_meta(tmp_path: Path):

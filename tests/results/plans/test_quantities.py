@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.render import plain_table
+from espnet_ext.results.pages.render import plain_table
+from espnet_ext.results.plans.tables import Column, load_tables
 from espnet_ext.results.table_results import collect
-from espnet_ext.results.tables import Column, load_tables
 
 TOY = """
 recipe: toy

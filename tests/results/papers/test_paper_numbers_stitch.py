@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from espnet_ext.multitalker.mixture_plan import UNITS
-from espnet_ext.results.plan import systems_needed
-from espnet_ext.results.tables import Tables
+from espnet_ext.results.plans.plan import systems_needed
+from espnet_ext.results.plans.tables import Tables
 
 MIXTURES = ("dev-short", "dev-long", "test-short", "test-long")
 CONDITIONS = ("libricss 0S", "libricss 0L", "libricss 10", "libricss 20", "libricss 30", "libricss 40", "libricss")

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from espnet_ext.results.plan import select, systems_needed
-from espnet_ext.results.render import reduction
-from espnet_ext.results.tables import Change, RowRef, Tables, rows_of
+from espnet_ext.results.pages.render import reduction
+from espnet_ext.results.plans.plan import select, systems_needed
+from espnet_ext.results.plans.tables import Change, RowRef, Tables, rows_of
 
 COLUMNS = ["dev All", "dev CH", "dev EN", "test All", "test CH", "test EN"]
 DATA = {"CS": "200h CS", "CS+CH": "+ 500h CH", "CS+EN": "+ 460h EN", "CS+CH+EN": "All"}

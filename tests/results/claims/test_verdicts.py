@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.claims import correct, count_verdicts
-from espnet_ext.results.render import claims_table, plain_table
+from espnet_ext.results.claims.verdicts import correct, count_verdicts
+from espnet_ext.results.pages.render import claims_table, plain_table
+from espnet_ext.results.plans.tables import load_tables
 from espnet_ext.results.table_results import collect
-from espnet_ext.results.tables import load_tables
 
 UTTERANCES = 96
 

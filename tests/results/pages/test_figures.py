@@ -6,9 +6,11 @@ import pytest
 import yaml
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.figures import reduced
-from espnet_ext.results.meta import collect_meta
-from espnet_ext.results.plan import (
+from espnet_ext.results.kept.keeping import keep_results
+from espnet_ext.results.kept.meta import collect_meta
+from espnet_ext.results.pages.figures import reduced
+from espnet_ext.results.pages.results_md import recipe_pages
+from espnet_ext.results.plans.plan import (
     decodings_needed,
     load_scale,
     select,
@@ -16,9 +18,8 @@ from espnet_ext.results.plan import (
     system_config,
     systems_needed,
 )
-from espnet_ext.results.results_md import keep_results, write_report
+from espnet_ext.results.plans.tables import load_tables
 from espnet_ext.results.table_results import collect, write_results, write_tables
-from espnet_ext.results.tables import load_tables
 from espnet_ext.scoring.score import score_texts
 from espnet_ext.scoring.score_files import summarise, write_reports
 
@@ -160,14 +161,13 @@ def test_what_is_written_is_drawn_and_the_report_shows_it(recipe: Path, expdir: 
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     keep_results(expdir / "results", recipe / "results")
     assert (recipe / "results" / "mini-toy" / "figure1.png").read_bytes() == picture.read_bytes()
-    assert write_report([recipe / "results" / "mini-toy"], recipe / "RESULTS.md") == 2
-    report = (recipe / "RESULTS.md").read_text()
+    report = recipe_pages(recipe)[recipe / "RESULTS.md"]
     assert "### Figure 1. How much" in report and "(results/mini-toy/figure1.png)" in report
     assert "Not run: table 1." in report
 
 
 def test_curves_are_told_apart_and_say_what_they_are(recipe: Path, expdir: Path):
-    from espnet_ext.results.figures import draw
+    from espnet_ext.results.pages.figures import draw
 
     tables, table = figure(recipe)
     result = collect(tables, table, expdir, "mini", "toy", collect_meta("./run.sh", recipe))

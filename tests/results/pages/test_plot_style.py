@@ -3,7 +3,7 @@
 import pytest
 from matplotlib.figure import Figure
 
-from espnet_ext.results.plot_style import save_png
+from espnet_ext.results.pages.plot_style import save_png
 
 
 def test_png_is_whole_or_absent(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.plan import (
+from espnet_ext.results.plans.plan import (
     decode_config,
     decodings_needed,
     load_scale,
@@ -14,7 +14,7 @@ from espnet_ext.results.plan import (
     system_config,
     systems_needed,
 )
-from espnet_ext.results.tables import System, load_tables
+from espnet_ext.results.plans.tables import System, load_tables
 
 FULL = """
 settings: {vocab_size: 1000, mixing: {seed: 1, count: 7}}

@@ -6,10 +6,10 @@ from typing import Any
 
 from tabulate import tabulate
 
-from espnet_ext.results.claims import NOT_RUN as NO_VERDICT
-from espnet_ext.results.claims import verdict_text
-from espnet_ext.results.figures import curves_table
-from espnet_ext.results.tables import PREFIX
+from espnet_ext.results.claims.verdicts import NOT_RUN as NO_VERDICT
+from espnet_ext.results.claims.verdicts import verdict_text
+from espnet_ext.results.pages.figures import curves_table
+from espnet_ext.results.plans.tables import PREFIX
 
 NOT_RUN = "-"
 EFFECT = (

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.result_files import read_results
+from espnet_ext.results.kept.result_files import read_results
+from espnet_ext.results.plans.tables import load_tables
 from espnet_ext.results.table_results import collect, write_results
-from espnet_ext.results.tables import load_tables
 
 
 @pytest.fixture

@@ -2,14 +2,16 @@
 
 import json
 import math
+import re
 import statistics
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.schema import fault, known
+from espnet_ext.results.plans.schema import fault, known
 from espnet_ext.work.files import write_json
 
 VERSION = 2
@@ -267,3 +269,26 @@ def keep_result(path: str | Path, result: dict[str, Any]) -> None:
     """Write a result, after a check that it can be read again."""
     check_result(json.loads(json.dumps(result)), path)
     write_json(path, result)
+
+
+def kept_name(result: Mapping[str, Any]) -> str:
+    """The folder of kept results of one scale and corpus."""
+    return f"{result['scale']}-{result['meta']['corpus']}"
+
+
+def result_files(folder: Path) -> list[Path]:
+    """The results of tables and figures in a folder, in the order of their names; empty where there are none."""
+    return sorted([*folder.glob("figure*.json"), *folder.glob("table*.json")], key=lambda path: natural(path.name))
+
+
+def some_result_files(folder: Path) -> list[Path]:
+    """The same, but a folder without any is refused."""
+    paths = result_files(folder)
+    if not paths:
+        raise InputError(f"{folder}: no table*.json there; run the tables first (./run.sh --table all)")
+    return paths
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A sort key by which table 10 comes after table 9."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d+|\D+", name)]

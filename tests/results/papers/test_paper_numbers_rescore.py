@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from espnet_ext.results.plan import select, systems_needed
-from espnet_ext.results.render import reduction
-from espnet_ext.results.tables import Row, Tables
+from espnet_ext.results.pages.render import reduction
+from espnet_ext.results.plans.plan import select, systems_needed
+from espnet_ext.results.plans.tables import Row, Tables
 
 # the paper's lines in the order of our rows: model and loss
 LINES = {

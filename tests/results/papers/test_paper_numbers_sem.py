@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from espnet_ext.results.plan import decodings_needed, load_scale, select, system_config, systems_needed
-from espnet_ext.results.tables import Tables
+from espnet_ext.results.plans.plan import decodings_needed, load_scale, select, system_config, systems_needed
+from espnet_ext.results.plans.tables import Tables
 
 COLUMNS = ["test-clean", "test-other", "average"]
 

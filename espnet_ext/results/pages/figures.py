@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from tabulate import tabulate
 
-from espnet_ext.results.schema import RATE, REDUCTION
-from espnet_ext.results.tables import PREFIX, Figure, Row
+from espnet_ext.results.plans.schema import RATE, REDUCTION
+from espnet_ext.results.plans.tables import PREFIX, Figure, Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -153,7 +153,7 @@ def draw(result: Mapping[str, Any]) -> "Picture":
     from matplotlib.figure import Figure as Picture
     from matplotlib.ticker import FixedLocator, NullLocator
 
-    from espnet_ext.results.plot_style import COLOURS, STYLE
+    from espnet_ext.results.pages.plot_style import COLOURS, STYLE
 
     figure = result["figure"]
     with matplotlib.rc_context(STYLE):

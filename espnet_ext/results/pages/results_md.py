@@ -1,0 +1,153 @@
+"""``RESULTS.md`` of a recipe, and the rendered sections of its ``README.md`` and of the repository's pages."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from espnet_ext.errors import InputError
+from espnet_ext.results.claims.verdicts import VERDICTS, count_verdicts
+from espnet_ext.results.kept.keeping import keep_results
+from espnet_ext.results.kept.result_files import kept_name, natural, read_results, some_result_files
+from espnet_ext.results.pages.render import called, has_run, markdown_table
+from espnet_ext.results.pages.templates import (
+    names_of_recipe,
+    names_of_repository,
+    render_sections,
+    render_template,
+)
+from espnet_ext.work.files import atomic_write
+
+NOTES = Path("conf") / "results_notes.md"
+REPORT = "RESULTS.md"
+
+
+def results_report(results: Sequence[Mapping[str, Any]], notes: str | None = None) -> str:
+    """Markdown of several tables' results, with one heading per corpus and scale, in the given order.
+
+    The verdicts on the paper's claims are counted first. ``notes`` is Markdown on what differs from the paper; it
+    follows. Tables without any result are only named.
+    """
+    lines = [
+        f"# Results of {results[0]['recipe']}",
+        "",
+        f"Paper: {results[0]['paper']}",
+        "",
+        f"Written by `espnet-ext table results` from the files in `results/` and `{NOTES}`; do not edit.",
+        "",
+        *claims_summary(results),
+    ]
+    if notes:
+        lines += ["## What differs from the paper", "", notes.strip(), ""]
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for result in results:
+        groups.setdefault((result["meta"]["corpus"], result["scale"]), []).append(result)
+    for (corpus, scale), group in groups.items():
+        lines += [f"## {corpus}, scale {scale}", ""]
+        ordered = sorted(group, key=lambda result: natural(result["table"]))
+        pictures = f"results/{kept_name(group[0])}/"
+        lines += [markdown_table(result, heading="###", pictures=pictures) for result in ordered if has_run(result)]
+        if missing := [called(result) for result in ordered if not has_run(result)]:
+            lines += [f"Not run: {', '.join(missing)}.", ""]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def claims_summary(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How many of the paper's claims hold, by corpus and scale, as lines of Markdown; empty if there are no claims."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for result in results:
+        groups.setdefault(f"{result['meta']['corpus']}, scale {result['scale']}", []).append(result)
+    rows = []
+    for name, group in groups.items():
+        counts = count_verdicts(group)
+        if counts:
+            rows.append([name, sum(counts.values()), *(counts.get(verdict, 0) for verdict in VERDICTS)])
+    if not rows:
+        return []
+    table = tabulate(rows, ["results", "claims", *VERDICTS], tablefmt="pipe")
+    text = "Of the paper's claims, tested as [docs/statistics.md](../../docs/statistics.md) says:"
+    return [text, "", table, ""]
+
+
+def read_kept(recipe_dir: str | Path) -> list[dict[str, Any]]:
+    """All results that a recipe keeps.
+
+    Raises:
+        InputError: nothing is kept, results of different recipes, or one table twice for a corpus and scale.
+    """
+    kept = Path(recipe_dir) / "results"
+    folders = sorted(path for path in kept.glob("*") if path.is_dir())
+    if not folders:
+        raise InputError(f"{kept}: nothing is kept there yet: give a run's folder with --results")
+    paths = [path for folder in folders for path in some_result_files(folder)]
+    results = [read_results(path) for path in paths]
+    seen: dict[tuple[str, str, str], Path] = {}
+    for path, result in zip(paths, results, strict=True):
+        if result["recipe"] != results[0]["recipe"]:
+            raise InputError(
+                f"{path}: belongs to the recipe {result['recipe']}, but {paths[0]} to {results[0]['recipe']}"
+            )
+        key = (result["meta"]["corpus"], result["scale"], result["table"])
+        if key in seen:
+            raise InputError(f"{path}: table {key[2]} of {key[0]}, scale {key[1]}, is also in {seen[key]}; name one")
+        seen[key] = path
+    return results
+
+
+def recipe_pages(recipe_dir: str | Path) -> dict[Path, str]:
+    """The pages of a recipe as what it keeps gives them: ``RESULTS.md``, and ``README.md`` if it is there.
+
+    Raises:
+        InputError: as :func:`read_kept`, or a template that names what is not kept.
+    """
+    recipe_dir = Path(recipe_dir)
+    names = names_of_recipe(recipe_dir)
+    notes, readme = recipe_dir / NOTES, recipe_dir / "README.md"
+    text = render_template(notes, names) if notes.is_file() else None
+    pages = {recipe_dir / REPORT: results_report(read_kept(recipe_dir), text)}
+    return pages | ({readme: render_sections(readme, names)} if readme.is_file() else {})
+
+
+def repository_pages(root: str | Path) -> dict[Path, str]:
+    """The front page and the documents of a repository, with their rendered sections made again."""
+    root = Path(root)
+    names = names_of_repository(root)
+    pages = [path for path in (root / "README.md", *sorted(root.glob("docs/*.md"))) if path.is_file()]
+    return {path: render_sections(path, names) for path in pages}
+
+
+def write_recipe_report(recipe_dir: str | Path, results: Sequence[str | Path] = ()) -> list[Path]:
+    """Keep results of runs in a recipe's ``results/``, and write the pages that show what is kept.
+
+    If the recipe is in ``egs/`` of a repository, the repository's own pages are written too.
+
+    Args:
+        recipe_dir: the recipe's folder.
+        results: folders with a run's ``table*.json``.
+
+    Returns:
+        The pages whose text has changed.
+
+    Raises:
+        InputError: no such folder, nothing kept yet, or what :func:`keep_results` and the pages refuse.
+    """
+    recipe_dir = Path(recipe_dir)
+    if not recipe_dir.is_dir():
+        raise InputError(f"{recipe_dir}: no such folder; give the recipe's")
+    for folder in results:
+        keep_results(folder, recipe_dir / "results")
+    pages = recipe_pages(recipe_dir)
+    if root := repository_of(recipe_dir):
+        pages |= repository_pages(root)
+    changed = [path for path, text in pages.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    for path in changed:
+        with atomic_write(path) as file:
+            file.write(pages[path])
+    return changed
+
+
+def repository_of(recipe_dir: Path) -> Path | None:
+    """The repository in whose ``egs/`` a recipe is; None if it is elsewhere."""
+    egs = recipe_dir.resolve().parent
+    return egs.parent if egs.name == "egs" and (egs.parent / "README.md").is_file() else None

@@ -1,0 +1,35 @@
+"""The pages of every recipe, and the repository's own, are what kept results give."""
+
+from pathlib import Path
+
+import pytest
+
+from espnet_ext.errors import InputError
+from espnet_ext.results.pages.results_md import recipe_pages, repository_pages, write_recipe_report
+
+ROOT = Path(__file__).parents[3]
+RECIPES = sorted(path.parent.name for path in ROOT.glob("egs/*/results"))
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_pages_are_rendered_from_what_is_kept(recipe: str):
+    pages = recipe_pages(ROOT / "egs" / recipe)
+    assert [path.name for path in pages] == ["RESULTS.md", "README.md"]
+    for path, text in pages.items():
+        assert path.read_text() == text
+
+
+def test_pages_of_the_repository_are_rendered_from_what_is_kept():
+    for path, text in repository_pages(ROOT).items():
+        assert path.read_text() == text
+
+
+def test_five_recipes_keep_results():
+    assert len(RECIPES) == 5
+
+
+def test_nothing_to_report(tmp_path: Path):
+    with pytest.raises(InputError, match="nowhere: no such folder"):
+        write_recipe_report(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="results: nothing is kept there yet"):
+        write_recipe_report(tmp_path)
