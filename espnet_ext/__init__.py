@@ -12,6 +12,8 @@ P1 to P5 in docstrings are these papers:
 - P5: Flynn and Ragni 2024, long contexts
 """
 
+from typing import Any
+
 __version__ = "0.1.0"
 
 
@@ -20,3 +22,14 @@ def register() -> None:
     from espnet_ext.registry import register as register_plugins
 
     register_plugins()
+
+
+def load(model: str, *, device: str = "cpu", **options: Any) -> Any:
+    """A ready ``Speech2Text`` for a packed model, the folder of a model, or ``user/model`` on the hub.
+
+    The plugins are registered, and the search has the options that the model was packed with; ``options`` replace them.
+    See :func:`espnet_ext.sharing.load.load`.
+    """
+    from espnet_ext.sharing.load import load as load_model
+
+    return load_model(model, device=device, **options)

@@ -7,16 +7,21 @@ these dicts, and those that installed packages name under the entry-point group 
     entry_points={"espnet_ext.plugins": ["encoder.my_encoder = my_package.encoder:MyEncoder"]}
 
 The name of the entry point is ``<slot>.<name>``. Then ``encoder: my_encoder`` works in YAML files.
+
+Each plugin has a second name, with its package: ``encoder: espnet_ext:blstm_maxpool``. Packed models have it, so that
+the error of somebody who lacks the package names it.
 """
 
+from collections.abc import Mapping
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.upstream.checkpoint import load_strictly
 
 ENTRY_POINT_GROUP = "espnet_ext.plugins"
+PACKAGE = "espnet_ext"
 
 # "<slot>.<name used in YAML>": "<module>:<class>". Names are lower case, because ESPnet converts what it reads.
 PLUGINS = {
@@ -57,6 +62,9 @@ SLOTS = {
     "scheduler": ["espnet2.tasks.abs_task:scheduler_classes"],
 }
 
+# The keys of a config that name a model's modules, and the slots that they share with another key.
+SLOT_KEYS = (*ASR_SLOTS, "speaker_encoder", "lm")
+OTHER_SLOTS = {"speaker_encoder": "encoder", "model": "mt_model"}
 
 # ESPnet reads these names as "no module".
 RESERVED = ("none", "null", "nil")
@@ -72,15 +80,43 @@ def register() -> None:
             that the slot needs, or cannot be imported.
     """
     for key, target in PLUGINS.items():
-        _add(key, _load(target), "espnet_ext")
-    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name):
+        _add(key, _load(target), PACKAGE)
+        _add(_qualified(key, PACKAGE), _load(target), PACKAGE)
+    for entry in third_parties():
         origin = f"the package {entry.dist.name}" if entry.dist else entry.value
         try:
             plugin = entry.load()
         except Exception as error:
             raise InputError(f"plugin '{entry.name}' of {origin} cannot be imported: {error}") from error
         _add(entry.name, plugin, origin)
+        _add(_qualified(entry.name, _package(entry)), plugin, origin)
     load_strictly()
+
+
+def third_parties() -> list[EntryPoint]:
+    """The plugins that other packages bring, by their names."""
+    return sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name)
+
+
+def qualified_names(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The training config with the package before the name of each plugin: ``encoder: espnet_ext:blstm_maxpool``."""
+    package = {key: PACKAGE for key in PLUGINS} | {entry.name.lower(): _package(entry) for entry in third_parties()}
+    renamed = dict(config)
+    for slot in SLOT_KEYS:
+        name = str(config.get(slot)).lower()
+        key = next((key for key in (f"{slot}.{name}", f"{OTHER_SLOTS.get(slot)}.{name}") if key in package), None)
+        if key is not None:
+            renamed[slot] = f"{package[key]}:{name}"
+    return renamed
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name.lower() if entry.dist else entry.value.partition(":")[0].partition(".")[0]
+
+
+def _qualified(key: str, package: str) -> str:
+    slot, dot, name = key.partition(".")
+    return f"{slot}{dot}{package}:{name}" if name else key
 
 
 def classes_of(target: str) -> tuple[dict[str, type], type | None]:

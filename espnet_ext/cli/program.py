@@ -19,6 +19,8 @@ ENTRIES = {
     "stitch": Entry("espnet_ext.cli.stitch", "stitch", "Cut recordings into windows; merge their hypotheses."),
     "table": Entry("espnet_ext.cli.table", "table", "The tables of a paper: what they need, and what came out."),
     "report": Entry("espnet_ext.cli.table", "report", "Write results, figures and errors as web pages."),
+    "pack": Entry("espnet_ext.cli.share", "pack", "Pack a trained model into one archive, with a model card."),
+    "upload": Entry("espnet_ext.cli.share", "upload", "Upload a packed model to a hub."),
     "run": Entry("espnet_ext.cli.run", "run", "Run a stage of a recipe; run.sh calls this."),
     "new-recipe": Entry("espnet_ext.cli.run", "new_recipe", "Write a new recipe from a template."),
     "check": Entry("espnet_ext.cli.check", "check", "Check the installation."),

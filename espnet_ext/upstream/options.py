@@ -38,7 +38,7 @@ def parse_options(parser: argparse.ArgumentParser, options: Sequence[str]) -> ar
 
 def sampling_rate(config: Mapping) -> int | None:
     """Return the sampling rate in Hz of a training config's frontend, or None if it is unknown."""
-    frontend = config.get("frontend")
+    frontend = config.get("frontend") and str(config["frontend"]).rpartition(":")[2]  # without the package's name
     rate = (config.get("frontend_conf") or {}).get("fs", 16000 if frontend in ("default", "power_mel") else None)
     if rate is None or frontend is None:
         return None

@@ -1,0 +1,221 @@
+"""The files of a model: of a training's folder, of an archive that was unpacked, or of a hub's copy.
+
+A packed model is a folder, or an archive of it, in the layout of ESPnet's own packing::
+
+    meta.yaml          ESPnet's list of files, with the release that made it
+    espnet_ext.yaml    what is needed to decode as its authors did: task, search options
+    README.md          the model card
+    model/             config.yaml, model.pth, and the files that the config names
+    lm/                the same of a language model, if the search uses one
+    search/prior.txt   the token prior, if the search uses one
+    results/           tables in which the model has a row
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from espnet_ext.errors import InputError
+from espnet_ext.work.once import fingerprint
+from espnet_ext.work.yaml_files import read_yaml, write_yaml
+
+META, OURS, CARD = "meta.yaml", "espnet_ext.yaml", "README.md"
+CONFIG, MODEL, PRIOR = "config.yaml", "model.pth", "search/prior.txt"
+FOLDERS = ("model", "lm")
+TASKS = ("asr", "sa_asr", "long", "mt")
+# Lists of words, which may look like paths and never are.
+WORDS = ("token_list", "src_token_list")
+# Averages of epochs, as ESPnet and the recipes name them, the preferred one first.
+CHECKPOINTS = ("valid.acc.ave.pth", "valid.loss.ave.pth", "valid.acc.best.pth", "valid.loss.best.pth", MODEL)
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """A model that can be loaded.
+
+    Attributes:
+        name: what the user called it, for messages.
+        config, model: the training config, all paths in it absolute, and the checkpoint.
+        lm_config, lm_file: the same of a language model.
+        prior_file: the token prior.
+        task: one of ``TASKS``.
+        search: options of the search, by the names of ``espnet2.bin.asr_inference``.
+        espnet: the release of ESPnet that packed it; "" for a training's folder.
+    """
+
+    name: str
+    config: Path
+    model: Path
+    lm_config: Path | None = None
+    lm_file: Path | None = None
+    prior_file: Path | None = None
+    task: str = "asr"
+    search: Mapping[str, Any] = field(default=EMPTY)
+    espnet: str = ""
+
+
+def cache_folder() -> Path:
+    """Where unpacked archives are kept: ``$ESPNET_EXT_CACHE``, or ``espnet_ext`` in the user's cache folder."""
+    own = os.environ.get("ESPNET_EXT_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(own) if own else Path(base) / "espnet_ext"
+
+
+def read_folder(folder: Path, name: str = "") -> ModelFiles:
+    """The files of a model in a folder: one that was packed, or that of a training.
+
+    Raises:
+        InputError: the folder holds no model, or a file that its ``meta.yaml`` or config names is not there.
+    """
+    name = name or str(folder)
+    if (folder / META).is_file():
+        return _packed(folder, name)
+    if (folder / CONFIG).is_file():
+        checkpoint = find_checkpoint(folder)
+        config = absolute_paths(folder / CONFIG, _parents(folder))
+        return ModelFiles(name, config, checkpoint, task=task_of(read_yaml(folder / CONFIG)))
+    raise InputError(f"{name}: holds no model: it has neither {META} (a packed model) nor {CONFIG} (a training)")
+
+
+def _packed(folder: Path, name: str) -> ModelFiles:
+    meta = read_yaml(folder / META)
+    named = {**(meta.get("yaml_files") or {}), **(meta.get("files") or {})}
+    for file in named.values():
+        if not (folder / str(file)).is_file():
+            raise InputError(f"{name}: lacks {file}, which its {META} names: copy, unpack or download it again")
+    config = next((named[key] for key in ("asr_train_config", "mt_train_config") if key in named), None)
+    model = next((named[key] for key in ("asr_model_file", "mt_model_file") if key in named), None)
+    if config is None or model is None:
+        raise InputError(f"{name}: its {META} names no model for speech recognition or translation of hypotheses")
+    ours = read_yaml(folder / OURS) if (folder / OURS).is_file() else {}
+    prior = folder / PRIOR
+    return ModelFiles(
+        name=name,
+        config=absolute_paths(folder / config, [folder]),
+        model=folder / model,
+        lm_config=absolute_paths(folder / named["lm_train_config"], [folder]) if "lm_train_config" in named else None,
+        lm_file=folder / named["lm_file"] if "lm_file" in named else None,
+        prior_file=prior if prior.is_file() else None,
+        task=ours.get("task", task_of(read_yaml(folder / config))),
+        search=ours.get("search") or {},
+        espnet=str(meta.get("espnet", "")),
+    )
+
+
+def task_of(config: Mapping[str, Any]) -> str:
+    """The task of a training config.
+
+    >>> task_of({"src_token_list": ["a"]}), task_of({"encoder": "long_fastconformer"}), task_of({"encoder": "rnn"})
+    ('mt', 'long', 'asr')
+    """
+    if "src_token_list" in config:
+        return "mt"
+    if str(config.get("model")).endswith("sa_asr"):
+        return "sa_asr"
+    return "long" if str(config.get("encoder")).endswith("long_fastconformer") else "asr"
+
+
+def find_checkpoint(folder: Path) -> Path:
+    """The checkpoint in a training's folder that is meant for decoding: its average, or its best epoch.
+
+    Raises:
+        InputError: there is none, or there are several averages to choose from.
+    """
+    averages = sorted(path for path in folder.glob("*.ave.pth") if path.name not in CHECKPOINTS)
+    if len(averages) > 1:
+        names = ", ".join(path.name for path in averages)
+        raise InputError(f"{folder}: holds several averages ({names}): name one with --model")
+    for path in [*averages, *(folder / name for name in CHECKPOINTS)]:
+        if path.is_file():
+            return path
+    raise InputError(f"{folder}: has no {CHECKPOINTS[0]} or other average: train first, or name a file with --model")
+
+
+def named_files(config: Mapping[str, Any], bases: Sequence[Path], source: Path) -> dict[str, Path]:
+    """The files that a config names, as it writes them -> where they are.
+
+    Args:
+        bases: folders from which relative paths may be meant, the likeliest first.
+        source: the config's file, for messages.
+
+    Raises:
+        InputError: a file that the config needs is not there, or is a folder.
+    """
+    found = {}
+    for key, value in _strings(config):
+        if not _may_be_path(key, value):
+            continue
+        path = next((base / value for base in bases if (base / value).exists()), None)
+        if path is not None and path.is_file():
+            found[value] = path.resolve()
+        elif path is not None and "/" in value:
+            raise InputError(f"{source}: {key} names the folder {path}: only files can be packed and loaded")
+        elif path is None and key.endswith(("_file", "bpemodel")):
+            raise InputError(f"{source}: {key}: {value} is not there: put it back, or correct the path")
+    return found
+
+
+def replace_paths(value: Any, paths: Mapping[str, str]) -> Any:
+    """A copy of a config in which each string that is a key of ``paths`` is replaced; lists of tokens are kept."""
+    if isinstance(value, Mapping):
+        return {
+            key: item if key in WORDS and isinstance(item, list) else replace_paths(item, paths)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [replace_paths(item, paths) for item in value]
+    return paths.get(value, value) if isinstance(value, str) else value
+
+
+def absolute_paths(config: Path, bases: Sequence[Path]) -> Path:
+    """The config with absolute paths: the file itself if they are absolute already, or else a copy in the cache."""
+    values = read_yaml(config)
+    model_part = without_training(values)
+    paths = {name: str(path) for name, path in named_files(model_part, bases, config).items()}
+    if all(name == path for name, path in paths.items()):
+        return config
+    target = cache_folder() / "configs" / f"{fingerprint(str(config.resolve()), paths)[:20]}.yaml"
+    write_yaml(target, replace_paths(model_part, paths), f"{config}, with absolute paths")
+    return target
+
+
+# What only a training needs: its data, folders and start. The values are those that ESPnet has when none is given.
+TRAINING: Mapping[str, Any] = {
+    "config": None,
+    "output_dir": None,
+    "init_param": [],
+    "pretrain_path": None,
+    "ignore_init_mismatch": False,
+    **{f"{part}_{name}": [] for part in ("train", "valid") for name in ("data_path_and_name_and_type", "shape_file")},
+}
+
+
+def without_training(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config without the paths that only its training needs."""
+    return {key: TRAINING.get(key, value) for key, value in config.items()}
+
+
+def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            if not (name in WORDS and isinstance(item, list)):
+                yield from _strings(item, str(name))
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item, key)
+    elif isinstance(value, str):
+        yield key, value
+
+
+def _may_be_path(key: str, value: str) -> bool:
+    """A bare word may be a file's name, but only where a file is expected: `exp` may also be an option's value."""
+    return "\n" not in value and ("/" in value or key.endswith(("_file", "bpemodel", "token_list")))
+
+
+def _parents(folder: Path) -> list[Path]:
+    """Where a training's relative paths may start: here, or a folder above, from which it was run."""
+    return [Path.cwd(), *folder.resolve().parents]

@@ -1,0 +1,175 @@
+"""A packed model decodes elsewhere as it did at home; what is missing is said in one line."""
+
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+import espnet_ext
+from espnet_ext.errors import InputError
+from espnet_ext.sharing.files import find_checkpoint, read_folder
+from espnet_ext.sharing.find import find_model
+from espnet_ext.sharing.pack import Packing, pack
+
+from .conftest import SEARCH
+
+
+def packing(home: Path, **options) -> Packing:
+    lm = (Path("lm/config.yaml"), Path("lm/model.pth"))
+    given = {"folder": Path("exp/seed1"), "search": SEARCH, "lm": lm, "prior": Path("tokens/prior.txt")}
+    return Packing(**(given | options))
+
+
+def output_of(recogniser, speech) -> list[tuple]:
+    """All hypotheses, with their token ids and their total and single scores."""
+    hypotheses = recogniser(speech)
+    return [
+        (text, ids, float(hyp.score), {k: float(v) for k, v in hyp.scores.items()}) for text, _, ids, hyp in hypotheses
+    ]
+
+
+def at_home(speech) -> list[tuple]:
+    """What the files of the training give, without being packed."""
+    from espnet_ext.upstream.inference import build_speech2text
+
+    files = {"asr_train_config": "exp/seed1/config.yaml", "asr_model_file": "exp/seed1/best1.ave.pth"}
+    files |= {"lm_train_config": "lm/config.yaml", "lm_file": "lm/model.pth", "prior_file": "tokens/prior.txt"}
+    espnet_ext.register()
+    return output_of(build_speech2text(**files, **SEARCH), speech)
+
+
+@pytest.mark.parametrize("name", ["shared.zip", "shared.tgz"])
+def test_packed_moved_and_loaded_it_decodes_alike_to_the_last_digit(training, noise, tmp_path, monkeypatch, name):
+    expected = at_home(noise)
+    assert len(expected) == 2
+    pack(packing(training), training / "made" / name)
+    elsewhere = tmp_path / "another user"
+    elsewhere.mkdir()
+    shutil.move(training / "made" / name, elsewhere / name)
+    monkeypatch.chdir(elsewhere)
+    training.rename(tmp_path / "gone")
+    assert output_of(espnet_ext.load(name), noise) == expected
+    unpacked = elsewhere / "unpacked"
+    shutil.unpack_archive(name, unpacked)
+    assert output_of(espnet_ext.load(unpacked), noise) == expected
+    unpacked.rename(elsewhere / "moved again")
+    assert output_of(espnet_ext.load("moved again"), noise) == expected
+    one = espnet_ext.load(name, beam_size=1, nbest=1, lm_weight=0.0, prior_weight=0.0)
+    assert len(one(noise)) == 1 and one.beam_search.beam_size == 1
+    with pytest.raises(InputError, match="unknown option 'beamsize'"):
+        espnet_ext.load(name, beamsize=1)
+
+
+def test_the_archive_holds_relative_paths_and_nothing_of_the_training(training):
+    pack(packing(training), training / "shared.zip")
+    with zipfile.ZipFile("shared.zip") as archive:
+        names = set(archive.namelist())
+        texts = {name: archive.read(name).decode() for name in names if name.endswith((".yaml", ".md"))}
+    assert names == {
+        *("meta.yaml", "espnet_ext.yaml", "README.md", "search/prior.txt", "lm/config.yaml", "lm/model.pth"),
+        *("model/config.yaml", "model/model.pth", "model/feats_stats.npz"),
+    }
+    config = yaml.safe_load(texts["model/config.yaml"])
+    assert config["normalize_conf"]["stats_file"] == "model/feats_stats.npz"
+    assert config["encoder"] == "espnet_ext:blstm_maxpool" and config["decoder"] == "espnet_ext:batch_rnn"
+    for name, text in texts.items():
+        assert str(training) not in text and "secret" not in text, name
+    meta = yaml.safe_load(texts["meta.yaml"])
+    assert meta["yaml_files"] == {"asr_train_config": "model/config.yaml", "lm_train_config": "lm/config.yaml"}
+    assert meta["files"] == {"asr_model_file": "model/model.pth", "lm_file": "lm/model.pth"}
+    header = yaml.safe_load(texts["README.md"].split("---")[1])
+    assert header["library_name"] == "espnet" and "automatic-speech-recognition" in header["tags"]
+    assert 'espnet_ext.load("shared")' in texts["README.md"] and "- beam_size: `3`" in texts["README.md"]
+
+
+def test_espnet_without_this_package_names_it(training, tmp_path):
+    """A process that has ESPnet and not this package, with the files that ESPnet's own unpacking gives."""
+    pack(packing(training, lm=None, prior=None), training / "shared.zip")
+    program = (
+        "from espnet2.main_funcs.pack_funcs import unpack; from espnet2.bin.asr_inference import Speech2Text;"
+        "Speech2Text(**unpack('shared.zip', 'unpacked'))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode != 0
+    assert last.startswith("ValueError: --") and "espnet_ext:" in last
+
+
+def test_an_espnet_model_needs_only_espnet(model, tmp_path, noise, monkeypatch):
+    from espnet2.bin.asr_inference import Speech2Text
+    from espnet2.main_funcs.pack_funcs import unpack
+
+    monkeypatch.chdir(tmp_path)
+    options = {"beam_size": 2, "maxlenratio": 0.2}
+    expected = output_of(Speech2Text(model / "config.yaml", model / "model.pth", **options), noise)
+    pack(Packing(model, search=options), tmp_path / "plain.zip")
+    assert output_of(espnet_ext.load(tmp_path / "plain.zip"), noise) == expected
+    assert output_of(espnet_ext.load(model, **options), noise) == expected  # the folder of the training
+    unpack("plain.zip", "by_espnet")
+    assert output_of(Speech2Text(**unpack("plain.zip", "by_espnet"), **options), noise) == expected
+
+
+def test_what_is_missing_is_said_before_anything_is_written(training):
+    Path("stats/feats_stats.npz").rename("stats/away.npz")
+    with pytest.raises(InputError, match=r"config.yaml: stats_file: stats/feats_stats.npz is not there"):
+        pack(packing(training), training / "shared.zip")
+    Path("stats/away.npz").rename("stats/feats_stats.npz")
+    with pytest.raises(InputError, match="no.pth: no such file"):
+        pack(packing(training, model=Path("no.pth")), training / "shared.zip")
+    with pytest.raises(InputError, match="name an archive"):
+        pack(packing(training), training / "shared.rar")
+    shutil.copy("exp/seed1/best1.ave.pth", "exp/seed1/last2.ave.pth")
+    with pytest.raises(InputError, match=r"several averages \(best1.ave.pth, last2.ave.pth\)"):
+        pack(packing(training), training / "shared.zip")
+    assert not [path for path in training.iterdir() if path.name.startswith((".shared", "shared"))]
+
+
+def test_a_damaged_copy_is_refused(training, tmp_path):
+    archive = pack(packing(training, lm=None, prior=None), training / "shared.zip")
+    broken = tmp_path / "broken.zip"
+    broken.write_bytes(archive.read_bytes()[:4000])
+    with pytest.raises(InputError, match=r"broken.zip: cannot be unpacked"):
+        find_model(broken)
+    shutil.unpack_archive(archive, tmp_path / "part")
+    (tmp_path / "part/model/feats_stats.npz").unlink()
+    with pytest.raises(InputError, match="stats_file: model/feats_stats.npz is not there"):
+        find_model(tmp_path / "part")
+    (tmp_path / "part/model/model.pth").unlink()
+    with pytest.raises(InputError, match=r"part: lacks model/model.pth, which its meta.yaml names"):
+        find_model(tmp_path / "part")
+    with tarfile.open(tmp_path / "evil.tar", "w") as evil:
+        evil.add(archive, "../../escaped.zip")
+    with pytest.raises(InputError, match="cannot be unpacked"):
+        find_model(tmp_path / "evil.tar")
+    assert not list(tmp_path.parent.rglob("escaped.zip"))
+
+
+def test_another_espnet_is_named(training, tmp_path, monkeypatch, noise, caplog):
+    archive = pack(packing(training, lm=None, prior=None, search={"beam_size": 1}), training / "shared.zip")
+    folder = tmp_path / "older"
+    shutil.unpack_archive(archive, folder)
+    meta = yaml.safe_load((folder / "meta.yaml").read_text())
+    (folder / "meta.yaml").write_text(yaml.safe_dump(meta | {"espnet": "202409"}))
+    with caplog.at_level("WARNING"):
+        espnet_ext.load(folder)
+    assert any("packed with ESPnet 202409, this is" in message for message in caplog.messages)
+    config = yaml.safe_load((folder / "model/config.yaml").read_text())
+    (folder / "model/config.yaml").write_text(yaml.safe_dump(config | {"encoder": "of_the_past"}))
+    with pytest.raises(InputError, match="--encoder of_the_past: it was packed with ESPnet 202409, this is"):
+        espnet_ext.load(folder)
+
+
+def test_names_that_are_no_model(tmp_path, model):
+    with pytest.raises(InputError, match="no such file or folder"):
+        find_model(tmp_path / "nothing.zip")
+    with pytest.raises(InputError, match="holds no model"):
+        find_model(tmp_path)
+    with pytest.raises(InputError, match="not a packed model"):
+        find_model(model / "model.pth")
+    assert find_checkpoint(model).name == "model.pth"
+    assert read_folder(model).task == "asr"
