@@ -10,8 +10,10 @@ from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.errors import InputError
 
-NORMALISERS = ("none", "whisper_english")
+NORMALISERS = ("none", "lower", "whisper_english")
+FORMATS = ("auto", "kaldi", "trn", "stm", "ctm", "seglst")
 RATES = {"word": "WER", "char": "CER", "mixed": "MER"}
+NO_TIMES = "no tcpWER: some words have no times"
 COUNTED = {"word": "words", "char": "chars", "mixed": "tokens"}
 
 
@@ -47,6 +49,27 @@ def _normaliser(function: Callable[..., Any]) -> Callable[..., Any]:
         show_default=True,
         help="Normalise both texts first.",
     )(function)
+
+
+def _timed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Options for transcripts of other toolkits."""
+    collar = click.option(
+        "--collar",
+        type=click.FloatRange(min=0, min_open=True),
+        default=5.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="tcpWER: how far apart in time words may be that match.",
+    )
+    form = click.option(
+        "--format",
+        "form",
+        type=click.Choice(FORMATS),
+        default="auto",
+        show_default=True,
+        help="Format of the hypotheses. auto: by the file's name, or its first lines.",
+    )
+    return collar(form(function))
 
 
 def _within(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -169,29 +192,54 @@ def _print_written(output: Path | None) -> None:
 
 
 @score.command()
-@common.references("SegLST (JSON) with the references.")
-@common.path("--hyp", "SegLST (JSON) with the hypotheses.", required=True)
+@common.references("STM or SegLST (JSON) with the references.")
+@common.path("--hyp", "STM, CTM or SegLST (JSON) with the hypotheses; a CTM's channels are speakers.", required=True)
 @common.path("--groups", "Table of recording and condition: score each condition too.")
-@click.option("--meeteval/--no-meeteval", default=True, help="Compute cpWER and ORC-WER too.")
+@_normaliser
+@click.option("--meeteval/--no-meeteval", default=True, help="Compute cpWER, tcpWER and ORC-WER too.")
+@_timed
 @common.output("Write the reports into this folder.", required=False)
 @_bootstrap
 def sa(
-    ref: Path, hyp: Path, groups: Path | None, meeteval: bool, output: Path | None, replicas: int, seed: int
+    ref: Path,
+    hyp: Path,
+    groups: Path | None,
+    normaliser: str,
+    meeteval: bool,
+    collar: float,
+    form: str,
+    output: Path | None,
+    replicas: int,
+    seed: int,
 ) -> None:
     """Speaker-attributed error rates of one system.
 
-    SA-WER counts words only under the right speaker. Beside it stand cpWER, ORC-WER and the error of speaker counting.
+    SA-WER counts words only under the right speaker. Beside it stand cpWER, tcpWER (where all words have times),
+    ORC-WER and the error of speaker counting. A recording that a CTM does not name counts as silence.
     """
     from espnet_ext.scoring.evaluate import Draws, describe_errors, evaluate_speakers
     from espnet_ext.scoring.score_files import measures_table
 
-    result, summary = evaluate_speakers(ref, hyp, output, groups=groups, meeteval=meeteval, draws=Draws(replicas, seed))
+    result, summary = evaluate_speakers(
+        ref,
+        hyp,
+        output,
+        groups=groups,
+        meeteval=meeteval,
+        collar=collar,
+        normaliser=normaliser,
+        form=form,
+        draws=Draws(replicas, seed),
+    )
     low, high = summary["ci95"]
     click.echo(f"SA-WER {summary['value']:.2f} %  (95% interval {low:.2f} to {high:.2f})")
     click.echo(describe_errors(summary, f"words of {summary['utterances']} recordings"))
     if "cpwer" in summary:
         bound = " at most" if result.orc_greedy else ""
-        click.echo(f"cpWER {summary['cpwer']['value']:.2f} %, ORC-WER{bound} {summary['orcwer']['value']:.2f} %")
+        timed = f"tcpWER {summary['tcpwer']['value']:.2f} % (collar {collar:g} s)" if "tcpwer" in summary else NO_TIMES
+        click.echo(
+            f"cpWER {summary['cpwer']['value']:.2f} %, ORC-WER{bound} {summary['orcwer']['value']:.2f} %, {timed}"
+        )
     counting = summary["speaker_counting"]
     click.echo(
         f"speaker counting error {counting['value']:.2f} %: {counting['missed']} missed and {counting['false_alarms']} "

@@ -55,8 +55,16 @@ def _record(turn: Turn) -> dict[str, Any]:
 
 
 def in_order(turns: Iterable[Turn]) -> list[Turn]:
-    """Turns by recording, and in each by start; those without a time keep their order and come first."""
-    return sorted(turns, key=lambda turn: (turn.recording, -math.inf if turn.start is None else turn.start))
+    """Turns by recording, and in each by start; if a turn with words has no time, its recording keeps its order.
+
+    >>> [turn.words for turn in in_order([Turn("r", "a", ("B",)), Turn("r", "a", ("A",), 0.0, 1.0)])]
+    [('B',), ('A',)]
+    """
+    ordered: list[Turn] = []
+    for _, own in sorted(by_recording(turns).items()):
+        timed = all(turn.start is not None for turn in own if turn.words)
+        ordered += sorted(own, key=lambda turn: turn.start or 0.0) if timed else own
+    return ordered
 
 
 def by_recording(turns: Iterable[Turn]) -> dict[str, list[Turn]]:
@@ -72,8 +80,8 @@ def by_recording(turns: Iterable[Turn]) -> dict[str, list[Turn]]:
     return recordings
 
 
-def read_turns(path: str | Path) -> list[Turn]:
-    """Read turns from SegLST.
+def read_turns(path: str | Path, *, may_be_empty: bool = False) -> list[Turn]:
+    """Read turns from SegLST; ``may_be_empty``: a list without turns is one in which nobody speaks.
 
     Raises:
         InputError: no such file, not SegLST, or no turn in it; the message says which entry.
@@ -84,7 +92,7 @@ def read_turns(path: str | Path) -> list[Turn]:
         raise InputError(f"{path}: no such file: check the path, or run the stage that writes it") from None
     except ValueError as error:
         raise InputError(f"{path}: not JSON ({error}): write SegLST") from None
-    if not isinstance(records, list) or not records:
+    if not isinstance(records, list) or not (records or may_be_empty):
         raise InputError(f"{path}: not a list of turns: write SegLST, one object per turn")
     return [_turn(record, f"{path}: turn {number}") for number, record in enumerate(records, start=1)]
 
@@ -100,10 +108,19 @@ def _turn(record: Any, where: str) -> Turn:
     if not record["speaker"] and record["words"].strip():
         raise InputError(f"{where}: words of {record['session_id']} without a speaker: name the speaker")
     start, end = (_seconds(record, name, where) for name in ("start_time", "end_time"))
-    neither = start is None and end is None
-    if not neither and (start is None or end is None or not 0 <= start <= end < math.inf):
-        raise InputError(f"{where}: from {start} to {end} s is not a time span: fix it, or leave both out")
+    if start is not None or end is not None:
+        check_span(start, end, where)
     return Turn(record["session_id"], record["speaker"], tuple(record["words"].split()), start, end)
+
+
+def check_span(start: float | None, end: float | None, where: str) -> None:
+    """Refuse times that are no time span.
+
+    Raises:
+        InputError: one is missing, they are reversed or not finite.
+    """
+    if start is None or end is None or not 0 <= start <= end < math.inf:
+        raise InputError(f"{where}: from {start} to {end} s is not a time span: fix it, or leave both out")
 
 
 def _seconds(record: Mapping[str, Any], name: str, where: str) -> float | None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from espnet_ext.codeswitch.mixed_text import has_han, mixed_tokens
 from espnet_ext.data.kaldi_tables import read_table
-from espnet_ext.data.turns import read_turns
 from espnet_ext.errors import InputError
+from espnet_ext.scoring.assignments import COLLAR
 from espnet_ext.scoring.bootstrap import REPLICAS
 from espnet_ext.scoring.error_rate import ZERO
 from espnet_ext.scoring.mixed import WITHIN, count_switches, score_mixed_files
@@ -21,6 +21,7 @@ from espnet_ext.scoring.speaker_attributed import (
     summarise_speakers,
     write_speaker_reports,
 )
+from espnet_ext.scoring.transcripts import AUTO, read_transcripts, recorded_turns
 from espnet_ext.work.files import write_json
 
 
@@ -105,28 +106,38 @@ def evaluate_speakers(
     *,
     groups: Path | None = None,
     meeteval: bool = True,
+    collar: float = COLLAR,
+    normaliser: str = NONE,
+    form: str = AUTO,
     draws: Draws = Draws(),
 ) -> tuple[SpeakerScore, dict[str, Any]]:
-    """Score speaker-attributed transcripts (SegLST); with ``output``, write the reports into that folder.
+    """Score speaker-attributed transcripts; with ``output``, write the reports into that folder.
 
     Args:
+        reference, hypothesis: STM, CTM (whose channels are the speakers) or SegLST.
         groups: table of recording and condition; each condition gets its own score.
-        meeteval: compute cpWER and ORC-WER too.
+        meeteval: compute cpWER, ORC-WER and, where words have times, tcpWER too.
+        collar: of tcpWER, in seconds.
+        form: format of the hypothesis.
 
     Returns:
         The score, and what ``score.json`` holds.
 
     Raises:
-        InputError: what :func:`espnet_ext.scoring.speaker_attributed.score_speakers` refuses.
+        InputError: what the readers, the normaliser and
+            :func:`espnet_ext.scoring.speaker_attributed.score_speakers` refuse.
     """
+    real, heard = recorded_turns(read_transcripts(reference), read_transcripts(hypothesis, form), normaliser)
     result = score_speakers(
-        read_turns(reference),
-        read_turns(hypothesis),
+        real,
+        heard,
         groups=read_table(groups) if groups else None,
         meeteval=meeteval,
+        collar=collar,
         names=(str(reference), str(hypothesis)),
     )
-    summary = summarise_speakers(result, replicas=draws.replicas, seed=draws.seed)
+    name = normaliser_called(normaliser)[1]
+    summary = summarise_speakers(result, replicas=draws.replicas, seed=draws.seed, normaliser=name)
     if output:
         write_speaker_reports(output, result, summary)
     return result, summary

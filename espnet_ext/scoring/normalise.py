@@ -1,19 +1,21 @@
 """Text normalisers for references and hypotheses, by the name that the results give."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from importlib.metadata import version
 
+from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
 
-NONE, WHISPER_ENGLISH = "none", "whisper_english"
-NORMALISERS = (NONE, WHISPER_ENGLISH)
+NONE, LOWER, WHISPER_ENGLISH = NORMALISERS = ("none", "lower", "whisper_english")
 
 
 def normaliser_called(name: str) -> tuple[Callable[[str], str], str]:
     """A normaliser, and its name with its version, as the results give it.
 
-    ``whisper_english`` is the English normaliser of Whisper's paper (Radford et al. 2023, appendix C), which P5 uses:
-    lower case, no punctuation and fillers, numbers in digits, contractions spelt out, one spelling.
+    ``lower`` changes capitals only. ``whisper_english`` is the English normaliser of Whisper's paper (Radford et al.
+    2023, appendix C), which P5 uses: lower case, no punctuation and fillers, numbers in digits, contractions spelt out,
+    one spelling.
 
     >>> normaliser_called("none")[0]("Twenty-one, please!"), normaliser_called("none")[1]
     ('Twenty-one, please!', 'none')
@@ -23,6 +25,8 @@ def normaliser_called(name: str) -> tuple[Callable[[str], str], str]:
     """
     if name == NONE:
         return (lambda text: text), NONE
+    if name == LOWER:
+        return str.lower, LOWER
     if name != WHISPER_ENGLISH:
         raise InputError(f"there is no normaliser {name!r}: choose one of {', '.join(NORMALISERS)}")
     try:
@@ -35,3 +39,8 @@ def normaliser_called(name: str) -> tuple[Callable[[str], str], str]:
 def normalised(texts: Mapping[str, str], normaliser: Callable[[str], str]) -> dict[str, str]:
     """The texts of a table, normalised."""
     return {key: normaliser(text) for key, text in texts.items()}
+
+
+def normalised_turns(turns: Iterable[Turn], normaliser: Callable[[str], str]) -> list[Turn]:
+    """Turns with their words normalised; a turn may lose all of them."""
+    return [replace(turn, words=tuple(normaliser(" ".join(turn.words)).split())) for turn in turns]

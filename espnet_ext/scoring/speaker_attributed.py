@@ -1,31 +1,23 @@
-"""Error rates of transcripts that say who spoke: SA-WER, cpWER, ORC-WER and speaker counting.
+"""Error rates of transcripts that say who spoke: SA-WER, cpWER, tcpWER, ORC-WER and speaker counting.
 
 SA-WER (P4, 4.1.1; Kanda et al., Interspeech 2020) compares the words given to each *identified* speaker with what that
 speaker said. Speakers are not permuted: the right words under the wrong name are deletions of one speaker and
-insertions of the other, and all words of somebody who is not in the reference are insertions. cpWER forgives names (it
-takes the best one-to-one assignment of hypothesised to real speakers), ORC-WER forgives speakers altogether (each
-utterance of the reference may stand in any stream of the hypothesis). Both are MeetEval's.
-
-ORC-WER by dynamic programming takes time in proportion to the product of the streams' lengths. Where that is too long
-MeetEval's greedy search gives an upper bound, and the result says so.
+insertions of the other, and all words of somebody who is not in the reference are insertions. The other rates forgive
+names; :mod:`espnet_ext.scoring.assignments` has them.
 """
 
 import dataclasses
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.turns import Turn, in_order, words_by_speaker
+from espnet_ext.data.turns import Turn, by_recording, in_order, words_by_speaker
 from espnet_ext.errors import InputError
+from espnet_ext.scoring.assignments import COLLAR, Said, cp_errors, orc_errors, streams, tcp_errors
 from espnet_ext.scoring.error_rate import MAX_ALIGNMENT_CELLS, ZERO, ErrorRate, align, count_errors
 from espnet_ext.scoring.score import Score, add_up
 from espnet_ext.scoring.score_files import format_alignment, percent, summarise, write_reports
-
-ORC_CELLS = 2_000_000  # words of the reference times lengths of the streams; about a second
-
-Said = Mapping[str, tuple[str, ...]]  # speaker -> words
 
 
 @dataclass(frozen=True)
@@ -64,7 +56,9 @@ class SpeakerScore:
         score: SA-WER. Its utterances are whole recordings, its speakers the persons of the reference and hypothesis.
         pairs: the words of reference and hypothesis by recording and speaker, as they were aligned.
         unknown: by recording, the speakers of the hypothesis who are not in its reference.
-        cp, orc: counts of cpWER and ORC-WER, summed; None where they were not asked for.
+        cp, tcp, orc: counts of cpWER, tcpWER and ORC-WER, summed; None where they were not asked for, and tcpWER where
+            words have no times.
+        collar: of tcpWER, in seconds.
         orc_greedy: recordings whose ORC-WER is an upper bound.
         counting: of speakers.
     """
@@ -73,17 +67,20 @@ class SpeakerScore:
     pairs: Mapping[str, Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]]
     unknown: Mapping[str, tuple[str, ...]]
     cp: ErrorRate | None
+    tcp: ErrorRate | None
     orc: ErrorRate | None
+    collar: float
     orc_greedy: tuple[str, ...]
     counting: SpeakerCount
 
 
 def score_speakers(
     reference: Sequence[Turn],
-    hypothesis: Iterable[Turn],
+    hypothesis: Sequence[Turn],
     *,
     groups: Mapping[str, str] | None = None,
     meeteval: bool = True,
+    collar: float = COLLAR,
     names: tuple[str, str] = ("reference", "hypothesis"),
 ) -> SpeakerScore:
     """Score speaker-attributed transcripts.
@@ -92,7 +89,8 @@ def score_speakers(
         reference: the utterances. Those of a speaker are joined in the order of their starts.
         hypothesis: the same, with or without times.
         groups: condition of each recording (its overlap ratio, say); the score gets one part per condition.
-        meeteval: compute cpWER and ORC-WER too.
+        meeteval: compute cpWER, tcpWER and ORC-WER too.
+        collar: of tcpWER, in seconds.
         names: of the two in messages.
 
     Raises:
@@ -116,14 +114,14 @@ def score_speakers(
             for name, keys in sorted(members.items())
         }
         score = dataclasses.replace(score, parts=parts)
-    cp = orc = None
+    cp = tcp = orc = None
     greedy: list[str] = []
     if meeteval:
-        turns: dict[str, list[tuple[str, ...]]] = {recording: [] for recording in real}
-        for turn in in_order(reference):
-            turns[turn.recording].append(turn.words)
         cp = sum((cp_errors(real[key], heard[key]) for key in real), start=ZERO)
-        results = {key: orc_errors(turns[key], heard[key]) for key in real}
+        spoken, recognised = by_recording(in_order(reference)), by_recording(hypothesis)
+        if all(turn.start is not None for turn in (*reference, *hypothesis) if turn.words):
+            tcp = sum((tcp_errors(streams(spoken[key]), streams(recognised[key]), collar) for key in real), start=ZERO)
+        results = {key: orc_errors(spoken[key], heard[key]) for key in real}
         orc = sum((counts for counts, _ in results.values()), start=ZERO)
         greedy = [key for key, (_, exact) in results.items() if not exact]
     unknown = {key: tuple(sorted(heard[key].keys() - real[key].keys())) for key in real}
@@ -132,7 +130,9 @@ def score_speakers(
         pairs=pairs,
         unknown={key: speakers for key, speakers in unknown.items() if speakers},
         cp=cp,
+        tcp=tcp,
         orc=orc,
+        collar=collar,
         orc_greedy=tuple(greedy),
         counting=sum((count_speakers(real[key], heard[key]) for key in real), start=SpeakerCount()),
     )
@@ -183,57 +183,20 @@ def count_speakers(real: Said, heard: Said) -> SpeakerCount:
     return SpeakerCount(len(real), len(heard), max(0, -excess), max(0, excess), 1, int(excess != 0))
 
 
-def cp_errors(real: Said, heard: Said) -> ErrorRate:
-    """Count the errors of one recording under the best one-to-one assignment of speakers (cpWER).
-
-    >>> cp_errors({"a": ("ONE",), "b": ("TWO",)}, {"b": ("ONE",), "a": ("TWO",)}).errors
-    0
-    """
-    from meeteval.wer import cp_word_error_rate
-
-    return _counts(cp_word_error_rate(_texts(real), _texts(heard), reference_sort=False, hypothesis_sort=False))
-
-
-def orc_errors(utterances: Sequence[tuple[str, ...]], heard: Said) -> tuple[ErrorRate, bool]:
-    """Count the errors of one recording when each utterance may stand in any stream of the hypothesis (ORC-WER).
-
-    Args:
-        utterances: of the reference, in the order of their starts.
-
-    Returns:
-        The counts, and whether they are the least there are (otherwise an upper bound by greedy search).
-    """
-    from meeteval.wer import greedy_orc_word_error_rate, orc_word_error_rate
-
-    words = sum(map(len, utterances))
-    if not heard:
-        return ErrorRate(0, 0, words, 0), True
-    exact = words * math.prod(len(stream) + 1 for stream in heard.values()) <= ORC_CELLS
-    rate = orc_word_error_rate if exact else greedy_orc_word_error_rate
-    texts = [" ".join(utterance) for utterance in utterances if utterance]
-    return _counts(rate(texts, _texts(heard), reference_sort=False, hypothesis_sort=False)), exact or len(heard) == 1
-
-
-def _texts(said: Said) -> dict[str, str]:
-    return {speaker: " ".join(words) for speaker, words in said.items()}
-
-
-def _counts(rate: Any) -> ErrorRate:
-    """MeetEval's counts as ours."""
-    correct = rate.length - rate.substitutions - rate.deletions
-    return ErrorRate(correct, rate.substitutions, rate.deletions, rate.insertions)
-
-
-def summarise_speakers(result: SpeakerScore, *, replicas: int, seed: int = 0) -> dict[str, Any]:
+def summarise_speakers(
+    result: SpeakerScore, *, replicas: int, seed: int = 0, normaliser: str = "none"
+) -> dict[str, Any]:
     """The content of ``score.json``: SA-WER as the tables read it, and the other measures; rates are in percent.
 
     The interval resamples whole recordings.
     """
-    summary = summarise(result.score, replicas=replicas, seed=seed)
+    summary = summarise(result.score, replicas=replicas, seed=seed, normaliser=normaliser)
     summary["bootstrap"]["resample"] = "recording"
-    for name, rate in (("cpwer", result.cp), ("orcwer", result.orc)):
+    for name, rate in (("cpwer", result.cp), ("tcpwer", result.tcp), ("orcwer", result.orc)):
         if rate is not None:
             summary[name] = {"value": percent(rate.rate), "errors": rate.errors, "words": rate.reference_length}
+    if result.tcp is not None:
+        summary["tcpwer"]["collar"] = result.collar
     if result.orc is not None:
         summary["orcwer"]["recordings_with_upper_bound"] = len(result.orc_greedy)
     counting = result.counting

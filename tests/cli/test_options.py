@@ -14,6 +14,7 @@ def test_choices_are_those_of_the_rooms():
     from espnet_ext.longform.noise import MUSAN
     from espnet_ext.scoring.normalise import NORMALISERS
     from espnet_ext.scoring.score import UNITS
+    from espnet_ext.scoring.transcripts import AUTO, FORMATS
     from espnet_ext.stitcher.inference import METHODS
     from espnet_ext.stitcher.pairs import STYLES
     from espnet_ext.stitcher.transcribe import OVERLAPS
@@ -21,6 +22,7 @@ def test_choices_are_those_of_the_rooms():
     assert options.CHECKS == CHECKS
     assert tuple(UNITS) == options.UNITS
     assert score.NORMALISERS == NORMALISERS
+    assert (AUTO, *FORMATS) == score.FORMATS
     assert tuple(PARTS) == prepare.LIBRISPEECH_PARTS
     assert decode.NOISES == MUSAN
     assert tuple(OVERLAPS) == decode.METHODS
@@ -36,11 +38,13 @@ def test_defaults_are_those_of_the_rooms():
     from espnet_ext.codeswitch.mixed_units import MORE_THAN
     from espnet_ext.corpora.libricss import ENROLMENT_UTTERANCES
     from espnet_ext.multitalker.windows import WINDOW_SECONDS, Windowing
+    from espnet_ext.scoring.assignments import COLLAR
     from espnet_ext.scoring.bootstrap import REPLICAS
     from espnet_ext.scoring.mixed import WITHIN
     from espnet_ext.stitcher.inference import MODEL_FILE, StitcherOptions
 
     assert default(score.wer, "replicas") == REPLICAS
+    assert default(score.sa, "collar") == COLLAR
     assert default(score.mer, "within") == default(score.compare, "within") == WITHIN
     assert default(data.tokens, "more_than") == MORE_THAN
     assert default(prepare.libricss, "utterances") == ENROLMENT_UTTERANCES

@@ -205,3 +205,18 @@ def test_speaker_attributed_transcripts(tmp_path, capsys):
     assert {name: measure["value"] for name, measure in measures.items()} == {"0S": 200.0, "40": 0.0}
     call(["score", "sa", *files, "--no-meeteval"])
     assert "cpWER" not in capsys.readouterr().out
+
+
+def test_speakers_in_stm_and_ctm(tmp_path, capsys):
+    (tmp_path / "ref.stm").write_text("m1 1 a 0 1 One two\nm2 1 b 0 1 three\n")
+    (tmp_path / "hyp.ctm").write_text("m1 a 0.1 0.3 ONE\nm1 a 0.5 0.3 TWO\n")
+    files = ["--ref", str(tmp_path / "ref.stm"), "--hyp", str(tmp_path / "hyp.ctm")]
+    call(["score", "sa", *files, "--normaliser", "lower", "--collar", "2", "--output", str(tmp_path / "out")])
+    printed = capsys.readouterr().out
+    assert "SA-WER 33.33 %" in printed and "tcpWER 33.33 % (collar 2 s)" in printed
+    summary = json.loads((tmp_path / "out" / "score.json").read_text())
+    assert summary["tcpwer"] == {"value": 33.3333, "errors": 1, "words": 3, "collar": 2.0}
+    assert summary["normaliser"] == "lower"
+    (tmp_path / "silence.json").write_text("[]")
+    call(["score", "sa", "--ref", str(tmp_path / "ref.stm"), "--hyp", str(tmp_path / "silence.json")])
+    assert "SA-WER 100.00 %" in capsys.readouterr().out

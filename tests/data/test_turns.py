@@ -3,7 +3,7 @@ import json
 import meeteval.io
 import pytest
 
-from espnet_ext.data.turns import Turn, read_turns, serialise, word_spans, words_by_speaker, write_turns
+from espnet_ext.data.turns import Turn, in_order, read_turns, serialise, word_spans, words_by_speaker, write_turns
 from espnet_ext.errors import InputError
 
 TURNS = [
@@ -26,6 +26,14 @@ def test_meeteval_takes_them(tmp_path):
         ("r", "a", "ONE", 0.0),
         ("r", "b", "TWO 你好", 2.5),
     ]
+
+
+def test_a_recording_with_words_without_times_keeps_its_order():
+    turns = [Turn("s", "a", ("ONE",), 5.0, 6.0), Turn("s", "a", ("TWO",)), Turn("s", "a", ("THREE",), 1.0, 2.0)]
+    assert in_order([*turns, *TURNS]) == [TURNS[1], TURNS[0], *turns, *TURNS[2:]]
+    silent = Turn("s", "b", ())
+    assert in_order([turns[0], silent, turns[2]]) == [silent, turns[2], turns[0]], "silence has no place in time"
+    assert words_by_speaker(turns) == {"s": {"a": ("ONE", "TWO", "THREE")}}
 
 
 def test_words_by_speaker_joins_in_the_order_of_time():
@@ -66,6 +74,11 @@ def test_files_refused(tmp_path, text, message):
         read_turns(tmp_path / "turns.json")
     with pytest.raises(InputError, match="no such file"):
         read_turns(tmp_path / "other.json")
+
+
+def test_a_list_without_turns_is_silence_where_that_may_be(tmp_path):
+    write_turns(tmp_path / "turns.json", [])
+    assert read_turns(tmp_path / "turns.json", may_be_empty=True) == []
 
 
 def test_words_share_their_turn_by_letters():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
-from espnet_ext.scoring import speaker_attributed
+from espnet_ext.scoring import assignments
 from espnet_ext.scoring.error_rate import ErrorRate
 from espnet_ext.scoring.speaker_attributed import (
     SpeakerCount,
@@ -118,7 +118,7 @@ def test_conditions_are_parts():
 
 
 def test_greedy_search_where_streams_are_long(monkeypatch):
-    monkeypatch.setattr(speaker_attributed, "ORC_CELLS", 1)
+    monkeypatch.setattr(assignments, "ORC_CELLS", 1)
     reference, hypothesis = turns({"a": "x y", "b": "z"}), turns({"a": "z", "b": "x y"})
     result = score_speakers(reference, hypothesis)
     assert result.orc_greedy == ("r",)

@@ -1,0 +1,175 @@
+"""Error rates that forgive the names of speakers: cpWER, tcpWER and ORC-WER of one recording.
+
+cpWER takes the one-to-one assignment of hypothesised to real speakers with the fewest errors (Watanabe et al., "CHiME-6
+challenge", 2020). tcpWER does so too, but a word can only be matched by one that was said at nearly the same time (von
+Neumann et al., "MeetEval", 2023). MeetEval aligns under that constraint; the assignment is found here, as MeetEval
+refuses more than 20 speakers. ORC-WER forgives speakers altogether: each utterance of the reference may stand in any
+stream. By dynamic programming that takes time in proportion to the product of the streams' lengths. Where that is too
+long MeetEval's greedy search gives an upper bound.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from espnet_ext.data.turns import Turn
+from espnet_ext.scoring.error_rate import ZERO, ErrorRate, Pair, align, count_errors, count_pairs
+
+ORC_CELLS = 2_000_000  # words of the reference times lengths of the streams; about a second
+ORC_STREAMS = 10  # more are refused by MeetEval's commands
+COLLAR = 5.0  # seconds, as in the CHiME-7 and -8 challenges
+
+Said = Mapping[str, tuple[str, ...]]  # speaker -> words
+Assignment = list[tuple[str | None, str | None]]  # speakers of reference and hypothesis; None: nobody
+
+
+def assign[Stream](
+    real: Mapping[str, Stream], heard: Mapping[str, Stream], nothing: Stream, errors: Callable[[Stream, Stream], int]
+) -> Assignment:
+    """The one-to-one assignment of speakers with the fewest errors; ``nothing`` is what nobody says.
+
+    >>> said = {"a": ["one"], "b": ["two"]}
+    >>> assign(said, {"x": ["two"]}, [], lambda one, other: sum(map(len, (one, other))) * (one != other))
+    [('a', None), ('b', 'x')]
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    size = max(len(real), len(heard))
+    rows = [*real, *[None] * (size - len(real))]
+    columns = [*heard, *[None] * (size - len(heard))]
+    costs = np.array(
+        [[errors(nothing if a is None else real[a], nothing if b is None else heard[b]) for b in columns] for a in rows]
+    ).reshape(size, size)
+    return [(rows[place], columns[other]) for place, other in zip(*linear_sum_assignment(costs), strict=True)]
+
+
+def cp_assignment(real: Said, heard: Said) -> Assignment:
+    """The assignment of cpWER."""
+    return assign(real, heard, (), lambda one, other: count_errors(one, other).errors)
+
+
+def cp_errors(real: Said, heard: Said) -> ErrorRate:
+    """Count the errors of one recording under the best one-to-one assignment of speakers (cpWER).
+
+    >>> cp_errors({"a": ("ONE",), "b": ("TWO",)}, {"b": ("ONE",), "a": ("TWO",)}).errors
+    0
+    """
+    pairs = ((real.get(a or "", ()), heard.get(b or "", ())) for a, b in cp_assignment(real, heard))
+    return sum((count_errors(*pair) for pair in pairs), start=ZERO)
+
+
+def streams(turns: Iterable[Turn]) -> dict[str, list[Turn]]:
+    """The turns with words of each speaker of one recording."""
+    found: dict[str, list[Turn]] = {}
+    for turn in turns:
+        if turn.words:
+            found.setdefault(turn.speaker, []).append(turn)
+    return found
+
+
+def tcp_pairs(
+    real: Mapping[str, Sequence[Turn]], heard: Mapping[str, Sequence[Turn]], collar: float = COLLAR
+) -> dict[tuple[str | None, str | None], list[Pair]]:
+    """Align one recording under the best assignment of speakers, with times (tcpWER).
+
+    Args:
+        real, heard: turns with words by speaker, see :func:`streams`.
+        collar: how far apart in seconds words may be that match.
+
+    Returns:
+        Aligned words by pair of speakers; None for nobody.
+
+    Raises:
+        InputError: a turn has no times.
+    """
+    assignment = assign(real, heard, [], lambda one, other: count_pairs(_timed_pairs(one, other, collar)).errors)
+    return {(a, b): _timed_pairs(real.get(a or "", []), heard.get(b or "", []), collar) for a, b in assignment}
+
+
+def tcp_errors(
+    real: Mapping[str, Sequence[Turn]], heard: Mapping[str, Sequence[Turn]], collar: float = COLLAR
+) -> ErrorRate:
+    """Count the errors of :func:`tcp_pairs`.
+
+    >>> said = {"a": [Turn("r", "a", ("ONE",), 0.0, 1.0)]}
+    >>> late = {"b": [Turn("r", "b", ("ONE",), 9.0, 10.0)]}
+    >>> tcp_errors(said, late).errors, tcp_errors(said, late, collar=10).errors
+    (2, 0)
+    """
+    return sum(map(count_pairs, tcp_pairs(real, heard, collar).values()), start=ZERO)
+
+
+def _timed_pairs(real: Sequence[Turn], heard: Sequence[Turn], collar: float) -> list[Pair]:
+    if not real or not heard:
+        return [(word, None) for turn in real for word in turn.words] + [
+            (None, word) for turn in heard for word in turn.words
+        ]
+    from meeteval.io.seglst import SegLST
+    from meeteval.wer.wer.time_constrained import align as align_with_times
+
+    def segments(turns: Sequence[Turn]) -> Any:
+        spans = [(turn, *turn.span) for turn in turns]
+        return SegLST(
+            [{"words": " ".join(turn.words), "start_time": start, "end_time": end} for turn, start, end in spans]
+        )
+
+    aligned = align_with_times(segments(real), segments(heard), collar=collar, style="seglst")
+    return [(a and a["words"], b and b["words"]) for a, b in aligned]
+
+
+def orc_errors(utterances: Sequence[Turn], heard: Said) -> tuple[ErrorRate, bool]:
+    """Count the errors of one recording when each utterance may stand in any stream of the hypothesis (ORC-WER).
+
+    Args:
+        utterances: of the reference, in the order of their starts.
+
+    Returns:
+        The counts, and whether they are the least there are (otherwise an upper bound by greedy search).
+    """
+    spoken = [turn for turn in utterances if turn.words]
+    words = sum(len(turn.words) for turn in spoken)
+    if not heard:
+        return ErrorRate(0, 0, words, 0), True
+    exact = len(heard) <= ORC_STREAMS and words * math.prod(len(stream) + 1 for stream in heard.values()) <= ORC_CELLS
+    placed = _streams_of(spoken, heard, exact) if len(heard) <= ORC_STREAMS else _streams_of_many(spoken, heard)
+    joined: dict[str, list[str]] = {name: [] for name in heard}
+    for turn, name in zip(spoken, placed, strict=True):
+        joined[name] += turn.words
+    return sum((count_errors(joined[name], heard[name]) for name in heard), start=ZERO), exact or len(heard) == 1
+
+
+def _streams_of(utterances: Sequence[Turn], heard: Said, exact: bool) -> Sequence[str]:
+    """The stream of each utterance with the fewest errors, or few."""
+    from meeteval.wer import greedy_orc_word_error_rate, orc_word_error_rate
+
+    rate = orc_word_error_rate if exact else greedy_orc_word_error_rate
+    texts = {name: " ".join(said) for name, said in heard.items()}
+    return rate([" ".join(turn.words) for turn in utterances], texts, False, False).assignment
+
+
+def _streams_of_many(utterances: Sequence[Turn], heard: Said) -> list[str]:
+    """As :func:`_streams_of`, greedily, for more streams than MeetEval's commands accept."""
+    from meeteval.io.seglst import SegLST
+    from meeteval.wer.matching.greedy_combination_matching import greedy_combination_matching, initialize_assignment
+
+    said = [turn.words for turn in utterances]
+    number = {word: place for place, word in enumerate(dict.fromkeys(chain(*said, *heard.values())))}
+    spoken, recognised = ([[number[word] for word in words] for words in side] for side in (said, heard.values()))
+    segments = SegLST(
+        [
+            {"words": words, "speaker": turn.speaker, "segment_index": place}
+            for place, (turn, words) in enumerate(zip(utterances, spoken, strict=True))
+        ]
+    )
+    streams = SegLST([{"words": words, "speaker": place} for place, words in enumerate(recognised)])
+    _, placed = greedy_combination_matching(spoken, recognised, initialize_assignment(segments, streams, "cp"))
+    names = list(heard)
+    return [names[place] for place in placed]
+
+
+def cp_pairs(real: Said, heard: Said) -> dict[tuple[str | None, str | None], list[Pair]]:
+    """Align one recording under the assignment of cpWER: aligned words by pair of speakers; None for nobody."""
+    return {(a, b): align(real.get(a or "", ()), heard.get(b or "", ())) for a, b in cp_assignment(real, heard)}

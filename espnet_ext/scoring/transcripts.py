@@ -1,0 +1,228 @@
+"""Transcripts in the formats of other toolkits: Kaldi text, sclite's trn, STM, CTM and SegLST.
+
+Kaldi text and trn name utterances. STM, CTM and SegLST say at what time of a recording something was said. A CTM knows
+no speakers, so its channels take their place.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from espnet_ext.data.kaldi_tables import read_table, text_lines
+from espnet_ext.data.turns import Turn, check_span, read_turns, word_spans
+from espnet_ext.errors import InputError
+from espnet_ext.scoring.normalise import LOWER, NONE, normalised_turns, normaliser_called
+
+KALDI, TRN, STM, CTM, SEGLST = FORMATS = ("kaldi", "trn", "stm", "ctm", "seglst")
+OF_UTTERANCES = (KALDI, TRN)
+AUTO = "auto"
+_SUFFIXES = {".trn": TRN, ".stm": STM, ".ctm": CTM, ".json": SEGLST, ".seglst": SEGLST}
+_TRN = re.compile(r"(.*?)\s*\(([^()\s]+)\)\s*")
+_STM_LABEL = re.compile(r"<[^<>\s]*>\s*")  # such as <o,f0,male>
+_IGNORED = "IGNORE_TIME_SEGMENT_IN_SCORING"
+_ALTERNATIVES = re.compile(r"(^|\s)[{}/@](\s|$)")
+_SAMPLE = 50  # lines that decide on a format
+
+
+@dataclass(frozen=True)
+class Transcripts:
+    """What one file holds.
+
+    Attributes:
+        path: the file.
+        format: one of ``FORMATS``.
+        texts: text by utterance id, in the file's order; empty for recordings.
+        turns: what was said in recordings, in the file's order; empty for utterances.
+        channels: the channel of each turn; "" where the format has none.
+        ignored: stretches that an STM excludes from scoring, as turns without words, and their channels.
+    """
+
+    path: Path
+    format: str
+    texts: dict[str, str]
+    turns: tuple[Turn, ...] = ()
+    channels: tuple[str, ...] = ()
+    ignored: tuple[tuple[Turn, str], ...] = ()
+
+    @property
+    def of_utterances(self) -> bool:
+        """Whether the file names utterances and not recordings."""
+        return self.format in OF_UTTERANCES
+
+
+def read_transcripts(path: str | Path, form: str = AUTO) -> Transcripts:
+    """Read transcripts; ``form`` is their format, or ``auto`` to detect it.
+
+    Raises:
+        InputError: the file cannot be read, or a line is not of the format; the message says which.
+    """
+    path = Path(path)
+    form = detect_format(path) if form == AUTO else form
+    if form == KALDI:
+        return Transcripts(path, form, read_table(path))
+    if form == TRN:
+        return Transcripts(path, form, _read_trn(path))
+    if form == SEGLST:
+        turns = tuple(read_turns(path, may_be_empty=True))
+        return Transcripts(path, form, {}, turns, ("",) * len(turns))
+    if form not in FORMATS:
+        raise InputError(f"unknown format {form!r}: choose one of {', '.join(FORMATS)}")
+    return _read_timed(path, form)
+
+
+def detect_format(path: Path) -> str:
+    """The format of a file: by its name (.trn .stm .ctm .json), else by its first lines; otherwise Kaldi text."""
+    if path.suffix.lower() in _SUFFIXES:
+        return _SUFFIXES[path.suffix.lower()]
+    lines = [line for _, line in islice(_lines(path), _SAMPLE)]
+    if lines and lines[0].lstrip()[:1] in ("[", "{") and path.read_bytes().rstrip()[-1:] in (b"]", b"}"):
+        return SEGLST
+    for form, fits in ((STM, _is_stm), (CTM, _is_ctm), (TRN, lambda line: _TRN.fullmatch(line) is not None)):
+        if lines and all(map(fits, lines)):
+            return form
+    return KALDI
+
+
+def _is_stm(line: str) -> bool:
+    fields = line.split(maxsplit=5)
+    return len(fields) >= 5 and all(map(_is_number, fields[3:5]))
+
+
+def _is_ctm(line: str) -> bool:
+    fields = line.split()
+    return len(fields) in (5, 6) and all(map(_is_number, fields[2:4]))
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"\d+\.?\d*(e-?\d+)?|\.\d+", text) is not None
+
+
+def _lines(path: Path) -> Iterable[tuple[int, str]]:
+    """Numbered lines of NIST's formats, without comments and empty ones."""
+    for number, line in enumerate(text_lines(path), start=1):
+        if line.strip() and not line.startswith(";;"):
+            yield number, line
+
+
+def _read_trn(path: Path) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for number, line in _lines(path):
+        found = _TRN.fullmatch(line)
+        if found is None:
+            raise InputError(f"{path}: line {number} does not end in an id in brackets: write `words (id)`")
+        text, key = found.groups()
+        if key in texts:
+            raise InputError(f"{path}: line {number}: id {key} comes twice: keep one of its lines")
+        texts[key] = _plain(text.strip(), f"{path}: line {number}")
+    return texts
+
+
+def _read_timed(path: Path, form: str) -> Transcripts:
+    turns: list[Turn] = []
+    channels: list[str] = []
+    ignored: list[tuple[Turn, str]] = []
+    parse: Callable[[str, str], tuple[Turn, str]] = _stm_line if form == STM else _ctm_line
+    for number, line in _lines(path):
+        where = f"{path}: line {number}"
+        turn, channel = parse(line, where)
+        check_span(turn.start, turn.end, where)
+        if turn.words == (_IGNORED,):
+            ignored.append((replace(turn, words=()), channel))
+        else:
+            turns.append(turn)
+            channels.append(channel)
+    return Transcripts(path, form, {}, tuple(turns), tuple(channels), tuple(ignored))
+
+
+def _stm_line(line: str, where: str) -> tuple[Turn, str]:
+    name, channel, speaker, start, end, *text = _fields(
+        line, 5, 6, (3, 4), where, "file channel speaker start end words"
+    )
+    words = _plain(_STM_LABEL.sub("", text[0].strip(), count=1) if text else "", where)
+    return Turn(name, speaker, tuple(words.split()), float(start), float(end)), channel
+
+
+def _ctm_line(line: str, where: str) -> tuple[Turn, str]:
+    layout = "file channel start duration word [confidence]"
+    name, channel, start, duration, word, *_ = _fields(line, 5, 7, (2, 3), where, layout)
+    return Turn(name, channel, (word,), float(start), float(start) + float(duration)), channel
+
+
+def _fields(line: str, least: int, most: int, numbers: Sequence[int], where: str, layout: str) -> list[str]:
+    """The fields of a line; the last of ``most`` is the rest of the line. (MeetEval's parsers, which the tests compare,
+    refuse channels that are letters where a time is a whole number.)"""
+    fields = line.split(maxsplit=most - 1)
+    if len(fields) < least or not all(_is_number(fields[place]) for place in numbers):
+        raise InputError(f"{where} is not `{layout}`: fix it, or force another format")
+    return fields
+
+
+def _plain(text: str, where: str) -> str:
+    """A text without sclite's alternatives.
+
+    Raises:
+        InputError: it has some, such as ``{ uh / um / @ }``, which are not supported.
+    """
+    if _ALTERNATIVES.search(text):
+        raise InputError(f"{where} has alternatives ({{ a / b }}), which are not supported: write one of them")
+    return text
+
+
+def without_ignored(turns: Sequence[Turn], channels: Sequence[str], reference: Transcripts) -> tuple[Turn, ...]:
+    """Turns without the words whose middle lies in a stretch that the reference excludes from scoring.
+
+    A stretch is of one channel, where both files name the same channels in a recording. A turn that loses words becomes
+    one turn per word.
+
+    Raises:
+        InputError: a turn of such a recording has no times.
+    """
+    spans: dict[str, list[tuple[Turn, str]]] = {}
+    for turn, channel in reference.ignored:
+        spans.setdefault(turn.recording, []).append((turn, channel))
+    named = set(channels)
+    kept: list[Turn] = []
+    for turn, channel in zip(turns, channels, strict=True):
+        own = [gap.span for gap, at in spans.get(turn.recording, []) if at == channel or at not in named]
+        if not own or not turn.words:
+            kept.append(turn)
+            continue
+        words = [
+            replace(turn, words=(word,), start=start, end=end)
+            for word, (start, end) in zip(turn.words, word_spans(turn), strict=True)
+            if not any(low <= (start + end) / 2 <= high for low, high in own)
+        ]
+        kept += [turn] if len(words) == len(turn.words) else words
+    return tuple(kept)
+
+
+def with_silence(transcripts: Transcripts, turns: Sequence[Turn], recordings: Iterable[str]) -> list[Turn]:
+    """Turns with a wordless one for each recording that a CTM, or a file without any turn, does not name.
+
+    Such files cannot name a recording in which nothing was recognised.
+    """
+    if transcripts.format != CTM and transcripts.turns:
+        return list(turns)
+    known = {turn.recording for turn in turns}
+    return [*turns, *(Turn(recording, "", ()) for recording in recordings if recording not in known)]
+
+
+def recorded_turns(
+    reference: Transcripts, hypothesis: Transcripts, normaliser: str = NONE
+) -> tuple[list[Turn], list[Turn]]:
+    """The turns of two files of recordings, ready to be scored: normalised, and without what the reference excludes.
+
+    Raises:
+        InputError: a file names utterances and no recordings, or has one word per line where the normaliser needs more.
+    """
+    for each in (reference, hypothesis):
+        if each.of_utterances:
+            raise InputError(f"{each.path}: {each.format} does not say who spoke when: give STM, CTM or SegLST")
+        if each.format == CTM and normaliser not in (NONE, LOWER):
+            raise InputError(f"{each.path}: {normaliser} joins words, such as numbers, and a CTM has single words")
+    apply, _ = normaliser_called(normaliser)
+    real = normalised_turns(reference.turns, apply)
+    heard = without_ignored(hypothesis.turns, hypothesis.channels, reference)
+    return real, with_silence(hypothesis, normalised_turns(heard, apply), dict.fromkeys(t.recording for t in real))
