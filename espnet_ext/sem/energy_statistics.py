@@ -9,6 +9,7 @@ import dataclasses
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import torch
@@ -215,29 +216,30 @@ def mask_example(
     return MaskExample(utterance, x[0].numpy(), kept, frontend.hop_length / frontend.fs)
 
 
-def as_json(histogram: EnergyHistogram, example: MaskExample) -> dict:
-    """The numbers behind the figures, as plain values for a JSON file; shares are between 0 and 1."""
-    share, energy = histogram.share_below().tolist(), histogram.energy_below().tolist()
-    at = {eta: edge_index(eta) for eta in example.kept}
+def as_values(histogram: EnergyHistogram, example: MaskExample) -> dict:
+    """The numbers behind the figures, for a file of facts; shares are between 0 and 1.
+
+    ``bins_below`` and ``energy_below`` are by threshold, each 10 dB; ``bins_below_mean`` is the mean over thresholds
+    that are uniform between two of them, which is the share that SEM masks in training (P2, eq. 6).
+    """
+    marks = {f"{eta:g}": edge_index(eta) for eta in np.arange(-80.0, 1.0, 10.0).tolist()}
+    share, energy = histogram.share_below(), histogram.energy_below()
+    ranges = {f"{low} to {high}": (marks[low], marks[high]) for low, high in combinations(marks, 2)}
     return {
         "utterances": histogram.utterances,
         "silent_utterances_left_out": histogram.silent,
         "bins": histogram.total,
         "zero_energy_bins": histogram.zeros,
-        "thresholds": [
-            {"eta_db": eta, "bins_below": share[index], "energy_below": energy[index]} for eta, index in at.items()
-        ],
-        "histogram": {
-            "edges_db": EDGES_DB.tolist(),
-            "counts": histogram.counts[1:-1].tolist(),
-            "count_below_first_edge": int(histogram.counts[0]),
-            "count_above_last_edge": int(histogram.counts[-1]),
-            "density_per_db": histogram.density().tolist(),
+        "bins_below": {name: float(share[index]) for name, index in marks.items()},
+        "energy_below": {name: float(energy[index]) for name, index in marks.items()},
+        "bins_below_mean": {
+            name: float(np.trapezoid(share[first : last + 1]) / (last - first))
+            for name, (first, last) in ranges.items()
         },
-        "cumulative": {"eta_db": EDGES_DB.tolist(), "bins_below": share, "energy_below": energy},
+        "histogram": {"first_edge_db": LOWEST_DB, "step_db": STEP_DB, "counts": histogram.counts.tolist()},
         "example": {
             "utterance": example.utterance,
             "frames": len(example.features),
-            "masked": [{"eta_db": eta, "bins_below": example.masked_share(eta)} for eta in example.kept],
+            "masked": {f"{eta:g}": example.masked_share(eta) for eta in example.kept},
         },
     }

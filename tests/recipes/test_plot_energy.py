@@ -1,6 +1,5 @@
 """``local/plot_energy.py`` of the SEM recipe, as a user calls it."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ import soundfile
 from plot_energy import main
 
 from espnet_ext.errors import InputError
+from espnet_ext.results.kept.facts import read_facts
 
 SCRIPT = Path(__file__).parents[2] / "egs" / "librispeech_sem" / "local" / "plot_energy.py"
 RATE = 16000
@@ -38,17 +38,15 @@ def test_writes_figures_and_numbers(data, tmp_path, capsys):
     output = tmp_path / "new" / "out"
     main(["--data", str(data), "--output", str(output)])
     assert sorted(path.name for path in output.iterdir()) == OUTPUTS
-    numbers = json.loads((output / "energy.json").read_text())
+    numbers = read_facts(output / "energy.json")["values"]
     assert numbers["utterances"] == 3
     assert numbers["bins"] == 40 * (98 + 198 + 298)
     # The first second of u3 is silent: its 98 whole frames, and those that reach into speech by less than a sample.
     assert 98 * 40 <= numbers["zero_energy_bins"] <= 99 * 40
     assert numbers["example"]["utterance"] == "u3"
     printed = capsys.readouterr().out
-    share = numbers["thresholds"][1]
-    assert share["eta_db"] == -20.0
-    assert f"masked at -20 dB: {share['bins_below']:.1%} of the bins" in printed
-    assert f"energy below -20 dB: {share['energy_below']:.2%}" in printed
+    assert f"masked at -20 dB: {numbers['bins_below']['-20']:.1%} of the bins" in printed
+    assert f"energy below -20 dB: {numbers['energy_below']['-20']:.2%}" in printed
     assert f"zero energy (eta = -inf), counted among the masked: {numbers['zero_energy_bins']:,} bins" in printed
 
 
@@ -56,9 +54,8 @@ def test_same_seed_same_numbers(data, tmp_path):
     for name in "ab":
         options = ["--max-utterances", "2", "--seed", "3", "--utterance", "u1"]
         main(["--data", str(data), "--output", str(tmp_path / name), *options])
-    first, second = ((tmp_path / name / "energy.json").read_bytes() for name in "ab")
-    assert first == second
-    numbers = json.loads(first)
+    numbers, again = (read_facts(tmp_path / name / "energy.json")["values"] for name in "ab")
+    assert numbers == again
     assert numbers["utterances"] == 2
     assert numbers["example"] == {**numbers["example"], "utterance": "u1", "frames": 98}
 

@@ -14,7 +14,7 @@ from espnet_ext.sem.energy_statistics import (
     EDGES_DB,
     STEP_DB,
     EnergyHistogram,
-    as_json,
+    as_values,
     choose,
     edge_index,
     histogram_of,
@@ -176,10 +176,19 @@ def test_json_holds_finite_plain_numbers(tmp_path):
     span = audio(tmp_path, "a", 2.0)
     frontend = PowerMelFrontend()
     histogram = survey({"a": span}, frontend).histogram
-    numbers = json.loads(json.dumps(as_json(histogram, mask_example("a", span, frontend)), allow_nan=False))
-    assert [row["eta_db"] for row in numbers["thresholds"]] == [-40.0, -20.0, 0.0]
-    assert numbers["thresholds"][1]["bins_below"] == histogram.share_below()[edge_index(-20.0)]
-    parts = numbers["histogram"]
-    outside = parts["count_below_first_edge"] + parts["count_above_last_edge"] + numbers["zero_energy_bins"]
-    assert sum(parts["counts"]) + outside == numbers["bins"] == 198 * 40
-    assert len(parts["edges_db"]) == len(parts["counts"]) + 1 == len(numbers["cumulative"]["bins_below"])
+    numbers = json.loads(json.dumps(as_values(histogram, mask_example("a", span, frontend)), allow_nan=False))
+    assert list(numbers["example"]["masked"]) == ["-40", "-20", "0"]
+    assert numbers["bins_below"]["-20"] == histogram.share_below()[edge_index(-20.0)]
+    assert sum(numbers["histogram"]["counts"]) + numbers["zero_energy_bins"] == numbers["bins"] == 198 * 40
+
+
+def test_the_mean_share_is_that_of_random_thresholds(tmp_path):
+    span = audio(tmp_path, "a", 2.0)
+    frontend = PowerMelFrontend()
+    example = mask_example("a", span, frontend)
+    numbers = as_values(survey({"a": span}, frontend).histogram, example)
+    assert len(numbers["bins_below_mean"]) == 9 * 8 / 2
+    drawn = tuple(np.random.default_rng(0).uniform(-80.0, 0.0, 2000))
+    kept = mask_example("a", span, frontend, drawn)
+    expected = np.mean([kept.masked_share(eta) for eta in drawn])
+    assert numbers["bins_below_mean"]["-80 to 0"] == pytest.approx(expected, abs=0.02)

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Draw the distribution of energy over time-frequency bins and small-energy masks (P2, Fig. 1 and 3) of a data dir.
 
-Writes fig1_energy.png, fig3_masks.png, and their numbers to energy.json.
+Writes fig1_energy.png, fig3_masks.png, and their numbers to energy.json: the share of bins below a threshold is what a
+fixed threshold masks, its mean over a range what SEM masks in training.
 
 Example:
   local/plot_energy.py --data data/train-clean-100 --output exp/mini/energy
 """
 
 import argparse
+import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,9 +19,9 @@ from energy_figures import MARKED_DB, draw_distribution, draw_masks
 from espnet_ext.data.utterance_audio import read_spans
 from espnet_ext.errors import InputError, run_main
 from espnet_ext.frontend.power_mel import PowerMelFrontend
+from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.results.pages.plot_style import save_png
 from espnet_ext.sem import energy_statistics as statistics
-from espnet_ext.work.files import write_json
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -35,14 +38,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     utterance = args.utterance or survey.example
     example = statistics.mask_example(utterance, spans[utterance], frontend)
 
+    name = args.name or args.data.resolve().name
     figures = {
-        args.output / "fig1_energy.png": draw_distribution(survey.histogram, args.name or args.data.resolve().name),
+        args.output / "fig1_energy.png": draw_distribution(survey.histogram, name),
         args.output / "fig3_masks.png": draw_masks(example),
     }
     for path, figure in figures.items():
         save_png(figure, path)
-    settings = {"data": str(args.data), "max_utterances": args.max_utterances, "seed": args.seed, "rate": args.rate}
-    write_json(args.output / "energy.json", settings | statistics.as_json(survey.histogram, example))
+    about = f"Energy of time-frequency bins relative to the peak ({name}); shares from 0 to 1"
+    command = shlex.join(["local/plot_energy.py", *(argv or sys.argv[1:])])
+    write_facts(args.output / "energy.json", about, command, statistics.as_values(survey.histogram, example))
     print_summary(survey.histogram)
     print("written:", *figures, args.output / "energy.json")
 
