@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.claims.verdicts import VERDICTS, count_verdicts, verdict_text
+from espnet_ext.results.claims.verdicts import (
+    CONTRADICTED,
+    HOLDS,
+    NOT_RUN,
+    UNDECIDED,
+    VERDICTS,
+    count_verdicts,
+    verdict_text,
+)
 from espnet_ext.results.kept.facts import read_facts
 from espnet_ext.results.kept.result_files import read_results, result_files
 from espnet_ext.results.pages.render import cells_of_test, count_of, format_interval, plain_table, reduction
@@ -115,6 +123,10 @@ class KeptNumbers:
             return sum(counts.values())
         return {name: counts.get(name, 0) for name in VERDICTS}[_one_of(VERDICTS, verdict)]
 
+    def verdicts(self) -> str:
+        """How many claims have which verdict, such as ``none holds, 1 is contradicted, 12 are undecided``."""
+        return verdicts_text(count_verdicts(list(self.tables.values())))
+
     def plain(self, table: str, *rows: str) -> str:
         """Rows of a table as the terminal shows them."""
         for row in rows:
@@ -153,6 +165,20 @@ class Numbers(KeptNumbers):
     def fact(self, name: str, *keys: str | int) -> Any:
         """A fact: the value under ``keys`` in ``results/<name>.json``."""
         return fact(self.results, name, *keys)
+
+
+def verdicts_text(counts: Mapping[str, int]) -> str:
+    """Numbers of claims by verdict as text; claims that have not run are left out if there are none.
+
+    >>> verdicts_text({"holds": 1, "undecided": 12})
+    '1 holds, none is contradicted, 12 are undecided'
+    """
+    verbs = {HOLDS: ("holds", "hold"), CONTRADICTED: ("is contradicted", "are contradicted")}
+    verbs |= {UNDECIDED: ("is undecided", "are undecided"), NOT_RUN: ("has not run", "have not run")}
+    shown = [
+        (counts.get(verdict, 0), *verbs[verdict]) for verdict in VERDICTS if verdict != NOT_RUN or counts.get(verdict)
+    ]
+    return ", ".join(f"{number or 'none'} {one if number < 2 else several}" for number, one, several in shown)
 
 
 def fact(folder: Path, name: str, *keys: str | int) -> Any:
