@@ -89,7 +89,7 @@ def _environment() -> jinja2.Environment:
     environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
     )
-    environment.filters |= {"fixed": fixed, "percent": percent, "thousands": thousands, "words": words}
+    environment.filters |= {"fixed": fixed, "signed": signed, "percent": percent, "thousands": thousands, "words": words}
     environment.globals["check"] = check
     return environment
 
@@ -101,6 +101,15 @@ def fixed(number: float, digits: int = 1) -> str:
     ('0.67', '0.0')
     """
     return f"{round(number, digits) + 0.0:.{digits}f}"  # never -0.0
+
+
+def signed(number: float, digits: int = 1) -> str:
+    """A number with its sign.
+
+    >>> signed(2.38), signed(-6.21)
+    ('+2.4', '-6.2')
+    """
+    return f"{round(number, digits) + 0.0:+.{digits}f}"
 
 
 def percent(share: float, digits: int = 0) -> str:
