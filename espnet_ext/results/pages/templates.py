@@ -89,7 +89,7 @@ def _environment() -> jinja2.Environment:
     environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
     )
-    environment.filters |= {"fixed": fixed, "signed": signed, "percent": percent, "thousands": thousands, "words": words}
+    environment.filters |= {each.__name__: each for each in (fixed, signed, percent, thousands, words)}
     environment.globals["check"] = check
     return environment
 
