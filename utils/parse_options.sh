@@ -27,6 +27,11 @@ while (($# > 0)); do
     -h | --help) print_help && exit 0 ;;
     --*=*) name=${1%%=*} value=${1#*=} && shift ;;
     --?*)
+      name=${1#--}
+      # an option that is false by default may stand alone
+      if (($# == 1)) || [[ $2 == --* ]]; then
+        grep -q "^${name//-/_}=false\b" "$0" && set -- "$1" true "${@:2}"
+      fi
       (($# > 1)) && [[ $2 != --* ]] || fail "$1 needs a value"
       name=$1 value=$2 && shift 2
       ;;

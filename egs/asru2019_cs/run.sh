@@ -22,6 +22,7 @@ stop_stage=9     # last stage to run
 asru2019=        # folder of the challenge's corpus: train-cs, train-zh, dev, test (README.md); synthetic if empty
 librispeech=     # folder of LibriSpeech (train-clean-100 and 360 are used); LibriSpeech in the corpus folder if empty
 check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one
+skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part; or the percentage
 # Resources
 ngpu=0           # GPUs of one training
 nj=2             # processes on this machine

@@ -26,6 +26,7 @@ enrolment_list=  # libricss_speaker_info.jsonl of LibriCSS's repository; looked 
 speaker_model=   # parameters of an ESPnet speaker model that makes the profiles; Resemblyzer if empty
 speaker_model_config= # its config.yaml; the one beside the parameters if empty
 check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one
+skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part; or the percentage
 # Resources
 ngpu=0           # GPUs of one training
 nj=2             # processes on this machine

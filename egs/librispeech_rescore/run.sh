@@ -29,6 +29,7 @@ librispeech=     # folder of the LibriSpeech corpus (the one with SPEAKERS.TXT);
 lm_text=         # librispeech-lm-norm.txt.gz; the file of that name in the corpus folder if empty
 nbest_lists=     # N-best lists to use instead: a folder with PART (ESPnet's output folder) or PART.jsonl of each part
 check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one
+skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part; or the percentage
 # Resources
 ngpu=0           # 1: train and rescore on a GPU
 nj=2             # processes on this machine

@@ -60,9 +60,8 @@ def manifests_step(run: Run, title: str, folder: Path, **options: Any) -> Step:
 def data(run: Run) -> None:
     if not all(run.options[name] for name in ("spotify", *TEST_CORPORA)):
         run_steps(asr.synthetic_corpus(run, "spotify", run.datadir / "corpus"))
-    drop_bad = run.sections["settings"]["drop_bad"]
     podcasts = run.datadir / "corpus" / "spotify" if run.synthetic else run.corpus
-    run_steps(manifests_step(run, "spotify, train", podcasts, part=TRAIN, drop_bad=drop_bad))
+    run_steps(manifests_step(run, "spotify, train", podcasts, part=TRAIN))
     if run.synthetic:
         run_steps(manifests_step(run, "spotify, dev", run.datadir / "corpus" / "spotify-dev", part=VALID))
     for corpus in TEST_CORPORA:

@@ -27,6 +27,7 @@ earnings22=      # folder of Earnings-22: metadata.csv, media and transcripts; s
 rev16=           # folder of Rev16: verbatim_transcripts and media; synthetic if empty
 musan=           # folder of MUSAN, whose music is the noise of figure 2; generated if empty
 check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one
+skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part; or the percentage
 # Resources
 ngpu=0           # GPUs of one training
 nj=2             # processes on this machine

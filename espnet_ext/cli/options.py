@@ -74,6 +74,21 @@ def check_audio(default: str | None = "auto") -> Decorator:
     )
 
 
+def skip_faulty() -> Decorator:
+    """``--skip-faulty [PERCENT]``: a share of each part of a corpus."""
+    from espnet_ext.corpora.faults import skip_share
+
+    return click.option(
+        "--skip-faulty",
+        is_flag=False,
+        flag_value="true",
+        default="false",
+        metavar="[PERCENT]",
+        callback=lambda context, option, value: skip_share(value),
+        help="Leave faulty utterances out, at most this share of each part (2 % if no number is given).",
+    )
+
+
 def model() -> Decorator:
     """``--model-config`` and ``--model``: a model that ESPnet has trained."""
 

@@ -51,7 +51,8 @@ def _docstring(module: str) -> str:
 def prepare() -> None:
     """Check a corpus and write its Lhotse manifests.
 
-    Nothing is written if there is a fault in the corpus.
+    If there is a fault in the corpus, all faults are written to a file in --output, and nothing else.
+    With --skip-faulty the manifests are made without the faulty utterances.
     """
 
 
@@ -61,6 +62,7 @@ def _corpus(check_audio: bool = True) -> Callable[[Callable[..., Any]], click.Co
     def decorate(function: Callable[..., Any]) -> click.Command:
         if check_audio:
             function = common.check_audio()(common.nj()(function))
+        function = common.skip_faulty()(function)
         function = common.output("Folder for the manifests.")(function)
         function = common.path("--corpus", "Folder of the corpus.", metavar="DIR", required=True)(function)
         return prepare.command(cls=CorpusCommand)(function)
@@ -75,11 +77,11 @@ def _parts(default: str | None = None) -> Callable[..., Any]:
 
 @_corpus()
 @_parts()
-def librispeech(corpus: Path, output: Path, parts: str | None, nj: int, check_audio: str) -> None:
+def librispeech(corpus: Path, output: Path, parts: str | None, nj: int, check_audio: str, skip_faulty: float) -> None:
     """Prepare a corpus in the layout of LibriSpeech."""
     from espnet_ext.corpora.librispeech import prepare_librispeech
 
-    prepare_librispeech(corpus, output, parts and common.names(parts), nj, check_audio)
+    prepare_librispeech(corpus, output, parts and common.names(parts), nj, check_audio, skip_faulty)
 
 
 @_corpus()
@@ -101,6 +103,7 @@ def asru2019(
     folder: tuple[str, ...],
     nj: int,
     check_audio: str,
+    skip_faulty: float,
 ) -> None:
     """Prepare the ASRU 2019 code-switching corpus.
 
@@ -116,6 +119,7 @@ def asru2019(
         librispeech_dir=librispeech,
         num_jobs=nj,
         check_audio=check_audio,
+        skip_faulty=skip_faulty,
     )
 
 
@@ -139,51 +143,50 @@ def _part_folder(value: str) -> tuple[str, str]:
     metavar="N",
     help="Enrolment utterances per speaker.",
 )
-def libricss(corpus: Path, output: Path, enrolment_list: Path | None, utterances: int) -> None:
+def libricss(corpus: Path, output: Path, enrolment_list: Path | None, utterances: int, skip_faulty: float) -> None:
     """Prepare the first channel of LibriCSS.
 
     Writes the recordings cut at silences, with references by speaker, into segments/.
     """
     from espnet_ext.corpora.libricss import prepare_libricss
 
-    prepare_libricss(corpus, output, enrolment_list=enrolment_list, utterances=utterances)
+    prepare_libricss(corpus, output, enrolment_list=enrolment_list, utterances=utterances, skip_faulty=skip_faulty)
 
 
 @_corpus()
 @click.option(
     "--part", default="train", show_default=True, metavar="NAME", help="Name of the part in the files' names."
 )
-@click.option("--drop-bad", is_flag=True, help="Leave out faulty episodes; otherwise a fault stops the preparation.")
-def spotify(corpus: Path, output: Path, part: str, drop_bad: bool, nj: int, check_audio: str) -> None:
+def spotify(corpus: Path, output: Path, part: str, nj: int, check_audio: str, skip_faulty: float) -> None:
     """Prepare the Spotify podcasts."""
     from espnet_ext.corpora.spotify import prepare_spotify
 
-    prepare_spotify(corpus, output, part, drop_bad=drop_bad, num_jobs=nj, check_audio=check_audio)
+    prepare_spotify(corpus, output, part, nj, check_audio, skip_faulty)
 
 
 @_corpus()
 @_parts("dev,test")
-def tedlium(corpus: Path, output: Path, parts: str, nj: int, check_audio: str) -> None:
+def tedlium(corpus: Path, output: Path, parts: str, nj: int, check_audio: str, skip_faulty: float) -> None:
     """Prepare TED-LIUM 3 as whole talks."""
     from espnet_ext.corpora.tedlium import prepare_tedlium
 
-    prepare_tedlium(corpus, output, common.names(parts), nj, check_audio)
+    prepare_tedlium(corpus, output, common.names(parts), nj, check_audio, skip_faulty)
 
 
 @_corpus()
-def earnings22(corpus: Path, output: Path, nj: int, check_audio: str) -> None:
+def earnings22(corpus: Path, output: Path, nj: int, check_audio: str, skip_faulty: float) -> None:
     """Prepare Earnings-22."""
     from espnet_ext.corpora.earnings22 import prepare_earnings22
 
-    prepare_earnings22(corpus, output, nj, check_audio)
+    prepare_earnings22(corpus, output, nj, check_audio, skip_faulty)
 
 
 @_corpus()
-def rev16(corpus: Path, output: Path, nj: int, check_audio: str) -> None:
+def rev16(corpus: Path, output: Path, nj: int, check_audio: str, skip_faulty: float) -> None:
     """Prepare Rev16."""
     from espnet_ext.corpora.rev16 import prepare_rev16
 
-    prepare_rev16(corpus, output, nj, check_audio)
+    prepare_rev16(corpus, output, nj, check_audio, skip_faulty)
 
 
 @click.command()

@@ -30,8 +30,10 @@ from espnet_ext.codeswitch.mixed_text import language_of
 from espnet_ext.codeswitch.text_rules import MANDARIN_ENGLISH
 from espnet_ext.corpora import librispeech
 from espnet_ext.corpora.audio_folder import scan_audio_folder
-from espnet_ext.corpora.checks import ADVICE, SHOWN, check_utterances, raise_faults
-from espnet_ext.data.data_dir import DataDir, is_command, read_data_dir
+from espnet_ext.corpora.checks import check_audio_files
+from espnet_ext.corpora.faults import ADVICE, SHOWN, Faults, faults_file
+from espnet_ext.data.audio_files import Inspected
+from espnet_ext.data.data_dir import DataDir, is_command, read_data_dir, segment_recording
 from espnet_ext.data.data_dir_checks import raise_problems, validate
 from espnet_ext.data.data_dir_parts import restrict
 from espnet_ext.data.manifests import Manifests, checked_manifests, from_data_dir, write_parts
@@ -56,6 +58,7 @@ def prepare_asru2019(
     librispeech_dir: str | Path | None = None,
     num_jobs: int = 1,
     check_audio: str = "auto",
+    skip_faulty: float = 0.0,
 ) -> dict[str, Manifests]:
     """Check the corpus and its English part, and make their Lhotse manifests.
 
@@ -64,28 +67,36 @@ def prepare_asru2019(
     Args:
         corpus_dir: The folder that holds ``train-cs`` and so on (see the module's description).
         output_dir: Where ``asru2019_recordings_<part>.jsonl.gz``, ``asru2019_supervisions_<part>.jsonl.gz`` and
-            ``text_rules.json`` go (None: nowhere). They are written when no part has a fault.
+            ``text_rules.json`` go (None: nowhere), and ``asru2019_faults.txt`` with all faults, if there are any.
         parts: The parts to prepare, some of ``ALL_PARTS`` (None: those that exist).
         folders: Part -> its folder, for those of ``PARTS`` that do not lie at ``<corpus_dir>/<part>``.
         librispeech_dir: LibriSpeech, if it does not lie at ``<corpus_dir>/LibriSpeech``.
         num_jobs: Threads.
         check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
+        skip_faulty: The share of each part that may be faulty, and is then left out.
 
     Returns:
         Part -> ``recordings`` and ``supervisions``, sorted by id.
 
     Raises:
-        InputError: A folder is missing, or there is a fault in a transcript or in audio. Nothing has been written.
+        InputError: A folder is missing, or there are more faults in transcripts or audio than ``skip_faulty`` allows.
+            No manifest has been written.
     """
     found = find_folders(corpus_dir, parts, folders or {}, librispeech_dir)
-    scanned = scan_asru2019({part: folder for part, folder in found.items() if part in PARTS})
-    _check_audio(str(corpus_dir), scanned, check_audio, num_jobs)
-    manifests = {part: _manifests(data, found[part]) for part, data in scanned.items()}
+    faults = Faults(corpus_dir, faults_file(output_dir, "asru2019"), skip_faulty)
+    scanned = scan_asru2019({part: folder for part, folder in found.items() if part in PARTS}, faults)
+    files = {part: [(key, Path(path)) for key, path in sorted(data.wav_scp.items())] for part, data in scanned.items()}
+    audio = check_audio_files(faults, files, SAMPLING_RATE, check_audio, num_jobs) if files else {}
     english = [part for part in found if part in ENGLISH_PARTS]
-    if english:
-        root = found[english[0]].parent
-        prepared = librispeech.prepare_librispeech(root, None, english, num_jobs, check_audio)
-        manifests |= {part: _english_manifests(sets, found[part]) for part, sets in prepared.items()}
+    root = found[english[0]].parent if english else Path()
+    prepared = librispeech.check_parts(root, english, faults, num_jobs, check_audio) if english else {}
+    faults.settle(
+        {part: len(kept) for part, kept in audio.items()} | {part: len(kept) for part, (kept, _) in prepared.items()}
+    )
+    manifests = {part: _manifests(data, audio[part], found[part]) for part, data in scanned.items()}
+    for part, (utterances, english_audio) in prepared.items():
+        sets = librispeech.make_manifests(found[part], utterances, english_audio)
+        manifests[part] = _english_manifests(sets, found[part])
     if output_dir is not None:
         write_parts("asru2019", manifests, Path(output_dir))
         write_json(Path(output_dir) / RULES_FILE, RULES.record)
@@ -134,39 +145,42 @@ def _require_known(parts: Iterable[str], known: Sequence[str]) -> None:
         raise InputError(f"there is no part {', '.join(map(repr, unknown))}: the parts are {', '.join(known)}")
 
 
-def scan_asru2019(folders: Mapping[str, Path]) -> dict[str, DataDir]:
+def scan_asru2019(folders: Mapping[str, Path], faults: Faults) -> dict[str, DataDir]:
     """Read the transcripts and list the audio files of parts, without opening audio; apply the rules to the text.
 
+    Faults are those of :func:`espnet_ext.corpora.audio_folder.scan_audio_folder`.
+
     Returns:
-        Part -> its recordings, speakers, texts and languages.
+        Part -> its recordings, speakers, texts and languages; those without a fault.
 
     Raises:
-        InputError: A part without utterances, a malformed line, an empty transcript, an id that comes twice, a
-            transcript without audio or the reverse. The first few are named, with their files.
+        InputError: A data dir whose tables do not fit each other, or with commands in ``wav.scp``; no transcript of a
+            part contains a word.
     """
-    return {part: _with_rules(_scan_part(folder), part, folder) for part, folder in folders.items()}
+    return {part: _with_rules(_scan_part(folder, part, faults), part, folder) for part, folder in folders.items()}
 
 
-def _scan_part(folder: Path) -> DataDir:
+def _scan_part(folder: Path, part: str, faults: Faults) -> DataDir:
     if (folder / "wav.scp").is_file():
         return _scan_data_dir(folder)
-    return scan_audio_folder(folder, ADVICE)
+    return scan_audio_folder(folder, part, faults)
 
 
 def _scan_data_dir(folder: Path) -> DataDir:
     data = read_data_dir(folder)
     raise_problems(folder, validate(data))
-    commands = [
-        f"recording {key} is a command (ending in |)" for key, value in data.wav_scp.items() if is_command(value)
-    ]
-    raise_faults(f"{folder}/wav.scp", commands, "write its output to an audio file")
+    for key, value in data.wav_scp.items():
+        if is_command(value):
+            raise InputError(
+                f"{folder}/wav.scp: recording {key} is a command (ending in |): write its output to an audio file"
+            )
     paths = {key: os.path.abspath(value) for key, value in data.wav_scp.items()}
     return DataDir(wav_scp=paths, utt2spk=data.utt2spk, text=data.text, segments=data.segments)
 
 
 def _with_rules(data: DataDir, part: str, folder: Path) -> DataDir:
     texts = _ruled(data.text, part)
-    if not texts:
+    if data.utt2spk and not texts:
         raise InputError(f"{folder}: no transcript contains a word: {ADVICE}")
     languages = {key: language_of(text, PARTS[part]) for key, text in texts.items()}
     return dataclasses.replace(restrict(data, set(texts)), text=texts, utt2lang=languages)
@@ -182,17 +196,10 @@ def _ruled(texts: Mapping[str, str] | None, part: str) -> dict[str, str]:
     return {key: text for key, text in ruled.items() if text}
 
 
-def _check_audio(where: str, scanned: Mapping[str, DataDir], check_audio: str, num_jobs: int) -> None:
-    files = [(key, Path(path)) for data in scanned.values() for key, path in sorted(data.wav_scp.items())]
-    if not files:
-        return
-    utterances = sum(len(data.utt2spk) for data in scanned.values())
-    what = f"{utterances:,} utterances in {', '.join(scanned)}"
-    check_utterances(where, files, SAMPLING_RATE, check_audio, num_jobs, what)
-
-
-def _manifests(data: DataDir, folder: Path) -> Manifests:
-    return checked_manifests(*from_data_dir(data), folder)
+def _manifests(data: DataDir, audio: Mapping[str, Inspected], folder: Path) -> Manifests:
+    """The manifests of the utterances whose recordings have good audio."""
+    heard = {key for key in data.utt2spk if (segment_recording(data.segments[key]) if data.segments else key) in audio}
+    return checked_manifests(*from_data_dir(restrict(data, heard), audio), folder)
 
 
 def _english_manifests(sets: Manifests, folder: Path) -> Manifests:

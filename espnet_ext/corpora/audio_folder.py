@@ -4,16 +4,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from espnet_ext.corpora.checks import ADVICE, raise_faults
+from espnet_ext.corpora.faults import Faults, own_files
 from espnet_ext.data.data_dir import DataDir
 from espnet_ext.data.kaldi_tables import read_table
-from espnet_ext.work.files import files_below
 
 AUDIO = (".wav", ".flac")
 _LIST = re.compile(r"text|.*trans.*\.txt")
 
 
-def scan_audio_folder(folder: Path, advice: str = ADVICE) -> DataDir:
+def scan_audio_folder(folder: Path, part: str, faults: Faults) -> DataDir:
     """Read the transcripts and list the audio files, without opening audio.
 
     Audio files ``<utterance>.wav`` or ``.flac`` are in folders of any depth. The transcripts are lines
@@ -24,72 +23,77 @@ def scan_audio_folder(folder: Path, advice: str = ADVICE) -> DataDir:
     folder that the audio is in if the utterance's id begins with it; if the id contains it further on, the id up to
     its end (``T0055G0013`` for ``G0013/T0055G0013S0001.wav``); if not, each utterance has a speaker of its own.
 
-    Raises:
-        InputError: No utterances, a malformed line, an empty transcript, an id that comes twice, a transcript without
-            audio or the reverse, an utterance without a line in ``utt2spk``. The first few are named, with their files,
-            and the message ends with ``advice``.
+    Faults are no utterances, an empty transcript, an id that comes twice, a transcript without audio or the reverse, an
+    utterance without a line in ``utt2spk``. What is returned has none of them. Files ``._*``, which macOS leaves beside
+    others, are ignored.
     """
-    faults: list[str] = []
-    files = list(files_below(folder))
-    audio = _audio(files, faults)
-    texts = _texts(files, faults)
-    faults += [f"no audio file for utterance {key} ({path})" for key, (_, path) in texts.items() if key not in audio]
-    faults += [f"no transcript of utterance {key} ({path})" for key, path in audio.items() if key not in texts]
-    if not audio and not faults:
-        faults.append(f"no utterances in {folder}")
+    files = list(own_files(folder, faults))
+    audio = _audio(files, part, faults)
+    texts = _texts(files, part, faults)
+    for key, (_, path) in texts.items():
+        if key not in audio:
+            faults.add(part, key, f"no audio file for utterance {key} ({path})")
+    for key, path in audio.items():
+        if key not in texts:
+            faults.add(part, key, f"no transcript of utterance {key} ({path})")
+    if not audio:
+        faults.add(part, str(folder), f"no utterances in {folder}")
     speakers = _speakers(folder, audio)
-    faults += [f"no speaker of utterance {key} in {folder / 'utt2spk'}" for key in audio if key not in speakers]
-    raise_faults(folder, faults, advice)
+    for key in audio:
+        if key not in speakers:
+            faults.add(part, key, f"no speaker of utterance {key} in {folder / 'utt2spk'}")
+    audio = faults.sound(part, audio)
     return DataDir(
         wav_scp={key: str(path) for key, path in audio.items()},
         utt2spk={key: speakers[key] for key in audio},
-        text={key: text for key, (text, _) in texts.items()},
+        text={key: texts[key][0] for key in audio},
     )
 
 
-def _audio(files: Sequence[Path], faults: list[str]) -> dict[str, Path]:
+def _audio(files: Sequence[Path], part: str, faults: Faults) -> dict[str, Path]:
     audio: dict[str, Path] = {}
     for path in files:
         if path.suffix.lower() not in AUDIO:
             continue
         if path.stem in audio:
-            faults.append(f"utterance {path.stem} comes twice ({audio[path.stem]} and {path})")
+            faults.add(part, path.stem, f"utterance {path.stem} comes twice ({audio[path.stem]} and {path})")
         elif any(space in path.stem for space in " \t"):
-            faults.append(f"an id with a space in it ({path})")
+            faults.add(part, path.stem, f"an id with a space in it ({path})")
         audio.setdefault(path.stem, path)
     return audio
 
 
-def _texts(files: Sequence[Path], faults: list[str]) -> dict[str, tuple[str, Path]]:
+def _texts(files: Sequence[Path], part: str, faults: Faults) -> dict[str, tuple[str, Path]]:
     """Utterance -> its transcript and the file that holds it."""
     lists = [path for path in files if _LIST.fullmatch(path.name)]
     if lists:
-        entries = (entry for path in lists for entry in _list_entries(path, faults))
+        entries = (entry for path in lists for entry in _list_entries(path, part, faults))
     else:
         singles = (path for path in files if path.suffix == ".txt" and not path.name.upper().startswith("README"))
-        entries = ((path.stem, " ".join(_lines(path, faults)), path) for path in singles)
+        entries = ((path.stem, " ".join(_lines(path, part, faults)), path) for path in singles)
     texts: dict[str, tuple[str, Path]] = {}
     for key, text, path in entries:
         if key in texts:
-            faults.append(f"utterance {key} comes twice ({texts[key][1]} and {path})")
+            faults.add(part, key, f"utterance {key} comes twice ({texts[key][1]} and {path})")
         elif not text:
-            faults.append(f"empty transcript of {key} ({path})")
+            faults.add(part, key, f"empty transcript of {key} ({path})")
         texts.setdefault(key, (text, path))
     return texts
 
 
-def _list_entries(path: Path, faults: list[str]) -> Iterator[tuple[str, str, Path]]:
-    for line in _lines(path, faults):
+def _list_entries(path: Path, part: str, faults: Faults) -> Iterator[tuple[str, str, Path]]:
+    for line in _lines(path, part, faults):
         key, _, text = line.replace("\t", " ").partition(" ")
         yield key, text.strip(), path
 
 
-def _lines(path: Path, faults: list[str]) -> list[str]:
+def _lines(path: Path, part: str, faults: Faults) -> list[str]:
     """The lines that are not empty, without spaces at their ends."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        faults.append(f"{path} is not UTF-8 text (iconv -f GB18030 -t UTF-8 converts most Chinese files)")
+        advice = "(iconv -f GB18030 -t UTF-8 converts most Chinese files)"
+        faults.add(part, str(path), f"{path} is not UTF-8 text {advice}")
         return []
     return [line.strip() for line in text.split("\n") if line.strip()]
 

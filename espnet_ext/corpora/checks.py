@@ -1,25 +1,11 @@
-"""Checks that the corpora share: faults in one line, the corpus folder, audio files of utterances."""
+"""Checks that the corpora share: the corpus folder, and the audio files of its parts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from espnet_ext.data.audio_files import audio_faults, decodes
+from espnet_ext.corpora.faults import Faults
+from espnet_ext.data.audio_files import Inspected, decodes, inspect_files
 from espnet_ext.errors import InputError
-
-SHOWN = 3
-ADVICE = "fix or remove them; nothing was written"
-
-
-def raise_faults(where: str | Path, faults: Sequence[str], advice: str = ADVICE) -> None:
-    """Raise an :class:`InputError` of one line if there are faults: the first few, and the number of the others.
-
-    >>> raise_faults("corpus", ["a is empty", "b is empty", "c is cut", "d is cut", "e is cut"], "fix them")
-    Traceback (most recent call last):
-    espnet_ext.errors.InputError: corpus: a is empty; b is empty; c is cut; and 2 more: fix them
-    """
-    if faults:
-        more = f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else ""
-        raise InputError(f"{where}: {'; '.join(faults[:SHOWN])}{more}: {advice}")
 
 
 def require_corpus(corpus_dir: str | Path, needs: str) -> Path:
@@ -34,28 +20,34 @@ def require_corpus(corpus_dir: str | Path, needs: str) -> Path:
     return corpus
 
 
-def how_checked(check_audio: str, files: int) -> tuple[bool, str]:
-    """Does ``check_audio`` (``auto``, ``header`` or ``full``) decode this many files? And the same in words."""
-    decode = decodes(check_audio, files)
-    return decode, "decoding each file" if decode else "headers only; --check-audio full decodes each file"
-
-
-def check_utterances(
-    where: str | Path, files: Sequence[tuple[str, Path]], rate: int, check_audio: str, num_jobs: int, what: str
-) -> None:
-    """Check the audio files of utterances: one channel, ``rate`` Hz.
+def check_audio_files(
+    faults: Faults, parts: Mapping[str, Sequence[tuple[str, Path]]], rate: int | None, check_audio: str, num_jobs: int
+) -> dict[str, dict[str, Inspected]]:
+    """Open the audio files of a corpus, each once.
 
     Args:
-        where: the corpus, for the messages.
-        files: id -> audio file, as pairs.
-        rate: in Hz.
+        faults: Gets those of the audio.
+        parts: Part -> id -> audio file, as pairs.
+        rate: In Hz; every file must have it, and one channel. None: any rate and number of channels will do.
         check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
         num_jobs: Threads.
-        what: How much there is to check, for the message.
 
-    Raises:
-        InputError: Faulty files; the first few are named.
+    Returns:
+        Part -> id -> what was found, of the files without a fault.
     """
-    decode, how = how_checked(check_audio, len(files))
-    print(f"{where}: {what}; checking their audio ({how})", flush=True)
-    raise_faults(where, audio_faults(files, rate, decode=decode, num_jobs=num_jobs))
+    number = sum(map(len, parts.values()))
+    decode = decodes(check_audio, number)
+    how = "decoding each file" if decode else "headers only; --check-audio full decodes each file"
+    print(f"{faults.where}: checking {number:,} audio files in {', '.join(parts)} ({how})", flush=True)
+    files = [(part, key, path) for part, items in parts.items() for key, path in items]
+    inspected = inspect_files(
+        [(f"{part}/{key}", path) for part, key, path in files], rate, decode=decode, num_jobs=num_jobs
+    )
+    good: dict[str, dict[str, Inspected]] = {part: {} for part in parts}
+    for part, key, path in files:
+        found = inspected[f"{part}/{key}"]
+        if found.fault:
+            faults.add(part, key, f"{found.fault} {key} ({path})")
+        else:
+            good[part][key] = found
+    return good

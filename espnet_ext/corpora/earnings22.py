@@ -14,6 +14,7 @@ from pathlib import Path
 
 from espnet_ext.corpora import long_recordings
 from espnet_ext.corpora.checks import require_corpus
+from espnet_ext.corpora.faults import Faults, faults_file
 from espnet_ext.data.manifests import Manifests, write_parts
 from espnet_ext.errors import InputError
 
@@ -22,7 +23,11 @@ CALLS = 125
 
 
 def prepare_earnings22(
-    corpus_dir: str | Path, output_dir: str | Path | None = None, num_jobs: int = 1, check_audio: str = "auto"
+    corpus_dir: str | Path,
+    output_dir: str | Path | None = None,
+    num_jobs: int = 1,
+    check_audio: str = "auto",
+    skip_faulty: float = 0.0,
 ) -> dict[str, Manifests]:
     """Check the corpus, and make its Lhotse manifests of the part ``test``.
 
@@ -31,23 +36,24 @@ def prepare_earnings22(
         output_dir: Where ``earnings22_recordings_test.jsonl.gz`` and ``..._supervisions_...`` go (None: nowhere).
         num_jobs: Threads.
         check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
+        skip_faulty: The share of each part that may be faulty, and is then left out.
 
     Raises:
-        InputError: A call of metadata.csv has no audio or no transcript, the reverse, or one of these is faulty.
+        InputError: More calls of metadata.csv than ``skip_faulty`` allows have no audio or no transcript, the reverse,
+            or one of these is faulty.
     """
     corpus = require_corpus(corpus_dir, "metadata.csv, media and transcripts/nlp_references")
     calls = _calls(corpus / "metadata.csv")
     if len(calls) != CALLS:
         print(f"{corpus}: metadata.csv lists {len(calls)} calls; the complete corpus has {CALLS}", flush=True)
-    audio = {path.stem: path for path in sorted((corpus / "media").glob("*.mp3"))}
-    nlp = {path.stem: path for path in sorted((corpus / "transcripts" / "nlp_references").glob("*.nlp"))}
-    missing = [call for call in calls if call not in audio and call not in nlp]
-    if missing:
-        raise InputError(f"{corpus}: call {missing[0]} of metadata.csv has neither audio nor transcript: download it")
-    recordings = long_recordings.paired(
-        audio, nlp, {call: long_recordings.nlp_text(path) for call, path in nlp.items()}
-    )
-    manifests = {PART: long_recordings.manifests_of(corpus, recordings, check_audio, num_jobs)}
+    faults = Faults(corpus, faults_file(output_dir, "earnings22"), skip_faulty)
+    audio = long_recordings.files_by_id(corpus / "media", "*.mp3", faults)
+    nlp = long_recordings.files_by_id(corpus / "transcripts" / "nlp_references", "*.nlp", faults)
+    for call in calls:
+        if call not in audio and call not in nlp:
+            faults.add(PART, call, f"call {call} of metadata.csv has neither audio nor transcript")
+    recordings = long_recordings.paired(audio, nlp, long_recordings.nlp_text, PART, faults)
+    manifests = long_recordings.manifests_of({PART: recordings}, faults, check_audio, num_jobs)
     if output_dir is not None:
         write_parts("earnings22", manifests, Path(output_dir))
     return manifests

@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from espnet_ext.corpora.checks import raise_faults
-from espnet_ext.data.audio_files import save_audio
+from espnet_ext.corpora.faults import Faults, faults_file
+from espnet_ext.data.audio_files import Inspected, inspect_audio, save_audio
 from espnet_ext.data.data_dir import DataDir, format_seconds, write_data_dir
 from espnet_ext.data.kaldi_tables import read_table, write_table
-from espnet_ext.data.manifests import Manifests, checked_manifests, write_parts
+from espnet_ext.data.manifests import Manifests, checked_manifests, make_recording, write_parts
 from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.work.json_text import parse_json
@@ -46,29 +46,40 @@ def prepare_libricss(
     *,
     enrolment_list: str | Path | None = None,
     utterances: int = ENROLMENT_UTTERANCES,
+    skip_faulty: float = 0.0,
 ) -> Manifests:
     """Check LibriCSS and make its Lhotse manifests, for the first channel; speakers are LibriSpeech's.
 
     Args:
         corpus_dir: the folder ``for_release``, or the one above it.
         output_dir: Where ``libricss_recordings_all.jsonl.gz``, ``libricss_supervisions_all.jsonl.gz`` and ``segments/``
-            (:func:`write_segments`) go (None: nowhere).
+            (:func:`write_segments`) go (None: nowhere), and ``libricss_faults.txt`` with all faults, if there
+            are any.
         enrolment_list: ``libricss_speaker_info.jsonl``; with it, ``segments/`` also gets each session's enrolment
             utterances and inventory (:func:`write_enrolment`).
         utterances: enrolment utterances of each speaker.
+        skip_faulty: The share of each condition's sessions that may be faulty, and is then left out.
 
     Returns:
         ``recordings`` (``OV10_session0`` and so on) and ``supervisions``, sorted by id.
 
     Raises:
-        InputError: a condition's folder is missing; a session has a wrong name, no audio, audio of another rate or
-            number of channels, a malformed ``meeting_info.txt``, or not eight speakers; the enrolment list is faulty.
+        InputError: a condition's folder is missing; more sessions than ``skip_faulty`` allows have a wrong name, no
+            audio, audio of another rate or number of channels, a malformed ``meeting_info.txt``, or not eight speakers;
+            the enrolment list is faulty.
     """
     root = find_release(corpus_dir)
     sessions = find_sessions(root)
-    faults = [fault for session in sessions for fault in _session_faults(session)]
-    raise_faults(root, faults)
-    manifests = _manifests(root)
+    faults = Faults(root, faults_file(output_dir, "libricss"), skip_faulty)
+    good: dict[str, dict[Path, tuple[list[Turn], Inspected]]] = {condition: {} for condition in CONDITIONS}
+    for session in sessions:
+        found = _read_session(session)
+        if isinstance(found, str):
+            faults.add(session.parent.name, session.name, found)
+        else:
+            good[session.parent.name][session] = found
+    faults.settle({condition: len(kept) for condition, kept in good.items()})
+    manifests = _manifests(root, {session: found for kept in good.values() for session, found in kept.items()})
     if output_dir is not None:
         segments = Path(output_dir) / "segments"
         enrolment = enrolment_list and read_enrolment(enrolment_list, manifests["recordings"].ids, utterances)
@@ -129,24 +140,24 @@ def condition_of(recording: str) -> str:
     return CONDITIONS[recording.split("_")[0]]
 
 
-def _session_faults(session: Path) -> list[str]:
-    faults = []
+def _read_session(session: Path) -> tuple[list[Turn], Inspected] | str:
+    """The utterances of a session and what is known of its audio, or its fault."""
     try:
         if not recording_of(session.name).startswith(f"{session.parent.name}_"):
-            faults.append(f"session {session.name} is in {session.parent.name}")
-        speakers = {turn.speaker for turn in read_meeting_info(session / "transcription" / MEETING_INFO)}
-        if len(speakers) != SPEAKERS:
-            faults.append(f"{len(speakers)} speakers instead of {SPEAKERS} in {session}")
+            return f"session {session.name} is in {session.parent.name}"
+        turns = read_meeting_info(session / "transcription" / MEETING_INFO)
     except InputError as error:
-        faults.append(str(error))
+        return str(error)
+    speakers = {turn.speaker for turn in turns}
+    if len(speakers) != SPEAKERS:
+        return f"{len(speakers)} speakers instead of {SPEAKERS} in {session}"
     audio = session / "record" / "raw_recording.wav"
-    try:
-        header = soundfile.info(audio)
-    except (soundfile.SoundFileError, OSError):
-        return [*faults, f"no audio that can be read at {audio}"]
-    if (header.samplerate, header.channels) != (SAMPLING_RATE, CHANNELS):
-        faults.append(f"{header.channels} channels at {header.samplerate} Hz in {audio}")
-    return faults
+    found = inspect_audio(audio, decode=False, mono=False)
+    if found.fault:
+        return f"no audio that can be read at {audio}"
+    if (found.rate, found.channels) != (SAMPLING_RATE, CHANNELS):
+        return f"{found.channels} channels at {found.rate} Hz in {audio}"
+    return turns, found
 
 
 def read_meeting_info(path: Path) -> list[Turn]:
@@ -174,15 +185,32 @@ def read_meeting_info(path: Path) -> list[Turn]:
     return turns
 
 
-def _manifests(root: Path) -> Manifests:
-    from lhotse import SupervisionSet
-    from lhotse.recipes.libricss import prepare_libricss as prepare
+def _manifests(root: Path, sessions: Mapping[Path, tuple[list[Turn], Inspected]]) -> Manifests:
+    """As Lhotse's recipe makes them for its type ``sdm``; that recipe reads all sessions, and stops at a faulty one."""
+    from lhotse import SupervisionSegment
     from lhotse.utils import fastcopy
 
-    sets = prepare(root, type="sdm")
-    # Lhotse leaves the line break at the end of each text.
-    supervisions = SupervisionSet.from_segments(fastcopy(item, text=item.text.strip()) for item in sets["supervisions"])
-    return checked_manifests(sets["recordings"], supervisions, root)
+    recordings, supervisions = [], []
+    for session, (turns, audio) in sessions.items():
+        id = recording_of(session.name)
+        whole = make_recording(id, session / "record" / "raw_recording.wav", audio)
+        recordings.append(fastcopy(whole, channel_ids=[0]))
+        for number, turn in enumerate(turns):
+            if turn.start >= whole.duration:
+                continue
+            supervisions.append(
+                SupervisionSegment(
+                    id=f"{id}-{number}",
+                    recording_id=id,
+                    start=turn.start,
+                    duration=min(turn.end, whole.duration) - turn.start,
+                    channel=0,
+                    text=" ".join(turn.words),
+                    language="English",
+                    speaker=turn.speaker,
+                )
+            )
+    return checked_manifests(recordings, supervisions, root)
 
 
 def speech_segments(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

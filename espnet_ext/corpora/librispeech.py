@@ -2,16 +2,16 @@
 
 import os
 import shutil
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from espnet_ext.corpora.checks import check_utterances, raise_faults
+from espnet_ext.corpora.checks import check_audio_files
 from espnet_ext.corpora.download import download, unpack
-from espnet_ext.data.manifests import Manifests, checked_manifests, write_parts
+from espnet_ext.corpora.faults import Faults, faults_file, own_files
+from espnet_ext.data.audio_files import Inspected
+from espnet_ext.data.manifests import Manifests, checked_manifests, make_recording, write_parts
 from espnet_ext.errors import InputError
-from espnet_ext.work.files import files_below
 
 SAMPLING_RATE = 16000
 FOLDER = "LibriSpeech"  # the archives' top folder
@@ -96,33 +96,45 @@ def prepare_librispeech(
     parts: Sequence[str] | None = None,
     num_jobs: int = 1,
     check_audio: str = "auto",
+    skip_faulty: float = 0.0,
 ) -> dict[str, Manifests]:
-    """Check a corpus in LibriSpeech's layout, and make its Lhotse manifests.
+    """Check a corpus in LibriSpeech's layout, and make its Lhotse manifests. Each audio file is opened once.
 
     Args:
         corpus_dir: The folder that holds ``train-clean-100`` and so on, or the one above it.
         output_dir: Where ``librispeech_recordings_<part>.jsonl.gz`` and ``librispeech_supervisions_<part>.jsonl.gz`` go
-            (None: nowhere). They are written when no part has a fault.
+            (None: nowhere), and ``librispeech_faults.txt`` with all faults, if there are any.
         parts: The parts to prepare (None: those that exist).
         num_jobs: Threads.
         check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
+        skip_faulty: The share of each part that may be faulty, and is then left out.
 
     Returns:
         Part -> ``recordings`` and ``supervisions``, sorted by utterance id.
 
     Raises:
-        InputError: The folder or a part is missing, or there is a fault in a transcript or in audio (see
-            :func:`scan_librispeech` and :func:`espnet_ext.data.audio_files.audio_faults`). Nothing has been written.
+        InputError: The folder or a part is missing, or there are more faults in transcripts (:func:`scan_librispeech`)
+            or audio (:func:`espnet_ext.data.audio_files.inspect_audio`) than ``skip_faulty`` allows. No manifest has
+            been written.
     """
     root, parts = find_parts(corpus_dir, parts)
-    scanned = scan_librispeech(root, parts)
-    files = [(key, utterance.audio) for part in parts for key, utterance in scanned[part].items()]
-    what = f"{len(files):,} utterances in {', '.join(parts)}"
-    check_utterances(root, files, SAMPLING_RATE, check_audio, num_jobs, what)
-    manifests = {part: _manifests(root / part, scanned[part], num_jobs) for part in parts}
+    faults = Faults(root, faults_file(output_dir, "librispeech"), skip_faulty)
+    prepared = check_parts(root, parts, faults, num_jobs, check_audio)
+    faults.settle({part: len(utterances) for part, (utterances, _) in prepared.items()})
+    manifests = {part: make_manifests(root / part, *found) for part, found in prepared.items()}
     if output_dir is not None:
         write_parts("librispeech", manifests, Path(output_dir))
     return manifests
+
+
+def check_parts(
+    root: Path, parts: Sequence[str], faults: Faults, num_jobs: int, check_audio: str
+) -> dict[str, tuple[dict[str, Utterance], dict[str, Inspected]]]:
+    """Read the transcripts of parts and open their audio: part -> its utterances without a fault, and their audio."""
+    scanned = scan_librispeech(root, parts, faults)
+    files = {part: [(key, item.audio) for key, item in scanned[part].items()] for part in parts}
+    audio = check_audio_files(faults, files, SAMPLING_RATE, check_audio, num_jobs)
+    return {part: (faults.sound(part, scanned[part]), audio[part]) for part in parts}
 
 
 def find_parts(corpus_dir: str | Path, parts: Sequence[str] | None = None) -> tuple[Path, list[str]]:
@@ -162,59 +174,74 @@ def _require_known(parts: Iterable[str]) -> None:
         raise InputError(f"LibriSpeech has no part {', '.join(map(repr, unknown))}: its parts are {', '.join(PARTS)}")
 
 
-def scan_librispeech(root: Path, parts: Sequence[str]) -> dict[str, dict[str, Utterance]]:
+def scan_librispeech(root: Path, parts: Sequence[str], faults: Faults) -> dict[str, dict[str, Utterance]]:
     """Read the transcripts and list the audio files of parts, without opening audio.
 
+    Faults are a part without utterances, a malformed line, an empty transcript, an id that comes twice in a part, a
+    transcript without audio or the reverse, a file in a wrong folder. Blank lines and ``._*``, which macOS leaves
+    beside files, are ignored.
+
     Returns:
-        Part -> utterance id -> utterance, sorted by id.
-
-    Raises:
-        InputError: A part without utterances, a malformed line, an empty transcript, an id that comes twice in a part,
-            a transcript without audio or the reverse. The first few are named, with their files.
+        Part -> utterance id -> utterance, sorted by id; those without a fault.
     """
-    faults: list[str] = []
-    scanned = {part: _scan_part(root / part, faults) for part in parts}
-    raise_faults(root, faults)
-    return scanned
+    return {part: _scan_part(root / part, faults) for part in parts}
 
 
-def _scan_part(folder: Path, faults: list[str]) -> dict[str, Utterance]:
+def _scan_part(folder: Path, faults: Faults) -> dict[str, Utterance]:
     utterances: dict[str, Utterance] = {}
-    files = list(files_below(folder))
-    audio = {path for path in files if path.suffix == ".flac"}
-    listed: set[Path] = set()
-    # only folders have names without a suffix: a speaker's or a chapter's
-    faults += [f"{path} links to nothing" for path in files if not path.suffix and not path.exists()]
-    for transcripts in (path for path in files if path.name.endswith(".trans.txt")):
-        for number, line in enumerate(_lines(transcripts, faults), 1):
-            key, _, text = line.partition(" ")
-            path = transcripts.parent / f"{key}.flac"
-            listed.add(path)
-            fault = _line_fault(key, text.strip(), transcripts, utterances)
-            if fault:
-                faults.append(f"{fault} (line {number} of {transcripts})")
-                continue
-            utterances[key] = Utterance(path, text.strip())
-            if path not in audio:
-                faults.append(f"no audio file {path} for utterance {key}")
-    faults += [f"no transcript of utterance {path.stem} ({path})" for path in sorted(audio - listed)]
-    if not utterances and not faults:
-        faults.append(f"no utterances in {folder}")
-    return dict(sorted(utterances.items()))
+    files = list(own_files(folder, faults))
+    audio = {str(path) for path in files if path.suffix == ".flac"}
+    listed: set[str] = set()
+    for path in files:  # only folders have names without a suffix: a speaker's or a chapter's
+        if not path.suffix and not path.exists():
+            faults.add(folder.name, str(path), f"{path} links to nothing")
+    for path in files:
+        if path.name.endswith(".trans.txt"):
+            listed |= _read_chapter(path, folder, audio, utterances, faults)
+    for name in sorted(audio - listed):
+        faults.add(folder.name, Path(name).stem, f"no transcript of utterance {Path(name).stem} ({name})")
+    if not utterances:
+        faults.add(folder.name, str(folder), f"no utterances in {folder}")
+    return faults.sound(folder.name, dict(sorted(utterances.items())))
 
 
-def _lines(path: Path, faults: list[str]) -> Iterator[str]:
+def _read_chapter(
+    transcripts: Path, folder: Path, audio: Container[str], utterances: dict[str, Utterance], faults: Faults
+) -> set[str]:
+    """Add the utterances of a chapter's transcripts. Returns the paths of audio that the lines name."""
+    listed = set()
+    part, chapter = folder.name, transcripts.name.removesuffix(".trans.txt")
+    in_place = transcripts.parent == folder / chapter.replace("-", "/")
+    for number, line in enumerate(_lines(transcripts, part, faults), 1):
+        if not line.strip():
+            faults.ignore("blank lines", transcripts)
+            continue
+        key, _, text = line.partition(" ")
+        path = f"{transcripts.parent}/{key}.flac"
+        listed.add(path)
+        fault = _line_fault(key, text.strip(), chapter, utterances)
+        if fault:
+            known = key in utterances or fault.startswith("malformed")  # it takes nothing from another utterance
+            faults.add(part, f"{transcripts}:{number}" if known else key, f"{fault} (line {number} of {transcripts})")
+            continue
+        utterances[key] = Utterance(Path(path), text.strip())
+        if path not in audio:
+            faults.add(part, key, f"no audio file {path} for utterance {key}")
+        elif not in_place:
+            faults.add(part, key, f"utterance {key} is in the wrong folder ({path})")
+    return listed
+
+
+def _lines(path: Path, part: str, faults: Faults) -> list[str]:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError:
-        faults.append(f"{path} is not UTF-8 text")
-        return
-    yield from text.removesuffix("\n").split("\n")
+        faults.add(part, str(path), f"{path} is not UTF-8 text")
+        return []
 
 
-def _line_fault(key: str, text: str, transcripts: Path, seen: Container[str]) -> str | None:
+def _line_fault(key: str, text: str, chapter: str, seen: Container[str]) -> str | None:
     """The fault of a line ``<speaker>-<chapter>-<number> <text>`` of a chapter's transcript file, if it has one."""
-    chapter = transcripts.name.removesuffix(".trans.txt")
     if not key.startswith(f"{chapter}-") or not key.removeprefix(f"{chapter}-").isalnum():
         return f"malformed line {f'{key} {text}'.strip()[:60]!r}, not '{chapter}-<number> <text>'"
     if key in seen:
@@ -224,15 +251,22 @@ def _line_fault(key: str, text: str, transcripts: Path, seen: Container[str]) ->
     return None
 
 
-def _manifests(folder: Path, utterances: Mapping[str, Utterance], num_jobs: int) -> Manifests:
-    """A part's manifests. Lhotse reads each utterance, but does not search for them: its search follows no links."""
-    from lhotse.recipes.librispeech import parse_utterance
+def make_manifests(folder: Path, utterances: Mapping[str, Utterance], audio: Mapping[str, Inspected]) -> Manifests:
+    """A part's manifests, as Lhotse's own recipe makes them. That recipe opens each file again, so it is not called."""
+    from lhotse import SupervisionSegment  # Lhotse imports torch
 
-    with ThreadPoolExecutor(num_jobs) as threads:
-        lines = (f"{key} {utterance.text}" for key, utterance in utterances.items())
-        parsed = list(threads.map(lambda line: parse_utterance(folder, line, {}), lines))
-    # Lhotse skips what does not lie at <speaker>/<chapter>/<speaker>-<chapter>-<number>.flac.
-    lost = [key for key, found in zip(utterances, parsed, strict=True) if found is None]
-    raise_faults(folder, [f"utterance {key} is in the wrong folder" for key in lost])
-    recordings, supervisions = zip(*parsed, strict=True)
+    recordings = [make_recording(key, item.audio, audio[key]) for key, item in utterances.items()]
+    supervisions = [
+        SupervisionSegment(
+            id=key,
+            recording_id=key,
+            start=0.0,
+            duration=audio[key].seconds,
+            channel=0,
+            language="English",
+            speaker=key.partition("-")[0],
+            text=item.text,
+        )
+        for key, item in utterances.items()
+    ]
     return checked_manifests(recordings, supervisions, folder)

@@ -1,22 +1,15 @@
 """What the corpora of long recordings share: recordings with one transcript each, and Rev's nlp files."""
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import soundfile
-from tqdm import tqdm
-
-from espnet_ext.corpora.checks import how_checked, raise_faults
-from espnet_ext.data.manifests import Manifests, checked_manifests
+from espnet_ext.corpora.checks import check_audio_files
+from espnet_ext.corpora.faults import Faults, own_files
+from espnet_ext.data.audio_files import Inspected
+from espnet_ext.data.manifests import Manifests, checked_manifests, make_recording
 from espnet_ext.errors import InputError
-from espnet_ext.longform.recording_audio import recording_fault
-
-if TYPE_CHECKING:  # Lhotse imports torch
-    from lhotse import Recording
 
 
 @dataclass(frozen=True)
@@ -28,40 +21,45 @@ class Transcribed:
     text: str
 
 
-def check_recordings(
-    where: str | Path, recordings: Sequence[tuple[str, Path]], check_audio: str, num_jobs: int
-) -> dict[str, str]:
-    """Check audio files of any rate and number of channels. Returns id -> fault, for those that are faulty."""
-    decode, how = how_checked(check_audio, len(recordings))
-    print(f"{where}: {len(recordings):,} recordings; checking their audio ({how})", flush=True)
-    with ThreadPoolExecutor(num_jobs) as pool:
-        checks = pool.map(lambda item: recording_fault(*item, decode=decode), recordings)
-        shown = tqdm(checks, desc="audio check", total=len(recordings), unit=" files", mininterval=5)
-        return {name: fault for (name, _), fault in zip(recordings, shown, strict=True) if fault}
+def manifests_of(
+    parts: Mapping[str, Sequence[Transcribed]],
+    faults: Faults,
+    check_audio: str,
+    num_jobs: int,
+) -> dict[str, Manifests]:
+    """Check recordings of any rate and number of channels, and make the manifests of each part.
 
-
-def manifests_of(where: str | Path, recordings: Sequence[Transcribed], check_audio: str, num_jobs: int) -> Manifests:
-    """Check the recordings and make their manifests: each supervision covers its recording and has its id.
+    Args:
+        parts: Part -> its recordings; those that have a fault already are left out.
+        faults: Gets a transcript without a word, faulty audio, and parts without recordings. Then it is settled.
+        check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
+        num_jobs: Threads.
 
     Raises:
-        InputError: No recordings, a transcript without a word, faulty audio; the first few are named.
+        InputError: More faults than may be left out (:meth:`espnet_ext.corpora.faults.Faults.settle`).
     """
-    faults = [f"{item.id}: the transcript holds no word" for item in recordings if not item.text.strip()]
-    if not recordings:
-        faults.append("there are no recordings")
-    faults += check_recordings(where, [(item.id, item.audio) for item in recordings], check_audio, num_jobs).values()
-    raise_faults(where, faults)
-    return make_manifests(where, recordings)
+    items = {part: {item.id: item for item in recordings} for part, recordings in parts.items()}
+    for part, recordings in items.items():
+        for item in recordings.values():
+            if not item.text.strip():
+                faults.add(part, item.id, f"{item.id}: the transcript holds no word")
+        items[part] = faults.sound(part, recordings)
+        if not recordings:
+            faults.add(part, part, f"there are no recordings in {part}")
+    files = {part: [(id, item.audio) for id, item in recordings.items()] for part, recordings in items.items()}
+    audio = check_audio_files(faults, files, None, check_audio, num_jobs)
+    faults.settle({part: len(kept) for part, kept in audio.items()})
+    return {part: make_manifests(faults.where, [items[part][id] for id in kept], kept) for part, kept in audio.items()}
 
 
-def make_manifests(where: str | Path, recordings: Iterable[Transcribed]) -> Manifests:
-    """The manifests of recordings that are known to be good."""
+def make_manifests(where: str | Path, recordings: Iterable[Transcribed], audio: Mapping[str, Inspected]) -> Manifests:
+    """The manifests of good recordings: each supervision covers its recording and has its id."""
     from lhotse import SupervisionSegment  # Lhotse imports torch
 
     sounds = []
     supervisions = []
     for item in recordings:
-        sound = _recording(item)
+        sound = make_recording(item.id, item.audio, audio[item.id])
         sounds.append(sound)
         supervisions.append(
             SupervisionSegment(
@@ -69,28 +67,12 @@ def make_manifests(where: str | Path, recordings: Iterable[Transcribed]) -> Mani
                 recording_id=item.id,
                 start=0.0,
                 duration=sound.duration,
-                channel=sound.channel_ids[0] if len(sound.channel_ids) == 1 else sound.channel_ids,
+                channel=0 if sound.num_channels == 1 else sound.channel_ids,
                 text=item.text,
                 language="en",
             )
         )
     return checked_manifests(sounds, supervisions, where)
-
-
-def _recording(item: Transcribed) -> "Recording":
-    from lhotse import Recording
-    from lhotse.audio import AudioSource
-
-    header = soundfile.info(item.audio)
-    channels = list(range(header.channels))
-    return Recording(
-        id=item.id,
-        sources=[AudioSource(type="file", channels=channels, source=str(item.audio))],
-        sampling_rate=header.samplerate,
-        num_samples=header.frames,
-        duration=header.frames / header.samplerate,
-        channel_ids=channels,
-    )
 
 
 def nlp_text(path: Path) -> str:
@@ -146,13 +128,25 @@ def listed(path: Path, column: str, corpus: str, delimiter: str = ",") -> list[s
         raise InputError(f"{path}: no table in UTF-8 ({error}): download it again") from None
 
 
-def paired(audio: Mapping[str, Path], transcripts: Mapping[str, Path], texts: Mapping[str, str]) -> list[Transcribed]:
-    """Recordings by id, sorted: each has audio, a transcript file and that file's text.
+def files_by_id(folder: Path, pattern: str, faults: Faults) -> dict[str, Path]:
+    """The files of a pattern by the names before their endings, sorted; ``._*``, which macOS leaves, are ignored."""
+    return {path.stem: path for path in sorted(own_files(folder, faults)) if path.match(pattern)}
 
-    Raises:
-        InputError: audio without a transcript, or the reverse; the first few are named.
-    """
-    faults = [f"no transcript of {id} ({path})" for id, path in sorted(audio.items()) if id not in transcripts]
-    faults += [f"no audio of {id} ({path})" for id, path in sorted(transcripts.items()) if id not in audio]
-    raise_faults("recordings and transcripts do not match", faults)
-    return [Transcribed(id, audio[id], texts[id]) for id in sorted(audio)]
+
+def paired(
+    audio: Mapping[str, Path], transcripts: Mapping[str, Path], read: Callable[[Path], str], part: str, faults: Faults
+) -> list[Transcribed]:
+    """Recordings by id, sorted: each has audio and a transcript, which ``read`` can read. Others are faults."""
+    for id, path in sorted(audio.items()):
+        if id not in transcripts:
+            faults.add(part, id, f"no transcript of {id} ({path})")
+    texts = {}
+    for id, path in sorted(transcripts.items()):
+        if id not in audio:
+            faults.add(part, id, f"no audio of {id} ({path})")
+            continue
+        try:
+            texts[id] = read(path)
+        except InputError as error:
+            faults.add(part, id, str(error))
+    return [Transcribed(id, audio[id], text) for id, text in texts.items()]

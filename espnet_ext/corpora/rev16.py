@@ -14,6 +14,7 @@ from pathlib import Path
 
 from espnet_ext.corpora import long_recordings
 from espnet_ext.corpora.checks import require_corpus
+from espnet_ext.corpora.faults import Faults, faults_file
 from espnet_ext.data.manifests import Manifests, write_parts
 from espnet_ext.errors import InputError
 
@@ -25,7 +26,11 @@ _AUDIO = (".mp3", ".flac", ".wav")
 
 
 def prepare_rev16(
-    corpus_dir: str | Path, output_dir: str | Path | None = None, num_jobs: int = 1, check_audio: str = "auto"
+    corpus_dir: str | Path,
+    output_dir: str | Path | None = None,
+    num_jobs: int = 1,
+    check_audio: str = "auto",
+    skip_faulty: float = 0.0,
 ) -> dict[str, Manifests]:
     """Check the corpus, and make its Lhotse manifests of the part ``test``.
 
@@ -34,9 +39,11 @@ def prepare_rev16(
         output_dir: Where ``rev16_recordings_test.jsonl.gz`` and ``..._supervisions_...`` go (None: nowhere).
         num_jobs: Threads.
         check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
+        skip_faulty: The share of each part that may be faulty, and is then left out.
 
     Raises:
-        InputError: A folder, an episode's audio or its transcript is missing, or one of these is faulty.
+        InputError: A folder is missing; or the audio or transcript of more episodes than ``skip_faulty`` allows is
+            missing or faulty.
     """
     corpus = require_corpus(corpus_dir, "verbatim_transcripts and media")
     transcripts = next((corpus / name for name in _TRANSCRIPTS if (corpus / name).is_dir()), None)
@@ -44,13 +51,17 @@ def prepare_rev16(
         raise InputError(
             f"{corpus}: there is no {' or '.join(_TRANSCRIPTS)} in it: give the folder rev16 of Rev's data"
         )
-    recordings = [
-        long_recordings.Transcribed(
-            f"rev16-{number:02d}", _audio(corpus, number), long_recordings.nlp_text(transcripts / f"{number}.nlp")
-        )
-        for number in _episodes(corpus / "podcasts.csv")
-    ]
-    manifests = {PART: long_recordings.manifests_of(corpus, recordings, check_audio, num_jobs)}
+    faults = Faults(corpus, faults_file(output_dir, "rev16"), skip_faulty)
+    recordings = []
+    for number in _episodes(corpus / "podcasts.csv"):
+        id = f"rev16-{number:02d}"
+        try:
+            audio = _audio(corpus, number)
+            text = long_recordings.nlp_text(transcripts / f"{number}.nlp")
+            recordings.append(long_recordings.Transcribed(id, audio, text))
+        except InputError as error:
+            faults.add(PART, id, str(error))
+    manifests = long_recordings.manifests_of({PART: recordings}, faults, check_audio, num_jobs)
     if output_dir is not None:
         write_parts("rev16", manifests, Path(output_dir))
     return manifests

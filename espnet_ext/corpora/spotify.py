@@ -13,17 +13,15 @@ have ``podcasts-no-audio-13GB`` and ``podcasts-audio-only-2TB`` above them).
 Word times go to a ctm file, not into the manifests: the complete dataset has 600 million words.
 """
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import batched
 from pathlib import Path
 from typing import Any
 
-import soundfile
-
 from espnet_ext.corpora import long_recordings
-from espnet_ext.corpora.checks import ADVICE, raise_faults, require_corpus
+from espnet_ext.corpora.checks import check_audio_files, require_corpus
+from espnet_ext.corpora.faults import Faults, faults_file
 from espnet_ext.data.manifests import Manifests, write_parts
 from espnet_ext.errors import InputError
 from espnet_ext.longform.word_times import TimedWord, word_faults, write_word_times
@@ -39,73 +37,66 @@ def prepare_spotify(
     corpus_dir: str | Path,
     output_dir: str | Path | None = None,
     part: str = "train",
-    *,
-    drop_bad: bool = False,
     num_jobs: int = 1,
     check_audio: str = "auto",
+    skip_faulty: float = 0.0,
 ) -> dict[str, Manifests]:
     """Check podcasts, and make their Lhotse manifests and the table of their word times.
 
     Args:
         corpus_dir: The folder described above.
         output_dir: Where ``spotify_recordings_<part>.jsonl.gz``, ``spotify_supervisions_<part>.jsonl.gz``,
-            ``spotify_words_<part>.ctm`` and ``spotify_words_<part>.scp`` go (None: nowhere).
+            ``spotify_words_<part>.ctm`` and ``spotify_words_<part>.scp`` go (None: nowhere), and
+            ``spotify_<part>_faults.txt`` with all faults, if there are any.
         part: The part's name in the names of the files.
-        drop_bad: Leave faulty episodes out, and name the first few on the terminal, instead of refusing the corpus.
         num_jobs: Threads.
         check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
+        skip_faulty: The share of the episodes that may be faulty, and is then left out.
 
     Raises:
-        InputError: A folder is missing. Without ``drop_bad``, also an episode without audio or transcript, a
-            transcript without times, overlapping or decreasing times, or corrupt audio; the first few are named.
+        InputError: A folder is missing. More episodes than ``skip_faulty`` allows have no audio or transcript, a
+            transcript without times, overlapping or decreasing times, or corrupt audio.
     """
     corpus = require_corpus(corpus_dir, f"{TRANSCRIPTS}, {AUDIO} and {METADATA}")
-    transcripts, audio = (_below(_find(corpus, name), end) for name, end in ((TRANSCRIPTS, "json"), (AUDIO, "ogg")))
+    faults = Faults(corpus, faults_file(output_dir, f"spotify_{part}"), skip_faulty)
+    transcripts, audio = (
+        long_recordings.files_by_id(_find(corpus, name), f"*/*/show_*/*.{end}", faults)
+        for name, end in ((TRANSCRIPTS, "json"), (AUDIO, "ogg"))
+    )
     listed = read_metadata(_find(corpus, METADATA))
-    faults = {id: f"episode {id} of {METADATA} has no transcript" for id in listed if id not in transcripts}
-    faults |= {id: f"episode {id} has no audio ({path})" for id, path in transcripts.items() if id not in audio}
-    faults |= {
-        id: f"episode {id} is not in {METADATA} ({path})" for id, path in transcripts.items() if id not in listed
-    }
-    whole = [id for id in sorted(transcripts) if id not in faults]
-    faults |= long_recordings.check_recordings(corpus, [(id, audio[id]) for id in whole], check_audio, num_jobs)
+    for id in sorted(listed - transcripts.keys()):
+        faults.add(part, id, f"episode {id} of {METADATA} has no transcript")
+    for id, path in transcripts.items():
+        if id not in audio:
+            faults.add(part, id, f"episode {id} has no audio ({path})")
+        elif id not in listed:
+            faults.add(part, id, f"episode {id} is not in {METADATA} ({path})")
+    whole = faults.sound(part, {id: audio.get(id, path) for id, path in transcripts.items()})
+    sounds = check_audio_files(faults, {part: list(whole.items())}, None, check_audio, num_jobs)[part]
     texts: dict[str, str] = {}
 
     def words() -> Iterator[tuple[str, list[TimedWord]]]:
-        sound = [id for id in whole if id not in faults]
         with ThreadPoolExecutor(num_jobs) as pool:
-            for group in batched(sound, _EPISODES_AT_ONCE):
-                read = pool.map(lambda id: _read(id, transcripts[id], audio[id]), group)
+            for group in batched(faults.sound(part, sounds), _EPISODES_AT_ONCE):
+                read = pool.map(lambda id: _read(transcripts[id], sounds[id].seconds), group)
                 for id, result in zip(group, read, strict=True):
                     if isinstance(result, str):
-                        faults[id] = result
+                        faults.add(part, id, result)
                         continue
                     texts[id] = " ".join(word.text for word in result)
                     yield id, result
 
-    if output_dir is None or not drop_bad:
-        for _ in words():
-            pass
-        if not drop_bad:
-            raise_faults(corpus, list(faults.values()))
+    for _ in words():  # nothing is written before all are known to be good, or bad ones to be few
+        pass
+    faults.settle({part: len(texts)})
     if output_dir is not None:
         Path(output_dir).mkdir(parents=True, exist_ok=True)
         write_word_times(Path(output_dir) / f"spotify_words_{part}", words())
-    _say_dropped(faults)
-    if not texts:
-        raise InputError(f"{corpus}: no episode is left: {ADVICE}")
     recordings = [long_recordings.Transcribed(id, audio[id], text) for id, text in texts.items()]
-    manifests = {part: long_recordings.make_manifests(corpus, recordings)}
+    manifests = {part: long_recordings.make_manifests(corpus, recordings, sounds)}
     if output_dir is not None:
         write_parts("spotify", manifests, Path(output_dir))
     return manifests
-
-
-def _say_dropped(faults: Mapping[str, str]) -> None:
-    for fault in list(faults.values())[:3]:
-        print(f"left out: {fault}", file=sys.stderr)
-    if faults:
-        print(f"{len(faults):,} episodes were left out", file=sys.stderr, flush=True)
 
 
 def _find(corpus: Path, name: str) -> Path:
@@ -118,10 +109,6 @@ def _find(corpus: Path, name: str) -> Path:
     )
 
 
-def _below(folder: Path, ending: str) -> dict[str, Path]:
-    return {path.stem: path for path in sorted(folder.glob(f"*/*/show_*/*.{ending}"))}
-
-
 def read_metadata(path: Path) -> set[str]:
     """The episodes that metadata.tsv lists, by the names of their files.
 
@@ -131,14 +118,13 @@ def read_metadata(path: Path) -> set[str]:
     return set(long_recordings.listed(path, "episode_filename_prefix", "the podcasts' metadata", "\t"))
 
 
-def _read(id: str, transcript: Path, audio: Path) -> list[TimedWord] | str:
-    """The words of an episode, or its fault."""
+def _read(transcript: Path, seconds: float) -> list[TimedWord] | str:
+    """The words of an episode that is this long, or its fault."""
     try:
         words = read_transcript(transcript)
     except InputError as error:
         return str(error)
-    header = soundfile.info(audio)
-    fault = word_faults(words, header.frames / header.samplerate)
+    fault = word_faults(words, seconds)
     return f"{transcript}: {fault}" if fault else words
 
 

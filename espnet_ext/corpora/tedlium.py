@@ -7,14 +7,15 @@ silence them.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.corpora import long_recordings
 from espnet_ext.corpora.checks import require_corpus
+from espnet_ext.corpora.faults import Faults, faults_file
 from espnet_ext.data.manifests import Manifests, write_parts
 from espnet_ext.errors import InputError
-from espnet_ext.longform.recording_audio import Regions, write_regions
+from espnet_ext.longform.recording_audio import write_regions
 
 PARTS = ("dev", "test")
 IGNORED = "ignore_time_segment_in_scoring"
@@ -26,6 +27,7 @@ def prepare_tedlium(
     parts: Sequence[str] = PARTS,
     num_jobs: int = 1,
     check_audio: str = "auto",
+    skip_faulty: float = 0.0,
 ) -> dict[str, Manifests]:
     """Check talks, and make the Lhotse manifests of each part.
 
@@ -36,30 +38,29 @@ def prepare_tedlium(
         parts: Some of ``train``, ``dev``, ``test``.
         num_jobs: Threads.
         check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
+        skip_faulty: The share of each part that may be faulty, and is then left out.
 
     Raises:
-        InputError: A folder is missing, a talk has audio but no transcript or the reverse, or one of these is faulty.
+        InputError: A folder is missing; or more talks than ``skip_faulty`` allows have audio but no transcript, the
+            reverse, or one of these is faulty.
     """
     corpus = require_corpus(corpus_dir, "legacy/dev and legacy/test")
-    manifests = {}
-    ignored: dict[str, Regions] = {}
+    faults = Faults(corpus, faults_file(output_dir, "tedlium"), skip_faulty)
+    talks: dict[str, list[long_recordings.Transcribed]] = {}
     for part in parts:
         folder = _part_folder(corpus, part)
-        audio = {path.stem: path for path in sorted((folder / "sph").glob("*.sph"))}
-        stm = {path.stem: path for path in sorted((folder / "stm").glob("*.stm"))}
-        talks = {talk: read_stm(path) for talk, path in stm.items()}
-        recordings = long_recordings.paired(audio, stm, {talk: text for talk, (text, _) in talks.items()})
-        manifests[part] = long_recordings.manifests_of(folder, recordings, check_audio, num_jobs)
-        ignored[part] = {talk: regions for talk, (_, regions) in talks.items() if regions}
+        audio = long_recordings.files_by_id(folder / "sph", "*.sph", faults)
+        stm = long_recordings.files_by_id(folder / "stm", "*.stm", faults)
+        talks[part] = long_recordings.paired(audio, stm, lambda path: read_stm(path)[0], part, faults)
+    manifests = long_recordings.manifests_of(talks, faults, check_audio, num_jobs)
     if output_dir is not None:
         write_parts("tedlium", manifests, Path(output_dir))
-        _write_ignored(ignored, Path(output_dir))
+        for part, sets in manifests.items():
+            stm_folder = _part_folder(corpus, part) / "stm"
+            regions = {talk: read_stm(stm_folder / f"{talk}.stm")[1] for talk in sets["recordings"].ids}
+            ignored = {talk: found for talk, found in regions.items() if found}
+            write_regions(Path(output_dir) / f"tedlium_ignored_{part}.txt", ignored)
     return manifests
-
-
-def _write_ignored(ignored: Mapping[str, Regions], folder: Path) -> None:
-    for part, regions in ignored.items():
-        write_regions(folder / f"tedlium_ignored_{part}.txt", regions)
 
 
 def _part_folder(corpus: Path, part: str) -> Path:

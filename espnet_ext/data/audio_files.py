@@ -5,8 +5,9 @@ import os
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import batched
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import soundfile
@@ -17,7 +18,7 @@ FULL_CHECK_FILES = 10_000
 CHECKS = ("auto", "header", "full")
 
 _WRITE_BLOCK = 1 << 17  # samples written at once: libsndfile's Vorbis encoder crashes on minutes in one call
-_READ_BLOCK = 1 << 20  # frames read at once
+_READ_BLOCK = 1 << 20  # samples read at once
 _LEAST_ROOM = 1 << 20  # bytes; by the time that we look, other processes may have freed some
 
 
@@ -55,72 +56,88 @@ def decodes(check: str, files: int) -> bool:
     return check == "full" or (check == "auto" and files < FULL_CHECK_FILES)
 
 
-def audio_faults(
-    files: Sequence[tuple[str, Path]], sampling_rate: int, *, decode: bool, num_jobs: int = 1
-) -> list[str]:
-    """Check audio files, ``num_jobs`` at a time. Returns the faults in the order of ``files``; each names its file.
+class Inspected(NamedTuple):
+    """What is known of an audio file after it was opened once: rate in Hz, length in samples, and its fault.
+
+    Rate, length and channels are 0 if the file cannot be opened. The fault is in words that the file's name follows.
+    """
+
+    rate: int = 0
+    frames: int = 0
+    channels: int = 0
+    fault: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        """The length; 0 if the file cannot be opened."""
+        return self.frames / self.rate if self.rate else 0.0
+
+
+def inspect_files(
+    files: Sequence[tuple[str, Path]], rate: int | None = None, *, decode: bool, num_jobs: int = 1
+) -> dict[str, Inspected]:
+    """Open each audio file once, ``num_jobs`` at a time; see :func:`inspect_audio`. Returns id -> what was found.
 
     Args:
-        files: Utterance ids with their audio files.
-        sampling_rate: In Hz; every file must have it.
-        decode: Also decode each file to its end, which finds files that are cut off, corrupt inside, NaN or infinite.
+        files: Ids with their audio files.
+        rate: In Hz; every file must have it, and one channel. None: any rate and number of channels will do.
+        decode: Also decode each file to its end.
         num_jobs: Threads.
     """
-    with ThreadPoolExecutor(num_jobs) as pool:
-        checks = pool.map(lambda file: audio_fault(file[1], sampling_rate, decode=decode), files)
-        shown = tqdm(checks, desc="audio check", total=len(files), unit=" files", mininterval=5)
-        return [f"{fault} {key} ({path})" for (key, path), fault in zip(files, shown, strict=True) if fault]
+    shown = tqdm(desc="audio check", total=len(files), unit=" files", mininterval=5, maxinterval=5, smoothing=0)
+    found: dict[str, Inspected] = {}
+    with ThreadPoolExecutor(num_jobs) as pool, shown:
+        # batches, since a call of its own for each header costs more than the header; small, so that the bar moves
+        for batch in pool.map(lambda part: _inspect(part, rate, decode), batched(files, 8 if decode else 256)):
+            found.update(batch)
+            shown.update(len(batch))
+    return found
 
 
-def audio_fault(path: Path, sampling_rate: int, *, decode: bool) -> str | None:
-    """The fault of one file, in words that its name follows; None if there is none. Raises nothing for bad audio."""
+def _inspect(files: Sequence[tuple[str, Path]], rate: int | None, decode: bool) -> list[tuple[str, Inspected]]:
+    return [(key, inspect_audio(path, decode=decode, rate=rate, mono=rate is not None)) for key, path in files]
+
+
+def inspect_audio(path: str | Path, *, decode: bool = True, rate: int | None = None, mono: bool = True) -> Inspected:
+    """Open an audio file once: what is in it, and its fault. Raises nothing for bad audio.
+
+    Args:
+        path: The file.
+        decode: Decode it to its end, which finds files that are cut off, corrupt inside, NaN or infinite.
+        rate: The sampling rate in Hz that it must have (None: any).
+        mono: Must it have one channel?
+    """
+    try:
+        with soundfile.SoundFile(path) as file:
+            header = Inspected(file.samplerate, file.frames, file.channels)
+            return header._replace(fault=_fault(file, decode, rate, mono))
+    except (soundfile.SoundFileError, OSError):
+        return Inspected(fault=_why_closed(Path(path), decode))
+
+
+def _fault(file: soundfile.SoundFile, decode: bool, rate: int | None, mono: bool) -> str | None:
+    if not file.frames:
+        return "no samples in the audio of"
+    if mono and file.channels != 1:
+        return f"{file.channels} channels instead of one in the audio of"
+    if rate and file.samplerate != rate:
+        return f"sampling rate {file.samplerate} Hz, not {rate} Hz, of"
+    frames = 0
+    while decode and len(block := file.read(_READ_BLOCK // file.channels, dtype="float32")):
+        frames += len(block)
+        if not np.isfinite(block).all():
+            return "NaN or infinite samples in the audio of"
+    if decode and (frames != file.frames or _is_cut(file.extra_info)):
+        return "the audio breaks off before its end, of"
+    return None
+
+
+def _why_closed(path: Path, decode: bool) -> str:
     if not path.is_file():
         return "no audio file for"
     if not path.stat().st_size:
         return "an empty audio file (0 bytes) for"
-    if decode:
-        rate, _, fault = inspect_audio(str(path))
-    else:
-        rate, fault = _inspect_header(path)
-    if not fault and rate != sampling_rate:
-        fault = f"sampling rate {rate} Hz, not {sampling_rate} Hz, of"
-    return fault
-
-
-def _inspect_header(path: Path) -> tuple[int, str | None]:
-    try:
-        header = soundfile.info(path)
-    except (soundfile.SoundFileError, OSError):
-        return 0, "corrupt audio (its header cannot be read) of"
-    if not header.frames:
-        return header.samplerate, "no samples in the audio of"
-    if header.channels != 1:
-        return header.samplerate, f"{header.channels} channels instead of one in the audio of"
-    return header.samplerate, None
-
-
-def inspect_audio(path: str) -> tuple[int, float, str | None]:
-    """Decode a file: its sampling rate in Hz, its length in seconds, and its fault (None: there is none).
-
-    Rate and length are 0 if the file cannot be opened. Raises nothing for bad audio.
-    """
-    try:
-        with soundfile.SoundFile(path) as file:
-            header = file.samplerate, file.frames / file.samplerate
-            if not file.frames:
-                return *header, "no samples in the audio of"
-            if file.channels != 1:
-                return *header, f"{file.channels} channels instead of one in the audio of"
-            frames = 0
-            while len(block := file.read(_READ_BLOCK, dtype="float32")):
-                frames += len(block)
-                if not np.isfinite(block).all():
-                    return *header, "NaN or infinite samples in the audio of"
-            if frames != file.frames or _is_cut(file.extra_info):
-                return *header, "the audio breaks off before its end, of"
-            return *header, None
-    except (soundfile.SoundFileError, OSError):
-        return 0, 0.0, "corrupt audio (it cannot be decoded) of"
+    return f"corrupt audio ({'it cannot be decoded' if decode else 'its header cannot be read'}) of"
 
 
 def _is_cut(log: str) -> bool:

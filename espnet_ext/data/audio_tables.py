@@ -88,6 +88,6 @@ def blame_audio(table: Mapping[str, str]) -> None:
     from espnet_ext.data.audio_files import inspect_audio
 
     for utterance, path in table.items():
-        fault = inspect_audio(path)[2]
-        if fault and "channels" not in fault:
+        fault = inspect_audio(path, mono=False).fault
+        if fault:
             raise InputError(f"{fault} {utterance}: {path}: replace it, or drop the utterance")

@@ -285,11 +285,11 @@ def check_audio(data: DataDir, rate: int | None = None) -> list[Problem]:
         value = data.wav_scp[recording]
         if is_command(value) or audio_path(value) != value:
             return None
-        found, length, problem = inspect_audio(value)
-        if found:
-            rates.setdefault(found, []).append(recording)
-            seconds[recording] = format_seconds(length)
-        return problem
+        found = inspect_audio(value)
+        if found.rate:
+            rates.setdefault(found.rate, []).append(recording)
+            seconds[recording] = format_seconds(found.seconds)
+        return found.fault
 
     problems = _grouped("wav.scp", sorted(data.wav_scp), fault, "replace the audio files, or drop what uses them")
     problems += _rate_problems(rates, rate)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from espnet_ext.data.audio_files import Inspected
 from espnet_ext.data.data_dir import DataDir, format_seconds, is_command, parse_segment, write_data_dir
 from espnet_ext.data.data_dir_checks import check_files, raise_problems, validate
 from espnet_ext.errors import InputError
@@ -122,8 +123,14 @@ def _words(item: "SupervisionSegment") -> Iterable[str]:
         yield f"1 {start} {seconds} {word.symbol}{score}"
 
 
-def from_data_dir(data: DataDir) -> tuple["RecordingSet", "SupervisionSet"]:
-    """Make manifests of a data dir. Rates, lengths and channels are read from the headers of the audio files.
+def from_data_dir(
+    data: DataDir, audio: Mapping[str, Inspected] | None = None
+) -> tuple["RecordingSet", "SupervisionSet"]:
+    """Make manifests of a data dir.
+
+    Args:
+        data: the tables.
+        audio: recording -> what is known of its file. Where this is missing, the file is opened.
 
     Raises:
         InputError: an audio file cannot be opened; an entry of ``wav.scp`` is a command; a segment cannot be read or
@@ -131,21 +138,40 @@ def from_data_dir(data: DataDir) -> tuple["RecordingSet", "SupervisionSet"]:
     """
     from lhotse import RecordingSet, SupervisionSet
 
-    recordings = {key: _recording(key, data.wav_scp[key]) for key in sorted(data.wav_scp)}
+    audio = audio or {}
+    recordings = {key: _recording(key, data.wav_scp[key], audio.get(key)) for key in sorted(data.wav_scp)}
     supervisions = [_supervision(data, utterance, recordings) for utterance in data.utterances]
     return RecordingSet.from_recordings(recordings.values()), SupervisionSet.from_segments(supervisions)
 
 
-def _recording(key: str, path: str) -> "Recording":
+def _recording(key: str, path: str, found: Inspected | None) -> "Recording":
     from lhotse import Recording
 
     if is_command(path):
         raise InputError(f"wav.scp: recording {key} is a command (ending in |): write its output to an audio file")
+    if found is not None:
+        return make_recording(key, path, found)
     try:
         return Recording.from_file(path, recording_id=key)
     except Exception as error:  # Lhotse tries several readers and raises what the last one raised
         reason = str(error).strip().split("\n")[0]
         raise InputError(f"wav.scp: the audio of {key}, {path}, cannot be opened ({reason}): replace it") from None
+
+
+def make_recording(key: str, path: str | Path, found: Inspected) -> "Recording":
+    """The manifest of an audio file that was opened before, with all its channels."""
+    from lhotse import Recording
+    from lhotse.audio import AudioSource
+
+    channels = list(range(found.channels))
+    return Recording(
+        id=key,
+        sources=[AudioSource(type="file", channels=channels, source=str(path))],
+        sampling_rate=found.rate,
+        num_samples=found.frames,
+        duration=found.seconds,
+        channel_ids=channels,
+    )
 
 
 def _supervision(data: DataDir, utterance: str, recordings: Mapping[str, "Recording"]) -> "SupervisionSegment":

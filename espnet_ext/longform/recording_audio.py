@@ -149,24 +149,6 @@ def blocks(audio: Audio) -> Iterator[np.ndarray]:
         yield audio.read(start, min(size, audio.length - start))
 
 
-def recording_fault(name: str, path: str | Path, *, decode: bool) -> str | None:
-    """What is wrong with a recording's audio, as a sentence; None if nothing is wrong.
-
-    Args:
-        name: The recording's id.
-        path: The audio file.
-        decode: Decode all of it, not only the header.
-    """
-    try:
-        with RecordingAudio(name, path) as audio:
-            if decode:
-                for _ in blocks(audio):
-                    pass
-    except InputError as error:
-        return str(error)
-    return None
-
-
 def write_regions(path: str | Path, regions: Regions) -> None:
     """Write regions, sorted by recording."""
     with atomic_write(path) as file:

@@ -5,6 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.corpora.faults import faults_file
 from espnet_ext.data.data_dir_parts import combine_data_dirs
 from espnet_ext.data.manifests import data_dirs_from_manifests
 from espnet_ext.recipe.run import Run
@@ -65,8 +66,9 @@ def manifests(run: Run, corpus: str, folders: Sequence[Path], *, title: str = ""
 
     Args:
         corpus: a module of :mod:`espnet_ext.corpora`; its function ``prepare_<corpus>`` is called.
-        options: arguments of that function, besides ``output_dir``, ``num_jobs`` and ``check_audio``.
+        options: arguments of that function, besides ``output_dir``, ``num_jobs``, ``check_audio`` and ``skip_faulty``.
     """
+    part = f"_{options['part']}" if "part" in options else ""
     return Step(
         name=f"manifests of {title or run.corpus_name}",
         log=run.datadir / "log" / f"manifests{'_' + title.replace(', ', '_') if title else ''}.log",
@@ -75,19 +77,23 @@ def manifests(run: Run, corpus: str, folders: Sequence[Path], *, title: str = ""
             "corpus": corpus,
             "output": str(run.datadir / "manifests"),
             "check_audio": run.options["check_audio"],
+            "skip_faulty": run.skip_faulty,
             "options": options,
         },
         free={"nj": run.nj},
         depends=stamps(*folders),
         outputs=[run.datadir / "manifests"],
         preload=["lhotse", f"espnet_ext.corpora.{corpus}"],
+        notice=faults_file(run.datadir / "manifests", f"{corpus}{part}"),
     )
 
 
-def prepare_corpus(corpus: str, output: str, check_audio: str, options: Mapping[str, Any], nj: int) -> None:
+def prepare_corpus(
+    corpus: str, output: str, check_audio: str, skip_faulty: float, options: Mapping[str, Any], nj: int
+) -> None:
     """Check a corpus and write its manifests."""
     prepare = getattr(import_module(f"espnet_ext.corpora.{corpus}"), f"prepare_{corpus}")
-    prepare(output_dir=output, num_jobs=nj, check_audio=check_audio, **options)
+    prepare(output_dir=output, num_jobs=nj, check_audio=check_audio, skip_faulty=skip_faulty, **options)
 
 
 def format_step(run: Run, corpus: str, parts: Mapping[str, str], *, title: str = "") -> Step:

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
+from espnet_ext.corpora.faults import skip_share
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.steps import Step, run_jobs
 from espnet_ext.results.plans.plan import decode_config, load_scale, select, sets_needed, system_config, systems_needed
@@ -25,6 +26,7 @@ COMMON = {
     "scale": "mini",
     "seed": "1",
     "check_audio": "auto",
+    "skip_faulty": "false",
     "ngpu": "0",
     "nj": "2",
     "parallel": "",
@@ -106,6 +108,11 @@ class Run:
     @property
     def parallel(self) -> Path | None:
         return Path(self.options["parallel"]) if self.options["parallel"] else None
+
+    @property
+    def skip_faulty(self) -> float:
+        """The share of each part of a corpus that may be faulty, and is then left out."""
+        return skip_share(self.options["skip_faulty"])
 
     @property
     def seeds(self) -> list[int]:
@@ -280,6 +287,7 @@ def _checked(recipe: Recipe, given: Mapping[str, str], caller: Path, folder: Pat
     for name, least in (("nj", 1), ("ngpu", 0)):
         if not re.fullmatch(r"[0-9]+", options[name]) or int(options[name]) < least:
             raise InputError(f"--{name} must be at least {least}, not '{options[name]}'")
+    skip_share(options["skip_faulty"])
     if options.get("average"):
         check_average(options["average"])
     for name in (recipe.corpus, *recipe.paths, "expdir", "datadir"):

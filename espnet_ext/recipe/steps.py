@@ -65,6 +65,8 @@ class Step:
             refused. Logs of earlier starts are kept in a file with the ending ``.earlier.log``.
         preload: modules that the stage's process imports first, so that its steps share them.
         progress: makes a short line from the log, which is shown every ten seconds.
+        notice: a file that the function writes if something must not be overlooked. Its first line is shown after the
+            step, also if the step was done before.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Step:
     resumes: Path | None = None
     preload: Sequence[str] = ()
     progress: Callable[[Path], str] = last_line
+    notice: Path | None = None
 
     @property
     def note(self) -> Path:
@@ -161,6 +164,7 @@ def _advance(chain: Iterator[Step], running: "dict[Any, _Started]") -> None:
         key = step.key()
         if step.is_done(key):
             say(f"{step.name}: done before")
+            _show_notice(step)
             continue
         if step.resumes is not None:
             _refuse_other_work(step, step.resumes, key)
@@ -208,12 +212,19 @@ class _Started:
         kill_group(self.process.pid)  # processes that it left running
         if status == 0:
             say(f"{self.step.name}: done in {time.monotonic() - self.began:.0f} s")
+            _show_notice(self.step)
         elif status == DONE_BY_ANOTHER:
             say(f"{self.step.name}: done by another run")
         else:
             if status != NOT_BEGUN:
                 _show_failure(self.step, status)
             raise StepFailed(f"{self.step.name}: failed")
+
+
+def _show_notice(step: Step) -> None:
+    if step.notice and step.notice.is_file():
+        with open(step.notice, encoding="utf-8") as file:
+            say(f"{step.name}: {file.readline().lstrip('# ').strip()}; see {step.notice}")
 
 
 def _child(step: Step, key: str, parent: int) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import soundfile
 from scipy.signal import fftconvolve
 
+from espnet_ext.corpora.faults import Faults
 from espnet_ext.corpora.libricss import (
     CHANNELS,
     CONDITIONS,
@@ -112,11 +113,14 @@ def _write_sessions(folder: Path, size: LibriCssSize, seed: int, nj: int) -> Non
 
 def read_part(corpus: Path) -> list[SourceUtterance]:
     """The utterances that sessions are made of, by id."""
+    faults = Faults(corpus)
+    scanned = scan_librispeech(corpus, [PART], faults)[PART]
+    faults.settle({PART: len(scanned)})
     return [
         SourceUtterance(
             key, key.split("-")[0], str(item.audio), soundfile.info(item.audio).duration, tuple(item.text.split())
         )
-        for key, item in scan_librispeech(corpus, [PART])[PART].items()
+        for key, item in scanned.items()
     ]
 
 

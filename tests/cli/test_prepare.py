@@ -29,8 +29,22 @@ def test_chosen_parts(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
         "librispeech_supervisions_test-clean.jsonl.gz",
     ]
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"{corpus}: 1 utterances in test-clean; checking their audio (decoding each file)"
+    assert lines[0] == f"{corpus}: checking 1 audio files in test-clean (decoding each file)"
     assert "test-clean: 1 utterances, 0.00 hours" in lines
+
+
+@pytest.mark.parametrize(("option", "kept"), [(["--skip-faulty"], None), (["--skip-faulty", "50"], 1)])
+def test_faulty_utterances(corpus: Path, tmp_path: Path, option: list[str], kept: int | None) -> None:
+    transcripts = next(corpus.glob("test-clean/**/*.trans.txt"))
+    transcripts.write_text(transcripts.read_text() + "7-70-0001 NOWHERE\n")
+    output = tmp_path / "manifests"
+    command = ["data", "prepare", "librispeech", "--corpus", str(corpus), "--output", str(output), *option]
+    if kept is None:
+        with pytest.raises(InputError, match="50.0% of test-clean is faulty, and --skip-faulty allows 2%"):
+            call(command)
+    else:
+        call(command)
+        assert "left out: 1 of 2 in test-clean" in (output / "librispeech_faults.txt").read_text()
 
 
 def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

@@ -10,7 +10,8 @@ import pytest
 import soundfile
 
 from espnet_ext.corpora.asru2019 import PARTS, RULES, prepare_asru2019
-from espnet_ext.corpora.audio_folder import scan_audio_folder
+from espnet_ext.corpora.audio_folder import scan_audio_folder as scan
+from espnet_ext.corpora.faults import Faults
 from espnet_ext.data.data_dir import DataDir, read_data_dir, write_data_dir
 from espnet_ext.data.data_dir_checks import validate_data_dir
 from espnet_ext.data.data_dir_parts import combine_data_dirs
@@ -51,6 +52,10 @@ def corpus(tmp_path: Path) -> Path:
     return root
 
 
+def scan_audio_folder(folder: Path) -> DataDir:
+    return scan(folder, folder.name, Faults(folder))
+
+
 def refused(corpus: Path, *patterns: str, **options) -> None:
     """The corpus is refused in one line that has the patterns, and nothing is written."""
     output = corpus.parent / "manifests"
@@ -60,7 +65,7 @@ def refused(corpus: Path, *patterns: str, **options) -> None:
     assert "\n" not in message
     for pattern in patterns:
         assert re.search(pattern, message), message
-    assert not output.exists()
+    assert not list(output.glob("*.gz"))
 
 
 def listed(corpus: Path, *lines: str) -> None:
@@ -338,3 +343,26 @@ def test_truncated_audio_is_found_by_decoding(corpus: Path) -> None:
 def test_bad_english_audio(corpus: Path) -> None:
     (corpus / "LibriSpeech" / "train-clean-360" / "7" / "70" / "7-70-0000.flac").write_bytes(b"")
     refused(corpus, "empty audio file .* 7-70-0000")
+
+
+# --- faults that are left out ---
+
+
+def test_faulty_utterances_can_be_left_out(corpus: Path, capsys: pytest.CaptureFixture) -> None:
+    output = corpus.parent / "manifests"
+    (corpus / "train-cs" / "G1" / "G1-0.wav").write_bytes(b"")
+    (corpus / "train-cs" / "G1" / "._G1-1.wav").write_bytes(b"macOS")
+    (corpus.parent / "elsewhere" / "d2.wav").unlink()
+    with pytest.raises(InputError, match="25.0% of train-cs is faulty, and --skip-faulty allows 24%: an empty audio"):
+        prepare_asru2019(corpus, output, skip_faulty=0.24)
+    assert not list(output.glob("*.gz"))
+    manifests = prepare_asru2019(corpus, output, skip_faulty=0.5)
+    assert list(texts(manifests, "train-cs")) == ["G1-1", "G2-0", "G2-1"]
+    assert list(texts(manifests, "dev")) == ["a-1", "a-2"]
+    assert list(manifests["dev"]["recordings"].ids) == ["d1"]
+    assert len(texts(manifests, "train-clean-100")) == 1
+    said = capsys.readouterr().err
+    assert "left out: 1 of 4 in train-cs, 1 of 2 in dev" in said and "macOS's files ._* ignored, 1 times" in said
+    title, *lines = (output / "asru2019_faults.txt").read_text().splitlines()
+    assert title == "# left out: 1 of 4 in train-cs, 1 of 2 in dev"
+    assert [line.split("\t")[:2] for line in lines] == [["train-cs", "G1-0"], ["dev", "d2"]]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from espnet_ext.data.audio_files import FULL_CHECK_FILES, audio_fault, audio_faults, decodes, save_audio
+from espnet_ext.data.audio_files import FULL_CHECK_FILES, Inspected, decodes, inspect_audio, inspect_files, save_audio
 
 SAMPLES = np.linspace(-0.5, 0.5, 16000)
 
@@ -47,27 +47,41 @@ def test_samples_that_are_no_numbers(tmp_path: Path, value: float) -> None:
     samples = np.zeros(20000, np.float32)
     samples[-1] = value
     soundfile.write(tmp_path / "a.wav", samples, 16000, subtype="FLOAT")
-    assert audio_faults([("a", tmp_path / "a.wav")], 16000, decode=True) == [
-        f"NaN or infinite samples in the audio of a ({tmp_path}/a.wav)"
-    ]
+    assert inspect_audio(tmp_path / "a.wav").fault == "NaN or infinite samples in the audio of"
+    assert inspect_audio(tmp_path / "a.wav", decode=False).fault is None
 
 
-def test_good_audio_has_no_fault(tmp_path: Path) -> None:
-    soundfile.write(tmp_path / "a.flac", np.zeros(10), 16000)
-    assert audio_fault(tmp_path / "a.flac", 16000, decode=True) is None
-    assert audio_fault(tmp_path / "a.flac", 16000, decode=False) is None
+def test_what_is_known_of_good_audio(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "a.flac", np.zeros(800), 16000)
+    soundfile.write(tmp_path / "b.wav", np.zeros((441, 2)), 44100)
+    for decode in (True, False):
+        assert inspect_audio(tmp_path / "a.flac", decode=decode, rate=16000) == Inspected(16000, 800, 1)
+        assert inspect_audio(tmp_path / "b.wav", decode=decode, mono=False) == Inspected(44100, 441, 2)
+    assert inspect_audio(tmp_path / "b.wav", mono=False).seconds == 0.01
+    assert inspect_audio(tmp_path / "b.wav").fault == "2 channels instead of one in the audio of"
+    assert inspect_audio(tmp_path / "b.wav", rate=16000, mono=False).fault == "sampling rate 44100 Hz, not 16000 Hz, of"
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    assert audio_fault(tmp_path / "a.flac", 16000, decode=False) == "no audio file for"
+    assert inspect_audio(tmp_path / "a.flac", decode=False) == Inspected(fault="no audio file for")
 
 
-def test_faults_keep_their_order_over_threads(tmp_path: Path) -> None:
-    files = [(f"u{number}", tmp_path / f"{number}.flac") for number in range(40)]
-    for _, path in files[::2]:
-        soundfile.write(path, np.zeros(10), 16000)
-    faults = audio_faults(files, 16000, decode=True, num_jobs=4)
-    assert [fault.split()[-2] for fault in faults] == [key for key, _ in files[1::2]]
+@pytest.mark.parametrize("decode", [True, False])
+def test_each_file_is_opened_once_and_keeps_its_name(tmp_path: Path, monkeypatch, decode: bool) -> None:
+    files = [(f"u{number}", tmp_path / f"{number}.flac") for number in range(600)]
+    for number, (_, path) in enumerate(files):
+        if number % 2:
+            soundfile.write(path, np.zeros(10 + number), 16000)
+    opened = []
+    plain = soundfile.SoundFile.__init__
+    monkeypatch.setattr(
+        soundfile.SoundFile, "__init__", lambda file, path, *more: opened.append(path) or plain(file, path, *more)
+    )
+    found = inspect_files(files, 16000, decode=decode, num_jobs=4)
+    assert sorted(opened) == sorted(path for _, path in files)
+    for number, (key, _) in enumerate(files):
+        wanted = Inspected(16000, 10 + number, 1) if number % 2 else Inspected(fault="no audio file for")
+        assert found[key] == wanted
 
 
 def test_large_corpora_are_not_decoded_unless_asked() -> None:

@@ -153,6 +153,7 @@ def test_a_cluster_is_the_callers_the_recipes_or_that_of_all_recipes(prepared, t
         (("--kind", "d"), "--kind takes one of b|c, not 'd'"),
         (("--seed", "1;2"), "--seed takes whole numbers separated by commas, not '1;2'"),
         (("--seed", "$(touch injected)"), "--seed takes whole numbers"),
+        (("--skip-faulty", "60"), "--skip-faulty takes true, false, or a percentage"),
         (("--nj", "0"), "--nj must be at least 1"),
         (("--nj", "two"), "--nj must be at least 1"),
         (("--ngpu", "-1"), "--ngpu must be at least 0"),
@@ -174,6 +175,17 @@ def test_values_are_taken_as_they_are(toy):
         assert done.returncode == 0, done.stderr
         assert f"corpus {toy}/a b/$HOME* seeds [1, 2]" in done.stdout
         assert f"command ./run.sh {' '.join(rows)} --seed 1,2" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "value"),
+    [(("--skip-faulty",), "true"), (("--skip_faulty", "--nj", "1"), "true"), (("--skip-faulty", "7"), "7")],
+)
+def test_an_option_that_is_false_by_default_may_stand_alone(toy, options, value):
+    recipe = toy / "recipe.py"
+    recipe.write_text(recipe.read_text().replace('"corpus", run.corpus', '"skip", run.options["skip_faulty"]'))
+    done = run(toy, *options, "--stop_stage=1")
+    assert f"skip {value} seeds" in done.stdout, done.stderr
 
 
 def test_cmd_sh_says_how_trainings_are_launched(toy):

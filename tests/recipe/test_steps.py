@@ -105,6 +105,14 @@ def test_a_step_runs_again_only_when_what_it_depends_on_changes(tmp_path):
     assert "append: done before" in result.stdout
 
 
+def test_what_must_not_be_overlooked_is_shown_each_time(tmp_path):
+    body = 'run_steps(step("append", append, arguments={"output": "left_out"}, notice=Path("left_out")))'
+    for status in ("done in", "done before"):
+        result = run(tmp_path, body)
+        first = (tmp_path / "left_out").read_text()
+        assert status in result.stdout and f"append: {first}; see left_out" in result.stdout, result.stderr
+
+
 @pytest.mark.parametrize(
     "change",
     [

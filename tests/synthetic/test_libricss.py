@@ -183,3 +183,29 @@ def test_faults(corpus, tmp_path):
     soundfile.write(session / "record" / "raw_recording.wav", np.zeros((100, 1)), 16000)
     with pytest.raises(InputError, match="1 channels at 16000 Hz"):
         prepare_libricss(tmp_path)
+
+
+def test_faulty_sessions_can_be_left_out(corpus, tmp_path):
+    """With the manifests of the others as they were, which are Lhotse's."""
+    from lhotse.recipes.libricss import prepare_libricss as lhotse_recipe
+
+    theirs = lhotse_recipe(corpus / "LibriCSS" / "for_release", type="sdm")
+    ours = prepare_libricss(corpus / "LibriCSS")
+    assert sorted(ours["recordings"], key=lambda item: item.id) == sorted(
+        theirs["recordings"], key=lambda item: item.id
+    )
+    texts = {
+        item.id: (item.text.strip(), item.start, round(item.end, 6), item.speaker) for item in theirs["supervisions"]
+    }
+    assert {
+        item.id: (item.text, item.start, round(item.end, 6), item.speaker) for item in ours["supervisions"]
+    } == texts
+    shutil.copytree(corpus / "LibriCSS" / "for_release", tmp_path / "for_release")
+    session = sorted((tmp_path / "for_release").glob("OV20/*"))[0]
+    shutil.copytree(session, session.with_name(session.name.replace("session0", "session7")))
+    (session / "transcription" / MEETING_INFO).unlink()
+    with pytest.raises(InputError, match="50.0% of OV20 is faulty, and --skip-faulty allows 49%"):
+        prepare_libricss(tmp_path, skip_faulty=0.49)
+    kept = prepare_libricss(tmp_path, tmp_path / "out", skip_faulty=0.5)
+    assert set(kept["recordings"].ids) == {*ours["recordings"].ids, "OV20_session7"} - {"OV20_session0"}
+    assert "# left out: 1 of 2 in OV20" in (tmp_path / "out" / "libricss_faults.txt").read_text()

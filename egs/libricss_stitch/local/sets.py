@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from espnet_ext.corpora.faults import faults_file
 from espnet_ext.corpora.libricss import ENROLMENT_LIST, find_release, prepare_libricss
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.inventories import write_inventories
@@ -128,7 +129,9 @@ def libricss_step(run: Run, corpus: Path) -> Step:
             "corpus_dir": str(corpus),
             "output_dir": str(run.datadir / LIBRICSS),
             "enrolment_list": enrolment,
+            "skip_faulty": run.skip_faulty,
         },
+        notice=faults_file(run.datadir / LIBRICSS, "libricss"),
         depends=asr.stamps(corpus),
         inputs=[enrolment],
         outputs=[folder(run, LIBRICSS) / "inventory"],

@@ -20,6 +20,7 @@ stop_stage=9     # last stage to run
 # Data
 librispeech=     # folder of the LibriSpeech corpus (the one with SPEAKERS.TXT); synthetic if empty
 check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one
+skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part; or the percentage
 # Resources
 ngpu=0           # GPUs of one training
 nj=2             # processes on this machine
