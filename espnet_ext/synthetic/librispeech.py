@@ -67,7 +67,7 @@ def make_librispeech(output: str | Path, size: str = "mini", seed: int = 0, nj: 
     parameters = {
         "corpus": "librispeech",
         "format": FORMAT,
-        "size": {"parts": asdict(wanted)["parts"], "lm_sentences": wanted.lm_sentences},
+        "size": {"parts": asdict(wanted)["parts"], "lm_sentences": wanted.lm_sentences, "voices": wanted.voices},
         "conditions": {"clean": asdict(CLEAN), "other": asdict(wanted.other)},
         "seed": seed,
     }
@@ -77,7 +77,7 @@ def make_librispeech(output: str | Path, size: str = "mini", seed: int = 0, nj: 
 def write_corpus(folder: Path, size: Size, seed: int, nj: int) -> None:
     """Write the parts of a corpus, SPEAKERS.TXT, the language-model text and a README into an existing folder."""
     parts = size.parts
-    speakers = draw_speakers({part: part_size.speakers for part, part_size in parts.items()}, seed)
+    speakers = draw_speakers({part: part_size.speakers for part, part_size in parts.items()}, seed, size.voices)
     sentences, held_out = draw_sentences(parts, english_grammar(), seed)
     shards = [
         chapter

@@ -41,11 +41,16 @@ class PartSize:
 
 @dataclass(frozen=True)
 class Size:
-    """A corpus: its parts by name, the number of sentences of the language-model text, and the noise of noisy parts."""
+    """A corpus: its parts by name, the number of sentences of the language-model text, and the noise of noisy parts.
+
+    ``voices``: voice variants of all training parts, all ``dev`` and all ``test`` parts, where there are more speakers
+    than variants; see :func:`espnet_ext.synthetic.voices.draw_speakers`.
+    """
 
     parts: dict[str, PartSize]
     lm_sentences: int
     other: Condition = OTHER
+    voices: dict[str, int] | None = None
 
 
 def librispeech_size(
@@ -54,10 +59,15 @@ def librispeech_size(
     lm_sentences: int,
     train_parts: Sequence[str] = ("train-clean-100",),
     other: Condition = OTHER,
+    test: PartSize | None = None,
 ) -> Size:
-    """A size of LibriSpeech's layout: training parts of one size, and four evaluation parts of one size."""
+    """A size of LibriSpeech's layout: training parts of one size, and four evaluation parts of one size.
+
+    ``test`` is the size of the test sets, where it is not that of the development sets.
+    """
     parts = dict.fromkeys(train_parts, train)
-    parts |= dict.fromkeys(("dev-clean", "dev-other", "test-clean", "test-other"), evaluation)
+    parts |= dict.fromkeys(("dev-clean", "dev-other"), evaluation)
+    parts |= dict.fromkeys(("test-clean", "test-other"), test or evaluation)
     return Size(parts, lm_sentences, other)
 
 
@@ -80,7 +90,13 @@ def _espnet_size(asr: PartSize, lists: Size) -> Size:
 
 LIBRISPEECH_SIZES = {
     "smoke": librispeech_size(PartSize(4, 1, 15), PartSize(2, 1, 4), lm_sentences=400),
-    "mini": librispeech_size(PartSize(28, 2, 28), PartSize(5, 2, 15), lm_sentences=8000),
+    # The test sets are large, since they cost nothing beside the trainings: 40 speakers in four scenes each.
+    "mini": replace(
+        librispeech_size(
+            PartSize(28, 2, 28), PartSize(5, 2, 15), 8000, train_parts=_BOTH_TRAIN_PARTS, test=PartSize(40, 4, 5)
+        ),
+        voices={"train": 24, "dev": 5, "test": 19},
+    ),
     # For N-best lists of Whisper: training lists must resemble those of the test sets, so half of them are noisy too.
     "smoke-whisper": _SMOKE_WHISPER,
     "mini-whisper": _MINI_WHISPER,

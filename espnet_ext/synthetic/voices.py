@@ -5,7 +5,8 @@ espeak-ng comes from the wheel ``espeakng-loader``, which has the library and th
 
 import ctypes
 import functools
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -180,29 +181,49 @@ class Speaker:
         )
 
 
-def draw_speakers(counts: dict[str, int], seed: int) -> dict[str, list[Speaker]]:
-    """Draw ``counts[part]`` speakers for each part; no two speakers share a voice variant.
+def draw_speakers(
+    counts: Mapping[str, int], seed: int, voices: Mapping[str, int] | None = None
+) -> dict[str, list[Speaker]]:
+    """Draw ``counts[part]`` speakers for each part; no two speakers share a voice variant, unless ``voices`` is given.
+
+    ``voices`` says how many voice variants each use of the corpus has: the name of a part up to the first ``-``, such
+    as ``train``. Speakers of one use then share them, each with a pitch, a rate and an accent of its own; no variant
+    is shared between two uses.
 
     Raises:
-        InputError: More speakers are asked for than there are voices.
+        InputError: More speakers or variants are asked for than there are voices.
     """
-    total = sum(counts.values())
+    total = sum((voices or counts).values())
     if total > len(FEMALE) + len(MALE):
         raise InputError(f"{total} speakers were asked for, but there are {len(FEMALE) + len(MALE)} voices")
     rng = generator(seed, "speakers")
     pools = {"F": list(rng.permutation(FEMALE)), "M": list(rng.permutation(MALE))}
-    speakers: dict[str, list[Speaker]] = {}
-    number = 100
-    for part, count in counts.items():
-        females = round(count * _FEMALE_SHARE)
-        speakers[part] = []
-        for index in range(count):
-            sex = "F" if index < females else "M"
-            if not pools[sex]:
-                sex = "M" if sex == "F" else "F"
-            speakers[part].append(_draw_speaker(str(number), sex, str(pools[sex].pop()), rng))
-            number += 1
-    return speakers
+    if voices is None:
+        drawn = {part: _draw_variants(pools, count) for part, count in counts.items()}
+    else:
+        shared = {use: _draw_variants(pools, count) for use, count in voices.items()}
+        drawn = {part: _repeat(shared[part.partition("-")[0]], count) for part, count in counts.items()}
+    number = itertools.count(100)
+    return {
+        part: [_draw_speaker(str(next(number)), sex, variant, rng) for sex, variant in variants]
+        for part, variants in drawn.items()
+    }
+
+
+def _draw_variants(pools: dict[str, list[str]], count: int) -> list[tuple[str, str]]:
+    """Take ``count`` pairs (sex, variant) from the pools, women first."""
+    females = round(count * _FEMALE_SHARE)
+    variants = []
+    for index in range(count):
+        sex = "F" if index < females else "M"
+        if not pools[sex]:
+            sex = "M" if sex == "F" else "F"
+        variants.append((sex, str(pools[sex].pop())))
+    return variants
+
+
+def _repeat(variants: Sequence[tuple[str, str]], count: int) -> list[tuple[str, str]]:
+    return list(itertools.islice(itertools.cycle(variants), count))
 
 
 def _draw_speaker(id: str, sex: str, variant: str, rng: np.random.Generator) -> Speaker:

@@ -84,6 +84,23 @@ def test_speakers_differ_in_voice() -> None:
     assert voices.draw_speakers({"train": 16, "dev": 5, "test": 5}, seed=1) != speakers
 
 
+def test_speakers_of_one_use_share_its_voices() -> None:
+    counts = {"train-clean-100": 30, "train-other-500": 30, "dev-clean": 4, "test-clean": 20, "test-other": 20}
+    speakers = voices.draw_speakers(counts, seed=0, voices={"train": 24, "dev": 4, "test": 12})
+    assert {part: len(members) for part, members in speakers.items()} == counts
+    everyone = [speaker for part in speakers.values() for speaker in part]
+    assert len({speaker.id for speaker in everyone}) == len(everyone)
+    used = {part: {speaker.variant for speaker in members} for part, members in speakers.items()}
+    assert used["train-clean-100"] == used["train-other-500"] and used["test-clean"] == used["test-other"]
+    assert {part: len(variants) for part, variants in used.items() if part.endswith("clean")} == {
+        "dev-clean": 4,
+        "test-clean": 12,
+    }
+    assert not used["train-clean-100"] & used["test-clean"] and not used["dev-clean"] & used["test-clean"]
+    settings = {(speaker.variant, speaker.pitch, speaker.rate) for speaker in everyone}
+    assert len(settings) > 0.95 * len(everyone)  # the same voice, spoken otherwise
+
+
 def test_no_more_speakers_than_voices() -> None:
     assert len(voices.draw_speakers({"train": len(ALL)}, seed=0)["train"]) == len(ALL)
     with pytest.raises(InputError, match=f"{len(ALL) + 1} speakers were asked for, but there are {len(ALL)} voices"):
