@@ -9,7 +9,7 @@ from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.errors import InputError
 
 NOISES = ("music", "noise", "speech")
-METHODS = ("no", "block", "overlapping")
+METHODS = ("no", "block", "overlapping", "time_aware")
 
 
 @click.group(cls=OrderedGroup)
@@ -192,7 +192,7 @@ def speakers(
 @common.model()
 @common.config("Options of the beam search.")
 @click.option(
-    "--method", type=click.Choice(METHODS), help="How windows are merged; no: do not cut.  [default: overlapping]"
+    "--method", type=click.Choice(METHODS), help="How windows are merged; no: do not cut.  [default: time_aware]"
 )
 @common.path("--stitcher", "Folder of a trained stitcher that merges the windows.", metavar="DIR")
 @common.window(16.0)

@@ -10,7 +10,7 @@ from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
 
 STYLES = ("wc", "wco_wce", "alignment")
-METHODS = ("no", "block", "overlapping", *STYLES)
+METHODS = ("no", "block", "overlapping", "time_aware", *STYLES)
 
 
 @click.group(cls=OrderedGroup)
@@ -135,8 +135,8 @@ def merge(
     """Merge the hypotheses of windows into transcripts.
 
     Writes the transcript of each speaker and recording as SegLST (JSON). Windows are joined one after the other
-    (block), by overlapping inference (overlapping), or by a trained stitcher (wc, wco_wce, alignment). With no, a
-    recording is a single window.
+    (block), by P4's overlapping inference (overlapping), by the times of their words (time_aware), or by a trained
+    stitcher (wc, wco_wce, alignment). With no, a recording is a single window.
     """
     from espnet_ext.multitalker.windows import Windowing
     from espnet_ext.stitcher.inference import StitcherOptions, merge_windows

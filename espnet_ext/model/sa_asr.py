@@ -21,7 +21,7 @@ class SAASRModel(ESPnetASRModel):
     The transcripts of all speakers' utterances form one sequence in the order of their starts, with a symbol where the
     speaker changes. Each token has a speaker; the symbol, and the end of the sequence, have that of the utterance that
     they end. The loss is that of the tokens plus ``gamma`` times that of their speakers, each the sum over tokens of
-    negative log-posteriors (P4, after eq. 11). CTC over the serialised tokens can be added, which the paper does not
+    negative log-posteriors (P4, eq. 12). CTC over the serialised tokens can be added, which the paper does not
     have: ``ctc_weight`` is 0 unless it is set.
 
     Args:

@@ -12,7 +12,7 @@ from espnet_ext.multitalker.hypotheses import Grouped, WindowHypothesis, read_gr
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.long_recordings import cut_at_silence, cut_by_half, merge_parts, renumbered
 from espnet_ext.stitcher.pairs import ALIGNMENT, STYLES, SYMBOLS, piece_maker, read_note, serialise_windows, source_text
-from espnet_ext.stitcher.transcripts import MERGES, Merge, transcripts
+from espnet_ext.stitcher.transcripts import MERGES, Merge, transcripts, whole_turns
 
 MODEL_FILE = "valid.acc.ave.pth"
 BEAM_SIZE = 4
@@ -56,7 +56,7 @@ def merge_windows(
     Args:
         hypotheses: of a recogniser, as JSONL or CTM; a file for each set.
         outputs: a file for each of them.
-        method: ``no``, ``block`` or ``overlapping``; or the style of a trained stitcher.
+        method: ``no``, ``block``, ``overlapping`` or ``time_aware``; or the style of a trained stitcher.
         stitcher: for the latter.
         windowing, speaker: for CTM, see :func:`espnet_ext.multitalker.hypotheses.read_grouped`.
 
@@ -68,7 +68,7 @@ def merge_windows(
     trained = _load(method, stitcher)
     for path, output in zip(hypotheses, outputs, strict=True):
         grouped = read_grouped(path, windowing, speaker=speaker)
-        turns = transcripts(grouped, trained.stitch(grouped) if trained else MERGES[method])
+        turns = whole_turns(transcripts(grouped, trained.stitch(grouped) if trained else MERGES[method]))
         write_turns(output, turns)
         recordings, words = len({turn.recording for turn in turns}), sum(len(turn.words) for turn in turns)
         print(f"{recordings} recordings, {words} words, written to {output}")
@@ -134,7 +134,7 @@ class Stitcher:
         rewritten = self._rewrite([part for stretches in cut for stretch in stretches for part in stretch])
         stitched = {
             (windows[0].recording, windows[0].speaker): tuple(
-                word for stretch in stretches for word in merge_parts([next(rewritten) for _ in stretch])
+                word for stretch in stretches for word in merge_parts([(part, next(rewritten)) for part in stretch])
             )
             for windows, stretches in zip(every, cut, strict=True)
         }

@@ -2,14 +2,15 @@
 
 A transformer does not stitch what is much longer than anything in its training. So a speaker's windows are cut where
 the speaker is silent for a window: what lies before and after it has no words in common. A stretch of speech that is
-still too long is stitched in parts that overlap by half, and these are merged as windows are, by overlapping inference.
+still too long is stitched in parts that overlap by half, and these are merged as windows are, by the times of words.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from espnet_ext.multitalker.hypotheses import WindowHypothesis
-from espnet_ext.stitcher.overlapping import overlapping_inference
+from espnet_ext.multitalker.hypotheses import WindowHypothesis, word_times
+from espnet_ext.scoring.error_rate import align
+from espnet_ext.stitcher.by_time import Passage, TimedWord, merge_passages, monotonic
 
 Windows = tuple[WindowHypothesis, ...]
 
@@ -87,8 +88,53 @@ def renumbered(windows: Windows) -> Windows:
     return tuple(replace(item, window=number) for number, item in enumerate(windows))
 
 
-def merge_parts(parts: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """Merge the stitched parts of :func:`cut_by_half`, in their order."""
-    # Each part is two halves, one of them shared with each neighbour: windows of length 2 that overlap by 1.
-    windows = [WindowHypothesis("", number, "", words, number, number + 2) for number, words in enumerate(parts)]
-    return overlapping_inference(windows)
+def merge_parts(parts: Sequence[tuple[Windows, tuple[str, ...]]]) -> tuple[TimedWord, ...]:
+    """Merge the stitched parts of :func:`cut_by_half`, in their order.
+
+    The words of a part get the times of what was heard in its windows. Only words that two parts may both have are
+    paired: those of the windows that they share.
+
+    Args:
+        parts: each with its windows and its words.
+    """
+    return merge_passages(
+        Passage(
+            stitched_times(words, windows),
+            windows[0].start,
+            windows[-1].end,
+            all(item.times is not None or not item.words for item in windows),
+        )
+        for windows, words in parts
+    )
+
+
+def stitched_times(words: Sequence[str], windows: Sequence[WindowHypothesis]) -> tuple[TimedWord, ...]:
+    """A stitcher's words of one speaker with times, in the order of their starts.
+
+    They are aligned with all words that were heard in windows, in the order of their times. A word without a
+    counterpart lies between its neighbours. Where the recogniser gave no times, its words share their window evenly.
+
+    Args:
+        words: that the stitcher has made of the windows.
+        windows: what was heard of the speaker in each window.
+    """
+    heard = sorted((span, word) for item in windows for span, word in zip(word_times(item), item.words, strict=True))
+    spans: list[tuple[float, float] | None] = []
+    place = 0
+    for word, other in align(list(words), [word for _, word in heard]):
+        if word is not None:
+            spans.append(heard[place][0] if other is not None else None)
+        place += other is not None
+    return _filled(words, spans, windows[0].start if windows else 0.0)
+
+
+def _filled(words: Sequence[str], spans: Sequence[tuple[float, float] | None], start: float) -> tuple[TimedWord, ...]:
+    """Give words without a time one between their neighbours, and let no word start before the one before it."""
+    filled: list[TimedWord] = []
+    for place, (word, span) in enumerate(zip(words, spans, strict=True)):
+        if span is None:
+            after = next((other for other in spans[place:] if other is not None), None)
+            begin = filled[-1].end if filled else start
+            span = (begin, max(begin, after[0] if after else begin))
+        filled.append(TimedWord(word, *span))
+    return monotonic(filled)

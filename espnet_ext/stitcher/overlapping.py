@@ -1,8 +1,12 @@
-"""Overlapping inference (P4, 2.2; Chiu et al., ASRU 2019): one transcript of windows that overlap.
+"""Overlapping inference by P4's rule (P4, 2.2; Chiu et al., ASRU 2019): one transcript of windows that overlap.
 
 Windows overlap by half. Windows 1, 3, 5 ... (counted from 1) follow each other without overlap, and so do windows
-2, 4, 6 ...; their two sequences of words are aligned with the fewest edits, and from each aligned pair the word nearer
-to the middle of its window is taken. Words of windows that do not overlap are never aligned.
+2, 4, 6 ...; their two sequences of words (P4, eq. 13 and P4, eq. 14) are aligned with the fewest edits (P4, eq. 15).
+Each pair is a word of an odd and a word of an even window, or none (P4, eq. 16 and P4, eq. 17), of which the one nearer
+to the middle of its window is taken (P4, eq. 18). Words of windows that do not overlap are never aligned. (The text of
+P4 that we have does not print the numbers 12 to 14, 16 and 17; they are those of the places where they are missing.)
+
+The rule looks at no times, so it goes wrong where windows share little; :mod:`espnet_ext.stitcher.by_time` does not.
 
 That last rule makes the alignment cheap. A word can be paired only with words of the two windows next to its own. In
 the table of the dynamic programme, cells with such pairs form a chain of blocks, each touching the next, from corner to
@@ -10,6 +14,7 @@ corner. Outside them there are only gaps, and a path through gaps alone can foll
 of the chain are enough, and their number grows linearly with the recording.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,6 +23,7 @@ import numpy as np
 
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import WindowHypothesis, word_times
+from espnet_ext.stitcher.by_time import TimedWord, monotonic
 
 _TOLERANCE = 1e-3  # seconds
 EDGE = -0.5  # the confidence at a window's edge, the lowest there is
@@ -25,23 +31,29 @@ EDGE = -0.5  # the confidence at a window's edge, the lowest there is
 # far more than there can be words, and a substitution costs 1 more.
 _EDIT = 1 << 32
 _SUBSTITUTION = _EDIT + 1
-_FAR = 1 << 62
+_FAR = 1 << 61  # two of them still fit into 64 bits
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """One word of one window: the window's index, the word's place in it from 0, and the word."""
+    """One word of one window: the window's index, the word's place in it from 0, the word, and its time in seconds."""
 
     window: int
     place: int
     word: str
+    start: float
+    end: float
+
+    @property
+    def middle(self) -> float:
+        return (self.start + self.end) / 2
 
 
 # A word of an odd and one of an even window; None where the other sequence has no word (the paper's empty prediction).
 HeardPair = tuple[Heard | None, Heard | None]
 
 
-def overlapping_inference(windows: Sequence[WindowHypothesis]) -> tuple[str, ...]:
+def overlapping_inference(windows: Sequence[WindowHypothesis]) -> tuple[TimedWord, ...]:
     """Merge what was heard of one speaker in all windows of a recording into one transcript (P4, eq. 15 and 18).
 
     Args:
@@ -52,26 +64,30 @@ def overlapping_inference(windows: Sequence[WindowHypothesis]) -> tuple[str, ...
     """
     check_overlap(windows)
     odd, even = windows[::2], windows[1::2]
-    return tuple(heard.word for heard in choose(align_windows(windows), positions(odd), positions(even)))
+    chosen = choose(align_windows(windows), positions(odd), positions(even))
+    return monotonic(TimedWord(heard.word, heard.start, heard.end) for heard in chosen)
 
 
-def check_overlap(windows: Sequence[WindowHypothesis]) -> None:
+def check_overlap(windows: Sequence[WindowHypothesis], least: float = 0.5) -> None:
     """Refuse windows that do not overlap with their neighbours by half, and with these only.
+
+    Args:
+        least: the share of a window that neighbours must have in common.
 
     Raises:
         InputError: there are such windows; a single window never is refused.
     """
     for left, right in pairwise(windows):
-        if right.start > (left.start + left.end) / 2 + _TOLERANCE:
+        if right.start > left.end - least * (left.end - left.start) + _TOLERANCE:
             raise InputError(
-                f"{left.recording}: windows {left.window} and {right.window} overlap by less than half: join them "
-                "block-wise, or cut and decode windows that overlap by half"
+                f"{left.recording}: windows {left.window} and {right.window} overlap by less than half: merge them by "
+                "time (--method time_aware), or cut and decode windows that overlap by half"
             )
     for left, right in zip(windows, windows[2:], strict=False):
         if _overlap(left, right):
             raise InputError(
-                f"{left.recording}: windows {left.window} and {right.window} overlap: cut and decode windows that "
-                "overlap with their neighbours by half, and with no others"
+                f"{left.recording}: windows {left.window} and {right.window} overlap: merge them by time (--method "
+                "time_aware), or cut and decode windows that overlap with their neighbours by half, and with no others"
             )
 
 
@@ -79,7 +95,7 @@ def _overlap(left: WindowHypothesis, right: WindowHypothesis) -> bool:
     return left.end > right.start + _TOLERANCE
 
 
-def align_windows(windows: Sequence[WindowHypothesis]) -> list[HeardPair]:
+def align_windows(windows: Sequence[WindowHypothesis], within: float = math.inf) -> list[HeardPair]:
     """Align the words of odd with those of even windows (counted from 1) with the fewest edits.
 
     A substitution, and a word without a partner, cost one edit. Of alignments with equally many edits, one with the
@@ -88,13 +104,18 @@ def align_windows(windows: Sequence[WindowHypothesis]) -> list[HeardPair]:
 
     Args:
         windows: of one speaker, window 0 first. Only neighbours that overlap in time are aligned.
+        within: seconds between the times of two words that are paired, at most; P4 has no such limit.
     """
     odd, even = (
-        [Heard(item.window, place, word) for item in windows[parity::2] for place, word in enumerate(item.words)]
+        [
+            Heard(item.window, place, word, *span)
+            for item in windows[parity::2]
+            for place, (word, span) in enumerate(zip(item.words, word_times(item), strict=True))
+        ]
         for parity in (0, 1)
     )
     overlaps = [_overlap(left, right) for left, right in pairwise(windows)]
-    table = _Table(odd, even, overlaps)
+    table = _Table(odd, even, overlaps, within)
     return list(reversed(list(_trace(odd, even, table))))
 
 
@@ -104,13 +125,14 @@ class _Table:
     ``rows[i][j - first[i]]`` is the least cost of aligning the first i odd with the first j even words.
     """
 
-    def __init__(self, odd: Sequence[Heard], even: Sequence[Heard], overlaps: Sequence[bool]) -> None:
+    def __init__(self, odd: Sequence[Heard], even: Sequence[Heard], overlaps: Sequence[bool], within: float) -> None:
         windows = len(overlaps) + 1
         # ends[w + 1]: even words of windows up to w. Windows of the other parity hold none of them.
         ends = np.concatenate([[0], np.cumsum(np.bincount([word.window for word in even], minlength=windows))])
         numbers = {word: number for number, word in enumerate({item.word for item in (*odd, *even)})}
         self._even = np.array([numbers[item.word] for item in even], dtype=np.int32)
-        self._ends, self._overlaps = ends, overlaps
+        self._middles = np.array([item.middle for item in even])
+        self._ends, self._overlaps, self._within = ends, overlaps, within
         self.first: list[int] = []
         self.rows: list[np.ndarray] = []
         for index in range(len(odd) + 1):
@@ -131,8 +153,10 @@ class _Table:
             row[: len(shared)] = shared[: len(row)] + _EDIT
             start, end = self.partners(odd[index - 1].window)
             if start < end:
-                differ = self._even[start:end] != numbers[odd[index - 1].word]
-                paired = above[start - above_first : end - above_first] + differ * _SUBSTITUTION
+                word = odd[index - 1]
+                costs = np.where(self._even[start:end] != numbers[word.word], _SUBSTITUTION, 0)
+                costs[np.abs(self._middles[start:end] - word.middle) > self._within] = _FAR
+                paired = above[start - above_first : end - above_first] + costs
                 cells = row[start + 1 - first : end + 1 - first]
                 np.minimum(cells, paired, out=cells)
         # Even words without a partner: row[j] = min over k <= j of row[k] + (j - k) edits.
@@ -153,6 +177,16 @@ class _Table:
         place = j - self.first[i]
         return int(self.rows[i][place]) if 0 <= place < len(self.rows[i]) else _FAR
 
+    def distance(self, left: Heard, right: Heard) -> int:
+        """The cost of a pair."""
+        if abs(left.middle - right.middle) > self._within:
+            return _FAR
+        return 0 if left.word == right.word else _SUBSTITUTION
+
+    def later(self, even: Heard, odd: Heard) -> bool:
+        """Of two words that stand alone, does that of the even window come last?"""
+        return even.window > odd.window if self._within == math.inf else even.middle > odd.middle
+
 
 def _trace(odd: Sequence[Heard], even: Sequence[Heard], table: _Table) -> Iterator[HeardPair]:
     """The pairs of the best path, the last one first."""
@@ -160,22 +194,18 @@ def _trace(odd: Sequence[Heard], even: Sequence[Heard], table: _Table) -> Iterat
     while i or j:
         here = table.at(i, j)
         start, end = table.partners(odd[i - 1].window) if i else (0, 0)
-        if start < j <= end and here == table.at(i - 1, j - 1) + _distance(odd[i - 1], even[j - 1]):
+        if start < j <= end and here == table.at(i - 1, j - 1) + table.distance(odd[i - 1], even[j - 1]):
             i, j = i - 1, j - 1
             yield odd[i], even[j]
             continue
         alone_odd = i > 0 and here == table.at(i - 1, j) + _EDIT
         alone_even = j > 0 and here == table.at(i, j - 1) + _EDIT
-        if alone_odd and not (alone_even and even[j - 1].window > odd[i - 1].window):
+        if alone_odd and not (alone_even and table.later(even[j - 1], odd[i - 1])):
             i -= 1
             yield odd[i], None
         else:
             j -= 1
             yield None, even[j]
-
-
-def _distance(left: Heard, right: Heard) -> int:
-    return 0 if left.word == right.word else _SUBSTITUTION
 
 
 def positions(windows: Sequence[WindowHypothesis]) -> dict[int, tuple[float, ...]]:

@@ -4,8 +4,9 @@ Hypotheses of all windows become one token sequence, or two that are aligned:
 
 - ``wc``: the windows' words with ``<wc>`` (window change) between neighbouring windows.
 - ``wco_wce``: each window's words after ``<wco>`` or ``<wce>``, for windows 1, 3, 5 ... and 2, 4, 6 ... (from 1).
-- ``alignment``: the words of odd and of even windows, each joined by ``<wc>``, and aligned as in overlapping inference;
-  ``<gap>`` where one of the two has no token. Two sequences of equal length.
+- ``alignment``: the words of odd and of even windows, each joined by ``<wc>``, and aligned with the fewest edits, where
+  the recogniser gives times only within a second; ``<gap>`` where one of the two has no token. Two sequences of equal
+  length. P4 joins with ``<wc>`` before it aligns; here ``<wc>`` is put in afterwards, and is never paired with a word.
 
 A window in which the speaker is silent keeps its symbols, so that the number of windows is known.
 
@@ -14,6 +15,7 @@ The text of the first two is words. Aligned pairs are already word pieces, those
 """
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
@@ -24,6 +26,7 @@ from espnet_ext.data.turns import read_turns, words_by_speaker
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import Grouped, WindowHypothesis, read_grouped
 from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.stitcher.by_time import WITHIN
 from espnet_ext.stitcher.long_recordings import Longest, longest_of
 from espnet_ext.stitcher.overlapping import align_windows, check_overlap
 from espnet_ext.work.files import write_json
@@ -62,7 +65,8 @@ def serialise_windows(windows: Sequence[WindowHypothesis], style: str) -> tuple[
     ((('A', '<wc>', 'B'),), (('<wco>', 'A', '<wce>', 'B'),))
 
     Raises:
-        InputError: ``alignment`` with windows that do not overlap by half.
+        InputError: ``alignment`` with windows that do not overlap by half and words without times, or with windows that
+            overlap with others than their neighbours.
         ValueError: an unknown style.
     """
     if style == "wc":
@@ -73,15 +77,16 @@ def serialise_windows(windows: Sequence[WindowHypothesis], style: str) -> tuple[
         return (tuple(token for number, item in enumerate(windows) for token in (symbols[number % 2], *item.words)),)
     if style != ALIGNMENT:
         raise ValueError(f"unknown style {style!r}: {', '.join(STYLES)}")
-    check_overlap(windows)
-    columns = list(_aligned(windows))
+    timed = all(item.times is not None or not item.words for item in windows)
+    check_overlap(windows, 0.0 if timed else 0.5)
+    columns = list(_aligned(windows, WITHIN if timed else math.inf))
     return tuple(column[0] for column in columns), tuple(column[1] for column in columns)
 
 
-def _aligned(windows: Sequence[WindowHypothesis]) -> Iterator[tuple[str, str]]:
+def _aligned(windows: Sequence[WindowHypothesis], within: float) -> Iterator[tuple[str, str]]:
     """Pairs of tokens; on each side a change of windows comes before the first word of the new window."""
     at = [0, 1]  # the window that each side is in
-    for pair in align_windows(windows):
+    for pair in align_windows(windows, within):
         for side, heard in enumerate(pair):
             while heard is not None and at[side] < heard.window:
                 at[side] += 2

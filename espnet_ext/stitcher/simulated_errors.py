@@ -15,6 +15,8 @@ from espnet_ext.data.turns import Turn, by_recording, in_order, read_turns
 from espnet_ext.multitalker.hypotheses import NOBODY, WindowHypothesis, write_jsonl
 from espnet_ext.multitalker.windows import RecordingWindow, Windowing
 
+Span = tuple[float, float]  # of a word, in seconds from the recording's start
+
 
 @dataclass(frozen=True)
 class SimulatedErrors:
@@ -101,14 +103,22 @@ def simulate_windows(
     speakers = sorted({turn.speaker for turn in turns})
     hypotheses = []
     for window in windowing.cut(recording, seconds):
-        heard: dict[str, list[str]] = {}
+        heard: dict[str, list[tuple[str, Span]]] = {}
         for turn in sorted(turns, key=lambda turn: turn.span[0]):
             words = _heard(turn, window, seconds, vocabulary, errors, rng)
             speaker = rng.choice(speakers) if rng.random() < errors.speaker else turn.speaker
             if words:
                 heard.setdefault(str(speaker), []).extend(words)
         hypotheses += [
-            WindowHypothesis(recording, window.index, speaker, tuple(words), window.start, window.end)
+            WindowHypothesis(
+                recording,
+                window.index,
+                speaker,
+                tuple(word for word, _ in words),
+                window.start,
+                window.end,
+                times=tuple(span for _, span in words) or None,
+            )
             for speaker, words in (heard or {NOBODY: []}).items()
         ]
     return hypotheses
@@ -121,24 +131,25 @@ def _heard(
     vocabulary: Sequence[str],
     errors: SimulatedErrors,
     rng: np.random.Generator,
-) -> list[str]:
-    """What is heard of an utterance in a window: its words whose middle is there, correct or not."""
+) -> list[tuple[str, Span]]:
+    """What is heard of an utterance in a window, and when: its words whose middle is there, correct or not."""
     begin, end = turn.span
     step = (end - begin) / max(len(turn.words), 1)
     heard = []
     for number, word in enumerate(turn.words):
         middle = begin + (number + 0.5) * step
+        span = (round(middle - step / 2, 3), round(middle + step / 2, 3))
         if not window.start <= middle < window.end:
             continue
         # the recording's own start and end cut no word
         left = middle - window.start if window.start > 0 else math.inf
         right = window.end - middle if window.end < seconds else math.inf
         if rng.random() >= errors.at(min(left, right)):
-            heard.append(word)
+            heard.append((word, span))
             continue
         kind = rng.random()
         if kind >= errors.deletion:
-            heard.append(str(rng.choice(vocabulary)))
+            heard.append((str(rng.choice(vocabulary)), span))
         if kind >= 1 - errors.insertion:
-            heard.append(word)
+            heard.append((word, span))
     return heard

@@ -22,14 +22,15 @@ from espnet_ext.multitalker.profiles import (
     write_profiles,
 )
 from espnet_ext.multitalker.windows import WINDOW_SECONDS, Windowing, window_data_dir
+from espnet_ext.stitcher.by_time import TimedWord
 from espnet_ext.stitcher.inference import Stitcher, StitcherOptions
-from espnet_ext.stitcher.transcripts import MERGES, Merge, Span, timed_turns, transcripts
+from espnet_ext.stitcher.transcripts import BY_TIME, MERGES, Merge, timed_turns, transcripts
 from espnet_ext.work.files import atomic_write, write_json
 
 AUDIO = (".wav", ".flac", ".ogg", ".mp3")
-OVERLAPS = {"no": 0.0, "block": 0.0, "overlapping": 0.5}  # of windows, by method
+OVERLAPS = {"no": 0.0, "block": 0.0, "overlapping": 0.5, BY_TIME: 0.5}  # of windows, by method
 _BLOCK = 60 * RATE  # samples that are copied at a time
-Timed = list[tuple[Turn, tuple[Span, ...]]]
+Timed = list[tuple[Turn, tuple[TimedWord, ...]]]
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def transcribe_recording(
     Args:
         recording, enrolment, model_config, model_file, output, ngpu: see :class:`Transcription`.
         config: YAML with options of the beam search.
-        method: ``overlapping`` (the default), ``block``, or ``no``, which does not cut the recording.
+        method: ``time_aware`` (the default), ``overlapping``, ``block``, or ``no``, which does not cut the recording.
         stitcher: folder of a trained stitcher, which merges windows in place of a method.
         window: length of windows in seconds.
         window_overlap: share of a window that two neighbours have in common; None: 0.5, or 0 for ``block``.
@@ -94,7 +95,7 @@ def transcribe_recording(
     """
     if stitcher and method:
         raise InputError("--stitcher is a method itself: leave out --method")
-    method = method or "overlapping"
+    method = method or BY_TIME
     overlap = OVERLAPS[method] if window_overlap is None else window_overlap
     job = Transcription(
         recording,
@@ -175,14 +176,13 @@ def transcribe(job: Transcription, embed: Embed, merge: Callable[[Grouped], Merg
     decoding = SpeakerDecoding(job.model_config, job.model_file, decoded, (scp,), work / "heard", job.search, job.ngpu)
     decode_speakers([decoding], nj=nj)
     grouped = read_grouped(work / "heard" / "hypotheses.jsonl")
-    turns = transcripts(grouped, merge(grouped))
-    timed = timed_turns([turn for turn in turns if turn.words], grouped)
+    timed = timed_turns(transcripts(grouped, merge(grouped)))
     write_transcript(job.output, name, timed)
     return timed
 
 
 def merged_by(method: str) -> Callable[[Grouped], Merge]:
-    """Merging without a trained model: ``block``, ``overlapping``, or ``no`` if the recording is one window."""
+    """Merging without a trained model, by one of ``MERGES``."""
     return lambda _: MERGES[method]
 
 
@@ -212,9 +212,10 @@ def write_transcript(folder: Path, recording: str, timed: Timed) -> None:
     else:
         write_json(folder / f"{recording}.json", [])
     with atomic_write(folder / f"{recording}.ctm") as file:
-        for turn, spans in timed:
-            for word, (start, end) in zip(turn.words, spans, strict=True):
-                file.write(f"{recording} 1 {start:.3f} {end - start:.3f} {word} NA lex {turn.speaker}\n")
+        for turn, words in timed:
+            for word in words:
+                times = f"{word.start:.3f} {word.end - word.start:.3f}"
+                file.write(f"{recording} 1 {times} {word.text} NA lex {turn.speaker}\n")
     with atomic_write(folder / f"{recording}.txt") as file:
         for turn in turns:
             span = " - ".join(_clock(seconds) for seconds in turn.span)

@@ -1,6 +1,9 @@
 """Long recordings in parts: what is cut, and that nothing is lost or doubled."""
 
-import numpy as np
+import random
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +19,7 @@ from espnet_ext.stitcher.long_recordings import (
     merge_parts,
     renumbered,
 )
+from espnet_ext.synthetic.english import english_grammar
 
 
 def windows(*texts: str, overlap: float = 0.5) -> tuple[WindowHypothesis, ...]:
@@ -70,34 +74,46 @@ def test_parts_cover_all_windows_and_share_none_with_the_next_but_one(spoken, mo
         assert left[-1].end <= right[0].start + 1e-6
 
 
-@pytest.mark.parametrize("overlap", [0.0, 0.25, 0.5])
-def test_parts_without_errors_are_merged_into_what_was_said(overlap):
-    """Windows of 16 s and 4 words a second: parts are the words from their first window's start to their last's end."""
-    text = [f"W{number}" for number in range(600)]
-    windowing = Windowing(16.0, overlap)
-    cut = windowing.cut("r", 150.0)
+ENGLISH = re.findall(r"[a-z]+", (Path(__file__).parents[2] / "LICENSE").read_text(encoding="utf-8").lower())[:600]
+GRAMMAR = [word for number in range(60) for word in english_grammar().sentence(random.Random(number % 25)).split()]
+
+
+@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize("overlap", [0.25, 0.5])
+@pytest.mark.parametrize("longest", [Longest(5, 10_000), Longest(4, 10_000), Longest(1000, 300), None])
+@pytest.mark.parametrize("text", [ENGLISH, GRAMMAR], ids=["real English", "grammar"])
+def test_parts_without_errors_are_merged_into_what_was_said(text, longest, overlap, timed):
+    """4 words a second, with words and phrases that come back; parts are rewritten without an error."""
+    for seconds in (70.0, 75.0, 80.0):
+        said = text[: int(4 * seconds)]
+        some = []
+        for item in Windowing(16.0, overlap).cut("r", seconds):
+            places = range(int(4 * item.start), int(4 * item.end))
+            words, times = (
+                tuple(said[place] for place in places),
+                tuple((place / 4, place / 4 + 0.25) for place in places),
+            )
+            some.append(WindowHypothesis("r", item.index, "a", words, item.start, item.end, times if timed else None))
+        two_parts = Longest(2 * len(some) // 3, 10_000)
+        parts = cut_by_half(tuple(some), longest or two_parts)
+        assert len(parts) > 1
+        merged = merge_parts([(part, tuple(said[int(4 * part[0].start) : int(4 * part[-1].end)])) for part in parts])
+        assert [word.text for word in merged] == said
+
+
+def test_errors_at_the_ends_of_parts_are_corrected_by_the_parts_beside():
+    text = [f"W{number}" for number in range(360)]
     some = tuple(
         WindowHypothesis(
             "r", item.index, "a", tuple(text[int(4 * item.start) : int(4 * item.end)]), item.start, item.end
         )
-        for item in cut
+        for item in Windowing(16.0, 0.5).cut("r", 90.0)
     )
-    for longest in (Longest(4, 10_000), Longest(7, 10_000), Longest(1000, 400), Longest(1, 1)):
-        parts = cut_by_half(some, longest)
-        assert len(parts) > 1
-        said = [tuple(text[int(4 * part[0].start) : int(4 * part[-1].end)]) for part in parts]
-        assert merge_parts(said) == tuple(text)
-
-
-def test_errors_at_the_ends_of_parts_are_mended_by_the_parts_beside():
-    rng = np.random.default_rng(0)
-    text = [f"W{number}" for number in range(400)]
     parts = []
-    for start in range(0, 360, 40):
-        words = text[start : start + 80]
-        parts.append((*(["X", "Y"] if start else []), *words[2 * bool(start) : -2], str(rng.integers(9))))
-    merged = merge_parts(parts)
-    assert merged[:-1] == tuple(text[:398])
+    for part in cut_by_half(some, Longest(5, 10_000)):
+        words = text[int(4 * part[0].start) : int(4 * part[-1].end)]
+        parts.append((part, (*(["X", "Y"] if parts else []), *words[2 * bool(parts) : -2], "Z")))
+    assert [word.text for word in merge_parts(parts)] == [*text[:-2], "Z"]
 
 
 def test_renumbered():

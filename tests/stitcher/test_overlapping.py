@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import WindowHypothesis
 from espnet_ext.multitalker.windows import Windowing
-from espnet_ext.stitcher.overlapping import align_windows, overlapping_inference
+from espnet_ext.stitcher.overlapping import align_windows
+from espnet_ext.stitcher.overlapping import overlapping_inference as timed_inference
 
 
 def windows(*texts: str, overlap: float = 0.5) -> list[WindowHypothesis]:
@@ -18,6 +19,10 @@ def windows(*texts: str, overlap: float = 0.5) -> list[WindowHypothesis]:
         WindowHypothesis("r", index, "a", tuple(text.split()), *windowing.span(index))
         for index, text in enumerate(texts)
     ]
+
+
+def overlapping_inference(hypotheses: list[WindowHypothesis]) -> tuple[str, ...]:
+    return tuple(word.text for word in timed_inference(hypotheses))
 
 
 def full_alignment(hypotheses: list[WindowHypothesis]) -> tuple[int, list]:
@@ -125,7 +130,7 @@ def test_silence():
 
 @pytest.mark.parametrize("overlap", [0.0, 0.25])
 def test_windows_that_overlap_too_little(overlap):
-    with pytest.raises(InputError, match="r: windows 0 and 1 overlap by less than half: join them block-wise"):
+    with pytest.raises(InputError, match="r: windows 0 and 1 overlap by less than half: merge them by time"):
         overlapping_inference(windows("A", "B", overlap=overlap))
 
 

@@ -8,7 +8,9 @@ from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import WindowHypothesis, group_by_speaker
 from espnet_ext.multitalker.windows import Windowing
-from espnet_ext.stitcher.transcripts import MERGES, stitched_times, timed_turns, transcripts
+from espnet_ext.stitcher.by_time import TimedWord
+from espnet_ext.stitcher.long_recordings import stitched_times
+from espnet_ext.stitcher.transcripts import MERGES, timed_turns, transcripts, whole_turns
 
 
 def window(index: int, words: str, *times: tuple[float, float]) -> WindowHypothesis:
@@ -24,7 +26,7 @@ def hypotheses(*texts: str, overlap: float = 0.5) -> list[WindowHypothesis]:
 
 
 def merged(method: str, heard: list[WindowHypothesis]) -> list[Turn]:
-    return transcripts(group_by_speaker(heard), MERGES[method])
+    return whole_turns(transcripts(group_by_speaker(heard), MERGES[method]))
 
 
 def test_merging():
@@ -51,33 +53,33 @@ HEARD = (window(0, "A B C", (1, 1.5), (9, 9.5), (15, 15.2)), window(1, "B C D", 
 
 def test_words_have_the_times_of_those_they_are_aligned_with():
     times = stitched_times(["A", "B", "C", "D"], HEARD)
-    assert [start for start, _ in times] == pytest.approx([1, 9, 15, 20], abs=0.2)
+    assert [word.start for word in times] == pytest.approx([1, 9, 15, 20], abs=0.2)
     # a word that no window has begins between its neighbours
-    start, end = stitched_times(["A", "X", "B", "C", "D"], HEARD)[1]
-    assert 1 <= start <= 9.1 and start <= end
+    word = stitched_times(["A", "X", "B", "C", "D"], HEARD)[1]
+    assert word.text == "X" and 1 <= word.start <= 9.1 and word.start <= word.end
 
 
 def test_without_times_words_share_their_window():
-    assert stitched_times(["A", "B"], [window(0, "A B")]) == ((0, 8), (8, 16))
+    assert stitched_times(["A", "B"], [window(0, "A B")]) == (TimedWord("A", 0, 8), TimedWord("B", 8, 16))
     assert stitched_times([], [window(0, "")]) == ()
-    assert stitched_times(["A"], [window(0, "")]) == ((0.0, 0.0),)
+    assert stitched_times(["A"], [window(0, "")]) == (TimedWord("A", 0.0, 0.0),)
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.sampled_from("ABCX"), max_size=8))
 def test_starts_never_fall(words):
     times = stitched_times(words, HEARD)
-    assert len(times) == len(words)
-    assert all(start <= end for start, end in times)
-    assert [start for start, _ in times] == sorted(start for start, _ in times)
+    assert [word.text for word in times] == words
+    assert all(word.start <= word.end for word in times)
+    assert [word.start for word in times] == sorted(word.start for word in times)
 
 
 def test_turns_are_divided_at_pauses_and_stand_in_order():
     other = WindowHypothesis("r", 0, "b", ("Z",), 0.0, 16.0, times=((5.0, 6.0),))
-    grouped = {"r": {"a": HEARD, "b": (other,)}}
-    turns = [Turn("r", "a", tuple("ABCD")), Turn("r", "b", ("Z",)), Turn("r", "b", ())]
-    timed = timed_turns(turns, grouped)
+    silent = WindowHypothesis("r", 0, "c", (), 0.0, 16.0)
+    timed = timed_turns(transcripts({"r": {"a": HEARD, "b": (other,), "c": (silent,)}}, MERGES["time_aware"]))
     assert [(turn.speaker, "".join(turn.words)) for turn, _ in timed] == [
         ("a", "A"), ("b", "Z"), ("a", "B"), ("a", "C"), ("a", "D"),
     ]  # fmt: skip
-    assert all(turn.start == spans[0][0] and len(spans) == len(turn.words) for turn, spans in timed)
+    for turn, words in timed:
+        assert (turn.words, turn.start) == (tuple(word.text for word in words), words[0].start)

@@ -16,7 +16,7 @@ from espnet_ext.data.turns import by_recording, read_turns, word_spans
 from espnet_ext.errors import InputError, run_main
 from espnet_ext.multitalker.hypotheses import group_by_speaker, read_jsonl
 from espnet_ext.results.pages.plot_style import save_png
-from espnet_ext.stitcher.transcripts import stitched_times
+from espnet_ext.stitcher.long_recordings import stitched_times
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
     for turn in read_turns(args.transcripts / "transcripts.json"):
         if turn.recording == recording and turn.words:
             windows = grouped[recording].get(turn.speaker, ())
-            heard[turn.speaker] = list(zip(turn.words, stitched_times(turn.words, windows), strict=True))
+            heard[turn.speaker] = [(word.text, (word.start, word.end)) for word in stitched_times(turn.words, windows)]
     names = [*said, *sorted(heard.keys() - said.keys())]
     cuts = sorted({(item.start, item.end) for windows in grouped[recording].values() for item in windows})
     speakers = {name: compare(said.get(name, []), heard.get(name, [])) for name in names}

@@ -1,0 +1,195 @@
+"""Time-aware overlapping inference: windows of any length and overlap are merged by the times of their words.
+
+P4's overlapping inference (:mod:`espnet_ext.stitcher.overlapping`) aligns with the fewest edits and looks at no times.
+Where windows overlap by less than half, or a speaker is silent for a while, the fewest edits pair words that were said
+many seconds apart, and one of each pair is lost. Here only words within a second of each other are paired, and words
+that only one of the two windows can have heard cost nothing. Windows are joined one after the other. Of a pair the word
+nearer to the middle of its window is taken (P4, eq. 18), and where both windows differ, the words of the nearer one. A
+word that one window has and the other leaves out stays, unless it lies at the edge of its window.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+import numpy as np
+
+from espnet_ext.multitalker.hypotheses import WindowHypothesis, word_times
+
+WITHIN = 1.0  # seconds between two windows' times of the same word, at most
+EDGE = 1.0  # seconds from a window's edge in which a word does not count if the other window does not have it
+_NEVER = -(1 << 30)
+
+
+@dataclass(frozen=True, slots=True)
+class TimedWord:
+    """A word, with its start and end in seconds from the recording's start."""
+
+    text: str
+    start: float
+    end: float
+
+    @property
+    def middle(self) -> float:
+        return (self.start + self.end) / 2
+
+
+@dataclass(frozen=True)
+class Passage:
+    """What was heard of a speaker from ``start`` to ``end`` (seconds); ``timed``: a recogniser has given the times."""
+
+    words: tuple[TimedWord, ...]
+    start: float
+    end: float
+    timed: bool
+
+
+def passage(window: WindowHypothesis) -> Passage:
+    """The words of a window with their times, or, without these, spread evenly over the window."""
+    words = (TimedWord(word, *span) for word, span in zip(window.words, word_times(window), strict=True))
+    return Passage(tuple(words), window.start, window.end, window.times is not None or not window.words)
+
+
+def merge_by_time(windows: Iterable[WindowHypothesis]) -> tuple[TimedWord, ...]:
+    """Merge what was heard of one speaker in all windows of a recording into one transcript.
+
+    Args:
+        windows: in the order of their starts. What lies within others is left out.
+
+    Returns:
+        The words, in the order of their starts.
+    """
+    return merge_passages(passage(window) for window in windows)
+
+
+def merge_passages(passages: Iterable[Passage]) -> tuple[TimedWord, ...]:
+    """Merge passages in the order of their starts."""
+    merged: list[TimedWord] = []
+    before: Passage | None = None
+    for item in passages:
+        if before is None or item.start >= before.end - 1e-3:
+            merged += item.words
+        elif item.end > before.end:
+            slack = WITHIN if before.timed and item.timed else before.end - before.start
+            first, last = len(merged), 0  # of the words that both may have
+            while first and merged[first - 1].middle >= item.start - slack:
+                first -= 1
+            while last < len(item.words) and item.words[last].middle <= before.end + slack:
+                last += 1
+            merged[first:] = join(merged[first:], item.words[:last], (item.start, before.end), slack)
+            merged += item.words[last:]
+        else:
+            continue
+        before = item
+    return monotonic(merged)
+
+
+def join(
+    left: Sequence[TimedWord], right: Sequence[TimedWord], shared: tuple[float, float], within: float = WITHIN
+) -> list[TimedWord]:
+    """Join the words of two windows that overlap.
+
+    Args:
+        left, right: of the earlier and of the later window.
+        shared: start and end of what both have heard, in seconds.
+        within: seconds between two windows' times of the same word, at most.
+    """
+    start, end = shared
+    edge = min(EDGE, (end - start) / 2)
+    joined: list[TimedWord] = []
+    for _, group in groupby(align_by_time(left, right, within), key=lambda step: _agree(left, right, step)):
+        steps = list(group)
+        one_sided = any(all(step[side] is None for step in steps) for side in (0, 1))
+        for i, j in steps:
+            here = left[i] if i is not None else None
+            there = right[j] if j is not None else None
+            if one_sided:
+                away = end - here.middle if here else there.middle - start
+                taken = (here or there) if away >= edge else None
+            else:
+                taken = here if _time(left, right, (i, j)) < (start + end) / 2 else there
+            if taken:
+                joined.append(taken)
+    return joined
+
+
+def _agree(left: Sequence[TimedWord], right: Sequence[TimedWord], step: "Step") -> bool:
+    i, j = step
+    return i is not None and j is not None and key(left[i].text) == key(right[j].text)
+
+
+Step = tuple[int | None, int | None]  # a word of the left and of the right window; None: the other stands alone
+
+
+def align_by_time(left: Sequence[TimedWord], right: Sequence[TimedWord], within: float) -> list[Step]:
+    """Align the words of two windows that overlap, and pair only those within some seconds of each other.
+
+    An equal pair counts 1, a different pair or a word that stands alone -1; but words before the first that the right
+    window has, and after the last that the left one has, cost nothing: the other window did not hear them.
+    """
+    codes = {text: code for code, text in enumerate({key(word.text) for word in (*left, *right)})}
+    words = np.array([codes[key(word.text)] for word in right], dtype=np.int32)
+    middles = np.array([word.middle for word in right])
+    steps = np.arange(len(right) + 1, dtype=np.int32)
+    gains = np.empty((len(left), len(right)), dtype=np.int32)  # of each pair
+    table = np.zeros((len(left) + 1, len(right) + 1), dtype=np.int32)  # the best sum before each pair of words
+    table[0] = -steps
+    for i, word in enumerate(left):
+        gains[i] = np.where(words == codes[key(word.text)], 1, -1)
+        gains[i][np.abs(middles - word.middle) > within] = _NEVER
+        row = table[i] - 1
+        row[0] = 0
+        np.maximum(row[1:], table[i][:-1] + gains[i], out=row[1:])
+        table[i + 1] = np.maximum.accumulate(row + steps) - steps
+    i, j = len(left), int(np.argmax(table[-1]))
+    pairs = []
+    while i and j:
+        if table[i, j] == table[i - 1, j - 1] + gains[i - 1, j - 1]:
+            i, j = i - 1, j - 1
+            pairs.append((i, j))
+        elif table[i, j] == table[i, j - 1] - 1:
+            j -= 1
+        else:
+            i -= 1
+    return list(_with_lone_words(left, right, pairs[::-1]))
+
+
+def _with_lone_words(
+    left: Sequence[TimedWord], right: Sequence[TimedWord], pairs: Sequence[tuple[int, int]]
+) -> Iterator[Step]:
+    """The pairs, and between them the words that stand alone, in the order of their times."""
+    i = j = 0
+    for end in (*pairs, (len(left), len(right))):
+        lone: tuple[Iterable[Step], ...] = (
+            ((place, None) for place in range(i, end[0])),
+            ((None, place) for place in range(j, end[1])),
+        )
+        yield from heapq.merge(*lone, key=lambda step: _time(left, right, step))  # each side keeps its order
+        if end != (len(left), len(right)):
+            yield end
+        i, j = end[0] + 1, end[1] + 1
+
+
+def _time(left: Sequence[TimedWord], right: Sequence[TimedWord], step: Step) -> float:
+    middles = [words[place].middle for words, place in zip((left, right), step, strict=True) if place is not None]
+    return sum(middles) / len(middles)
+
+
+def key(word: str) -> str:
+    """What two windows must agree on to have heard the same word: neither case nor punctuation.
+
+    >>> key("Hello,") == key("hello"), key("...")
+    (True, '...')
+    """
+    return "".join(filter(str.isalnum, word.casefold())) or word
+
+
+def monotonic(words: Iterable[TimedWord]) -> tuple[TimedWord, ...]:
+    """The words, none of which starts before the one before it, or ends before it starts."""
+    ordered: list[TimedWord] = []
+    latest = 0.0
+    for word in words:
+        latest = max(latest, word.start)
+        ordered.append(replace(word, start=latest, end=max(latest, word.end)))
+    return tuple(ordered)

@@ -1,0 +1,145 @@
+"""Merging by time: perfect windows of any overlap come out whole; the alignment equals a dynamic programme over all."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from espnet_ext.multitalker.hypotheses import WindowHypothesis
+from espnet_ext.stitcher.by_time import TimedWord, align_by_time, join, key, merge_by_time, monotonic
+from espnet_ext.stitcher.overlapping import align_windows
+from espnet_ext.synthetic.english import english_grammar
+
+RATE = 3.0  # words a second
+
+
+def windows(text: list[str], length: float, shift: float, jitter: float = 0.0) -> list[WindowHypothesis]:
+    """What windows hear of a text that is said without a break; times differ by up to the jitter, in seconds."""
+    rng = np.random.default_rng(0)
+    found = []
+    for index in range(max(1, int(np.ceil((len(text) / RATE - length) / shift)) + 1)):
+        start, end = index * shift, index * shift + length
+        inside = [place for place in range(len(text)) if start <= (place + 0.5) / RATE < end]
+        begins = [place / RATE + rng.uniform(-jitter / 2, jitter / 2) for place in inside]
+        times = tuple((begin, begin + 1 / RATE) for begin in begins)
+        found.append(WindowHypothesis("r", index, "a", tuple(text[place] for place in inside), start, end, times))
+    return found
+
+
+def words(merged) -> list[str]:
+    return [word.text for word in merged]
+
+
+GRAMMAR = [word for number in range(40) for word in english_grammar().sentence(random.Random(number % 15)).split()]
+
+
+@pytest.mark.parametrize(("length", "shift"), [(16, 8), (16, 12), (30, 27.5), (16, 16), (16, 4), (10, 9)])
+@pytest.mark.parametrize("seconds", [20, 24, 60])
+def test_perfect_windows_of_any_overlap_come_out_whole(length, shift, seconds):
+    """Also two windows, and windows that overlap with the next but one."""
+    text = GRAMMAR[: int(seconds * RATE)]
+    assert words(merge_by_time(windows(text, length, shift, jitter=0.4))) == text
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from("AB"), min_size=1, max_size=80), st.sampled_from([2.0, 4.0, 6.0, 8.0]))
+def test_two_words_that_come_back_all_the_time(text, shift):
+    assert words(merge_by_time(windows(text, 8.0, shift))) == text
+
+
+def test_without_times_the_words_that_both_windows_have_decide():
+    text = [f"W{place % 50}" for place in range(100)]
+    bare = [WindowHypothesis("r", w.window, "a", w.words, w.start, w.end) for w in windows(text, 16, 12)]
+    assert words(merge_by_time(bare)) == text
+
+
+def test_a_speaker_who_is_silent_in_what_windows_share():
+    """A-B-A (P4, 2.3): nothing of the one is merged with the other, though the words are equal."""
+    left = WindowHypothesis("r", 0, "a", ("YES", "I", "DO"), 0.0, 16.0, ((1, 1.5), (1.5, 2), (2, 2.5)))
+    right = WindowHypothesis("r", 1, "a", ("YES", "I", "DO"), 8.0, 24.0, ((20, 20.5), (20.5, 21), (21, 21.5)))
+    assert words(merge_by_time([left, right])) == ["YES", "I", "DO"] * 2
+
+
+def timed(*items: tuple[str, float]) -> list[TimedWord]:
+    return [TimedWord(word, middle - 0.1, middle + 0.1) for word, middle in items]
+
+
+def test_each_word_is_taken_from_the_window_in_whose_middle_it_lies():
+    left = timed(("A", 9), ("B", 10), ("C", 11), ("X", 13), ("E", 15))
+    right = timed(("Y", 9), ("B", 10.2), ("C", 11.1), ("D", 13.1), ("E", 15))
+    assert words(join(left, right, (8.0, 16.0))) == ["A", "B", "C", "D", "E"]
+
+
+def test_a_word_of_one_window_stays_unless_it_lies_at_its_edge():
+    both = [("A", 9.5), ("E", 14.5)]
+    assert words(join(timed(both[0], ("B", 13), both[1]), timed(*both), (8.0, 16.0))) == ["A", "B", "E"]
+    assert words(join(timed(*both, ("Z", 15.5)), timed(*both), (8.0, 16.0))) == ["A", "E"]
+    assert words(join(timed(*both), timed(("Z", 8.5), *both), (8.0, 16.0))) == ["A", "E"]
+
+
+def test_case_and_punctuation_are_no_difference():
+    assert [key(word) for word in ("Hello,", "DON'T", "...")] == ["hello", "dont", "..."]
+    assert words(join(timed(("Hello,", 9)), timed(("hello", 9.3)), (8.0, 16.0))) == ["Hello,"]
+
+
+def best_sum(left: list[TimedWord], right: list[TimedWord], within: float) -> int:
+    """The best sum over all alignments, by trying out all sets of pairs."""
+    best = -100
+    places = [(i, j) for i in range(len(left)) for j in range(len(right))]
+    for count in range(min(len(left), len(right)) + 1):
+        for pairs in itertools.combinations(places, count):
+            if any(a[0] >= b[0] or a[1] >= b[1] for a, b in itertools.pairwise(pairs)):
+                continue
+            if any(abs(left[i].middle - right[j].middle) > within for i, j in pairs):
+                continue
+            best = max(best, total(left, right, pairs))
+    return best
+
+
+def total(left, right, pairs) -> int:
+    equal = sum(left[i].text == right[j].text for i, j in pairs)
+    # left words before the first right one, and right words after the last left one, cost nothing; where nothing is
+    # paired, all words of both sides are such
+    lone_left = len(left) - pairs[0][0] - len(pairs) if pairs else 0
+    lone_right = pairs[-1][1] + 1 - len(pairs) if pairs else 0
+    return 2 * equal - len(pairs) - lone_left - lone_right
+
+
+LISTS = st.lists(st.tuples(st.sampled_from("AB"), st.integers(0, 4)), max_size=4)
+
+
+@settings(max_examples=200, deadline=None)
+@given(LISTS, LISTS, st.sampled_from([0.5, 1.0, 9.0]))
+def test_the_alignment_is_the_best_of_all(left, right, within):
+    left, right = timed(*sorted(left, key=lambda item: item[1])), timed(*sorted(right, key=lambda item: item[1]))
+    steps = align_by_time(left, right, within)
+    assert [i for i, _ in steps if i is not None] == list(range(len(left)))
+    assert [j for _, j in steps if j is not None] == list(range(len(right)))
+    pairs = [step for step in steps if None not in step]
+    assert total(left, right, pairs) == best_sum(left, right, within)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.tuples(st.sampled_from("ABC"), st.floats(0, 16)), max_size=5), min_size=1, max_size=6))
+def test_pairs_of_odd_and_even_windows_within_a_second(spoken):
+    """No pair is further apart than allowed, and no word is lost."""
+    heard = []
+    for index, items in enumerate(spoken):
+        middles = sorted(8 * index + middle for _, middle in items)
+        times = tuple((middle, middle) for middle in middles)
+        texts = tuple(word for word, _ in items)
+        heard.append(WindowHypothesis("r", index, "a", texts, 8.0 * index, 8.0 * index + 16, times))
+    pairs = align_windows(heard, within=1.0)
+    for left, right in pairs:
+        assert left is None or right is None or abs(left.middle - right.middle) <= 1.0
+    for side in (0, 1):
+        found = [(pair[side].window, pair[side].place) for pair in pairs if pair[side]]
+        assert found == [(w, p) for w, items in enumerate(spoken) if w % 2 == side for p in range(len(items))]
+
+
+def test_no_word_starts_before_the_one_before_it():
+    ordered = monotonic([TimedWord("A", 2, 3), TimedWord("B", 1, 1.5), TimedWord("C", 4, 3)])
+    assert [(word.start, word.end) for word in ordered] == [(2, 3), (2, 2), (4, 4)]
