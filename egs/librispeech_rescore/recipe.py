@@ -8,6 +8,7 @@ from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Recipe, Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
 from espnet_ext.recipe.training import average_step, averaged
+from espnet_ext.rescore.report import write_quantities
 from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, rescore
 from espnet_ext.results.plans.plan import system_config
 from espnet_ext.results.plans.schema import TRAIN
@@ -18,6 +19,7 @@ TEST_SETS = ("test-clean", "test-other")
 DEV_SETS = ("dev-clean", "dev-other")
 ESPNET = "espnet"  # a value of --first_pass
 ADAPTATION = "lm_adapt"  # section of the systems that are trained on text; all others are trained on lists
+RULES = "librispeech"  # the normaliser of hypotheses and references, of Whisper's lists and in scoring
 HERE = Path(__file__).parent
 
 
@@ -171,7 +173,7 @@ def report_steps(run: Run) -> Iterator[Step]:
 
 
 def language_model(run: Run) -> None:
-    names = sorted({system_config(run.sections, system)["lm"] for system in run.systems if system.kind == TRAIN})
+    names = sorted({system_config(run.sections, system)["lm"] for system in run.systems if system.config})
     run_jobs((adapt(run, name, seed) for name in names for seed in run.seeds), 1 if run.ngpu else run.nj)
 
 
@@ -238,7 +240,7 @@ def training(run: Run) -> None:
 
 
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
-    """Train a system on transcripts or on lists; there is nothing to train for the first pass and its oracle."""
+    """Train a system on transcripts or on lists; there is nothing to train for initial models and without a model."""
     from espnet_ext.rescore.lm_training import TextFiles
 
     if system.kind != TRAIN:
@@ -264,8 +266,10 @@ def rescore_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Ste
     for part, dev in zip(TEST_SETS, DEV_SETS, strict=True):
         lists, dev_lists = lists_of(run, (part, dev))
         output = folder / "decode_default" / part
-        if system.kind == TRAIN:
-            yield rescore_step(run, folder, SecondPass(lists, output, system.name, tune_on=(dev_lists,)))
+        if system.config:
+            lm = system_config(run.sections, system)["lm"]
+            model = folder / "model" if system.kind == TRAIN else adapted(run, lm, seed) / "model"
+            yield rescore_step(run, model, SecondPass(lists, output, system.name, tune_on=(dev_lists,)))
             continue
         depth = 1 if system.method == "first_pass" else None
         yield Step(
@@ -278,11 +282,11 @@ def rescore_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Ste
         )
 
 
-def rescore_step(run: Run, folder: Path, job: SecondPass) -> Step:
-    """Rescore a test set's lists by the model of a training."""
-    model, part = folder / "model", job.output.name
+def rescore_step(run: Run, model: Path, job: SecondPass) -> Step:
+    """Rescore a test set's lists by a trained model."""
+    part = job.output.name
     return Step(
-        name=f"rescore {part} by {folder.relative_to(run.expdir)}",
+        name=f"rescore {part} by {model.parent.relative_to(run.expdir)}",
         log=job.output / "log" / "rescore.log",
         function=rescore,
         arguments={"job": job, "model": LanguageModel(str(model))},
@@ -302,10 +306,13 @@ def choose(lists: Path, depth: int | None, output: Path) -> None:
 
 
 def scoring(run: Run) -> None:
-    run_jobs([asr.score_systems(run, TEST_SETS)])
-    trained = {system.name: system_config(run.sections, system) for system in run.systems if system.kind == TRAIN}
-    if trained:
-        run_steps(latency_step(run, trained))
+    run_jobs([asr.score_systems(run, TEST_SETS, normaliser=RULES)])
+    for system in run.systems:
+        if system.kind == TRAIN:
+            write_quantities(run.expdir / system.name)
+    models = {system.name: system_config(run.sections, system) for system in run.systems if system.config}
+    if models:
+        run_steps(latency_step(run, models))
 
 
 def latency_step(run: Run, systems: Mapping[str, Mapping[str, Any]]) -> Step:

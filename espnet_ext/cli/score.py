@@ -10,7 +10,7 @@ from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.errors import InputError
 
-NORMALISERS = ("none", "lower", "whisper_english")
+NORMALISERS = ("none", "lower", "whisper_english", "librispeech")
 FORMATS = ("auto", "kaldi", "trn", "stm", "ctm", "seglst")
 RATES = {"word": "WER", "char": "CER", "mixed": "MER"}
 NO_TIMES = "no tcpWER: some words have no times"

@@ -67,6 +67,16 @@ def lm(
     adapt_language_model(common.settings(config, given), texts, dev_texts, output, seed=seed, ngpu=ngpu)
 
 
+def _scale(_context: click.Context, _option: click.Parameter, value: str | None) -> float | str | None:
+    """A number, or ``dev``."""
+    if value in (None, "dev"):
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is neither a number nor dev") from None
+
+
 @train.command()
 @_training(common.SCORERS)
 @common.nbest("N-best lists with references to train on; repeat it for several.", several=True)
@@ -79,6 +89,12 @@ def lm(
     type=float,
     metavar="LAMBDA",
     help="Weight of the first pass, lambda of eq. 8 and 9.  [default: tuned on --dev; 1 for a pooled scorer]",
+)
+@click.option(
+    "--posterior-scale",
+    callback=_scale,
+    metavar="X|dev",
+    help="Factor of the scores in eq. 6, or dev: calibrated on --dev.  [default: 1 / lambda, at most 1]",
 )
 @click.option(
     "--ce-weight", type=float, metavar="ALPHA", help="Weight of cross-entropy, alpha of MWER + alpha CE.  [default: 0]"

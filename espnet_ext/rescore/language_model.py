@@ -1,7 +1,8 @@
 """Language models of Hugging Face ``transformers``: loaded, checked, and the base class of their scorers."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ CASINGS: Mapping[str, Callable[[str], str]] = {
     "upper": str.upper,
     "sentence": str.capitalize,
 }
+CASING_SAMPLE, CASING_GAIN = 1000, 1.2
 SHOWN = 40
 SETTINGS = "scorer.json"
 # Most positions of one forward pass: with gradients about 1.5 GB at the size of GPT-2 or BERT.
@@ -214,6 +216,25 @@ class LmScorer(torch.nn.Module):
                 )
         numbered = iter(enumerate(inputs))
         return [[next(numbered) for _ in texts] for texts in lists]
+
+    def casing_warning(self, texts: Iterable[str]) -> str | None:
+        """What to say if the vocabulary has no words as the texts are written: capitals cost GPT-2 half as many tokens
+        again, and it has rarely seen them.
+
+        Args:
+            texts: hypotheses; the first 1,000 are looked at.
+        """
+        words = " ".join(islice(texts, CASING_SAMPLE)).split()
+
+        def rate(write: Callable[[str], str]) -> float:
+            return len(self.tokenizer(write(" ".join(words)), add_special_tokens=False)["input_ids"]) / len(words)
+
+        if not words or (here := rate(CASINGS[self.casing])) <= CASING_GAIN * (lower := rate(str.lower)):
+            return None
+        return (
+            f"warning: casing {self.casing} gives {here:.2f} tokens a word, lower case {lower:.2f}: the vocabulary of "
+            "the language model is not written like these texts: consider casing lower"
+        )
 
     def settings(self) -> dict[str, str]:
         """What a saved scorer needs besides model and tokenizer."""

@@ -142,6 +142,8 @@ def train_lm(
         raise InputError(f"there is no text to {'evaluate on' if texts else 'train on'}: give more sentences")
     if not 0 < mask_probability < 1:
         raise InputError(f"mask_probability is {mask_probability}: give a number between 0 and 1")
+    if warning := scorer.casing_warning(dev_texts):
+        say(warning)
     task = LmTask(scorer, mask_probability)
     examples = [task.encode(text) for text in texts]
     dev = [task.encode(text) for text in dev_texts]

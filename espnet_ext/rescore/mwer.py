@@ -6,6 +6,7 @@ and the derivative of the loss with respect to them; then it computes each chunk
 with the derivatives of its sums. The gradient is that of the whole graph, but only one chunk's graph is ever in memory.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,8 +17,9 @@ import torch
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import NBest, word_errors
 from espnet_ext.nbest.sources import read_lists
-from espnet_ext.rescore.interpolation import tune
+from espnet_ext.rescore.interpolation import combined, tune
 from espnet_ext.rescore.language_model import HypothesisError, LmScorer
+from espnet_ext.rescore.report import draw_training
 from espnet_ext.rescore.scorers import load_lm, score_lists
 from espnet_ext.rescore.second_pass import add_scores
 from espnet_ext.rescore.training import (
@@ -32,6 +34,7 @@ from espnet_ext.rescore.training import (
     summary,
     train,
 )
+from espnet_ext.results.pages.plot_style import save_png
 
 SCORES = "lm"
 # What a config may set besides the settings of the training, with defaults.
@@ -41,8 +44,11 @@ OPTIONS: dict[str, Any] = {
     "pooling": None,
     "casing": None,
     "first_pass_weight": None,
+    "posterior_scale": None,
     "ce_weight": 0.0,
 }
+CALIBRATED = "dev"  # a value of posterior_scale: calibrated on the development lists
+_SCALES = torch.logspace(-2, 1, 61, dtype=torch.float64).tolist()  # that are tried
 
 
 @dataclass(frozen=True)
@@ -92,33 +98,53 @@ def expected_errors(scores: torch.Tensor, errors: torch.Tensor) -> torch.Tensor:
     return (scores.softmax(dim=0) * errors).sum()
 
 
+def effective_hypotheses(scores: torch.Tensor) -> torch.Tensor:
+    """How many hypotheses share the posterior of a list: the exponential of its entropy, from 1 to n.
+
+    Near 1 the expected errors have no gradient, whatever the errors are.
+
+    >>> effective_hypotheses(torch.tensor([0.0, 0.0, -100.0]))
+    tensor(2.0000)
+    """
+    log_posteriors = scores.log_softmax(dim=0)
+    return torch.special.entr(log_posteriors.exp()).sum().exp()
+
+
 @dataclass(frozen=True)
 class MwerLoss:
     """MWER + alpha CE (P3, section 5), both averaged over the utterances.
 
     Attributes:
         first_pass_weight: lambda of P3, eq. 8 (a likelihood) and of P3, eq. 9 (a pseudo-likelihood).
-        ce_weight: alpha; the cross-entropy is the negative log-probability that the scorer gives the reference.
+        posterior_scale: what s_i is multiplied by in P3, eq. 6; the paper's is 1. It changes no ranking.
+        ce_weight: alpha; the cross-entropy is the negative log-probability that the scorer gives the whole reference: a
+            sum over its tokens, for a masked model its pseudo-log-likelihood.
+
+    Raises:
+        InputError: a scale that is not a number above 0.
     """
 
     first_pass_weight: float = 1.0
+    posterior_scale: float = 1.0
     ce_weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.posterior_scale < math.inf:
+            raise InputError(f"posterior_scale is {self.posterior_scale}: give a number above 0")
 
     def texts(self, batch: Sequence[Example]) -> list[list[str]]:
         """The texts to score: each utterance's hypotheses, and its reference at the end if the loss needs it."""
         return [[*item.texts, item.reference] if self.ce_weight else list(item.texts) for item in batch]
 
-    def mwer(self, scores: Sequence[torch.Tensor], batch: Sequence[Example]) -> torch.Tensor:
-        """Expected word errors per utterance at this lambda (P3, eq. 7). Ignores the score of the reference."""
-        return torch.stack(
-            [
-                expected_errors(
-                    lm[: len(item.texts)] + self.first_pass_weight * lm.new_tensor(item.first_pass),
-                    lm.new_tensor(item.errors),
-                )
-                for lm, item in zip(scores, batch, strict=True)
-            ]
-        ).mean()
+    def mwer(self, scores: Sequence[torch.Tensor], batch: Sequence[Example]) -> dict[str, torch.Tensor]:
+        """``mwer`` and ``effective`` per utterance, see :meth:`__call__`. Ignores the score of the reference."""
+        scaled = [
+            self.posterior_scale * (lm[: len(item.texts)] + self.first_pass_weight * lm.new_tensor(item.first_pass))
+            for lm, item in zip(scores, batch, strict=True)
+        ]
+        errors = [expected_errors(own, own.new_tensor(item.errors)) for own, item in zip(scaled, batch, strict=True)]
+        effective = [effective_hypotheses(own.detach()) for own in scaled]
+        return {"mwer": torch.stack(errors).mean(), "effective": torch.stack(effective).mean()}
 
     def __call__(self, scores: Sequence[torch.Tensor], batch: Sequence[Example]) -> dict[str, torch.Tensor]:
         """The loss and its parts from the scores of :meth:`texts`, in their precision.
@@ -128,13 +154,14 @@ class MwerLoss:
             batch: the utterances.
 
         Returns:
-            ``loss``, ``mwer`` (expected word errors per utterance) and, with ``ce_weight``, ``ce``.
+            Means over the utterances: ``loss``, ``mwer`` (expected word errors, P3, eq. 7), ``effective`` (how many
+            hypotheses share the posterior, no part of the loss) and, with ``ce_weight``, ``ce``.
         """
-        mwer = self.mwer(scores, batch)
+        values = self.mwer(scores, batch)
         if not self.ce_weight:
-            return {"loss": mwer, "mwer": mwer}
+            return {"loss": values["mwer"], **values}
         ce = -torch.stack([lm[-1] for lm in scores]).mean()
-        return {"loss": mwer + self.ce_weight * ce, "mwer": mwer, "ce": ce}
+        return {"loss": values["mwer"] + self.ce_weight * ce, **values, "ce": ce}
 
 
 def backward(scorer: LmScorer, batch: Sequence[Example], loss: MwerLoss) -> dict[str, float]:
@@ -222,7 +249,10 @@ def train_mwer(
     for item, texts in zip(examples + dev, loss.texts(examples) + MwerLoss().texts(dev), strict=True):
         _check_lengths(scorer, item.utt_id, texts)
     idle = sum(len(set(item.errors)) == 1 for item in examples)
+    if warning := scorer.casing_warning(text for item in dev for text in item.texts):
+        say(warning)
     say(f"{len(examples)} lists to train on; {idle} of them teach MWER nothing: their hypotheses are equally good")
+    say(f"lambda {loss.first_pass_weight:.4g}, posterior scale {loss.posterior_scale:.4g}, alpha {loss.ce_weight:g}")
     key = {
         "scorer": scorer.settings(),
         "lists": digest(map(repr, examples)),
@@ -277,11 +307,68 @@ def train_rescorer(
     train_on, dev = ([nbest for path in paths for nbest in read_lists(path)] for paths in (lists, dev_lists))
     torch.manual_seed(seed)  # for a new pooling layer
     scorer = load_lm(chosen["lm"], chosen["scorer"], chosen["pooling"], chosen["casing"]).to(device)
-    weight = chosen["first_pass_weight"]
-    loss = MwerLoss(tuned_weight(scorer, dev) if weight is None else weight, chosen["ce_weight"])
+    loss = loss_for(chosen, scorer, dev)
     report = train_mwer(scorer, train_on, dev, loss, settings, output, say)
+    save_png(draw_training(report, f"{scorer.name} scores, MWER"), output / "training.png")
     say(summary(output, report))
     return report
+
+
+def loss_for(values: Mapping[str, Any], scorer: LmScorer, dev: Sequence[NBest]) -> MwerLoss:
+    """The loss that a config asks for; what the config leaves open comes from the development lists.
+
+    Args:
+        values: ``first_pass_weight`` (None: :func:`tuned_weight`), ``posterior_scale`` (None: :func:`scale_of`,
+            "dev": :func:`calibrated_scale`) and ``ce_weight``.
+        scorer: the model before training.
+        dev: development lists.
+
+    Raises:
+        InputError: a posterior scale that is neither.
+    """
+    weight, scale = values["first_pass_weight"], values["posterior_scale"]
+    if weight is None:
+        weight = tuned_weight(scorer, dev)
+    if scale is None:
+        scale = scale_of(weight)
+    elif scale == CALIBRATED:
+        scale = calibrated_scale(scored_lists(scorer, dev), weight)
+    elif isinstance(scale, str):
+        raise InputError(f"posterior_scale is {scale!r}: give a number above 0, or {CALIBRATED} to calibrate it")
+    return MwerLoss(weight, float(scale), values["ce_weight"])
+
+
+def scale_of(weight: float) -> float:
+    """The default posterior scale: the first pass counts at most once, however large its weight lambda is.
+
+    A language model whose log-probabilities are larger than the first pass's gets a large lambda. Posteriors of the sum
+    are then nearly one-hot, and expected errors have no gradient.
+
+    >>> scale_of(0.5), scale_of(4.0)
+    (1.0, 0.25)
+    """
+    return 1.0 / max(1.0, weight)
+
+
+def calibrated_scale(scored: Sequence[NBest], weight: float) -> float:
+    """The scale at which posteriors say best which hypotheses of development lists have the fewest errors.
+
+    That is temperature scaling (Guo et al., "On calibration of modern neural networks", ICML 2017): the largest mean
+    log-probability of the best hypotheses, over 61 scales from 0.01 to 10.
+
+    Args:
+        scored: lists with references and scores named ``lm``.
+        weight: lambda.
+    """
+    lists = []
+    for nbest in scored:
+        errors = torch.tensor(word_errors(nbest))
+        lists.append((torch.tensor(combined(nbest, SCORES, weight), dtype=torch.float64), errors == errors.min()))
+
+    def surprise(scale: float) -> float:
+        return -sum((scale * scores).log_softmax(dim=0)[best].logsumexp(dim=0).item() for scores, best in lists)
+
+    return min(_SCALES, key=surprise)
 
 
 def evaluate(scorer: LmScorer, lists: Sequence[NBest], loss: MwerLoss) -> dict[str, float]:
@@ -289,7 +376,8 @@ def evaluate(scorer: LmScorer, lists: Sequence[NBest], loss: MwerLoss) -> dict[s
 
     Returns:
         ``wer`` in percent with lambda tuned on these lists, ``lambda``, ``wer_fixed`` with the lambda of the loss, and
-        ``mwer``, the expected word errors per utterance with the lambda of the loss.
+        with the posteriors of the loss ``mwer``, the expected word errors per utterance, and ``effective``, the
+        hypotheses that share them.
     """
     scored = scored_lists(scorer, lists)
     tuned, curve = tune(scored, SCORES)
@@ -298,7 +386,7 @@ def evaluate(scorer: LmScorer, lists: Sequence[NBest], loss: MwerLoss) -> dict[s
         "wer": 100 * tuned.errors / tuned.words,
         "lambda": tuned.weight,
         "wer_fixed": 100 * curve.at(loss.first_pass_weight) / curve.words,
-        "mwer": loss.mwer(scores, [example(nbest) for nbest in lists]).item(),
+        **{name: value.item() for name, value in loss.mwer(scores, [example(nbest) for nbest in lists]).items()},
     }
 
 

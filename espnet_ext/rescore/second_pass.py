@@ -74,7 +74,7 @@ class LanguageModel:
     pooling: str | None = None
     casing: str | None = None
 
-    def load(self, ngpu: int = 0) -> ListScorer:
+    def load(self, ngpu: int = 0, say: Callable[[str], None] = print) -> ListScorer:
         """Load the model, and return a function that scores lists with it; 1 as ``ngpu`` takes a GPU.
 
         Raises:
@@ -89,6 +89,8 @@ class LanguageModel:
 
         def score(lists: Sequence[NBest]) -> list[list[float]]:
             texts = [[hyp.text for hyp in nbest.hyps] for nbest in lists]
+            if warning := model.casing_warning(text for own in texts for text in own):
+                say(warning)
             return score_lists(model, texts, names=[nbest.utt_id for nbest in lists])
 
         return score
@@ -126,7 +128,7 @@ def rescore(job: SecondPass, model: LanguageModel, *, ngpu: int = 0, say: Callab
     Raises:
         InputError: as :func:`second_pass`.
     """
-    outcome = second_pass(job, lambda: model.load(ngpu))
+    outcome = second_pass(job, lambda: model.load(ngpu, say))
     for line in outcome_lines(outcome):
         say(line)
     return outcome

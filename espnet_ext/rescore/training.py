@@ -23,10 +23,11 @@ import torch
 from torch import nn
 
 from espnet_ext.errors import InputError
+from espnet_ext.rescore.report import REPORT
 from espnet_ext.upstream.checkpoint import load_checkpoint
 from espnet_ext.work.files import atomic_write, write_json
 
-CHECKPOINT, MODEL, REPORT = "checkpoint.pth", "model", "training.json"
+CHECKPOINT, MODEL = "checkpoint.pth", "model"
 PROGRESS_SECONDS = 30.0  # between lines in the log
 # Schedules of transformers.get_scheduler that need only the warm-up and the number of updates.
 SCHEDULES = ("linear", "cosine", "constant_with_warmup")
@@ -284,7 +285,8 @@ def summary(output: Path, report: Mapping[str, Any]) -> str:
     """The result of a training, as a line to print."""
     best = next(values for values in report["history"] if values["step"] == report["best_step"])
     shown = ", ".join(f"{name} {value:.5g}" for name, value in best.items() if name.startswith("dev_"))
-    return f"{output / MODEL}: after {best['step']} updates: {shown} ({report['seconds']:.0f} s of training)"
+    which = f"after {best['step']} updates" if best["step"] else "the initial model, since no update was better"
+    return f"{output / MODEL}: {which}: {shown} ({report['seconds']:.0f} s of training)"
 
 
 def parse_settings(values: Mapping[str, Any], **given: Any) -> TrainingSettings:

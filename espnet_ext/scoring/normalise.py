@@ -7,7 +7,7 @@ from importlib.metadata import version
 from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
 
-NONE, LOWER, WHISPER_ENGLISH = NORMALISERS = ("none", "lower", "whisper_english")
+NONE, LOWER, WHISPER_ENGLISH, LIBRISPEECH = NORMALISERS = ("none", "lower", "whisper_english", "librispeech")
 
 
 def normaliser_called(name: str) -> tuple[Callable[[str], str], str]:
@@ -15,7 +15,8 @@ def normaliser_called(name: str) -> tuple[Callable[[str], str], str]:
 
     ``lower`` changes capitals only. ``whisper_english`` is the English normaliser of Whisper's paper (Radford et al.
     2023, appendix C), which P5 uses: lower case, no punctuation and fillers, numbers in digits, contractions spelt out,
-    one spelling.
+    one spelling. ``librispeech`` writes English as LibriSpeech's transcripts are: upper case, no punctuation, numbers and
+    titles as words.
 
     >>> normaliser_called("none")[0]("Twenty-one, please!"), normaliser_called("none")[1]
     ('Twenty-one, please!', 'none')
@@ -27,6 +28,10 @@ def normaliser_called(name: str) -> tuple[Callable[[str], str], str]:
         return (lambda text: text), NONE
     if name == LOWER:
         return str.lower, LOWER
+    if name == LIBRISPEECH:
+        from espnet_ext.codeswitch import text_rules
+
+        return text_rules.LIBRISPEECH, LIBRISPEECH
     if name != WHISPER_ENGLISH:
         raise InputError(f"there is no normaliser {name!r}: choose one of {', '.join(NORMALISERS)}")
     try:

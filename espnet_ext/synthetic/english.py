@@ -53,6 +53,15 @@ def english_grammar() -> Grammar:
     return Grammar(rules())
 
 
+def text_grammar() -> Grammar:
+    """Another kind of English text with the same words, for language models that must not know the speech beforehand.
+
+    Its verbs take any object, so that one may drink a door. Its sentences are longer and begin otherwise. What it
+    shares with :func:`english_grammar` are words, noun phrases and the agreement of subject and verb.
+    """
+    return Grammar(rules() | _text_rules(), min_words=6, max_words=16)
+
+
 # Nouns: singular and plural.
 _PEOPLE = (
     ("captain", "captains"),
@@ -197,6 +206,22 @@ def _clauses(number: str) -> Rules:
             (1, f"<subject.{number}> will <rest.pl> <where>"),
             (2, f"<animals.{number}> <animal.verb.{number}> <where>"),
             (1, f"<animals.{number}> <frequency> <animal.verb.{number}> <where>"),
+        ),
+    }
+
+
+def _text_rules() -> Rules:
+    verbs = {number: [verb[form] for verb in _PERSON_VERBS] for form, number in enumerate(("sg", "pl"))}
+    return {
+        "thing": _equal("<drink>", "<someone>", "<being>", *(f"<{name}>" for name in _OBJECTS)),
+        **{f"act.{number}": _equal(*(f"{verb} <thing>" for verb in verbs[number])) for number in verbs},
+        "sentence": (
+            (3, "<located> and <clause>"),
+            (3, "<clause> and <clause>"),
+            (2, "does <subject.sg> <act.pl> <when>"),
+            (2, "do <subject.pl> <act.pl> <where>"),
+            (2, "<when> <clause> <where>"),
+            (1, "<clause> because <located>"),
         ),
     }
 

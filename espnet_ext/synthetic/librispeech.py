@@ -10,7 +10,7 @@ import numpy as np
 
 from espnet_ext.data.audio_files import save_audio
 from espnet_ext.synthetic.acoustics import CLEAN, SAMPLE_RATE, Condition, draw_scene, record
-from espnet_ext.synthetic.english import Grammar, english_grammar
+from espnet_ext.synthetic.english import Grammar, english_grammar, text_grammar
 from espnet_ext.synthetic.parameters import LIBRISPEECH_SIZES, WHAT, PartSize, Size, generator, seed_of, size_called
 from espnet_ext.synthetic.voices import Speaker, draw_speakers
 from espnet_ext.work.once import fingerprint, make_folder
@@ -70,6 +70,7 @@ def make_librispeech(output: str | Path, size: str = "mini", seed: int = 0, nj: 
         "size": {"parts": asdict(wanted)["parts"], "lm_sentences": wanted.lm_sentences, "voices": wanted.voices},
         "conditions": {"clean": asdict(CLEAN), "other": asdict(wanted.other)},
         "seed": seed,
+        **({"text": "other grammar"} if wanted.other_text else {}),
     }
     return make_folder(output, fingerprint(parameters), lambda folder: write_corpus(folder, wanted, seed, nj), WHAT)
 
@@ -91,7 +92,8 @@ def write_corpus(folder: Path, size: Size, seed: int, nj: int) -> None:
     for chapter, duration in zip(shards, seconds, strict=True):
         minutes[chapter.speaker.id] = minutes.get(chapter.speaker.id, 0.0) + duration / 60
     write_speakers(folder / "SPEAKERS.TXT", speakers, minutes)
-    _write_lm_text(folder / LM_TEXT, size.lm_sentences, held_out, seed)
+    grammar = text_grammar() if size.other_text else english_grammar()
+    _write_lm_text(folder / LM_TEXT, grammar, size.lm_sentences, held_out, seed)
     (folder / "README.TXT").write_text(_README, encoding="utf-8")
 
 
@@ -193,9 +195,8 @@ def write_speakers(path: Path, speakers: dict[str, list[Speaker]], minutes: dict
     path.write_text(_SPEAKERS_HEADER + "".join(lines), encoding="utf-8")
 
 
-def _write_lm_text(path: Path, count: int, held_out: frozenset[str], seed: int) -> None:
-    """Sentences of the same grammar, without the held-out ones. Some occur more than once, as in any text."""
-    grammar = english_grammar()
+def _write_lm_text(path: Path, grammar: Grammar, count: int, held_out: frozenset[str], seed: int) -> None:
+    """Sentences of a grammar, without the held-out ones. Some occur more than once, as in any text."""
     rng = random.Random(seed_of(seed, "lm"))
     lines: list[str] = []
     while len(lines) < count:

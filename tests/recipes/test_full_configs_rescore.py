@@ -29,6 +29,8 @@ def test_every_system_has_settings_that_training_reads(system):
     assert settings.lr == 1e-5  # P3, section 4.2.2
     assert settings.batch_size == (16 if on_text else 4)
     assert config["lm"] in ("gpt2", "bert-base-cased")
+    if on_text:
+        assert config["casing"] == "lower"  # LibriSpeech is in capitals; MWER takes the casing of the adapted model
 
 
 @pytest.mark.parametrize("scale", ["full", "mini", "smoke"])

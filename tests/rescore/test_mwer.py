@@ -11,7 +11,15 @@ from transformers import AutoModel
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest
 from espnet_ext.rescore.lm_training import SmallModel, make_small_model
-from espnet_ext.rescore.mwer import Example, MwerLoss, backward, example, expected_errors
+from espnet_ext.rescore.mwer import (
+    Example,
+    MwerLoss,
+    backward,
+    calibrated_scale,
+    example,
+    expected_errors,
+    loss_for,
+)
 from espnet_ext.rescore.pooled import PooledScorer
 
 SENTENCES = ["THE CAT SAT ON THE MAT", "A DOG RAN", "THE DOG SAT", "TWO CATS RAN HOME", "HE SAT AT HOME"]
@@ -157,7 +165,53 @@ def test_the_parts_of_the_loss():
     weights = np.exp([-2.0, -1.0, -3.0])
     assert values["mwer"].item() == pytest.approx((weights @ [1, 0, 5] / weights.sum() + 1.5 + 1.0) / 3)
     assert values["loss"].item() == pytest.approx(values["mwer"].item() + 0.06)
-    assert list(MwerLoss()([each[:-1] for each in scores], BATCH)) == ["loss", "mwer"]
+    assert list(MwerLoss()([each[:-1] for each in scores], BATCH)) == ["loss", "mwer", "effective"]
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 5.0])
+def test_posteriors_are_those_of_scaled_scores(scale):
+    lm, first, errors = np.array([-20.0, -22.0, -19.0]), np.array([-3.0, -2.5, -4.0]), np.array([1.0, 0.0, 5.0])
+    item = Example("u", ("A", "B", "C"), tuple(first), tuple(map(int, errors)), "B")
+    values = MwerLoss(first_pass_weight=6.0, posterior_scale=scale)([torch.tensor(lm)], [item])
+    weights = np.exp(scale * (lm + 6.0 * first))
+    posteriors = weights / weights.sum()
+    assert values["mwer"].item() == pytest.approx(posteriors @ errors)
+    assert values["effective"].item() == pytest.approx(np.exp(-(posteriors * np.log(posteriors)).sum()))
+
+
+def test_saturated_posteriors_have_no_gradient_and_scaled_ones_have():
+    scores, errors = torch.tensor([-100.0, -130.0, -140.0]), torch.tensor([2.0, 0.0, 1.0])
+
+    def slope(scale: float) -> float:
+        lm = scores.clone().requires_grad_()
+        expected_errors(scale * lm, errors).backward()
+        return lm.grad.abs().max().item()
+
+    assert slope(1.0) < 1e-10 and slope(0.05) > 1e-3
+
+
+def test_the_default_scale_counts_the_first_pass_once():
+    values = {"first_pass_weight": 8.0, "posterior_scale": None, "ce_weight": 0.0}
+    scorer = make_scorer("gpt2")
+    assert loss_for(values, scorer, []) == MwerLoss(8.0, 0.125, 0.0)
+    assert loss_for({**values, "first_pass_weight": 0.2}, scorer, []) == MwerLoss(0.2, 1.0, 0.0)
+    assert loss_for({**values, "posterior_scale": 3}, scorer, []) == MwerLoss(8.0, 3, 0.0)
+    for wrong in ("much", 0.0, -1.0, float("nan")):
+        with pytest.raises(InputError, match="posterior_scale is"):
+            loss_for({**values, "posterior_scale": wrong}, scorer, [])
+
+
+def test_calibration_finds_the_scale_that_lists_were_drawn_with():
+    """Which hypothesis is right is drawn from the posteriors of a scale of 0.2; 0.2 is found again."""
+    rng = np.random.default_rng(0)
+    lists = []
+    for number in range(800):
+        lm, first = rng.normal(0, 10, 4), rng.normal(0, 3, 4)
+        posteriors = np.exp(0.2 * (lm + 2.0 * first))
+        right = rng.choice(4, p=posteriors / posteriors.sum())
+        hyps = [Hypothesis(f"W{n}", first[n], {"lm": lm[n]}) for n in range(4)]
+        lists.append(NBest(f"u{number}", tuple(hyps), f"W{right}"))
+    assert calibrated_scale(lists, 2.0) == pytest.approx(0.2, rel=0.2)
 
 
 def test_example_of_an_nbest_list():

@@ -60,7 +60,9 @@ def quiet(text: str) -> None:
 )
 def test_a_few_lists_are_learnt(tmp_path, which, ce_weight, lr):
     scorer = make_scorer(which)
-    report = train_mwer(scorer, LISTS, LISTS, MwerLoss(1.0, ce_weight), replace(SETTINGS, lr=lr), tmp_path, quiet)
+    report = train_mwer(
+        scorer, LISTS, LISTS, MwerLoss(1.0, ce_weight=ce_weight), replace(SETTINGS, lr=lr), tmp_path, quiet
+    )
     first, best = report["history"][0], min(report["history"], key=lambda values: values["dev_mwer"])
     assert first["dev_mwer"] > 0.5
     assert best["dev_mwer"] < 0.2 and best["dev_wer"] == best["dev_wer_fixed"] == 0.0

@@ -5,6 +5,7 @@ import torch
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
 from espnet_ext.errors import InputError
+from espnet_ext.rescore.lm_training import SmallModel, make_small_model
 from espnet_ext.rescore.scorers import load_lm, score_lists
 
 LISTS = [["THE CAT SAT", "the cat sat on  the mat", ""], [], ["cat"]]
@@ -81,6 +82,19 @@ def test_casing(gpt2):
     assert scores["upper"] == upper != scores["as-is"] != scores["lower"]
     with pytest.raises(InputError, match="casing small: choose one of as-is, lower, upper, sentence"):
         load_lm(gpt2, casing="small")
+
+
+def test_capitals_that_the_vocabulary_lacks_are_warned_of():
+    """A tokenizer of lower-case text spells capitals letter by letter."""
+    sentences = ["the cat sat on the mat", "a dog ran home"] * 20
+    scorer = make_small_model(
+        SmallModel("gpt2", 330, {"n_layer": 1, "n_embd": 16, "n_head": 2, "n_positions": 64}), sentences
+    )
+    warning = scorer.casing_warning([sentence.upper() for sentence in sentences])
+    assert warning and "casing as-is" in warning and "lower case" in warning
+    assert scorer.casing_warning(sentences) is None and scorer.casing_warning(["", ""]) is None
+    scorer.casing = "lower"
+    assert scorer.casing_warning([sentence.upper() for sentence in sentences]) is None
 
 
 def test_lists_keep_their_order_however_many(gpt2, monkeypatch):

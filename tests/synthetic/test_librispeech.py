@@ -3,6 +3,7 @@
 import dataclasses
 import filecmp
 import gzip
+import random
 import re
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import soundfile
 from espnet_ext.corpora.librispeech import prepare_librispeech
 from espnet_ext.errors import InputError
 from espnet_ext.synthetic.acoustics import CLEAN, OTHER
-from espnet_ext.synthetic.english import english_grammar
+from espnet_ext.synthetic.english import english_grammar, text_grammar
 from espnet_ext.synthetic.librispeech import (
     _SPEAKERS_HEADER,
     LM_TEXT,
@@ -24,6 +25,7 @@ from espnet_ext.synthetic.librispeech import (
     write_chapter,
 )
 from espnet_ext.synthetic.parameters import LIBRISPEECH_SIZES
+from espnet_ext.synthetic.voices import draw_speakers
 
 PARTS = ["dev-clean", "dev-other", "test-clean", "test-other", "train-clean-100"]
 
@@ -157,6 +159,22 @@ def test_noisy_parts_are_as_noisy_as_the_size_says() -> None:
         **dict.fromkeys(("train-other-500", "dev-other", "test-other"), size.other),
     }
     assert condition_of("test-other", LIBRISPEECH_SIZES["mini"]) == OTHER != size.other
+
+
+@pytest.mark.parametrize("size", LIBRISPEECH_SIZES)
+def test_every_size_has_voices_for_its_speakers(size: str) -> None:
+    counts = {part: size.speakers for part, size in LIBRISPEECH_SIZES[size].parts.items()}
+    assert {part: len(speakers) for part, speakers in draw_speakers(counts, 0).items()} == counts
+
+
+def test_the_text_for_language_models_may_be_of_another_grammar() -> None:
+    """Same words, but no sentence in common, and longer ones: for N-best rescoring."""
+    rng = random.Random(0)
+    speech, text = ([grammar().sentence(rng) for _ in range(4000)] for grammar in (english_grammar, text_grammar))
+    words = [{word for sentence in sentences for word in sentence.split()} for sentences in (speech, text)]
+    assert words[0] <= words[1]
+    assert not set(speech) & set(text)
+    assert max(map(len, map(str.split, speech))) < max(map(len, map(str.split, text)))
 
 
 def test_unknown_size(tmp_path: Path) -> None:

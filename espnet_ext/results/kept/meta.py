@@ -10,7 +10,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("espnet_ext", "espnet", "torch", "torchaudio", "lhotse", "kaldialign", "numpy", "sentencepiece")
+PACKAGES = (
+    *("espnet_ext", "espnet", "torch", "torchaudio", "lhotse", "kaldialign", "numpy", "sentencepiece"),
+    *("transformers", "ctranslate2"),
+)
 
 
 def collect_meta(command: str, repository: str | Path) -> dict[str, Any]:
