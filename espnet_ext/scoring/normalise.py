@@ -15,8 +15,8 @@ def normaliser_called(name: str) -> tuple[Callable[[str], str], str]:
 
     ``lower`` changes capitals only. ``whisper_english`` is the English normaliser of Whisper's paper (Radford et al.
     2023, appendix C), which P5 uses: lower case, no punctuation and fillers, numbers in digits, contractions spelt out,
-    one spelling. ``librispeech`` writes English as LibriSpeech's transcripts are: upper case, no punctuation, numbers and
-    titles as words.
+    one spelling. ``librispeech`` writes English as LibriSpeech's transcripts are: upper case, no punctuation, numbers
+    and titles as words.
 
     >>> normaliser_called("none")[0]("Twenty-one, please!"), normaliser_called("none")[1]
     ('Twenty-one, please!', 'none')
