@@ -163,8 +163,9 @@ def test_noisy_parts_are_as_noisy_as_the_size_says() -> None:
 
 @pytest.mark.parametrize("size", LIBRISPEECH_SIZES)
 def test_every_size_has_voices_for_its_speakers(size: str) -> None:
-    counts = {part: size.speakers for part, size in LIBRISPEECH_SIZES[size].parts.items()}
-    assert {part: len(speakers) for part, speakers in draw_speakers(counts, 0).items()} == counts
+    wanted = LIBRISPEECH_SIZES[size]
+    counts = {part: part_size.speakers for part, part_size in wanted.parts.items()}
+    assert {part: len(speakers) for part, speakers in draw_speakers(counts, 0, wanted.voices).items()} == counts
 
 
 def test_the_text_for_language_models_may_be_of_another_grammar() -> None:
