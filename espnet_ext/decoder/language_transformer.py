@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,38 +18,41 @@ from torch.utils.checkpoint import checkpoint
 from espnet_ext.codeswitch.languages import language_codes, read_languages
 from espnet_ext.errors import InputError
 from espnet_ext.layers.cached_attention import EncoderMemory, ScoredPrefixes
-from espnet_ext.layers.language_attention import KINDS, ReweightedAttention, SeparateStreams, SharedStreams
+from espnet_ext.layers.language_attention import (
+    LanguageAttention,
+    ReweightedAttention,
+    SeparateStreams,
+    SharedStreams,
+    Stream,
+    attend_by_language,
+)
 from espnet_ext.search.prefix_tree import Path as TreePath
 from espnet_ext.search.prefix_tree import PrefixTree, join
 
-MODES = ("none", "reweight", "shared", "separate")
+REWEIGHTING = ("reweight", "bias")
+MODES = ("none", *REWEIGHTING, "shared", "separate")
 UNKNOWN = 255  # in the buffer, before a languages file or a checkpoint is read
 
 
-class Scored(tuple):
+@dataclass(frozen=True)
+class Scored:
     """The state of a hypothesis in a beam search: where the keys and values of its tokens and of the encoder are.
 
-    ESPnet's search copies the state of a finished hypothesis item by item, so that memory shared with others can be
-    freed. This is a tuple without items: its copy holds nothing.
+    Hypotheses share both; :mod:`espnet_ext.search.ended` drops the states of those that have ended.
     """
 
-    path: TreePath | None = None
-    memory: EncoderMemory | None = None
-
-    @classmethod
-    def of(cls, path: TreePath, memory: EncoderMemory) -> "Scored":
-        state = cls()
-        state.path, state.memory = path, memory
-        return state
+    path: TreePath
+    memory: EncoderMemory
 
 
 class LanguageTransformerDecoder(TransformerDecoder):
     """ESPnet's ``TransformerDecoder`` with self-attention that distinguishes languages (P1, section 3).
 
-    ``mode: none`` has the parameters of ESPnet's decoder, with the same names; ``reweight`` and ``shared`` have one
-    buffer more. ``separate`` has ``self_attn.0.``, ``self_attn.1.`` ... in the order of ``languages`` in place of
-    ``self_attn.``. In a beam search all modes keep the keys and values of the scored tokens and of the encoder's
-    output; ESPnet's decoder computes them again at every step.
+    ``mode: none`` has the parameters of ESPnet's decoder, with the same names; ``reweight``, ``bias`` and ``shared``
+    have one buffer more. ``separate`` has ``self_attn.0.``, ``self_attn.1.`` ... in the order of ``languages`` in place
+    of ``self_attn.``. With the same seed all modes start from the same values: each stream of ``separate`` from those
+    of the one attention that it replaces. In a beam search all modes keep the keys and values of the scored tokens and
+    of the encoder's output; ESPnet's decoder computes them again at every step.
 
     The languages of the tokens are read from ``languages_file`` and kept in the buffer ``token_languages``, which is
     saved in the checkpoint: decoding needs no file.
@@ -56,8 +60,9 @@ class LanguageTransformerDecoder(TransformerDecoder):
     Args:
         vocab_size: number of tokens.
         encoder_output_size: dimension of the encoder's output and of the attention.
-        mode: ``none``; ``reweight``: scores are multiplied by a weight (P1, eq. 2); ``shared``: one
-            stream per language, one set of parameters; ``separate``: one set per language (P1, Fig. 1b and c).
+        mode: ``none``; ``reweight``: scores are multiplied by a weight (P1, eq. 2); ``bias``: the weight's logarithm is
+            added to them, which multiplies the attention weights before they are normalised (not in P1); ``shared``:
+            one stream per language, one set of parameters; ``separate``: one set per language (P1, Fig. 1b and c).
         blocks: the blocks, from 1, that have this attention; the others have ESPnet's. None: all.
         languages: the languages that the languages file names.
         languages_file: ``languages.txt`` of the token stage (:mod:`espnet_ext.codeswitch.languages`).
@@ -95,8 +100,11 @@ class LanguageTransformerDecoder(TransformerDecoder):
             return
         if len(set(languages)) < max(2, len(languages)):
             raise InputError(f"language_transformer: languages {list(languages)}: name two or more, each once")
-        kinds: dict[str, Callable[..., torch.nn.Module]] = {
-            "reweight": partial(ReweightedAttention, same_language_weight, other_language_weight),
+        kinds: dict[str, Callable[..., LanguageAttention]] = {
+            **{
+                mode: partial(ReweightedAttention, same_language_weight, other_language_weight, mode == "bias")
+                for mode in REWEIGHTING
+            },
             "shared": partial(SharedStreams, len(languages), other_language_factor),
             "separate": partial(SeparateStreams, len(languages), other_language_factor),
         }
@@ -105,9 +113,13 @@ class LanguageTransformerDecoder(TransformerDecoder):
             raise InputError(f"language_transformer: blocks {blocks} is not a list of numbers from 1 to {len(numbers)}")
         for number in numbers if blocks is None else sorted(set(blocks)):
             layer = self.decoders[number - 1]
-            # ESPnet's fused attentions cannot multiply scores
-            fused = {"use_flash_attn": False, "use_sdpa": False} if mode == "reweight" else {}
-            layer.self_attn = kinds[mode](**_options(layer.self_attn) | fused)
+            # ESPnet's fused attentions cannot change scores
+            fused = {"use_flash_attn": False, "use_sdpa": False} if mode in REWEIGHTING else {}
+            with torch.random.fork_rng(devices=[]):  # what is built later starts as in mode none
+                attention = kinds[mode](**_options(layer.self_attn) | fused)
+            for stream in set(attention.attentions):
+                stream.load_state_dict(layer.self_attn.state_dict())
+            layer.self_attn = attention
         codes = _read_codes(languages_file, languages, vocab_size)
         self.languages_file = languages_file
         # uint8, since ESPnet's average over epochs adds up int64 tensors and divides all others
@@ -156,7 +168,7 @@ class LanguageTransformerDecoder(TransformerDecoder):
 
         def block(layer: DecoderLayer, x: torch.Tensor) -> torch.Tensor:
             attention = layer.self_attn
-            by_language = isinstance(attention, KINDS)
+            by_language = isinstance(attention, LanguageAttention)
             return _block(
                 layer,
                 x,
@@ -227,7 +239,7 @@ class LanguageTransformerDecoder(TransformerDecoder):
         hidden = self.after_norm(x) if self.normalize_before else x
         scores = hidden if self.output_layer is None else self.output_layer(hidden).log_softmax(-1)
         each = len(ys) // tree.groups
-        new_states = [Scored.of(TreePath(tree, index // each, path), memory) for index, path in enumerate(nodes)]
+        new_states = [Scored(TreePath(tree, index // each, path), memory) for index, path in enumerate(nodes)]
         return ((scores, hidden) if return_hs else scores), new_states
 
     def _memory(self, states: list[Scored | None], xs: torch.Tensor) -> EncoderMemory:
@@ -240,7 +252,7 @@ class LanguageTransformerDecoder(TransformerDecoder):
 
     def _join(self, states: list[Scored | None], groups: int, ys: torch.Tensor) -> tuple[PrefixTree, torch.Tensor]:
         """The tree of all hypotheses and their nodes in it, (n, t), for t tokens before the last one."""
-        paths = [state.path for state in states if state is not None and state.path is not None]
+        paths = [state.path for state in states if state is not None]
         if len(paths) < len(states):
             slots = sum(_streams(layer.self_attn) for layer in self.decoders)
             return PrefixTree(slots, groups, 0), ys.new_zeros(len(ys), 0)
@@ -306,16 +318,20 @@ def _read_codes(path: str | None, names: Sequence[str], vocab_size: int) -> list
 
 def _streams(attention: torch.nn.Module) -> int:
     """Number of keys and values per token in an attention."""
-    return len(attention.streams()) if isinstance(attention, KINDS) else 1
+    return len(attention.attentions) if isinstance(attention, LanguageAttention) else 1
 
 
 def _attend_to_prefix(
     attention: torch.nn.Module, prefixes: ScoredPrefixes, slot: int, languages: torch.Tensor | None, x: torch.Tensor
 ) -> torch.Tensor:
     """Self-attention of new tokens, (n, new, D), to all tokens of their hypotheses."""
-    if isinstance(attention, KINDS):
+    if isinstance(attention, LanguageAttention):
         assert languages is not None  # these kinds need them
-        return attention.step(x, languages, lambda stream, *arguments: prefixes.attend(slot + stream, *arguments))
+
+        def attend(number: int, stream: Stream, x: torch.Tensor) -> torch.Tensor:
+            return prefixes.attend(slot + number, stream.attention, x, stream.weights, stream.bias)
+
+        return attend_by_language(attention, x, languages[:, -x.size(1) :], languages, attend)
     return prefixes.attend(slot, attention, x)
 
 

@@ -38,6 +38,7 @@ def attend(
     values: torch.Tensor,
     visible: torch.Tensor | None = None,
     weights: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
     keep: bool = False,
 ) -> torch.Tensor:
     """Attend to given keys and values.
@@ -49,6 +50,7 @@ def attend(
         values: the same.
         visible: True where a token may attend, (n, tokens or 1, positions); None: everywhere.
         weights: multiply the scores before the softmax, (n, tokens, positions).
+        bias: is added to them then, (n, tokens, positions).
         keep: store the attention weights in ``attention.attn`` as ESPnet does, (n, heads, tokens, positions).
 
     Returns:
@@ -59,6 +61,8 @@ def attend(
     scores = grouped(queries, groups) @ keys.transpose(-2, -1) / width**0.5
     if weights is not None:
         scores = scores * weights.reshape(groups, 1, -1, keys.size(2))
+    if bias is not None:
+        scores = scores + bias.reshape(groups, 1, -1, keys.size(2))
     if visible is not None:
         visible = visible.expand(-1, tokens, -1).reshape(groups, 1, -1, keys.size(2))
         scores = scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
@@ -152,7 +156,12 @@ class ScoredPrefixes:
         return x.new_zeros(*x.shape[:2], self._end).scatter_(2, self._index, x)
 
     def attend(
-        self, slot: int, attention: MultiHeadedAttention, x: torch.Tensor, weights: torch.Tensor | None = None
+        self,
+        slot: int,
+        attention: MultiHeadedAttention,
+        x: torch.Tensor,
+        weights: torch.Tensor | None = None,
+        bias: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Self-attention of the new tokens; their keys and values are written to the tree.
 
@@ -161,12 +170,13 @@ class ScoredPrefixes:
             attention: the attention.
             x: embeddings of the new tokens, (n, new, D).
             weights: multiply the scores of the new tokens with all tokens, (n, new, L).
+            bias: is added to them then, (n, new, L).
 
         Returns:
             (n, new, D).
         """
         keys, values = project_keys_values(attention, x)
         self.tree.write(slot, self._first, grouped(keys, self.tree.groups), grouped(values, self.tree.groups))
-        weights = None if weights is None else self._by_node(weights)
+        weights, bias = (None if each is None else self._by_node(each) for each in (weights, bias))
         keys, values = self.tree.read(slot, self._end)
-        return attend(attention, project_queries(attention, x), keys, values, self._visible, weights)
+        return attend(attention, project_queries(attention, x), keys, values, self._visible, weights, bias)

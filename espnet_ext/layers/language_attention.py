@@ -3,9 +3,15 @@
 Languages come as codes, (B, L): 0 for a token of neither language (sos/eos, unk, space, noise), 1, 2 ... for the
 languages. P1 does not mention tokens of neither language. Here they are in every language's stream, unscaled, and their
 scores are not re-weighted.
+
+Each kind of attention says what it is by its streams (:class:`Stream`): what an embedding is multiplied by, what
+happens to the scores, and which share of a token's output it gives. :func:`attend_by_language` computes it from them,
+for a whole sentence in training and for the new tokens of a beam search.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -74,29 +80,89 @@ def _own(languages: torch.Tensor, streams: int) -> torch.Tensor:
     return languages == codes.view(-1, *[1] * languages.dim())
 
 
-# Attention of new tokens to all tokens so far. Takes the number of the stream, its attention, the embeddings of the new
-# tokens, (B, new, D), and optionally weights for the scores, (B, new, L); returns (B, new, D).
-Attend = Callable[..., torch.Tensor]
+@dataclass(frozen=True)
+class Stream:
+    """One of the attentions whose outputs are added up.
+
+    Attributes:
+        attention: its parameters.
+        factors: what the embeddings of its input are multiplied by, (B, Lq, 1); None: 1.
+        shares: its share in the output of each token, (B, Lq, 1); None: 1.
+        weights: multiply the scores before the softmax, (B, Lq, Lk); None: 1.
+        bias: added to the scores before the softmax, (B, Lq, Lk); None: 0.
+    """
+
+    attention: MultiHeadedAttention
+    factors: torch.Tensor | None = None
+    shares: torch.Tensor | None = None
+    weights: torch.Tensor | None = None
+    bias: torch.Tensor | None = None
 
 
-class ReweightedAttention(MultiHeadedAttention):
-    """Self-attention whose scores are multiplied by W before the softmax (P1, eq. 2); ESPnet's parameters."""
+# The attention of one stream: its number, the stream, and the embeddings of its queries, (B, Lq, D), to (B, Lq, D).
+Attend = Callable[[int, Stream, torch.Tensor], torch.Tensor]
 
-    def __init__(self, same_language_weight: float, other_language_weight: float, **options: Any):
-        super().__init__(**options)
-        self.same_language_weight = same_language_weight
-        self.other_language_weight = other_language_weight
 
-    def streams(self) -> Sequence[MultiHeadedAttention]:
-        """The attention of its one stream."""
-        return [self]
+def attend_by_language(
+    kind: "LanguageAttention", x: torch.Tensor, queries: torch.Tensor, keys: torch.Tensor, attend: Attend
+) -> torch.Tensor:
+    """Self-attention that distinguishes languages, of all tokens or of new ones.
 
-    def weights(self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """:func:`score_weights` of this module's two weights."""
-        return score_weights(queries, keys, self.same_language_weight, self.other_language_weight, dtype)
+    Args:
+        kind: the attention.
+        x: embeddings of the attending tokens after layer norm, (B, Lq, D).
+        queries: their language codes, (B, Lq).
+        keys: language codes of the tokens attended to, (B, Lk).
+        attend: computes each stream's attention.
+
+    Returns:
+        (B, Lq, D).
+    """
+    outputs = []
+    for number, stream in enumerate(kind.streams(queries, keys, x.dtype)):
+        output = attend(number, stream, x if stream.factors is None else stream.factors * x)
+        outputs.append(output if stream.shares is None else stream.shares * output)
+    return sum(outputs[1:], start=outputs[0])
+
+
+def _attend_to_all(
+    mask: torch.Tensor, shown: list[torch.Tensor | None], number: int, stream: Stream, x: torch.Tensor
+) -> torch.Tensor:
+    """A stream's attention among all tokens of a sentence, in ESPnet's way. Appends the attention weights."""
+    attention = stream.attention
+    if stream.weights is None and stream.bias is None:
+        output = MultiHeadedAttention.forward(attention, x, x, x, mask)
+    else:
+        queries, keys, values = attention.forward_qkv(x, x, x)
+        scores = queries @ keys.transpose(-2, -1) / attention.d_k**0.5
+        if stream.weights is not None:
+            scores = scores * stream.weights.unsqueeze(1)
+        if stream.bias is not None:
+            scores = scores + stream.bias.unsqueeze(1)
+        output = attention.forward_attention(values, scores, mask)
+    weights = attention.attn
+    shown.append(weights if weights is None or stream.shares is None else stream.shares.unsqueeze(1) * weights)
+    return output
+
+
+class LanguageAttention(torch.nn.Module):
+    """The base of all kinds.
+
+    Attributes:
+        attentions: the attention of each stream; several streams may share one.
+        attn: the attention weights of the last sentences, (B, heads, L, L), as in ESPnet's attention: those of each
+            token's own stream. None if a fused kernel has not stored them.
+    """
+
+    attentions: Sequence[MultiHeadedAttention]
+    attn: torch.Tensor | None
+
+    def streams(self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype) -> list[Stream]:
+        """The streams for tokens of these languages: codes (B, Lq) and (B, Lk); ``dtype`` of the embeddings."""
+        raise NotImplementedError
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor, languages: torch.Tensor) -> torch.Tensor:
-        """Attend.
+        """Attend among all tokens of a sentence.
 
         Args:
             x: embeddings after layer norm, (B, L, D).
@@ -106,26 +172,40 @@ class ReweightedAttention(MultiHeadedAttention):
         Returns:
             (B, L, D).
         """
-        queries, keys, values = self.forward_qkv(x, x, x)
-        scores = queries @ keys.transpose(-2, -1) / self.d_k**0.5
-        weights = self.weights(languages, languages, scores.dtype)
-        return self.forward_attention(values, scores * weights.unsqueeze(1), mask)
-
-    def step(self, x: torch.Tensor, languages: torch.Tensor, attend: Attend) -> torch.Tensor:
-        """Attend from new tokens.
-
-        Args:
-            x: embeddings of the new tokens after layer norm, (B, new, D).
-            languages: codes of all tokens so far, (B, L).
-            attend: the attention to all tokens so far.
-
-        Returns:
-            (B, new, D).
-        """
-        return attend(0, self, x, self.weights(languages[:, -x.size(1) :], languages, x.dtype))
+        shown: list[torch.Tensor | None] = []
+        output = attend_by_language(self, x, languages, languages, partial(_attend_to_all, mask, shown))
+        stored = [weights for weights in shown if weights is not None]
+        self.attn = sum(stored[1:], start=stored[0]) if len(stored) == len(shown) else None
+        return output
 
 
-class SharedStreams(MultiHeadedAttention):
+class ReweightedAttention(LanguageAttention, MultiHeadedAttention):
+    """Self-attention whose scores are changed by W before the softmax; ESPnet's parameters.
+
+    Scores are multiplied by W (P1, eq. 2, read elementwise). W lowers a positive score between two languages, but
+    raises a negative one. With ``additive``, which is not in P1, log W is added: the attention weights are multiplied
+    by W and normalised again.
+    """
+
+    def __init__(
+        self, same_language_weight: float, other_language_weight: float, additive: bool = False, **options: Any
+    ):
+        MultiHeadedAttention.__init__(self, **options)
+        self.same_language_weight = same_language_weight
+        self.other_language_weight = other_language_weight
+        self.additive = additive
+
+    @property
+    def attentions(self) -> Sequence[MultiHeadedAttention]:  # type: ignore[override]
+        return [self]
+
+    def streams(self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype) -> list[Stream]:
+        """One stream with all tokens."""
+        weights = score_weights(queries, keys, self.same_language_weight, self.other_language_weight, dtype)
+        return [Stream(self, bias=weights.log()) if self.additive else Stream(self, weights=weights)]
+
+
+class SharedStreams(LanguageAttention, MultiHeadedAttention):
     """One stream per language, all with the same parameters, ESPnet's (P1, Fig. 1b).
 
     Each stream has ordinary attention (P1, eq. 1), but queries, keys and values come from embeddings in which those of
@@ -133,76 +213,40 @@ class SharedStreams(MultiHeadedAttention):
     section 3). A token's output is that of its own language's stream, where its own factor is 1.
     """
 
-    attn: torch.Tensor | None
-
     def __init__(self, languages: int, other_language_factor: float, **options: Any):
-        super().__init__(**options)
+        MultiHeadedAttention.__init__(self, **options)
         self.languages = languages
         self.other_language_factor = other_language_factor
 
-    def streams(self) -> Sequence[MultiHeadedAttention]:
-        """The attention of each stream."""
+    @property
+    def attentions(self) -> Sequence[MultiHeadedAttention]:  # type: ignore[override]
         return [self] * self.languages
 
-    def forward(self, x: torch.Tensor, mask: torch.Tensor, languages: torch.Tensor) -> torch.Tensor:
-        """Attend; arguments and result as in :class:`ReweightedAttention`."""
-        inputs = (stream_factors(languages, self.languages, self.other_language_factor, x.dtype) * x).flatten(0, 1)
-        outputs = super().forward(inputs, inputs, inputs, mask.repeat(self.languages, 1, 1))
-        shares = stream_shares(languages, self.languages, x.dtype)
-        if self.attn is not None:  # what ESPnet plots
-            self.attn = (shares.unsqueeze(2) * self.attn.unflatten(0, (self.languages, -1))).sum(0)
-        return (shares * outputs.unflatten(0, (self.languages, -1))).sum(0)
-
-    def step(self, x: torch.Tensor, languages: torch.Tensor, attend: Attend) -> torch.Tensor:
-        """Attend from new tokens; arguments and result as in :class:`ReweightedAttention`."""
-        return _step(self.streams(), self.other_language_factor, x, languages, attend)
+    def streams(self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype) -> list[Stream]:
+        """One stream per language."""
+        return _by_language(self.attentions, self.other_language_factor, queries, dtype)
 
 
-class SeparateStreams(torch.nn.ModuleList):
+class SeparateStreams(LanguageAttention, torch.nn.ModuleList):
     """One stream and one set of parameters per language, ``self_attn.0.linear_q.weight`` ... (P1, Fig. 1c)."""
 
     def __init__(self, languages: int, other_language_factor: float, **options: Any):
-        super().__init__(MultiHeadedAttention(**options) for _ in range(languages))
+        torch.nn.ModuleList.__init__(self, (MultiHeadedAttention(**options) for _ in range(languages)))
         self.other_language_factor = other_language_factor
-        self.attn: torch.Tensor | None = None  # as in ESPnet's attention, (B, heads, L, L)
-
-    def streams(self) -> Sequence[MultiHeadedAttention]:
-        """The attention of each stream."""
-        return list(self)
-
-    def forward(self, x: torch.Tensor, mask: torch.Tensor, languages: torch.Tensor) -> torch.Tensor:
-        """Attend; arguments and result as in :class:`ReweightedAttention`."""
-        inputs = stream_factors(languages, len(self), self.other_language_factor, x.dtype) * x
-        shares = stream_shares(languages, len(self), x.dtype)
-        outputs = [
-            attention(stream, stream, stream, mask) for attention, stream in zip(self.streams(), inputs, strict=True)
-        ]
-        kept = [attention.attn for attention in self.streams()]
         self.attn = None
-        if None not in kept:
-            self.attn = _weighted(shares.unsqueeze(2), kept)
-        return _weighted(shares, outputs)
 
-    def step(self, x: torch.Tensor, languages: torch.Tensor, attend: Attend) -> torch.Tensor:
-        """Attend from new tokens; arguments and result as in :class:`ReweightedAttention`."""
-        return _step(self.streams(), self.other_language_factor, x, languages, attend)
+    @property
+    def attentions(self) -> Sequence[MultiHeadedAttention]:  # type: ignore[override]
+        return list(self)  # type: ignore[arg-type]
 
-
-def _step(
-    streams: Sequence[MultiHeadedAttention], factor: float, x: torch.Tensor, languages: torch.Tensor, attend: Attend
-) -> torch.Tensor:
-    new = languages[:, -x.size(1) :]
-    inputs = stream_factors(new, len(streams), factor, x.dtype) * x
-    shares = stream_shares(new, len(streams), x.dtype)
-    return _weighted(shares, [attend(index, stream, inputs[index]) for index, stream in enumerate(streams)])
+    def streams(self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype) -> list[Stream]:
+        """One stream per language."""
+        return _by_language(self.attentions, self.other_language_factor, queries, dtype)
 
 
-def _weighted(shares: torch.Tensor, outputs: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The sum of the streams' outputs, each times its share."""
-    total = shares[0] * outputs[0]
-    for share, output in zip(shares[1:], outputs[1:], strict=True):
-        total = total + share * output
-    return total
-
-
-KINDS = (ReweightedAttention, SharedStreams, SeparateStreams)
+def _by_language(
+    attentions: Sequence[MultiHeadedAttention], factor: float, queries: torch.Tensor, dtype: torch.dtype
+) -> list[Stream]:
+    count = len(attentions)
+    factors, shares = stream_factors(queries, count, factor, dtype), stream_shares(queries, count, dtype)
+    return [Stream(*each) for each in zip(attentions, factors, shares, strict=True)]

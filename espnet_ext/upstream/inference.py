@@ -7,6 +7,7 @@ from typing import Any
 from espnet2.bin import asr_inference
 from espnet2.utils.types import str2bool, str_or_none
 
+from espnet_ext.search.ended import forget_ended
 from espnet_ext.search.fast_decoder import use_fast_decoder
 from espnet_ext.search.prior import add_prior
 
@@ -31,6 +32,7 @@ def build_speech2text(
     speech2text = asr_inference.Speech2Text.from_pretrained(**options)
     if fast_decoder:
         use_fast_decoder(speech2text)
+    forget_ended(speech2text.beam_search)
     add_prior(speech2text.beam_search, speech2text.asr_train_args.token_list, prior_file, prior_weight)
     return speech2text
 

@@ -85,7 +85,7 @@ def test_is_the_attention_of_the_block(make_system, data, mode, block):
     if mode == "none":
         wanted = softmax_of(layer.self_attn, x)
     else:
-        streams = layer.self_attn.streams()
+        streams = layer.self_attn.attentions
         own = {}
         for name, attention in zip(("en", "zh"), streams, strict=True):
             other = (languages != name) & (languages != "-")

@@ -1,5 +1,7 @@
 """The language-related decoder against ESPnet's and against its own forward pass, and in ESPnet's beam search."""
 
+import re
+
 import pytest
 import torch
 from espnet2.asr.ctc import CTC
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from espnet_ext.decoder.language_transformer import MODES, UNKNOWN, LanguageTransformerDecoder
 from espnet_ext.errors import InputError
+from espnet_ext.search.ended import forget_ended
 
 VOCAB, SIZE, FRAMES = 24, 16, 16
 EOS = VOCAB - 1
@@ -347,12 +350,33 @@ def test_a_search_with_espnets_decoder_finds_the_same():
         assert [best(hypotheses) for hypotheses in found[0]] == [best(hypotheses) for hypotheses in found[1]]
 
 
+@pytest.mark.parametrize("mode", OTHERS)
+def test_all_modes_start_from_the_same_values(mode):
+    """So that seeds are pairs: what is not the attention is equal, and each stream is the attention it replaces."""
+    states, after = [], []
+    for each in ("none", mode):
+        torch.manual_seed(3)
+        decoder = LanguageTransformerDecoder(VOCAB, SIZE, mode=each, num_blocks=2, linear_units=20, attention_heads=2)
+        states.append(decoder.state_dict())
+        after.append(torch.rand(1).item())  # what is built after the decoder
+    start, state = states
+    state.pop("token_languages")
+    assert {re.sub(r"self_attn\.\d\.", "self_attn.", name) for name in state} == set(start)
+    for name, value in state.items():
+        assert torch.equal(value, start[re.sub(r"self_attn\.\d\.", "self_attn.", name)]), name
+    assert after[0] == after[1]
+
+
 def test_hypotheses_that_have_ended_keep_nothing():
     """They wait for the end of the search, which holds the keys and values of the whole batch."""
     decoder = make()
     xs = encodings(2)
-    ended = [hyp for found in search(decoder)(xs, maxlenratio=-6) for hyp in found]
-    assert ended and all(hyp.states["decoder"] == () and hyp.states["decoder"].path is None for hyp in ended)
+    plain, forgetting = search(decoder), search(decoder)
+    forget_ended(forgetting)
+    kept, ended = ([hyp for found in each(xs, maxlenratio=-6) for hyp in found] for each in (plain, forgetting))
+    assert ended and all(hyp.states["decoder"] is None for hyp in ended)
+    assert all(hyp.states["decoder"] is not None for hyp in kept)
+    assert [hyp.yseq.tolist() for hyp in ended] == [hyp.yseq.tolist() for hyp in kept]
     # and yet they can be scored again
     hyp = ended[0]
     score, _ = decoder.score(hyp.yseq, hyp.states["decoder"], xs[0])
@@ -372,7 +396,7 @@ def test_scores_without_the_languages_are_refused():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"mode": "share"}, "mode 'share' is not one of none, reweight, shared, separate"),
+        ({"mode": "share"}, "mode 'share' is not one of none, reweight, bias, shared, separate"),
         ({"mode": "shared", "blocks": [0]}, r"blocks \[0\] is not a list of numbers from 1 to 6"),
         ({"mode": "shared", "blocks": [7]}, "from 1 to 6"),
         ({"mode": "shared", "blocks": 2}, "blocks 2 is not a list"),

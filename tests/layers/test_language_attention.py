@@ -56,11 +56,25 @@ def test_reweight_is_equation_2(x):
     assert torch.equal(score_weights(CODES, CODES, 1.7, 0.4, torch.float64)[0], torch.from_numpy(weights))
 
 
+def test_a_bias_multiplies_the_weights_by_w_and_normalises_them_again(x):
+    module = ReweightedAttention(1.7, 0.4, additive=True, **OPTIONS).double()
+    output = module(x, MASK, CODES)
+    factors = score_weights(CODES, CODES, 1.7, 0.4, torch.float64)
+    plain = MultiHeadedAttention(**OPTIONS).double()
+    plain.load_state_dict(module.state_dict())
+    plain(x, x, x, MASK)
+    weights = plain.attn * factors.unsqueeze(1)
+    weights = weights / weights.sum(-1, keepdim=True)
+    torch.testing.assert_close(module.attn, weights, rtol=1e-9, atol=1e-12)
+    values = plain.linear_v(x).unflatten(-1, (HEADS, WIDTH)).transpose(1, 2)
+    torch.testing.assert_close(output, plain.linear_out((weights @ values).transpose(1, 2).flatten(2)))
+
+
 @pytest.mark.parametrize("kind", [SharedStreams, SeparateStreams])
 def test_a_tokens_output_is_that_of_its_own_languages_stream(x, kind):
     module = kind(2, 0.1, **OPTIONS).double()
     outputs = []
-    for language, attention in zip((1, 2), module.streams(), strict=True):
+    for language, attention in zip((1, 2), module.attentions, strict=True):
         factors = np.array([1.0 if other in (0, language) else 0.1 for other in LANGUAGES])
         outputs.append(causal_attention(attention, x[0].numpy() * factors[:, None], np.ones((LENGTH, LENGTH))))
     choose = {0: (outputs[0] + outputs[1]) / 2, 1: outputs[0], 2: outputs[1]}
@@ -72,9 +86,9 @@ def test_a_tokens_output_is_that_of_its_own_languages_stream(x, kind):
 def test_three_languages(x, kind):
     codes = torch.tensor([[0, 1, 2, 3, 0, 3]])
     module = kind(3, 1.0, **OPTIONS).double()
-    for attention in module.streams()[1:]:
-        attention.load_state_dict(module.streams()[0].state_dict())
-    plain = module.streams()[0]
+    for attention in module.attentions[1:]:
+        attention.load_state_dict(module.attentions[0].state_dict())
+    plain = module.attentions[0]
     expected = MultiHeadedAttention.forward(plain, x, x, x, MASK)
     torch.testing.assert_close(module(x, MASK, codes), expected, rtol=1e-12, atol=1e-12)
 
