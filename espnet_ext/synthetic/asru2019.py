@@ -20,7 +20,7 @@ from espnet_ext.synthetic.voices import BRITISH, Speaker, draw_speakers
 from espnet_ext.work.once import fingerprint, make_folder
 from espnet_ext.work.parallel import map_shards
 
-FORMAT = 1  # increase it when the same parameters no longer give the same bytes (voices, grammar ...)
+FORMAT = 2  # increase it when the same parameters no longer give the same bytes (voices, grammar ...)
 MIXED = "cs"
 LIBRISPEECH = "LibriSpeech"
 ENGLISH_PARTS = ("train-clean-100", "train-clean-360")

@@ -14,11 +14,16 @@ There are about a hundred words in each language. Verbs choose their objects, no
 verbs agree with their subjects, so that the next word is predictable from those before. A few nouns are rare: their
 characters stay below the count that makes a unit (P1, section 4.2). No Han character here has two readings between
 which the synthesiser would have to choose.
+
+P1 is about context of the same language, so some words cannot be written without it. They are homophones, in one of the
+languages (歌 and 鸽, TALE and TAIL), and the subject of the sentence says which one is meant: an actor has songs, a
+hunter pigeons. A homophone and its subject are said in the same language, however many words of the other stand between
+them. In half of these sentences that is a second subject, whose own word may be the wrong one of the two.
 """
 
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 # (weight, line) or (weight, line, order): order holds the line's positions in the order of English.
 Expansion = tuple[float, str] | tuple[float, str, tuple[int, ...]]
@@ -82,12 +87,15 @@ class BilingualGrammar:
             Mandarin sentence. Other kinds never do.
         second_switch: probability that a second phrase turns English.
         lengths: fewest and most Han characters of a sentence; others are drawn again.
+        agreements: rule of a homophone -> the rule of its subject, and the language in which it is a homophone. In that
+            language it is said only if its subject is.
     """
 
     rules: Mapping[str, tuple[Expansion, ...]]
     switches: Mapping[str, float]
     second_switch: float
     lengths: tuple[int, int]
+    agreements: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     start: str = "sentence"
 
     def derive(self, rng: random.Random) -> Phrase:
@@ -109,19 +117,36 @@ class BilingualGrammar:
         return Phrase(name, parts=parts, order=order[0] if order else tuple(range(len(parts))))
 
     def mix(self, phrase: Phrase, rng: random.Random) -> tuple[Fragment, ...] | None:
-        """Say a sentence in Mandarin with one or two phrases in English; None if no phrase of it may change."""
+        """Say a sentence in Mandarin with one or two phrases in English.
+
+        A homophone in English takes its subject along (``agreements``). None if no phrase of it may change, if all
+        of it would, or if a homophone in Mandarin would have an English subject.
+        """
         candidates = [part for part in phrase.switchable() if self.switches.get(_kind(part), 0)]
         if not candidates:
             return None
         english = rng.choices(candidates, [self.switches[_kind(part)] for part in candidates], k=2)
         if rng.random() >= self.second_switch:
             english.pop()
+        alone = self._alone(phrase, english)
+        english += [part for part in candidates if any(inner.rule in alone for inner in part.parts)]
+        if self._alone(phrase, english):
+            return None
         fragments: list[Fragment] = []
         for language, words in _spans(phrase, english):
             if fragments and fragments[-1].language == language:
                 words = fragments.pop().words + words
             fragments.append(Fragment(language, words))
-        return tuple(fragments)
+        return tuple(fragments) if len(fragments) > 1 else None
+
+    def _alone(self, phrase: Phrase, english: list[Phrase]) -> set[str]:
+        """The subjects of homophones (``agreements``) that are not said in the same language as the homophone."""
+        said = dict(_said(phrase, english))
+        return {
+            subject
+            for rule, (subject, language) in self.agreements.items()
+            if said.get(rule) == language and said[subject] != language
+        }
 
 
 def _pair(item: str) -> tuple[str, str]:
@@ -131,6 +156,16 @@ def _pair(item: str) -> tuple[str, str]:
 
 def _kind(phrase: Phrase) -> str:
     return phrase.rule.split(".")[0]
+
+
+def _said(phrase: Phrase, english: list[Phrase], language: str = MANDARIN) -> Iterator[tuple[str, str]]:
+    """The rules of a sentence's words, and the language in which each is said."""
+    if any(phrase is one for one in english):
+        language = ENGLISH
+    if not phrase.parts:
+        yield phrase.rule, language
+    for part in phrase.parts:
+        yield from _said(part, english, language)
 
 
 def _spans(phrase: Phrase, english: list[Phrase]) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -198,6 +233,22 @@ _RARE_ANIMALS = (
 )
 _RARE = 0.25  # weight of one of them, where others have 1
 
+# Homophones: the language in which two words are, and for each of the two its subject and itself.
+_HOMOPHONES = (
+    (MANDARIN, ("演员|actor", "歌|song"), ("猎人|hunter", "鸽|pigeon")),
+    (MANDARIN, ("作家|writer", "诗|poem"), ("导游|guide", "狮|lion")),
+    (MANDARIN, ("农民|farmer", "猪|pig"), ("公主|princess", "珠|pearl")),
+    (MANDARIN, ("爷爷|grandpa", "棋|chess"), ("士兵|soldier", "旗|flag")),
+    (MANDARIN, ("厨师|cook", "粥|porridge"), ("渔民|fisherman", "舟|boat")),
+    (MANDARIN, ("矿工|miner", "煤|coal"), ("园丁|gardener", "梅|plum")),
+    (ENGLISH, ("护士|nurse", "花|flower"), ("阿姨|aunt", "面粉|flour")),
+    (ENGLISH, ("奶奶|grandma", "故事|tale"), ("兽医|vet", "尾巴|tail")),
+    (ENGLISH, ("老板|boss", "牛排|steak"), ("木匠|carpenter", "木桩|stake")),
+    (ENGLISH, ("客人|guest", "贝壳|mussel"), ("选手|athlete", "肌肉|muscle")),
+    (ENGLISH, ("水手|sailor", "船帆|sail"), ("店员|clerk", "生意|sale")),
+)
+_DESIRES = ("like", "look_for", "need", "remember", "paint", "buy", "sell")  # verbs that say nothing about the object
+
 # Verbs: Mandarin, third person singular, base form, the kind of their object.
 _VERBS = (
     ("写", "writes", "write", "paper"),
@@ -245,9 +296,9 @@ _TIMES = (
 
 
 def bilingual_grammar() -> BilingualGrammar:
-    """The bilingual grammar. About one token in nine of its mixed sentences is English, as in P1's test sets."""
+    """The bilingual grammar. One token in six of its mixed sentences is English, in P1's test sets one in nine."""
     return BilingualGrammar(
-        rules=_words() | _nouns() | _predicates() | _sentences(),
+        rules=_words() | _nouns() | _predicates() | _homophones() | _sentences(),
         switches={
             "noun": 6.0,
             "verb": 1.0,
@@ -257,10 +308,22 @@ def bilingual_grammar() -> BilingualGrammar:
             "place": 0.2,
             "when": 0.2,
             "thing": 0.1,
+            "subject": 1.0,
+            "named": 1.0,
+            "desire": 1.5,
         },
-        second_switch=0.04,
-        lengths=(8, 15),
+        second_switch=0.1,
+        lengths=(9, 18),
+        agreements={
+            f"word.{_name(word)}": (f"who.{_name(subject)}", language)
+            for language, *pair in _HOMOPHONES
+            for subject, word in pair
+        },
     )
+
+
+def _name(item: str) -> str:
+    return _pair(item)[1]
 
 
 def _equal(*lines: str) -> tuple[Expansion, ...]:
@@ -344,6 +407,31 @@ def _predicates() -> Rules:
     return rules | {"where": _equal("在|at <place>")}
 
 
+def _homophones() -> Rules:
+    rules: Rules = {
+        "own": _equal("那|the", "这|this", "我的|my", "你的|your"),
+        "helped": tuple((1.0, f"<subject.{_name(subject)}>") for _, *pair in _HOMOPHONES for subject, _ in pair),
+    }
+    for number in ("sg", "pl"):
+        rules[f"desire.{number}"] = tuple((1.0, f"<verb.{verb}.{number}>") for verb in _DESIRES)
+    lines, helping = [], []
+    for _, *pair in _HOMOPHONES:
+        for (subject, word), (other, _) in zip(pair, reversed(pair), strict=True):
+            rules[f"who.{_name(subject)}"] = _equal(subject)
+            rules[f"word.{_name(word)}"] = _equal(word)
+            rules[f"subject.{_name(subject)}"] = _equal(f"那个|the <who.{_name(subject)}>")
+            rules[f"named.{_name(word)}"] = _equal(f"<own> <word.{_name(word)}>")
+            lines.append((f"<subject.{_name(subject)}>", f"<named.{_name(word)}>"))
+            helps = f"<subject.{_name(subject)}> 帮|helps {{}} <desire.pl> <named.{_name(word)}>"
+            helping += [helps.format("<helped>"), helps.format(f"<subject.{_name(other)}>")]
+    rules["story"] = (
+        *((1.0, f"{subject} <desire.sg> {word}") for subject, word in lines),
+        *((1.0, f"{subject} <frequency> <desire.sg> {word}") for subject, word in lines),
+        *((1.5, line) for line in helping),
+    )
+    return rules
+
+
 def _sentences() -> Rules:
     return {
         "clause": (
@@ -355,6 +443,8 @@ def _sentences() -> Rules:
         ),
         "sentence": (
             (4, "<clause>"),
+            (6, "<story>"),
+            (2, "<when> <story>"),
             (2, "<when> <clause>"),
             (1, "<when> <clause>", (1, 0)),  # English may put the time last
         ),

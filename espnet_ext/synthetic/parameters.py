@@ -135,8 +135,8 @@ ASRU2019_SIZES = {
         {"train-cs": 8, "train-zh": 8, "LibriSpeech": 6, "dev": 4, "test": 4},
     ),
     "mini": BilingualSize(
-        {"train": 34, "dev": 5, "test": 9},
-        {"train-cs": 24, "train-zh": 24, "LibriSpeech": 20, "dev": 24, "test": 28},
+        {"train": 22, "dev": 12, "test": 14},
+        {"train-cs": 36, "train-zh": 48, "LibriSpeech": 48, "dev": 9, "test": 20},
     ),
 }
 
