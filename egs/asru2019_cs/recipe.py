@@ -1,11 +1,16 @@
 """The stages of run.sh: decoders with language-related attention, trained on Mandarin-English code-switching speech."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
+from espnet_ext.recipe.training import average_step, averaged, data_options, free_of, token_options, train_step
+from espnet_ext.results.plans.plan import system_config
 from espnet_ext.results.plans.tables import System
+from espnet_ext.upstream.encodings import SHAPES, write_encodings
+from espnet_ext.work.yaml_files import deep_merge
 
 TEST_SETS = ("dev", "test")
 VALID_SET = "dev"
@@ -64,19 +69,95 @@ def tokens(run: Run) -> None:
     )
 
 
+def shared(run: Run) -> bool:
+    """Do all systems use the outputs of one encoder?"""
+    return run.setting("encoder") == "shared"
+
+
 def statistics(run: Run) -> None:
     token_type = run.sections["settings"]["token_type"]
     config = run.section_config("train")  # all systems have the same features
-    for name in training_sets(run):
+    for name in ["+".join(train_parts(run))] if shared(run) else training_sets(run):
         run_steps(asr.statistics_step(run, config, name, VALID_SET, asr.tokens_dir(run), token_type))
 
 
-def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
-    languages = asr.tokens_dir(run) / "languages.txt"
-    options = ["--decoder_conf", f"languages_file={languages}"]
-    return asr.train_and_average(
-        run, system, seed, training_set(system), VALID_SET, asr.tokens_dir(run), options=options
+def encoder(run: Run) -> None:
+    """Train the shared encoder, and keep its outputs."""
+    if not shared(run):
+        print("each system trains its own encoder")
+        return
+    folder, all_data = encoder_folder(run), "+".join(train_parts(run))
+    settings = run.sections["settings"]
+    config = run.section_config("train", run.sections["encoder"], name="encoder")
+    run_steps(
+        asr.asr_train_step(
+            run, folder, config, all_data, VALID_SET, asr.tokens_dir(run), settings["token_type"], seed=1
+        ),
+        average_step(run, folder, settings["encoder_average"], criterion="valid.loss.min"),
+        *(encode_step(run, name) for name in (*training_sets(run), *TEST_SETS)),
     )
+
+
+def encoder_folder(run: Run) -> Path:
+    return run.expdir / "encoder"
+
+
+def encoder_model(run: Run) -> Path:
+    return encoder_folder(run) / averaged(run.sections["settings"]["encoder_average"])
+
+
+def encodings(run: Run) -> Path:
+    """The folder with the encoder's outputs for each data dir."""
+    return run.expdir / "encodings"
+
+
+def encode_step(run: Run, name: str) -> Step:
+    """The encoder's outputs for one data dir."""
+    return Step(
+        name=f"encodings of {name}",
+        log=encodings(run) / "log" / f"{name}.log",
+        function=write_encodings,
+        arguments={
+            "data": str(run.datadir / name),
+            "output": str(encodings(run) / name),
+            "config": encoder_folder(run) / "config.yaml",
+            "model": encoder_model(run),
+        },
+        free=free_of(run),
+        inputs=[run.datadir / name / table for table in ("wav.scp", "text")],
+        outputs=[encodings(run) / name / "feats.scp"],
+        preload=["espnet2.tasks.asr"],
+    )
+
+
+def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
+    if shared(run):
+        yield train_decoder_step(run, system, seed)
+        yield average_step(run, run.expdir / system.name / f"seed{seed}", run.setting("average"))
+        return
+    yield from asr.train_and_average(
+        run, system, seed, training_set(system), VALID_SET, asr.tokens_dir(run), options=language_options(run)
+    )
+
+
+def language_options(run: Run) -> list[str]:
+    return ["--decoder_conf", f"languages_file={asr.tokens_dir(run) / 'languages.txt'}"]
+
+
+def train_decoder_step(run: Run, system: System, seed: int) -> Step:
+    """Train a decoder on the kept outputs of the encoder, whose CTC layer it takes over."""
+    config = deep_merge(system_config(run.sections, system), run.sections["kept"])
+    path = run.write_config(system.name, config, f"system {system.name} on the outputs of one encoder")
+    words = ["--seed", str(seed), *token_options(asr.tokens_dir(run), run.sections["settings"]["token_type"])]
+    words += [*language_options(run), "--init_param", f"{encoder_model(run)}:ctc:ctc"]
+    made = [encoder_model(run), asr.tokens_dir(run) / "tokens.txt"]
+    for part, name in (("train", training_set(system)), ("valid", VALID_SET)):
+        folder = encodings(run) / name
+        tables = [(folder / "feats.scp", "speech", "kaldi_ark"), (folder / "text", "text", "text")]
+        words += [*data_options(part, tables), f"--{part}_shape_file", str(folder / SHAPES)]
+        made += [folder / "feats.scp", folder / "text"]
+    folder = run.expdir / system.name / f"seed{seed}"
+    return train_step(run, folder, "asr_train", words, inputs=made, files={"--config": path})
 
 
 def training(run: Run) -> None:
@@ -84,8 +165,11 @@ def training(run: Run) -> None:
 
 
 def decoding(run: Run) -> None:
+    folder = encodings(run) if shared(run) else None
     run.each_system(
-        lambda run, system, seed, nj: asr.decode_system(run, system, seed, nj, TEST_SETS, asr.tokens_dir(run))
+        lambda run, system, seed, nj: asr.decode_system(
+            run, system, seed, nj, TEST_SETS, asr.tokens_dir(run), data=folder
+        )
     )
 
 
@@ -95,13 +179,16 @@ def scoring(run: Run) -> None:
 
 RECIPE = Recipe(
     corpus="asru2019",
-    options={"librispeech": "", "average": ""},
+    options={"librispeech": "", "encoder": "", "average": ""},
     paths=("librispeech",),
+    choices={"encoder": ("joint", "shared")},
+    variant=lambda options: options["encoder"],
     stages={
         "data": data,
         "format": format_data,
         "tokens": tokens,
         "statistics": statistics,
+        "encoder": encoder,
         "training": training,
         "decoding": decoding,
         "scoring": scoring,

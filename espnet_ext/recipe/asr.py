@@ -253,21 +253,25 @@ def decode_steps(
     options: Sequence[str] = (),
     lm: Path | None = None,
     configs: Sequence[Path] = (),
+    data: Path | None = None,
 ) -> Step:
     """Decode test sets with one system and one or several decodings. The models are loaded once.
 
     Results go to ``folder/decode_<decoding>/<test set>``.
 
     Args:
+        data: the folder of the test sets (default: that of the data dirs). What has ``feats.scp`` and no ``wav.scp`` is
+            decoded from these features.
         lm: folder of a language model, if the decodings use one.
         configs: the configs of the decodings (default: those in tables.yaml, by name).
     """
+    source = data or run.datadir
     outputs = [folder / f"decode_{name}" / part for name in decodings for part in sets]
     arguments: dict[str, Any] = {
         "model_config": folder / "config.yaml",
         "model": model,
         "configs": list(configs) or [run.decode_config(name) for name in decodings],
-        "data": [str(run.datadir / part) for part in sets],
+        "data": [str(source / part) for part in sets],
         "outputs": [str(path) for path in outputs],
         "options": list(options),
         "lm": lm and [lm / "config.yaml", lm / "valid.loss.ave.pth"],
@@ -278,7 +282,7 @@ def decode_steps(
         function=decode_sets,
         arguments=arguments,
         free=free_of(run, ngpu=run.gpu) | {"nj": nj},
-        inputs=[run.datadir / part / "wav.scp" for part in sets],
+        inputs=[source / part / ("feats.scp" if data else "wav.scp") for part in sets],
         outputs=[path / "text" for path in outputs],
         preload=["espnet_ext.upstream.decode", "espnet2.bin.asr_inference"],
     )
@@ -310,7 +314,9 @@ def decode_sets(
         print(f"{count} utterances -> {job.output / 'text'}")
 
 
-def decode_system(run: Run, system: System, seed: int, nj: int, sets: Sequence[str], tokens: Path) -> Iterator[Step]:
+def decode_system(
+    run: Run, system: System, seed: int, nj: int, sets: Sequence[str], tokens: Path, data: Path | None = None
+) -> Iterator[Step]:
     """All decodings of a system: one step for those with its model alone, one for those with a language model too."""
     folder = run.expdir / system.name / f"seed{seed}"
     model = folder / averaged(run.setting("average"))
@@ -318,10 +324,10 @@ def decode_system(run: Run, system: System, seed: int, nj: int, sets: Sequence[s
     fused = [name for name in names if any(run.decoding(name).get(key) for key in ("lm_weight", "prior_weight"))]
     plain = [name for name in names if name not in fused]
     if plain:
-        yield decode_steps(run, folder, model, plain, sets, nj)
+        yield decode_steps(run, folder, model, plain, sets, nj, data=data)
     if fused:
         prior = ["--prior_file", str(tokens / "prior.txt")]
-        yield decode_steps(run, folder, model, fused, sets, nj, options=prior, lm=run.lm)
+        yield decode_steps(run, folder, model, fused, sets, nj, options=prior, lm=run.lm, data=data)
 
 
 def score_step(run: Run, part: str, folder: Path, rate: str = "wer", **options: Any) -> Step:

@@ -116,28 +116,28 @@ def averaged(which: str) -> str:
     return f"{which.replace(':', '')}.ave.pth"
 
 
-def average_step(run: Run, folder: Path, which: str) -> Step:
-    """The mean of the parameters of several epochs of a training."""
+def average_step(run: Run, folder: Path, which: str, *, criterion: str = "valid.acc.max") -> Step:
+    """The mean of the parameters of several epochs of a training; the best ones are those by ``criterion``."""
     output = folder / averaged(which)
     return Step(
         name=f"average {folder.relative_to(run.expdir)} ({which})",
         log=folder / "log" / f"average_{which.replace(':', '')}.log",
         function=average_epochs,
-        arguments={"folder": str(folder), "which": which, "output": str(output)},
+        arguments={"folder": str(folder), "which": which, "output": str(output), "criterion": criterion},
         inputs=[folder / "checkpoint.pth"],
         outputs=[output],
         preload=["torch"],
     )
 
 
-def average_epochs(folder: str, which: str, output: str) -> None:
+def average_epochs(folder: str, which: str, output: str, criterion: str) -> None:
     """Write the mean of the epochs ``best:N`` or ``last:N`` of a training."""
     from espnet_ext.upstream.averaging import write_average
 
     kind, _, count = which.partition(":")
     number = int(count)
     best, last = (number, None) if kind == "best" else (None, number)
-    write_average(Path(folder), Path(output), best=best, last=last)
+    write_average(Path(folder), Path(output), best=best, last=last, criterion=criterion)
 
 
 def token_options(tokens: Path, token_type: str) -> list[str]:

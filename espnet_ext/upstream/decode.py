@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.data import audio_tables
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.upstream import kept as keep
 from espnet_ext.upstream import options as espnet_options
@@ -18,6 +19,8 @@ from espnet_ext.work.shards import Shard
 # Small enough that progress is visible and a lost worker costs little. The model stays loaded from shard to shard.
 UTTERANCES_PER_SHARD = 20
 SHARDS_PER_JOB = 4
+AUDIO, FEATURES = "wav.scp", "feats.scp"
+KINDS = {AUDIO: "sound", FEATURES: "kaldi_ark"}  # what ESPnet calls them
 OUR_OPTIONS = {
     "--output_dir": "use --output",
     "--data_path_and_name_and_type": "use --data",
@@ -39,7 +42,8 @@ class Decoding:
 
     Attributes:
         model_config, model_file: ``config.yaml`` and checkpoint of the ASR model.
-        data: Kaldi data dir without ``segments``.
+        data: Kaldi data dir without ``segments``. One with ``feats.scp`` and no ``wav.scp`` gives features of a model
+            without frontend, such as kept encodings (:mod:`espnet_ext.upstream.encodings`).
         output: folder for the results.
         config: YAML with options of ``espnet2.bin.asr_inference`` (``beam_size``, ``ctc_weight`` ...).
         lm_config, lm_file: ``config.yaml`` and checkpoint of a language model.
@@ -78,7 +82,7 @@ def decode_all(jobs: Sequence[Decoding], *, nj: int = 1, parallel: Path | None =
     work.run_shards(planned, decode_shard, nj=nj, parallel=parallel)
     counts = []
     for output, shards in planned:
-        utterances = [utterance for shard in shards for utterance in shard.tables["wav.scp"]]
+        utterances = [utterance for shard in shards for table in shard.tables.values() for utterance in table]
         merge([Path(shard.folder) for shard in shards], output, sorted(utterances))
         counts.append(len(utterances))
     return counts
@@ -103,14 +107,19 @@ def plan(job: Decoding, nj: int) -> list[Shard]:
     if job.ngpu not in (0, 1):
         raise InputError(f"--ngpu must be 0 or 1, not {job.ngpu}: --nj makes several processes, each with one GPU")
     espnet_options.refuse_options(job.options, OUR_OPTIONS)
-    audio = audio_tables.read_audio_table(job.data)
-    weights = audio_tables.durations(job.data, audio)
+    features = job.data / FEATURES
+    if features.is_file() and not (job.data / AUDIO).exists():
+        name, audio, weights = FEATURES, read_table(features), None
+    else:
+        name, audio = AUDIO, audio_tables.read_audio_table(job.data)
+        weights = audio_tables.durations(job.data, audio)
     count = min(len(audio), max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / UTTERANCES_PER_SHARD)))
     options = _options(job)
     files = [*espnet_options.option_values(options), _bpemodel(job.model_config)]
     inputs = work.fingerprint(options, work.file_hashes(files))
     shards = []
-    for number, utterances in enumerate(work.balanced(weights, count), start=1):
+    split = work.balanced(weights, count) if weights else work.contiguous(sorted(audio), count)
+    for number, utterances in enumerate(split, start=1):
         table = {utterance: audio[utterance] for utterance in utterances}
         shards.append(
             Shard(
@@ -118,11 +127,16 @@ def plan(job: Decoding, nj: int) -> list[Shard]:
                 folder=str(job.output / "log" / f"output.{number}"),
                 log=str(job.output / "log" / f"decode.{number}.log"),
                 options=options,
-                tables={"wav.scp": table},
-                key=work.fingerprint(inputs, work.file_stamps(table)),
+                tables={name: table},
+                key=work.fingerprint(inputs, work.file_stamps(files_of(name, table))),
             )
         )
     return shards
+
+
+def files_of(name: str, table: Mapping[str, str]) -> dict[str, str]:
+    """The files behind a table: of ``feats.scp`` the ark files, without the positions in them."""
+    return {key: path.rpartition(":")[0] if name == FEATURES else path for key, path in table.items()}
 
 
 def decode_shard(shard: Shard) -> None:
@@ -139,16 +153,18 @@ def decode_shard(shard: Shard) -> None:
         espnet_ext.register()
         from espnet_ext.upstream import inference
 
-        own = ["--output_dir", str(folder), "--data_path_and_name_and_type", f"{folder / 'wav.scp'},speech,sound"]
+        ((name, table),) = shard.tables.items()
+        data = f"{folder / name},speech,{KINDS[name]}"
+        own = ["--output_dir", str(folder), "--data_path_and_name_and_type", data]
         args = espnet_options.parse_options(inference.get_parser(), [*shard.options, *own, "--num_workers", "0"])
         files = [path for path in espnet_options.option_values(shard.options) if Path(path).is_file()]
         identity = json.dumps([shard.options, work.file_stamps({path: path for path in files})])
-        table = shard.tables["wav.scp"]
 
         def kept(**options: Any) -> Any:
             """The Speech2Text for these options, built once per process."""
             speech2text = keep.speech2text(identity, inference.build_speech2text, options)
-            audio_tables.check_headers(table, espnet_options.sampling_rate(vars(speech2text.asr_train_args)))
+            if name == AUDIO:
+                audio_tables.check_headers(table, espnet_options.sampling_rate(vars(speech2text.asr_train_args)))
             return speech2text
 
         try:
@@ -156,7 +172,8 @@ def decode_shard(shard: Shard) -> None:
         except InputError:
             raise
         except Exception:
-            audio_tables.blame_audio(table)
+            if name == AUDIO:
+                audio_tables.blame_audio(table)
             raise
 
 

@@ -49,9 +49,18 @@ def test_the_checkpoint_knows_the_languages(smoke):
     assert any(".self_attn.1." in name for name in state)
 
 
+def test_systems_share_an_encoder_and_its_ctc(smoke):
+    """Only the decoder was trained; what CTC says is the encoder's own."""
+    encoder = torch.load(smoke / "exp" / "encoder" / "best1.ave.pth", weights_only=True)
+    for system in ("reweight_cs", "separate_cs", "shared_cs_ch"):
+        state = torch.load(smoke / "exp" / system / "seed1" / "best1.ave.pth", weights_only=True)
+        assert {name.partition(".")[0] for name in state} == {"decoder", "ctc"}
+        assert torch.equal(state["ctc.ctc_lo.weight"], encoder["ctc.ctc_lo.weight"])
+
+
 def test_a_system_is_trained_on_the_parts_it_names(smoke):
     config = yaml.safe_load((smoke / "exp" / "shared_cs_ch" / "seed1" / "config.yaml").read_text())
-    assert "/train-cs+train-zh/wav.scp" in config["train_data_path_and_name_and_type"][0][0]
+    assert "/encodings/train-cs+train-zh/feats.scp" in config["train_data_path_and_name_and_type"][0][0]
     lines = (smoke / "data" / "train-cs+train-zh" / "text").read_text().splitlines()
     parts = [(smoke / "data" / part / "text").read_text().splitlines() for part in ("train-cs", "train-zh")]
     assert len(lines) == sum(map(len, parts))

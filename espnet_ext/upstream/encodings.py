@@ -1,0 +1,90 @@
+"""The outputs of a trained encoder for whole data dirs, kept in ark files for the training of decoders."""
+
+import functools
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from espnet_ext.data import audio_tables
+from espnet_ext.data.kaldi_tables import read_table, write_table
+from espnet_ext.data.utterance_audio import AudioSpan, read_samples
+from espnet_ext.errors import InputError
+from espnet_ext.work import shards as work
+from espnet_ext.work.arks import ark_shards, write_arks
+
+FRAMES = "frames"  # beside the ark of each shard
+SHAPES = "shape"
+_RECORDINGS_OF_A_SHARD = 200
+
+
+def write_encodings(
+    data: str | Path, output: str | Path, config: Path, model: Path, *, nj: int = 1, parallel: Path | None = None
+) -> int:
+    """Write ``feats.scp``, ``text``, ``utt2spk`` and ``shape`` for a data dir; return the number of utterances.
+
+    ESPnet reads ``feats.scp`` as data ``speech`` of type ``kaldi_ark``, and ``shape`` as its shape file. Each utterance
+    is encoded by itself, since padding changes what convolutions see. Shards that are done with the same audio and the
+    same model are skipped.
+
+    Args:
+        data: data dir without ``segments``.
+        output: a folder.
+        config: ``config.yaml`` of the ESPnet ASR model whose encoder it is.
+        model: its checkpoint.
+        nj: processes.
+        parallel: YAML of a Dask cluster, see :func:`espnet_ext.work.parallel.map_shards`.
+
+    Raises:
+        InputError: no data dir, a checkpoint that does not fit its config, or bad audio, which the message names.
+    """
+    audio = audio_tables.read_audio_table(data)
+    output = Path(output).absolute()
+    compute = functools.partial(encode, config=str(config), model=str(model))
+    settings = work.file_hashes([str(config), str(model)])
+    shards = ark_shards(audio, output / "arks", compute, (settings,), _RECORDINGS_OF_A_SHARD)
+    positions = write_arks(shards, nj=nj, parallel=parallel, describe="encodings")
+    shapes: dict[str, str] = {}
+    for shard in shards:
+        shapes |= read_table(Path(shard.folder) / FRAMES)
+    write_table(output / SHAPES, dict(sorted(shapes.items())))
+    for name in ("text", "utt2spk"):
+        if (Path(data) / name).exists():
+            shutil.copyfile(Path(data) / name, output / name)
+    write_table(output / "feats.scp", positions)
+    print(f"{len(positions)} utterances -> {output / 'feats.scp'}", flush=True)
+    return len(positions)
+
+
+def encode(audio: Mapping[str, str], folder: Path, config: str, model: str) -> dict[str, np.ndarray]:
+    """Encodings of the utterances of one shard, (T, D) each (in a worker process); writes their shapes."""
+    import torch
+
+    network, rate = _load(config, model)
+    audio_tables.check_headers(audio, rate)
+    matrices = {}
+    with torch.inference_mode():
+        for name, path in audio.items():
+            samples = torch.from_numpy(read_samples(name, AudioSpan(path), rate))
+            encoded, _ = network.encode(samples[None], torch.tensor([len(samples)]))
+            matrices[name] = encoded[0].numpy()
+    write_table(folder / FRAMES, {name: f"{len(matrix)},{matrix.shape[1]}" for name, matrix in matrices.items()})
+    return matrices
+
+
+@functools.cache
+def _load(config: str, model: str):  # type: ignore[no-untyped-def]
+    """The model and its sampling rate in Hz, loaded once per process."""
+    import espnet_ext
+
+    espnet_ext.register()
+    from espnet2.tasks.asr import ASRTask
+
+    from espnet_ext.upstream.options import sampling_rate
+
+    network, options = ASRTask.build_model_from_file(config, model, "cpu")
+    rate = sampling_rate(vars(options))
+    if rate is None:
+        raise InputError(f"{config}: frontend '{options.frontend}' has no sampling rate: set fs in its options")
+    return network.eval(), rate

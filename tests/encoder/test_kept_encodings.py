@@ -1,0 +1,134 @@
+"""Kept outputs of an encoder: equal to ESPnet's, trained on and decoded from by ESPnet's commands."""
+
+import kaldiio
+import numpy as np
+import pytest
+import soundfile
+import torch
+import yaml
+
+import espnet_ext
+from espnet_ext.bin import asr_train
+from espnet_ext.encoder.kept_encodings import KeptEncodings
+from espnet_ext.errors import InputError
+from espnet_ext.upstream.decode import Decoding, decode
+from espnet_ext.upstream.encodings import write_encodings
+
+TOKENS = ["<blank>", "<unk>", "A", "B", "<sos/eos>"]
+SIZE = 8
+CONFIG = {
+    "frontend_conf": {"n_fft": 256, "hop_length": 128, "n_mels": 20},
+    "encoder": "conformer",
+    "encoder_conf": {
+        "output_size": SIZE,
+        "num_blocks": 1,
+        "linear_units": 8,
+        "attention_heads": 2,
+        "input_layer": "conv2d",
+    },
+    "decoder": "transformer",
+    "decoder_conf": {"num_blocks": 1, "linear_units": 8, "attention_heads": 2},
+    "model_conf": {"ctc_weight": 0.3},
+    "token_list": TOKENS,
+    "token_type": "char",
+    "normalize": None,
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+    tables = {"wav.scp": [], "text": [], "utt2spk": []}
+    for index in range(3):
+        path = folder / f"u{index}.wav"
+        soundfile.write(path, rng.normal(scale=0.1, size=6000 + 1000 * index), 16000)
+        for name, value in (("wav.scp", path), ("text", "AB" if index else "BA"), ("utt2spk", "s")):
+            tables[name].append(f"u{index} {value}\n")
+    for name, lines in tables.items():
+        (folder / name).write_text("".join(lines))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A model with random parameters: config.yaml and checkpoint."""
+    from espnet2.tasks.asr import ASRTask
+
+    espnet_ext.register()
+    folder = tmp_path_factory.mktemp("model")
+    args = ASRTask.get_parser().parse_args(["--config", str(write(folder / "given.yaml", CONFIG))])
+    torch.manual_seed(0)
+    network = ASRTask.build_model(args).eval()
+    torch.save(network.state_dict(), folder / "model.pth")
+    write(folder / "config.yaml", vars(args))
+    return folder, network
+
+
+def write(path, config):
+    path.write_text(yaml.safe_dump({key: value for key, value in config.items() if not callable(value)}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def kept(data, model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kept")
+    assert write_encodings(data, folder, model[0] / "config.yaml", model[0] / "model.pth") == 3
+    return folder
+
+
+def test_kept_are_the_encoders_outputs(data, model, kept):
+    matrices = dict(kaldiio.load_scp(str(kept / "feats.scp")))
+    shapes = dict(line.split() for line in (kept / "shape").read_text().splitlines())
+    for index in range(3):
+        samples, _ = soundfile.read(data / f"u{index}.wav", dtype="float32")
+        with torch.no_grad():
+            expected, _ = model[1].encode(torch.from_numpy(samples)[None], torch.tensor([len(samples)]))
+        np.testing.assert_allclose(matrices[f"u{index}"], expected[0].numpy(), rtol=1e-5, atol=1e-6)
+        assert shapes[f"u{index}"] == f"{expected.size(1)},{SIZE}"
+
+
+def test_it_changes_nothing():
+    encoder = KeptEncodings(4)
+    x, lengths = torch.randn(2, 3, 4), torch.tensor([3, 2])
+    assert encoder.output_size() == 4 and not list(encoder.parameters())
+    assert encoder(x, lengths) == (x, lengths, None)
+
+
+def test_a_decoder_trains_on_them_and_decodes_them_as_the_whole_model_decodes_audio(data, model, kept, tmp_path):
+    """Only the decoder learns; put into the whole model it says of the audio what it says of the kept outputs."""
+    given = {key: value for key, value in CONFIG.items() if not key.startswith(("frontend", "encoder"))}
+    given |= {"frontend": None, "encoder": "kept_encodings", "input_size": SIZE, "freeze_param": ["ctc"]}
+    given |= {"max_epoch": 2, "num_workers": 0, "batch_type": "sorted", "batch_size": 2, "optim": "adam"}
+    given |= {"use_tensorboard": False, "use_matplotlib": False, "num_att_plot": 0}
+    config = write(tmp_path / "train.yaml", given)
+    words = ["--config", str(config), "--output_dir", str(tmp_path / "exp")]
+    words += ["--init_param", f"{model[0] / 'model.pth'}:ctc:ctc"]
+    for part in ("train", "valid"):
+        words += [f"--{part}_shape_file", str(kept / "shape")]
+        for name, kind in (("feats.scp", "speech,kaldi_ark"), ("text", "text,text")):
+            words += [f"--{part}_data_path_and_name_and_type", f"{kept / name},{kind}"]
+    asr_train.main(words)
+    trained = torch.load(tmp_path / "exp" / "2epoch.pth", weights_only=True)
+    whole = model[1].state_dict()
+    assert all(torch.equal(trained[name], whole[name]) for name in whole if name.startswith("ctc"))
+    assert not torch.equal(trained["decoder.embed.0.weight"], whole["decoder.embed.0.weight"])
+
+    torch.save(
+        whole | {name: value for name, value in trained.items() if name.startswith("decoder")}, tmp_path / "w.pth"
+    )
+    options = ("--beam_size", "2", "--ctc_weight", "0.3", "--maxlenratio", "-4")
+    jobs = (
+        Decoding(
+            tmp_path / "exp" / "config.yaml", tmp_path / "exp" / "2epoch.pth", kept, tmp_path / "a", options=options
+        ),
+        Decoding(model[0] / "config.yaml", tmp_path / "w.pth", data, tmp_path / "b", options=options),
+    )
+    for job in jobs:
+        assert decode(job) == 3
+    assert (tmp_path / "a" / "text").read_text() == (tmp_path / "b" / "text").read_text()
+
+
+def test_a_folder_without_audio_is_refused(model, tmp_path):
+    with pytest.raises(InputError, match="wav.scp"):
+        write_encodings(tmp_path, tmp_path / "out", model[0] / "config.yaml", model[0] / "model.pth")
