@@ -3,25 +3,34 @@
 Counted, on a CPU with random audio: the operations (torch's FlopCounterMode, forward and backward) and the bytes that
 the backward pass needs, for two lengths of one utterance; their difference gives what a second of audio costs.
 Multiplied up by what the config and the paper say: hours of audio, epochs, the size of a batch. Assumed, and named so:
-a GPU's speed, and what an hour of audio takes on a disk. ``--only NAME`` counts one row.
+a GPU's speed, what an hour of audio takes on a disk, tokens of a word. ``--only NAME`` counts one row; ``--output``
+keeps all of them as facts, from which docs/clusters.md is rendered.
 """
 
 import argparse
+import json
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import soundfile
 import torch
 import yaml
 from torch.utils.flop_counter import FlopCounterMode
 
 import espnet_ext
+from espnet_ext.longform.recording_audio import RecordingAudio
+from espnet_ext.longform.recording_features import RecordingFeatures
 from espnet_ext.rescore.mwer import Example, MwerLoss, backward
+from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.results.plans.plan import load_scale, system_config
 from espnet_ext.results.plans.tables import load_tables
+from espnet_ext.sem import pretraining
 from espnet_ext.upstream.logs import without_warnings
 
 EGS = Path(__file__).parents[2] / "egs"
@@ -115,29 +124,39 @@ def of_recogniser() -> tuple[torch.nn.Module, dict]:
     return asr_model(full_section("libricss_stitch", "sa_asr_lstm"), 16000)
 
 
-def sem_passes() -> float:
-    """Of the 960 h: epochs of a number of batches, padding counted as audio; 20 epochs of pre-training are left out."""
-    config = full_config("librispeech_sem", "baseline")
+def sem_passes(config: dict) -> float:
+    """Of the 960 h: epochs of a number of batches, padding counted as audio."""
     return config["max_epoch"] * config["num_iters_per_epoch"] * config["batch_bins"] / RATE / 3600 / 960
 
 
+def of_sem() -> Training:
+    return Training(
+        of_table("librispeech_sem", "sem_m80_0", 10000),
+        960,
+        sem_passes(full_config("librispeech_sem", "baseline")),
+        200.0,
+        (2.0, 4.0),
+        FLAC_GB_AN_HOUR,
+    )
+
+
 TRAININGS = {
-    "librispeech_sem": Training(
-        of_table("librispeech_sem", "sem_m80_0", 10000), 960, sem_passes(), 200.0, (2.0, 4.0), FLAC_GB_AN_HOUR
-    ),
+    "librispeech_sem": of_sem(),
     "asru2019_cs, CS": Training(
         of_table("asru2019_cs", "separate_cs", 4103), 200, 50, 32 * 10.0, (5.0, 10.0), WAV_GB_AN_HOUR
     ),
     "asru2019_cs, CS+CH+EN": Training(
         of_table("asru2019_cs", "separate_cs", 4103), 1160, 50, 32 * 15.0, (7.5, 15.0), WAV_GB_AN_HOUR
     ),
-    "libricss_stitch, recogniser, utterances": Training(
+    "libricss_stitch, recogniser, single utterances": Training(
         of_recogniser, 960, 20, STITCH_BATCH, (1.6, 3.2), FLAC_GB_AN_HOUR
     ),
     "libricss_stitch, recogniser, mixtures": Training(
         of_recogniser, MIXTURES * MIXTURE_SECONDS / 3600, 40, STITCH_BATCH, (1.6, 3.2), FLAC_GB_AN_HOUR
     ),
-    "spotify_longctx, 60 s": Training(of_context, 58000, 1, 3600.0, (30.0, 60.0), OGG_GB_AN_HOUR, features=80),
+    "spotify_longctx, context of 60 s": Training(
+        of_context, 58000, 1, 3600.0, (30.0, 60.0), OGG_GB_AN_HOUR, features=80
+    ),
 }
 
 
@@ -172,7 +191,13 @@ def audio_loss(model: torch.nn.Module, seconds: float, features: int) -> torch.T
     return model.train()(**batch)[0]
 
 
-def print_training(name: str, training: Training) -> None:
+def gpu_hours(operations: float) -> dict[str, float]:
+    """Hours of an A100 by precision."""
+    return {kind: operations / (A100[kind] * REACHED[kind]) / 3600 for kind in A100}
+
+
+def cost_of_training(training: Training) -> dict:
+    """Operations, GPU hours, memory and disk of a training on audio."""
     torch.manual_seed(0)
     with without_warnings():
         model, config = training.make()
@@ -183,32 +208,102 @@ def print_training(name: str, training: Training) -> None:
     difference = training.lengths[1] - training.lengths[0]
     flops, memory = (long[0] - short[0]) / difference, (long[1] - short[1]) / difference
     size = sum(parameter.numel() for parameter in model.parameters())
-    states = 2 + STATES[config["optim"]]  # with the parameters and their gradients
-    seconds = training.hours * 3600 * training.passes
-    total = flops * seconds
-    hours = {kind: total / (A100[kind] * REACHED[kind]) / 3600 for kind in A100}
+    fixed = (2 + STATES[config["optim"]]) * 4 * size  # parameters, their gradients, and the optimizer's state
+    operations = flops * training.hours * 3600 * training.passes
     epochs = config.get("keep_nbest_models", 1) * len(config.get("best_model_criterion", [1]))
-    kept = size * 4 * (epochs + 1 + STATES[config["optim"]]) / 1e9
-    print(f"\n{name}: {size / 1e6:.1f} million parameters")
-    print(
-        f"  operations: {flops / 1e9:.1f} GFLOP a second of audio (utterances of {training.lengths[0]:g} and "
-        f"{training.lengths[1]:g} s), times {training.hours:g} h x 3600 x {training.passes:.1f} passes = {total:.2e}"
-    )
-    print(
-        "  GPU hours:  "
-        + "; ".join(
-            f"{kind} {hours[kind]:.1f} ({total:.2e} / ({A100[kind]:.3g} x {REACHED[kind]} x 3600))" for kind in A100
-        )
-    )
-    print(
-        f"  GPU memory: {states} x 4 bytes x {size / 1e6:.1f} million + {memory / 1e6:.1f} MB x {training.batch:g} s "
-        f"of audio = {(states * 4 * size + memory * training.batch) / 1e9:.0f} GB"
-    )
-    print(
-        f"  disk:       {training.hours:g} h x {training.gb_an_hour} GB = "
-        f"{training.hours * training.gb_an_hour:.0f} GB of audio; {kept:.1f} GB of checkpoints a system and seed "
-        f"({epochs} kept epochs, and the last with the optimizer's state)"
-    )
+    return {
+        "parameters": size,
+        "flops_per_second": flops,
+        "hours": training.hours,
+        "passes": training.passes,
+        "operations": operations,
+        "gpu_hours": gpu_hours(operations),
+        "memory_fixed_gb": fixed / 1e9,
+        "memory_mb_per_second": memory / 1e6,
+        "batch_seconds": training.batch,
+        "memory_gb": (fixed + memory * training.batch) / 1e9,
+        "audio_gb": training.hours * training.gb_an_hour,
+        "kept_epochs": epochs,
+        "checkpoints_gb": size * 4 * (epochs + 1 + STATES[config["optim"]]) / 1e9,
+    }
+
+
+def cost_of_pretraining() -> dict:
+    """The steps of P2's layer-wise pre-training, each with a model of its own; sums over the steps."""
+    config = full_config("librispeech_sem", "sem_m80_0")
+    settings = pretraining.parse_settings(full_section("librispeech_sem", "pretrain"))
+    steps = {}
+    for step in pretraining.plan(config, settings):
+        make = partial(asr_model, step.config, 10000)
+        training = Training(make, 960, sem_passes(step.config), 200.0, (0.32, 0.64), FLAC_GB_AN_HOUR)
+        steps[step.name] = cost_of_training(training) | {"epochs": step.config["max_epoch"]}
+    return {
+        "steps": steps,
+        "epochs": sum(step["epochs"] for step in steps.values()),
+        "passes": sum(step["passes"] for step in steps.values()),
+        "operations": sum(step["operations"] for step in steps.values()),
+        "gpu_hours": gpu_hours(sum(step["operations"] for step in steps.values())),
+        "checkpoints_gb": sum(step["checkpoints_gb"] for step in steps.values()),
+    }
+
+
+LM_WORDS = 803_000_000  # of LibriSpeech's text for language models
+LM_PIECES_A_WORD = 1.3  # of 10,000 word pieces; assumed
+
+
+def cost_of_language_model() -> dict:
+    """The Transformer of P2's Table 5: a sentence of 64 tokens is counted, and multiplied by all tokens and epochs."""
+    from espnet2.tasks.lm import LMTask
+
+    config = full_section("librispeech_sem", "lm")
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "train.yaml"
+        path.write_text(yaml.safe_dump(config))
+        args = LMTask.get_parser().parse_args(["--config", str(path), "--output_dir", folder, "--token_type", "bpe"])
+    args.token_list = ["<blank>", "<unk>", *(f"{WORD_START}P{number}" for number in range(9997)), "<sos/eos>"]
+    model = LMTask.build_model(args).train()
+    text = torch.randint(2, 9000, (1, 64))
+    flops, _ = count(lambda: model(text=text, text_lengths=torch.tensor([64]))[0], model)
+    tokens = LM_WORDS * LM_PIECES_A_WORD
+    operations = flops / 65 * tokens * config["max_epoch"]  # the end token counts too
+    size = sum(parameter.numel() for parameter in model.parameters())
+    epochs = config["keep_nbest_models"]
+    return {
+        "parameters": size,
+        "flops_per_token": flops / 65,
+        "tokens": tokens,
+        "epochs": config["max_epoch"],
+        "operations": operations,
+        "gpu_hours": gpu_hours(operations),
+        "checkpoints_gb": size * 4 * (epochs + 1 + STATES[config["optim"]]) / 1e9,
+    }
+
+
+PODCAST_HOURS = 58_000
+LOADED_SECONDS = 300
+
+
+def cost_of_loading() -> dict:
+    """P5: a podcast (stereo at 44.1 kHz, Vorbis) is decoded, resampled and turned into features, on one core.
+
+    Noise stands for speech. The statistics need one pass before training, and training one more.
+    """
+    features = RecordingFeatures(**full_section("spotify_longctx", "train")["features_conf"])
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "podcast.ogg"
+        noise = np.random.default_rng(0).normal(0.0, 0.1, (LOADED_SECONDS * 44100, 2)).astype(np.float32)
+        soundfile.write(path, noise, 44100)
+        with RecordingAudio("podcast", path, features.rate) as audio:
+            begin = time.process_time()
+            features.compute(audio, 0, features.frames(audio.length))
+            seconds = time.process_time() - begin
+    an_hour = seconds / LOADED_SECONDS * 3600
+    return {
+        "cpu_seconds_an_hour": an_hour,
+        "hours": PODCAST_HOURS,
+        "cpu_hours_a_pass": an_hour * PODCAST_HOURS / 3600,
+        "statistics_gb": PODCAST_HOURS * 2 * 2 * 80 * 4 / 1e9,  # podcasts of half an hour: two rows of 80 each
+    }
 
 
 UTTERANCES, WORDS = 281_241, 9_400_000  # LibriSpeech's 960 h
@@ -216,10 +311,10 @@ PIECES_A_WORD = 1.3  # of GPT-2 and BERT, for LibriSpeech's English; assumed
 HYPOTHESES, COUNTED_HYPOTHESES, COUNTED_TOKENS = 10, 2, 8
 
 
-def print_rescoring() -> None:
+def cost_of_rescoring() -> dict:
     """MWER on lists of ten hypotheses. Counted on a list of two short ones: a PLL takes a copy of the text a token."""
     tokens = round(WORDS * PIECES_A_WORD / UTTERANCES)
-    print(f"\nlibrispeech_rescore: MWER, {UTTERANCES:,} lists of {HYPOTHESES} hypotheses of {tokens} tokens, one epoch")
+    found = {}
     for kind, scorer in make_scorers():
         if kind.pooling == "attention":
             continue  # the same model under another small layer
@@ -233,22 +328,23 @@ def print_rescoring() -> None:
         flops = counter.get_total_flops()
         power = 2 if kind.scorer == "pll" else 1
         scale = HYPOTHESES / COUNTED_HYPOTHESES * (tokens / COUNTED_TOKENS) ** power
-        total = flops * scale * UTTERANCES
-        size = sum(parameter.numel() for parameter in scorer.parameters())
-        hours = "; ".join(f"{kind} {total / (A100[kind] * REACHED[kind]) / 3600:.1f}" for kind in A100)
-        print(
-            f"  {kind}: {size / 1e6:.0f} million parameters; {flops / 1e9:.0f} GFLOP for {COUNTED_HYPOTHESES} x "
-            f"{COUNTED_TOKENS} tokens, times {HYPOTHESES / COUNTED_HYPOTHESES:g} x ({tokens}/{COUNTED_TOKENS})^{power} "
-            f"x {UTTERANCES:,} = {total:.2e}; GPU hours: {hours}; GPU memory: {16 * size / 1e9:.1f} GB and a chunk's "
-            "graph"
-        )
+        found[str(kind)] = {
+            "parameters": sum(parameter.numel() for parameter in scorer.parameters()),
+            "flops_counted": flops,
+            "power": power,
+            "tokens": tokens,
+            "lists": UTTERANCES,
+            "operations": flops * scale * UTTERANCES,
+            "gpu_hours": gpu_hours(flops * scale * UTTERANCES),
+        }
+    return found
 
 
 STITCHED, STITCHED_WORDS = 50_083, 193  # P4, Table 1: training recordings, words of each
 
 
-def print_stitcher() -> None:
-    """One recording a batch; windows that overlap by half hear each word twice."""
+def cost_of_stitcher() -> dict:
+    """One epoch, with one recording a batch; windows that overlap by half hear each word twice."""
     from espnet2.tasks.mt import MTTask
 
     tokens = round(STITCHED_WORDS * PIECES_A_WORD)
@@ -263,34 +359,49 @@ def print_stitcher() -> None:
     source, target = torch.randint(2, 1000, (1, 2 * tokens)), torch.randint(2, 1000, (1, tokens))
     lengths = {"src_text_lengths": torch.tensor([2 * tokens]), "text_lengths": torch.tensor([tokens])}
     flops, kept = count(lambda: model(src_text=source, text=target, **lengths)[0], model)
-    total = flops * STITCHED
     size = sum(parameter.numel() for parameter in model.parameters())
-    hours = "; ".join(f"{kind} {total / (A100[kind] * REACHED[kind]) / 3600:.1f}" for kind in A100)
-    memory = (16 * size + kept * STITCH_TOKENS / (3 * tokens)) / 1e9
-    print(
-        f"\nlibricss_stitch, stitcher: {size / 1e6:.1f} million parameters; {flops / 1e9:.0f} GFLOP for {2 * tokens} "
-        f"tokens read and {tokens} written, times {STITCHED:,} = {total:.2e} an epoch; GPU hours an epoch: {hours}; "
-        f"GPU memory: {16 * size / 1e9:.1f} GB + {kept / 1e6:.0f} MB x {STITCH_TOKENS:,}/{3 * tokens} = {memory:.0f} GB"
-    )
+    return {
+        "parameters": size,
+        "flops_per_recording": flops,
+        "tokens_read": 2 * tokens,
+        "tokens_written": tokens,
+        "recordings": STITCHED,
+        "operations": flops * STITCHED,
+        "gpu_hours": gpu_hours(flops * STITCHED),
+        "memory_fixed_gb": 16 * size / 1e9,
+        "memory_mb_per_recording": kept / 1e6,
+        "batch_tokens": STITCH_TOKENS,
+        "memory_gb": (16 * size + kept * STITCH_TOKENS / (3 * tokens)) / 1e9,
+    }
+
+
+ROWS: dict[str, Callable[[], dict]] = {
+    **{name: partial(cost_of_training, training) for name, training in TRAININGS.items()},
+    "librispeech_sem, pre-training": cost_of_pretraining,
+    "librispeech_sem, language model": cost_of_language_model,
+    "librispeech_rescore": cost_of_rescoring,
+    "libricss_stitch, stitcher": cost_of_stitcher,
+    "spotify_longctx, loading": cost_of_loading,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=[*TRAININGS, "librispeech_rescore", "libricss_stitch, stitcher"])
-    only = parser.parse_args().only
+    parser.add_argument("--only", choices=list(ROWS))
+    parser.add_argument("--output", type=Path, metavar="FILE", help="keep all rows as facts: docs/results/costs.json")
+    args = parser.parse_args()
     torch.set_num_threads(1)
     espnet_ext.register()
-    print(
-        "Assumed: an A100 reaches "
-        + ", ".join(f"{REACHED[kind]:.0%} of {A100[kind] / 1e12:g} TFLOP/s in {kind}" for kind in A100)
-    )
-    for name, training in TRAININGS.items():
-        if only in (None, name):
-            print_training(name, training)
-    if only in (None, "librispeech_rescore"):
-        print_rescoring()
-    if only in (None, "libricss_stitch, stitcher"):
-        print_stitcher()
+    speeds = {kind: {"operations_per_second": A100[kind], "reached": REACHED[kind]} for kind in A100}
+    print(f"Assumed of an A100: {json.dumps(speeds)}")
+    rows = {}
+    for name in [args.only] if args.only else ROWS:
+        rows[name] = ROWS[name]()
+        print(f"\n{name}: {json.dumps(rows[name], indent=1)}", flush=True)
+    if args.output:
+        about = "Cost of each recipe at full scale, one system and seed; computed from counted operations"
+        command = "python tests/benchmarks/bench_full_scale.py --output docs/results/costs.json"
+        write_facts(args.output, about, command, {"assumed": speeds, "rows": rows})
 
 
 if __name__ == "__main__":
