@@ -62,7 +62,7 @@ def test_a_clone_recomputes_every_table_and_claim(kept: Path, capsys: pytest.Cap
         "table 2: recomputed, all digits agree",
     ]
     assert (
-        "| toy, scale mini |        2 |       1 |              1 |           0 |         0 |"
+        "| toy, scale mini |        2 |       1 |              1 |           0 |         0 | 3       |"
         in (kept / "RESULTS.md").read_text()
     )
 

@@ -5,9 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from espnet_ext.results.kept.result_files import read_results
-from espnet_ext.results.pages.render import plain_table
-
 ROOT = Path(__file__).resolve().parents[2]
 RECIPES = sorted(path.parent for path in ROOT.glob("egs/*/run.sh"))
 PAGES = [
@@ -71,8 +68,3 @@ def test_each_table_has_its_command(recipe):
     assert numbers
     for number in numbers:
         assert re.search(rf"`\./run\.sh --(?:table|figure) {number}\b", section), f"no command for {number}"
-
-
-def test_the_table_of_the_front_page_is_the_committed_one():
-    table = read_results(ROOT / "egs" / "librispeech_sem" / "results" / "mini-synthetic" / "table1.json")
-    assert f"```\n{plain_table(table, ['0dB', 'baseline']).rstrip()}\n```\n" in (ROOT / "README.md").read_text()

@@ -4,13 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tabulate import tabulate
-
 from espnet_ext.errors import InputError
-from espnet_ext.results.claims.verdicts import VERDICTS, count_verdicts
 from espnet_ext.results.kept.keeping import keep_results
 from espnet_ext.results.kept.result_files import kept_name, natural, read_results, some_result_files
 from espnet_ext.results.pages.render import called, has_run, markdown_table
+from espnet_ext.results.pages.summary import verdicts_of_recipe, verdicts_of_recipes
 from espnet_ext.results.pages.templates import (
     names_of_recipe,
     names_of_repository,
@@ -36,7 +34,7 @@ def results_report(results: Sequence[Mapping[str, Any]], notes: str | None = Non
         "",
         f"Written by `espnet-ext table results` from the files in `results/` and `{NOTES}`; do not edit.",
         "",
-        *claims_summary(results),
+        *verdicts_of_recipe(results),
     ]
     if notes:
         lines += ["## What differs from the paper", "", notes.strip(), ""]
@@ -51,23 +49,6 @@ def results_report(results: Sequence[Mapping[str, Any]], notes: str | None = Non
         if missing := [called(result) for result in ordered if not has_run(result)]:
             lines += [f"Not run: {', '.join(missing)}.", ""]
     return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def claims_summary(results: Sequence[Mapping[str, Any]]) -> list[str]:
-    """How many of the paper's claims hold, by corpus and scale, as lines of Markdown; empty if there are no claims."""
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for result in results:
-        groups.setdefault(f"{result['meta']['corpus']}, scale {result['scale']}", []).append(result)
-    rows = []
-    for name, group in groups.items():
-        counts = count_verdicts(group)
-        if counts:
-            rows.append([name, sum(counts.values()), *(counts.get(verdict, 0) for verdict in VERDICTS)])
-    if not rows:
-        return []
-    table = tabulate(rows, ["results", "claims", *VERDICTS], tablefmt="pipe")
-    text = "Of the paper's claims, tested as [docs/statistics.md](../../docs/statistics.md) says:"
-    return [text, "", table, ""]
 
 
 def read_kept(recipe_dir: str | Path) -> list[dict[str, Any]]:
@@ -112,7 +93,8 @@ def recipe_pages(recipe_dir: str | Path) -> dict[Path, str]:
 def repository_pages(root: str | Path) -> dict[Path, str]:
     """The front page and the documents of a repository, with their rendered sections made again."""
     root = Path(root)
-    names = names_of_repository(root)
+    kept = [result for recipe in sorted(root.glob("egs/*/results")) for result in read_kept(recipe.parent)]
+    names = names_of_repository(root) | {"verdicts_of_recipes": lambda: verdicts_of_recipes(kept), "kept": kept}
     pages = [path for path in (root / "README.md", *sorted(root.glob("docs/*.md"))) if path.is_file()]
     return {path: render_sections(path, names) for path in pages}
 
