@@ -1,9 +1,10 @@
-"""Checks that the commands run in the right environment. Any Python 3 can import this file to report what is wrong."""
+"""What must be installed, and what is tested. Any Python 3 can import this file to report what is wrong."""
 
 import sys
 from importlib.util import find_spec
 
 NEEDED = ("click", "soundfile", "espnet2")
+ESPNET_TESTED = ("202610", "202611")  # the oldest and the newest release with which all tests pass
 
 
 def require_environment() -> None:
@@ -15,3 +16,19 @@ def require_environment() -> None:
                 sys.executable, *sys.version_info[:2]
             )
         )
+
+
+def espnet_release(version: str) -> "tuple[str, str]":
+    """Which side of the tested releases an ESPnet version is on ("older", "tested" or "newer"), and their names.
+
+    >>> espnet_release("202610.post2")
+    ('tested', '202610 to 202611')
+    >>> espnet_release("202511")[0], espnet_release("202701")[0]
+    ('older', 'newer')
+    """
+    oldest, newest = ESPNET_TESTED
+    release = version.partition(".")[0]
+    side = "tested"
+    if release.isdigit():
+        side = "older" if int(release) < int(oldest) else "newer" if int(release) > int(newest) else "tested"
+    return side, f"{oldest} to {newest}"

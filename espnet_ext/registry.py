@@ -12,11 +12,14 @@ Each plugin has a second name, with its package: ``encoder: espnet_ext:blstm_max
 the error of somebody who lacks the package names it.
 """
 
+import logging
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, entry_points, version
 from typing import Any
 
+from espnet_ext.environment import espnet_release
 from espnet_ext.errors import InputError
 from espnet_ext.upstream.checkpoint import load_strictly
 
@@ -77,9 +80,10 @@ def register() -> None:
     Calling it again changes nothing.
 
     Raises:
-        InputError: a third-party plugin has an unknown slot or a name that is taken, is not a subclass of the class
-            that the slot needs, or cannot be imported.
+        InputError: ESPnet is older than what is tested; a third-party plugin has an unknown slot or a name that is
+            taken, is not a subclass of the class that the slot needs, or cannot be imported.
     """
+    check_espnet()
     for key, target in PLUGINS.items():
         _add(key, _load(target), PACKAGE)
         _add(_qualified(key, PACKAGE), _load(target), PACKAGE)
@@ -92,6 +96,21 @@ def register() -> None:
         _add(entry.name, plugin, origin)
         _add(_qualified(entry.name, _package(entry)), plugin, origin)
     load_strictly()
+
+
+@cache
+def check_espnet() -> None:
+    """Refuse an ESPnet that is older than the tested releases; warn, once, of one that is newer.
+
+    Raises:
+        InputError: ESPnet is too old.
+    """
+    found = version("espnet")
+    side, tested = espnet_release(found)
+    if side == "older":
+        raise InputError(f"ESPnet {found} is too old for espnet_ext: install {tested}: pip install --upgrade espnet")
+    if side == "newer":
+        logging.warning("espnet_ext is tested with ESPnet %s, and this is %s: run espnet-ext check", tested, found)
 
 
 def third_parties() -> list[EntryPoint]:

@@ -85,7 +85,7 @@ def random_whisper(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     It has twenty words, and ends after few of them.
     """
-    ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra 'rescore' is not installed")
+    ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra 'whisper' is not installed")
     import torch
     from tokenizers import Tokenizer, decoders, models
     from transformers import GenerationConfig, PreTrainedTokenizerFast, WhisperConfig, WhisperForConditionalGeneration

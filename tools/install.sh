@@ -174,7 +174,7 @@ install_packages() {
   cd "$root" # where uv finds [tool.uv] of pyproject.toml
   ((locked == 0)) || options+=(--constraint "$lock")
   if ! command -v cc >/dev/null && ! command -v gcc >/dev/null; then
-    echo "note: there is no C compiler here; ESPnet needs ctc-segmentation, which may have to be compiled"
+    echo "note: there is no C compiler here; editdistance and meeteval have to be compiled (Debian: apt-get install g++)"
   fi
   for attempt in 1 2 3; do
     if ((attempt > 1)); then
@@ -182,7 +182,7 @@ install_packages() {
       sleep 5
     fi
     watch packages "$uv" pip install "${options[@]}" pip \
-      --editable "${root}[rescore,longform,stitch,dvectors,mini,report,dev]" && return
+      --editable "${root}[recipes,whisper,longform,stitch,dvectors,mini,report,dev]" && return
   done
   fail "the packages could not be installed, see above; run the same command again to resume"
 }

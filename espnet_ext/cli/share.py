@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -42,7 +43,7 @@ def pack(
     if (lm_config is None) != (lm_file is None):
         raise InputError("a language model needs both --lm-config and --lm-file")
     found = packing.of_recipe(system, decoding)
-    given = {
+    given: dict[str, Any] = {
         "model": model,
         "search": common.settings(config, {}) if config else None,
         "lm": (lm_config, lm_file) if lm_config else None,

@@ -13,6 +13,7 @@ from espnet2.asr.encoder.abs_encoder import AbsEncoder
 
 from espnet_ext.errors import InputError
 from espnet_ext.layers.padding import valid_frames
+from espnet_ext.work.embedded_weights import D_VECTORS, embedded
 
 RATE = 16000
 SIZE = 256
@@ -25,15 +26,16 @@ def voice_encoder() -> Any:
     """Resemblyzer's network and weights, on the CPU: mel power spectrograms, (B, frames, 40), to d-vectors, (B, 256).
 
     Raises:
-        InputError: Resemblyzer is not installed.
+        InputError: Resemblyzer is not installed, or its weights are not the tested ones.
     """
+    weights = embedded(D_VECTORS)
     try:
         from resemblyzer import VoiceEncoder
     except ImportError as error:
         raise InputError(
             f"Resemblyzer is not installed ({error}): pip install --no-deps resemblyzer webrtcvad-wheels"
         ) from None
-    return VoiceEncoder("cpu", verbose=False)
+    return VoiceEncoder("cpu", verbose=False, weights_fpath=weights)
 
 
 class DVectorEncoder(AbsEncoder):

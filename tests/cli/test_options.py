@@ -3,12 +3,11 @@
 import click
 import pytest
 
-from espnet_ext.cli import check, data, decode, options, prepare, score, stitch
+from espnet_ext.cli import data, decode, options, prepare, score, stitch
 from espnet_ext.errors import InputError
 
 
 def test_choices_are_those_of_the_rooms():
-    from espnet_ext import installation
     from espnet_ext.corpora.librispeech import PARTS
     from espnet_ext.data.audio_files import CHECKS
     from espnet_ext.longform.noise import MUSAN
@@ -27,7 +26,6 @@ def test_choices_are_those_of_the_rooms():
     assert decode.NOISES == MUSAN
     assert tuple(OVERLAPS) == decode.METHODS
     assert tuple(STYLES) == stitch.STYLES and set(stitch.METHODS) == set(METHODS)
-    assert check.EXTRAS == installation.EXTRAS
 
 
 def default(command: click.Command, name: str) -> object:

