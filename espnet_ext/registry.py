@@ -41,6 +41,7 @@ PLUGINS = {
     "encoder.kept_encodings": "espnet_ext.encoder.kept_encodings:KeptEncodings",
     "encoder.long_fastconformer": "espnet_ext.encoder.long_fastconformer:LongFastConformerEncoder",
     "decoder.language_transformer": "espnet_ext.decoder.language_transformer:LanguageTransformerDecoder",
+    "decoder.weight_feedback_rnn": "espnet_ext.decoder.weight_feedback_rnn:WeightFeedbackRNNDecoder",
     "decoder.batch_rnn": "espnet_ext.decoder.batch_rnn:BatchRNNDecoder",
     "optim.madgrad": "madgrad:MADGRAD",
     "scheduler.warmup_plateau": "espnet_ext.scheduler.warmup_plateau:WarmupPlateau",

@@ -8,7 +8,7 @@ ESPnet searches with it one hypothesis at a time. This decoder has the same para
 from collections.abc import Sequence
 from copy import copy
 from itertools import chain
-from typing import Any, cast
+from typing import Any
 
 import torch
 from espnet2.asr.decoder.rnn_decoder import RNNDecoder, build_attention_list
@@ -17,11 +17,10 @@ from espnet2.utils.get_default_kwargs import get_default_kwargs
 
 from espnet_ext.errors import InputError
 from espnet_ext.layers.blocked_linear import blocked_linear
-from espnet_ext.layers.rnn_attention import ATTENTIONS, attend, memorise
+from espnet_ext.layers.rnn_attention import ATTENTIONS, State, attend, memorise, one_each
 
 # The state of a hypothesis. It is a dict, since the search copies tensors in dicts when a hypothesis ends.
 # z_prev, c_prev: states of all layers, (layers, cells); a_prev: attention weights, (T,); memory: the utterance's Memory
-State = dict[str, Any]
 
 
 class BatchRNNDecoder(RNNDecoder, BatchScorerInterface):
@@ -137,7 +136,7 @@ class BatchRNNDecoder(RNNDecoder, BatchScorerInterface):
 
         Arguments and errors are those of :meth:`batch_score`.
         """
-        states = _one_each(states)
+        states = one_each(states)
         if states[0]["memory"].width != xs.size(1):
             raise InputError("batch_rnn attends to whole utterances: decode without --streaming")
         groups, child_of = _parents(states)
@@ -241,17 +240,6 @@ def _check(num_encs: int, atype: Any) -> None:
         raise InputError(f"batch_rnn: num_encs is {num_encs}, but it takes one encoder; use decoder: rnn for several")
     if atype not in list(ATTENTIONS):
         raise InputError(f"batch_rnn: atype {atype} is not supported, only {', '.join(ATTENTIONS)}; use decoder: rnn")
-
-
-def _one_each(states: Sequence[State] | Sequence[list[State]]) -> Sequence[State]:
-    """The state of each hypothesis. Before the first token, the search passes the states of all B utterances to each.
-
-    Hypotheses of an utterance are neighbours, and all utterances have the same number of them.
-    """
-    first = states[0]
-    if isinstance(first, dict):
-        return cast(Sequence[State], states)
-    return [state for state in first for _ in range(len(states) // len(first))]
 
 
 def _parents(states: Sequence[State]) -> tuple[list[list[State]], list[int]]:

@@ -22,7 +22,7 @@ class BLSTMMaxPoolEncoder(AbsEncoder):
         num_layers: number of BLSTM layers.
         hidden_size: number of cells of each direction.
         pooling: pooling factor after each of the lowest layers; the other layers have none.
-        dropout_rate: dropout on the output of each layer.
+        dropout_rate: dropout on the input of each layer but the first, as in P2's reference [17].
 
     Raises:
         InputError: no layer, more pooling factors than layers, or a factor that is not a whole number of at least 1.
@@ -43,9 +43,9 @@ class BLSTMMaxPoolEncoder(AbsEncoder):
             raise InputError(f"blstm_maxpool: pooling {list(pooling)} does not fit {num_layers} layers")
         self.pooling = [*pooling, *[1] * (num_layers - len(pooling))]
         self.layers = torch.nn.ModuleList(
-            BLSTM(input_size if layer == 0 else 2 * hidden_size, hidden_size) for layer in range(num_layers)
+            BLSTM(2 * hidden_size, hidden_size, dropout_rate) if layer else BLSTM(input_size, hidden_size)
+            for layer in range(num_layers)
         )
-        self.dropout = torch.nn.Dropout(dropout_rate)
         self._output_size = 2 * hidden_size
 
     def output_size(self) -> int:
@@ -66,8 +66,7 @@ class BLSTMMaxPoolEncoder(AbsEncoder):
         """
         x, lengths = xs_pad[:, : int(ilens.max())], ilens
         for layer, factor in zip(self.layers, self.pooling, strict=True):
-            x = self.dropout(layer(x, lengths))
-            x, lengths = max_pool(x, lengths, factor)
+            x, lengths = max_pool(layer(x, lengths), lengths, factor)
         return x.masked_fill(~valid_frames(lengths, x.size(1)).unsqueeze(-1), 0.0), lengths, None
 
 

@@ -13,10 +13,12 @@ class BLSTM(torch.nn.Module):
     Args:
         input_size: dimension of the input.
         hidden_size: number of cells of each direction; the output has twice as many dimensions.
+        dropout_rate: dropout on the input, drawn for each direction on its own, as in P2's reference [17].
     """
 
-    def __init__(self, input_size: int, hidden_size: int):
+    def __init__(self, input_size: int, hidden_size: int, dropout_rate: float = 0.0):
         super().__init__()
+        self.dropout = torch.nn.Dropout(dropout_rate)
         self.forwards = torch.nn.LSTM(input_size, hidden_size, batch_first=True)
         self.backwards = torch.nn.LSTM(input_size, hidden_size, batch_first=True)
         for direction in (self.forwards, self.backwards):
@@ -33,8 +35,8 @@ class BLSTM(torch.nn.Module):
             (B, T, 2 * hidden_size). Values on padded frames are meaningless.
         """
         order = _reversal(lengths, x.size(1))
-        ahead, _ = self.forwards(x)
-        back, _ = self.backwards(_reorder(x, order))
+        ahead, _ = self.forwards(self.dropout(x))
+        back, _ = self.backwards(_reorder(self.dropout(x), order))
         return torch.cat((ahead, _reorder(back, order)), dim=-1)
 
 

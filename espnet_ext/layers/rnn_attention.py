@@ -5,14 +5,17 @@ it for each row of the batch. The functions here only use their parameters: the 
 once into a :class:`Memory`, and hypotheses pass their previous weights.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from espnet2.legacy.nets.pytorch_backend.rnn.attentions import AttAdd, AttDot, AttLoc, NoAtt
 
 # The values of `att_conf: {atype: ...}`, and the modules that ESPnet builds.
 ATTENTIONS = {"noatt": NoAtt, "dot": AttDot, "add": AttAdd, "location": AttLoc}
+
+State = dict[str, Any]  # of a hypothesis; what is in it depends on the decoder
 
 SCALING = 2.0  # ESPnet's modules multiply their energies by it before the softmax
 
@@ -95,11 +98,7 @@ def _weights(energies: torch.Tensor) -> torch.Tensor:
 
 
 def _energies(attention: Any, keys: torch.Tensor, z: torch.Tensor, previous: torch.Tensor) -> torch.Tensor:
-    """Additive energies g' tanh(keys + W z + U f) up to a constant, with f the convolved weights, (n, T).
-
-    Since tanh(a) = 2 sigmoid(2 a) - 1, they are 2 g' sigmoid(2 a) minus a constant, which does not change the softmax.
-    On a CPU, torch's sigmoid takes a third of the time of its tanh. One product and one addition give 2 a: f has a
-    column of ones, and U a row W z for it.
+    """Energies g' tanh(keys + W z + U f) up to a constant, with f the convolved weights, (n, T).
 
     Args:
         attention: ``AttAdd``, which has no f, or ``AttLoc``.
@@ -112,13 +111,39 @@ def _energies(attention: Any, keys: torch.Tensor, z: torch.Tensor, previous: tor
         columns.append(attention.loc_conv(previous[:, None, None]).squeeze(2))
         rows.append((2 * attention.mlp_att.weight.T).expand(len(z), -1, -1))
     left, right = torch.cat(columns, dim=1).transpose(1, 2), torch.cat(rows, dim=1)
-    chunk = CHUNK_PER_THREAD * torch.get_num_threads() if z.device.type == "cpu" else CHUNK_ELSEWHERE
-    count = min(len(z), max(1, chunk // keys.numel()))
+    return additive_energies(keys, left, right, attention.gvec.weight[0])
+
+
+def additive_energies(keys: torch.Tensor, left: torch.Tensor, right: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Energies v . tanh(keys + sum of left x right) of hypotheses of one utterance, up to a constant, (n, T).
+
+    Since tanh(a) = 2 sigmoid(2 a) - 1, they are 2 v . sigmoid(2 a) minus a constant, which does not change the softmax.
+    On a CPU, torch's sigmoid takes a third of the time of its tanh. One product and one addition give 2 a.
+
+    Args:
+        keys: twice the projected encodings, (T, A).
+        left: what depends on frames, with a column of ones for what does not, (n, T, C).
+        right: twice the vectors that they are multiplied by, (n, C, A).
+        v: (A,).
+    """
+    chunk = CHUNK_PER_THREAD * torch.get_num_threads() if keys.device.type == "cpu" else CHUNK_ELSEWHERE
+    count = min(len(left), max(1, chunk // keys.numel()))
     # one buffer for all blocks: newly allocated memory costs more than the product that is written to it
     buffer = None if torch.is_grad_enabled() else keys.new_empty(count, *keys.shape)
     energies = []
     for f, u in zip(left.split(count), right.split(count), strict=True):
         out = None if buffer is None else buffer[: len(f)]
         argument = torch.baddbmm(keys.expand(len(f), -1, -1), f, u, out=out)
-        energies.append(argument.sigmoid_() @ attention.gvec.weight[0])
+        energies.append(argument.sigmoid_() @ v)
     return 2 * torch.cat(energies)
+
+
+def one_each(states: Sequence[State] | Sequence[list[State]]) -> Sequence[State]:
+    """The state of each hypothesis. Before the first token, the search passes the states of all B utterances to each.
+
+    Hypotheses of an utterance are neighbours, and all utterances have the same number of them.
+    """
+    first = states[0]
+    if isinstance(first, dict):
+        return cast(Sequence[State], states)
+    return [state for state in first for _ in range(len(states) // len(first))]

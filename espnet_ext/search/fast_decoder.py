@@ -12,6 +12,7 @@ from espnet2.legacy.nets.scorer_interface import BatchPartialScorerInterface, Ba
 
 from espnet_ext.decoder.batch_rnn import BatchRNNDecoder, from_rnn
 from espnet_ext.decoder.language_transformer import LanguageTransformerDecoder
+from espnet_ext.decoder.weight_feedback_rnn import WeightFeedbackRNNDecoder
 from espnet_ext.errors import InputError
 
 # ESPnet's class -> function that makes a fast decoder with the same parameters. Subclasses may compute something else,
@@ -21,6 +22,7 @@ FAST: dict[type, Callable[[torch.nn.Module], torch.nn.Module]] = {
     RNNDecoder: from_rnn,
     LanguageTransformerDecoder: lambda decoder: decoder,
     BatchRNNDecoder: lambda decoder: decoder,
+    WeightFeedbackRNNDecoder: lambda decoder: decoder,
 }
 
 

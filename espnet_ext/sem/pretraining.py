@@ -99,7 +99,6 @@ def plan(config: Mapping[str, Any], settings: PretrainSettings) -> list[Pretrain
         epochs = settings.epochs if number else settings.first_epochs
         over = {
             "encoder_conf": {"num_layers": layers, "pooling": pooling} | ({} if number else {"dropout_rate": 0.0}),
-            "decoder_conf": {} if number else {"dropout": 0.0},
             "model_conf": {"lsm_weight": 0.0},
             "max_epoch": epochs,
             "patience": None,

@@ -99,6 +99,24 @@ def test_dropout_in_training_only():
     assert not torch.equal(outs[0], outs[1]) and torch.equal(outs[2], outs[3])
 
 
+def test_dropout_is_on_the_inputs_of_the_layers_above_the_first():
+    """Zeyer et al. 2018: for each direction on its own, after pooling; neither features nor encodings are dropped."""
+    torch.manual_seed(0)
+    encoder = BLSTMMaxPoolEncoder(4, num_layers=3, hidden_size=50, pooling=[2], dropout_rate=0.5).train()
+    seen: list[list[torch.Tensor]] = []
+    for layer in encoder.layers:
+        heard: list[torch.Tensor] = []
+        for direction in (layer.forwards, layer.backwards):
+            direction.register_forward_hook(lambda module, given, out, heard=heard: heard.append(given[0]))
+        seen.append(heard)
+    out, _, _ = encoder(torch.randn(1, 12, 4), torch.tensor([12]))
+    shares = [[float((x == 0).float().mean()) for x in heard] for heard in seen]
+    assert shares[0] == [0.0, 0.0] and (out != 0).all()
+    assert all(abs(share - 0.5) < 0.1 for layer in shares[1:] for share in layer)
+    ahead, back = seen[1]
+    assert not torch.equal(ahead == 0, back.flip(1) == 0)
+
+
 def test_input_stays_as_it_was(encoder):
     x = torch.randn(2, 12, 5).double()
     before, lengths = x.clone(), torch.tensor([12, 7])

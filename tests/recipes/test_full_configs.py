@@ -20,13 +20,13 @@ def blstm(inputs: int, cells: int) -> int:
 
 
 def expected_parameters(vocabulary: int) -> int:
-    """P2, section 4, counted by hand: 40 channels, 6 BLSTM layers of 1024, one LSTM of 1024, attention of 1024."""
+    """P2, section 4, counted by hand: 40 channels, 6 BLSTM layers of 1024, one LSTM of 1024; the rest is [17]'s."""
     encoder = blstm(40, 1024) + 5 * blstm(2048, 1024)
-    embedding = vocabulary * 1024
-    lstm = 4 * 1024 * (1024 + 2048 + 1024 + 2)
-    # projections of the encoder's output, the decoder's state and the convolved weights; the convolution; the energy
-    attention = (2048 * 1024 + 1024) + 1024 * 1024 + 10 * 1024 + 10 * (2 * 100 + 1) + (1024 + 1)
-    output = 1024 * vocabulary + vocabulary
+    embedding = vocabulary * 621
+    lstm = 4 * 1024 * (621 + 2048 + 1024 + 2)
+    # projections of the encoder's output, the decoder's state and the weight feedback; the energy; inverse fertility
+    attention = (2048 * 1024 + 1024) + 1024 * 1024 + 1024 + 1024 + 2048
+    output = (1024 + 621 + 2048) * 1000 + 1000 + 500 * vocabulary + vocabulary
     ctc = 2048 * vocabulary + vocabulary
     return encoder + embedding + lstm + attention + output + ctc
 

@@ -38,7 +38,7 @@ def test_the_plan_of_the_paper():
     assert pooling == [[32], [32], [2, 16], [2, 2, 8], [2, 2, 2, 4], [2, 2, 2, 2, 2], [2, 2, 2]]
     assert [math.prod(factors) for factors in pooling] == [32] * 6 + [8]
     dropout = [(step.config["encoder_conf"]["dropout_rate"], step.config["decoder_conf"]["dropout"]) for step in steps]
-    assert dropout == [(0.0, 0.0)] + [(0.3, 0.3)] * 6
+    assert dropout == [(0.0, 0.3)] + [(0.3, 0.3)] * 6
     assert all(step.config["model_conf"] == {"lsm_weight": 0.0, "ctc_weight": 0.5} for step in steps)
     assert [step.config["max_epoch"] for step in steps] == [10] + [5] * 6
     # one warm-up over all steps and the training that they lead to
@@ -119,8 +119,8 @@ def test_from_the_plans_files_to_initial_parameters(tmp_path):
         "normalize": "global_mvn",
         "encoder": "blstm_maxpool",
         "encoder_conf": {"num_layers": 3, "hidden_size": 6, "pooling": [2, 2, 2], "dropout_rate": 0.1},
-        "decoder": "rnn",
-        "decoder_conf": {"hidden_size": 6, "dropout": 0.1},
+        "decoder": "weight_feedback_rnn",
+        "decoder_conf": {"hidden_size": 6, "embed_size": 4, "attention_size": 5, "readout_size": 6, "dropout": 0.1},
         "model_conf": {"lsm_weight": 0.1},
     }
     (tmp_path / "train.yaml").write_text(yaml.safe_dump(config))
