@@ -8,9 +8,9 @@ import click
 
 from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
-from espnet_ext.errors import InputError
 
 NORMALISERS = ("none", "lower", "whisper_english", "librispeech")
+COMPARED = ("wer", "cer", "mer", "sawer", "cpwer", "tcpwer")
 FORMATS = ("auto", "kaldi", "trn", "stm", "ctm", "seglst")
 RATES = {"word": "WER", "char": "CER", "mixed": "MER"}
 NO_TIMES = "no tcpWER: some words have no times"
@@ -251,63 +251,68 @@ def sa(
 
 
 @score.command()
-@common.path("--ref", "Kaldi text with the references.", required=True, several=True)
-@common.path("--hyp-a", "Kaldi text of the first system.", required=True, several=True)
-@common.path("--hyp-b", "Kaldi text of the second system.", required=True, several=True)
-@common.path("--utt2spk", "The speakers, for --resample speaker.", several=True)
-@click.option("--names", default="a,b", show_default=True, metavar="A,B", help="Names of the two systems.")
-@_unit(*common.UNITS)
+@common.references("The reference: Kaldi text, trn, STM, CTM or SegLST (JSON).")
+@click.option(
+    "--system",
+    "systems",
+    multiple=True,
+    required=True,
+    metavar="NAME=FILE[,FILE...]",
+    help="A system: one hypothesis file, or one for each seed, in the same order for all. Repeat it.",
+)
+@click.option("--metric", type=click.Choice(COMPARED), default="wer", show_default=True, help="The error rate.")
+@_timed
+@click.option(
+    "--ref-format",
+    "reference_form",
+    type=click.Choice(FORMATS),
+    default="auto",
+    show_default=True,
+    help="Format of the reference.",
+)
+@common.path("--utt2spk", "Speakers of utterances or recordings: the units of the test.")
 @_normaliser
-@_within
-@_resample
-@_bootstrap
-@common.output("Write compare.json into this folder.", required=False)
+@click.option(
+    "--utterances",
+    type=common.COUNT,
+    default=10_000,
+    show_default=True,
+    metavar="N",
+    help="Utterances that can be browsed, those with most errors first.",
+)
+@common.output("Write compare.json, .html, .md and .tex into this folder.", required=False)
 def compare(
-    ref: tuple[Path, ...],
-    hyp_a: tuple[Path, ...],
-    hyp_b: tuple[Path, ...],
-    utt2spk: tuple[Path, ...],
-    names: str,
-    unit: str,
+    ref: Path,
+    systems: tuple[str, ...],
+    metric: str,
+    form: str,
+    reference_form: str,
+    collar: float,
+    utt2spk: Path | None,
     normaliser: str,
-    within: int,
-    resample: str,
-    replicas: int,
-    seed: int,
+    utterances: int,
     output: Path | None,
 ) -> None:
-    """Test whether two systems differ (paired bootstrap).
+    """Compare systems of any toolkit on one reference.
 
-    Both are scored on the same references. Prints the difference with its interval and p-value. Repeat --ref, --hyp-a
-    and --hyp-b (and --utt2spk) to pool test sets. --unit mixed compares everything that `score mer` counts.
+    Prints their error rates and a paired test of each two of them, corrected for the number of pairs (Holm). With three
+    seeds or more a system the test covers other trainings and other speakers; with fewer, other speakers only.
+    compare.html shows the aligned errors of all systems side by side. docs/comparing.md has examples for each format.
     """
-    from espnet_ext.scoring.evaluate import Draws, ScoredSet, compare_systems
-    from espnet_ext.scoring.score_files import comparison_table
+    from espnet_ext.compare.alignments import Measure
+    from espnet_ext.compare.comparison import compare_systems, parse_system
+    from espnet_ext.compare.page import write_comparison
+    from espnet_ext.compare.tables import plain_text
 
-    first, _, second = names.partition(",")
-    if not first or not second or "," in second:
-        raise InputError(f"--names {names}: give two names with a comma between them")
-    speakers: tuple[Path | None, ...] = utt2spk or (None,) * len(ref)
-    if len({len(ref), len(hyp_a), len(hyp_b), len(speakers)}) != 1:
-        raise InputError("give --ref, --hyp-a and --hyp-b (and --utt2spk) equally often: once for each test set")
-    sets = [ScoredSet(r, (a, b), s) for r, a, b, s in zip(ref, hyp_a, hyp_b, speakers, strict=True)]
-    result = compare_systems(
-        sets,
-        output,
-        names=(first, second),
-        unit=unit,
-        normaliser=normaliser,
-        within=within,
-        draws=Draws(replicas, seed, resample == "speaker"),
+    compared = compare_systems(
+        ref,
+        [parse_system(text) for text in systems],
+        Measure(metric, normaliser, collar),
+        utt2spk=utt2spk,
+        form=form,
+        reference_form=reference_form,
     )
-    for system in (result["a"], result["b"]):
-        click.echo(f"{RATES[unit]} of {system['name']}: {system['value']:.2f} %  ({system['errors']} errors)")
-    low, high = result["ci95"]
-    click.echo(f"{first} minus {second}: {result['difference']:+.2f} points  (95% interval {low:+.2f} to {high:+.2f})")
-    click.echo(
-        f"p = {result['p_value']:.4f}, two-sided; {result['utterances']} utterances, {result['words']} {COUNTED[unit]}"
-    )
-    if "measures" in result:
-        click.echo(f"\n{comparison_table(result)}\n")
-        click.echo("these p-values are not corrected for their number")
+    if output:
+        write_comparison(output, compared, utterances)
+    click.echo(plain_text(compared.result))
     _print_written(output)

@@ -69,12 +69,13 @@ def record(block: Aligned, speakers: Mapping[str, str], mixed: bool, audio: Mapp
     switches, near = _switches(block.pairs) if mixed else ([], 0)
     return [
         block.key, block.speaker or speakers.get(block.key, ""), counts.reference_length, counts.substitutions,
-        counts.deletions, counts.insertions, reference, hypothesis, "".join(map(_mark, block.pairs)), switches, near,
+        counts.deletions, counts.insertions, reference, hypothesis, "".join(map(mark, block.pairs)), switches, near,
         audio.get(block.key),
     ]  # fmt: skip
 
 
-def _mark(pair: Pair) -> str:
+def mark(pair: Pair) -> str:
+    """C, S, D or I for a column of an alignment."""
     left, right = pair
     return "I" if left is None else "D" if right is None else "C" if left == right else "S"
 

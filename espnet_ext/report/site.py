@@ -25,7 +25,7 @@ from espnet_ext.results.kept.result_files import read_results, result_files
 from espnet_ext.results.pages.render import called, count_of, has_run, meta_line
 
 GENERATOR = "espnet-ext report"
-ASSETS = ("report.css", "theme.js", "errors.js")
+ASSETS = ("report.css", "theme.js", "aligned.js", "errors.js")
 _MARK = f'<meta name="generator" content="{GENERATOR}">'
 
 

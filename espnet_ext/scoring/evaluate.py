@@ -1,20 +1,18 @@
-"""Whole evaluations: from files of references and hypotheses to a score with its reports, and two systems compared."""
+"""Whole evaluations: from files of references and hypotheses to a score with its reports."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.codeswitch.mixed_text import has_han, mixed_tokens
 from espnet_ext.data.kaldi_tables import read_table
-from espnet_ext.errors import InputError
 from espnet_ext.scoring.assignments import COLLAR
 from espnet_ext.scoring.bootstrap import REPLICAS
-from espnet_ext.scoring.error_rate import ZERO
 from espnet_ext.scoring.mixed import WITHIN, count_switches, score_mixed_files
 from espnet_ext.scoring.normalise import NONE, normaliser_called
-from espnet_ext.scoring.score import Score, compare, score_files
-from espnet_ext.scoring.score_files import percent, summarise, write_reports
+from espnet_ext.scoring.score import Score, score_files
+from espnet_ext.scoring.score_files import summarise, write_reports
 from espnet_ext.scoring.speaker_attributed import (
     SpeakerScore,
     score_speakers,
@@ -22,7 +20,6 @@ from espnet_ext.scoring.speaker_attributed import (
     write_speaker_reports,
 )
 from espnet_ext.scoring.transcripts import AUTO, read_transcripts, recorded_turns
-from espnet_ext.work.files import write_json
 
 
 @dataclass(frozen=True)
@@ -32,21 +29,6 @@ class Draws:
     replicas: int = REPLICAS
     seed: int = 0
     by_speaker: bool = False
-
-
-@dataclass(frozen=True)
-class ScoredSet:
-    """Kaldi text files of one test set.
-
-    Attributes:
-        reference: what was said.
-        hypotheses: what was recognised, by one system or by several.
-        utt2spk: the speakers, if they are to be told apart.
-    """
-
-    reference: Path
-    hypotheses: tuple[Path, ...]
-    utt2spk: Path | None = None
 
 
 def evaluate_words(
@@ -141,82 +123,6 @@ def evaluate_speakers(
     if output:
         write_speaker_reports(output, result, summary)
     return result, summary
-
-
-def compare_systems(
-    sets: Sequence[ScoredSet],
-    output: Path | None = None,
-    *,
-    names: tuple[str, str] = ("a", "b"),
-    unit: str = "word",
-    normaliser: str = NONE,
-    within: int = WITHIN,
-    draws: Draws = Draws(),
-) -> dict[str, Any]:
-    """Paired bootstrap test between two systems on one or several pooled test sets.
-
-    Args:
-        sets: each with the hypotheses of both systems.
-        output: folder for ``compare.json``.
-
-    Returns:
-        What ``compare.json`` holds: both rates, their difference with its interval and p-value; for ``mixed`` also of
-        each language and near switch points, under ``measures``.
-
-    Raises:
-        InputError: what scoring and :func:`espnet_ext.scoring.score.compare` refuse.
-    """
-    scored = [_score_pair(each, unit, normaliser, within) for each in sets]
-    result: dict[str, Any] = {
-        "unit": unit,
-        "normaliser": normaliser_called(normaliser)[1],
-        **_comparison(scored, names, draws),
-        "utterances": sum(len(a.utterances) for a, _ in scored),
-        "bootstrap": {
-            "replicas": draws.replicas,
-            "seed": draws.seed,
-            "resample": "speaker" if draws.by_speaker else "utterance",
-        },
-    }
-    parts = {name: [(a.parts[name], b.parts[name]) for a, b in scored] for name in scored[0][0].parts}
-    counted = {name: some for name, some in parts.items() if any(a.total.reference_length for a, _ in some)}
-    if counted:
-        result["measures"] = {name: _comparison(some, names, draws) for name, some in counted.items()}
-    if output:
-        write_json(output / "compare.json", result)
-    return result
-
-
-def _score_pair(each: ScoredSet, unit: str, normaliser: str, within: int) -> tuple[Score, Score]:
-    if unit == "mixed" and normaliser != NONE:
-        raise InputError("--normaliser is for --unit word and char: mixed text has its own rules")
-    first, second = each.hypotheses
-
-    def score(hypothesis: Path) -> Score:
-        if unit == "mixed":
-            return score_mixed_files(each.reference, hypothesis, utt2spk=each.utt2spk, within=within)
-        apply = normaliser_called(normaliser)[0]
-        return score_files(each.reference, hypothesis, unit=unit, utt2spk=each.utt2spk, normaliser=apply)
-
-    return score(first), score(second)
-
-
-def _comparison(pairs: Sequence[tuple[Score, Score]], names: Sequence[str], draws: Draws) -> dict[str, Any]:
-    test = compare(pairs, **asdict(draws))
-    totals = [sum((pair[side].total for pair in pairs), start=ZERO) for side in (0, 1)]
-    a, b = (
-        {"name": name, "value": percent(total.rate), **asdict(total), "errors": total.errors}
-        for name, total in zip(names, totals, strict=True)
-    )
-    return {
-        "a": a,
-        "b": b,
-        "difference": percent(test.difference),
-        "ci95": [percent(limit) for limit in test.ci95],
-        "p_value": test.p_value,
-        "probability_of_improvement": test.probability_of_improvement,
-        "words": totals[0].reference_length,
-    }
 
 
 def describe_errors(summary: Mapping[str, Any], counted: str) -> str:

@@ -117,7 +117,7 @@ def count_mixed_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> M
     >>> counts.english
     ErrorRate(correct=1, substitutions=1, deletions=0, insertions=0)
     """
-    return MixedErrorRate(count_errors(reference, hypothesis), **_by_language(align(reference, hypothesis)))
+    return MixedErrorRate(count_errors(reference, hypothesis), **by_language(align(reference, hypothesis)))
 
 
 def count_filtered_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> tuple[ErrorRate, ErrorRate]:
@@ -191,9 +191,9 @@ def score_mixed_texts(
 
 def _parts(reference: list[str], hypothesis: list[str], total: ErrorRate, within: int) -> dict[str, ErrorRate]:
     pairs = align(reference, hypothesis)
-    whole = MixedErrorRate(total, **_by_language(pairs))
+    whole = MixedErrorRate(total, **by_language(pairs))
     near, elsewhere = (
-        MixedErrorRate(count_pairs(some), **_by_language(some)) for some in split_at_switches(pairs, has_han, within)
+        MixedErrorRate(count_pairs(some), **by_language(some)) for some in split_at_switches(pairs, has_han, within)
     )
     if near + elsewhere != whole:
         raise ValueError(f"errors near switch points and elsewhere are not all errors: {near}, {elsewhere}, {whole}")
@@ -204,8 +204,8 @@ def _parts(reference: list[str], hypothesis: list[str], total: ErrorRate, within
     return parts
 
 
-def _by_language(pairs: Iterable[Pair]) -> dict[str, ErrorRate]:
-    """Counts of aligned pairs by the language of the reference token, or of the inserted token."""
+def by_language(pairs: Iterable[Pair]) -> dict[str, ErrorRate]:
+    """Counts of aligned pairs, han and english, by the language of the reference token or of the inserted token."""
     pairs = list(pairs)
     han = [has_han(left or right or "") for left, right in pairs]
     return {

@@ -1,13 +1,13 @@
 """Score a hypothesis against a reference: Kaldi ``text`` tables in, counts by utterance, speaker and in total out."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from espnet_ext.codeswitch.mixed_text import mixed_tokens
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
-from espnet_ext.scoring.bootstrap import REPLICAS, PairedTest, bootstrap_interval, paired_bootstrap, sum_blocks
+from espnet_ext.scoring.bootstrap import REPLICAS, bootstrap_interval
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_errors
 from espnet_ext.scoring.normalise import normalised
 
@@ -181,36 +181,6 @@ def add_up(
         speaker_of=speaker_of,
         total=sum(utterances.values(), start=ZERO),
     )
-
-
-def compare(
-    pairs: Iterable[tuple[Score, Score]], *, by_speaker: bool = False, replicas: int = REPLICAS, seed: int = 0
-) -> PairedTest:
-    """Paired bootstrap test of system a against b over one or several pooled pairs of scores.
-
-    An id that is in several pairs (the test set decoded with several seeds) is resampled as one, since its results
-    are not independent; so is a speaker with ``by_speaker``.
-
-    Raises:
-        InputError: the two scores of a pair have different references, units or speakers; speakers are not known but
-            asked for.
-    """
-    blocks: list[str] = []
-    counts: list[tuple[int, int, int]] = []
-    units = set()
-    for a, b in pairs:
-        if a.reference != b.reference or a.unit != b.unit:
-            raise InputError("the two systems were not scored against the same reference, in the same unit")
-        if by_speaker and not (a.speakers and a.speaker_of == b.speaker_of):
-            raise InputError("resampling by speaker needs to know the speakers: give utt2spk")
-        units.add(a.unit)
-        for key, left in a.utterances.items():
-            blocks.append(a.speaker_of[key] if by_speaker else key)
-            counts.append((left.errors, b.utterances[key].errors, left.reference_length))
-    if len(units) != 1:
-        raise InputError("nothing to compare, or words pooled with characters")
-    errors_a, errors_b, lengths = (sum_blocks(column, blocks) for column in zip(*counts, strict=True))
-    return paired_bootstrap(errors_a, errors_b, lengths, replicas=replicas, seed=seed)
 
 
 def _refuse(ids: list[str], where: str, fault: str) -> None:

@@ -76,23 +76,7 @@ def measures_table(summary: Mapping[str, Any]) -> str:
         [name, _rate(figures["value"]), _interval(figures["ci95"]), *(figures[key] for key in counts)]
         for name, figures in {WHOLE: summary, **summary["measures"]}.items()
     ]
-    return _draw(["measure", "rate %", "95% interval", "tokens", "errors", "sub", "del", "ins"], rows)
-
-
-def comparison_table(result: Mapping[str, Any]) -> str:
-    """Two systems on the whole and its parts, one line each: the content of ``compare.json`` as a table."""
-    rows = [
-        [
-            name, _rate(test["a"]["value"]), _rate(test["b"]["value"]), f"{test['difference']:+.2f}",
-            _interval(test["ci95"], "+"), f"{test['p_value']:.4f}", test["words"],
-        ]
-        for name, test in {WHOLE: result, **result["measures"]}.items()
-    ]  # fmt: skip
-    names = [f"{result[side]['name']} %" for side in ("a", "b")]
-    return _draw(["measure", *names, "difference", "95% interval", "p", "tokens"], rows)
-
-
-def _draw(header: list[str], rows: list[list[Any]]) -> str:
+    header = ["measure", "rate %", "95% interval", "tokens", "errors", "sub", "del", "ins"]
     return tabulate(rows, header, disable_numparse=True, stralign="right")
 
 
@@ -100,8 +84,8 @@ def _rate(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _interval(limits: Sequence[float] | None, sign: str = "") -> str:
-    return "-" if limits is None else " to ".join(f"{limit:{sign}.2f}" for limit in limits)
+def _interval(limits: Sequence[float] | None) -> str:
+    return "-" if limits is None else " to ".join(f"{limit:.2f}" for limit in limits)
 
 
 def percent(fraction: float) -> float:

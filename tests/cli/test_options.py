@@ -8,6 +8,7 @@ from espnet_ext.errors import InputError
 
 
 def test_choices_are_those_of_the_rooms():
+    from espnet_ext.compare.alignments import RATES
     from espnet_ext.corpora.librispeech import PARTS
     from espnet_ext.data.audio_files import CHECKS
     from espnet_ext.longform.noise import MUSAN
@@ -22,6 +23,7 @@ def test_choices_are_those_of_the_rooms():
     assert tuple(UNITS) == options.UNITS
     assert score.NORMALISERS == NORMALISERS
     assert (AUTO, *FORMATS) == score.FORMATS
+    assert score.COMPARED == RATES
     assert tuple(PARTS) == prepare.LIBRISPEECH_PARTS
     assert decode.NOISES == MUSAN
     assert tuple(OVERLAPS) == decode.METHODS
@@ -34,6 +36,7 @@ def default(command: click.Command, name: str) -> object:
 
 def test_defaults_are_those_of_the_rooms():
     from espnet_ext.codeswitch.mixed_units import MORE_THAN
+    from espnet_ext.compare.page import ROWS
     from espnet_ext.corpora.libricss import ENROLMENT_UTTERANCES
     from espnet_ext.multitalker.windows import WINDOW_SECONDS, Windowing
     from espnet_ext.scoring.assignments import COLLAR
@@ -42,8 +45,9 @@ def test_defaults_are_those_of_the_rooms():
     from espnet_ext.stitcher.inference import MODEL_FILE, StitcherOptions
 
     assert default(score.wer, "replicas") == REPLICAS
-    assert default(score.sa, "collar") == COLLAR
-    assert default(score.mer, "within") == default(score.compare, "within") == WITHIN
+    assert default(score.sa, "collar") == default(score.compare, "collar") == COLLAR
+    assert default(score.compare, "utterances") == ROWS
+    assert default(score.mer, "within") == WITHIN
     assert default(data.tokens, "more_than") == MORE_THAN
     assert default(prepare.libricss, "utterances") == ENROLMENT_UTTERANCES
     assert default(stitch.windows, "window") == default(decode.meeting, "window") == WINDOW_SECONDS

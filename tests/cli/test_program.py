@@ -121,7 +121,7 @@ def test_a_group_is_listed_as_it_is_defined():
             "got unexpected extra argument (b). See espnet-ext nbest stats --help",
         ),
         (
-            ["score", "compare", "--ref", "a", "b", "--hyp-a", "x", "--hyp-b", "y"],
+            ["score", "compare", "--ref", "a", "b", "--system", "x=y"],
             "got unexpected extra argument (b): repeat an option for each of its values. See espnet-ext score compare "
             "--help",
         ),

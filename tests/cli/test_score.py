@@ -60,31 +60,6 @@ def test_characters_and_options(files, tmp_path):
     assert not (output / "alignment.txt").exists()
 
 
-def test_two_systems(files, tmp_path, capsys):
-    output = tmp_path / "out"
-    arguments = ["--ref", files["ref"], "--hyp-a", files["worse"], "--hyp-b", files["better"]]
-    call(["score", "compare", *arguments, "--names", "old,new", "--output", str(output)])
-    printed = capsys.readouterr().out
-    assert "WER of old: 50.00 %" in printed
-    assert "WER of new: 25.00 %" in printed
-    assert "old minus new: +25.00 points  (95% interval +25.00 to +25.00)" in printed
-    result = json.loads((output / "compare.json").read_text())
-    assert (result["a"]["errors"], result["b"]["errors"], result["words"]) == (80, 40, 160)
-    assert result["difference"] == 25
-    assert result["p_value"] < 0.001
-    assert result["probability_of_improvement"] == 1
-
-
-def test_pooled_sets(files, capsys):
-    one = ["--ref", files["ref"], "--hyp-a", files["worse"], "--hyp-b", files["better"]]
-    two = ["--ref", files["ref"], "--hyp-a", files["better"], "--hyp-b", files["worse"]]
-    call(["score", "compare", *one, *two])
-    printed = capsys.readouterr().out
-    assert "WER of a: 37.50 %  (120 errors)" in printed
-    assert "p = 1.0000" in printed
-    assert "80 utterances, 320 words" in printed
-
-
 @pytest.fixture
 def mixed_files(tmp_path):
     """Mandarin-English: in every second utterance ``worse`` has an English word as characters."""
@@ -123,33 +98,28 @@ def test_mixed_error_rate(mixed_files, tmp_path, capsys):
     assert not (output / "alignment.txt").exists()
 
 
-def test_two_systems_by_language(mixed_files, tmp_path, capsys):
+def test_systems_compared(files, tmp_path, capsys):
     output = tmp_path / "out"
-    files = ["--ref", mixed_files["ref"], "--hyp-a", mixed_files["worse"], "--hyp-b", mixed_files["better"]]
-    call(["score", "compare", "--unit", "mixed", *files, "--names", "base,shared", "--output", str(output)])
+    systems = ["--system", f"old={files['worse']}", "--system", f"new={files['better']}"]
+    call(["score", "compare", "--ref", files["ref"], *systems, "--utt2spk", files["utt2spk"], "--output", str(output)])
     printed = capsys.readouterr().out
-    assert "MER of base: 8.33 %  (20 errors)" in printed and "MER of shared: 0.00 %" in printed
-    line = next(line for line in printed.splitlines() if line.split()[:1] == ["EN"])
-    assert line.split()[1:4] == ["50.00", "0.00", "+50.00"]
+    assert "WER on 40 utterances, 160 tokens; the unit of the test is the speaker (4)" in printed
+    line = next(line for line in printed.splitlines() if line.startswith("old - new"))
+    assert line.split()[3:] == ["+25.00", "[+25.00,", "+25.00]", "1", "0.12", "0.12", "undecided"]
+    assert "With so few speakers an exact sign-flip test must agree; p is at least 0.12." in printed
+    assert sorted(path.name for path in output.iterdir()) == [f"compare.{end}" for end in ("html", "json", "md", "tex")]
     result = json.loads((output / "compare.json").read_text())
-    assert (result["unit"], result["words"], result["difference"]) == ("mixed", 240, 8.3333)
-    assert result["measures"]["CH"]["p_value"] == 1 and result["measures"]["EN"]["p_value"] < 0.001
-    assert result["measures"]["EN"]["a"]["substitutions"] == 20
-    assert "elsewhere-EN" not in result["measures"]  # no such token in the reference
+    assert [system["value"] for system in result["systems"]] == [50.0, 25.0]
 
 
-@pytest.mark.parametrize(
-    ("extra", "message"),
-    [
-        (["--names", "one"], "two names"),
-        (["--hyp-a", "another"], "equally often"),
-        (["--resample", "speaker"], "give utt2spk"),
-    ],
-)
-def test_comparisons_that_make_no_sense_are_refused(files, extra, message):
-    arguments = ["--ref", files["ref"], "--hyp-a", files["worse"], "--hyp-b", files["better"]]
-    with pytest.raises(InputError, match=message):
-        call(["score", "compare", *arguments, *extra])
+def test_systems_compared_by_language(mixed_files, capsys):
+    systems = ["--system", f"base={mixed_files['worse']}", "--system", f"shared={mixed_files['better']}"]
+    call(["score", "compare", "--ref", mixed_files["ref"], *systems, "--metric", "mer"])
+    printed = capsys.readouterr().out
+    lines = printed.splitlines()
+    chinese, english = (lines[lines.index(name) + 3].split() for name in ("CH", "EN"))
+    assert chinese[3] == "+0.00" and chinese[-1] == "undecided"
+    assert english[3] == "+50.00" and english[-3:] == ["shared", "is", "better"]
 
 
 @pytest.mark.parametrize("option", [["--replicas", "0"], ["--seed", "-1"], ["--unit", "phone"], ["--unknown", "1"]])

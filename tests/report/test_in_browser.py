@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from espnet_ext.compare.alignments import Measure
+from espnet_ext.compare.comparison import System, compare_systems
+from espnet_ext.compare.page import write_comparison
 from espnet_ext.report.error_browser import Limits
 from espnet_ext.report.runs import find_recipes
 from espnet_ext.report.site import write_site
@@ -239,3 +242,25 @@ def test_an_hour_in_one_utterance(site, open_page):
     assert columns.count() == 300
     page.get_by_role("button", name="columns").first.click()
     page.wait_for_function("document.querySelector('article').querySelectorAll('.c').length > 9000")
+
+
+def test_systems_side_by_side(open_page, tmp_path):
+    (tmp_path / "ref").write_text("u1 one two three\nu2 four\nu3 five\n")
+    (tmp_path / "a").write_text("u1 one too three\nu2 four four\nu3 five\n")
+    (tmp_path / "b").write_text("u1 oh one two\nu2 four\nu3 six\n")
+    systems = [System(name, (tmp_path / name,)) for name in "ab"]
+    write_comparison(tmp_path / "out", compare_systems(tmp_path / "ref", systems, Measure()))
+    page = open_page(tmp_path / "out" / "compare.html")
+    assert ids(page) == ["u1", "u2", "u3"]
+    columns = page.locator("#utterances article").first.locator(".c").all()
+    assert [column.locator("span").all_text_contents() for column in columns] == [
+        ["reference", "a", "b"], ["***", "\u00a0", "oh"], ["one", "one", "one"], ["two", "too", "two"],
+        ["three", "three", "***"],
+    ]  # fmt: skip
+    page.select_option('[data-system="0"]', "wrong")
+    page.select_option('[data-system="1"]', "right")
+    assert ids(page) == ["u2"]
+    page.select_option('[data-system="0"]', "any")
+    page.select_option('[data-system="1"]', "any")
+    page.get_by_role("button", name="five", exact=True).click()
+    assert ids(page) == ["u3"]

@@ -3,14 +3,13 @@
 from pathlib import Path
 
 import jiwer
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.error_rate import ErrorRate
-from espnet_ext.scoring.score import compare, score_files, score_texts, split_units
+from espnet_ext.scoring.score import score_files, score_texts, split_units
 
 REFERENCE = {"al-1": "one two three", "al-2": "four", "bo-1": "five six", "bo-2": "seven eight"}
 HYPOTHESIS = {"al-1": "one too three", "al-2": "four", "bo-1": "", "bo-2": "seven eight nine ten"}
@@ -125,62 +124,3 @@ def test_interval_by_speaker_needs_speakers():
     assert score.interval(by_speaker=True) == (0.25, 1.0)
     with pytest.raises(InputError, match="give utt2spk"):
         score_texts(REFERENCE, HYPOTHESIS).interval(by_speaker=True)
-
-
-def long_score(errors: np.ndarray, **options):
-    """A score whose utterances have 10 words and the given numbers of substitutions."""
-    reference = {f"u{index:03d}": " ".join("abcdefghij") for index in range(len(errors))}
-    hypothesis = {
-        key: " ".join("x" * count + "abcdefghij"[count:])
-        for (key, _), count in zip(reference.items(), errors, strict=True)
-    }
-    return score_texts(reference, hypothesis, **options)
-
-
-def test_decodings_of_the_same_utterances_are_resampled_together():
-    generator = np.random.default_rng(0)
-    a, b = (long_score(generator.binomial(10, 0.2, 60)) for _ in range(2))
-    once, thrice = compare([(a, b)]), compare([(a, b)] * 3)
-    assert once.ci95 == pytest.approx(thrice.ci95)  # the same results three times over prove nothing more
-    assert once.p_value == thrice.p_value
-    assert thrice.rate_a == a.total.rate
-
-
-def test_pooled_test_sets_count_as_more_evidence():
-    generator = np.random.default_rng(1)
-    a, b = (long_score(generator.binomial(10, 0.2, 60)) for _ in range(2))
-    renamed = [
-        score_texts(
-            {f"v{key}": text for key, text in score.reference.items()},
-            {f"v{key}": text for key, text in score.hypothesis.items()},
-        )
-        for score in (a, b)
-    ]
-    one, two = compare([(a, b)]).ci95, compare([(a, b), tuple(renamed)]).ci95
-    assert two[1] - two[0] == pytest.approx((one[1] - one[0]) / 2**0.5, rel=0.05)
-
-
-def test_comparison_by_speaker():
-    generator = np.random.default_rng(2)
-    speakers = {f"u{index:03d}": f"s{index // 20}" for index in range(400)}
-    difficulty = np.repeat(generator.uniform(0, 0.5, 20), 20)
-    a = long_score(generator.binomial(10, difficulty), utt2spk=speakers)
-    b = long_score(generator.binomial(10, difficulty[::-1]), utt2spk=speakers)
-    whole, single = compare([(a, b)], by_speaker=True).ci95, compare([(a, b)]).ci95
-    assert whole[1] - whole[0] > 2 * (single[1] - single[0])
-
-
-def test_what_cannot_be_compared_is_refused():
-    words = score_texts(REFERENCE, HYPOTHESIS)
-    characters = score_texts(REFERENCE, HYPOTHESIS, unit="char")
-    other = score_texts(REFERENCE | {"al-2": "for"}, HYPOTHESIS)
-    with pytest.raises(InputError, match="same reference"):
-        compare([(words, other)])
-    with pytest.raises(InputError, match="same reference, in the same unit"):
-        compare([(words, characters)])
-    with pytest.raises(InputError, match="words pooled with characters"):
-        compare([(words, words), (characters, characters)])
-    with pytest.raises(InputError, match="nothing to compare"):
-        compare([])
-    with pytest.raises(InputError, match="give utt2spk"):
-        compare([(words, words)], by_speaker=True)

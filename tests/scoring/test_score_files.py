@@ -17,7 +17,6 @@ from espnet_ext.scoring.score import score_texts
 from espnet_ext.scoring.score_files import (
     Aligned,
     alignment_blocks,
-    comparison_table,
     format_alignment,
     measures_table,
     parse_alignment,
@@ -169,15 +168,6 @@ def test_a_part_without_tokens_has_no_rate():
     assert (english["value"], english["ci95"], english["words"], english["errors"]) == (None, None, 0, 0)
     line = next(line for line in measures_table(summary).splitlines() if line.split()[0] == "EN")
     assert line.split() == ["EN", "-", "-", "0", "0", "0", "0", "0"]
-
-
-def test_table_of_a_comparison():
-    test = {"a": {"name": "old", "value": 12.0}, "b": {"name": "new", "value": 11.5}, "words": 200}
-    test |= {"difference": 0.5, "ci95": [-0.1, 1.1], "p_value": 0.12345}
-    lines = comparison_table(test | {"measures": {"CH": test | {"words": 150}}}).splitlines()
-    assert lines[0].split("  ")[-1] == "tokens" and "old %" in lines[0]
-    assert lines[2].split() == ["All", "12.00", "11.50", "+0.50", "-0.10", "to", "+1.10", "0.1235", "200"]
-    assert lines[3].split()[0] == "CH" and lines[3].split()[-1] == "150"
 
 
 # Asterisks are words here too, though a gap looks like them; so are wide, combining and zero-width characters.

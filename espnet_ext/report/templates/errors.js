@@ -7,7 +7,6 @@ const COLUMNS = 300; // of an alignment that are drawn before one asks for all
 
 const catalogue = JSON.parse(document.getElementById("catalogue").textContent);
 const FIELD = Object.fromEntries(catalogue.fields.map((name, index) => [name, index]));
-const element = (id) => document.getElementById(id);
 const controls = ["set", "system", "sort", "kind", "speaker", "search"].map(element);
 const [setSelect, systemSelect, sortSelect, kindSelect, speakerSelect, searchInput] = controls;
 
@@ -18,7 +17,6 @@ let page = 0;
 
 const errorsOf = (each) => each[FIELD.sub] + each[FIELD.del] + each[FIELD.ins];
 const rateOf = (each) => errorsOf(each) / Math.max(1, each[FIELD.words]);
-const count = (number) => number.toLocaleString("en");
 
 const ORDERS = {
   errors: (a, b) => errorsOf(b) - errorsOf(a) || a[FIELD.words] - b[FIELD.words],
@@ -37,19 +35,6 @@ const KINDS = {
   near: (each) => each[FIELD.near] > 0,
   audio: (each) => each[FIELD.audio] !== null,
 };
-
-function make(tag, className, text) {
-  const node = document.createElement(tag);
-  if (className) node.className = className;
-  if (text !== undefined) node.textContent = text;
-  return node;
-}
-
-function option(value, text) {
-  const node = make("option", "", text);
-  node.value = value;
-  return node;
-}
 
 // --- data
 
@@ -219,9 +204,6 @@ function drawAlignment(each) {
   }
   return box;
 }
-
-const CLASSES = { C: "", S: "sub", D: "del", I: "ins" };
-const MEANINGS = { S: "substituted", D: "deleted", I: "inserted" };
 
 function drawColumn(mark, said, heard, isSwitch) {
   const column = make("span", `c ${CLASSES[mark]}${isSwitch ? " switch" : ""}`);

@@ -53,16 +53,34 @@ def crossed_test(better: ArrayLike, worse: ArrayLike, words: ArrayLike) -> Cross
         ValueError: shapes that differ, nothing to test, or no words.
     """
     gains, lengths = _gains(better, worse, words)
-    seeds, units = gains.shape
-    total = lengths.sum()
-    by_seed = gains.sum(axis=1) / total
-    difference = float(by_seed.mean())
-    different = count_different(np.concatenate([np.asarray(better), np.asarray(worse)], axis=1))
+    different = _different(better, worse)
+    spread = _standard_error(gains, lengths) if different > 1 and gains.shape[1] > 1 else None
+    return _tested(gains, lengths, different, spread)
+
+
+def outputs_test(better: ArrayLike, worse: ArrayLike, words: ArrayLike) -> CrossedTest:
+    """Test whether the outputs at hand differ, on other units than these; it says nothing about other trainings.
+
+    The only test that one or two seeds allow. The variance is that over units, of errors summed over seeds; fewer than
+    ``EXACT_BELOW`` units must also pass the exact test. Arguments and errors are those of :func:`crossed_test`.
+    """
+    gains, lengths = _gains(better, worse, words)
+    several = gains.shape[1] > 1
+    spread = (float(np.sqrt(_unit_variance(gains, lengths))), _freedom(lengths)) if several else None
+    return _tested(gains, lengths, _different(better, worse), spread)
+
+
+def _tested(
+    gains: NDArray[np.float64], lengths: NDArray[np.float64], different: int, spread: tuple[float, float] | None
+) -> CrossedTest:
+    """The test of a mean difference; ``spread`` is its standard error and degrees of freedom, None if unknown."""
+    units = gains.shape[1]
+    difference = float((gains.sum(axis=1) / lengths.sum()).mean())
     exact = units < EXACT_BELOW
     least = max(LEAST_P, 2.0 ** (1 - units)) if exact else LEAST_P
-    if different < 2 or units < 2:
+    if spread is None:
         return CrossedTest(difference, None, None, least, different, units)
-    error, freedom = _standard_error(gains, lengths)
+    error, freedom = spread
     margin = float(stats.t.ppf(0.975, freedom)) * error
     ratio = abs(difference) / error if error > 0 else (0.0 if difference == 0 else np.inf)
     p_value = 2 * float(stats.t.sf(ratio, freedom))
@@ -70,6 +88,10 @@ def crossed_test(better: ArrayLike, worse: ArrayLike, words: ArrayLike) -> Cross
         p_value = max(p_value, sign_flip(gains.sum(axis=0)))
     interval = (difference - margin, difference + margin)
     return CrossedTest(difference, interval, min(1.0, max(p_value, least)), least, different, units)
+
+
+def _different(better: ArrayLike, worse: ArrayLike) -> int:
+    return count_different(np.concatenate([np.asarray(better), np.asarray(worse)], axis=1))
 
 
 def count_different(rows: ArrayLike) -> int:
