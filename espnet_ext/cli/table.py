@@ -25,6 +25,12 @@ def _recipe(function: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
+def _recipes(function: Callable[..., Any]) -> Callable[..., Any]:
+    return common.path(
+        "--recipe", "Folder of a recipe; repeat it for several.  [default: all in egs/]", metavar="DIR", several=True
+    )(function)
+
+
 def _scale(default: str | None) -> Callable[..., Any]:
     return click.option(
         "--scale", type=click.Choice(common.SCALES), default=default, show_default=True, help="Scale of the run."
@@ -128,39 +134,45 @@ def write(
 
 
 @table.command()
-@_recipe
+@_recipes
 @common.path(
     "--results", "Folder with table*.json of a run, to be kept; repeat it for several.", metavar="DIR", several=True
 )
-def results(recipe: Path, results: tuple[Path, ...]) -> None:
+def results(recipe: tuple[Path, ...], results: tuple[Path, ...]) -> None:
     """Keep the results of runs, and write the pages that show them.
 
     RESULTS.md holds all results that are kept, below the text of conf/results_notes.md. Sections of README.md and of
     the repository's own pages that are rendered from templates are written again. CONTRIBUTING.md says how templates
     name numbers.
     """
-    from espnet_ext.results.pages.results_md import write_recipe_report
+    from espnet_ext.results.pages.results_md import recipes_with_results, write_recipe_report
 
-    changed = write_recipe_report(recipe, results)
-    for path in changed:
-        click.echo(f"written: {path}")
-    if not changed:
-        click.echo(f"{recipe}: all pages are up to date")
+    if results and len(recipe) != 1:
+        raise InputError("--results: give the one --recipe that these results are of")
+    for folder in recipe or recipes_with_results():
+        changed = write_recipe_report(folder, results)
+        for path in changed:
+            click.echo(f"written: {path}")
+        if not changed:
+            click.echo(f"{folder}: all pages are up to date")
 
 
 @table.command()
-@_recipe
-def verify(recipe: Path) -> None:
+@_recipes
+def verify(recipe: tuple[Path, ...]) -> None:
     """Recompute the tables and claims that a recipe keeps.
 
     They are recomputed from the scores by utterance that are kept beside them, and compared digit by digit; so are
-    RESULTS.md and the rendered sections of other pages. A difference ends the command with status 1.
+    RESULTS.md and the rendered sections of other pages. Pictures must be drawn from the data beside them, and all files
+    be as they were kept. A difference ends the command with status 1.
     """
+    from espnet_ext.results.pages.results_md import recipes_with_results
     from espnet_ext.results.verify import verify_recipe
 
-    for each in verify_recipe(recipe):
-        how = "recomputed, all digits agree" if each.recomputed else "schema checked; its scores are not kept"
-        click.echo(f"{each.path}: {each.name}: {how}")
+    for folder in recipe or recipes_with_results():
+        for each in verify_recipe(folder):
+            how = "recomputed, all digits agree" if each.recomputed else "as it was kept; its scores are not kept"
+            click.echo(f"{each.path}: {each.name}: {how}")
 
 
 @click.command()

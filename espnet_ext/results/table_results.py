@@ -10,6 +10,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.results.claims.verdicts import correct, judge_claim
 from espnet_ext.results.kept.kept_scores import gather, write_scores
 from espnet_ext.results.kept.meta import collect_meta
+from espnet_ext.results.kept.pictures import drawn_part
 from espnet_ext.results.kept.result_files import SCORES_FILE, VERSION, keep_result, read_results
 from espnet_ext.results.pages.figures import curves_of, draw
 from espnet_ext.results.pages.render import has_run, markdown_table, plain_table
@@ -228,7 +229,7 @@ def _draw(result: Mapping[str, Any], path: Path) -> list[str]:
     from espnet_ext.results.pages.plot_style import save_png  # matplotlib takes a second to import
 
     picture = path.with_suffix(".png")
-    save_png(draw(result), picture)
+    save_png(draw(result), picture, data=drawn_part(result))
     return [picture.name]
 
 

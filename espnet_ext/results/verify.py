@@ -7,8 +7,11 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.results.claims.verdicts import correct
+from espnet_ext.results.kept.facts import read_facts
 from espnet_ext.results.kept.kept_scores import KeptScores, kept_scores
+from espnet_ext.results.kept.pictures import check_picture
 from espnet_ext.results.kept.result_files import SCORES_FILE, read_results, result_files
+from espnet_ext.results.kept.sums import check_sums
 from espnet_ext.results.pages.render import called
 from espnet_ext.results.pages.results_md import recipe_pages, repository_of, repository_pages
 from espnet_ext.results.plans.tables import load_tables
@@ -40,10 +43,15 @@ def verify_recipe(recipe_dir: str | Path) -> list[Verified]:
     if not any(result_files(folder) for folder in folders):
         raise InputError(f"{recipe_dir / 'results'}: nothing is kept there; give the folder of a recipe with results")
     found = [each for folder in folders for each in _verify_folder(recipe_dir, folder)]
+    for picture in sorted((recipe_dir / "results").rglob("*.png")):
+        check_picture(picture)
     pages = recipe_pages(recipe_dir)
     if root := repository_of(recipe_dir):
         pages |= repository_pages(root)
     _verify_pages(pages, f"espnet-ext table results --recipe {recipe_dir}")
+    for facts in sorted((recipe_dir / "results").glob("*.json")):
+        read_facts(facts)
+    check_sums(recipe_dir / "results")
     return found
 
 

@@ -235,7 +235,7 @@ def cost_of_pretraining() -> dict:
     steps = {}
     for step in pretraining.plan(config, settings):
         make = partial(asr_model, step.config, 10000)
-        training = Training(make, 960, sem_passes(step.config), 200.0, (0.32, 0.64), FLAC_GB_AN_HOUR)
+        training = Training(make, 960, sem_passes(step.config), 200.0, (0.64, 1.28), FLAC_GB_AN_HOUR)
         steps[step.name] = cost_of_training(training) | {"epochs": step.config["max_epoch"]}
     return {
         "steps": steps,

@@ -1,6 +1,5 @@
 """``local/plot_attention.py`` of the code-switching recipe; its weights are tested in ``tests/codeswitch``."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,8 @@ from attention_figures import draw_attention
 from matplotlib.image import imread
 
 from espnet_ext.errors import InputError
+from espnet_ext.results.kept.facts import read_facts
+from espnet_ext.results.kept.pictures import check_picture
 
 TOKENS = ("<sos/eos>", "▁A", "$_", "▁你", "好")
 LANGUAGES = ("-", "en", "-", "zh", "zh")
@@ -71,12 +72,13 @@ def test_systems_side_by_side(data, tmp_path, monkeypatch, capsys):
             (folder / name).touch()
     output = tmp_path / "out"
     plot_attention.main(["--systems", *map(str, systems), "--data", str(data), "--output", str(output)])
-    numbers = json.loads((output / "attention.json").read_text())
+    numbers = read_facts(output / "attention.json")["values"]
     assert list(numbers["systems"]) == ["baseline_cs", "shared_cs"]
     # 你 gives 1/4 to the one English token before it, 好 gives it 1/5
     assert numbers["systems"]["baseline_cs"]["between_languages"] == pytest.approx((1 / 4 + 1 / 5) / 2)
     assert numbers["systems"]["shared_cs"]["weights"][1] == [0.25, 0.25, 0, 0, 0]
     assert imread(output / "attention.png").shape[0] > 500
+    check_picture(output / "attention.png")
     assert "shared_cs: between languages 0.113" in capsys.readouterr().out
 
 

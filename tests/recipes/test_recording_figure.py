@@ -1,6 +1,16 @@
 """The picture of a recording: which words are errors, and that all of them are drawn."""
 
-from recording_figure import DELETED, INSERTED, MARKS, RIGHT, SUBSTITUTED, compare, draw_recording
+from recording_figure import (
+    DELETED,
+    INSERTED,
+    MARKS,
+    RIGHT,
+    SUBSTITUTED,
+    as_values,
+    compare,
+    draw_recording,
+    draw_values,
+)
 
 from espnet_ext.scoring.error_rate import count_errors
 
@@ -28,3 +38,13 @@ def test_each_word_stands_in_its_line_with_its_mark():
     assert "≠six" in lines[1] and "≠nine" in lines[1]
     assert [sum(text.startswith("window") for text in line) for line in lines] == [2, 1]
     assert len({mark for _, mark in MARKS.values()}) == len(MARKS) == len({colour for colour, _ in MARKS.values()})
+
+
+def test_kept_data_give_the_same_picture():
+    speakers = {"a": compare(REFERENCE, HEARD), "b": ([], [])}
+    direct = draw_recording("r: reference (ref) and transcript (hyp) of each speaker", speakers, [(0.0, 8.0)], 13.0)
+    kept = draw_values(as_values("r", speakers, [(0.0, 8.0)], 13.0))
+    for one, other in zip(direct.axes, kept.axes, strict=True):
+        assert [(text.get_text(), text.get_position()) for text in one.texts] == [
+            (text.get_text(), text.get_position()) for text in other.texts
+        ]

@@ -146,7 +146,7 @@ def test_tables_without_kept_scores_are_checked_and_said_to_be_so(kept: Path, ca
         edit(path, lambda result: result.update(scores=None))
     write_recipe_report(kept)
     assert call(["table", "verify", "--recipe", str(kept)]) == 0
-    assert capsys.readouterr().out.count("schema checked; its scores are not kept") == 2
+    assert capsys.readouterr().out.count("as it was kept; its scores are not kept") == 2
     path = folder / "table1.json"
     edit(path, lambda r: add_to(r["rows"][0]["cells"]["clean"]["here"], "value", 0.1))
     with pytest.raises(

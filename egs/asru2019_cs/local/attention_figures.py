@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from importlib.metadata import distribution
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -17,6 +18,17 @@ NAMES = {"en": "English", "zh": "Mandarin", NEITHER: "neither"}
 COLOURS = {"en": BLUE, "zh": VERMILLION, NEITHER: "0.35"}
 INCHES_PER_TOKEN = 0.24
 WORD_START = "\u2581"
+
+
+def draw_values(values: Mapping[str, Any]) -> Figure:
+    """Draw the values of ``attention.json``, which ``plot_attention.py`` writes."""
+    panels = {
+        f"{name}\nbetween languages: {each['between_languages']:.2f}": np.array(each["weights"])
+        for name, each in values["systems"].items()
+    }
+    block = "last block" if values["block"] is None else f"block {values['block']}"
+    title = f"Decoder self-attention, {block}: {values['utterance']}"
+    return draw_attention(panels, values["tokens"], values["languages"], title)
 
 
 def draw_attention(

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Draw the decoder's self-attention in one utterance, for trained systems side by side, tokens coloured by language.
 
-The decoder reads the reference. Writes attention.png, and attention.json with the weights. "Between languages" is the
+The decoder reads the reference. Writes attention.png, and its data, attention.json; both
+can be kept in results/. "Between languages" is the
 mean weight that a token gives to tokens of the other language, over tokens that follow one of them.
 
 Example:
@@ -10,6 +11,8 @@ Example:
 """
 
 import argparse
+import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,8 +20,8 @@ from espnet_ext.codeswitch.mixed_text import has_han
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.data.utterance_audio import read_spans
 from espnet_ext.errors import InputError, run_main
+from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.results.pages.plot_style import DOTS_PER_INCH, save_png
-from espnet_ext.work.files import write_json
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -33,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         names = [str(folder) for folder in checkpoints]
 
     # torch and ESPnet, for which a wrong argument should not wait
-    from attention_figures import draw_attention
+    from attention_figures import draw_values
 
     from espnet_ext.codeswitch.attention_maps import AttentionMaps
 
@@ -46,14 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for name, each in maps.items():
         if each.tokens != first.tokens:
             raise InputError(f"{name} has other tokens than {names[0]}: give systems with one vocabulary")
-    panels = {
-        f"{name}\nbetween languages: {each.share_between_languages():.2f}": each.weights for name, each in maps.items()
-    }
-    block = "last block" if args.block is None else f"block {args.block}"
-    figure = draw_attention(panels, first.tokens, first.languages, f"Decoder self-attention, {block}: {utterance}")
-    args.output.mkdir(parents=True, exist_ok=True)
-    save_png(figure, args.output / "attention.png", args.dpi)
-    numbers = {
+    values = {
         "utterance": utterance,
         "block": args.block,
         "tokens": first.tokens,
@@ -63,7 +59,11 @@ def main(argv: Sequence[str] | None = None) -> None:
             for name, each in maps.items()
         },
     }
-    write_json(args.output / "attention.json", numbers)
+    args.output.mkdir(parents=True, exist_ok=True)
+    about = "Weights of the decoder's self-attention in one utterance, mean over the heads"
+    command = shlex.join(["local/plot_attention.py", *(argv or sys.argv[1:])])
+    write_facts(args.output / "attention.json", about, command, values)
+    save_png(draw_values(values), args.output / "attention.png", args.dpi, data=values)
     for name, each in maps.items():
         print(f"{name}: between languages {each.share_between_languages():.3f}")
     print("written:", args.output / "attention.png", args.output / "attention.json")

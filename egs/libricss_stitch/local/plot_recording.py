@@ -8,13 +8,16 @@ Without --recording it is the longest of the set.
 """
 
 import argparse
+import shlex
+import sys
 from pathlib import Path
 
-from recording_figure import compare, draw_recording
+from recording_figure import as_values, compare, draw_values
 
 from espnet_ext.data.turns import by_recording, read_turns, word_spans
 from espnet_ext.errors import InputError, run_main
 from espnet_ext.multitalker.hypotheses import group_by_speaker, read_jsonl
+from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.results.pages.plot_style import save_png
 from espnet_ext.stitcher.long_recordings import stitched_times
 
@@ -25,7 +28,7 @@ def main() -> None:
     parser.add_argument("--heard", type=Path, required=True, help="folder with hypotheses.jsonl of the windows")
     parser.add_argument("--transcripts", type=Path, required=True, help="folder with transcripts.json")
     parser.add_argument("--recording", help="its id (default: the longest)")
-    parser.add_argument("--output", type=Path, required=True, help="the PNG to write")
+    parser.add_argument("--output", type=Path, required=True, help="the PNG to write, and its data as JSON")
     args = parser.parse_args()
     references = by_recording(read_turns(args.set / "references.json"))
     ends = {name: max(turn.span[1] for turn in own) for name, own in references.items()}
@@ -43,8 +46,10 @@ def main() -> None:
     names = [*said, *sorted(heard.keys() - said.keys())]
     cuts = sorted({(item.start, item.end) for windows in grouped[recording].values() for item in windows})
     speakers = {name: compare(said.get(name, []), heard.get(name, [])) for name in names}
-    title = f"{recording}: reference (ref) and transcript (hyp) of each speaker"
-    save_png(draw_recording(title, speakers, cuts, ends[recording]), args.output, 150)
+    values = as_values(recording, speakers, cuts, ends[recording])
+    about = "Words of a recording by speaker, with start, end and kind of error; windows in seconds"
+    write_facts(args.output.with_suffix(".json"), about, shlex.join(["local/plot_recording.py", *sys.argv[1:]]), values)
+    save_png(draw_values(values), args.output, 150, data=values)
     print(f"{recording} -> {args.output}")
 
 

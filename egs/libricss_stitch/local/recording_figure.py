@@ -1,8 +1,10 @@
 """A picture of a recording: what each speaker said and what was transcribed, over time, with windows and errors."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -51,6 +53,30 @@ def compare(
             heard.append(ShownWord(right, *hypothesis[at[1]][1], kind))
             at[1] += 1
     return real, heard
+
+
+def as_values(
+    recording: str,
+    speakers: Mapping[str, tuple[Sequence[ShownWord], Sequence[ShownWord]]],
+    windows: Sequence[Span],
+    seconds: float,
+) -> dict[str, Any]:
+    """The data of a picture, as facts keep them."""
+    words = {
+        name: {"reference": [astuple(word) for word in real], "hypothesis": [astuple(word) for word in heard]}
+        for name, (real, heard) in speakers.items()
+    }
+    return json.loads(json.dumps({"recording": recording, "seconds": seconds, "windows": windows, "speakers": words}))
+
+
+def draw_values(values: Mapping[str, Any]) -> Figure:
+    """Draw what :func:`as_values` gives."""
+    speakers = {
+        name: tuple([ShownWord(*word) for word in words[side]] for side in ("reference", "hypothesis"))
+        for name, words in values["speakers"].items()
+    }
+    title = f"{values['recording']}: reference (ref) and transcript (hyp) of each speaker"
+    return draw_recording(title, speakers, [tuple(window) for window in values["windows"]], values["seconds"])
 
 
 def draw_recording(

@@ -12,11 +12,10 @@ from espnet_ext.results.kept.result_files import (
     result_files,
     some_result_files,
 )
-from espnet_ext.work.files import atomic_write
 
 
 def keep_results(folder: str | Path, kept: str | Path) -> list[Path]:
-    """Copy a run's ``table*.json``, ``figure*.json``, pictures and scores to ``<kept>/<scale>-<corpus>/``.
+    """Copy a run's ``table*.json``, ``figure*.json`` and scores to ``<kept>/<scale>-<corpus>/``.
 
     Earlier results of the same tables are replaced. Claims are corrected for their number over all that is kept there.
 
@@ -29,10 +28,6 @@ def keep_results(folder: str | Path, kept: str | Path) -> list[Path]:
         result = read_results(path)
         copies.append(Path(kept) / kept_name(result) / path.name)
         keep_result(copies[-1], result)
-        picture = path.with_suffix(".png")
-        if picture.is_file():
-            with atomic_write(copies[-1].with_suffix(".png"), "wb") as file:
-                file.write(picture.read_bytes())
     for place in dict.fromkeys(copy.parent for copy in copies):
         if scores.is_file():
             own = place / SCORES_FILE

@@ -1,12 +1,15 @@
 """``RESULTS.md`` of a recipe, and the rendered sections of its ``README.md`` and of the repository's pages."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.results.kept.keeping import keep_results
+from espnet_ext.results.kept.pictures import digest, drawn_part, stamp_of
 from espnet_ext.results.kept.result_files import kept_name, natural, read_results, some_result_files
+from espnet_ext.results.kept.sums import write_sums
 from espnet_ext.results.pages.render import called, has_run, markdown_table
 from espnet_ext.results.pages.summary import verdicts_of_recipe, verdicts_of_recipes
 from espnet_ext.results.pages.templates import (
@@ -102,6 +105,8 @@ def repository_pages(root: str | Path) -> dict[Path, str]:
 def write_recipe_report(recipe_dir: str | Path, results: Sequence[str | Path] = ()) -> list[Path]:
     """Keep results of runs in a recipe's ``results/``, and write the pages that show what is kept.
 
+    Figures are drawn again where their data have changed, and ``results/SHA256SUMS`` is written.
+
     If the recipe is in ``egs/`` of a repository, the repository's own pages are written too.
 
     Args:
@@ -119,6 +124,8 @@ def write_recipe_report(recipe_dir: str | Path, results: Sequence[str | Path] = 
         raise InputError(f"{recipe_dir}: no such folder; give the recipe's")
     for folder in results:
         keep_results(folder, recipe_dir / "results")
+    _draw_figures(recipe_dir / "results")
+    write_sums(recipe_dir / "results")
     pages = recipe_pages(recipe_dir)
     if root := repository_of(recipe_dir):
         pages |= repository_pages(root)
@@ -127,6 +134,31 @@ def write_recipe_report(recipe_dir: str | Path, results: Sequence[str | Path] = 
         with atomic_write(path) as file:
             file.write(pages[path])
     return changed
+
+
+def _draw_figures(kept: Path) -> None:
+    """Draw the figures whose pictures are missing, or were drawn from other data."""
+    for path in sorted(kept.glob("*/figure*.json")):
+        result, picture = read_results(path), path.with_suffix(".png")
+        if not has_run(result) or (picture.is_file() and stamp_of(picture) == digest(drawn_part(result))):
+            continue
+        from espnet_ext.results.pages.figures import draw
+        from espnet_ext.results.pages.plot_style import save_png  # matplotlib takes a second to import
+
+        save_png(draw(result), picture, data=drawn_part(result))
+
+
+def recipes_with_results() -> list[Path]:
+    """The recipes with kept results in the ``egs`` of the current folder, or of the nearest one above it.
+
+    Raises:
+        InputError: there are none.
+    """
+    here = Path.cwd()
+    for root in (here, *here.parents):
+        if found := sorted(path.parent for path in root.glob("egs/*/results")):
+            return [Path(os.path.relpath(path, here)) for path in found]
+    raise InputError(f"{here}: no egs/*/results here or above: name a recipe with --recipe")
 
 
 def repository_of(recipe_dir: Path) -> Path | None:

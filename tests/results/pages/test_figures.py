@@ -160,7 +160,6 @@ def test_what_is_written_is_drawn_and_the_report_shows_it(recipe: Path, expdir: 
     picture = expdir / "results" / "figure1.png"
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     keep_results(expdir / "results", recipe / "results")
-    assert (recipe / "results" / "mini-toy" / "figure1.png").read_bytes() == picture.read_bytes()
     report = recipe_pages(recipe)[recipe / "RESULTS.md"]
     assert "### Figure 1. How much" in report and "(results/mini-toy/figure1.png)" in report
     assert "Not run: table 1." in report
