@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Check the whole repository. `make -C tools lint` calls this.
-#   lint.sh [ruff] [format] [shellcheck] [deptry] [mypy]    # some checks; all if none is named
+#   lint.sh [ruff] [format] [shellcheck] [hadolint] [deptry] [mypy]    # some checks; all if none is named
 set -euo pipefail
 shopt -s nullglob
 tools=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -33,13 +33,14 @@ run() {
       done < <(list_files)
       "$bin/shellcheck" "${shell[@]}"
       ;;
+    hadolint) "$bin/hadolint" containers/Dockerfile ;;
     deptry) "$bin/deptry" --no-ansi espnet_ext egs/*/local ;;
     mypy) "$bin/mypy" ;;
     *) echo "error: no such check" >&2 && return 2 ;;
   esac
 }
 
-(($# > 0)) || set -- ruff format shellcheck deptry mypy
+(($# > 0)) || set -- ruff format shellcheck hadolint deptry mypy
 failed=()
 for check; do
   echo "== $check"

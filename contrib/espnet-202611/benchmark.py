@@ -1,0 +1,93 @@
+"""Time of a step of the search with ESPnet's code and with the patched code, in turns in one process.
+
+python contrib/espnet-202611/benchmark.py
+"""
+
+import logging
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from espnet2.asr.decoder.rnn_decoder import RNNDecoder
+from espnet2.legacy.nets.ctc_prefix_score import CTCPrefixScoreTH
+from patched import CTC, RNN, apply
+
+BEAM, REPEATS = 10, 7
+
+
+def ratio(name: str, before: Callable[[], object], after: Callable[[], object]) -> None:
+    """Print the medians of both and their ratio, after one run that is not counted."""
+    times: dict[Callable[[], object], list[float]] = {before: [], after: []}
+    for repeat in range(REPEATS + 1):
+        for work in (before, after):
+            start = time.perf_counter()
+            work()
+            if repeat:
+                times[work].append(time.perf_counter() - start)
+    old, new = (1000 * statistics.median(times[work]) for work in (before, after))
+    print(f"{name}: ESPnet {old:.1f} ms, patched {new:.1f} ms, {old / new:.1f} times as fast")
+
+
+def prefix_scores(kind: type, frames: int, labels: int) -> Callable[[], object]:
+    """Ten labels of a beam of hypotheses, with the labels that a search pre-selects."""
+    x = torch.randn(1, frames, labels, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
+    lengths = torch.tensor([frames])
+    ids = torch.arange(1, 1 + 3 * BEAM // 2).expand(BEAM, -1)
+    best = (ids[:, 0] + labels * torch.arange(BEAM)).unsqueeze(0)
+
+    def work() -> None:
+        scorer, state = kind(x.clone(), lengths, 0, labels - 1), None
+        ys = torch.full((BEAM, 1), labels - 1)
+        for _ in range(10):
+            _, state = scorer(ys, state, ids)
+            state = scorer.index_select_state(state, best)
+            ys = torch.cat((ys, ids[:, :1]), 1)
+
+    return work
+
+
+def decoder_steps(kind: type, batched: bool, frames: int, cells: int) -> Callable[[], object]:
+    """Ten labels of a beam of hypotheses of one utterance, one by one or together."""
+    torch.manual_seed(0)
+    decoder = kind(1000, 512, hidden_size=cells, att_conf={"atype": "location", "adim": 320}).eval()
+    encodings = torch.randn(frames, 512)
+    ys = torch.randint(0, 999, (BEAM, 11))
+
+    def one_by_one() -> None:
+        states = [decoder.init_state(encodings)] * BEAM
+        for length in range(1, 11):
+            states = [decoder.score(y[:length], state, encodings)[1] for y, state in zip(ys, states, strict=True)]
+
+    def together() -> None:
+        states = [decoder.batch_init_state(encodings)] * BEAM
+        for length in range(1, 11):
+            _, states = decoder.batch_score(ys[:, :length], states, encodings.expand(BEAM, -1, -1))
+
+    return torch.no_grad()(together if batched else one_by_one)
+
+
+def main() -> None:
+    logging.disable(logging.WARNING)  # the attention's, one at each step
+    with tempfile.TemporaryDirectory() as folder:
+        load = apply(Path(folder))
+        scan, batched = load(CTC).CTCPrefixScoreTH, load(RNN).RNNDecoder
+    print(f"{torch.get_num_threads()} threads, {BEAM} hypotheses, ten labels each")
+    for frames in (100, 400, 1000):
+        ratio(
+            f"CTC prefix scores, {frames} frames",
+            prefix_scores(CTCPrefixScoreTH, frames, 1000),
+            prefix_scores(scan, frames, 1000),
+        )
+    for cells in (320, 1024):
+        ratio(
+            f"RNN decoder, {cells} cells, 200 frames",
+            decoder_steps(RNNDecoder, False, 200, cells),
+            decoder_steps(batched, True, 200, cells),
+        )
+
+
+if __name__ == "__main__":
+    main()

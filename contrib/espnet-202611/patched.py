@@ -1,0 +1,41 @@
+"""Modules of the installed ESPnet with the patches of this folder, applied to copies: ESPnet itself is not changed."""
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import espnet2
+
+HERE = Path(__file__).resolve().parent
+PATCHES = sorted(HERE.glob("*.patch"))
+CTC = "espnet2/legacy/nets/ctc_prefix_score.py"
+RNN = "espnet2/asr/decoder/rnn_decoder.py"
+
+
+def copy_sources(folder: Path) -> Path:
+    """Copy the files that the patches change into ``folder``, and return it."""
+    for name in (CTC, RNN):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(Path(espnet2.__file__).parents[1] / name, folder / name)
+    return folder
+
+
+def apply(folder: Path) -> Callable[[str], ModuleType]:
+    """Copy the files into ``folder``, apply all patches there, and return a function that imports one by its path."""
+    copy_sources(folder)
+    for patch in PATCHES:
+        subprocess.run(["git", "apply", str(patch)], cwd=folder, check=True)
+
+    def load(name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(f"patched_{Path(name).stem}", folder / name)
+        assert spec and spec.loader
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module  # typeguard looks there for the source
+        spec.loader.exec_module(module)
+        return module
+
+    return load

@@ -1,0 +1,92 @@
+"""The patches for ESPnet apply to the installed sources, and change no score."""
+
+import subprocess
+from importlib.metadata import version
+
+import pytest
+import torch
+from patched import CTC, PATCHES, RNN, apply, copy_sources
+
+pytestmark = pytest.mark.skipif(
+    version("espnet").partition(".")[0] != "202611", reason="the patches are for ESPnet 202611"
+)
+
+
+@pytest.fixture(scope="module")
+def patched(tmp_path_factory):
+    """The patched modules by path, made by `git apply` as a maintainer would."""
+    return apply(tmp_path_factory.mktemp("espnet"))
+
+
+def test_each_patch_applies_alone_and_by_patch(tmp_path):
+    assert len(PATCHES) == 2
+    for patch in PATCHES:
+        root = copy_sources(tmp_path / patch.stem)
+        subprocess.run(["patch", "-p1", "--dry-run", "-i", str(patch)], cwd=root, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("margin", [0, 3])
+@pytest.mark.parametrize("batch, beam", [(1, 1), (1, 3), (2, 2)])
+@pytest.mark.parametrize("pre_beam", [None, 5])
+def test_prefix_scores_are_those_of_the_loop(patched, margin, batch, beam, pre_beam):
+    from espnet2.legacy.nets.ctc_prefix_score import CTCPrefixScoreTH
+
+    frames, labels, eos = 30, 9, 8
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(batch, frames, labels, generator=generator).mul(3).log_softmax(-1)
+    lengths = torch.tensor([frames, frames - 7][:batch])
+    classes = (CTCPrefixScoreTH, patched(CTC).CTCPrefixScoreTH)
+    scorers = [kind(x.clone(), lengths, 0, eos, margin=margin) for kind in classes]
+    states, ys = [None, None], torch.full((batch * beam, 1), eos)
+    for _ in range(5):
+        ids = None
+        if pre_beam:
+            ids = torch.stack([torch.randperm(labels - 1, generator=generator)[:pre_beam] for _ in ys])
+        found = [scorer(ys, state, ids) for scorer, state in zip(scorers, states, strict=True)]
+        possible = found[0][0] > -1e9
+        assert torch.equal(possible, found[1][0] > -1e9)
+        torch.testing.assert_close(found[0][0][possible], found[1][0][possible], atol=2e-4, rtol=1e-5)
+        choices = ids if pre_beam else torch.arange(1, labels - 1).expand(len(ys), -1)
+        best = choices[:, 0].view(batch, beam) + labels * torch.arange(beam)
+        states = [scorer.index_select_state(state, best) for scorer, (_, state) in zip(scorers, found, strict=True)]
+        ys = torch.cat((ys, choices[:, :1]), 1)
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+@pytest.mark.parametrize("attention", ["noatt", "dot", "add", "location", "coverage", "multi_head_add"])
+def test_a_batch_of_hypotheses_is_scored_as_one_by_one(patched, kind, attention):
+    torch.manual_seed(1)
+    options = {"rnn_type": kind, "num_layers": 2, "hidden_size": 6, "context_residual": kind == "gru"}
+    decoder = patched(RNN).RNNDecoder(7, 5, att_conf={"atype": attention, "adim": 4, "aheads": 2}, **options).eval()
+    encodings, first = torch.randn(11, 5), 6
+    prefixes = torch.tensor([[first, 1, 2, 3], [first, 4, 4, 1], [first, 2, 5, 0]])
+    expected = []
+    with torch.no_grad():
+        for prefix in prefixes:
+            state = decoder.init_state(encodings)
+            for length in range(1, 5):
+                score, state = decoder.score(prefix[:length], state, encodings)
+            expected.append(score)
+        states = [decoder.batch_init_state(encodings)] * 3
+        for length in range(1, 5):
+            scores, states = decoder.batch_score(prefixes[:, :length], states, encodings.expand(3, -1, -1))
+    torch.testing.assert_close(scores, torch.stack(expected), atol=1e-5, rtol=1e-5)
+
+
+def test_hypotheses_of_utterances_of_different_length(patched):
+    torch.manual_seed(2)
+    decoder = patched(RNN).RNNDecoder(7, 5, hidden_size=6, att_conf={"atype": "location", "adim": 4}).eval()
+    long, short = torch.randn(11, 5), torch.randn(8, 5)
+    batch = torch.zeros(2, 11, 5)
+    batch[0], batch[1, :8] = long, short
+    mask = torch.arange(11) < torch.tensor([[11], [8]])
+    ys = torch.tensor([[6, 1], [6, 2]])
+    with torch.no_grad():
+        states = [decoder.batch_init_state(batch)] * 2
+        for length in (1, 2):
+            scores, states = decoder.batch_score(ys[:, :length], states, batch, mask.unsqueeze(1))
+        for row, encodings in enumerate((long, short)):
+            state = decoder.init_state(encodings)
+            for length in (1, 2):
+                score, state = decoder.score(ys[row, :length], state, encodings)
+            torch.testing.assert_close(scores[row], score, atol=1e-5, rtol=1e-5)
