@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from espnet_ext.corpora.code_switching import LAYOUTS
+from espnet_ext.errors import InputError
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
@@ -32,19 +34,32 @@ def training_sets(run: Run) -> list[str]:
 
 
 def data(run: Run) -> None:
-    librispeech = run.path("librispeech")
+    librispeech, mandarin = run.path("librispeech"), run.path("mandarin")
+    folders = part_folders(run)
     if run.synthetic:
         run_steps(asr.synthetic_corpus(run, "asru2019"))
     run_steps(
         asr.manifests(
             run,
             "asru2019",
-            [run.corpus, *([librispeech] if librispeech else [])],
+            [run.corpus, *(path for path in (librispeech, mandarin) if path), *map(Path, folders.values())],
             corpus_dir=str(run.corpus),
+            layout=run.options["corpus"],
+            folders=folders,
+            mandarin_dir=mandarin and str(mandarin),
+            allow_pipes=run.options["allow_pipes"] == "true",
             librispeech_dir=librispeech and str(librispeech),
             parts=[*train_parts(run), *TEST_SETS],
         )
     )
+
+
+def part_folders(run: Run) -> dict[str, str]:
+    """The folders that --folders names, by part."""
+    pairs = [item.partition("=") for item in run.options["folders"].split(",") if item]
+    if not all(part and folder for part, _, folder in pairs):
+        raise InputError(f"--folders takes PART=DIR with commas between, not '{run.options['folders']}'")
+    return {part.strip(): str(run.corpus / folder.strip()) for part, _, folder in pairs}
 
 
 def format_data(run: Run) -> None:
@@ -179,9 +194,17 @@ def scoring(run: Run) -> None:
 
 RECIPE = Recipe(
     corpus="asru2019",
-    options={"librispeech": "", "encoder": "", "average": ""},
-    paths=("librispeech",),
-    choices={"encoder": ("joint", "shared")},
+    options={
+        "corpus": "asru2019",
+        "folders": "",
+        "mandarin": "",
+        "librispeech": "",
+        "allow_pipes": "false",
+        "encoder": "",
+        "average": "",
+    },
+    paths=("mandarin", "librispeech"),
+    choices={"corpus": tuple(LAYOUTS), "allow_pipes": ("true", "false"), "encoder": ("joint", "shared")},
     variant=lambda options: options["encoder"],
     stages={
         "data": data,

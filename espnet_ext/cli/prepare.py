@@ -95,12 +95,24 @@ def librispeech(corpus: Path, output: Path, parts: str | None, nj: int, check_au
     metavar="PART=DIR",
     help="Folder of a part that has another name or place; repeat it for several.",
 )
+@click.option(
+    "--layout",
+    default="asru2019",
+    show_default=True,
+    metavar="NAME",
+    help="Whose layout --corpus has: asru2019, talcs, seame or ascend.",
+)
+@common.path("--mandarin", "Mandarin part: AISHELL-1, aidatatang_200zh or another folder.", metavar="DIR")
+@click.option("--allow-pipes", is_flag=True, help="Run the commands in wav.scp of Kaldi data dirs.")
 def asru2019(
     corpus: Path,
     output: Path,
     parts: str | None,
     librispeech: Path | None,
     folder: tuple[str, ...],
+    layout: str,
+    mandarin: Path | None,
+    allow_pipes: bool,
     nj: int,
     check_audio: str,
     skip_faulty: float,
@@ -115,7 +127,10 @@ def asru2019(
         corpus,
         output,
         parts and common.names(parts),
+        layout=layout,
         folders=dict(map(_part_folder, folder)),
+        mandarin_dir=mandarin,
+        allow_pipes=allow_pipes,
         librispeech_dir=librispeech,
         num_jobs=nj,
         check_audio=check_audio,

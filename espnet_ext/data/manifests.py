@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from espnet_ext.data.audio_files import Inspected
+from espnet_ext.data.cut_recordings import OVERHANG
 from espnet_ext.data.data_dir import DataDir, format_seconds, is_command, parse_segment, write_data_dir
 from espnet_ext.data.data_dir_checks import check_files, raise_problems, validate
 from espnet_ext.errors import InputError
@@ -133,8 +134,8 @@ def from_data_dir(
         audio: recording -> what is known of its file. Where this is missing, the file is opened.
 
     Raises:
-        InputError: an audio file cannot be opened; an entry of ``wav.scp`` is a command; a segment cannot be read or
-            has no recording.
+        InputError: an audio file cannot be opened; an entry of ``wav.scp`` is a command; a segment cannot be read,
+            has no recording, or ends after it.
     """
     from lhotse import RecordingSet, SupervisionSet
 
@@ -186,6 +187,11 @@ def _supervision(data: DataDir, utterance: str, recordings: Mapping[str, "Record
         raise InputError(
             f"utterance {utterance} has no audio: run `espnet-ext data validate` on the data dir"
         ) from None
+    if end > recording.duration + OVERHANG:
+        raise InputError(
+            f"segments: {utterance} ends at {end:g} s, but its recording {name} has {recording.duration:.2f} s: "
+            "correct its times, or drop it"
+        )
     end = recording.duration if end == -1 else min(end, recording.duration)
     channels = recording.channel_ids
     speaker = data.utt2spk[utterance]

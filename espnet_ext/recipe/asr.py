@@ -61,7 +61,7 @@ def make_corpus(corpus: str, output: str, size: str, nj: int) -> None:
     make(output, size, 0, nj)
 
 
-def manifests(run: Run, corpus: str, folders: Sequence[Path], *, title: str = "", **options: Any) -> Step:
+def manifests(run: Run, corpus: str, folders: Sequence[Path], /, *, title: str = "", **options: Any) -> Step:
     """Check a corpus and write its Lhotse manifests. They are made again when a file below ``folders`` changes.
 
     Args:

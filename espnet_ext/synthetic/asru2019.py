@@ -133,7 +133,9 @@ def _chapter(folder: Path, speaker: Speaker, sentences: tuple[Sentence, ...], se
 
 def _readers(size: BilingualSize, seed: int) -> dict[str, list[Speaker]]:
     """The speakers of each part. Their English is British in English sentences, as in mixed ones."""
-    drawn = draw_speakers(size.speakers, seed)
+    named = {f"all-{group}": count for group, count in size.speakers.items()}  # all groups share the variants
+    everybody = draw_speakers(named, seed, {"all": size.voices})
+    drawn = {group: everybody[f"all-{group}"] for group in size.speakers}
     speakers = {
         group: [dataclasses.replace(speaker, accent=BRITISH) for speaker in members] for group, members in drawn.items()
     }

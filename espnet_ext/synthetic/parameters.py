@@ -127,16 +127,19 @@ class BilingualSize:
 
     speakers: dict[str, int]
     utterances: dict[str, int]  # of each speaker: in train-cs, train-zh, LibriSpeech, dev, test
+    voices: int  # variants, which all speakers share; each has a pitch, a rate and an accent of its own
 
 
 ASRU2019_SIZES = {
     "smoke": BilingualSize(
         {"train": 4, "dev": 2, "test": 2},
         {"train-cs": 8, "train-zh": 8, "LibriSpeech": 6, "dev": 4, "test": 4},
+        voices=4,
     ),
     "mini": BilingualSize(
         {"train": 22, "dev": 12, "test": 14},
         {"train-cs": 36, "train-zh": 48, "LibriSpeech": 48, "dev": 9, "test": 20},
+        voices=4,
     ),
 }
 

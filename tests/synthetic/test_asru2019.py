@@ -28,7 +28,9 @@ from espnet_ext.synthetic.mandarin_english import (
 from espnet_ext.synthetic.voices import BRITISH, draw_speakers
 
 TINY = parameters.BilingualSize(
-    {"train": 2, "dev": 1, "test": 1}, {"train-cs": 2, "train-zh": 5, "LibriSpeech": 4, "dev": 2, "test": 2}
+    {"train": 2, "dev": 1, "test": 1},
+    {"train-cs": 2, "train-zh": 5, "LibriSpeech": 4, "dev": 2, "test": 2},
+    voices=4,
 )
 MIXED = ("train-cs", "dev", "test")
 

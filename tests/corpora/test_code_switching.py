@@ -1,0 +1,196 @@
+"""Corpora of code-switching and Mandarin speech in the folders in which people get them, and commands in wav.scp."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from espnet_ext.codeswitch.mixed_text import mixed_tokens
+from espnet_ext.corpora.asru2019 import prepare_asru2019
+from espnet_ext.errors import InputError
+
+RATE = 16000
+
+
+def audio(path: Path, seconds: float = 0.3) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    soundfile.write(path, np.random.default_rng(0).uniform(-0.1, 0.1, round(RATE * seconds)), RATE)
+    return path
+
+
+def write(path: Path, *lines: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def challenge(root: Path) -> None:
+    """ASRU 2019 as its participants got it: a folder for each speaker and session, dev and test flat."""
+    for part, ids in {
+        "ZH+EN-200h/data/category1/G0013/session1": ["T0055G0013S0001", "T0055G0013S0002"],
+        "ZH+EN-200h/data/category2/G0014/session1": ["T0055G0014S0001"],
+        "ZH-500h/data/category1/G0099/session2": ["T0100G0099S0001"],
+        "ASRU-DEV/data": ["T0200G0001S0001", "T0200G0002S0001"],
+        "ASRU-TEST": ["T0300G0003S0001"],
+    }.items():
+        for key in ids:
+            audio(root / part / f"{key}.wav")
+            write(root / part / f"{key}.txt", "我 想要 ａpp。")
+
+
+def talcs(root: Path) -> None:
+    for part in ("train_set", "dev_set", "test_set"):
+        for number in range(2):
+            audio(root / "TALCS_corpus" / part / "wav" / f"{part}{number}.wav")
+        write(root / "TALCS_corpus" / part / "label.txt", f"{part}0 好 的 yes", f"{part}1 我们 看 page")
+
+
+def seame(root: Path) -> None:
+    """Kaldi data dirs with segments, their recordings made by commands."""
+    for part in ("train", "dev_man", "dev_sge"):
+        source = audio(root / "conversation" / f"{part}.wav", 1.0)
+        write(root / part / "wav.scp", f"NI01{part} cat {source} |")
+        write(root / part / "segments", f"NI01{part}-1 NI01{part} 0.1 0.5", f"NI01{part}-2 NI01{part} 0.5 1.0")
+        write(root / part / "utt2spk", f"NI01{part}-1 NI01{part}", f"NI01{part}-2 NI01{part}")
+        write(root / part / "text", f"NI01{part}-1 <v-noise> 然后 lah", f"NI01{part}-2 okay 咯 [ah]")
+
+
+def ascend(root: Path) -> None:
+    head = "id,path,transcription,duration,language,original_speaker_id,session_id,topic"
+    for part, number in (("train", 1), ("validation", 2), ("test", 3)):
+        name = f"ses{number}_spk{number}_L1_0.1_0.3.wav"
+        audio(root / "waves" / name)
+        row = f'00001,waves/{name},"他 说, deadline 了",0.3,mixed,{number},{number},technology'
+        write(root / f"{part}_metadata.csv", head, row)
+
+
+CORPORA = {"asru2019": challenge, "talcs": talcs, "seame": seame, "ascend": ascend}
+
+
+@pytest.fixture(params=list(CORPORA))
+def layout(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
+    CORPORA[request.param](tmp_path / "corpus")
+    return request.param, tmp_path / "corpus"
+
+
+def prepare(layout: str, corpus: Path, **options) -> dict:
+    return prepare_asru2019(corpus, corpus.parent / "manifests", layout=layout, allow_pipes=True, **options)
+
+
+def items(manifests: dict, part: str) -> dict:
+    return {item.id: item for item in manifests[part]["supervisions"]}
+
+
+def test_each_corpus_is_read_as_it_is_delivered(layout: tuple[str, Path]) -> None:
+    manifests = prepare(*layout)
+    assert {"train-cs", "dev", "test"} <= set(manifests)
+    for sets in manifests.values():
+        assert all(Path(recording.sources[0].source).is_file() for recording in sets["recordings"])
+    found = {
+        part: {key: (item.text, item.speaker, round(item.duration, 2)) for key, item in items(manifests, part).items()}
+        for part in ("train-cs", "dev", "test")
+    }
+    expected = {
+        "asru2019": {
+            "train-cs": {
+                "T0055G0013S0001": ("我想要APP", "T0055G0013", 0.3),
+                "T0055G0013S0002": ("我想要APP", "T0055G0013", 0.3),
+                "T0055G0014S0001": ("我想要APP", "T0055G0014", 0.3),
+            },
+            "dev": {
+                "T0200G0001S0001": ("我想要APP", "T0200G0001", 0.3),
+                "T0200G0002S0001": ("我想要APP", "T0200G0002", 0.3),
+            },
+            "test": {"T0300G0003S0001": ("我想要APP", "T0300G0003", 0.3)},
+        },
+        "talcs": {
+            part: {
+                f"{folder}0": ("好的YES", f"{folder}0", 0.3),
+                f"{folder}1": ("我们看PAGE", f"{folder}1", 0.3),
+            }
+            for part, folder in (("train-cs", "train_set"), ("dev", "dev_set"), ("test", "test_set"))
+        },
+        "seame": {
+            part: {
+                f"NI01{folder}-1": ("然后LAH", f"NI01{folder}", 0.4),
+                f"NI01{folder}-2": ("OKAY咯", f"NI01{folder}", 0.5),
+            }
+            for part, folder in (("train-cs", "train"), ("dev", "dev_man"), ("test", "dev_sge"))
+        },
+        "ascend": {
+            part: {f"ses{number}_spk{number}_L1_0.1_0.3": ("他说DEADLINE了", f"spk{number}", 0.3)}
+            for part, number in (("train-cs", 1), ("dev", 2), ("test", 3))
+        },
+    }
+    assert found == expected[layout[0]]
+
+
+@pytest.mark.parametrize("corpus", ["data_aishell", "aidatatang_200zh"])
+def test_mandarin_part_with_one_file_of_transcripts(corpus: str, tmp_path: Path) -> None:
+    talcs(tmp_path / "corpus")
+    root = tmp_path / "mandarin" / corpus
+    folder, name = {
+        "data_aishell": ("wav", "aishell_transcript_v0.8.txt"),
+        "aidatatang_200zh": ("corpus", "aidatatang_200_zh_transcript.txt"),
+    }[corpus]
+    for part in ("train", "dev"):
+        audio(root / folder / part / "S0002" / f"BAC009S0002{part}.wav")
+    write(root / "transcript" / name, "BAC009S0002train 而 对 楼市", "BAC009S0002dev 好", "BAC009S0099X 没有 音频")
+    for given in (root, root.parent):  # the folder into which it unpacks, or the one above
+        manifests = prepare("talcs", tmp_path / "corpus", mandarin_dir=given)
+        (item,) = items(manifests, "train-zh").values()
+        assert (item.text, item.speaker, item.language) == ("而对楼市", "S0002", "zh")
+
+
+def test_commands_run_only_when_allowed(tmp_path: Path) -> None:
+    seame(tmp_path)
+    with pytest.raises(InputError, match=r"train/wav.scp: recording NI01train is a command .*--allow-pipes"):
+        prepare_asru2019(tmp_path, tmp_path / "manifests", layout="seame")
+    assert not list(tmp_path.rglob("NI01*.wav"))
+
+
+def test_a_tool_that_is_not_installed_is_named_and_a_failing_command(tmp_path: Path) -> None:
+    seame(tmp_path)
+    write(tmp_path / "train" / "wav.scp", "NI01train sph2pipe_not_here -f wav a.sph |")
+    with pytest.raises(InputError, match="NI01train needs the program sph2pipe_not_here: install it"):
+        prepare("seame", tmp_path)
+    write(tmp_path / "train" / "wav.scp", f"NI01train cat {tmp_path / 'nothing.sph'} |")
+    with pytest.raises(InputError, match=r"recording NI01train: its command failed with status 1: .*nothing.sph"):
+        prepare("seame", tmp_path)
+
+
+def test_a_segment_beyond_its_recording_is_a_fault(tmp_path: Path) -> None:
+    seame(tmp_path)
+    write(tmp_path / "train" / "segments", "NI01train-1 NI01train 0.1 0.5", "NI01train-2 NI01train 0.5 1.2")
+    with pytest.raises(InputError, match=r"NI01train-2 is from 0.5 to 1.2 s, but its recording NI01train has 1.00 s"):
+        prepare("seame", tmp_path)
+    assert list(items(prepare("seame", tmp_path, skip_faulty=0.5), "train-cs")) == ["NI01train-1"]
+
+
+def test_faults_of_lists(tmp_path: Path) -> None:
+    talcs(tmp_path)
+    write(tmp_path / "TALCS_corpus" / "dev_set" / "label.txt", "dev_set0", "dev_set7 好", "dev_set7 好")
+    with pytest.raises(InputError) as error:
+        prepare("talcs", tmp_path)
+    faults = (tmp_path.parent / "manifests" / "asru2019_faults.txt").read_text()
+    for fault in ("empty transcript of dev_set0", "dev_set7 comes twice", "no transcript of utterance dev_set1"):
+        assert fault in faults
+    assert "\n" not in str(error.value)
+
+
+def test_mixed_error_rate_of_seames_text_is_jiwers_count_over_the_same_tokens(tmp_path: Path) -> None:
+    jiwer = pytest.importorskip("jiwer")
+    from espnet_ext.scoring.mixed import score_mixed_texts
+
+    seame(tmp_path)
+    reference = {key: item.text for key, item in items(prepare("seame", tmp_path), "dev").items()}
+    hypothesis = {"NI01dev_man-1": "然后啦OK", "NI01dev_man-2": "OKAY"}
+    score = score_mixed_texts(reference, hypothesis)
+    tokens = [[" ".join(mixed_tokens(side[key])) for key in reference] for side in (reference, hypothesis)]
+    assert score.total.rate == pytest.approx(jiwer.wer(*tokens))
+    assert score.total.errors == 3
+
+
+def test_an_unknown_layout(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no layout 'miami': the layouts are asru2019, talcs, seame, ascend"):
+        prepare("miami", tmp_path)
