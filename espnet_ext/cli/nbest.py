@@ -6,47 +6,67 @@ import click
 
 from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
+from espnet_ext.cli.score import NORMALISERS
 
 
 @click.group(cls=OrderedGroup)
 def nbest() -> None:
     """Convert and describe N-best lists; oracle error rates.
 
-    Lists are JSONL (.jsonl), the output folder of an ESPnet decoding with --nbest, or the JSON of masked-LM-scoring
-    tools (.json).
+    Lists are JSONL (.jsonl), or what a decoder has written: the output folder of an ESPnet decoding with --nbest,
+    archives.* of Kaldi, a folder of SRILM's n-best files, preds_out_width*.tsv of NeMo beside its manifest, the output
+    of WeNet's decoder_main --output_nbest, recogs-*.txt of icefall, JSON of Whisper and faster-whisper, JSON of
+    masked-LM-scoring tools.
     """
 
 
 @nbest.command()
 @common.nbest()
 @common.references("Kaldi text with the references of the lists.", required=False)
+@common.nbest_format()
 @click.option("--distinct", is_flag=True, help="Drop a hypothesis whose text came before in its list.")
+@click.option(
+    "--normaliser",
+    type=click.Choice(NORMALISERS),
+    default="none",
+    show_default=True,
+    help="Rules for hypotheses and references.",
+)
 @common.output("The JSONL file to write.", metavar="FILE")
-def convert(nbest: Path, ref: Path | None, distinct: bool, output: Path) -> None:
-    """Convert N-best lists to JSONL."""
-    from espnet_ext.nbest.sources import convert_lists
+def convert(nbest: Path, ref: Path | None, form: str, distinct: bool, normaliser: str, output: Path) -> None:
+    """Convert N-best lists of any decoder to JSONL."""
+    from espnet_ext.nbest.sources import convert_lists, warnings_of
+    from espnet_ext.scoring.normalise import normaliser_called
 
-    lists = convert_lists(nbest, output, ref, only_distinct=distinct)
+    rules = None if normaliser == "none" else normaliser_called(normaliser)[0]
+    lists = convert_lists(nbest, output, ref, only_distinct=distinct, form=form, rules=rules)
+    for warning in warnings_of(lists):
+        click.echo(warning, err=True)
     click.echo(f"{len(lists)} lists, {sum(len(each.hyps) for each in lists)} hypotheses -> {output}")
 
 
 @nbest.command()
 @common.nbest()
 @common.references("Kaldi text with the references of the lists.", required=False)
+@common.nbest_format()
 @click.option("--depth", type=common.COUNT, metavar="N", help="Look at the first N hypotheses only.  [default: all]")
 @common.path("--best-text", "Write the oracle's choices as Kaldi text.")
 @common.output("Write the numbers as JSON.", metavar="FILE", required=False)
-def oracle(nbest: Path, ref: Path | None, depth: int | None, best_text: Path | None, output: Path | None) -> None:
+def oracle(
+    nbest: Path, ref: Path | None, form: str, depth: int | None, best_text: Path | None, output: Path | None
+) -> None:
     """Word error rate of the best hypothesis among the first n.
 
     Prints it for n = 1, 2 ... up to --depth.
     """
-    from espnet_ext.nbest.sources import read_lists
+    from espnet_ext.nbest.sources import read_lists, warnings_of
     from espnet_ext.nbest.statistics import oracle_lines, oracle_report, write_choice
     from espnet_ext.work.files import write_json
 
-    lists = read_lists(nbest, ref)
+    lists = read_lists(nbest, ref, form)
     report = oracle_report(lists, depth)
+    for warning in warnings_of(lists):
+        click.echo(warning, err=True)
     if best_text:
         write_choice(best_text, lists, depth)
     if output:
@@ -57,16 +77,17 @@ def oracle(nbest: Path, ref: Path | None, depth: int | None, best_text: Path | N
 @nbest.command()
 @common.nbest()
 @common.references("Kaldi text with the references of the lists.", required=False)
+@common.nbest_format()
 @click.option(
     "--wanted", type=common.COUNT, metavar="N", help="Count the lists with fewer distinct texts.  [default: longest]"
 )
 @common.output("Write the numbers as JSON.", metavar="FILE", required=False)
-def stats(nbest: Path, ref: Path | None, wanted: int | None, output: Path | None) -> None:
+def stats(nbest: Path, ref: Path | None, form: str, wanted: int | None, output: Path | None) -> None:
     """How many lists, hypotheses and distinct texts there are."""
     from espnet_ext.nbest.sources import read_lists
     from espnet_ext.nbest.statistics import describe, statistics_lines, write_statistics
 
-    found = describe(read_lists(nbest, ref))
+    found = describe(read_lists(nbest, ref, form))
     if output:
         write_statistics(output, found)
     click.echo("\n".join(statistics_lines(found, wanted)))

@@ -19,6 +19,7 @@ CHECKS = ("auto", "header", "full")
 UNITS = ("word", "char", "mixed")
 SCORERS = ("causal", "pll", "pooled")
 POOLINGS = ("last", "cls", "attention")
+NBEST_FORMATS = ("auto", "espnet", "kaldi", "nemo", "icefall", "wenet", "whisper", "mlm", "srilm", "jsonl")
 SCALES = ("smoke", "mini", "full")
 
 
@@ -103,8 +104,20 @@ def references(what: str = "Kaldi text with the references.", *, required: bool 
     return path("--ref", what, required=required)
 
 
-def nbest(what: str = "N-best lists: .jsonl, ESPnet's output folder, or .json.", *, several: bool = False) -> Decorator:
+def nbest(what: str = "N-best lists of any decoder (see --format).", *, several: bool = False) -> Decorator:
     return path("--nbest", what, metavar="LISTS", required=True, several=several)
+
+
+def nbest_format() -> Decorator:
+    """``--format`` of N-best lists."""
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(NBEST_FORMATS),
+        default="auto",
+        show_default=True,
+        help="Toolkit that wrote the lists; auto looks at the files.",
+    )
 
 
 def casing() -> Decorator:

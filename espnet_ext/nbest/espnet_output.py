@@ -6,7 +6,11 @@ jobs, each in ``logdir/output.<job>``, and merges only their best hypotheses; ``
 
 A score is a printed tensor, ``tensor(-12.3456)`` or ``tensor(-0.5000, device='cuda:0')``: four decimals, a weighted
 sum of the log-probabilities of the search's parts (attention, CTC, language model, length bonus). ESPnet does not write
-the parts. If a file ``scores`` with ``str(hyp.scores)`` is beside it, they are read as well.
+the parts. If a file ``scores`` with ``str(hyp.scores)`` is beside it, or JSON of the printed tensors as published lists
+have it, ``{"ctc": "tensor(-0.0041)"}``, they are read as well.
+
+OWSM and other models of ESPnet's task s2t write marks such as ``<eng><asr>`` into ``text``, and the same without them
+into ``text_nospecial``, which is read if it is there.
 
 For an utterance that is too short for the encoder, ESPnet writes the text ``" "`` with the score 0.0 n times: n empty
 hypotheses here.
@@ -27,7 +31,7 @@ _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?|[-+]?inf(?:inity)
 _VALUE = re.compile(
     rf"(?:tensor|np\.float[0-9]+)\(\[?\s*({_NUMBER})\s*\]?(?:,\s*[a-z_]+=[^()]*)?\)|({_NUMBER})", re.IGNORECASE
 )
-_PART = re.compile(rf"""\s*["']([^"']+)["']\s*:\s*({_VALUE.pattern})\s*(?:,|$)""", re.IGNORECASE)
+_PART = re.compile(rf"""\s*["']([^"']+)["']\s*:\s*(["']?)({_VALUE.pattern})\2\s*(?:,|$)""", re.IGNORECASE)
 
 
 def read_espnet_output(folder: str | Path) -> list[NBest]:
@@ -74,6 +78,8 @@ def parse_scores(text: str) -> dict[str, float]:
 
     >>> parse_scores("{'decoder': tensor(-3.25), 'ctc': tensor(-1., device='cuda:0')}")
     {'decoder': -3.25, 'ctc': -1.0}
+    >>> parse_scores('{"decoder": "tensor(-0.3654)", "lm": "tensor(-77.3508)"}')
+    {'decoder': -0.3654, 'lm': -77.3508}
 
     Raises:
         InputError: it is not such a dictionary.
@@ -83,11 +89,16 @@ def parse_scores(text: str) -> dict[str, float]:
     if inside.startswith("{") and inside.endswith("}"):
         inside = inside[1:-1].strip()
         while match := _PART.match(inside):
-            parts[match[1]] = parse_score(match[2])
+            parts[match[1]] = parse_score(match[3])
             inside = inside[match.end() :]
     if inside or not text.strip():
         raise InputError(f"{text!r} is not a dictionary of scores, such as {{'ctc': tensor(-1.2345)}}")
     return parts
+
+
+def is_espnet_output(path: Path) -> bool:
+    """Whether a folder has hypotheses of a decoding in it."""
+    return path.is_dir() and any(True for place in (".", *_JOBS) for _ in path.glob(f"{place}/*best_recog"))
 
 
 def _jobs(folder: Path) -> list[Path]:
@@ -112,7 +123,8 @@ def _recog_folders(job: Path) -> list[tuple[int, Path]]:
 def _read_recog(recog: Path) -> dict[str, Hypothesis]:
     if not (recog / "text").exists():
         raise InputError(f"{recog / 'text'}: no such file: only single-speaker recognition with a tokenizer writes it")
-    texts, scores = read_table(recog / "text"), read_table(recog / "score")
+    plain = recog / "text_nospecial"
+    texts, scores = read_table(plain if plain.exists() else recog / "text"), read_table(recog / "score")
     parts = read_table(recog / "scores") if (recog / "scores").exists() else dict.fromkeys(texts, "{}")
     for name, table in (("score", scores), ("scores", parts)):
         if odd := sorted(texts.keys() ^ table.keys()):

@@ -1,55 +1,110 @@
-"""N-best lists from any source: JSONL, an ESPnet decoding's folder, the JSON of masked-LM-scoring tools.
+"""N-best lists of any decoder: one table of formats, references, and warnings of lists that cannot be right."""
 
-Masked-LM-scoring tools (Shin et al. 2019; Salazar et al. 2020, P3's [2] and [4]) write one object for a set::
-
-    {"1-2-3": {"ref": "the cat", "hyp_1": {"score": -1.5, "text": "the cat"}, "hyp_2": ...}, ...}
-
-The hypotheses are ranked by their number. ``ref`` may be absent. Those tools work without scores; a second pass does
-not.
-"""
-
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from espnet_ext.data.kaldi_tables import read_table, text_lines
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.espnet_output import read_espnet_output
-from espnet_ext.nbest.lists import NBest, distinct, hypothesis_of, read_nbest, write_nbest
-from espnet_ext.work.json_text import parse_json
+from espnet_ext.nbest import json_formats, text_formats
+from espnet_ext.nbest.espnet_output import is_espnet_output, read_espnet_output
+from espnet_ext.nbest.lists import NBest, distinct, read_nbest, word_errors, words_of_reference, write_nbest
 
-_HYPOTHESIS = re.compile(r"hyp_([1-9][0-9]{0,8})")
+AUTO = "auto"
+IMPLAUSIBLE = 0.9  # an oracle's word error rate above which lists and references cannot belong together
+_CAPITALS, _SMALL = 0.9, 0.1  # shares of capitals that make a text upper and lower case
 
 
-def read_lists(path: str | Path, reference: str | Path | None = None) -> list[NBest]:
-    """Read N-best lists: a folder is ESPnet's, a ``.json`` a masked-LM-scoring tool's, any other file JSONL.
+@dataclass(frozen=True)
+class Format:
+    """A format of N-best lists.
+
+    Attributes:
+        what: the format in words.
+        read: reads a file or folder.
+        fits: whether a path looks like this format, without reading all of it.
+    """
+
+    what: str
+    read: Callable[[Path], list[NBest]]
+    fits: Callable[[Path], bool]
+
+
+def _begins(path: Path, text: str) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(text)) == text.encode()
+
+
+def _holds(path: Path, *patterns: str) -> bool:
+    return path.is_dir() and any(True for pattern in patterns for _ in path.glob(pattern))
+
+
+# In this order the first that fits is taken.
+FORMATS: Mapping[str, Format] = {
+    "espnet": Format("output folder of a decoding with --nbest", read_espnet_output, is_espnet_output),
+    "kaldi": Format(
+        "folder with archives.*/{words_text,acwt,lmwt.withlm}",
+        text_formats.read_kaldi,
+        lambda path: _holds(path, "archives.*/words_text", "words_text"),
+    ),
+    "nemo": Format(
+        "preds_out_width*.tsv beside its manifest",
+        text_formats.read_nemo,
+        lambda path: path.suffix == ".tsv" or _holds(path, "preds_out_width*.tsv"),
+    ),
+    "icefall": Format(
+        "recogs-*.txt, or a folder of them",
+        text_formats.read_icefall,
+        lambda path: path.name.startswith("recogs-") or _holds(path, "recogs-*.txt"),
+    ),
+    "wenet": Format("decoder_main --output_nbest", text_formats.read_wenet, lambda path: _begins(path, "wav ")),
+    "whisper": Format("JSON of whisper and faster-whisper", json_formats.read_whisper, json_formats.is_whisper),
+    "mlm": Format(
+        "JSON of masked-LM-scoring tools", json_formats.read_mlm_scoring, lambda path: path.suffix == ".json"
+    ),
+    "srilm": Format("folder with a file per utterance", text_formats.read_srilm, Path.is_dir),
+    "jsonl": Format("one list per line", read_nbest, lambda path: True),
+}
+
+
+def read_lists(path: str | Path, reference: str | Path | None = None, form: str = AUTO) -> list[NBest]:
+    """Read N-best lists.
 
     Args:
         path: the lists.
         reference: Kaldi ``text`` with their references, which replace those in the lists.
+        form: a key of ``FORMATS``; "auto" takes the first that fits.
 
     Raises:
         InputError: what the readers refuse; or lists and references are not of the same utterances.
     """
     path = Path(path)
-    if path.is_dir():
-        lists = read_espnet_output(path)
-    else:
-        lists = read_mlm_scoring(path) if path.suffix == ".json" else read_nbest(path)
+    if form == AUTO:
+        form = next(name for name, each in FORMATS.items() if each.fits(path))
+    elif form not in FORMATS:
+        raise InputError(f"no format {form} of N-best lists: choose one of {', '.join(FORMATS)}")
+    lists = FORMATS[form].read(path)
     return with_references(lists, read_table(reference), str(path), str(reference)) if reference else lists
 
 
 def convert_lists(
-    path: str | Path, output: Path, reference: str | Path | None = None, only_distinct: bool = False
+    path: str | Path,
+    output: Path,
+    reference: str | Path | None = None,
+    *,
+    only_distinct: bool = False,
+    form: str = AUTO,
+    rules: Callable[[str], str] | None = None,
 ) -> list[NBest]:
     """Read lists as :func:`read_lists` and write them as JSONL.
 
     Args:
-        path, reference: see :func:`read_lists`.
+        path, reference, form: see :func:`read_lists`.
         output: the JSONL file.
         only_distinct: drop a text that came before in its list.
+        rules: normalises hypotheses and references; see :func:`espnet_ext.scoring.normalise.normaliser_called`.
 
     Returns:
         The lists as written.
@@ -57,11 +112,24 @@ def convert_lists(
     Raises:
         InputError: as :func:`read_lists`.
     """
-    lists = read_lists(path, reference)
+    lists = read_lists(path, reference, form)
+    if rules:
+        lists = [normalised(nbest, rules) for nbest in lists]
     if only_distinct:
         lists = [distinct(nbest) for nbest in lists]
     write_nbest(output, lists)
     return lists
+
+
+def normalised(nbest: NBest, rules: Callable[[str], str]) -> NBest:
+    """A list with hypotheses and reference normalised alike.
+
+    >>> from espnet_ext.nbest.lists import Hypothesis
+    >>> normalised(NBest("u", (Hypothesis("The cat", -1.0),), "THE CAT"), str.upper).hyps[0].text
+    'THE CAT'
+    """
+    hyps = tuple(replace(hyp, text=rules(hyp.text)) for hyp in nbest.hyps)
+    return replace(nbest, hyps=hyps, ref=None if nbest.ref is None else rules(nbest.ref))
 
 
 def with_references(
@@ -84,48 +152,33 @@ def _count(ids: list[str]) -> str:
     return f"utterance {ids[0]}" + (f" and {len(ids) - 1} more" if len(ids) > 1 else "")
 
 
-def read_mlm_scoring(path: str | Path) -> list[NBest]:
-    """Read the JSON of a masked-LM-scoring tool, sorted by utterance.
+def warnings_of(lists: Sequence[NBest]) -> list[str]:
+    """What must be wrong with lists that have references, as lines to print; lists without references pass.
 
-    Raises:
-        InputError: the file is missing, empty or not such JSON; an utterance comes twice, or has a key that is neither
-            ``ref`` nor ``hyp_<number>``; what :class:`espnet_ext.nbest.lists.NBest` refuses.
+    Errors are counted on the texts as they are. So hypotheses in another case than the references are all wrong, and
+    nothing else says so.
     """
-    try:
-        records = parse_json("\n".join(text_lines(Path(path))), _refuse_twins)
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON ({error}); name a file with one N-best list per line .jsonl") from None
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-    if not isinstance(records, dict) or not records:
-        raise InputError(f"{path}: no object of utterances: is it the JSON of a masked-LM-scoring tool?")
-    try:
-        return [_from_record(utterance, records[utterance]) for utterance in sorted(records)]
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+    known = [nbest for nbest in lists if nbest.ref]
+    if not known:
+        return []
+    found = []
+    cases = [_case(nbest.ref or "" for nbest in known), _case(nbest.hyps[0].text for nbest in known)]
+    if cases[0] != cases[1]:
+        found.append(
+            f"warning: the references are in {cases[0]} case, the hypotheses in {cases[1]}: words are compared as they "
+            "are written: normalise both (espnet-ext nbest convert --normaliser)"
+        )
+    words = sum(len(words_of_reference(nbest)) for nbest in known)
+    rate = sum(min(word_errors(nbest)) for nbest in known) / words
+    if rate > IMPLAUSIBLE:
+        found.append(
+            f"warning: even the best choice from the lists has a word error rate of {100 * rate:.0f} %: are these the "
+            "references of these lists, in the same spelling?"
+        )
+    return found
 
 
-def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Python's reader keeps the last of two equal keys, and so would lose a list in silence."""
-    table: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in table:
-            raise InputError(f"{key} comes twice in one object: keep one")
-        table[key] = value
-    return table
-
-
-def _from_record(utterance: str, record: Any) -> NBest:
-    if not isinstance(record, dict):
-        raise InputError(f"{utterance}: not an object with ref and hyp_1, hyp_2 ...")
-    ranked: dict[int, Any] = {}
-    for key, value in record.items():
-        match = _HYPOTHESIS.fullmatch(key)
-        if match:
-            ranked[int(match[1])] = value
-        elif key != "ref":
-            raise InputError(f"{utterance}: {key!r} is neither ref nor hyp_<number>")
-    ref = record.get("ref")
-    if not (ref is None or isinstance(ref, str)):
-        raise InputError(f"{utterance}: ref must be a text or null")
-    return NBest(utterance, tuple(hypothesis_of(utterance, rank, ranked[rank]) for rank in sorted(ranked)), ref)
+def _case(texts: Iterable[str]) -> str:
+    letters = [letter for text in texts for letter in text if letter.isupper() or letter.islower()]
+    share = sum(map(str.isupper, letters)) / max(1, len(letters))
+    return "upper" if share > _CAPITALS else "lower" if share < _SMALL else "mixed"

@@ -97,6 +97,8 @@ def oracle_report(lists: Sequence[NBest], depth: int | None = None) -> dict[str,
     """
     errors = oracle_errors(lists, depth)
     words = sum(len(words_of_reference(nbest)) for nbest in lists)
+    if not words:
+        raise InputError("all references are empty, so there is no error rate: check where they come from")
     rows = [{"n": n, "errors": count, "value": percent(count / words)} for n, count in enumerate(errors, start=1)]
     return {"lists": len(lists), "words": words, "oracle": rows}
 

@@ -34,7 +34,6 @@ from espnet_ext.rescore.training import (
     summary,
     train,
 )
-from espnet_ext.results.pages.plot_style import save_png
 
 SCORES = "lm"
 # What a config may set besides the settings of the training, with defaults.
@@ -309,6 +308,8 @@ def train_rescorer(
     scorer = load_lm(chosen["lm"], chosen["scorer"], chosen["pooling"], chosen["casing"]).to(device)
     loss = loss_for(chosen, scorer, dev)
     report = train_mwer(scorer, train_on, dev, loss, settings, output, say)
+    from espnet_ext.results.pages.plot_style import save_png  # matplotlib takes a second to import
+
     save_png(draw_training(report, f"{scorer.name} scores, MWER"), output / "training.png")
     say(summary(output, report))
     return report

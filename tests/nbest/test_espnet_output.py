@@ -38,6 +38,22 @@ LISTS = [
 ]
 
 
+def test_marks_of_owsm_are_left_out(tmp_path):
+    """ESPnet's task s2t writes text with marks, and text_nospecial without."""
+    marked = {"u": [("<eng><asr> the cat", "tensor(-1.0)"), ("<eng><asr> a cat", "tensor(-2.0)")]}
+    write(tmp_path, marked, text_nospecial={"u": ["the cat", "a cat"]})
+    assert [hyp.text for hyp in read_espnet_output(tmp_path)[0].hyps] == ["the cat", "a cat"]
+
+
+def test_parts_as_json_with_printed_tensors(tmp_path):
+    """The form of published lists of LibriSpeech."""
+    parts = '{"decoder": "tensor(-0.3654)", "ctc": "tensor(-0.0041)", "lm": "tensor(-77.3508)"}'
+    write(tmp_path, {"u": [("A", "tensor(-1.0)")]}, scores={"u": [parts]})
+    assert read_espnet_output(tmp_path)[0].hyps[0].scores == {"decoder": -0.3654, "ctc": -0.0041, "lm": -77.3508}
+    with pytest.raises(InputError, match="not a dictionary of scores"):
+        parse_scores('{"decoder": "tensor(-0.3654)\'}')
+
+
 @pytest.mark.parametrize(
     "place, given_folder",
     [(".", "."), ("output.1", "."), ("logdir/output.1", "."), ("logdir/output.1", "logdir"), ("log/output.1", ".")],

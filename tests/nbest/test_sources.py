@@ -5,8 +5,9 @@ import json
 import pytest
 
 from espnet_ext.errors import InputError
+from espnet_ext.nbest.json_formats import read_mlm_scoring
 from espnet_ext.nbest.lists import Hypothesis, NBest, write_nbest
-from espnet_ext.nbest.sources import read_lists, read_mlm_scoring
+from espnet_ext.nbest.sources import FORMATS, convert_lists, read_lists, warnings_of
 
 LISTS = [NBest("a", (Hypothesis("A B", -1.5), Hypothesis("A", -2.5))), NBest("b", (Hypothesis("C", -0.5),))]
 
@@ -92,3 +93,37 @@ def test_what_is_refused_in_the_json_of_masked_lm_scoring(tmp_path, text, messag
     (tmp_path / "am.json").write_text(text)
     with pytest.raises(InputError, match=message):
         read_mlm_scoring(tmp_path / "am.json")
+
+
+def test_the_option_names_every_format():
+    from espnet_ext.cli.options import NBEST_FORMATS
+
+    assert ("auto", *FORMATS) == NBEST_FORMATS
+    with pytest.raises(InputError, match="no format htk of N-best lists: choose one of espnet, kaldi, nemo"):
+        read_lists("lists", form="htk")
+
+
+def with_texts(texts: list[str], reference: str) -> list[NBest]:
+    return [NBest("u", tuple(Hypothesis(text, -1.0) for text in texts), reference)]
+
+
+def test_unlike_case_is_warned_of():
+    (case, oracle) = warnings_of(with_texts(["the cat sat"], "THE CAT SAT"))
+    assert "references are in upper case, the hypotheses in lower" in case and "100 %" in oracle
+    assert warnings_of(with_texts(["THE CAT", "the cat sat"], "THE CAT SAT")) == []
+    (mixed,) = warnings_of(with_texts(["The Cat sat", "THE CAT"], "THE CAT SAT"))
+    assert "hypotheses in mixed" in mixed
+
+
+def test_references_of_another_set_are_warned_of_and_lists_without_words_are_not():
+    (oracle,) = warnings_of(with_texts(["A DOG", "TWO DOGS"], "THE CAT SAT"))
+    assert "word error rate of 100 %" in oracle
+    assert warnings_of([NBest("u", (Hypothesis("A", -1.0),))]) == [] == warnings_of(with_texts(["A"], ""))
+
+
+def test_conversion_normalises_hypotheses_and_references_alike(tmp_path):
+    write_nbest(tmp_path / "in.jsonl", [NBest("u", (Hypothesis("A b.", -1.0), Hypothesis("a B", -2.0)), "a b")])
+    (nbest,) = convert_lists(
+        tmp_path / "in.jsonl", tmp_path / "out.jsonl", only_distinct=True, rules=lambda text: text.upper().strip(".")
+    )
+    assert nbest == NBest("u", (Hypothesis("A B", -1.0),), "A B") and read_lists(tmp_path / "out.jsonl") == [nbest]
