@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import util
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -218,8 +218,9 @@ def load_recipe(folder: Path) -> Recipe:
     return load_script(path, f"espnet_ext_recipe_{folder.name}").RECIPE
 
 
+@cache
 def load_script(path: Path, name: str = "") -> ModuleType:
-    """Import a Python file that is not in a package, such as one in a recipe's ``local/``."""
+    """Import a Python file that is not in a package, such as one in a recipe's ``local/``; once, whoever asks."""
     spec = util.spec_from_file_location(name or path.stem, path)
     assert spec and spec.loader
     module = util.module_from_spec(spec)

@@ -106,20 +106,6 @@ class MixedErrorRate:
         return MixedErrorRate(self.total + other.total, self.han + other.han, self.english + other.english)
 
 
-def count_mixed_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> MixedErrorRate:
-    """Count the errors of one utterance by language; both are lists of tokens, as :func:`mixed_tokens` makes them.
-
-    The total is counted separately from the languages and must be their sum.
-
-    >>> counts = count_mixed_errors(mixed_tokens("我想 go home"), mixed_tokens("我 go hum 吧"))
-    >>> counts.han
-    ErrorRate(correct=1, substitutions=0, deletions=1, insertions=1)
-    >>> counts.english
-    ErrorRate(correct=1, substitutions=1, deletions=0, insertions=0)
-    """
-    return MixedErrorRate(count_errors(reference, hypothesis), **by_language(align(reference, hypothesis)))
-
-
 def count_filtered_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> tuple[ErrorRate, ErrorRate]:
     """The other habit: errors of the Han characters alone, and of the English words alone, aligned without the rest.
 

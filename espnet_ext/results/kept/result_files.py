@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
+from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.plans.schema import fault, known
+from espnet_ext.results.plans.schema import StrictMapping, fault, known
 from espnet_ext.work.files import write_json
 
 VERSION = 2
@@ -22,22 +22,6 @@ Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Interval = Annotated[list[Number], Field(min_length=2, max_length=2)]
 Rate = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]
-
-
-class StrictMapping(BaseModel):
-    """A mapping of the file. Keys that are unknown or missing are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check_keys(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            raise ValueError(f"must be a mapping (key: value), is {value!r}")
-        for key in value:
-            if key not in cls.model_fields:
-                raise ValueError(f"unknown key {key!r}; {known(list(cls.model_fields))}")
-        return value
 
 
 class ResultValue(StrictMapping):

@@ -176,8 +176,8 @@ Chosen = Annotated[Choice, BeforeValidator(_choice)]
 Sweep = Annotated[dict[Text, dict[Name, Any] | None], BeforeValidator(_sweep)]
 
 
-class _Entry(BaseModel):
-    """A mapping in the file. Unknown keys are refused with the names of those there are."""
+class StrictMapping(BaseModel):
+    """A mapping in a file. Unknown keys are refused with the names of those there are."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -193,7 +193,7 @@ class _Entry(BaseModel):
         return value
 
 
-class Paper(_Entry):
+class Paper(StrictMapping):
     """The paper whose tables these are; ``metric`` with its unit."""
 
     id: Text
@@ -203,7 +203,7 @@ class Paper(_Entry):
     metric: Text
 
 
-class SystemEntry(_Entry):
+class SystemEntry(StrictMapping):
     """A system, or with a ``sweep`` one for each value that a row names.
 
     Attributes:
@@ -239,14 +239,14 @@ class SystemEntry(_Entry):
         return self
 
 
-class DecodingEntry(_Entry):
+class DecodingEntry(StrictMapping):
     """A decoding: what it changes in the section ``decode``, with a sweep as that of a system."""
 
     overrides: Overrides = {}
     sweep: Sweep = {}
 
 
-class RowEntry(_Entry):
+class RowEntry(StrictMapping):
     """A row: a system, a decoding of it, and the paper's numbers, one for each column (null: the paper has none)."""
 
     name: RowName
@@ -255,7 +255,7 @@ class RowEntry(_Entry):
     paper: Annotated[tuple[Rate, ...], Field(min_length=1)]
 
 
-class ChangeEntry(_Entry):
+class ChangeEntry(StrictMapping):
     """What becomes of the error rate from one row to another."""
 
     before: Text = Field(alias="from")
@@ -271,7 +271,7 @@ Side = Annotated[
 ]  # a row, or a change from one to another
 
 
-class ClaimEntry(_Entry):
+class ClaimEntry(StrictMapping):
     """A statement of the paper: ``better`` has a lower error rate (or change of it) than ``worse``.
 
     With a ``margin``, in points, the statement is that ``better`` is not worse by more than that.
@@ -284,7 +284,7 @@ class ClaimEntry(_Entry):
     columns: Columns | None = None
 
 
-class TableEntry(_Entry):
+class TableEntry(StrictMapping):
     """A table; ``reduction`` names the columns in which reductions from ``baseline`` are shown."""
 
     caption: Text
@@ -295,7 +295,7 @@ class TableEntry(_Entry):
     claims: tuple[ClaimEntry, ...] = ()
 
 
-class AxisEntry(_Entry):
+class AxisEntry(StrictMapping):
     """The axis of x of all figures: what it shows, its unit, and its values at each scale."""
 
     label: Text
@@ -303,7 +303,7 @@ class AxisEntry(_Entry):
     values: dict[Name, Annotated[tuple[Number, ...], Field(min_length=1)]]
 
 
-class CurveEntry(_Entry):
+class CurveEntry(StrictMapping):
     """A curve: one system at each value of the axis, on one test set.
 
     ``paper`` holds the paper's error rates by value, ``largest`` the largest reduction that it names, in percent.
@@ -317,7 +317,7 @@ class CurveEntry(_Entry):
     largest: Number | None = None
 
 
-class FigureEntry(_Entry):
+class FigureEntry(StrictMapping):
     """A figure: error rates over the axis, or their reductions from the rate at ``baseline``."""
 
     caption: Text
@@ -327,7 +327,7 @@ class FigureEntry(_Entry):
     claims: tuple[ClaimEntry, ...] = ()
 
 
-class TablesFile(_Entry):
+class TablesFile(StrictMapping):
     """All of ``tables.yaml``.
 
     ``measures`` are those of ``score.json`` that columns name; ``quantities`` are columns that hold what a system's own
