@@ -17,6 +17,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers, search_options
 from espnet_ext.multitalker.precomputed_d_vectors import write_d_vectors
 from espnet_ext.multitalker.profiles import read_profiles
+from espnet_ext.multitalker.settled import Settled, write_settled
 from espnet_ext.multitalker.windows import write_windows
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Recipe, Run, load_script
@@ -136,6 +137,8 @@ def train_recogniser(run: Run) -> Iterator[Step]:
             files=before,
             inputs=inputs,
         )
+        window = run.sections["settings"]["window"] if training == "windows" else None
+        write_settled(output, Settled(search_options(run.sections["decode"], "section decode"), window))
         before = {"--init_param": output / CHECKPOINT}
 
 

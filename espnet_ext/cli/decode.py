@@ -9,7 +9,6 @@ from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.errors import InputError
 
 NOISES = ("music", "noise", "speech")
-METHODS = ("no", "block", "overlapping", "time_aware")
 
 
 @click.group(cls=OrderedGroup)
@@ -150,7 +149,7 @@ def long(
     several=True,
 )
 @common.output("Folder for the results of each --data.", several=True)
-@common.config("Options of the beam search.")
+@common.config("Options of the beam search.  [default: decoding.json in the model's folder]")
 @common.nj()
 @common.parallel()
 @common.ngpu()
@@ -173,10 +172,12 @@ def speakers(
     Writes hypotheses.jsonl (a line for each window and speaker in it), text and speakers.
     """
     from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers, read_search_options
+    from espnet_ext.multitalker.settled import read_settled, require_speaker_model
 
-    search = read_search_options(config) if config else {}
     if inventory and len(inventory) != len(data):
         raise InputError(f"{len(data)} --data and {len(inventory)} --inventory: give one for each --data, or none")
+    require_speaker_model(model_config, model)
+    search = {**read_settled(model_config).search, **(read_search_options(config) if config else {})}
     inventories = inventory or (None,) * len(data)
     jobs = [
         SpeakerDecoding(model_config, model, source, profiles, target, search, ngpu, table)
@@ -184,64 +185,6 @@ def speakers(
     ]
     count = decode_speakers(jobs, nj=nj, parallel=parallel)
     click.echo(f"{count} windows -> {', '.join(str(job.output / 'hypotheses.jsonl') for job in jobs)}")
-
-
-@decode.command()
-@common.path("--recording", "Audio file of any sampling rate and number of channels.", required=True)
-@common.path("--enrolment", "Folder with one folder of audio files per speaker.", metavar="DIR", required=True)
-@common.model()
-@common.config("Options of the beam search.")
-@click.option(
-    "--method", type=click.Choice(METHODS), help="How windows are merged; no: do not cut.  [default: time_aware]"
-)
-@common.path("--stitcher", "Folder of a trained stitcher that merges the windows.", metavar="DIR")
-@common.window(16.0)
-@common.window_overlap(None)
-@common.path("--speaker-model-config", "The config.yaml of an ESPnet speaker model for the profiles.", metavar="YAML")
-@common.path("--speaker-model", "Checkpoint of the speaker model.  [default: Resemblyzer's d-vectors]")
-@common.output("Folder for the results.")
-@common.nj()
-@common.ngpu()
-def meeting(
-    recording: Path,
-    enrolment: Path,
-    model_config: Path,
-    model: Path,
-    config: Path | None,
-    method: str | None,
-    stitcher: Path | None,
-    window: float,
-    window_overlap: float | None,
-    speaker_model_config: Path | None,
-    speaker_model: Path | None,
-    output: Path,
-    nj: int,
-    ngpu: int,
-) -> None:
-    """Transcribe a recording of several talkers: who said what.
-
-    The speakers are those with a folder in --enrolment. Writes <recording>.json (SegLST), .ctm and .txt. The recording
-    is cut into windows, each is recognised, and the hypotheses are merged as in the recipe libricss_stitch.
-    """
-    from espnet_ext.stitcher.transcribe import transcribe_recording
-
-    if (speaker_model_config is None) != (speaker_model is None):
-        raise InputError("a speaker model needs both --speaker-model-config and --speaker-model")
-    transcribe_recording(
-        recording,
-        enrolment,
-        model_config,
-        model,
-        output,
-        config=config,
-        method=method,
-        stitcher=stitcher,
-        window=window,
-        window_overlap=window_overlap,
-        speaker_model=(speaker_model_config, speaker_model) if speaker_model_config and speaker_model else None,
-        nj=nj,
-        ngpu=ngpu,
-    )
 
 
 @decode.command()

@@ -10,16 +10,19 @@ from espnet_ext.errors import InputError
 
 NAME = "espnet-ext"
 ENTRIES = {
-    "data": Entry("espnet_ext.cli.data", "data", "Prepare corpora; check, combine and split Kaldi data dirs."),
-    "train": Entry("espnet_ext.cli.train", "train", "Train language models for rescoring; average checkpoints."),
-    "decode": Entry("espnet_ext.cli.decode", "decode", "Recognise utterances, long recordings, overlapped speech."),
-    "score": Entry("espnet_ext.cli.score", "score", "Word, mixed and speaker-attributed error rates; compare systems."),
+    "data": Entry("espnet_ext.cli.data", "data", "Prepare corpora; check, combine and split data dirs."),
+    "train": Entry("espnet_ext.cli.train", "train", "Train language models; average checkpoints."),
+    "decode": Entry("espnet_ext.cli.decode", "decode", "Recognise utterances, long and overlapped speech."),
+    "score": Entry("espnet_ext.cli.score", "score", "Error rates of words and speakers; compare systems."),
     "nbest": Entry("espnet_ext.cli.nbest", "nbest", "Convert and describe N-best lists; oracle error rates."),
     "rescore": Entry("espnet_ext.cli.nbest", "rescore", "Rescore N-best lists with a language model."),
-    "stitch": Entry("espnet_ext.cli.stitch", "stitch", "Cut recordings into windows; merge their hypotheses."),
-    "table": Entry("espnet_ext.cli.table", "table", "The tables of a paper: what they need, and what came out."),
+    "stitch": Entry("espnet_ext.cli.stitch", "stitch", "Join what recognisers wrote of windows; stitchers."),
+    "transcribe-speakers": Entry(
+        "espnet_ext.cli.transcribe", "transcribe_speakers", "Transcribe a recording of several talkers."
+    ),
+    "table": Entry("espnet_ext.cli.table", "table", "Tables of a paper: what they need, what came out."),
     "report": Entry("espnet_ext.cli.table", "report", "Write results, figures and errors as web pages."),
-    "pack": Entry("espnet_ext.cli.share", "pack", "Pack a trained model into one archive, with a model card."),
+    "pack": Entry("espnet_ext.cli.share", "pack", "Pack a trained model, with a model card."),
     "upload": Entry("espnet_ext.cli.share", "upload", "Upload a packed model to a hub."),
     "run": Entry("espnet_ext.cli.run", "run", "Run a stage of a recipe; run.sh calls this."),
     "new-recipe": Entry("espnet_ext.cli.run", "new_recipe", "Write a new recipe from a template."),

@@ -8,18 +8,29 @@ import click
 
 from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
+from espnet_ext.errors import InputError
 
 STYLES = ("wc", "wco_wce", "alignment")
+HYPOTHESES = (".json", ".jsonl", ".ctm", ".rttm")
 METHODS = ("no", "block", "overlapping", "time_aware", *STYLES)
 
 
-@click.group(cls=OrderedGroup)
-def stitch() -> None:
-    """Cut recordings into windows, and merge the hypotheses of windows (Chang 2021).
+class StitchGroup(OrderedGroup):
+    """A group whose command ``join`` may be left out: ``espnet-ext stitch long.json``."""
 
-    Hypotheses of any recogniser come as JSONL (.jsonl, a line for each window and speaker) or as CTM (any other name;
-    the second column is the index of the window, the eighth the speaker). For CTM, --window and --window-overlap say
-    how the recordings were cut.
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        named = args[0] not in self.commands and Path(args[0]).suffix in HYPOTHESES
+        return super().resolve_command(ctx, ["join", *args] if named else args)
+
+
+@click.group(cls=StitchGroup)
+def stitch() -> None:
+    """Join what a recogniser wrote of windows; train and use stitchers (Chang 2021).
+
+    Hypotheses of any recogniser: Whisper's, WhisperX's and transformers' JSON, SegLST (.json), CTM of Kaldi and NeMo
+    (.ctm), RTTM with LEXEME lines (.rttm), or ours (.jsonl, a line for each window and speaker).
     """
 
 
@@ -28,14 +39,65 @@ def _windowing(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _hypotheses(function: Callable[..., Any]) -> Callable[..., Any]:
-    """How hypotheses in CTM are read."""
+    """How hypotheses of other recognisers are read."""
+    segments = common.path("--segments", "Kaldi segments of the windows, which the files name as utterances.")
     return click.option(
         "--speaker",
         default="speaker",
         show_default=True,
         metavar="NAME",
-        help="Whose words they are, in CTM without speakers.",
-    )(_windowing(function))
+        help="Whose words they are, if nobody is named.",
+    )(segments(function))
+
+
+def _guard(function: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--guard",
+        metavar="EDITS",
+        help="Keep a stitched transcript only up to so many edits a word from the time-aware merge; off: keep all.  "
+        "[default: guard.json in the stitcher's folder]",
+    )(function)
+
+
+def _limit(guard: str | None, folder: Path) -> float | None:
+    from espnet_ext.stitcher.guard import read_guard
+
+    if guard is None:
+        return read_guard(folder)
+    try:
+        limit = None if guard == "off" else float(guard)
+    except ValueError:
+        limit = -1.0
+    if limit is not None and not 0 <= limit < float("inf"):
+        raise InputError(f"--guard {guard}: give a number of edits a word, such as 0.3, or off")
+    return limit
+
+
+@stitch.command()
+@click.argument("files", nargs=-1, type=common.PATH, required=True, metavar="FILE...")
+@common.path(
+    "--stitcher", "Folder of a trained stitcher that merges the windows.  [default: merge by time]", metavar="DIR"
+)
+@_guard
+@click.option("--output", type=common.PATH, metavar="FILE", help="Write it as .json (SegLST), .ctm or .txt.")
+@_hypotheses
+def join(
+    files: tuple[Path, ...],
+    stitcher: Path | None,
+    guard: str | None,
+    output: Path | None,
+    segments: Path | None,
+    speaker: str,
+) -> None:
+    """Join what a recogniser wrote of windows.
+
+    They are merged by the times of their words, and may overlap by any share, or not at all. No model is needed. Prints
+    the transcript, with times and speakers. The word `join` may be left out before a file.
+    """
+    from espnet_ext.stitcher.inference import StitcherOptions, join_windows
+
+    trained = StitcherOptions(stitcher, guard=_limit(guard, stitcher)) if stitcher else None
+    join_windows(files, output, trained, segments=segments, speaker=speaker)
 
 
 @stitch.command()
@@ -67,8 +129,7 @@ def text(
     style: str,
     references: Path | None,
     bpemodel: Path | None,
-    window: float,
-    window_overlap: float,
+    segments: Path | None,
     speaker: str,
 ) -> None:
     """Write the text to train a stitcher on.
@@ -76,7 +137,6 @@ def text(
     Writes Kaldi text files of inputs and targets, and stitcher.json, of which the folder of the trained model needs a
     copy.
     """
-    from espnet_ext.multitalker.windows import Windowing
     from espnet_ext.stitcher.pairs import make_pairs
 
     make_pairs(
@@ -85,7 +145,7 @@ def text(
         style=style,
         references=references,
         bpemodel=bpemodel,
-        windowing=Windowing(window, window_overlap),
+        segments=segments,
         speaker=speaker,
     )
 
@@ -116,6 +176,7 @@ def simulate(references: Path, output: Path, window: float, window_overlap: floa
 @click.option("--beam-size", type=common.COUNT, default=4, show_default=True, metavar="N", help="Width of the search.")
 @click.option("--length-bonus", type=float, default=0.2, show_default=True, help="Score of each token of a transcript.")
 @click.option("--batch-size", type=common.COUNT, default=32, show_default=True, metavar="N", help="Texts at once.")
+@_guard
 @_hypotheses
 @common.ngpu()
 def merge(
@@ -127,8 +188,8 @@ def merge(
     beam_size: int,
     length_bonus: float,
     batch_size: int,
-    window: float,
-    window_overlap: float,
+    guard: str | None,
+    segments: Path | None,
     speaker: str,
     ngpu: int,
 ) -> None:
@@ -138,11 +199,11 @@ def merge(
     (block), by P4's overlapping inference (overlapping), by the times of their words (time_aware), or by a trained
     stitcher (wc, wco_wce, alignment). With no, a recording is a single window.
     """
-    from espnet_ext.multitalker.windows import Windowing
     from espnet_ext.stitcher.inference import StitcherOptions, merge_windows
 
     device = "cuda" if ngpu else "cpu"
     trained = None
     if stitcher:
-        trained = StitcherOptions(stitcher, stitcher_file, beam_size, length_bonus, batch_size, device)
-    merge_windows(hypotheses, output, method, trained, windowing=Windowing(window, window_overlap), speaker=speaker)
+        limit = _limit(guard, stitcher)
+        trained = StitcherOptions(stitcher, stitcher_file, beam_size, length_bonus, batch_size, device, limit)
+    merge_windows(hypotheses, output, method, trained, segments=segments, speaker=speaker)

@@ -1,29 +1,28 @@
-"""What a recogniser heard in the windows of a long recording, by speaker: plain values, read from JSONL or CTM.
+"""What a recogniser heard in the windows of a long recording, by speaker: plain values, and their JSONL.
 
 JSONL has one object per line: ``recording``, ``window`` (its index from 0), ``start`` and ``end`` of the window in
 seconds, ``speaker``, ``words`` (a list), and, if the recogniser gives them, ``times`` ([start, end] of each word, in
 seconds from the recording's start) and ``confidences``. A window in which nobody was heard has one line with an empty
 speaker and no words, so that all windows are known.
 
-CTM is NIST's format, with the window's index in place of the channel and the speaker in the eighth column:
-``recording window start duration word [confidence [type [speaker]]]``. It has no place for the windows' times, which
-are computed from their length and overlap, and none for windows without words.
+What other recognisers write is read by :mod:`espnet_ext.multitalker.importers`.
 """
 
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.data_dir import format_seconds
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.windows import RecordingWindow, Windowing
+from espnet_ext.multitalker.windows import RecordingWindow
 from espnet_ext.work.files import atomic_write
 from espnet_ext.work.json_text import parse_json
 
 NOBODY = ""  # the speaker of a line that says only that there is a window
+SLACK = 1.0  # seconds by which a word may lie outside its window, as recognisers' times are not exact
 MOST_WINDOWS = 100_000  # of a recording: 9 days in windows of 16 s that overlap by half; gaps are filled in
 _REQUIRED = ("recording", "window", "start", "end", "speaker", "words")
 _OPTIONAL = ("times", "confidences")
@@ -44,7 +43,8 @@ class WindowHypothesis:
 
     Raises:
         ValueError: an index below 0 or far too large, a window that ends before it starts, another number of times or
-            confidences than of words, or one that is not finite.
+            confidences than of words, one that is not finite, a word that ends before it starts or lies outside the
+            window.
     """
 
     recording: str
@@ -68,6 +68,11 @@ class WindowHypothesis:
         numbers = [*(self.confidences or ()), *(seconds for span in self.times or () for seconds in span)]
         if not all(map(math.isfinite, numbers)):
             raise ValueError("a time or a confidence that is not a finite number")
+        for word, (start, end) in zip(self.words, self.times or (), strict=False):
+            if end < start:
+                raise ValueError(f"{word} ends at {end} s, before it starts at {start} s")
+            if not self.start - SLACK <= (start + end) / 2 <= self.end + SLACK:
+                raise ValueError(f"{word} at {start} s lies outside its window, {self.start} to {self.end} s")
 
 
 def write_jsonl(path: str | Path, hypotheses: Iterable[WindowHypothesis]) -> None:
@@ -134,17 +139,6 @@ def _is_word(word: Any) -> bool:
     return isinstance(word, str) and len(word.split()) == 1 and word == word.strip()
 
 
-def write_ctm(path: str | Path, hypotheses: Iterable[WindowHypothesis]) -> None:
-    """Write hypotheses as CTM. Words without times are spread evenly over their window."""
-    with atomic_write(path) as file:
-        for item in sorted(hypotheses, key=lambda item: (item.recording, item.window, item.speaker)):
-            confidences = item.confidences or [None] * len(item.words)
-            for word, (start, end), confidence in zip(item.words, word_times(item), confidences, strict=True):
-                score = "NA" if confidence is None else f"{confidence:g}"
-                times = f"{format_seconds(start)} {format_seconds(end - start)}"
-                file.write(f"{item.recording} {item.window} {times} {word} {score} lex {item.speaker}\n")
-
-
 def word_times(hypothesis: WindowHypothesis) -> tuple[tuple[float, float], ...]:
     """Start and end of each word in seconds: the recogniser's, or, without these, the window divided evenly."""
     if hypothesis.times is not None:
@@ -153,59 +147,6 @@ def word_times(hypothesis: WindowHypothesis) -> tuple[tuple[float, float], ...]:
     return tuple(
         (hypothesis.start + step * place, hypothesis.start + step * (place + 1))
         for place in range(len(hypothesis.words))
-    )
-
-
-def read_ctm(path: str | Path, windowing: Windowing, *, speaker: str = "speaker") -> list[WindowHypothesis]:
-    """Read hypotheses from a CTM whose second column is the window's index.
-
-    Args:
-        windowing: how the recordings were cut; gives the windows' times.
-        speaker: the speaker of lines without an eighth column, as a recogniser for one speaker writes them.
-
-    Raises:
-        InputError: no such file, nothing in it, or a line that does not fit; the message names file and line.
-    """
-    heard: dict[tuple[str, int, str], list[tuple[float, float, str, float | None]]] = {}
-    for number, line in _lines(path):
-        if not line.startswith(";;"):
-            recording, window, name, word = _from_ctm(line, f"{path}: line {number}")
-            heard.setdefault((recording, window, name or speaker), []).append(word)
-    hypotheses = [_heard(*key, sorted(words, key=lambda word: word[0]), windowing) for key, words in heard.items()]
-    _require_some(hypotheses, path)
-    return hypotheses
-
-
-def _from_ctm(line: str, where: str) -> tuple[str, int, str, tuple[float, float, str, float | None]]:
-    fields = line.split()
-    try:
-        recording, window, start, seconds, word, *rest = fields
-        index, begin, length = int(window), float(start), float(seconds)
-        confidence = float(rest[0]) if rest and rest[0] != "NA" else None
-    except ValueError:
-        raise InputError(
-            f"{where}: expected `recording window start duration word [confidence [type [speaker]]]`, "
-            f"found `{line.strip()[:60]}`: fix it"
-        ) from None
-    if not (0 <= index < MOST_WINDOWS and 0 <= begin < math.inf and 0 <= length < math.inf):
-        raise InputError(f"{where}: window {window} at {start} s for {seconds} s is no place in a recording: fix it")
-    if confidence is not None and not math.isfinite(confidence):
-        raise InputError(f"{where}: the confidence {rest[0]} is not a finite number: write NA if it is not known")
-    return recording, index, rest[2] if len(rest) > 2 else "", (begin, begin + length, word, confidence)
-
-
-def _heard(recording: str, window: int, speaker: str, words: Sequence, windowing: Windowing) -> WindowHypothesis:
-    start, end = windowing.span(window)
-    confidences = tuple(word[3] for word in words)
-    return WindowHypothesis(
-        recording,
-        window,
-        speaker,
-        tuple(word[2] for word in words),
-        start,
-        end,
-        times=tuple((word[0], word[1]) for word in words),
-        confidences=None if None in confidences else confidences,
     )
 
 
@@ -239,20 +180,6 @@ def _refuse_twice(hypotheses: Iterable[WindowHypothesis], path: str | Path) -> N
         seen.add(key)
 
 
-def read_grouped(path: str | Path, windowing: Windowing | None = None, *, speaker: str = "speaker") -> Grouped:
-    """Read hypotheses from JSONL (a name that ends in ``.jsonl``) or CTM, grouped by recording and speaker.
-
-    Args:
-        windowing: how the recordings were cut, for CTM (default: 16 s, half overlapping).
-        speaker: the speaker of CTM lines that name none.
-
-    Raises:
-        InputError: as :func:`read_jsonl`, :func:`read_ctm` and :func:`group_by_speaker`.
-    """
-    jsonl = Path(path).suffix == ".jsonl"
-    return group_by_speaker(read_jsonl(path) if jsonl else read_ctm(path, windowing or Windowing(), speaker=speaker))
-
-
 def group_by_speaker(hypotheses: Iterable[WindowHypothesis], windows: Iterable[RecordingWindow] = ()) -> Grouped:
     """Group hypotheses by recording and speaker, with an empty one wherever a speaker is silent (P4, 3.1).
 
@@ -264,7 +191,8 @@ def group_by_speaker(hypotheses: Iterable[WindowHypothesis], windows: Iterable[R
         speakers.
 
     Raises:
-        InputError: two hypotheses disagree about a window's times.
+        InputError: two hypotheses disagree about a window's times, windows are not in the order of their times, two are
+            at the same time, or they are not counted from 0.
     """
     heard: dict[str, dict[str, dict[int, WindowHypothesis]]] = {}
     spans: dict[str, dict[int, tuple[float, float]]] = {}
@@ -283,7 +211,7 @@ def group_by_speaker(hypotheses: Iterable[WindowHypothesis], windows: Iterable[R
             )
     grouped: Grouped = {}
     for recording in sorted(heard):
-        every = _every_window(spans[recording])
+        every = _every_window(recording, spans[recording])
         grouped[recording] = {
             speaker: tuple(
                 items.get(index) or WindowHypothesis(recording, index, speaker, (), start, end)
@@ -294,13 +222,22 @@ def group_by_speaker(hypotheses: Iterable[WindowHypothesis], windows: Iterable[R
     return grouped
 
 
-def _every_window(spans: Mapping[int, tuple[float, float]]) -> list[tuple[float, float]]:
+def _every_window(recording: str, spans: Mapping[int, tuple[float, float]]) -> list[tuple[float, float]]:
     """Start and end of each window from 0 to the last, those in between filled in."""
-    first, last = min(spans), max(spans)
+    order = sorted(spans)
+    first, last = order[0], order[-1]
+    for one, other in pairwise(order):
+        if spans[other][0] <= spans[one][0]:
+            raise InputError(
+                f"{recording}: window {other} starts at {spans[other][0]} s, but window {one} at {spans[one][0]} s: "
+                "number windows in the order of their starts"
+            )
     length = max(end - start for start, end in spans.values())
     # Of a single window with an index above 0 nothing is known but its start.
     known = (0, 0.0) if first == last else (first, spans[first][0])
     shift = (spans[last][0] - known[1]) / max(last - known[0], 1)
+    if first > 0 and (not spans[first][0] or spans[first][0] < first * shift / 2):
+        raise InputError(f"{recording}: window {first} starts at {spans[first][0]} s: count windows from 0")
     every = []
     for index in range(last + 1):
         start = max(0.0, round(known[1] + shift * (index - known[0]), 8))

@@ -8,11 +8,23 @@ from typing import Any
 
 from espnet_ext.data.turns import write_turns
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import Grouped, WindowHypothesis, read_grouped
-from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.multitalker.hypotheses import Grouped, WindowHypothesis
+from espnet_ext.multitalker.importers import SPEAKER, read_grouped
+from espnet_ext.stitcher.by_time import TimedWord
+from espnet_ext.stitcher.guard import guarded
 from espnet_ext.stitcher.long_recordings import cut_at_silence, cut_by_half, merge_parts, renumbered
-from espnet_ext.stitcher.pairs import ALIGNMENT, STYLES, SYMBOLS, piece_maker, read_note, serialise_windows, source_text
-from espnet_ext.stitcher.transcripts import MERGES, Merge, transcripts, whole_turns
+from espnet_ext.stitcher.note import ALIGNMENT, STYLES, read_note, require_windows, windowing_of
+from espnet_ext.stitcher.pairs import SYMBOLS, piece_maker, serialise_windows, source_text
+from espnet_ext.stitcher.transcripts import (
+    BY_TIME,
+    MERGES,
+    WRITERS,
+    Merge,
+    text_lines,
+    timed_turns,
+    transcripts,
+    whole_turns,
+)
 
 MODEL_FILE = "valid.acc.ave.pth"
 BEAM_SIZE = 4
@@ -23,7 +35,7 @@ METHODS = (*MERGES, *STYLES)
 
 @dataclass(frozen=True)
 class StitcherOptions:
-    """A trained stitcher, and how it searches.
+    """A trained stitcher, how it searches, and how far it is trusted.
 
     Attributes:
         folder: of the model: ``config.yaml``, the checkpoint and ``stitcher.json``.
@@ -32,6 +44,8 @@ class StitcherOptions:
         length_bonus: added to the score of a transcript for each token.
         batch_size: number of parts that are stitched at once; their transcripts do not depend on it.
         device: ``cpu`` or ``cuda``.
+        guard: the most edits a word by which a transcript may differ from the time-aware merge, see
+            :mod:`espnet_ext.stitcher.guard`; None: all transcripts are the stitcher's, as in P4.
     """
 
     folder: Path
@@ -40,6 +54,7 @@ class StitcherOptions:
     length_bonus: float = LENGTH_BONUS
     batch_size: int = BATCH_SIZE
     device: str = "cpu"
+    guard: float | None = None
 
 
 def merge_windows(
@@ -48,30 +63,61 @@ def merge_windows(
     method: str,
     stitcher: StitcherOptions | None = None,
     *,
-    windowing: Windowing | None = None,
-    speaker: str = "speaker",
+    segments: Path | None = None,
+    speaker: str = SPEAKER,
 ) -> None:
     """Write the transcripts of recordings (SegLST, one turn per speaker) from hypotheses of their windows.
 
     Args:
-        hypotheses: of a recogniser, as JSONL or CTM; a file for each set.
+        hypotheses: of a recogniser, in a format of :mod:`espnet_ext.multitalker.importers`; a file for each set.
         outputs: a file for each of them.
         method: ``no``, ``block``, ``overlapping`` or ``time_aware``; or the style of a trained stitcher.
         stitcher: for the latter.
-        windowing, speaker: for CTM, see :func:`espnet_ext.multitalker.hypotheses.read_grouped`.
+        segments, speaker: see :func:`espnet_ext.multitalker.importers.read_grouped`.
 
     Raises:
-        InputError: bad hypotheses; windows that the method cannot merge; a stitcher of another style, or none.
+        InputError: bad hypotheses; windows that the method cannot merge, or of another kind than the stitcher's; a
+            stitcher of another style, or none.
     """
     if len(hypotheses) != len(outputs):
         raise InputError(f"{len(hypotheses)} --hypotheses and {len(outputs)} --output: give each its own")
     trained = _load(method, stitcher)
     for path, output in zip(hypotheses, outputs, strict=True):
-        grouped = read_grouped(path, windowing, speaker=speaker)
+        grouped = read_grouped(path, segments, speaker=speaker)
         turns = whole_turns(transcripts(grouped, trained.stitch(grouped) if trained else MERGES[method]))
         write_turns(output, turns)
         recordings, words = len({turn.recording for turn in turns}), sum(len(turn.words) for turn in turns)
         print(f"{recordings} recordings, {words} words, written to {output}")
+
+
+def join_windows(
+    files: Sequence[Path],
+    output: Path | None = None,
+    stitcher: StitcherOptions | None = None,
+    *,
+    segments: Path | None = None,
+    speaker: str = SPEAKER,
+) -> None:
+    """Print the transcript of recordings that a recogniser has heard in windows, and write it.
+
+    Args:
+        files: hypotheses, in a format of :mod:`espnet_ext.multitalker.importers`.
+        output: a file that ends in ``.json`` (SegLST), ``.ctm`` or ``.txt``.
+        stitcher: merges the windows; None: they are merged by time.
+        segments, speaker: see :func:`espnet_ext.multitalker.importers.read_grouped`.
+
+    Raises:
+        InputError: bad hypotheses, or an output of another kind.
+    """
+    if output and output.suffix not in WRITERS:
+        raise InputError(f"--output {output}: end it in {', '.join(WRITERS)}")
+    grouped = read_grouped(files, segments, speaker=speaker)
+    merge = Stitcher(stitcher).stitch(grouped) if stitcher else MERGES[BY_TIME]
+    timed = timed_turns(transcripts(grouped, merge))
+    for line in text_lines(timed, recordings=len(grouped) > 1):
+        print(line)
+    if output:
+        WRITERS[output.suffix](output, timed)
 
 
 def _load(method: str, options: StitcherOptions | None) -> "Stitcher | None":
@@ -121,10 +167,18 @@ class Stitcher:
         self._sees_padding = any(isinstance(module, torch.nn.Conv1d) for module in self.model.encoder.modules())
         self._preprocess = MTTask.build_preprocess_fn(args, False)
         self._tokenizer = build_tokenizer(args.token_type, bpemodel=args.bpemodel)
-        self._pieces = piece_maker(args.src_bpemodel if self.note.style == ALIGNMENT else None)
+        if self.note.style == ALIGNMENT and self.note.pieces and not args.src_bpemodel:
+            raise InputError(f"{config}: no src_bpemodel, but its training pairs are word pieces: train it with one")
+        self._folder, self._guard = folder, options.guard
+        self._pieces = piece_maker(args.src_bpemodel if self.note.pieces else None)
 
     def stitch(self, grouped: Grouped) -> Merge:
-        """Stitch all speakers of all recordings; return a function from a speaker's windows to the transcript."""
+        """Stitch all speakers of all recordings; return a function from a speaker's windows to the transcript.
+
+        Raises:
+            InputError: the windows are of another kind than those that the stitcher has learnt from.
+        """
+        require_windows(self.note, windowing_of(grouped), self._folder)
         every = [windows for speakers in grouped.values() for windows in speakers.values()]
         # for each speaker and recording its stretches, for each stretch its parts
         cut = [
@@ -138,7 +192,11 @@ class Stitcher:
             )
             for windows, stretches in zip(every, cut, strict=True)
         }
-        return lambda windows: stitched[windows[0].recording, windows[0].speaker]
+
+        def transcript(windows: Sequence[WindowHypothesis]) -> tuple[TimedWord, ...]:
+            return stitched[windows[0].recording, windows[0].speaker]
+
+        return transcript if self._guard is None else guarded(transcript, self._guard)
 
     def _rewrite(self, parts: Sequence[Sequence[WindowHypothesis]]) -> Iterator[tuple[str, ...]]:
         """The transcript of each part; parts of about equal length are rewritten together."""

@@ -14,28 +14,25 @@ The text of the first two is words. Aligned pairs are already word pieces, those
 (:func:`interleave`), from which :mod:`espnet_ext.encoder.aligned_pairs` makes pairs again.
 """
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
 from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.data.turns import read_turns, words_by_speaker
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import Grouped, WindowHypothesis, read_grouped
+from espnet_ext.multitalker.hypotheses import Grouped, WindowHypothesis
+from espnet_ext.multitalker.importers import SPEAKER, read_grouped
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.by_time import WITHIN
-from espnet_ext.stitcher.long_recordings import Longest, longest_of
+from espnet_ext.stitcher.long_recordings import longest_of
+from espnet_ext.stitcher.note import ALIGNMENT, STYLES, StitcherNote, windowing_of, write_note
 from espnet_ext.stitcher.overlapping import align_windows, check_overlap
-from espnet_ext.work.files import write_json
 
 WINDOW_CHANGE, ODD_WINDOW, EVEN_WINDOW, GAP = "<wc>", "<wco>", "<wce>", "<gap>"
 SYMBOLS = (WINDOW_CHANGE, ODD_WINDOW, EVEN_WINDOW, GAP)
-ALIGNMENT = "alignment"
-STYLES = ("wc", "wco_wce", ALIGNMENT)
-NOTE = "stitcher.json"
 
 
 @dataclass(frozen=True)
@@ -133,8 +130,11 @@ def stitch_examples(
         grouped: hypotheses by recording and speaker.
         references: words by recording and speaker; a speaker who was heard but is not in the reference has an empty
             target. None: the words are not known, as when stitching.
+
+    Raises:
+        InputError: two examples have the same id.
     """
-    return [
+    examples = [
         StitchExample(
             id=f"{recording}--{speaker}",
             recording=recording,
@@ -147,6 +147,15 @@ def stitch_examples(
         for speaker, windows in speakers.items()
         if any(item.words for item in windows)
     ]
+    seen: dict[str, StitchExample] = {}
+    for item in examples:
+        other = seen.setdefault(item.id, item)
+        if other is not item:
+            raise InputError(
+                f"{item.recording} with speaker {item.speaker} and {other.recording} with speaker {other.speaker} have "
+                f"the same id {item.id}: rename a recording or a speaker"
+            )
+    return examples
 
 
 def make_pairs(
@@ -156,27 +165,32 @@ def make_pairs(
     style: str,
     references: Path | None = None,
     bpemodel: Path | None = None,
-    windowing: Windowing | None = None,
-    speaker: str = "speaker",
+    segments: Path | None = None,
+    speaker: str = SPEAKER,
 ) -> None:
     """Write what a stitcher reads and, with references, what it is to write: see :func:`write_pairs`.
 
     Args:
-        hypotheses: of a recogniser, as JSONL or CTM.
+        hypotheses: of a recogniser, in a format of :mod:`espnet_ext.multitalker.importers`.
         output: a folder.
         style: one of ``STYLES``.
         references: SegLST.
         bpemodel: see :func:`write_pairs`.
-        windowing, speaker: for CTM, see :func:`espnet_ext.multitalker.hypotheses.read_grouped`.
+        segments, speaker: see :func:`espnet_ext.multitalker.importers.read_grouped`.
     """
     targets = words_by_speaker(read_turns(references)) if references else None
-    examples = stitch_examples(read_grouped(hypotheses, windowing, speaker=speaker), style, targets)
-    write_pairs(output, examples, style, bpemodel)
+    grouped = read_grouped(hypotheses, segments, speaker=speaker)
+    examples = stitch_examples(grouped, style, targets)
+    write_pairs(output, examples, style, bpemodel, windowing_of(grouped))
     print(f"{len(examples)} examples in the style {style}, written to {output}")
 
 
 def write_pairs(
-    folder: str | Path, examples: Sequence[StitchExample], style: str, bpemodel: str | Path | None = None
+    folder: str | Path,
+    examples: Sequence[StitchExample],
+    style: str,
+    bpemodel: str | Path | None = None,
+    windows: Windowing | None = None,
 ) -> None:
     """Write ``src_text``, ``recording_speaker``, ``stitcher.json`` and, if targets are known, ``text``.
 
@@ -186,6 +200,7 @@ def write_pairs(
         examples: of :func:`stitch_examples`.
         style: theirs.
         bpemodel: the sentencepiece model for aligned pairs; None: their tokens are words.
+        windows: how the recordings were cut.
 
     Raises:
         InputError: there is no example, or no such model.
@@ -193,53 +208,21 @@ def write_pairs(
     if not examples:
         raise InputError(f"{folder}: nobody was heard in any window, so that there is nothing to stitch: decode again")
     folder = Path(folder)
-    pieces = piece_maker(bpemodel if style == ALIGNMENT else None)
+    bpemodel = bpemodel if style == ALIGNMENT else None
+    pieces = piece_maker(bpemodel)
     write_table(folder / "src_text", {item.id: source_text(item.sources, pieces) for item in examples})
     write_table(folder / "recording_speaker", {item.id: f"{item.recording} {item.speaker}" for item in examples})
     targets = {item.id: item.target for item in examples if item.target is not None}
     if len(targets) == len(examples):
         # the target of a speaker who said nothing is a symbol: ESPnet reads no empty texts
         write_table(folder / "text", {key: " ".join(words) or GAP for key, words in targets.items()})
-    longest = longest_of([item.windows for item in examples])
-    write_json(folder / NOTE, {"style": style, "longest": asdict(longest)})
+    write_note(folder, StitcherNote(style, longest_of([item.windows for item in examples]), windows, bool(bpemodel)))
 
 
 def join_pairs(folders: Sequence[Path], output: Path) -> None:
     """Write the texts of several folders as one, sorted by id."""
     for name in ("src_text", "text"):
         write_table(output / name, {key: row for folder in folders for key, row in read_table(folder / name).items()})
-
-
-@dataclass(frozen=True)
-class StitcherNote:
-    """What a folder of training pairs, or of a model trained on them, says of itself.
-
-    Attributes:
-        style: of the source texts, one of ``STYLES``.
-        longest: the length that nearly all training pairs do not exceed.
-    """
-
-    style: str
-    longest: Longest
-
-
-def read_note(folder: str | Path) -> StitcherNote:
-    """Read the note of a folder.
-
-    Raises:
-        InputError: there is none, or it has another form.
-    """
-    path = Path(folder) / NOTE
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        note = StitcherNote(record["style"], Longest(**record["longest"]))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file: copy it from the folder of the training pairs") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not the note of a stitcher ({error}): write the training pairs again") from None
-    if note.style not in STYLES:
-        raise InputError(f"{path}: unknown style {note.style!r}: {', '.join(STYLES)}")
-    return note
 
 
 def piece_maker(model: str | Path | None) -> Callable[[str], Sequence[str]]:

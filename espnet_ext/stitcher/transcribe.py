@@ -5,37 +5,42 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import soundfile
 
 from espnet_ext.data.data_dir import DataDir, format_seconds, write_data_dir
-from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers, read_search_options
-from espnet_ext.multitalker.hypotheses import Grouped, read_grouped
+from espnet_ext.multitalker.hypotheses import Grouped, group_by_speaker, read_jsonl, write_jsonl
+from espnet_ext.multitalker.importers import SPEAKER
 from espnet_ext.multitalker.profiles import (
     RATE,
     Embed,
     espnet_speaker_model,
     make_profiles,
+    profile,
     resemblyzer,
     write_profiles,
 )
+from espnet_ext.multitalker.settled import read_settled, require_speaker_model
 from espnet_ext.multitalker.windows import WINDOW_SECONDS, Windowing, window_data_dir
-from espnet_ext.stitcher.by_time import TimedWord
+from espnet_ext.nbest.whisper import BUNDLED
+from espnet_ext.stitcher import whisper_windows
+from espnet_ext.stitcher.by_time import merge_by_time
+from espnet_ext.stitcher.guard import read_guard
 from espnet_ext.stitcher.inference import Stitcher, StitcherOptions
-from espnet_ext.stitcher.transcripts import BY_TIME, MERGES, Merge, timed_turns, transcripts
-from espnet_ext.work.files import atomic_write, write_json
+from espnet_ext.stitcher.note import read_note, require_windows
+from espnet_ext.stitcher.transcripts import BY_TIME, MERGES, WRITERS, Merge, Timed, text_lines, timed_turns, transcripts
 
 AUDIO = (".wav", ".flac", ".ogg", ".mp3")
 OVERLAPS = {"no": 0.0, "block": 0.0, "overlapping": 0.5, BY_TIME: 0.5}  # of windows, by method
 _BLOCK = 60 * RATE  # samples that are copied at a time
-Timed = list[tuple[Turn, tuple[TimedWord, ...]]]
 
 
 @dataclass(frozen=True)
 class Transcription:
-    """What to transcribe, and with what.
+    """What to transcribe with a speaker-attributed recogniser.
 
     Attributes:
         recording: audio file of any rate and number of channels.
@@ -57,7 +62,7 @@ class Transcription:
     ngpu: int = 0
 
 
-def transcribe_recording(
+def transcribe_with_model(
     recording: Path,
     enrolment: Path,
     model_config: Path,
@@ -67,7 +72,7 @@ def transcribe_recording(
     config: Path | None = None,
     method: str | None = None,
     stitcher: Path | None = None,
-    window: float = WINDOW_SECONDS,
+    window: float | None = None,
     window_overlap: float | None = None,
     speaker_model: tuple[Path, Path] | None = None,
     nj: int = 1,
@@ -79,11 +84,12 @@ def transcribe_recording(
 
     Args:
         recording, enrolment, model_config, model_file, output, ngpu: see :class:`Transcription`.
-        config: YAML with options of the beam search.
+        config: YAML with options of the beam search, over those that the model's folder holds.
         method: ``time_aware`` (the default), ``overlapping``, ``block``, or ``no``, which does not cut the recording.
         stitcher: folder of a trained stitcher, which merges windows in place of a method.
-        window: length of windows in seconds.
-        window_overlap: share of a window that two neighbours have in common; None: 0.5, or 0 for ``block``.
+        window: length of windows in seconds; None: the stitcher's, otherwise the recogniser's, otherwise 16.
+        window_overlap: share of a window that two neighbours have in common; None: the stitcher's, otherwise 0.5, or 0
+            for ``block``.
         speaker_model: config.yaml and checkpoint of an ESPnet speaker model for the profiles; None: Resemblyzer.
         nj: processes.
 
@@ -91,28 +97,83 @@ def transcribe_recording(
         The turns with the times of their words.
 
     Raises:
-        InputError: as :func:`transcribe`; a method and a stitcher.
+        InputError: as :func:`transcribe`; a model of another kind; a method and a stitcher; windows that are not the
+            stitcher's.
     """
     if stitcher and method:
         raise InputError("--stitcher is a method itself: leave out --method")
-    method = method or BY_TIME
-    overlap = OVERLAPS[method] if window_overlap is None else window_overlap
-    job = Transcription(
-        recording,
-        enrolment,
-        model_config,
-        model_file,
-        None if method == "no" else Windowing(window, overlap),
-        output,
-        read_search_options(config) if config else {},
-        ngpu,
-    )
-    merge = merged_by(method)
+    require_speaker_model(model_config, model_file)
+    settled = read_settled(model_config)
+    known = read_note(stitcher).windows if stitcher else None
+    length = window or (known.length if known else settled.window or WINDOW_SECONDS)
+    overlap = OVERLAPS[method or BY_TIME] if window_overlap is None else window_overlap
+    if known and window_overlap is None:
+        overlap = known.overlap
+    windowing = None if method == "no" else Windowing(length, overlap)
+    merge = merged_by(method or BY_TIME)
     if stitcher:
-        merge = Stitcher(StitcherOptions(stitcher, device="cuda" if ngpu else "cpu")).stitch
+        require_windows(read_note(stitcher), windowing, stitcher)
+        device = "cuda" if ngpu else "cpu"
+        merge = Stitcher(StitcherOptions(stitcher, device=device, guard=read_guard(stitcher))).stitch
+    search = {**settled.search, **(read_search_options(config) if config else {})}
+    job = Transcription(recording, enrolment, model_config, model_file, windowing, output, search, ngpu)
     timed = transcribe(job, espnet_speaker_model(*speaker_model) if speaker_model else resemblyzer(), merge, nj=nj)
-    for turn, _ in timed:
-        print(f"{turn.span[0]:8.1f} {turn.speaker}: {' '.join(turn.words)}")
+    return _shown(timed, output)
+
+
+def transcribe_with_whisper(
+    recording: Path,
+    output: Path,
+    *,
+    enrolment: Path | None = None,
+    whisper: str = BUNDLED,
+    language: str = "en",
+    window: float | None = None,
+    window_overlap: float | None = None,
+    one_speaker: bool = False,
+) -> Timed:
+    """Transcribe a recording without a model of one's own: Whisper in windows, merged by time, and d-vectors.
+
+    Writes ``<recording>.json`` (SegLST), ``.ctm`` and ``.txt``, and what was heard in each window to
+    ``<recording>.windows.jsonl``; prints the transcript.
+
+    Args:
+        recording: audio file of any rate and number of channels.
+        output: folder for the results.
+        enrolment: folder with a folder of audio files for each speaker; other voices are ``unknown``. None: voices are
+            clustered, and called speaker1, speaker2 ...
+        whisper: a folder of CTranslate2, or ``bundled``.
+        language: for multilingual models.
+        window, window_overlap: length of windows in seconds, at most 30, and their overlap as a share; None: 30 s, of
+            which 5 overlap.
+        one_speaker: do not tell voices.
+
+    Raises:
+        InputError: a missing or bad file, no such model, or windows that are too long.
+    """
+    default = whisper_windows.WINDOWS
+    windowing = Windowing(window or default.length, default.overlap if window_overlap is None else window_overlap)
+    whisper_windows.require(whisper, windowing)
+    enrolled = find_enrolment(enrolment) if enrolment else None
+    embed = None if one_speaker else resemblyzer()
+    name = "_".join(recording.stem.split())
+    output.mkdir(parents=True, exist_ok=True)
+    profiles = None
+    if enrolled and embed:
+        profiles = {who: profile(own) for who, own in _profiles(enrolled, embed, output / "work").items()}
+    with RecordingAudio(name, recording, RATE) as audio:
+        heard = list(whisper_windows.hear(name, audio, windowing, whisper, language))
+        write_jsonl(output / f"{name}.windows.jsonl", heard)
+        words = merge_by_time(group_by_speaker(heard)[name].get(SPEAKER, ()))
+        speakers = whisper_windows.tell_voices(words, audio, embed, profiles) if embed else {SPEAKER: words}
+    timed = timed_turns({name: speakers})
+    write_transcript(output, name, timed)
+    return _shown(timed, output)
+
+
+def _shown(timed: Timed, output: Path) -> Timed:
+    for line in text_lines(timed):
+        print(line)
     print(f"written to {output}")
     return timed
 
@@ -163,10 +224,7 @@ def transcribe(job: Transcription, embed: Embed, merge: Callable[[Grouped], Merg
     name = "_".join(job.recording.stem.split())
     work = job.output / "work"
     data = _copy_audio({name: job.recording}, work / "recording")
-    utterances = {f"{who}--{number}": path for who, files in enrolled.items() for number, path in enumerate(files)}
-    speakers = {key: key.rpartition("--")[0] for key in utterances}
-    _copy_audio(utterances, work / "enrolment", speakers)
-    profiles, _ = make_profiles(work / "enrolment" / "data", embed, max(map(len, enrolled.values())))
+    profiles = _profiles(enrolled, embed, work)
     scp = write_profiles(work / "profiles", profiles)
     decoded = work / "recording" / "data"
     if job.windowing is not None:
@@ -175,10 +233,24 @@ def transcribe(job: Transcription, embed: Embed, merge: Callable[[Grouped], Merg
         write_data_dir(windows, decoded)
     decoding = SpeakerDecoding(job.model_config, job.model_file, decoded, (scp,), work / "heard", job.search, job.ngpu)
     decode_speakers([decoding], nj=nj)
-    grouped = read_grouped(work / "heard" / "hypotheses.jsonl")
+    grouped = group_by_speaker(read_jsonl(work / "heard" / "hypotheses.jsonl"))
     timed = timed_turns(transcripts(grouped, merge(grouped)))
     write_transcript(job.output, name, timed)
     return timed
+
+
+def _profiles(enrolled: Mapping[str, list[Path]], embed: Embed, work: Path) -> dict[str, np.ndarray]:
+    """Speaker -> embeddings of the enrolment files, (files, E)."""
+    utterances = {f"{who}--{number}": path for who, files in enrolled.items() for number, path in enumerate(files)}
+    speakers = {key: key.rpartition("--")[0] for key in utterances}
+    _copy_audio(utterances, work / "enrolment", speakers)
+    return make_profiles(work / "enrolment" / "data", embed, max(map(len, enrolled.values())))[0]
+
+
+def write_transcript(folder: Path, recording: str, timed: Timed) -> None:
+    """Write ``<recording>.json`` (SegLST), ``<recording>.ctm`` and ``<recording>.txt``."""
+    for suffix, write in WRITERS.items():
+        write(folder / f"{recording}{suffix}", timed)
 
 
 def merged_by(method: str) -> Callable[[Grouped], Merge]:
@@ -202,31 +274,3 @@ def _copy_audio(files: dict[str, Path], folder: Path, speakers: dict[str, str] |
     data = DataDir(wav_scp=paths, utt2spk=speakers or {key: key for key in files}, utt2dur=seconds, reco2dur=seconds)
     write_data_dir(data, folder / "data")
     return data
-
-
-def write_transcript(folder: Path, recording: str, timed: Timed) -> None:
-    """Write ``<recording>.json`` (SegLST), ``<recording>.ctm`` and ``<recording>.txt``."""
-    turns = [turn for turn, _ in timed]
-    if turns:
-        write_turns(folder / f"{recording}.json", turns)
-    else:
-        write_json(folder / f"{recording}.json", [])
-    with atomic_write(folder / f"{recording}.ctm") as file:
-        for turn, words in timed:
-            for word in words:
-                times = f"{word.start:.3f} {word.end - word.start:.3f}"
-                file.write(f"{recording} 1 {times} {word.text} NA lex {turn.speaker}\n")
-    with atomic_write(folder / f"{recording}.txt") as file:
-        for turn in turns:
-            span = " - ".join(_clock(seconds) for seconds in turn.span)
-            file.write(f"[{span}] {turn.speaker}: {' '.join(turn.words)}\n")
-
-
-def _clock(seconds: float) -> str:
-    """Hours, minutes and seconds.
-
-    >>> _clock(3725.04)
-    '1:02:05.0'
-    """
-    tenths = round(seconds * 10)
-    return f"{tenths // 36000}:{tenths // 600 % 60:02d}:{tenths // 10 % 60:02d}.{tenths % 10}"

@@ -4,17 +4,20 @@ Without a trained stitcher, windows are joined block-wise, by P4's overlapping i
 the times of their words. A recording that was decoded without segmentation is one window, whose words ``no`` returns.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from pathlib import Path
 
-from espnet_ext.data.turns import Turn
+from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import NOBODY, Grouped, WindowHypothesis
 from espnet_ext.stitcher.by_time import TimedWord, merge_by_time, monotonic, passage
 from espnet_ext.stitcher.overlapping import overlapping_inference
+from espnet_ext.work.files import atomic_write
 
 Merge = Callable[[Sequence[WindowHypothesis]], tuple[TimedWord, ...]]  # a speaker's windows -> the transcript
 Transcripts = dict[str, dict[str, tuple[TimedWord, ...]]]  # recording -> speaker -> the transcript
+Timed = list[tuple[Turn, tuple[TimedWord, ...]]]  # turns with the times of their words, in the order of their starts
 BY_TIME = "time_aware"
 
 
@@ -75,7 +78,7 @@ def whole_turns(merged: Transcripts) -> list[Turn]:
     ]
 
 
-def timed_turns(merged: Transcripts, pause: float = 1.0) -> list[tuple[Turn, tuple[TimedWord, ...]]]:
+def timed_turns(merged: Transcripts, pause: float = 1.0) -> Timed:
     """Transcripts with times: each speaker's words, divided where the speaker is silent.
 
     Args:
@@ -96,3 +99,44 @@ def timed_turns(merged: Transcripts, pause: float = 1.0) -> list[tuple[Turn, tup
                     divided.append((Turn(recording, speaker, tuple(word.text for word in own), start, end), own))
                     first = place
     return sorted(divided, key=lambda item: (item[0].recording, item[0].span[0]))
+
+
+def write_seglst(path: Path, timed: Timed) -> None:
+    """Write turns as SegLST; ``[]`` if nobody spoke."""
+    write_turns(path, [turn for turn, _ in timed])
+
+
+def write_ctm(path: Path, timed: Timed) -> None:
+    """Write words as CTM, with the speaker in the eighth column."""
+    with atomic_write(path) as file:
+        for turn, words in timed:
+            for word in words:
+                times = f"{word.start:.3f} {word.end - word.start:.3f}"
+                file.write(f"{turn.recording} 1 {times} {word.text} NA lex {turn.speaker}\n")
+
+
+def write_text(path: Path, timed: Timed) -> None:
+    """Write a line for each turn, to be read."""
+    with atomic_write(path) as file:
+        file.writelines(f"{line}\n" for line in text_lines(timed, len({turn.recording for turn, _ in timed}) > 1))
+
+
+WRITERS: dict[str, Callable[[Path, Timed], None]] = {".json": write_seglst, ".ctm": write_ctm, ".txt": write_text}
+
+
+def text_lines(timed: Timed, recordings: bool = False) -> Iterator[str]:
+    """A line for each turn: start and end, the recording if asked for, the speaker, and the words."""
+    for turn, _ in timed:
+        span = " - ".join(_clock(seconds) for seconds in turn.span)
+        name = f"{turn.recording} {turn.speaker}" if recordings else turn.speaker
+        yield f"[{span}] {name}: {' '.join(turn.words)}"
+
+
+def _clock(seconds: float) -> str:
+    """Hours, minutes and seconds.
+
+    >>> _clock(3725.04)
+    '1:02:05.0'
+    """
+    tenths = round(seconds * 10)
+    return f"{tenths // 36000}:{tenths // 600 % 60:02d}:{tenths // 10 % 60:02d}.{tenths % 10}"

@@ -66,14 +66,6 @@ def test_an_inventory_for_each_set_or_none():
         call(["decode", "speakers", *MODEL, *sets, "--inventory", "i"])
 
 
-def test_a_speaker_model_has_two_files(tmp_path):
-    files = ["--recording", "r.wav", "--enrolment", "people", "--output", str(tmp_path / "out")]
-    with pytest.raises(InputError, match="both --speaker-model-config and --speaker-model"):
-        call(["decode", "meeting", *MODEL, *files, "--speaker-model", "x.pth"])
-    with pytest.raises(InputError, match="--stitcher is a method itself: leave out --method"):
-        call(["decode", "meeting", *MODEL, *files, "--stitcher", "s", "--method", "block"])
-
-
 def test_what_a_long_decoding_is_made_of(monkeypatch, tmp_path, capsys):
     """Options win over those of --config, and --ngram has a weight of 1 unless one is given."""
     jobs = []

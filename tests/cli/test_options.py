@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from espnet_ext.cli import data, decode, options, prepare, score, stitch
+from espnet_ext.cli import data, decode, options, prepare, score, stitch, transcribe
 from espnet_ext.errors import InputError
 
 
@@ -16,7 +16,7 @@ def test_choices_are_those_of_the_rooms():
     from espnet_ext.scoring.score import UNITS
     from espnet_ext.scoring.transcripts import AUTO, FORMATS
     from espnet_ext.stitcher.inference import METHODS
-    from espnet_ext.stitcher.pairs import STYLES
+    from espnet_ext.stitcher.note import STYLES
     from espnet_ext.stitcher.transcribe import OVERLAPS
 
     assert options.CHECKS == CHECKS
@@ -26,7 +26,7 @@ def test_choices_are_those_of_the_rooms():
     assert score.COMPARED == RATES
     assert tuple(PARTS) == prepare.LIBRISPEECH_PARTS
     assert decode.NOISES == MUSAN
-    assert tuple(OVERLAPS) == decode.METHODS
+    assert tuple(OVERLAPS) == transcribe.METHODS
     assert tuple(STYLES) == stitch.STYLES and set(stitch.METHODS) == set(METHODS)
 
 
@@ -50,7 +50,7 @@ def test_defaults_are_those_of_the_rooms():
     assert default(score.mer, "within") == WITHIN
     assert default(data.tokens, "more_than") == MORE_THAN
     assert default(prepare.libricss, "utterances") == ENROLMENT_UTTERANCES
-    assert default(stitch.windows, "window") == default(decode.meeting, "window") == WINDOW_SECONDS
+    assert default(stitch.windows, "window") == WINDOW_SECONDS
     assert default(stitch.windows, "window_overlap") == Windowing().overlap
     known = StitcherOptions.__dataclass_fields__
     for name in ("beam_size", "length_bonus", "batch_size"):

@@ -38,10 +38,50 @@ def test_merging(tmp_path, capsys):
 
 
 def test_a_ctm_of_one_speaker(tmp_path):
-    lines = ["long 0 1.0 0.5 A", "long 0 9.0 0.5 B", "long 1 9.0 0.5 B", "long 1 20.0 0.5 C"]
-    (tmp_path / "hyp.ctm").write_text("\n".join(lines) + "\n")
-    run(tmp_path, "merge", "--method", "overlapping", "--speaker", "me", name="hyp.ctm")
+    (tmp_path / "segments").write_text("w0 long 0 16\nw1 long 8 24\n")
+    (tmp_path / "hyp.ctm").write_text("w0 1 1.0 0.5 A\nw0 1 9.0 0.5 B\nw1 1 1.0 0.5 B\nw1 1 12.0 0.5 C\n")
+    segments = ["--segments", str(tmp_path / "segments"), "--speaker", "me"]
+    run(tmp_path, "merge", "--method", "overlapping", *segments, name="hyp.ctm")
     assert read_turns(tmp_path / "out") == [Turn("long", "me", ("A", "B", "C"))]
+
+
+def test_joining_needs_no_command_and_no_model(tmp_path, capsys):
+    """Whisper's output in windows that overlap by a quarter."""
+
+    def window(start: float, *words: tuple[str, float]) -> dict:
+        heard = [{"word": f" {word}", "start": at, "end": at + 1} for word, at in words]
+        return {"start": start, "end": start + 16, "segments": [{"words": heard}]}
+
+    windows = [window(0, ("So", 1), ("far,", 13)), window(12, ("far", 13), ("away.", 14))]
+    (tmp_path / "long.json").write_text(json.dumps(windows))
+    call(["stitch", str(tmp_path / "long.json"), "--output", str(tmp_path / "out.ctm")])
+    lines = ["long 1 1.000 1.000 So NA lex speaker", "long 1 13.000 1.000 far, NA lex speaker"]
+    assert (tmp_path / "out.ctm").read_text().splitlines() == [*lines, "long 1 14.000 1.000 away. NA lex speaker"]
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == ["[0:00:01.0 - 0:00:02.0] speaker: So", "[0:00:13.0 - 0:00:15.0] speaker: far, away."]
+    with pytest.raises(InputError, match=r"out.doc: end it in .json, .ctm, .txt"):
+        call(["stitch", "join", str(tmp_path / "long.json"), "--output", "out.doc"])
+
+
+def test_advice_for_windows_that_overlap_by_a_quarter_ends(tmp_path):
+    """Neither of the two methods of P4 can merge them; both name the one that can."""
+    heard = [
+        WindowHypothesis("r", 0, "a", ("A", "B"), 0.0, 16.0, ((1, 2), (13, 14))),
+        WindowHypothesis("r", 1, "a", ("B", "C"), 12.0, 28.0, ((13, 14), (25, 26))),
+    ]
+    write_jsonl(tmp_path / "hyp.jsonl", heard)
+    for method in ("block", "overlapping", "no"):
+        with pytest.raises(InputError, match="--method time_aware"):
+            run(tmp_path, "merge", "--method", method)
+    run(tmp_path, "merge", "--method", "time_aware")
+    assert read_turns(tmp_path / "out")[0].words == ("A", "B", "C")
+
+
+def test_ids_that_join_to_the_same_id_are_refused(tmp_path):
+    heard = [WindowHypothesis(*names, ("A",), 0.0, 16.0) for names in (("r--a", 0, "b"), ("r", 0, "a--b"))]
+    write_jsonl(tmp_path / "hyp.jsonl", heard)
+    with pytest.raises(InputError, match="have the same id r--a--b: rename a recording or a speaker"):
+        run(tmp_path, "text", "--style", "wc")
 
 
 def test_nobody_heard_in_any_window(tmp_path):
@@ -60,7 +100,8 @@ def test_text_of_a_stitcher(tmp_path):
     assert read_table(out / "text") == {"r--a": "A B C"}
     assert read_table(out / "recording_speaker") == {"r--a": "r a"}
     assert json.loads((out / "stitcher.json").read_text()) == {
-        "style": "alignment", "longest": {"windows": 2, "words": 6},
+        "style": "alignment", "longest": {"windows": 2, "words": 6}, "windows": {"length": 16, "overlap": 0.5},
+        "pieces": False,
     }  # fmt: skip
 
 

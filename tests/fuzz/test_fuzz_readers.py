@@ -24,11 +24,10 @@ from espnet_ext.longform.word_times import TimedWord, read_word_times, word_faul
 from espnet_ext.multitalker.hypotheses import (
     WindowHypothesis,
     group_by_speaker,
-    read_ctm,
     read_jsonl,
-    write_ctm,
     write_jsonl,
 )
+from espnet_ext.multitalker.importers import read_grouped
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.nbest.espnet_output import parse_score, parse_scores, read_espnet_output
 from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest
@@ -94,20 +93,29 @@ def as_window_jsonl(items: list[WindowHypothesis]) -> tuple[str, list[WindowHypo
     return "".join(json.dumps(vars(item)) + "\n" for item in items), items
 
 
-def as_window_ctm(items: list[WindowHypothesis]) -> tuple[str, list[WindowHypothesis]]:
-    lines = [
-        f"{item.recording} {item.window} {start:.2f} {end - start:.2f} {word} NA lex {item.speaker}\n"
+def as_ctm(items: list[WindowHypothesis]) -> tuple[str, None]:
+    return "".join(
+        f"{item.recording} 1 1.0 0.5 {word} NA lex {item.speaker}\n" for item in items for word in item.words
+    ), None
+
+
+def as_rttm(items: list[WindowHypothesis]) -> tuple[str, None]:
+    lines = [f"LEXEME {item.recording} 1 1 0.5 {word} lex {item.speaker} NA\n" for item in items for word in item.words]
+    return "".join(lines), None
+
+
+def as_whisper(items: list[WindowHypothesis]) -> tuple[str, None]:
+    parts = [
+        {"speaker": item.speaker, "words": [{"word": word, "start": 1.0, "end": 2.0} for word in item.words]}
         for item in items
-        for word, (start, end) in zip(item.words, item.times, strict=True)
     ]
-    return "".join(lines), items
+    return json.dumps({"segments": parts, "language": "en"}), None
 
 
 def write_windows(items: list[WindowHypothesis], folder: Path) -> None:
     in_order = sorted(items, key=lambda item: (item.recording, item.window, item.speaker))
     write_jsonl(folder / "again", items)
     assert read_jsonl(folder / "again") == in_order
-    write_ctm(folder / "ctm", items)
     small = [item for item in items if item.window < 100]  # it fills in each window up to the last
     assert sum(len(w.words) for s in group_by_speaker(small).values() for ws in s.values() for w in ws) == sum(
         len(item.words) for item in small
@@ -177,7 +185,9 @@ KINDS = {
     "nbest": Kind(nbests().map(as_jsonl), read_nbest, write_again),
     "mlm_scoring": Kind(nbests().map(as_mlm_scoring), read_mlm_scoring, write_again),
     "window_jsonl": Kind(windows().map(as_window_jsonl), read_jsonl, write_windows),
-    "window_ctm": Kind(windows().map(as_window_ctm), lambda path: read_ctm(path, WINDOWING), write_windows),
+    "heard.ctm": Kind(windows().map(as_ctm), read_grouped),
+    "heard.rttm": Kind(windows().map(as_rttm), read_grouped),
+    "heard.json": Kind(windows().map(as_whisper), read_grouped),
     "turns": Kind(st.lists(TURNS, min_size=1, max_size=3).map(as_turns), read_turns, write_turns_again),
     "table": Kind(
         TABLES.map(lambda table: (lines_of(table), table)),
@@ -237,8 +247,9 @@ def test_a_file_is_read_or_refused(scratch, name, data):
         ("mlm_scoring", b'{"u": {"hyp_' + b"9" * 5000 + b'": {"text": "a", "score": 0}}}'),
         ("window_jsonl", b'{"recording": "r", "window": 999999999, "start": 0, "end": 1, "speaker": "a", "words": []}'),
         ("window_jsonl", b"9" * 5000),
-        ("window_ctm", b"r 999999999 0 1 word"),
-        ("window_ctm", b"r 0 0 1 word nan"),
+        ("heard.ctm", b"r 1 0 1 word nan"),
+        ("heard.ctm", b"r 1 -1 1 word"),
+        ("heard.json", b'{"segments": [{"text": "a", "start": 0, "end": 1' + b"0" * 400 + b"}]}"),
         (
             "turns",
             b'[{"session_id": "r", "speaker": "a", "words": "a", "start_time": 1' + b"0" * 400 + b', "end_time": 2}]',

@@ -8,10 +8,8 @@ from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import (
     WindowHypothesis,
     group_by_speaker,
-    read_ctm,
     read_jsonl,
     word_times,
-    write_ctm,
     write_jsonl,
 )
 from espnet_ext.multitalker.windows import RecordingWindow, Windowing
@@ -41,39 +39,11 @@ def some_hypotheses(draw):
 @given(some_hypotheses())
 def test_jsonl_comes_back(tmp_path_factory, hypotheses):
     path = tmp_path_factory.mktemp("jsonl") / "hyp.jsonl"
-    write_jsonl(path, [*hypotheses, hypothesis(9, "full", times=FULL.times, confidences=FULL.confidences)])
+    write_jsonl(path, [*hypotheses, hypothesis(1, "full", times=FULL.times, confidences=FULL.confidences)])
     back = read_jsonl(path)
     assert sorted(back, key=repr) == sorted(
-        [*hypotheses, hypothesis(9, "full", times=FULL.times, confidences=FULL.confidences)], key=repr
+        [*hypotheses, hypothesis(1, "full", times=FULL.times, confidences=FULL.confidences)], key=repr
     )
-
-
-def test_ctm_comes_back(tmp_path):
-    hypotheses = [FULL, hypothesis(0), hypothesis(2, "b", ["THREE"]), hypothesis(1, "c", [])]
-    write_ctm(tmp_path / "hyp.ctm", hypotheses)
-    back = {(item.window, item.speaker): item for item in read_ctm(tmp_path / "hyp.ctm", WINDOWING)}
-    assert back[1, "a"] == FULL
-    assert back[0, "a"].words == ("ONE", "TWO")
-    assert back[0, "a"].times == ((0.0, 8.0), (8.0, 16.0)), "words without times share the window"
-    assert (back[2, "b"].start, back[2, "b"].end) == (16.0, 32.0)
-    assert (1, "c") not in back, "CTM has no place for a window without words"
-
-
-def test_ctm_of_a_recogniser_for_one_speaker(tmp_path):
-    (tmp_path / "hyp.ctm").write_text(";; comment\nr 1 10.0 0.5 TWO\n\nr 1 9.0 0.5 ONE 0.75\nr 0 1 0.5 ZERO 0.5 lex\n")
-    first, second = sorted(read_ctm(tmp_path / "hyp.ctm", WINDOWING, speaker="me"), key=lambda item: item.window)
-    assert (first.speaker, first.words, first.confidences) == ("me", ("ZERO",), (0.5,))
-    assert second.words == ("ONE", "TWO"), "in the order of time"
-    assert second.confidences is None, "not all words have one"
-
-
-@pytest.mark.parametrize(
-    "line", ["r 1 x 0.5 A", "r x 1 0.5 A", "r 1 1 0.5", "r -1 1 0.5 A", "r 1 nan 0.5 A", "r 1 1 0.5 A high"]
-)
-def test_ctm_refuses(tmp_path, line):
-    (tmp_path / "hyp.ctm").write_text(f"r 0 1 0.5 A\n{line}\n")
-    with pytest.raises(InputError, match=r"hyp.ctm: line 2: .*fix it"):
-        read_ctm(tmp_path / "hyp.ctm", WINDOWING)
 
 
 GOOD = {"recording": "r", "window": 0, "start": 0, "end": 16, "speaker": "a", "words": ["A"]}
@@ -94,6 +64,8 @@ GOOD = {"recording": "r", "window": 0, "start": 0, "end": 16, "speaker": "a", "w
         ({"speaker": ""}, "words without a speaker"),
         ({"times": []}, "0 times for 1 words"),
         ({"times": [[1]]}, "unpack"),
+        ({"times": [[2, 1]]}, "A ends at 1.0 s, before it starts at 2.0 s"),
+        ({"times": [[18, 19]]}, "A at 18.0 s lies outside its window, 0.0 to 16.0 s"),
         ({"confidences": [1, 2]}, "2 confidences for 1 words"),
     ],
 )
@@ -145,6 +117,24 @@ def test_nobody_heard_in_any_window():
 def test_windows_that_disagree():
     with pytest.raises(InputError, match="r: window 0 goes from 0.0 to 12.0 s, but from 0.0 to 16.0 s for speaker a"):
         group_by_speaker([hypothesis(0)], [RecordingWindow("r", 0, 0.0, 12.0)])
+
+
+@pytest.mark.parametrize(
+    ("starts", "message"),
+    [
+        (
+            {0: 8, 1: 0},
+            "r: window 1 starts at 0.0 s, but window 0 at 8.0 s: number windows in the order of their starts",
+        ),
+        ({0: 0, 1: 0}, "r: window 1 starts at 0.0 s, but window 0 at 0.0 s"),
+        ({1: 0, 2: 8, 3: 16}, "r: window 1 starts at 0.0 s: count windows from 0"),
+        ({1: 0}, "r: window 1 starts at 0.0 s: count windows from 0"),
+    ],
+)
+def test_windows_that_are_numbered_wrongly(starts, message):
+    heard = [WindowHypothesis("r", index, "a", ("A",), float(at), at + 16.0) for index, at in starts.items()]
+    with pytest.raises(InputError, match=message):
+        group_by_speaker(heard)
 
 
 def test_word_times_share_out_the_window():

@@ -213,11 +213,30 @@ def test_bad_input(overfitted, tmp_path):
 
 
 def test_a_ctm_of_one_speaker(tmp_path, capsys):
-    lines = ["long 0 1.0 0.5 A", "long 0 9.0 0.5 B", "long 1 9.0 0.5 B", "long 1 20.0 0.5 C"]
-    (tmp_path / "hyp.ctm").write_text("\n".join(lines) + "\n")
-    merge_windows([tmp_path / "hyp.ctm"], [tmp_path / "out"], "overlapping", speaker="me")
+    (tmp_path / "segments").write_text("w0 long 0 16\nw1 long 8 24\n")
+    (tmp_path / "hyp.ctm").write_text("w0 1 1.0 0.5 A\nw0 1 9.0 0.5 B\nw1 A 1.0 0.5 B\nw1 A 12.0 0.5 C\n")
+    segments = tmp_path / "segments"
+    merge_windows([tmp_path / "hyp.ctm"], [tmp_path / "out"], "overlapping", segments=segments, speaker="me")
     assert read_turns(tmp_path / "out") == [Turn("long", "me", ("A", "B", "C"))]
     assert "1 recordings, 3 words" in capsys.readouterr().out
+
+
+def test_windows_that_are_not_the_stitchers_are_refused(overfitted, tmp_path):
+    """It has learnt from windows of 4 s that overlap by half."""
+    _, model, _ = overfitted("wc")
+    long = [WindowHypothesis("r", index, "a", ("A",), 16.0 * index, 16.0 * index + 16) for index in range(2)]
+    write_jsonl(tmp_path / "long.jsonl", long)
+    with pytest.raises(InputError, match="it stitches windows of 4 s that overlap by 50 %, not of 16 s by 0 %"):
+        merge_windows([tmp_path / "long.jsonl"], [tmp_path / "out"], "wc", StitcherOptions(model))
+
+
+def test_a_guarded_stitcher(overfitted):
+    """A limit of no edits leaves only what is the same as the time-aware merge."""
+    folder, model, _ = overfitted("wc")
+    guarded = merge(folder, "wc", "few", model, guard=0.0)
+    merge_windows([folder / "few.jsonl"], [folder / "by_time.json"], "time_aware")
+    assert guarded == read_turns(folder / "by_time.json")
+    assert merge(folder, "wc", "few", model, guard=9.0) == merge(folder, "wc", "few", model)
 
 
 def test_several_sets_at_once(tmp_path):

@@ -86,7 +86,8 @@ def test_text_of_a_stitcher(tmp_path, capsys):
     assert read_table(out / "text") == {"r--a": "A B C"}
     assert read_table(out / "recording_speaker") == {"r--a": "r a"}
     assert json.loads((out / "stitcher.json").read_text()) == {
-        "style": "alignment", "longest": {"windows": 2, "words": 6},
+        "style": "alignment", "longest": {"windows": 2, "words": 6}, "windows": {"length": 16, "overlap": 0.5},
+        "pieces": False,
     }  # fmt: skip
     assert "1 examples in the style alignment" in capsys.readouterr().out
 

@@ -10,8 +10,12 @@ import soundfile
 from espnet_ext.data.turns import read_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import read_jsonl
+from espnet_ext.multitalker.settled import Settled, write_settled
 from espnet_ext.multitalker.windows import Windowing
-from espnet_ext.stitcher.transcribe import Transcription, merged_by, transcribe, transcribe_recording
+from espnet_ext.stitcher import transcribe as transcribe_module
+from espnet_ext.stitcher.long_recordings import Longest
+from espnet_ext.stitcher.note import StitcherNote, write_note
+from espnet_ext.stitcher.transcribe import Transcription, merged_by, transcribe, transcribe_with_model
 
 ENCODER = {"output_size": 8, "attention_heads": 2, "linear_units": 8, "num_blocks": 1}
 SETTINGS = {
@@ -113,7 +117,7 @@ def test_by_a_speaker_model_in_blocks(enrolment, espnet_speaker_model, tmp_path,
     model = random_model(tmp_path / "sa_asr", 6)
     files = (enrolment / "a meeting.wav", enrolment / "people", model / "config.yaml", model / "model.pth")
     (tmp_path / "search.yaml").write_text("".join(f"{name}: {value}\n" for name, value in SEARCH.items()))
-    timed = transcribe_recording(
+    timed = transcribe_with_model(
         *files,
         tmp_path / "out",
         config=tmp_path / "search.yaml",
@@ -127,4 +131,36 @@ def test_by_a_speaker_model_in_blocks(enrolment, espnet_speaker_model, tmp_path,
     printed = capsys.readouterr().out
     assert all(f"{turn.speaker}: {' '.join(turn.words)}" in printed for turn, _ in timed)
     with pytest.raises(InputError, match="--stitcher is a method itself: leave out --method"):
-        transcribe_recording(*files, tmp_path / "out", method="block", stitcher=tmp_path)
+        transcribe_with_model(*files, tmp_path / "out", method="block", stitcher=tmp_path)
+
+
+def test_the_folders_of_models_say_how_they_are_used(enrolment, model, tmp_path, monkeypatch):
+    """Search and window come from the recogniser's folder; a stitcher of other windows is refused before any work."""
+    jobs = []
+    monkeypatch.setattr(transcribe_module, "transcribe", lambda job, embed, merge, nj: jobs.append(job) or [])
+    monkeypatch.setattr(transcribe_module, "resemblyzer", lambda: loudness)
+    files = (enrolment / "a meeting.wav", enrolment / "people", model / "config.yaml", model / "model.pth")
+    transcribe_with_model(*files, tmp_path / "out")
+    assert (jobs[-1].search, jobs[-1].windowing) == ({}, Windowing(16.0, 0.5)), "nothing is settled"
+    write_settled(model, Settled({"beam_size": 3, "ctc_weight": 0.4}, 8.0))
+    (tmp_path / "search.yaml").write_text("beam_size: 5\n")
+    transcribe_with_model(*files, tmp_path / "out", config=tmp_path / "search.yaml")
+    assert (jobs[-1].search, jobs[-1].windowing) == ({"beam_size": 5, "ctc_weight": 0.4}, Windowing(8.0, 0.5))
+    write_note(tmp_path, StitcherNote("wc", Longest(4, 99), Windowing(8.0, 0.25), False))
+    with pytest.raises(InputError, match="it stitches windows of 8 s that overlap by 25 %, not of 16 s by 0 %"):
+        transcribe_with_model(*files, tmp_path / "out", stitcher=tmp_path, window=16.0, window_overlap=0.0)
+    with pytest.raises(InputError, match="stitcher first"):  # its windows are taken over, and then the model is missing
+        transcribe_with_model(*files, tmp_path / "out", stitcher=tmp_path)
+    assert len(jobs) == 2
+    (model / "decoding.json").unlink()
+
+
+def test_a_model_of_another_kind_is_noticed_before_any_work(enrolment, tmp_path):
+    files = (enrolment / "a meeting.wav", enrolment / "people", tmp_path / "config.yaml", tmp_path / "model.pth")
+    with pytest.raises(InputError, match=r"config.yaml: no such file \(--model-config\)"):
+        transcribe_with_model(*files, tmp_path / "out")
+    (tmp_path / "config.yaml").write_text("model: espnet\n")
+    (tmp_path / "model.pth").write_text("")
+    with pytest.raises(InputError, match="a model of the kind espnet, not sa_asr"):
+        transcribe_with_model(*files, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

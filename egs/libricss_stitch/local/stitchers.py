@@ -10,11 +10,13 @@ from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
 from espnet_ext.recipe.training import data_options, run_command, train_step
-from espnet_ext.results.plans.schema import TRAIN
+from espnet_ext.results.plans.schema import DEFAULT_DECODING, TRAIN
 from espnet_ext.results.plans.tables import System
 from espnet_ext.scoring.evaluate import evaluate_speakers
+from espnet_ext.stitcher.guard import GUARD, read_guard, settle_guard
 from espnet_ext.stitcher.inference import MODEL_FILE, StitcherOptions, merge_windows
-from espnet_ext.stitcher.pairs import ALIGNMENT, NOTE, SYMBOLS, join_pairs, make_pairs
+from espnet_ext.stitcher.note import ALIGNMENT, NOTE
+from espnet_ext.stitcher.pairs import SYMBOLS, join_pairs, make_pairs
 from espnet_ext.stitcher.simulated_errors import simulate_hypotheses
 
 sets = load_script(Path(__file__).with_name("sets.py"))
@@ -170,18 +172,41 @@ def stitching(run: Run) -> None:
 
 
 def stitch(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
-    """Transcripts of all test sets by a system, and their SA-WER."""
+    """Transcripts of all test sets by a system, and their SA-WER; with the guard too, where a row asks for it."""
+    plain = [name for name in run.decodings[system.name] if not guards(run, name)]
+    guarded = [name for name in run.decodings[system.name] if guards(run, name)]
+    for decoding in plain or [DEFAULT_DECODING]:  # a guard is settled on the transcripts without it
+        yield from transcribe(run, system, seed, decoding, None)
+    if guarded:
+        limit = guard_step(run, system, seed)
+        yield limit
+        for decoding in guarded:
+            yield from transcribe(run, system, seed, decoding, limit.outputs[0])
+
+
+def guards(run: Run, decoding: str) -> bool:
+    return bool(run.decoding(decoding).get("guard"))
+
+
+def transcribe(run: Run, system: System, seed: int, decoding: str, guard: Path | None) -> Iterator[Step]:
+    """Transcripts of all test sets by a system in one decoding, and their SA-WER."""
     names, folder = sets.test_sets(run), run.expdir / system.name / f"seed{seed}"
-    heard = [run.expdir / "heard" / str(system.windows) / name / "hypotheses.jsonl" for name in names]
-    outputs = [folder / "decode_default" / name / "transcripts.json" for name in names]
+    heard = [heard_of(run, system, name) for name in names]
+    outputs = [folder / f"decode_{decoding}" / name / "transcripts.json" for name in names]
     trained = [folder / "config.yaml", folder / MODEL_FILE, folder / NOTE] if system.kind == TRAIN else []
     yield Step(
-        name=f"stitch by {system.name}/seed{seed}",
-        log=folder / "decode_default" / "log" / "stitch.log",
+        name=f"stitch by {system.name}/seed{seed} ({decoding})",
+        log=folder / f"decode_{decoding}" / "log" / "stitch.log",
         function=write_transcripts,
-        arguments={"hypotheses": heard, "outputs": outputs, "method": system.method, "stitcher": trained and folder},
+        arguments={
+            "hypotheses": heard,
+            "outputs": outputs,
+            "method": system.method,
+            "stitcher": trained and folder,
+            "guarded": guard is not None,
+        },
         free={"ngpu": run.gpu},
-        inputs=[*heard, *trained],
+        inputs=[*heard, *trained, *([guard] if guard else [])],
         outputs=outputs,
         preload=["espnet2.tasks.mt", "espnet_ext.stitcher.rewriting_search"] if trained else [],
     )
@@ -191,11 +216,34 @@ def stitch(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
         say(f"SA-WER {found['value']:.2f} %  (95% interval {found['ci95'][0]:.2f} to {found['ci95'][1]:.2f})")
 
 
+def heard_of(run: Run, system: System, name: str) -> Path:
+    return run.expdir / "heard" / str(system.windows) / name / "hypotheses.jsonl"
+
+
+def guard_step(run: Run, system: System, seed: int) -> Step:
+    """How many edits a word a stitcher may make, settled on the dev sets."""
+    folder, names = run.expdir / system.name / f"seed{seed}", ("dev-short", "dev-long")
+    heard = [heard_of(run, system, name) for name in names]
+    made = [folder / f"decode_{DEFAULT_DECODING}" / name / "transcripts.json" for name in names]
+    said = [sets.folder(run, name) / "references.json" for name in names]
+    return Step(
+        name=f"guard of {system.name}/seed{seed}",
+        log=folder / "log" / "guard.log",
+        function=settle_guard,
+        arguments={"hypotheses": heard, "transcripts": made, "references": said, "output": folder / GUARD},
+        inputs=[*heard, *made, *said],
+        outputs=[folder / GUARD],
+    )
+
+
 def write_transcripts(
-    hypotheses: Sequence[Path], outputs: Sequence[Path], method: str, stitcher: Path | None, ngpu: int
+    hypotheses: Sequence[Path], outputs: Sequence[Path], method: str, stitcher: Path | None, guarded: bool, ngpu: int
 ) -> None:
     """Merge the windows of each set."""
-    options = StitcherOptions(stitcher, device="cuda" if ngpu else "cpu") if stitcher else None
+    options = None
+    if stitcher:
+        device, guard = "cuda" if ngpu else "cpu", read_guard(stitcher) if guarded else None
+        options = StitcherOptions(stitcher, device=device, guard=guard)
     merge_windows(hypotheses, outputs, method, options)
 
 

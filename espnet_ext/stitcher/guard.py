@@ -1,0 +1,128 @@
+"""A guard of stitchers (P4 has none): a stitched transcript counts only if it is close to what the windows say.
+
+A stitcher that goes wrong goes wrong altogether: it ends early, repeats itself, or follows its language model. What it
+may correct are single words. So a transcript with more than so many edits a word, against the time-aware merge of the
+same windows, is replaced by that merge. How many is settled on development sets.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from espnet_ext.data.turns import read_turns, words_by_speaker
+from espnet_ext.errors import InputError
+from espnet_ext.multitalker.hypotheses import WindowHypothesis
+from espnet_ext.multitalker.importers import read_grouped
+from espnet_ext.scoring.error_rate import count_errors
+from espnet_ext.stitcher.by_time import TimedWord, merge_by_time
+from espnet_ext.stitcher.transcripts import Merge
+from espnet_ext.work.files import write_json
+
+GUARD = "guard.json"
+Words = Sequence[str]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A transcript of one speaker in one recording: stitched, merged by time, and what was said."""
+
+    stitched: tuple[str, ...]
+    merged: tuple[str, ...]
+    said: tuple[str, ...]
+
+    @property
+    def distance(self) -> float:
+        return edits_per_word(self.stitched, self.merged)
+
+    @property
+    def gain(self) -> int:
+        """Errors fewer in the stitched transcript than in the merged one."""
+        return count_errors(self.said, self.merged).errors - count_errors(self.said, self.stitched).errors
+
+
+def edits_per_word(stitched: Words, merged: Words) -> float:
+    """Edits from the merged to the stitched transcript, per word of the merged one."""
+    return count_errors(merged, stitched).errors / max(1, len(merged))
+
+
+def guarded(merge: Merge, limit: float) -> Merge:
+    """A merge that takes a stitched transcript up to so many edits a word, and otherwise merges by time."""
+
+    def choose(windows: Sequence[WindowHypothesis]) -> tuple[TimedWord, ...]:
+        stitched, merged = merge(windows), merge_by_time(windows)
+        close = edits_per_word(_texts(stitched), _texts(merged)) <= limit
+        return stitched if close else merged
+
+    return choose
+
+
+def _texts(words: Iterable[TimedWord]) -> tuple[str, ...]:
+    return tuple(word.text for word in words)
+
+
+def settle(candidates: Iterable[Candidate]) -> float:
+    """The limit with the fewest errors on these transcripts; of several, the lowest.
+
+    >>> near, far = Candidate(("A", "B"), ("A", "C"), ("A", "B")), Candidate((), ("A", "B"), ("A", "B"))
+    >>> settle([near, far]), settle([far])
+    (0.5, 0.0)
+    """
+    best = total = 0
+    limit = 0.0
+    ordered = sorted((item.distance, item.gain) for item in candidates)
+    for place, (distance, gain) in enumerate(ordered):
+        total += gain
+        last = place + 1 == len(ordered) or ordered[place + 1][0] > distance
+        if last and total > best:
+            best, limit = total, distance
+    return limit
+
+
+def settle_guard(
+    hypotheses: Sequence[Path], transcripts: Sequence[Path], references: Sequence[Path], output: Path
+) -> None:
+    """Settle a stitcher's limit on development sets, and write it to ``output``, ``guard.json`` of its folder.
+
+    Args:
+        hypotheses: of the windows of each set.
+        transcripts: of each set by the stitcher, without a guard (SegLST).
+        references: of each set (SegLST).
+
+    Raises:
+        InputError: a missing or bad file.
+    """
+    candidates = [
+        Candidate(
+            stitched.get(recording, {}).get(speaker, ()),
+            _texts(merge_by_time(windows)),
+            said.get(recording, {}).get(speaker, ()),
+        )
+        for heard, made, reference in zip(hypotheses, transcripts, references, strict=True)
+        for stitched, said in [(words_by_speaker(read_turns(made)), words_by_speaker(read_turns(reference)))]
+        for recording, speakers in read_grouped(heard).items()
+        for speaker, windows in speakers.items()
+    ]
+    limit = settle(candidates)
+    kept = sum(item.distance <= limit for item in candidates)
+    write_json(output, {"edits_per_word": limit, "transcripts": len(candidates), "kept": kept})
+    print(f"at most {limit:.3f} edits a word: {kept} of {len(candidates)} transcripts are the stitcher's")
+
+
+def read_guard(folder: Path) -> float | None:
+    """The limit in a stitcher's folder; None if none was settled.
+
+    Raises:
+        InputError: the file does not hold one.
+    """
+    path = folder / GUARD
+    try:
+        record: Mapping[str, float] = json.loads(path.read_text(encoding="utf-8"))
+        limit = float(record["edits_per_word"])
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: not a guard ({error!r}): settle it again, or delete the file") from None
+    if not limit >= 0:
+        raise InputError(f"{path}: edits_per_word is {limit}: settle it again, or delete the file")
+    return limit

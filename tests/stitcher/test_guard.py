@@ -1,0 +1,71 @@
+"""The guard of stitchers: which transcripts it keeps, and how its limit is settled."""
+
+import itertools
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from espnet_ext.data.turns import Turn, write_turns
+from espnet_ext.errors import InputError
+from espnet_ext.multitalker.hypotheses import WindowHypothesis, write_jsonl
+from espnet_ext.scoring.error_rate import count_errors
+from espnet_ext.stitcher.by_time import TimedWord
+from espnet_ext.stitcher.guard import Candidate, guarded, read_guard, settle, settle_guard
+
+WORDS = st.lists(st.sampled_from("ABC"), max_size=5).map(tuple)
+WINDOW = WindowHypothesis("r", 0, "a", ("A", "B", "C", "D"), 0.0, 16.0, ((1, 2), (2, 3), (3, 4), (4, 5)))
+
+
+def test_a_transcript_that_is_near_stays_and_one_that_is_far_does_not():
+    def stitched(text: str):
+        return lambda windows: tuple(TimedWord(word, 0, 1) for word in text.split())
+
+    def texts(text: str, limit: float) -> str:
+        return " ".join(word.text for word in guarded(stitched(text), limit)([WINDOW]))
+
+    assert texts("A X C D", 0.25) == "A X C D"
+    assert texts("A X X D", 0.25) == "A B C D"
+    assert texts("A", 0.25) == "A B C D"
+    assert texts("A", 1.0) == "A"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(WORDS, WORDS, WORDS), max_size=5))
+def test_the_settled_limit_makes_the_fewest_errors_of_all_limits(items):
+    candidates = [Candidate(*item) for item in items]
+
+    def errors(limit: float) -> int:
+        taken = (item.stitched if item.distance <= limit else item.merged for item in candidates)
+        return sum(count_errors(item.said, text).errors for item, text in zip(candidates, taken, strict=True))
+
+    every = [0.0, *(item.distance for item in candidates)]
+    assert errors(settle(candidates)) == min(map(errors, every))
+
+
+def test_a_limit_is_settled_on_sets_and_read_again(tmp_path):
+    """One stitcher's transcript corrects a word, the other loses all: the first is kept, the second is not."""
+    far = WindowHypothesis("s", 0, "a", ("A", "B", "C", "D"), 0.0, 16.0, WINDOW.times)
+    write_jsonl(tmp_path / "heard.jsonl", [WINDOW, far])
+    said = [Turn("r", "a", tuple("AXCD"), 0.0, 5.0), Turn("s", "a", tuple("ABCD"), 0.0, 5.0)]
+    write_turns(tmp_path / "said.json", said)
+    write_turns(tmp_path / "made.json", [Turn("r", "a", tuple("AXCD")), Turn("s", "a", ("A",))])
+    files = [[tmp_path / name] for name in ("heard.jsonl", "made.json", "said.json")]
+    settle_guard(*files, tmp_path / "guard.json")
+    assert json.loads((tmp_path / "guard.json").read_text()) == {"edits_per_word": 0.25, "transcripts": 2, "kept": 1}
+    assert read_guard(tmp_path) == 0.25
+
+
+@pytest.mark.parametrize("content", ["{", "{}", '{"edits_per_word": -1}', '{"edits_per_word": "many"}'])
+def test_a_guard_that_is_none(tmp_path, content):
+    assert read_guard(tmp_path) is None
+    (tmp_path / "guard.json").write_text(content)
+    with pytest.raises(InputError, match=r"guard.json: .*delete the file"):
+        read_guard(tmp_path)
+
+
+def test_ties_take_the_lowest_limit():
+    items = [Candidate(("X",), ("A",), ("B",)), Candidate(("A",), ("A",), ("A",))]
+    for order in itertools.permutations(items):
+        assert settle(order) == 0.0
