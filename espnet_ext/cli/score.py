@@ -9,7 +9,8 @@ import click
 from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
 
-NORMALISERS = ("none", "lower", "whisper_english", "librispeech")
+NORMALISERS = ("none", "lower", "whisper_english", "librispeech", "mandarin_english")
+MIXED_RULES = ("none", "lower", "mandarin_english")
 COMPARED = ("wer", "cer", "mer", "sawer", "cpwer", "tcpwer")
 FORMATS = ("auto", "kaldi", "trn", "stm", "ctm", "seglst")
 RATES = {"word": "WER", "char": "CER", "mixed": "MER"}
@@ -134,6 +135,20 @@ def wer(
 @score.command()
 @_one_system
 @_within
+@click.option(
+    "--rules",
+    type=click.Choice(MIXED_RULES),
+    default="none",
+    show_default=True,
+    help="Apply to both texts first. mandarin_english: case, punctuation, full width and noise marks do not count.",
+)
+@click.option(
+    "--scripts",
+    default="Han,Latin",
+    show_default=True,
+    metavar="A,B",
+    help="The scripts of the two languages, by their names in Unicode.",
+)
 @_resample
 @_bootstrap
 def mer(
@@ -142,16 +157,20 @@ def mer(
     utt2spk: Path | None,
     output: Path | None,
     within: int,
+    rules: str,
+    scripts: str,
     resample: str,
     replicas: int,
     seed: int,
     alignment: bool,
 ) -> None:
-    """Mixed error rate of one system on Mandarin-English speech.
+    """Mixed error rate of one system on code-switching speech.
 
     Counts Han characters and English words: both together (All), each language (CH and EN), and near the points where
-    the language switches and elsewhere. --output writes what `score wer` writes, measures.txt and parts/.
+    the language switches and elsewhere. Other languages are told apart by their --scripts: characters count where
+    words are not spaced (Thai, kana), words elsewhere. --output writes what `score wer` does, measures.txt and parts/.
     """
+    from espnet_ext.codeswitch.mixed_text import script_pair
     from espnet_ext.scoring.evaluate import Draws, evaluate_mixed
     from espnet_ext.scoring.score_files import measures_table
 
@@ -161,6 +180,8 @@ def mer(
         output,
         utt2spk=utt2spk,
         within=within,
+        rules=rules,
+        languages=script_pair(scripts),
         draws=Draws(replicas, seed, resample == "speaker"),
         alignment=alignment,
     )

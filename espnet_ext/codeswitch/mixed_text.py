@@ -4,7 +4,12 @@ In data dirs such text has no space beside a Han character and single spaces bet
 (:func:`espnet_ext.codeswitch.text_rules.no_blank_beside_han`); :func:`mixed_tokens` accepts any spacing.
 """
 
+import functools
+from dataclasses import dataclass
+
 import regex  # the standard library's re knows no scripts
+
+from espnet_ext.errors import InputError
 
 UNKNOWN_MARK = "\u2047"  # sentencepiece's text for an unknown token
 _TOKEN = regex.compile(rf"\p{{Han}}\p{{M}}*|{UNKNOWN_MARK}|[^\p{{Han}}{UNKNOWN_MARK}]+")
@@ -34,6 +39,74 @@ def mixed_tokens(text: str) -> list[str]:
     ['我', '想', '去', 'library', '借', '3', '本', "don't", 'panic']
     """
     return [token for word in text.split() for token in _TOKEN.findall(word)]
+
+
+# Scripts that are written without spaces between words: their characters are counted.
+BY_CHARACTER = ("Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar")
+
+
+@dataclass(frozen=True)
+class ScriptPair:
+    """Two languages that are told apart by their scripts.
+
+    A token with a letter of the first script is of the first language; all others are of the second, digits too.
+
+    >>> pair = script_pair("Devanagari,Latin")
+    >>> pair.tokens("मुझे phone चाहिए"), [pair.is_first(token) for token in pair.tokens("मुझे phone")], pair.names
+    (['मुझे', 'phone', 'चाहिए'], [True, False], ('Devanagari', 'Latin'))
+    >>> script_pair("Thai,Latin").tokens("ไปlibrary")
+    ['ไ', 'ป', 'library']
+
+    Attributes:
+        scripts: their names in Unicode.
+        names: what the languages are called in results.
+    """
+
+    scripts: tuple[str, str] = ("Han", "Latin")
+    names: tuple[str, str] = ("CH", "EN")  # as in P1's tables
+
+    def tokens(self, text: str) -> list[str]:
+        """Split a transcript into what is counted: characters of the scripts in ``BY_CHARACTER``, words of others.
+
+        Of Mandarin and English only Han characters are (:func:`mixed_tokens`).
+        """
+        if self == ScriptPair():
+            return mixed_tokens(text)
+        return [token for word in text.split() for token in _by_character().findall(word)]
+
+    def is_first(self, token: str) -> bool:
+        """Is a token of the first language?"""
+        return _letters_of(self.scripts[0]).search(token) is not None
+
+
+def script_pair(scripts: str) -> ScriptPair:
+    """The languages of two scripts, as ``--scripts`` names them: ``Han,Latin``.
+
+    Raises:
+        InputError: not two different names of scripts in Unicode.
+    """
+    names = tuple(name.strip() for name in scripts.split(","))
+    if len(set(names)) != 2 or len(names) != 2:
+        raise InputError(f"--scripts takes two scripts with a comma between, such as Han,Latin, not '{scripts}'")
+    if names == ScriptPair().scripts:
+        return ScriptPair()
+    for name in names:
+        try:
+            _letters_of(name)
+        except regex.error:
+            raise InputError(f"'{name}' is no script of Unicode: Han, Latin, Arabic, Devanagari, Thai ...") from None
+    return ScriptPair(names, names)
+
+
+@functools.cache
+def _letters_of(script: str) -> regex.Pattern:
+    return regex.compile(rf"\p{{Script={script}}}")
+
+
+@functools.cache
+def _by_character() -> regex.Pattern:
+    single = "".join(rf"\p{{{script}}}" for script in BY_CHARACTER)
+    return regex.compile(rf"[{single}]\p{{M}}*|{UNKNOWN_MARK}|[^{single}{UNKNOWN_MARK}]+")
 
 
 def han_characters() -> list[str]:

@@ -13,7 +13,7 @@ from espnet_ext.data.turns import Turn, by_recording, in_order, words_by_speaker
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.assignments import COLLAR, Said, cp_pairs, streams, tcp_pairs
 from espnet_ext.scoring.error_rate import MAX_ALIGNMENT_CELLS, Pair, align
-from espnet_ext.scoring.normalise import LOWER, NONE, normaliser_called
+from espnet_ext.scoring.normalise import FOR_MIXED_TEXT, NONE, normaliser_called
 from espnet_ext.scoring.score import split_units
 from espnet_ext.scoring.transcripts import Transcripts, recorded_turns, with_silence, without_ignored
 
@@ -92,8 +92,8 @@ def _rows_of_turns(turns: Sequence[Turn], split: Callable[[str], list[str]]) -> 
 
 
 def _text_rules(measure: Measure) -> tuple[str, Callable[[str], str]]:
-    if measure.rate == "mer" and measure.normaliser not in (NONE, LOWER):
-        raise InputError(f"{measure.normaliser} is for English text only: use `lower`, or none, for mixed text")
+    if measure.rate == "mer" and measure.normaliser not in FOR_MIXED_TEXT:
+        raise InputError(f"{measure.normaliser} is for English text only: use one of {', '.join(FOR_MIXED_TEXT)}")
     return UNITS[measure.rate], normaliser_called(measure.normaliser)[0]
 
 

@@ -137,7 +137,7 @@ def compare_systems(
         **_judged(systems, aligned, units, rows, count_pairs),
         "measures": {
             name: _judged(systems, aligned, units, rows, partial(_of_language, side=side))
-            for name, side in ((HAN, "han"), (ENGLISH, "english"))
+            for name, side in ((HAN, "first"), (ENGLISH, "second"))
             if measure.rate == "mer" and any(_of_language(_said(row), side=side).correct for row in rows)
         },
     }

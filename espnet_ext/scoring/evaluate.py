@@ -5,11 +5,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.codeswitch.mixed_text import has_han, mixed_tokens
+from espnet_ext.codeswitch.mixed_text import ScriptPair
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.scoring.assignments import COLLAR
 from espnet_ext.scoring.bootstrap import REPLICAS
-from espnet_ext.scoring.mixed import WITHIN, count_switches, score_mixed_files
+from espnet_ext.scoring.mixed import MANDARIN_ENGLISH, WITHIN, count_switches, score_mixed_files
 from espnet_ext.scoring.normalise import NONE, normaliser_called
 from espnet_ext.scoring.score import Score, score_files
 from espnet_ext.scoring.score_files import summarise, write_reports
@@ -65,17 +65,25 @@ def evaluate_mixed(
     *,
     utt2spk: Path | None = None,
     within: int = WITHIN,
+    rules: str = NONE,
+    languages: ScriptPair = MANDARIN_ENGLISH,
     draws: Draws = Draws(),
     alignment: bool = True,
 ) -> tuple[Score, dict[str, Any]]:
-    """Score Mandarin-English text in Han characters and English words; otherwise as :func:`evaluate_words`.
+    """Score mixed text, by default in Han characters and English words; otherwise as :func:`evaluate_words`.
 
     Args:
         within: how many tokens from a point where the language changes count as near it.
+        rules: name of the normaliser of both texts; ``score.json`` has it.
+        languages: the two languages, by their scripts.
     """
-    score = score_mixed_files(reference, hypothesis, utt2spk=utt2spk, within=within)
-    switches = count_switches(map(mixed_tokens, score.reference.values()), has_han)
-    summary = {**summarise(score, **asdict(draws)), "within": within, **switches}
+    apply, name = normaliser_called(rules)
+    score = score_mixed_files(
+        reference, hypothesis, utt2spk=utt2spk, within=within, normaliser=apply, languages=languages
+    )
+    switches = count_switches(map(languages.tokens, score.reference.values()), languages.is_first)
+    scripts = {"scripts": list(languages.scripts)}
+    summary = {**summarise(score, **asdict(draws), normaliser=name), "within": within, **switches, **scripts}
     if output:
         write_reports(output, score, summary, alignment=alignment)
     return score, summary

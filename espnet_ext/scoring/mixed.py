@@ -30,13 +30,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.codeswitch.mixed_text import has_han, mixed_tokens
+from espnet_ext.codeswitch.mixed_text import ScriptPair
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.error_rate import MAX_ALIGNMENT_CELLS, ErrorRate, Pair, align, count_errors, count_pairs
+from espnet_ext.scoring.normalise import normalised
 from espnet_ext.scoring.score import Score, add_up, score_texts
 
-HAN, ENGLISH = "CH", "EN"  # as in P1's tables
+MANDARIN_ENGLISH = ScriptPair()
+HAN, ENGLISH = MANDARIN_ENGLISH.names
 FILTERED = "-filtered"
 NEAR, ELSEWHERE = "near-switch", "elsewhere"
 WITHIN = 1  # tokens: those on both sides of the switch
@@ -82,10 +84,10 @@ def count_switches(references: Iterable[Sequence[str]], language: Callable[[str]
 
 @dataclass(frozen=True, slots=True)
 class MixedErrorRate:
-    """Counts of one alignment of mixed text, or the sum of such counts: all tokens, Han characters, English words.
+    """Counts of one alignment of mixed text, or the sum of such counts: all tokens, and those of both languages.
 
-    >>> counts = MixedErrorRate(ErrorRate(3, 1, 0, 1), han=ErrorRate(3, 0, 0, 0), english=ErrorRate(0, 1, 0, 1))
-    >>> (counts + counts).total.rate, (counts + counts).han.rate, (counts + counts).english.rate
+    >>> counts = MixedErrorRate(ErrorRate(3, 1, 0, 1), first=ErrorRate(3, 0, 0, 0), second=ErrorRate(0, 1, 0, 1))
+    >>> (counts + counts).total.rate, (counts + counts).first.rate, (counts + counts).second.rate
     (0.5, 0.0, 2.0)
 
     Raises:
@@ -93,44 +95,57 @@ class MixedErrorRate:
     """
 
     total: ErrorRate
-    han: ErrorRate
-    english: ErrorRate
+    first: ErrorRate
+    second: ErrorRate
 
     def __post_init__(self) -> None:
-        if self.han + self.english != self.total:
+        if self.first + self.second != self.total:
             raise ValueError(f"the errors of the two languages are not those of all tokens: {self}")
 
     def __add__(self, other: "MixedErrorRate") -> "MixedErrorRate":
         if not isinstance(other, MixedErrorRate):
             return NotImplemented
-        return MixedErrorRate(self.total + other.total, self.han + other.han, self.english + other.english)
+        return MixedErrorRate(self.total + other.total, self.first + other.first, self.second + other.second)
 
 
-def count_filtered_errors(reference: Sequence[str], hypothesis: Sequence[str]) -> tuple[ErrorRate, ErrorRate]:
+def count_filtered_errors(
+    reference: Sequence[str], hypothesis: Sequence[str], languages: ScriptPair = MANDARIN_ENGLISH
+) -> tuple[ErrorRate, ErrorRate]:
     """The other habit: errors of the Han characters alone, and of the English words alone, aligned without the rest.
 
-    >>> count_filtered_errors(mixed_tokens("我想 go"), mixed_tokens("我想 够"))
+    >>> count_filtered_errors(["我", "想", "go"], ["我", "想", "够"])
     (ErrorRate(correct=2, substitutions=0, deletions=0, insertions=1), \
 ErrorRate(correct=0, substitutions=0, deletions=1, insertions=0))
     """
-    han, english = (
-        count_errors(*([token for token in side if has_han(token) == wanted] for side in (reference, hypothesis)))
+    first, second = (
+        count_errors(
+            *([token for token in side if languages.is_first(token) == wanted] for side in (reference, hypothesis))
+        )
         for wanted in (True, False)
     )
-    return han, english
+    return first, second
 
 
 def score_mixed_files(
-    reference: str | Path, hypothesis: str | Path, *, utt2spk: str | Path | None = None, within: int = WITHIN
+    reference: str | Path,
+    hypothesis: str | Path,
+    *,
+    utt2spk: str | Path | None = None,
+    within: int = WITHIN,
+    normaliser: Callable[[str], str] | None = None,
+    languages: ScriptPair = MANDARIN_ENGLISH,
 ) -> Score:
-    """Score two Kaldi ``text`` files as :func:`score_mixed_texts` does.
+    """Score two Kaldi ``text`` files as :func:`score_mixed_texts` does; ``normaliser`` is applied to both first.
 
     Raises:
         InputError: as :func:`espnet_ext.scoring.score.score_files`.
     """
+    texts = read_table(reference), read_table(hypothesis)
+    if normaliser is not None:
+        texts = normalised(texts[0], normaliser), normalised(texts[1], normaliser)
     return score_mixed_texts(
-        read_table(reference),
-        read_table(hypothesis),
+        *texts,
+        languages=languages,
         utt2spk=None if utt2spk is None else read_table(utt2spk),
         names=(str(reference), str(hypothesis), str(utt2spk)),
         within=within,
@@ -144,12 +159,13 @@ def score_mixed_texts(
     utt2spk: Mapping[str, str] | None = None,
     names: tuple[str, str, str] = ("reference", "hypothesis", "utt2spk"),
     within: int = WITHIN,
+    languages: ScriptPair = MANDARIN_ENGLISH,
 ) -> Score:
     """Score mixed transcripts by utterance id: the mixed error rate, and in ``parts`` what it is made of.
 
-    The parts are ``CH`` and ``EN``; the same with the suffix ``-filtered`` (the other habit, see above);
-    ``near-switch`` and ``elsewhere``, the errors ``within`` so many tokens of a switch point and the rest; and these
-    two by language, since near a switch there is more English than elsewhere.
+    The parts are ``CH`` and ``EN`` (or the names of other ``languages``); the same with the suffix ``-filtered`` (the
+    other habit, see above); ``near-switch`` and ``elsewhere``, the errors ``within`` so many tokens of a switch point
+    and the rest; and these two by language, since near a switch there is more English than elsewhere.
 
     >>> score = score_mixed_texts({"u1": "我想 go home"}, {"u1": "我想狗 home"})
     >>> score.total.rate, score.parts["CH"].total.rate, score.parts["EN"].total.rate
@@ -161,13 +177,18 @@ def score_mixed_texts(
         InputError: as :func:`espnet_ext.scoring.score.score_texts`; or an utterance too long to align.
         ValueError: the languages do not add up to the whole: an error of this program, not of the input.
     """
+    if languages != MANDARIN_ENGLISH:  # so that all that splits the texts again finds the same tokens
+        reference, hypothesis = (
+            {key: " ".join(languages.tokens(text)) for key, text in side.items()} for side in (reference, hypothesis)
+        )
     whole = score_texts(reference, hypothesis, unit="mixed", utt2spk=utt2spk, names=names)
     parts: dict[str, dict[str, ErrorRate]] = {}
     for key, total in whole.utterances.items():
         if total.reference_length * total.hypothesis_length > MAX_ALIGNMENT_CELLS:
             size = f"{total.reference_length} tokens against {total.hypothesis_length}"
             raise InputError(f"{names[1]}: utterance {key}: {size} are too many to align: split it in both files")
-        for name, counts in _parts(mixed_tokens(reference[key]), mixed_tokens(hypothesis[key]), total, within).items():
+        tokens = languages.tokens(reference[key]), languages.tokens(hypothesis[key])
+        for name, counts in _parts(*tokens, total, within, languages).items():
             parts.setdefault(name, {})[key] = counts
     scores = {
         name: add_up(whole.unit, reference, hypothesis, counts, whole.speaker_of) for name, counts in parts.items()
@@ -175,26 +196,30 @@ def score_mixed_texts(
     return replace(whole, parts=scores)
 
 
-def _parts(reference: list[str], hypothesis: list[str], total: ErrorRate, within: int) -> dict[str, ErrorRate]:
+def _parts(
+    reference: list[str], hypothesis: list[str], total: ErrorRate, within: int, languages: ScriptPair
+) -> dict[str, ErrorRate]:
     pairs = align(reference, hypothesis)
-    whole = MixedErrorRate(total, **by_language(pairs))
+    whole = MixedErrorRate(total, **by_language(pairs, languages))
     near, elsewhere = (
-        MixedErrorRate(count_pairs(some), **by_language(some)) for some in split_at_switches(pairs, has_han, within)
+        MixedErrorRate(count_pairs(some), **by_language(some, languages))
+        for some in split_at_switches(pairs, languages.is_first, within)
     )
     if near + elsewhere != whole:
         raise ValueError(f"errors near switch points and elsewhere are not all errors: {near}, {elsewhere}, {whole}")
-    filtered = count_filtered_errors(reference, hypothesis)
-    parts = {HAN: whole.han, ENGLISH: whole.english, HAN + FILTERED: filtered[0], ENGLISH + FILTERED: filtered[1]}
+    filtered = count_filtered_errors(reference, hypothesis, languages)
+    first, second = languages.names
+    parts = {first: whole.first, second: whole.second, first + FILTERED: filtered[0], second + FILTERED: filtered[1]}
     for name, counts in ((NEAR, near), (ELSEWHERE, elsewhere)):
-        parts |= {name: counts.total, f"{name}-{HAN}": counts.han, f"{name}-{ENGLISH}": counts.english}
+        parts |= {name: counts.total, f"{name}-{first}": counts.first, f"{name}-{second}": counts.second}
     return parts
 
 
-def by_language(pairs: Iterable[Pair]) -> dict[str, ErrorRate]:
-    """Counts of aligned pairs, han and english, by the language of the reference token or of the inserted token."""
+def by_language(pairs: Iterable[Pair], languages: ScriptPair = MANDARIN_ENGLISH) -> dict[str, ErrorRate]:
+    """Counts of aligned pairs, first and second, by the language of the reference token or of the inserted token."""
     pairs = list(pairs)
-    han = [has_han(left or right or "") for left, right in pairs]
+    first = [languages.is_first(left or right or "") for left, right in pairs]
     return {
-        "han": count_pairs(pair for pair, yes in zip(pairs, han, strict=True) if yes),
-        "english": count_pairs(pair for pair, yes in zip(pairs, han, strict=True) if not yes),
+        "first": count_pairs(pair for pair, yes in zip(pairs, first, strict=True) if yes),
+        "second": count_pairs(pair for pair, yes in zip(pairs, first, strict=True) if not yes),
     }

@@ -7,7 +7,14 @@ from importlib.metadata import version
 from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
 
-NONE, LOWER, WHISPER_ENGLISH, LIBRISPEECH = NORMALISERS = ("none", "lower", "whisper_english", "librispeech")
+NONE, LOWER, WHISPER_ENGLISH, LIBRISPEECH, MANDARIN_ENGLISH = NORMALISERS = (
+    "none",
+    "lower",
+    "whisper_english",
+    "librispeech",
+    "mandarin_english",
+)
+FOR_MIXED_TEXT = (NONE, LOWER, MANDARIN_ENGLISH)
 
 
 def normaliser_called(name: str) -> tuple[Callable[[str], str], str]:
@@ -16,7 +23,8 @@ def normaliser_called(name: str) -> tuple[Callable[[str], str], str]:
     ``lower`` changes capitals only. ``whisper_english`` is the English normaliser of Whisper's paper (Radford et al.
     2023, appendix C), which P5 uses: lower case, no punctuation and fillers, numbers in digits, contractions spelt out,
     one spelling. ``librispeech`` writes English as LibriSpeech's transcripts are: upper case, no punctuation, numbers
-    and titles as words.
+    and titles as words. ``mandarin_english`` is for mixed text: half-width forms, no noise marks such as ``<v-noise>``,
+    upper case, no accents and no punctuation.
 
     >>> normaliser_called("none")[0]("Twenty-one, please!"), normaliser_called("none")[1]
     ('Twenty-one, please!', 'none')
@@ -32,6 +40,10 @@ def normaliser_called(name: str) -> tuple[Callable[[str], str], str]:
         from espnet_ext.codeswitch import text_rules
 
         return text_rules.LIBRISPEECH, LIBRISPEECH
+    if name == MANDARIN_ENGLISH:
+        from espnet_ext.codeswitch import text_rules
+
+        return text_rules.MANDARIN_ENGLISH, MANDARIN_ENGLISH
     if name != WHISPER_ENGLISH:
         raise InputError(f"there is no normaliser {name!r}: choose one of {', '.join(NORMALISERS)}")
     try:

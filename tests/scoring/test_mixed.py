@@ -1,5 +1,6 @@
 """The mixed error rate against jiwer, and its split into languages against a table of edit distances in numpy."""
 
+import json
 from dataclasses import astuple
 
 import jiwer
@@ -8,10 +9,11 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.codeswitch.mixed_text import has_han
+from espnet_ext.codeswitch.mixed_text import has_han, script_pair
 from espnet_ext.errors import InputError
 from espnet_ext.scoring import mixed
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, align, count_errors, count_pairs
+from espnet_ext.scoring.evaluate import evaluate_mixed
 from espnet_ext.scoring.mixed import (
     MixedErrorRate,
     count_filtered_errors,
@@ -101,12 +103,12 @@ def test_counts_equal_jiwer_and_the_split_a_table_by_hand(reference, hypothesis)
     peer = jiwer.process_words(" ".join(reference), " ".join(hypothesis))
     assert counts.total.errors == peer.substitutions + peer.deletions + peer.insertions
     expected = split_by_hand(reference, hypothesis)
-    assert [*astuple(counts.han)] == expected[True]
-    assert [*astuple(counts.english)] == expected[False]
+    assert [*astuple(counts.first)] == expected[True]
+    assert [*astuple(counts.second)] == expected[False]
     fewest, most = extremes_of_han_errors(reference, hypothesis)
-    assert fewest <= counts.han.errors <= most
-    assert counts.han.reference_length == sum(map(has_han, reference))
-    assert counts.han.hypothesis_length <= len(hypothesis)
+    assert fewest <= counts.first.errors <= most
+    assert counts.first.reference_length == sum(map(has_han, reference))
+    assert counts.first.hypothesis_length <= len(hypothesis)
 
 
 @given(REFERENCES, HYPOTHESES)
@@ -114,8 +116,8 @@ def test_counts_equal_jiwer_and_the_split_a_table_by_hand(reference, hypothesis)
 def test_all_is_the_mean_of_both_weighted_by_reference_tokens(reference, hypothesis):
     counts = count_mixed_errors(reference, hypothesis)
     share = sum(map(has_han, reference)) / len(reference)
-    han, english = (part.rate if part.reference_length else 0.0 for part in (counts.han, counts.english))
-    loose = sum(part.errors for part in (counts.han, counts.english) if not part.reference_length)
+    han, english = (part.rate if part.reference_length else 0.0 for part in (counts.first, counts.second))
+    loose = sum(part.errors for part in (counts.first, counts.second) if not part.reference_length)
     assert counts.total.rate == pytest.approx(share * han + (1 - share) * english + loose / len(reference))
 
 
@@ -137,8 +139,8 @@ def test_one_language_on_both_sides_is_the_plain_error_rate(reference, hypothesi
     characters = [token for token in reference if has_han(token)]
     assume(characters)
     counts = count_mixed_errors(characters, hypothesis)
-    assert counts.han == counts.total == count_errors(characters, hypothesis)
-    assert count_filtered_errors(characters, hypothesis) == (counts.han, ZERO)
+    assert counts.first == counts.total == count_errors(characters, hypothesis)
+    assert count_filtered_errors(characters, hypothesis) == (counts.first, ZERO)
 
 
 def test_the_two_habits_differ_where_a_word_is_heard_as_a_character():
@@ -149,11 +151,11 @@ def test_the_two_habits_differ_where_a_word_is_heard_as_a_character():
 
 def test_counts_add_up_and_languages_that_do_not_are_refused():
     one = count_mixed_errors(["我", "go"], ["go"])
-    assert (one + one).total == one.total + one.total and (one + one).han == ErrorRate(0, 0, 2, 0)
+    assert (one + one).total == one.total + one.total and (one + one).first == ErrorRate(0, 0, 2, 0)
     with pytest.raises(TypeError):
         one + one.total
     with pytest.raises(ValueError, match="not those of all tokens"):
-        MixedErrorRate(ErrorRate(2, 0, 0, 0), han=ErrorRate(1, 0, 0, 0), english=ErrorRate(0, 1, 0, 0))
+        MixedErrorRate(ErrorRate(2, 0, 0, 0), first=ErrorRate(1, 0, 0, 0), second=ErrorRate(0, 1, 0, 0))
 
 
 def test_texts_are_scored_by_utterance_speaker_and_part():
@@ -258,3 +260,41 @@ def test_one_language_has_no_switch_point():
 def test_a_stretch_of_no_tokens_is_refused(within):
     with pytest.raises(ValueError, match="at least 1 token"):
         split_at_switches([("a", "a")], str.isascii, within)
+
+
+# --- rules, and other languages ---
+
+
+def test_rules_apply_to_both_texts_and_are_recorded(tmp_path):
+    """Case, punctuation, full width and noise marks are not errors with rules, and are without."""
+    (tmp_path / "ref").write_text("u1 <v-noise> 我想要 app。\nu2 ｄoctor 说\n", encoding="utf-8")
+    (tmp_path / "hyp").write_text("u1 我想要APP\nu2 Doctor说 [laugh]\n", encoding="utf-8")
+    for rules, errors, words in (("none", 4, 7), ("mandarin_english", 0, 6)):
+        score, summary = evaluate_mixed(tmp_path / "ref", tmp_path / "hyp", tmp_path / rules, rules=rules)
+        assert (score.total.errors, score.total.reference_length) == (errors, words)
+        written = json.loads((tmp_path / rules / "score.json").read_text())
+        assert written["normaliser"] == rules and written["scripts"] == ["Han", "Latin"] and summary["words"] == words
+
+
+@pytest.mark.parametrize(
+    ("scripts", "reference", "hypothesis", "first", "second"),
+    [
+        ("Devanagari,Latin", "मुझे एक phone चाहिए", "मुझे phone phone चाहिये", (3, 2), (1, 0)),
+        ("Arabic,Latin", "اريد meeting اليوم", "اريد اليوم", (2, 0), (1, 1)),
+        ("Thai,Latin", "ไป library", "ไ library", (2, 1), (1, 0)),
+        ("Hiragana,Latin", "これは 漢字 app", "これ 漢字 apps", (3, 1), (3, 1)),
+    ],
+)
+def test_languages_of_any_two_scripts(scripts, reference, hypothesis, first, second):
+    pair = script_pair(scripts)
+    score = score_mixed_texts({"u": reference}, {"u": hypothesis}, languages=pair)
+    for name, expected in zip(pair.names, (first, second), strict=True):
+        counts = score.parts[name].total
+        assert (counts.reference_length, counts.errors) == expected, name
+    assert score.total.errors == first[1] + second[1]
+
+
+@pytest.mark.parametrize("scripts", ["Han", "Han,Han", "Han,Latin,Thai", "Han,Klingon"])
+def test_scripts_that_are_not_two_of_unicode(scripts):
+    with pytest.raises(InputError, match=r"two scripts|no script of Unicode"):
+        script_pair(scripts)
