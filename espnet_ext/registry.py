@@ -119,9 +119,14 @@ def third_parties() -> list[EntryPoint]:
     return sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name)
 
 
+def packages() -> dict[str, str]:
+    """``<slot>.<name>`` of each plugin that is installed -> its package."""
+    return {key: PACKAGE for key in PLUGINS} | {entry.name.lower(): _package(entry) for entry in third_parties()}
+
+
 def qualified_names(config: Mapping[str, Any]) -> dict[str, Any]:
     """The training config with the package before the name of each plugin: ``encoder: espnet_ext:blstm_maxpool``."""
-    package = {key: PACKAGE for key in PLUGINS} | {entry.name.lower(): _package(entry) for entry in third_parties()}
+    package = packages()
     renamed = dict(config)
     for slot in SLOT_KEYS:
         name = str(config.get(slot)).lower()

@@ -182,7 +182,7 @@ install_packages() {
       sleep 5
     fi
     watch packages "$uv" pip install "${options[@]}" pip \
-      --editable "${root}[recipes,llm,whisper,longform,stitch,dvectors,mini,report,dev]" && return
+      --editable "${root}[recipes,llm,whisper,longform,stitch,dvectors,mini,report,docs,dev]" && return
   done
   fail "the packages could not be installed, see above; run the same command again to resume"
 }

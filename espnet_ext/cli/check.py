@@ -1,4 +1,4 @@
-"""``espnet-ext check``: is the installation complete?"""
+"""``espnet-ext check`` and ``plugins``: is the installation complete, and what does it add to ESPnet?"""
 
 import click
 
@@ -17,3 +17,13 @@ def check(extras: str) -> None:
 
     check_installation(common.names(extras))
     click.echo("The installation is complete.")
+
+
+@click.command()
+def plugins() -> None:
+    """List the names that this package and others add to ESPnet's YAML files."""
+    from espnet_ext.registry import packages
+
+    for key, package in packages().items():
+        slot, _, name = key.partition(".")
+        click.echo(f"{slot + ':':<11} {name:<22} {package}")

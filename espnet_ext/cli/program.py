@@ -26,6 +26,7 @@ ENTRIES = {
     "upload": Entry("espnet_ext.cli.share", "upload", "Upload a packed model to a hub."),
     "run": Entry("espnet_ext.cli.run", "run", "Run a stage of a recipe; run.sh calls this."),
     "new-recipe": Entry("espnet_ext.cli.run", "new_recipe", "Write a new recipe from a template."),
+    "plugins": Entry("espnet_ext.cli.check", "plugins", "List the modules that are added to ESPnet."),
     "check": Entry("espnet_ext.cli.check", "check", "Check the installation."),
 }
 

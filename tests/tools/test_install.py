@@ -198,7 +198,7 @@ def test_install_is_done_once(fake_tools):
     assert done.returncode == 0, done.stderr
     assert [line.split("|")[-1].split()[0] for line in calls] == ["venv", "pip"]
     assert "--compile-bytecode" in calls[1] and "--constraint" not in calls[1]
-    assert f"{fake_tools.tools.parent}[recipes,whisper,longform,stitch,dvectors,mini,report,dev]" in calls[1]
+    assert f"{fake_tools.tools.parent}[recipes,llm,whisper,longform,stitch,dvectors,mini,report,docs,dev]" in calls[1]
     done, calls = fake_tools()
     assert calls == []
     assert "The environment is complete" in done.stdout

@@ -10,6 +10,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 import espnet_ext
+from espnet_ext.environment import ESPNET_TESTED
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = ROOT / "tools" / "requirements.lock"
@@ -84,12 +85,16 @@ def test_citation_names_this_version_and_each_recipe():
 
 def test_ci_runs_targets_on_supported_versions(pyproject):
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
-    (job,) = workflow["jobs"].values()
     allowed = SpecifierSet(pyproject["project"]["requires-python"])
-    assert all(allowed.contains(version) for version in job["strategy"]["matrix"]["python"])
+    jobs = workflow["jobs"]
+    for name in ("lint-and-unit", "core"):
+        assert jobs[name]["strategy"]["matrix"]["python"] == ["3.12", "3.13"]
+        assert all(allowed.contains(version) for version in jobs[name]["strategy"]["matrix"]["python"])
+    assert [release[:6] for release in jobs["core"]["strategy"]["matrix"]["espnet"]] == list(ESPNET_TESTED)
     makefile = (ROOT / "tools" / "Makefile").read_text()
-    targets = [target for step in job["steps"] for target in re.findall(r"make -C tools (\S+)", step.get("run", ""))]
-    assert targets == ["install", "lint", "unit"]
+    steps = [step.get("run", "") for job in jobs.values() for step in job["steps"]]
+    targets = {target for run in steps for target in re.findall(r"make -C tools (\S+)", run)}
+    assert targets == {"install", "lint", "unit", "docs"}
     assert all(re.search(rf"^{target}\b.*: ", makefile, re.MULTILINE) for target in targets)
 
 
