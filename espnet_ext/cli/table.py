@@ -11,6 +11,7 @@ from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.errors import InputError
 
 if TYPE_CHECKING:
+    from espnet_ext.results.pages.paste import Style
     from espnet_ext.results.plans.tables import Table, Tables
 
 
@@ -155,6 +156,35 @@ def results(recipe: tuple[Path, ...], results: tuple[Path, ...]) -> None:
             click.echo(f"written: {path}")
         if not changed:
             click.echo(f"{folder}: all pages are up to date")
+
+
+@table.command()
+@_recipe
+@click.option("--table", "number", required=True, metavar="N", help="Number of the table.")
+@click.option("--rows", metavar="A,B", help="Rows with commas between them.  [default: all]")
+@click.option("--columns", metavar="A,B", help="Columns with commas between them.  [default: all]")
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["markdown", "latex"]),
+    default="markdown",
+    show_default=True,
+    help="LaTeX is that of booktabs.",
+)
+@click.option(
+    "--kept", default="mini-synthetic", show_default=True, metavar="NAME", help="Folder of results/ with the table."
+)
+def show(recipe: Path, number: str, rows: str | None, columns: str | None, style: "Style", kept: str) -> None:
+    """Print rows of a kept table, to paste.
+
+    The paper's numbers, ours with their spread between trainings, 95% intervals, and seeds.
+    """
+    from espnet_ext.results.pages.numbers import KeptNumbers
+    from espnet_ext.results.pages.paste import paste_table
+
+    result = KeptNumbers(recipe / "results" / kept).table(f"table{number}")
+    names = (common.names(each) if each else None for each in (rows, columns))
+    click.echo(paste_table(result, style, *names))
 
 
 @table.command()

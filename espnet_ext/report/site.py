@@ -23,9 +23,10 @@ from espnet_ext.report.training_curves import NAMES, Curve, draw_curves, read_cu
 from espnet_ext.results.claims.verdicts import VERDICTS
 from espnet_ext.results.kept.result_files import read_results, result_files
 from espnet_ext.results.pages.render import called, count_of, has_run, meta_line
+from espnet_ext.results.pages.summary import HEADS, claim_cells
 
 GENERATOR = "espnet-ext report"
-ASSETS = ("report.css", "theme.js", "aligned.js", "errors.js")
+ASSETS = ("report.css", "theme.js", "copy.js", "aligned.js", "errors.js")
 _MARK = f'<meta name="generator" content="{GENERATOR}">'
 
 
@@ -68,6 +69,12 @@ class Section:
         """The number of claims by verdict."""
         found = Counter(claim.verdict for table in self.tables for claim in table.view.claims)
         return {verdict: found[verdict] for verdict in VERDICTS if found[verdict]}
+
+    @property
+    def claim_cells(self) -> list[str]:
+        """A row of the table of claims: all, those of each verdict, and the seeds of their tests."""
+        tests = [test for table in self.tables for claim in table.view.claims for test in claim.tests]
+        return claim_cells(self.verdicts, [len(test.seeds.split()) for test in tests if test.bar])
 
 
 @dataclass(frozen=True)
@@ -285,7 +292,7 @@ def _render(pages: Sequence[RecipePage], site: Path) -> None:
     for name in ASSETS:
         source, _, _ = loader.get_source(environment, name)
         (site / "assets" / name).write_text(source, encoding="utf-8")
-    write("index.html", "index.html.j2", page="index", recipes=pages)
+    write("index.html", "index.html.j2", page="index", recipes=pages, heads=HEADS)
     for page in pages:
         write(f"{page.slug}.html", "recipe.html.j2", page=page.slug, recipe=page)
         if page.errors.decodings:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from espnet_ext.results.pages.figures import curve_rows
+from espnet_ext.results.pages.paste import Style, paste_row, paste_table
 from espnet_ext.results.pages.render import (
     called,
     cells_of_test,
@@ -18,6 +19,8 @@ from espnet_ext.results.pages.render import (
     shown_p,
     shown_seeds,
 )
+
+PASTED: dict[str, Style] = {"LaTeX": "latex", "Markdown": "markdown"}
 
 
 @dataclass(frozen=True)
@@ -53,13 +56,17 @@ class Cell:
 
 @dataclass(frozen=True)
 class RowView:
-    """A row of a group; ``system`` with its ``decoding`` is what was trained for it."""
+    """A row of a group; ``system`` with its ``decoding`` is what was trained for it.
+
+    ``paste`` is the row in LaTeX and Markdown.
+    """
 
     name: str
     system: str
     decoding: str
     cells: tuple[Cell, ...]
     seeds: str
+    paste: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class TableView:
-    """A table; or a figure, whose numbers are a ``grid`` instead of groups."""
+    """A table; or a figure, whose numbers are a ``grid`` instead of groups. ``paste`` is it in LaTeX and Markdown."""
 
     title: str
     metric: str
@@ -119,6 +126,7 @@ class TableView:
     grid: Grid | None
     legend: str
     claims: tuple[ClaimView, ...]
+    paste: Mapping[str, str]
 
 
 def table_view(result: Mapping[str, Any], units: Mapping[str, str] | None = None) -> TableView:
@@ -134,6 +142,7 @@ def table_view(result: Mapping[str, Any], units: Mapping[str, str] | None = None
         grid=_grid(result) if is_figure else None,
         legend=legend(result),
         claims=tuple(_claim(claim) for claim in result["claims"]),
+        paste={} if is_figure else {name: paste_table(result, style) for name, style in PASTED.items()},
     )
 
 
@@ -153,7 +162,8 @@ def _group(result: Mapping[str, Any], columns: Sequence[str], units: Mapping[str
             shown = shown_cell(result, row, column)
             bar = _bar(row["cells"][column], tops[column]) if tops[column] else None
             cells.append(Cell(shown.paper, shown.here, shown.interval if intervals[column] else None, bar))
-        rows.append(RowView(row["name"], row["system"], row["decoding"], tuple(cells), shown_seeds(row)))
+        paste = {name: paste_row(result, row, columns, style) for name, style in PASTED.items()}
+        rows.append(RowView(row["name"], row["system"], row["decoding"], tuple(cells), shown_seeds(row), paste))
     heads = tuple(f"{column} ({units[column]})" if column in units else column for column in columns)
     axes = tuple(f"{top:,g}" if top else "" for top in tops.values())
     return GroupView(heads, tuple(intervals.values()), axes, tuple(rows))

@@ -193,6 +193,18 @@ def test_light_dark_and_by_hand(site, open_page):
     assert dark.locator("#theme").inner_text() == "Colours: dark" and dark.evaluate(background) == black
 
 
+def test_a_row_is_copied(site, open_page):
+    page = open_page(site() / "toy.html")
+    button = page.locator("tbody button.copy").first
+    said = button.get_attribute("data-copy")
+    button.click()
+    button.get_by_text("copied").wait_for()
+    page.evaluate("document.body.append(Object.assign(document.createElement('textarea'), {id: 'pasted'}))")
+    page.locator("#pasted").click()
+    page.keyboard.press("Control+V")
+    assert page.locator("#pasted").input_value() == said
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_is_cut_off(site, open_page, width):
     folder = site(count=60, mixed=True)

@@ -1,5 +1,6 @@
 """The site as a whole: what stands on it, and what is refused."""
 
+import html
 import json
 import re
 from html.parser import HTMLParser
@@ -12,7 +13,9 @@ from espnet_ext.errors import InputError
 from espnet_ext.report.error_browser import Limits
 from espnet_ext.report.runs import find_recipes
 from espnet_ext.report.site import write_site
+from espnet_ext.report.table_view import PASTED
 from espnet_ext.results.kept.keeping import keep_results
+from espnet_ext.results.pages.paste import paste_row, paste_table, shown_columns
 
 
 class Page(HTMLParser):
@@ -147,6 +150,21 @@ def test_audio_of_a_corpus_that_is_prepared_in_steps(build):
         (data / name).rename(data / "segments" / name)
     pages = write_site(find_recipes([recipe]), site, Limits(audio=3), lambda line: None)
     assert pages[0].errors.clips > 0 and not pages[0].errors.notes
+
+
+def test_the_first_page_counts_claims_and_rows_can_be_copied(build):
+    site = build()
+    result = json.loads((site.parent / "egs/toy/exp/mini/results/table1.json").read_text(encoding="utf-8"))
+    lines = (site / "index.html").read_text(encoding="utf-8").splitlines()
+    row = next(line for line in lines if "toy.html" in line and "<td>" in line)
+    cells = re.findall(r"<td>(.*?)</td>", row)
+    assert cells[1] == str(len(result["claims"])) and sum(map(int, cells[2:6])) == len(result["claims"])
+    text = (site / "toy.html").read_text(encoding="utf-8")
+    copied = [html.unescape(each) for each in re.findall(r'data-copy="([^"]*)"', text)]
+    wanted = [
+        paste_row(result, row, shown_columns(result), style) for row in result["rows"] for style in PASTED.values()
+    ]
+    assert copied == [*wanted, *(paste_table(result, style) for style in PASTED.values())]
 
 
 def test_kept_results_come_after_the_runs_and_not_twice(build):

@@ -11,29 +11,21 @@ from espnet_ext.results.claims.verdicts import VERDICTS, count_verdicts
 STATISTICS = "[docs/statistics.md](../../docs/statistics.md)"
 
 
+HEADS = ("claims", *VERDICTS, "seeds")
+
+
 @dataclass(frozen=True)
 class ClaimCount:
     """The claims of one recipe, corpus and scale.
 
     Attributes:
-        counts: number of claims by verdict, those without any left out.
-        seeds: how many seeds their tests have, such as ``1 to 3``; ``-`` if none has run.
+        cells: the number of claims, of those with each verdict, and their seeds, as text.
     """
 
     recipe: str
     corpus: str
     scale: str
-    counts: Mapping[str, int]
-    seeds: str
-
-    @property
-    def cells(self) -> list[str]:
-        """All claims, those of each verdict, and the seeds, as text."""
-        numbers = [sum(self.counts.values()), *(self.counts.get(verdict, 0) for verdict in VERDICTS)]
-        return [*map(str, numbers), self.seeds]
-
-
-HEADS = ("claims", *VERDICTS, "seeds")
+    cells: list[str]
 
 
 def count_claims(results: Sequence[Mapping[str, Any]]) -> list[ClaimCount]:
@@ -41,14 +33,26 @@ def count_claims(results: Sequence[Mapping[str, Any]]) -> list[ClaimCount]:
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for result in results:
         groups.setdefault((result["recipe"], result["meta"]["corpus"], result["scale"]), []).append(result)
-    counted = [ClaimCount(*key, count_verdicts(group), _seeds(group)) for key, group in groups.items()]
-    return [each for each in counted if each.counts]
+    return [
+        ClaimCount(*key, claim_cells(count_verdicts(group), _seeds(group)))
+        for key, group in groups.items()
+        if count_verdicts(group)
+    ]
 
 
-def _seeds(results: Sequence[Mapping[str, Any]]) -> str:
-    tests = [test for result in results for claim in result["claims"] for test in claim["tests"].values() if test]
-    numbers = sorted({len(test["seeds"]) for test in tests})
-    return " to ".join(dict.fromkeys(str(each) for each in (numbers[0], numbers[-1]))) if numbers else "-"
+def _seeds(results: Sequence[Mapping[str, Any]]) -> list[int]:
+    claims = [claim for result in results for claim in result["claims"]]
+    return [len(test["seeds"]) for claim in claims for test in claim["tests"].values() if test]
+
+
+def claim_cells(counts: Mapping[str, int], seeds: Sequence[int]) -> list[str]:
+    """All claims, those of each verdict, and how many seeds their tests have.
+
+    >>> claim_cells({"holds": 1, "undecided": 4}, [3, 1, 2])
+    ['5', '1', '0', '4', '0', '1 to 3']
+    """
+    ends = " to ".join(dict.fromkeys((str(min(seeds)), str(max(seeds))))) if seeds else "-"
+    return [*map(str, (sum(counts.values()), *(counts.get(verdict, 0) for verdict in VERDICTS))), ends]
 
 
 def verdicts_of_recipe(results: Sequence[Mapping[str, Any]]) -> list[str]:
