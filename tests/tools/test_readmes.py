@@ -14,8 +14,8 @@ PAGES = [
     *sorted(ROOT.glob("tests/**/*.md")),
     ROOT / "espnet_ext" / "upstream" / "README.md",
 ]
-# In this order; only some recipes have stages of their own. Between "Data" and "From the paper to the code" a recipe may
-# have sections that no other has.
+# In this order; only some recipes have stages of their own. Between "Data" and "From the paper to the code" a recipe
+# may have sections that no other has.
 SECTIONS = [
     "Commands for each table",
     "Stages",
