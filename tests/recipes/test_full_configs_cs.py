@@ -50,6 +50,7 @@ def test_every_system_has_a_config_that_espnet_reads(system, parse):
     assert args.encoder_conf["num_blocks"] == 12 and args.decoder_conf["num_blocks"] == 6
     assert args.decoder == "language_transformer" and args.batch_size == 32
     mode = system.split("_")[0].replace("baseline", "none")
+    assert args.decoder_conf.get("blocks") == ([1] if system == "separate_first_block" else None)
     assert args.decoder_conf["mode"] == mode
 
 
