@@ -14,6 +14,7 @@ from espnet_ext.results.kept.result_files import SCORES_FILE, read_results, resu
 from espnet_ext.results.kept.sums import check_sums
 from espnet_ext.results.pages.render import called
 from espnet_ext.results.pages.results_md import recipe_pages, repository_of, repository_pages
+from espnet_ext.results.pages.templates import FACTS
 from espnet_ext.results.plans.tables import load_tables
 from espnet_ext.results.table_results import collect_from
 
@@ -52,6 +53,8 @@ def verify_recipe(recipe_dir: str | Path) -> list[Verified]:
     for facts in sorted((recipe_dir / "results").glob("*.json")):
         read_facts(facts)
     check_sums(recipe_dir / "results")
+    if root and (root / FACTS).is_dir():
+        check_sums(root / FACTS)
     return found
 
 

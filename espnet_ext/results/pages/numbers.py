@@ -111,6 +111,11 @@ class KeptNumbers:
         """The verdict on a claim, such as ``undecided (2 seeds)``."""
         return verdict_text(self.claim(table, text))
 
+    def verdict_if_any(self, table: str, text: str) -> str:
+        """The verdict on a claim that may have been reworded or dropped since."""
+        found = [each for each in self.tables.get(table, {"claims": []})["claims"] if each["text"] == text]
+        return verdict_text(found[0]) if found else "no longer tested"
+
     def effect(self, table: str, text: str, column: str) -> str:
         """The effect of a claim on a test set with its interval, such as ``1.50 higher [-3.10, +0.10]``."""
         test = _named(self.claim(table, text)["tests"], column, f"{self.folder}: {text!r} has no test set")

@@ -13,6 +13,7 @@ from espnet_ext.results.kept.sums import write_sums
 from espnet_ext.results.pages.render import called, has_run, markdown_table
 from espnet_ext.results.pages.summary import verdicts_of_recipe, verdicts_of_recipes
 from espnet_ext.results.pages.templates import (
+    FACTS,
     names_of_recipe,
     names_of_repository,
     render_sections,
@@ -129,6 +130,8 @@ def write_recipe_report(recipe_dir: str | Path, results: Sequence[str | Path] = 
     pages = recipe_pages(recipe_dir)
     if root := repository_of(recipe_dir):
         pages |= repository_pages(root)
+        if (root / FACTS).is_dir():
+            write_sums(root / FACTS)
     changed = [path for path, text in pages.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     for path in changed:
         with atomic_write(path) as file:

@@ -20,6 +20,7 @@ import jinja2.sandbox
 from espnet_ext.errors import InputError
 from espnet_ext.results.pages.numbers import Numbers, fact
 
+FACTS = Path("docs") / "results"  # of the repository's own pages
 _SECTION = re.compile(r"(<!-- rendered from (\S+) -->\n)(.*?)(<!-- end of rendered -->)", re.DOTALL)
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
@@ -70,7 +71,7 @@ def names_of_repository(root: str | Path) -> dict[str, Any]:
     root = Path(root)
     return {
         "recipe": _recipes(root / "egs"),
-        "fact": lambda name, *keys: fact(root / "docs" / "results", name, *keys),
+        "fact": lambda name, *keys: fact(root / FACTS, name, *keys),
     }
 
 

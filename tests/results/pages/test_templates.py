@@ -59,6 +59,8 @@ def render(recipe: Path) -> Callable[[str], str]:
         ('{{ reduction("table1", "-1dB", "base row", "clean") }} %', "66.7 %"),
         ('{{ seeds("table1", "-1dB") }}, {{ seeds("table1", "base row") }}', "1 seed, 2 seeds"),
         ('{{ verdict("table1", "new is better") }}', "not run"),
+        ('{{ verdict_if_any("table1", "new is better") }}', "not run"),
+        ('{{ verdict_if_any("table1", "new is best") }}', "no longer tested"),
         ('{{ effect("table1", "new is better", "clean") }}', "5.00 lower -"),
         ('{{ claims() }}: {{ claims("not run") | words }}, {{ claims("holds") | words }}', "2: two, no"),
         ("{{ verdicts() }}", "none holds, none is contradicted, none is undecided, 2 have not run"),
