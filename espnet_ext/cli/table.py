@@ -139,7 +139,9 @@ def write(
 @common.path(
     "--results", "Folder with table*.json of a run, to be kept; repeat it for several.", metavar="DIR", several=True
 )
-def results(recipe: tuple[Path, ...], results: tuple[Path, ...]) -> None:
+@click.option("--by", default="", metavar="NAME", help="Keep them as the results of NAME, beside those of the recipe.")
+@click.option("--address", default="", metavar="TEXT", help="With --by: a page or e-mail address for questions.")
+def results(recipe: tuple[Path, ...], results: tuple[Path, ...], by: str, address: str) -> None:
     """Keep the results of runs, and write the pages that show them.
 
     RESULTS.md holds all results that are kept, below the text of conf/results_notes.md. Sections of README.md and of
@@ -148,10 +150,12 @@ def results(recipe: tuple[Path, ...], results: tuple[Path, ...]) -> None:
     """
     from espnet_ext.results.pages.results_md import recipes_with_results, write_recipe_report
 
+    if by and not results:
+        raise InputError("--by: give the run's folder with --results")
     if results and len(recipe) != 1:
         raise InputError("--results: give the one --recipe that these results are of")
     for folder in recipe or recipes_with_results():
-        changed = write_recipe_report(folder, results)
+        changed = write_recipe_report(folder, results, by, address)
         for path in changed:
             click.echo(f"written: {path}")
         if not changed:

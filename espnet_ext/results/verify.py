@@ -10,7 +10,7 @@ from espnet_ext.results.claims.verdicts import correct
 from espnet_ext.results.kept.facts import read_facts
 from espnet_ext.results.kept.kept_scores import KeptScores, kept_scores
 from espnet_ext.results.kept.pictures import check_picture
-from espnet_ext.results.kept.result_files import SCORES_FILE, read_results, result_files
+from espnet_ext.results.kept.result_files import SCORES_FILE, kept_folders, read_results, result_files
 from espnet_ext.results.kept.sums import check_sums
 from espnet_ext.results.pages.render import called
 from espnet_ext.results.pages.results_md import recipe_pages, repository_of, repository_pages
@@ -40,7 +40,7 @@ def verify_recipe(recipe_dir: str | Path) -> list[Verified]:
             file and place.
     """
     recipe_dir = Path(recipe_dir)
-    folders = sorted(path for path in (recipe_dir / "results").glob("*") if path.is_dir())
+    folders = kept_folders(recipe_dir / "results")
     if not any(result_files(folder) for folder in folders):
         raise InputError(f"{recipe_dir / 'results'}: nothing is kept there; give the folder of a recipe with results")
     found = [each for folder in folders for each in _verify_folder(recipe_dir, folder)]

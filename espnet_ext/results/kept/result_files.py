@@ -15,6 +15,7 @@ from espnet_ext.results.plans.schema import StrictMapping, fault, known
 from espnet_ext.work.files import write_json
 
 VERSION = 2
+REPRODUCTIONS = "reproductions"  # the folder of other people's results
 SCORES_FILE = "scores.json.gz"  # lies beside the tables
 _ROUNDING = 1e-3  # rates are kept to four decimals
 
@@ -258,6 +259,11 @@ def keep_result(path: str | Path, result: dict[str, Any]) -> None:
 def kept_name(result: Mapping[str, Any]) -> str:
     """The folder of kept results of one scale and corpus."""
     return f"{result['scale']}-{result['meta']['corpus']}"
+
+
+def kept_folders(kept: Path) -> list[Path]:
+    """The folders of a recipe's own results, one for each scale and corpus, without those of other people."""
+    return sorted(path for path in kept.glob("*") if path.is_dir() and path.name != REPRODUCTIONS)
 
 
 def result_files(folder: Path) -> list[Path]:

@@ -8,9 +8,11 @@ from typing import Any
 from espnet_ext.errors import InputError
 from espnet_ext.results.kept.keeping import keep_results
 from espnet_ext.results.kept.pictures import digest, drawn_part, stamp_of
-from espnet_ext.results.kept.result_files import kept_name, natural, read_results, some_result_files
+from espnet_ext.results.kept.reproductions import keep_reproduction, read_reproductions
+from espnet_ext.results.kept.result_files import kept_folders, kept_name, natural, read_results, some_result_files
 from espnet_ext.results.kept.sums import write_sums
 from espnet_ext.results.pages.render import called, has_run, markdown_table
+from espnet_ext.results.pages.reproductions import reproductions_section
 from espnet_ext.results.pages.summary import verdicts_of_recipe, verdicts_of_recipes
 from espnet_ext.results.pages.templates import (
     FACTS,
@@ -25,7 +27,11 @@ NOTES = Path("conf") / "results_notes.md"
 REPORT = "RESULTS.md"
 
 
-def results_report(results: Sequence[Mapping[str, Any]], notes: str | None = None) -> str:
+def results_report(
+    results: Sequence[Mapping[str, Any]],
+    notes: str | None = None,
+    reproductions: Sequence[Mapping[str, Any]] = (),
+) -> str:
     """Markdown of several tables' results, with one heading per corpus and scale, in the given order.
 
     The verdicts on the paper's claims are counted first. ``notes`` is Markdown on what differs from the paper; it
@@ -52,6 +58,7 @@ def results_report(results: Sequence[Mapping[str, Any]], notes: str | None = Non
         lines += [markdown_table(result, heading="###", pictures=pictures) for result in ordered if has_run(result)]
         if missing := [called(result) for result in ordered if not has_run(result)]:
             lines += [f"Not run: {', '.join(missing)}.", ""]
+    lines += reproductions_section(results, reproductions)
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -62,7 +69,7 @@ def read_kept(recipe_dir: str | Path) -> list[dict[str, Any]]:
         InputError: nothing is kept, results of different recipes, or one table twice for a corpus and scale.
     """
     kept = Path(recipe_dir) / "results"
-    folders = sorted(path for path in kept.glob("*") if path.is_dir())
+    folders = kept_folders(kept)
     if not folders:
         raise InputError(f"{kept}: nothing is kept there yet: give a run's folder with --results")
     paths = [path for folder in folders for path in some_result_files(folder)]
@@ -90,7 +97,9 @@ def recipe_pages(recipe_dir: str | Path) -> dict[Path, str]:
     names = names_of_recipe(recipe_dir)
     notes, readme = recipe_dir / NOTES, recipe_dir / "README.md"
     text = render_template(notes, names) if notes.is_file() else None
-    pages = {recipe_dir / REPORT: results_report(read_kept(recipe_dir), text)}
+    pages = {
+        recipe_dir / REPORT: results_report(read_kept(recipe_dir), text, read_reproductions(recipe_dir / "results"))
+    }
     return pages | ({readme: render_sections(readme, names)} if readme.is_file() else {})
 
 
@@ -103,7 +112,9 @@ def repository_pages(root: str | Path) -> dict[Path, str]:
     return {path: render_sections(path, names) for path in pages}
 
 
-def write_recipe_report(recipe_dir: str | Path, results: Sequence[str | Path] = ()) -> list[Path]:
+def write_recipe_report(
+    recipe_dir: str | Path, results: Sequence[str | Path] = (), by: str = "", address: str = ""
+) -> list[Path]:
     """Keep results of runs in a recipe's ``results/``, and write the pages that show what is kept.
 
     Figures are drawn again where their data have changed, and ``results/SHA256SUMS`` is written.
@@ -113,6 +124,7 @@ def write_recipe_report(recipe_dir: str | Path, results: Sequence[str | Path] = 
     Args:
         recipe_dir: the recipe's folder.
         results: folders with a run's ``table*.json``.
+        by, address: who has run them, if they are kept as somebody else's, beside the recipe's own.
 
     Returns:
         The pages whose text has changed.
@@ -124,7 +136,10 @@ def write_recipe_report(recipe_dir: str | Path, results: Sequence[str | Path] = 
     if not recipe_dir.is_dir():
         raise InputError(f"{recipe_dir}: no such folder; give the recipe's")
     for folder in results:
-        keep_results(folder, recipe_dir / "results")
+        if by:
+            keep_reproduction(Path(folder), recipe_dir / "results", by, address)
+        else:
+            keep_results(folder, recipe_dir / "results")
     _draw_figures(recipe_dir / "results")
     write_sums(recipe_dir / "results")
     pages = recipe_pages(recipe_dir)
