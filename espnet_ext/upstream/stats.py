@@ -18,8 +18,8 @@ from espnet_ext.work.yaml_files import read_yaml
 PARTS = ("train", "valid")
 # Value of --task -> ESPnet task, whose parser reads the config and whose model computes the features.
 TASKS = {"asr": "espnet2.tasks.asr:ASRTask", "sa_asr": "espnet_ext.multitalker.task:SAASRTask"}
-SHARDS_PER_JOB = 2
-UTTERANCES_PER_SHARD = 2000
+LEAST_SHARDS = 4
+UTTERANCES_PER_SHARD = 1000
 OUR_OPTIONS = {
     "--collect_stats": "it is what this command does",
     "--output_dir": "use --output",
@@ -57,20 +57,21 @@ def collect_stats(job: Statistics, *, nj: int = 1, parallel: Path | None = None)
     """Write ``{train,valid}/{speech_shape,text_shape,text_shape.<token type>,feats_stats.npz ...}`` to ``job.output``.
 
     ``text_shape.<token type>`` has the vocabulary size after the length, as ESPnet's batch samplers expect. The batch
-    size is 1, since padding would change the last frames of frontends that look beyond the end of an utterance. So the
-    result does not depend on ``nj``.
+    size is 1, since padding would change the last frames of frontends that look beyond the end of an utterance, and
+    the shards are the same for any number of jobs, since sums in another order round otherwise. So the result does not
+    depend on ``nj``, to the last bit.
 
     Raises:
         InputError: a missing or bad file, option, transcript or audio file, which the message names; or statistics that
             are not finite.
     """
-    shards = plan(job, nj)
+    shards = plan(job)
     collect = partial(collect_shard, task=job.task)
     work.run_shards([(job.output, shards)], collect, nj=nj, parallel=parallel, describe="statistics")
     _aggregate([Path(shard.folder) for shard in shards], job)
 
 
-def plan(job: Statistics, nj: int) -> list[Shard]:
+def plan(job: Statistics) -> list[Shard]:
     """Split both data dirs into the same number of shards, which is at most the size of the smaller one."""
     for path, what in ((job.config, "--config"), (job.token_list, "--token-list")):
         if not path.is_file():
@@ -79,7 +80,7 @@ def plan(job: Statistics, nj: int) -> list[Shard]:
     tables = {part: _read(folder) for part, folder in (("train", job.train), ("valid", job.valid))}
     sizes = [len(audio) for audio, _ in tables.values()]
     # collect_stats needs at least one utterance of each part in each shard.
-    count = min(*sizes, max(SHARDS_PER_JOB * nj, sizes[0] // UTTERANCES_PER_SHARD))
+    count = min(*sizes, max(LEAST_SHARDS, sizes[0] // UTTERANCES_PER_SHARD))
     options = ("--config", str(job.config), "--token_list", str(job.token_list), "--batch_size", "1", *job.options)
     inputs = work.fingerprint(options, work.file_hashes(espnet_options.option_values(options)))
     pieces = {part: work.contiguous(list(audio), count) for part, (audio, _) in tables.items()}
