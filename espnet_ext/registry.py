@@ -44,7 +44,7 @@ PLUGINS = {
     "decoder.weight_feedback_rnn": "espnet_ext.decoder.weight_feedback_rnn:WeightFeedbackRNNDecoder",
     "decoder.batch_rnn": "espnet_ext.decoder.batch_rnn:BatchRNNDecoder",
     "optim.madgrad": "madgrad:MADGRAD",
-    "scheduler.warmup_plateau": "espnet_ext.scheduler.warmup_plateau:WarmupPlateau",
+    "scheduler.newbob_multi_epoch": "espnet_ext.scheduler.newbob_multi_epoch:NewbobMultiEpoch",
     "scheduler.warmup_cosine": "espnet_ext.scheduler.warmup_cosine:WarmupCosine",
 }
 

@@ -1,6 +1,7 @@
 """The stages of run.sh: BLSTM models with Small Energy Masking, trained layer by layer on LibriSpeech."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from espnet_ext.recipe import asr
@@ -10,6 +11,8 @@ from espnet_ext.recipe.steps import Step, run_jobs, run_steps
 from espnet_ext.recipe.training import average_step
 from espnet_ext.results.plans.tables import System
 from espnet_ext.sem import pretraining
+from espnet_ext.sem.curriculum import Selection, audio_share, write_selection
+from espnet_ext.work.yaml_files import read_yaml
 
 TEST_SETS = ("test-clean", "test-other")
 DEV_SETS = ("dev-clean", "dev-other")
@@ -51,53 +54,145 @@ def language_model(run: Run) -> None:
     run_jobs([train_language_model(run, text, "dev", asr.tokens_dir(run), run.sections["settings"]["token_type"])])
 
 
+def selections(run: Run) -> list[Selection]:
+    """What trainings see of the training set, each selection once."""
+    max_tokens = run.sections["settings"]["max_tokens"]
+    if not pretrains(run):
+        return [Selection(max_tokens)]
+    settings = pretraining.parse_settings(run.sections["pretrain"])
+    steps = pretraining.plan(read_yaml(run.section_config("train")), settings, max_tokens)
+    return list(dict.fromkeys(step.selection for step in steps))
+
+
+def pretrains(run: Run) -> bool:
+    return str(run.setting("pretrain")).lower() == "true"
+
+
+def shapes_of(run: Run, selection: Selection) -> Path | None:
+    """The shape file of a selection; None if it takes all."""
+    return run.stats / "train" / "train" / f"speech_shape.{selection.name}" if selection.name else None
+
+
+def selection_step(run: Run, selection: Selection, shapes: Path) -> Step:
+    token_type = run.sections["settings"]["token_type"]
+    stats = run.stats / "train" / "train"
+    return Step(
+        name=f"selection {selection.name}",
+        log=stats / "log" / f"{shapes.name}.log",
+        function=write_selection,
+        arguments={
+            "text": run.datadir / "train" / "text",
+            "stats": str(stats),
+            "token_type": token_type,
+            "selection": selection,
+            "output": str(shapes),
+        },
+        inputs=[stats / "speech_shape", stats / f"text_shape.{token_type}"],
+        outputs=[shapes],
+    )
+
+
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
     """A system's trainings: layer by layer, where the scale pre-trains, then all of it."""
-    token_type = run.sections["settings"]["token_type"]
     folder = run.expdir / system.name / f"seed{seed}"
-    config, files = run.system_config(system), {}
-    if str(run.setting("pretrain")).lower() == "true":
-        yield from pretrain(run, folder / "pretrain", config, seed)
-        config, files = folder / "pretrain/configs/final.yaml", {"--init_param": folder / "pretrain/final.pth"}
-    yield asr.asr_train_step(run, folder, config, "train", "dev", asr.tokens_dir(run), token_type, seed, files=files)
+    config = run.system_config(system)
+    if pretrains(run):
+        yield from pretrained(run, folder, config, seed)
+    else:
+        selection = Selection(run.sections["settings"]["max_tokens"])
+        yield training_step(run, folder, config, selection, seed)
     yield average_step(run, folder, run.setting("average"))
 
 
-def pretrain(run: Run, folder: Path, config: Path, seed: int) -> Iterator[Step]:
-    """The trainings before that of a system itself; each begins with what the one before has learnt.
-
-    They leave the config of the training itself in ``configs/final.yaml``, its initial parameters in ``final.pth``.
-    """
+def training_step(
+    run: Run, folder: Path, config: Path, selection: Selection, seed: int, after: Step | None = None
+) -> Step:
+    """A training; ``after`` is the step that has made its initial parameters."""
+    initial = ["--init_param", str(after.arguments["output"])] if after else []
     token_type = run.sections["settings"]["token_type"]
-    before: Path | None = None
-    for name, step_config in pretraining.write_plan(config, run.sections["pretrain"], folder / "configs"):
-        files = {}
-        if before is not None:
-            initial = folder / f"{name}.pth"
-            yield Step(
-                name=f"carry over to {folder.relative_to(run.expdir)}/{name}",
-                log=folder / "log" / f"{name}.log",
-                function=pretraining.carry_parameters,
-                arguments={
-                    "model": before / "latest.pth",
-                    "model_config": before / "config.yaml",
-                    "config": step_config,
-                    "seed": seed,
-                    "output": initial,
-                },
-                inputs=[before / "latest.pth"],
-                outputs=[initial],
-                preload=["espnet2.tasks.asr"],
-            )
-            files = {"--init_param": initial}
-        if name != "final":
-            before = folder / name
-            yield asr.asr_train_step(
-                run, before, step_config, "train", "dev", asr.tokens_dir(run), token_type, seed, files=files
-            )
+    return asr.asr_train_step(
+        run,
+        folder,
+        config,
+        "train",
+        "dev",
+        asr.tokens_dir(run),
+        token_type,
+        seed,
+        options=initial,
+        inputs=[after.note] if after else [],
+        shapes=shapes_of(run, selection),
+    )
+
+
+def pretrained(run: Run, folder: Path, config: Path, seed: int) -> Iterator[Step]:
+    """The trainings before that of a system itself, and it itself; each begins with what the one before has learnt.
+
+    Checkpoints of a step are removed when its parameters have been carried over, and only its logs stay. So steps
+    depend on the notes of those before them and not on their files.
+    """
+    place = folder / "pretrain"
+    carried: Step | None = None
+    steps = pretraining.write_plan(
+        config,
+        run.sections["pretrain"],
+        place / "configs",
+        run.sections["settings"]["max_tokens"],
+        partial(_share, run),
+    )
+    for number, (step, step_config) in enumerate(steps):
+        final = step.name == pretraining.FINAL
+        training = training_step(
+            run, folder if final else place / step.name, step_config, step.selection, seed, carried
+        )
+        yield training
+        if carried:
+            yield _remove(f"initial parameters of {step.name}", Path(carried.arguments["output"]).parent, training)
+        if not final:
+            carried = _carry(run, place, step.name, steps[number + 1], training, seed)
+            yield carried
+            yield _remove(f"checkpoints of {step.name}", place / step.name, carried)
+
+
+def _share(run: Run, selection: Selection) -> float:
+    shapes = shapes_of(run, selection)
+    return audio_share(shapes) if shapes else 1.0
+
+
+def _carry(
+    run: Run, place: Path, name: str, following: tuple[pretraining.PretrainStep, Path], training: Step, seed: int
+) -> Step:
+    (step, config), before = following, place / name
+    output = place / "initial" / step.name / "initial.pth"
+    return Step(
+        name=f"carry over to {place.relative_to(run.expdir)}/{step.name}",
+        log=place / "log" / f"{step.name}.log",
+        function=pretraining.carry_parameters,
+        arguments={
+            "before": str(before),
+            "config": config,
+            "seed": seed,
+            "output": str(output),
+            "history": str(pretraining.history_file(place / "configs", step.name)),
+        },
+        inputs=[training.note],
+        preload=["espnet2.tasks.asr"],
+    )
+
+
+def _remove(what: str, folder: Path, after: Step) -> Step:
+    return Step(
+        name=f"remove {what}",
+        log=folder / "log" / "remove.log",
+        function=pretraining.remove_checkpoints,
+        arguments={"folder": str(folder)},
+        inputs=[after.note],
+    )
 
 
 def training(run: Run) -> None:
+    chosen = [(selection, shapes_of(run, selection)) for selection in selections(run)]
+    run_steps(*(selection_step(run, selection, shapes) for selection, shapes in chosen if shapes))
     run.each_system(train_system)
 
 
@@ -113,9 +208,9 @@ def scoring(run: Run) -> None:
 
 RECIPE = Recipe(
     corpus="librispeech",
-    options={"pretrain": "", "average": "", "lm_text": ""},
+    options={"pretrain": "", "average": "", "lm_text": "", "lm_size": ""},
     paths=("lm_text",),
-    choices={"pretrain": ("true", "false")},
+    choices={"pretrain": ("true", "false"), "lm_size": ("small", "large")},
     stages={
         "data": data,
         "format": format_data,

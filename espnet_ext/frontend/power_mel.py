@@ -11,7 +11,7 @@ from espnet_ext.layers.padding import valid_frames
 
 
 class PowerMelFrontend(AbsFrontend):
-    """Power-mel features: ``x = (sum_k |X[m, k]|^2 M_c[k]) ** power`` (P2, eq. 1 and section 3); no logarithm.
+    """Power-mel features: ``x = (sum_k |X[m, k]|^2 M_c[k]) ** (1 / 15)`` (P2, eq. 1 and section 3); no logarithm.
 
     Frame m covers the samples from ``m * hop`` to ``m * hop + window``. No frame reaches beyond the end of the
     utterance, so that padding changes nothing. An utterance shorter than a window is padded with zeros to one
@@ -26,7 +26,6 @@ class PowerMelFrontend(AbsFrontend):
         n_fft: FFT size K; None: the power of two at or above the length of the window.
         fmin: lower edge of the filterbank in Hz.
         fmax: upper edge in Hz; None: half the sampling rate.
-        power: exponent of the nonlinearity; give ``sem_global_mvn`` the same.
 
     Raises:
         InputError: the FFT is shorter than the window, a size is not above 0, or the edges are out of order.
@@ -41,12 +40,11 @@ class PowerMelFrontend(AbsFrontend):
         n_fft: int | None = None,
         fmin: float = 0.0,
         fmax: float | None = None,
-        power: float = POWER,
     ):
         super().__init__()
         fs = humanfriendly.parse_size(fs) if isinstance(fs, str) else fs
         fmax = fs / 2.0 if fmax is None else fmax
-        sizes = {"fs": fs, "n_mels": n_mels, "window_ms": window_ms, "hop_ms": hop_ms, "power": power}
+        sizes = {"fs": fs, "n_mels": n_mels, "window_ms": window_ms, "hop_ms": hop_ms}
         for name, value in sizes.items():
             if not value > 0:
                 raise InputError(f"power_mel: {name} is {value}, it must be above 0")
@@ -63,7 +61,6 @@ class PowerMelFrontend(AbsFrontend):
             raise InputError(
                 f"power_mel: n_fft ({self.n_fft}) is shorter than the window ({self.window_length} samples)"
             )
-        self.power = power
         self.register_buffer("window", torch.hamming_window(self.window_length, periodic=False), persistent=False)
         mel = torchaudio.functional.melscale_fbanks(
             self.n_fft // 2 + 1, fmin, fmax, n_mels, fs, norm=None, mel_scale="htk"
@@ -92,7 +89,7 @@ class PowerMelFrontend(AbsFrontend):
         padding = ~valid_frames(lengths, energies.size(1)).unsqueeze(-1)
         # the gradient of the root is infinite at 0, so zeros bypass it
         empty = padding | (energies == 0.0)
-        features = energies.masked_fill(empty, 1.0).pow(self.power).masked_fill(empty, 0.0)
+        features = energies.masked_fill(empty, 1.0).pow(POWER).masked_fill(empty, 0.0)
         return features.to(input.dtype), lengths
 
     def energies(self, waveform: torch.Tensor) -> torch.Tensor:

@@ -57,21 +57,18 @@ def draw_threshold_db(batch_size: int, eta_min: float, eta_max: float, device: t
     return eta_min + (eta_max - eta_min) * torch.rand(batch_size, device=device)
 
 
-def small_energy_mask(
-    x: torch.Tensor, lengths: torch.Tensor, eta_db: torch.Tensor, power: float = POWER
-) -> torch.Tensor:
+def small_energy_mask(x: torch.Tensor, lengths: torch.Tensor, eta_db: torch.Tensor) -> torch.Tensor:
     """The mask of P2, eq. 8, with the threshold of P2, eq. 7, on power-mel features.
 
     Args:
         x: un-normalised power-mel features, non-negative, (B, T, C).
         lengths: number of frames, (B,).
         eta_db: threshold relative to the peak in dB, (B,).
-        power: exponent that turned energies into ``x``.
 
     Returns:
         True where a bin is kept, (B, T, C), False on padded frames.
     """
-    threshold = peak(x, lengths).to(_precise(x)) * 10.0 ** (eta_db.to(_precise(x)) * (power / 10.0))
+    threshold = peak(x, lengths).to(_precise(x)) * 10.0 ** (eta_db.to(_precise(x)) * (POWER / 10.0))
     # nothing reaches a threshold of NaN
     padding = ~valid_frames(lengths, x.size(1))
     return x >= threshold.unsqueeze(1).masked_fill(padding, torch.nan).unsqueeze(2)

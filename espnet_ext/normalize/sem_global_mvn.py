@@ -8,7 +8,6 @@ from espnet2.layers.global_mvn import GlobalMVN
 
 from espnet_ext.errors import InputError
 from espnet_ext.layers.energy_mask import (
-    POWER,
     SCALES,
     draw_threshold_db,
     masked_share,
@@ -39,7 +38,6 @@ class SEMGlobalMVN(GlobalMVN):
             close to zero or negative, so r is limited to ``max_scale``, and is 1 if the ratio is below 1 or
             undefined. ``none``: r = 1.
         max_scale: upper limit of r for ``scale: normalized``.
-        power: exponent that turned energies into features, the frontend's ``power``.
 
     Raises:
         InputError: eta_min > eta_max, an infinite bound, an unknown ``scale``, or ``max_scale`` below 1; in the first
@@ -56,7 +54,6 @@ class SEMGlobalMVN(GlobalMVN):
         eta_max: float = 0.0,
         scale: str = "power_mel",
         max_scale: float = 10.0,
-        power: float = POWER,
     ):
         super().__init__(stats_file, norm_means, norm_vars, eps)
         if eta_min > eta_max:
@@ -69,7 +66,6 @@ class SEMGlobalMVN(GlobalMVN):
             raise InputError(f"sem_global_mvn: scale is '{scale}', it must be one of {', '.join(SCALES)}")
         if not max_scale >= 1.0:
             raise InputError(f"sem_global_mvn: max_scale is {max_scale}, it must be 1 or more")
-        self.power = power
         self.features_checked = False
         self.masked: torch.Tensor | None = None
         self.eta_min = eta_min
@@ -100,7 +96,7 @@ class SEMGlobalMVN(GlobalMVN):
             self._check_features(x, ilens)
         eta_db = draw_threshold_db(x.size(0), self.eta_min, self.eta_max, x.device)
         # a mask of numbers: on a CPU, multiplying by it is several times faster than masked_fill
-        mask = small_energy_mask(x, ilens, eta_db, self.power).to(x.dtype)
+        mask = small_energy_mask(x, ilens, eta_db).to(x.dtype)
         self.masked = masked_share(mask, ilens)
         normalized = self._normalize(x)
         masked = normalized * mask

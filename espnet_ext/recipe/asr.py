@@ -223,8 +223,16 @@ def asr_train_step(
     options: Sequence[str] = (),
     files: Mapping[str, Path] | None = None,
     inputs: Sequence[Path] = (),
+    shapes: Path | None = None,
 ) -> Step:
-    """Train one ASR model on a training and a development data dir, with the statistics of the training set."""
+    """Train one ASR model on a training and a development data dir, with the statistics of the training set.
+
+    Args:
+        options: more options of ESPnet's command.
+        files: options whose values are files.
+        inputs: more files that the training depends on.
+        shapes: shape file of the utterances to train on (default: all).
+    """
     stats = run.stats / train
     words = [
         *("--seed", str(seed)),
@@ -232,11 +240,12 @@ def asr_train_step(
         *options,
         *("--normalize_conf", f"stats_file={stats / 'train' / 'feats_stats.npz'}"),
     ]
+    part_shapes = {"train": shapes or stats / "train" / "speech_shape", "valid": stats / "valid" / "speech_shape"}
     for part, name in (("train", train), ("valid", valid)):
         tables = [(run.datadir / name / "wav.scp", "speech", "sound"), (run.datadir / name / "text", "text", "text")]
-        words += [*data_options(part, tables), f"--{part}_shape_file", str(stats / part / "speech_shape")]
+        words += [*data_options(part, tables), f"--{part}_shape_file", str(part_shapes[part])]
     made = [run.datadir / train / "text", run.datadir / valid / "text", tokens / "tokens.txt"]
-    made += [stats / "train" / "feats_stats.npz", stats / "train" / "speech_shape"]
+    made += [stats / "train" / "feats_stats.npz", part_shapes["train"]]
     return train_step(
         run, folder, f"{task}_train", words, inputs=[*made, *inputs], files={"--config": config, **(files or {})}
     )
@@ -321,13 +330,12 @@ def decode_system(
     folder = run.expdir / system.name / f"seed{seed}"
     model = folder / averaged(run.setting("average"))
     names = list(run.decodings.get(system.name, {}))
-    fused = [name for name in names if any(run.decoding(name).get(key) for key in ("lm_weight", "prior_weight"))]
-    plain = [name for name in names if name not in fused]
-    if plain:
-        yield decode_steps(run, folder, model, plain, sets, nj, data=data)
-    if fused:
-        prior = ["--prior_file", str(tokens / "prior.txt")]
-        yield decode_steps(run, folder, model, fused, sets, nj, options=prior, lm=run.lm, data=data)
+    fused = [name for name in names if run.decoding(name).get("lm_weight")]
+    for group, lm in (([name for name in names if name not in fused], None), (fused, run.lm)):
+        prior = any(run.decoding(name).get("prior_weight") for name in group)
+        options = ["--prior_file", str(tokens / "prior.txt")] if prior else []
+        if group:
+            yield decode_steps(run, folder, model, group, sets, nj, options=options, lm=lm, data=data)
 
 
 def score_step(run: Run, part: str, folder: Path, rate: str = "wer", **options: Any) -> Step:

@@ -1,57 +1,67 @@
 """The stage of a recipe that trains an ESPnet language model, for decodings that use one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-from espnet_ext.data.lm_text import write_lm_text
+from espnet_ext.data.lm_text import write_lengths, write_split_lengths, write_splits
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step, say
-from espnet_ext.recipe.training import data_options, run_command, token_options, train_step
+from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
+from espnet_ext.work.once import NOTE
 
 
 def train_language_model(run: Run, text: Path, valid: str, tokens: Path, token_type: str) -> Iterator[Step]:
     """Train a language model on a text (one sentence per line, plain or .gz) and measure its perplexity.
 
-    Early stopping and the perplexity use the transcripts of ``valid``. Nothing is trained if no decoding of the run
-    uses a language model.
+    The text is distributed over ``lm_splits`` files (a setting), of which one is in memory at a time. The section
+    ``lm`` is the config; that of ``lm_large`` goes over it with the setting ``lm_size: large``. Early stopping and the
+    perplexity use the transcripts of ``valid``. Nothing is trained if no decoding of the run uses a language model.
     """
     if not any(run.decoding(name).get("lm_weight") for names in run.decodings.values() for name in names):
         say("no decoding of these rows uses a language model")
         return
-    config, folder = run.section_config("lm"), run.lm
-    train, dev = folder / "train.txt", run.datadir / valid / "text"
+    folder, dev = run.lm, run.datadir / valid / "text"
+    large = [run.sections["lm_large"]] if run.setting("lm_size") == "large" else []
+    config = run.section_config("lm", *large, name=folder.name)
+    splits, lengths, dev_lengths = folder / "text", folder / "text_shape", folder / "valid_shape"
     yield Step(
         name="language model: text",
         log=folder / "log" / "text.log",
-        function=write_lm_text,
-        arguments={"text": text, "output": str(train)},
-        outputs=[train],
+        function=write_splits,
+        arguments={"text": text, "output": str(splits), "splits": run.sections["settings"]["lm_splits"]},
+        outputs=[splits / "num_splits"],
     )
-    data = [*data_options("train", [(train, "text", "text")]), *data_options("valid", [(dev, "text", "text")])]
-    options = [*token_options(tokens, token_type), *data]
-    shapes = ["--train_shape_file", str(train), "--valid_shape_file", str(dev)]
+    options = token_options(tokens, token_type)
+    tokeniser = [options[3], *options[5:]]
+    models, preload = [Path(path) for path in tokeniser[1:]], ["espnet2.text.build_tokenizer"]
     yield Step(
-        name="language model: statistics",
-        log=folder / "log" / "stats.log",
-        function=collect_lm_statistics,
-        arguments={
-            "config": config,
-            "options": ["--config", str(config), "--output_dir", str(folder / "stats"), *options, *shapes],
-        },
-        inputs=[train, dev],
-        preload=["espnet_ext.bin.lm_train"],
+        name="language model: lengths",
+        log=folder / "log" / "lengths.log",
+        function=write_split_lengths,
+        arguments={"text": splits, "tokeniser": tokeniser, "output": str(lengths)},
+        free=free_of(run),
+        inputs=[splits / NOTE, *models],
+        outputs=[lengths / "num_splits"],
+        preload=preload,
     )
-    shapes = [
-        *("--train_shape_file", str(folder / "stats" / "train" / "text_shape")),
-        *("--valid_shape_file", str(folder / "stats" / "valid" / "text_shape")),
-    ]
+    yield Step(
+        name=f"language model: lengths of {valid}",
+        log=folder / "log" / "valid_lengths.log",
+        function=write_lengths,
+        arguments={"text": dev, "tokeniser": tokeniser, "output": str(dev_lengths)},
+        inputs=models,
+        outputs=[dev_lengths],
+        preload=preload,
+    )
+    data = [*data_options("train", [(splits, "text", "text")]), *data_options("valid", [(dev, "text", "text")])]
+    shapes = ["--train_shape_file", str(lengths), "--valid_shape_file", str(dev_lengths)]
     yield train_step(
         run,
         folder,
         "lm_train",
-        ["--seed", "1", *options, *shapes],
+        ["--seed", "1", "--multiple_iterator", "true", *options, *data, *shapes],
         name="language model: training",
-        inputs=[folder / "stats" / "train" / "text_shape"],
+        inputs=[lengths / NOTE, dev_lengths],
         files={"--config": config},
     )
     yield Step(
@@ -64,11 +74,6 @@ def train_language_model(run: Run, text: Path, valid: str, tokens: Path, token_t
     )
     perplexity = (folder / "perplexity" / "ppl").read_text(encoding="utf-8").strip()
     say(f"language model: perplexity per token of {valid}/text: {perplexity}")
-
-
-def collect_lm_statistics(config: Path, options: Sequence[str]) -> None:
-    """Collect the lengths of the sentences for a language model."""
-    run_command("lm_train", ["--collect_stats", "true", *options])
 
 
 def measure_perplexity(folder: str, text: Path) -> None:

@@ -139,7 +139,9 @@ class Run:
 
     @property
     def lm(self) -> Path:
-        return self.expdir / "lm"
+        """The folder of the language model; each size (option ``lm_size``) has its own."""
+        large = "lm_size" in self.options and self.setting("lm_size") == "large"
+        return self.expdir / ("lm_large" if large else "lm")
 
     @property
     def configs(self) -> Path:
@@ -269,6 +271,9 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
         launch=tuple(shlex.split(environment.get("train_cmd", ""))),
         train_options=tuple(shlex.split(environment.get("train_cmd_options", ""))),
     )
+    for name, path in (("expdir", run.expdir), ("datadir", run.datadir)):
+        if "," in str(path):
+            raise InputError(f"--{name}: {path} has a comma, at which ESPnet would cut the path: choose another folder")
     recipe.check(run)
     return run
 

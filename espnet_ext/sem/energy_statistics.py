@@ -18,7 +18,7 @@ from tqdm import tqdm
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples
 from espnet_ext.errors import InputError
 from espnet_ext.frontend.power_mel import PowerMelFrontend
-from espnet_ext.layers.energy_mask import peak, small_energy_mask
+from espnet_ext.layers.energy_mask import POWER, peak, small_energy_mask
 
 LOWEST_DB = -120.0
 HIGHEST_DB = 40.0
@@ -209,7 +209,7 @@ def mask_example(
         InputError: its audio is bad, or it is silent, so that there is nothing to see.
     """
     energies, _ = utterance_energies(utterance, span, frontend)
-    x, lengths = energies.pow(frontend.power).unsqueeze(0), torch.tensor([energies.size(0)])
+    x, lengths = energies.pow(POWER).unsqueeze(0), torch.tensor([energies.size(0)])
     if peak_energy(energies) <= 0.0:
         raise InputError(f"{span.path}: utterance {utterance}: silent (e_peak is zero): name another utterance")
     kept = {eta: small_energy_mask(x, lengths, torch.tensor([eta]))[0].numpy() for eta in thresholds_db}

@@ -1,26 +1,28 @@
 """Layer-wise pre-training of a BLSTM encoder with max-pooling: the plan, and parameters carried from step to step.
 
-The scheme is that of P2's reference [17] (Zeyer et al. 2018) in its published configuration. First a small encoder with
-a high time reduction learns to align. Then layers are added below its top layer. Then it gets its final time reduction,
-and last its label smoothing.
+The scheme is that of P2's reference [17] (Zeyer et al. 2018) in its published configuration. First a small encoder
+with a high time reduction learns to align, on short utterances to begin with. Then layers are added below its top
+layer. Then it gets its final time reduction, and last its label smoothing.
 """
 
 import argparse
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.files import atomic_write
+from espnet_ext.sem.curriculum import Selection
+from espnet_ext.work.files import atomic_write, write_json
 from espnet_ext.work.yaml_files import deep_merge, read_yaml, write_yaml
 
 if TYPE_CHECKING:
     import torch
 
 LAYER = re.compile(r"encoder\.layers\.(\d+)\.")
+FINAL = "final"  # the training that the steps lead to
 
 
 @dataclass(frozen=True)
@@ -30,14 +32,22 @@ class PretrainSettings:
     Attributes:
         start_layers: layers of the first steps.
         time_reduction: product of the pooling factors, except in the last step.
-        first_epochs: epochs of the first step, which has no dropout.
-        epochs: epochs of each other step.
+        first_epochs: epochs without dropout, with the first layers.
+        epochs: epochs of each step after these.
+        first_max_tokens: longest transcript, in tokens, in the epochs without dropout (None: as later).
+        short_epochs: how many of the epochs without dropout see short utterances only.
+        short_mean_chars: mean length of their transcripts, in characters.
+        short_parts: the parts of the corpus that they are of (empty: all).
     """
 
     start_layers: int = 2
     time_reduction: int = 32
     first_epochs: int = 10
     epochs: int = 5
+    first_max_tokens: int | None = None
+    short_epochs: int = 0
+    short_mean_chars: int | None = None
+    short_parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,13 +55,13 @@ class PretrainStep:
     """One training of the plan.
 
     Attributes:
-        name: such as ``layers2_reduction32_nodropout``.
-        layers: number of encoder layers.
+        name: such as ``layers2_reduction32_nodropout``; ``final`` for the one that the others lead to.
+        selection: what it sees of the training set.
         config: its complete training config.
     """
 
     name: str
-    layers: int
+    selection: Selection
     config: dict[str, Any]
 
 
@@ -59,29 +69,48 @@ def parse_settings(values: Mapping[str, Any]) -> PretrainSettings:
     """Settings from YAML.
 
     Raises:
-        InputError: an unknown name, or a value that is not a whole number of at least 1.
+        InputError: an unknown name, or a value that is not a whole number of at least 1 (``short_epochs``: 0).
     """
     known = PretrainSettings.__dataclass_fields__
-    for name, value in values.items():
+    given = dict(values)
+    for name, value in given.items():
         if name not in known:
             raise InputError(f"pre-training: unknown setting {name}: only {', '.join(known)} are known")
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise InputError(f"pre-training: {name} must be a whole number of at least 1, not {value!r}")
-    return PretrainSettings(**values)
+        if name == "short_parts":
+            given[name] = tuple(value or ())
+        elif value is not None or known[name].default is not None:
+            least = 0 if name == "short_epochs" else 1
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise InputError(f"pre-training: {name} must be a whole number of at least {least}, not {value!r}")
+    settings = PretrainSettings(**given)
+    if settings.short_epochs >= settings.first_epochs:
+        raise InputError(
+            f"pre-training: short_epochs ({settings.short_epochs}) must be fewer than first_epochs "
+            f"({settings.first_epochs})"
+        )
+    return settings
 
 
-def plan(config: Mapping[str, Any], settings: PretrainSettings) -> list[PretrainStep]:
-    """The trainings before that of ``config`` itself, first to last.
+def plan(config: Mapping[str, Any], settings: PretrainSettings, max_tokens: int | None = None) -> list[PretrainStep]:
+    """The trainings that lead to ``config``, first to last, and it itself as ``final``.
 
-    1. ``start_layers`` layers with the high time reduction, without dropout and label smoothing;
+    1. ``start_layers`` layers with the high time reduction, without dropout in the encoder and without label smoothing;
+       the first ``short_epochs`` on short utterances;
     2. the same with dropout;
     3. one more layer per step, up to the number in ``config``;
-    4. the time reduction of ``config``. Only the training after it has label smoothing.
+    4. the time reduction of ``config``;
+    5. the training itself, with label smoothing. ``max_epoch`` counts the epochs of all steps.
 
-    A schedule ``warmup_plateau`` continues from step to step if ``num_iters_per_epoch`` gives the length of an epoch.
+    A schedule ``newbob_multi_epoch`` continues from step to step.
+
+    Args:
+        config: config of the training itself.
+        settings: of its pre-training.
+        max_tokens: longest transcript, in tokens, that any step sees (None: any).
 
     Raises:
-        InputError: the encoder is not ``blstm_maxpool``, or numbers of layers or time reductions do not fit.
+        InputError: the encoder is not ``blstm_maxpool``; numbers of layers or time reductions do not fit; or
+            ``max_epoch`` is used up by the steps.
     """
     encoder = config.get("encoder_conf") or {}
     if config.get("encoder") != "blstm_maxpool" or "num_layers" not in encoder or "pooling" not in encoder:
@@ -91,28 +120,32 @@ def plan(config: Mapping[str, Any], settings: PretrainSettings) -> list[Pretrain
         raise InputError(f"pre-training starts with {settings.start_layers} layers, but the encoder has only {last}")
     shapes = [(layers, high_reduction(layers, settings)) for layers in range(settings.start_layers, last + 1)]
     names = [f"layers{layers}_reduction{settings.time_reduction}" for layers, _ in shapes]
-    last_shape = (last, list(encoder["pooling"]))
-    shapes = [shapes[0], *shapes, last_shape]
-    names = [f"{names[0]}_nodropout", *names, f"layers{last}_reduction{math.prod(last_shape[1])}"]
-    steps, updates = [], 0
-    for number, (name, (layers, pooling)) in enumerate(zip(names, shapes, strict=True)):
-        epochs = settings.epochs if number else settings.first_epochs
-        over = {
-            "encoder_conf": {"num_layers": layers, "pooling": pooling} | ({} if number else {"dropout_rate": 0.0}),
-            "model_conf": {"lsm_weight": 0.0},
-            "max_epoch": epochs,
-            "patience": None,
-            "keep_nbest_models": 1,
-        }
-        steps.append(PretrainStep(name, layers, continued(deep_merge(config, over), updates)))
-        updates += epochs * (config.get("num_iters_per_epoch") or 0)
-    return steps
+    first, every = Selection(settings.first_max_tokens or max_tokens), Selection(max_tokens)
+    short = Selection(first.max_tokens, settings.short_mean_chars, settings.short_parts)
+    begin = [
+        (f"{names[0]}_nodropout_short", short, settings.short_epochs),
+        (f"{names[0]}_nodropout", first, settings.first_epochs - settings.short_epochs),
+    ]
+    nodropout = {"encoder_conf": _shape(*shapes[0]) | {"dropout_rate": 0.0}}
+    steps = [_step(config, name, selection, epochs, nodropout) for name, selection, epochs in begin if epochs]
+    whole = f"layers{last}_reduction{math.prod(encoder['pooling'])}"
+    for name, shape in [*zip(names, shapes, strict=True), (whole, (last, list(encoder["pooling"])))]:
+        steps.append(_step(config, name, every, settings.epochs, {"encoder_conf": _shape(*shape)}))
+    left = config["max_epoch"] - sum(step.config["max_epoch"] for step in steps)
+    if left < 1:
+        raise InputError(f"pre-training takes all of the {config['max_epoch']} epochs (max_epoch): have more of them")
+    return [*steps, PretrainStep(FINAL, every, {**config, "max_epoch": left})]
 
 
-def final_config(config: Mapping[str, Any], settings: PretrainSettings) -> dict[str, Any]:
-    """``config`` as it is trained after the plan: its schedule continues that of the last step."""
-    epochs = sum(step.config["max_epoch"] for step in plan(config, settings))
-    return continued(dict(config), epochs * (config.get("num_iters_per_epoch") or 0))
+def _shape(layers: int, pooling: list[int]) -> dict[str, Any]:
+    return {"num_layers": layers, "pooling": pooling}
+
+
+def _step(
+    config: Mapping[str, Any], name: str, selection: Selection, epochs: int, over: Mapping[str, Any]
+) -> PretrainStep:
+    own = {"model_conf": {"lsm_weight": 0.0}, "max_epoch": epochs, "patience": None, "keep_nbest_models": 1, **over}
+    return PretrainStep(name, selection, deep_merge(config, own))
 
 
 def high_reduction(layers: int, settings: PretrainSettings) -> list[int]:
@@ -133,45 +166,60 @@ def high_reduction(layers: int, settings: PretrainSettings) -> list[int]:
     return [2] * (layers - 2) + [settings.time_reduction // below]
 
 
-def continued(config: dict[str, Any], updates: int) -> dict[str, Any]:
-    """``config`` with a learning-rate schedule that continues after ``updates``, if its class can do that."""
-    if config.get("scheduler") != "warmup_plateau" or not updates:
-        return config
-    return deep_merge(config, {"scheduler_conf": {"start_step": updates}})
-
-
-def write_plan(config: Path, settings: Mapping[str, Any], folder: Path) -> list[tuple[str, Path]]:
+def write_plan(
+    config: Path,
+    settings: Mapping[str, Any],
+    folder: Path,
+    max_tokens: int | None = None,
+    audio_share: Callable[[Selection], float] = lambda selection: 1.0,
+) -> list[tuple[PretrainStep, Path]]:
     """Write the configs of the steps and of the training that they lead to.
 
     Args:
         config: config of the training itself.
         settings: as in YAML (see `parse_settings`).
         folder: where the configs go, ``<name>.yaml``.
+        max_tokens: longest transcript, in tokens, that any step sees.
+        audio_share: the share of the audio that a selection holds. An epoch has that share of the updates, so that a
+            number of epochs stays a pass over what is seen.
 
     Returns:
-        Names of the steps and their configs, first to last; the training itself comes last, as ``final``.
+        The steps and their configs, first to last; the training itself comes last, as ``final``.
 
     Raises:
         InputError: settings or a config that do not fit (see `parse_settings`, `plan`).
     """
-    values, parsed = read_yaml(config), parse_settings(settings)
-    steps = [(step.name, step.config) for step in plan(values, parsed)]
     written = []
-    for name, step in [*steps, ("final", final_config(values, parsed))]:
-        write_yaml(folder / f"{name}.yaml", step, f"Pre-training: {name} of {config}")
-        written.append((name, folder / f"{name}.yaml"))
+    for number, step in enumerate(plan(read_yaml(config), parse_settings(settings), max_tokens)):
+        path = folder / f"{step.name}.yaml"
+        values = sized(step.config, audio_share(step.selection))
+        if values.get("scheduler") == "newbob_multi_epoch" and number:
+            values = deep_merge(values, {"scheduler_conf": {"history": str(history_file(folder, step.name))}})
+        write_yaml(path, values, f"Pre-training: {step.name} of {config}")
+        written.append((step, path))
     return written
 
 
-def carry_parameters(model: Path, model_config: Path, config: Path, seed: int, output: Path) -> list[str]:
+def sized(config: Mapping[str, Any], share: float) -> dict[str, Any]:
+    """A config whose epochs have this share of the updates."""
+    updates = config.get("num_iters_per_epoch")
+    return {**config, "num_iters_per_epoch": max(1, round(updates * share))} if updates else dict(config)
+
+
+def history_file(configs: Path, name: str) -> Path:
+    """The learning rates and dev scores of all steps before one, beside the configs."""
+    return configs / f"{name}.history.json"
+
+
+def carry_parameters(before: str, config: Path, seed: int, output: str, history: str) -> list[str]:
     """Write the initial parameters of a step, carried over from the step before; a file for ``--init_param``.
 
     Args:
-        model: the parameters that the step before has trained.
-        model_config: the ``config.yaml`` that ESPnet wrote beside them.
-        config: training config of the next step; options that it does not set are as in ``model_config``.
+        before: folder of the step before, as ESPnet's training leaves it.
+        config: training config of the next step; options that it does not set are as in ``before/config.yaml``.
         seed: seed of the new layers' values.
         output: the file to write.
+        history: file for the learning rates and dev scores of all epochs so far, if the schedule keeps them.
 
     Returns:
         Names of the new parameters and buffers.
@@ -183,18 +231,22 @@ def carry_parameters(model: Path, model_config: Path, config: Path, seed: int, o
     from espnet2.tasks.asr import ASRTask
 
     from espnet_ext import register
-    from espnet_ext.upstream.checkpoint import load_parameters
+    from espnet_ext.upstream.checkpoint import load_checkpoint, load_parameters
 
-    before = read_yaml(model_config)
-    after = deep_merge(before, read_yaml(config))
+    trained = read_yaml(Path(before) / "config.yaml")
+    after = deep_merge(trained, read_yaml(config))
+    model = Path(before) / "latest.pth"
     old = load_parameters(model)
     register()
     torch.manual_seed(seed)
     new = ASRTask.build_model(argparse.Namespace(**after)).state_dict()
-    layers = [each["encoder_conf"]["num_layers"] for each in (before, after)]
+    layers = [each["encoder_conf"]["num_layers"] for each in (trained, after)]
     state, fresh = carry(old, new, *layers)
     with atomic_write(output, "wb") as file:
         torch.save(state, file)
+    past = [state for state in load_checkpoint(Path(before) / "checkpoint.pth")["schedulers"] if state]
+    if past and "past" in past[0]:
+        write_json(history, past[0]["past"])
     print(f"{output}: {len(state) - len(fresh)} parameters and buffers of {model}, {len(fresh)} new ones")
     for name in fresh:
         print(f"new: {name} {tuple(state[name].shape)}")
@@ -245,3 +297,10 @@ def rename(name: str, old_layers: int, new_layers: int) -> str:
     """
     top = f"encoder.layers.{old_layers - 1}."
     return f"encoder.layers.{new_layers - 1}.{name.removeprefix(top)}" if name.startswith(top) else name
+
+
+def remove_checkpoints(folder: str) -> None:
+    """Remove all parameters from the folder of a step whose parameters have been carried over; its logs stay."""
+    for path in sorted(Path(folder).glob("*.pth")):
+        path.unlink(missing_ok=True)
+        print(f"removed {path}")

@@ -14,6 +14,7 @@ from espnet_ext.upstream import kept as keep
 from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import atomic_write
+from espnet_ext.work.parallel import use_own_gpu
 from espnet_ext.work.shards import Shard
 
 # Small enough that progress is visible and a lost worker costs little. The model stays loaded from shard to shard.
@@ -47,7 +48,7 @@ class Decoding:
         output: folder for the results.
         config: YAML with options of ``espnet2.bin.asr_inference`` (``beam_size``, ``ctc_weight`` ...).
         lm_config, lm_file: ``config.yaml`` and checkpoint of a language model.
-        ngpu: 0, or 1 to decode on a GPU, which all workers of a machine share.
+        ngpu: 0, or 1 to decode on GPUs: the workers of a machine share all that it has.
         options: more options of ``espnet2.bin.asr_inference``.
     """
 
@@ -157,6 +158,8 @@ def decode_shard(shard: Shard) -> None:
         data = f"{folder / name},speech,{KINDS[name]}"
         own = ["--output_dir", str(folder), "--data_path_and_name_and_type", data]
         args = espnet_options.parse_options(inference.get_parser(), [*shard.options, *own, "--num_workers", "0"])
+        if args.ngpu:
+            use_own_gpu()
         files = [path for path in espnet_options.option_values(shard.options) if Path(path).is_file()]
         identity = json.dumps([shard.options, work.file_stamps({path: path for path in files})])
 

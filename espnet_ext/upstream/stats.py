@@ -1,6 +1,7 @@
 """Shapes and feature statistics with ESPnet's ``collect_stats``, in shards (stage 10 of ESPnet's ``asr.sh``)."""
 
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -10,6 +11,8 @@ from espnet_ext.data import audio_tables
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.upstream import options as espnet_options
+from espnet_ext.upstream.checked_audio import checked_audio
+from espnet_ext.upstream.without_networks import without_networks
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import atomic_write
 from espnet_ext.work.shards import Shard
@@ -131,9 +134,10 @@ def collect_shard(shard: Shard, task: str = "asr") -> None:
         own = ["--collect_stats", "true", "--normalize", "none", "--use_preprocessor", "true", "--num_workers", "0"]
         options = [*shard.options, *own, "--output_dir", str(folder), *data]
         args = espnet_options.parse_options(task_class.get_parser(), options)
-        audio_tables.check_headers(audio, espnet_options.sampling_rate(vars(args)))
+        light = without_networks() if task == "asr" else nullcontext()
         try:
-            task_class.main(args=args)
+            with light, checked_audio(audio, espnet_options.sampling_rate(vars(args))):
+                task_class.main(args=args)
         except InputError:
             raise
         except Exception:

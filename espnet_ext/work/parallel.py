@@ -27,6 +27,7 @@ PROGRESS_SECONDS = 8.0
 POLL_SECONDS = 0.1
 # One process works on one shard at a time: shards chdir, redirect output and share one cached model.
 _ONE_SHARD = Lock()
+_worker: int | None = None  # number of a forked worker, until it has chosen its GPU
 
 
 class ShardError(InputError):
@@ -110,8 +111,9 @@ def _map_forked(function: Callable, shards: list, workers: int, progress: "_Prog
     results: list = [None] * len(shards)
     deaths = [0] * len(shards)
     threads = max(1, len(os.sched_getaffinity(0)) // workers)
+    begun = get_context("fork").Value("i", 0)
     pool = ProcessPool(
-        max_workers=workers, context=get_context("fork"), initializer=_limit_threads, initargs=(threads,)
+        max_workers=workers, context=get_context("fork"), initializer=_begin_worker, initargs=(threads, begun)
     )
     try:
         waiting: dict[Any, int] = {
@@ -139,11 +141,34 @@ def _map_forked(function: Callable, shards: list, workers: int, progress: "_Prog
     return results
 
 
-def _limit_threads(threads: int) -> None:
-    """In a worker: limit the threads to its share of the cores, unless the environment sets their number.
+def use_own_gpu() -> None:
+    """In a worker that was forked from a stage: see one GPU only, so that several workers share all of them evenly.
+
+    Elsewhere, and after the first call, nothing changes. No work on a GPU may have been done in this process before.
+    """
+    global _worker
+    if _worker is None:
+        return
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        import torch
+
+        gpus = [str(number) for number in range(torch.cuda.device_count())]
+    else:
+        gpus = [name for name in visible.split(",") if name.strip()]
+    if gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[_worker % len(gpus)]
+    _worker = None
+
+
+def _begin_worker(threads: int, begun: Any) -> None:
+    """In a worker: its number, and its share of the cores, unless the environment sets the number of threads.
 
     A terminal sends Ctrl-C to all its processes. Workers ignore it: the main process ends them.
     """
+    global _worker
+    with begun.get_lock():
+        _worker, begun.value = begun.value, begun.value + 1
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for name in cluster.THREAD_VARIABLES:

@@ -261,18 +261,6 @@ def test_settings_are_shown(stats_file):
     assert "eta_min=-60.0" in shown and "eta_max=0.0" in shown and "scale=none" in shown
 
 
-def test_power_of_the_frontend_is_taken_into_account(stats_file):
-    """The same energies under another power lose the same bins."""
-    energies = torch.rand(2, 50, 40, dtype=torch.float64) ** 8
-    lengths = torch.tensor([50, 50])
-    masks = []
-    for power in (1 / 15, 0.1):
-        layer = SEMGlobalMVN(stats_file, norm_vars=False, eta_min=-30.0, eta_max=-30.0, power=power).train()
-        masks.append(layer(energies**power, lengths)[0] == 0)
-    assert 0.1 < masks[0].double().mean() < 0.9
-    assert torch.equal(*masks)
-
-
 def test_log_mel_features_are_refused(stats_file):
     layer = SEMGlobalMVN(stats_file).train()
     with pytest.raises(InputError, match="power_mel"):

@@ -153,6 +153,8 @@ def test_a_cluster_is_the_callers_the_recipes_or_that_of_all_recipes(prepared, t
         (("--kind", "d"), "--kind takes one of b|c, not 'd'"),
         (("--seed", "1;2"), "--seed takes whole numbers separated by commas, not '1;2'"),
         (("--seed", "$(touch injected)"), "--seed takes whole numbers"),
+        (("--expdir", "a,b"), "--expdir: "),
+        (("--librispeech", "/data/Libri,Speech"), "mini-Libri,Speech has a comma, at which ESPnet would cut the path"),
         (("--skip-faulty", "60"), "--skip-faulty takes true, false, or a percentage"),
         (("--nj", "0"), "--nj must be at least 1"),
         (("--nj", "two"), "--nj must be at least 1"),

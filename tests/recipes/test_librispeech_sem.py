@@ -50,7 +50,7 @@ def test_systems_differ_only_in_what_the_table_says(smoke):
         for system in ("baseline", "sem_m80_0")
     )
     different = {key for key in base if base[key] != sem[key]}
-    assert different <= {"config", "normalize", "normalize_conf", "output_dir"}
+    assert different <= {"config", "init_param", "normalize", "normalize_conf", "output_dir"}
     assert sem["normalize_conf"] == base["normalize_conf"] | {"eta_min": -80.0, "eta_max": 0.0}
 
 
@@ -67,20 +67,26 @@ def test_a_second_run_repeats_nothing(smoke):
 def test_language_model_grid_and_pretraining(smoke, tmp_path):
     """Two weights of Table 5 in one decoding command, by a system that was pre-trained and averaged otherwise."""
     folder, _ = smoke
-    words = ("--table", "5", "--rows", "lm=0.36,lm=0.44", "--pretrain", "true", "--average", "last:1", "--nj", "1")
+    words = ("--table", "5", "--rows", "lm=0.36,lm=0.44", "--average", "last:1", "--nj", "1")
     result = run(*words, folder=tmp_path, datadir=folder / "data")
     assert result.returncode == 0, result.stdout + result.stderr
     system = tmp_path / "exp" / "sem_m80_0" / "seed1"
-    steps = ["layers2_reduction16_nodropout", "layers2_reduction16", "layers3_reduction16", "layers3_reduction8"]
+    steps = [
+        *("layers2_reduction16_nodropout_short", "layers2_reduction16_nodropout", "layers2_reduction16"),
+        *("layers3_reduction16", "layers3_reduction8"),
+    ]
     pooling = [
         yaml.safe_load((system / "pretrain" / name / "config.yaml").read_text())["encoder_conf"]["pooling"]
         for name in steps
     ]
-    assert pooling == [[16], [16], [2, 8], [2, 2, 2]]
+    assert pooling == [[16], [16], [16], [2, 8], [2, 2, 2]]
     assert "encoder.layers.1." in (system / "pretrain" / "log" / "layers3_reduction16.log").read_text()
-    # the training itself starts with what the last step has learnt
-    last, init = system / "pretrain" / steps[-1] / "latest.pth", system / "pretrain" / "final.pth"
-    assert all(torch.equal(value, parameters(init)[name]) for name, value in parameters(last).items())
+    # the training itself starts with what the last step has learnt, of which nothing else stays
+    assert "0 new ones" in (system / "pretrain" / "log" / "final.log").read_text()
+    assert "pretrain/initial/final/initial.pth" in (system / "log" / "train.log").read_text()
+    assert not list((system / "pretrain").glob("**/*.pth"))
+    shapes = list((tmp_path / "exp" / "stats" / "train" / "train").glob("speech_shape.*.json"))
+    assert len(shapes) == 3 and all(0 < json.loads(path.read_text())["audio_share"] <= 1 for path in shapes)
     masked = re.findall(r"1epoch results: \[train\].*masked=([0-9.]+)", (system / "log" / "train.log").read_text())
     assert len(masked) == 1 and 0.05 < float(masked[0]) < 0.95
     # one step for both weights, and both hypotheses scored

@@ -1,6 +1,8 @@
 """The plan of P2's pre-training at its full size, and parameters carried through a real encoder's growth."""
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,52 +11,70 @@ import yaml
 
 from espnet_ext.encoder.blstm_maxpool import BLSTMMaxPoolEncoder
 from espnet_ext.errors import InputError
+from espnet_ext.sem.curriculum import Selection
 from espnet_ext.sem.pretraining import (
     PretrainSettings,
     carry,
     carry_parameters,
-    final_config,
     parse_settings,
     plan,
+    remove_checkpoints,
     write_plan,
 )
 
 CONFIG = {
     "encoder": "blstm_maxpool",
     "encoder_conf": {"num_layers": 6, "hidden_size": 1024, "pooling": [2, 2, 2], "dropout_rate": 0.3},
-    "decoder_conf": {"dropout": 0.3, "num_layers": 1},
+    "decoder_conf": {"dropout": 0.3},
     "model_conf": {"lsm_weight": 0.1, "ctc_weight": 0.5},
-    "scheduler": "warmup_plateau",
-    "scheduler_conf": {"warmup_steps": 1500, "start_lr": 0.0003},
+    "scheduler": "newbob_multi_epoch",
+    "scheduler_conf": {"warmup_epochs": 10, "start_lr": 0.0003},
     "num_iters_per_epoch": 100,
     "max_epoch": 250,
 }
+PAPER = {"first_max_tokens": 60, "short_epochs": 5, "short_mean_chars": 75, "short_parts": ["clean-100", "clean-360"]}
 
 
 def test_the_plan_of_the_paper():
-    steps = plan(CONFIG, PretrainSettings())
-    assert [step.layers for step in steps] == [2, 2, 3, 4, 5, 6, 6]
-    pooling = [step.config["encoder_conf"]["pooling"] for step in steps]
-    assert pooling == [[32], [32], [2, 16], [2, 2, 8], [2, 2, 2, 4], [2, 2, 2, 2, 2], [2, 2, 2]]
-    assert [math.prod(factors) for factors in pooling] == [32] * 6 + [8]
+    *steps, final = plan(CONFIG, parse_settings(PAPER), max_tokens=75)
+    shapes = [step.config["encoder_conf"] for step in steps]
+    assert [shape["num_layers"] for shape in shapes] == [2, 2, 2, 3, 4, 5, 6, 6]
+    pooling = [shape["pooling"] for shape in shapes]
+    assert pooling == [[32], [32], [32], [2, 16], [2, 2, 8], [2, 2, 2, 4], [2, 2, 2, 2, 2], [2, 2, 2]]
+    assert [math.prod(factors) for factors in pooling] == [32] * 7 + [8]
     dropout = [(step.config["encoder_conf"]["dropout_rate"], step.config["decoder_conf"]["dropout"]) for step in steps]
-    assert dropout == [(0.0, 0.3)] + [(0.3, 0.3)] * 6
+    assert dropout == [(0.0, 0.3)] * 2 + [(0.3, 0.3)] * 6
     assert all(step.config["model_conf"] == {"lsm_weight": 0.0, "ctc_weight": 0.5} for step in steps)
-    assert [step.config["max_epoch"] for step in steps] == [10] + [5] * 6
-    # one warm-up over all steps and the training that they lead to
-    starts = [step.config["scheduler_conf"].get("start_step", 0) for step in steps]
-    assert starts == [0, 1000, 1500, 2000, 2500, 3000, 3500]
-    final = final_config(CONFIG, PretrainSettings())
-    assert final["scheduler_conf"] == CONFIG["scheduler_conf"] | {"start_step": 4000}
-    assert {key: final[key] for key in final if key != "scheduler_conf"} == {
-        key: CONFIG[key] for key in CONFIG if key != "scheduler_conf"
-    }
+    assert [step.config["max_epoch"] for step in steps] == [5, 5] + [5] * 6
+    short = Selection(60, 75, ("clean-100", "clean-360"))
+    assert [step.selection for step in steps] == [short, Selection(60)] + [Selection(75)] * 6
+    # 250 epochs, with the 40 of the pre-training among them
+    assert (final.name, final.selection, final.config) == ("final", Selection(75), CONFIG | {"max_epoch": 210})
 
 
-def test_another_schedule_starts_anew_in_each_step():
+def test_without_a_curriculum_nothing_is_selected():
+    steps = plan(CONFIG, PretrainSettings())
+    assert [step.config["max_epoch"] for step in steps] == [10] + [5] * 6 + [210]
+    assert {step.selection for step in steps} == {Selection()} and Selection().name == ""
+
+
+def test_the_schedule_continues_and_updates_follow_the_audio(tmp_path):
+    """In each config but the first: the history of the steps before it. Half of the audio has half of the updates."""
+    (tmp_path / "train.yaml").write_text(yaml.safe_dump(CONFIG))
+    written = write_plan(
+        tmp_path / "train.yaml", PAPER, tmp_path, 75, lambda selection: {75: 0.9, 60: 0.5}[selection.max_tokens]
+    )
+    configs = [yaml.safe_load(path.read_text()) for _, path in written]
+    histories = [config["scheduler_conf"].get("history") for config in configs]
+    assert histories == [None, *(str(tmp_path / f"{step.name}.history.json") for step, _ in written[1:])]
+    assert [config["num_iters_per_epoch"] for config in configs] == [50, 50] + [90] * 7
+
+
+def test_another_schedule_starts_anew_in_each_step(tmp_path):
     config = CONFIG | {"scheduler": "warmuplr", "scheduler_conf": {"warmup_steps": 100}}
-    assert all(step.config["scheduler_conf"] == {"warmup_steps": 100} for step in plan(config, PretrainSettings()))
-    assert final_config(config, PretrainSettings()) == config
+    (tmp_path / "train.yaml").write_text(yaml.safe_dump(config))
+    for _, path in write_plan(tmp_path / "train.yaml", {}, tmp_path):
+        assert yaml.safe_load(path.read_text())["scheduler_conf"] == {"warmup_steps": 100}
 
 
 @pytest.mark.parametrize(
@@ -66,6 +86,10 @@ def test_another_schedule_starts_anew_in_each_step():
         ({}, {"start_layers": 1}, "is impossible with 1 layers"),
         ({}, {"epochs": 0}, "epochs must be a whole number of at least 1, not 0"),
         ({}, {"layers": 2}, "unknown setting layers"),
+        ({}, {"short_epochs": 10}, r"short_epochs \(10\) must be fewer than first_epochs \(10\)"),
+        ({}, {"short_epochs": -1}, "short_epochs must be a whole number of at least 0, not -1"),
+        ({}, {"first_max_tokens": 2.5}, "first_max_tokens must be a whole number of at least 1, not 2.5"),
+        ({"max_epoch": 40}, {}, r"takes all of the 40 epochs \(max_epoch\)"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(config, settings, message):
@@ -122,11 +146,14 @@ def test_from_the_plans_files_to_initial_parameters(tmp_path):
         "decoder": "weight_feedback_rnn",
         "decoder_conf": {"hidden_size": 6, "embed_size": 4, "attention_size": 5, "readout_size": 6, "dropout": 0.1},
         "model_conf": {"lsm_weight": 0.1},
+        "scheduler": "newbob_multi_epoch",
+        "scheduler_conf": {"start_lr": 0.001},
+        "max_epoch": 17,
     }
     (tmp_path / "train.yaml").write_text(yaml.safe_dump(config))
     settings = {"start_layers": 2, "time_reduction": 16, "first_epochs": 2, "epochs": 1}
     written = write_plan(tmp_path / "train.yaml", settings, tmp_path / "configs")
-    assert [name for name, _ in written] == [
+    assert [step.name for step, _ in written] == [
         "layers2_reduction16_nodropout",
         "layers2_reduction16",
         "layers3_reduction16",
@@ -142,7 +169,8 @@ def test_from_the_plans_files_to_initial_parameters(tmp_path):
 
     espnet_ext.register()
     token_list = ["<blank>", "<unk>", "A", "<sos/eos>"]
-    trained = yaml.safe_load(dict(written)["layers2_reduction16"].read_text()) | {
+    configs = {step.name: path for step, path in written}
+    trained = yaml.safe_load(configs["layers2_reduction16"].read_text()) | {
         "token_list": token_list,
         "normalize_conf": {"stats_file": str(tmp_path / "stats.npz")},
         "frontend_conf": {},
@@ -154,9 +182,17 @@ def test_from_the_plans_files_to_initial_parameters(tmp_path):
     }
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(trained))
     model = ASRTask.build_model(Namespace(**trained))
-    torch.save(model.state_dict(), tmp_path / "model.pth")
-    model_files = tmp_path / "model.pth", tmp_path / "config.yaml"
-    fresh = carry_parameters(*model_files, dict(written)["layers3_reduction16"], 0, tmp_path / "init.pth")
+    before = tmp_path / "before"
+    before.mkdir()
+    (tmp_path / "config.yaml").rename(before / "config.yaml")
+    torch.save(model.state_dict(), before / "latest.pth")
+    past = [[0.001, 5.5], [0.0012, 4.5]]
+    state = {"model": {}, "reporter": {}, "optimizers": [], "schedulers": [{"past": past}], "scaler": None}
+    torch.save(state, before / "checkpoint.pth")
+    history = yaml.safe_load(configs["layers3_reduction16"].read_text())["scheduler_conf"]["history"]
+    output = str(tmp_path / "init.pth")
+    fresh = carry_parameters(str(before), configs["layers3_reduction16"], 0, output, history)
+    assert json.loads(Path(history).read_text()) == past
     assert len(fresh) == 8 and all(name.startswith("encoder.layers.1.") for name in fresh)
 
     grown = trained | {"encoder_conf": {"num_layers": 3, "hidden_size": 6, "pooling": [2, 8], "dropout_rate": 0.1}}
@@ -164,3 +200,5 @@ def test_from_the_plans_files_to_initial_parameters(tmp_path):
     next_model.load_state_dict(torch.load(tmp_path / "init.pth", weights_only=True), strict=True)
     assert torch.equal(next_model.encoder.layers[2].forwards.bias_hh_l0, model.encoder.layers[1].forwards.bias_hh_l0)
     assert torch.equal(next_model.decoder.output.weight, model.decoder.output.weight)
+    remove_checkpoints(str(before))
+    assert [path.name for path in before.iterdir()] == ["config.yaml"]

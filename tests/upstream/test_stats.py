@@ -158,7 +158,7 @@ def test_features_that_are_not_finite_are_refused_by_utterance(job):
         (("--output_dir", "x"), "--output_dir cannot be given after `--`: use --output"),
         (("--train_shape_file=x",), "--train_shape_file cannot be given after `--`: use --train"),
         (("--no_such_thing", "1"), "options for ESPnet: unrecognized arguments: --no_such_thing"),
-        (("--frontend_conf", "fs=8k"), "a-1: .* has 16000 Hz, but the model's frontend takes 8000 Hz"),
+        (("--frontend_conf", "fs=8k"), "-[123]: .* has 16000 Hz, but the model's frontend takes 8000 Hz"),
     ],
 )
 def test_bad_options_are_refused(job, options, message):
@@ -171,3 +171,31 @@ def test_missing_files_are_refused(job):
         collect_stats(replace(job, config=Path("none.yaml")))
     with pytest.raises(InputError, match=r"none.txt: no such file \(--token-list\)"):
         collect_stats(replace(job, token_list=Path("none.txt")))
+
+
+def test_large_networks_are_not_built(job, monkeypatch):
+    """Statistics need the frontend only. The model's registry is as before afterwards."""
+    from espnet2.tasks.asr import decoder_choices, encoder_choices
+
+    def fail(*args, **options):
+        raise AssertionError("built")
+
+    before = dict(encoder_choices.classes), dict(decoder_choices.classes)
+    monkeypatch.setattr(encoder_choices.classes["rnn"], "__init__", fail)
+    monkeypatch.setattr(decoder_choices.classes["rnn"], "__init__", fail)
+    collect_stats(job)
+    assert (dict(encoder_choices.classes), dict(decoder_choices.classes)) == before
+
+
+def test_each_file_is_opened_once(job, monkeypatch):
+    import soundfile
+
+    opened = []
+    plain = soundfile.SoundFile.__init__
+    monkeypatch.setattr(
+        soundfile.SoundFile,
+        "__init__",
+        lambda file, path, *a, **k: opened.append(str(path)) or plain(file, path, *a, **k),
+    )
+    collect_stats(job)
+    assert len(opened) == len(set(opened)) == len(TRAIN) + len(VALID)

@@ -4,6 +4,7 @@ import importlib
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -160,3 +161,22 @@ def test_shard_names():
     assert shard_name({"name": "a"}, 4) == "a"
     assert shard_name({"x": 1}, 4) == "5"
     assert shard_name(Path("x/b"), 0) == "b"
+
+
+def seen_gpu(index: int) -> tuple[int, str]:
+    time.sleep(0.3)  # so that both workers get one
+    parallel.use_own_gpu()
+    parallel.use_own_gpu()  # the second time changes nothing
+    return os.getpid(), os.environ["CUDA_VISIBLE_DEVICES"]
+
+
+def test_workers_share_the_gpus(monkeypatch):
+    """Three workers on two GPUs; a worker keeps its GPU from shard to shard."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    found = parallel.map_shards(seen_gpu, list(range(8)), nj=3)
+    by_worker = {worker: {gpu for other, gpu in found if other == worker} for worker, _ in found}
+    assert len(by_worker) == 3 and all(len(gpus) == 1 for gpus in by_worker.values())
+    assert sorted(min(gpus) for gpus in by_worker.values()) == ["3", "3", "5"]
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "3,5"
+    parallel.use_own_gpu()  # not in a worker
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "3,5"

@@ -1,0 +1,115 @@
+"""``scheduler: newbob_multi_epoch``: the learning rates of Zeyer et al. 2018, P2's reference [17].
+
+A linear warm-up over the first epochs, then decay by a factor whenever the dev score has gained too little, in the mean
+over as many epochs as make one pass over the data. This is ``newbob_multi_epoch`` of RETURNN.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+from espnet2.schedulers.abs_scheduler import AbsValEpochStepScheduler
+
+from espnet_ext.errors import InputError
+
+
+class NewbobMultiEpoch(AbsValEpochStepScheduler):
+    """One learning rate for each epoch, by the dev scores of the epochs before.
+
+    Epoch 1 has ``start_lr`` and epoch ``warmup_epochs`` the optimizer's learning rate, with equal steps between them.
+    After that the rate is multiplied by ``decay`` if the mean relative gain of the last ``num_epochs`` epochs is less
+    than ``threshold``, and no more often than every ``min_epochs`` epochs. The relative gain of an epoch is
+    (old - new) / |new|, divided by the epoch's rate as a share of the optimizer's: smaller steps gain less.
+
+    Args:
+        optimizer: its learning rate is that after the warm-up.
+        warmup_epochs: epochs of the warm-up, those of earlier trainings included.
+        start_lr: learning rate of the first epoch.
+        decay: factor of the learning rate.
+        num_epochs: epochs that the mean is over.
+        threshold: relative gain per epoch below which the rate decays.
+        min_epochs: epochs with the same rate before it may decay again.
+        history: JSON file with the rates and scores of earlier trainings that this one continues, such as the steps of
+            a layer-wise pre-training. None or no such file: there are none.
+
+    Raises:
+        InputError: a number out of its range, or a file that is no history.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        warmup_epochs: int = 10,
+        start_lr: float = 0.0003,
+        decay: float = 0.9,
+        num_epochs: int = 20,
+        threshold: float = 0.01,
+        min_epochs: int = 3,
+        history: str | None = None,
+    ):
+        self.lr = min(group["lr"] for group in optimizer.param_groups)
+        if not 0.0 < start_lr <= self.lr:
+            raise InputError(
+                f"newbob_multi_epoch: start_lr is {start_lr}, it must be above 0 and at most lr, {self.lr}"
+            )
+        if min(warmup_epochs, num_epochs, min_epochs) < 1 or not 0.0 < decay <= 1.0:
+            raise InputError(
+                f"newbob_multi_epoch: warmup_epochs ({warmup_epochs}), num_epochs ({num_epochs}) and min_epochs "
+                f"({min_epochs}) must be 1 or more, decay ({decay}) above 0 and at most 1"
+            )
+        self.optimizer = optimizer
+        self.warmup_epochs, self.start_lr, self.decay = warmup_epochs, start_lr, decay
+        self.num_epochs, self.threshold, self.min_epochs = num_epochs, threshold, min_epochs
+        self.past: list[tuple[float, float]] = read_history(history) if history else []
+        self._set()
+
+    def step(self, val: float, epoch: int | None = None) -> None:
+        """After an epoch, with its dev score: the lower, the better."""
+        self.past.append((self.rate(), float(val)))
+        self._set()
+
+    def rate(self) -> float:
+        """The learning rate of the epoch that comes next."""
+        epoch, rates = len(self.past) + 1, [rate for rate, _ in self.past]
+        if epoch <= self.warmup_epochs:
+            share = (epoch - 1) / (self.warmup_epochs - 1) if self.warmup_epochs > 1 else 1.0
+            return self.start_lr + share * (self.lr - self.start_lr)
+        recent = rates[-self.min_epochs :]
+        if len(recent) < self.min_epochs or len(set(recent)) > 1:
+            return rates[-1]
+        gains = self._gains(self.past[-self.num_epochs - 1 :])
+        return rates[-1] * (self.decay if gains and fmean(gains) < self.threshold else 1.0)
+
+    def _gains(self, past: Sequence[tuple[float, float]]) -> list[float]:
+        pairs = zip(past, past[1:], strict=False)
+        return [(old - new) / max(abs(new), 1e-12) / (rate / self.lr) for (_, old), (rate, new) in pairs]
+
+    def _set(self) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate()
+
+    def state_dict(self) -> dict[str, Any]:
+        """What :meth:`load_state_dict` restores."""
+        return {"past": [list(epoch) for epoch in self.past]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue after the epochs of a state."""
+        self.past = [(rate, score) for rate, score in state["past"]]
+        self._set()
+
+
+def read_history(path: str | Path) -> list[tuple[float, float]]:
+    """The learning rates and scores of earlier epochs; none if there is no such file.
+
+    Raises:
+        InputError: the file is no history.
+    """
+    if not Path(path).exists():
+        return []
+    try:
+        return [(float(rate), float(score)) for rate, score in json.loads(Path(path).read_text(encoding="utf-8"))]
+    except (ValueError, TypeError):
+        raise InputError(f"{path}: no history of learning rates: remove it, and the training it belongs to") from None

@@ -1,0 +1,103 @@
+"""Which utterances an epoch of P2's reference [17] (Zeyer et al. 2018) is trained on.
+
+Its first epochs see short utterances of the clean parts, and no epoch sees those with very many tokens. ESPnet trains
+on the utterances of its shape file, so a selection is a shape file with fewer lines.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from espnet_ext.data.kaldi_tables import read_table, write_table
+from espnet_ext.errors import InputError
+from espnet_ext.work.files import write_json
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a training sees of the training set.
+
+    Attributes:
+        max_tokens: longest transcript in tokens (None: any).
+        mean_chars: the shortest utterances, as many as have transcripts of this mean length in characters (None: all).
+        parts: parts of the corpus, by the endings that combining them gave to the ids (empty: all).
+    """
+
+    max_tokens: int | None = None
+    mean_chars: float | None = None
+    parts: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """For file names, such as ``tokens60_mean75``; empty if it takes all."""
+        values = (("tokens", self.max_tokens), ("mean", self.mean_chars), ("parts", len(self.parts) or None))
+        return "_".join(f"{name}{value:g}" for name, value in values if value is not None)
+
+
+def select(tokens: Mapping[str, int], characters: Mapping[str, int], selection: Selection) -> list[str]:
+    """The utterances of a selection.
+
+    Args:
+        tokens: utterance -> length of its transcript in tokens.
+        characters: utterance -> length of its transcript in characters.
+
+    Returns:
+        Ids in the order of ``tokens``.
+
+    >>> select({"a": 9, "b": 3, "c": 2, "d": 5}, {"a": 40, "b": 10, "c": 8, "d": 18}, Selection(8, 12))
+    ['b', 'c', 'd']
+    """
+    limit = float("inf") if selection.max_tokens is None else selection.max_tokens
+    kept = [key for key, length in tokens.items() if length <= limit and _is_of(key, selection.parts)]
+    if selection.mean_chars is None:
+        return kept
+    shortest, total = set(), 0
+    for number, key in enumerate(sorted(kept, key=lambda key: (characters[key], key)), 1):
+        total += characters[key]
+        if total > selection.mean_chars * number:
+            break
+        shortest.add(key)
+    return [key for key in kept if key in shortest]
+
+
+def _is_of(key: str, parts: Sequence[str]) -> bool:
+    return not parts or any(key.endswith(f"-{part}") for part in parts)
+
+
+def write_selection(text: Path, stats: str, token_type: str, selection: Selection, output: str) -> None:
+    """Write the shape file of a selection, and beside it ``<output>.json`` with its share of the audio.
+
+    Args:
+        text: transcripts of the training set.
+        stats: folder with ``speech_shape`` and ``text_shape.<token type>``.
+        selection: what is selected.
+        output: the shape file to write.
+
+    Raises:
+        InputError: no utterance is left, or ids that do not fit each other.
+    """
+    speech = read_table(Path(stats) / "speech_shape")
+    tokens = _lengths(read_table(Path(stats) / f"text_shape.{token_type}"))
+    characters = {key: len(value) for key, value in read_table(text).items()}
+    if not speech.keys() == tokens.keys() <= characters.keys():
+        raise InputError(f"{stats}: its shapes are not of {text}: remove the folder, and run stage 4 again")
+    kept = select(tokens, characters, selection)
+    if not kept:
+        raise InputError(
+            f"{text}: no utterance is short enough for {selection}: change the settings of the pre-training"
+        )
+    samples = _lengths(speech)
+    share = sum(samples[key] for key in kept) / sum(samples.values())
+    write_table(output, {key: speech[key] for key in kept})
+    write_json(f"{output}.json", {"utterances": len(kept), "of": len(speech), "audio_share": share})
+    print(f"{len(kept):,} of {len(speech):,} utterances, {share:.1%} of the audio -> {output}")
+
+
+def audio_share(shapes: Path) -> float:
+    """The share of the audio that a selection's shape file holds."""
+    return float(json.loads(Path(f"{shapes}.json").read_text(encoding="utf-8"))["audio_share"])
+
+
+def _lengths(table: Mapping[str, str]) -> dict[str, int]:
+    return {key: int(value.partition(",")[0]) for key, value in table.items()}
