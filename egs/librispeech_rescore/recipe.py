@@ -269,7 +269,7 @@ def rescore_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Ste
         if system.config:
             lm = system_config(run.sections, system)["lm"]
             model = folder / "model" if system.kind == TRAIN else adapted(run, lm, seed) / "model"
-            yield rescore_step(run, model, SecondPass(lists, output, system.name, tune_on=(dev_lists,)))
+            yield rescore_step(run, system.name, model, SecondPass(lists, output, tune_on=(dev_lists,)))
             continue
         depth = 1 if system.method == "first_pass" else None
         yield Step(
@@ -282,14 +282,14 @@ def rescore_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Ste
         )
 
 
-def rescore_step(run: Run, model: Path, job: SecondPass) -> Step:
+def rescore_step(run: Run, name: str, model: Path, job: SecondPass) -> Step:
     """Rescore a test set's lists by a trained model."""
     part = job.output.name
     return Step(
         name=f"rescore {part} by {model.parent.relative_to(run.expdir)}",
         log=job.output / "log" / "rescore.log",
         function=rescore,
-        arguments={"job": job, "model": LanguageModel(str(model))},
+        arguments={"job": job, "models": [LanguageModel(str(model), name)]},
         free={"ngpu": run.gpu},
         inputs=[*files_of_model(model), job.nbest, *job.tune_on],
         outputs=[job.output / "text"],

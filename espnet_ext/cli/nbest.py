@@ -7,6 +7,7 @@ import click
 from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.cli.score import NORMALISERS
+from espnet_ext.errors import InputError
 
 
 @click.group(cls=OrderedGroup)
@@ -93,46 +94,97 @@ def stats(nbest: Path, ref: Path | None, form: str, wanted: int | None, output: 
     click.echo("\n".join(statistics_lines(found, wanted)))
 
 
+def _weights(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
+    """LAMBDA, or NAME=WEIGHT for any score."""
+    from espnet_ext.rescore.interpolation import FIRST_PASS
+
+    found = {}
+    for value in values:
+        name, _, number = value.rpartition("=")
+        try:
+            found[name or FIRST_PASS] = float(number)
+        except ValueError:
+            raise click.BadParameter(f"{value!r} is neither a number nor NAME=NUMBER") from None
+    return found
+
+
 @click.command()
 @common.nbest()
 @common.references("Kaldi text with the references of the lists, to print error rates.", required=False)
-@click.option("--lm", required=True, metavar="DIR", help="Folder or hub name of a transformers model.")
+@common.nbest_format()
+@click.option(
+    "--lm",
+    required=True,
+    multiple=True,
+    metavar="DIR",
+    help="Folder or hub name of a transformers model; repeat it for several.",
+)
 @click.option("--scorer", type=click.Choice(common.SCORERS), help="Kind of score.  [default: as saved]")
 @click.option("--pooling", type=click.Choice(common.POOLINGS), help="Pooling of --scorer pooled.  [default: as saved]")
 @common.casing()
-@click.option("--name", help="Name of the added scores in the lists.  [default: the scorer's]")
+@click.option("--prompt", help="Text that the models read before each hypothesis, such as its domain.")
+@click.option(
+    "--name", multiple=True, help="Name of the added scores in the lists, one for each --lm.  [default: lm, lm2 ...]"
+)
 @common.path(
-    "--tune-on", "Development lists to tune the weight on; repeat it for several.", metavar="LISTS", several=True
+    "--tune-on", "Development lists to tune the weights on; repeat it for several.", metavar="LISTS", several=True
 )
 @common.path("--tune-ref", "Kaldi text with the references of each --tune-on.", several=True)
-@click.option("--weight", type=float, metavar="LAMBDA", help="The weight of the first pass, if it is known.")
-@common.path("--weight-file", "The interpolation.json of an earlier run, for its weight.")
+@click.option("--parts", is_flag=True, help="Tune a weight for each part of the first pass (attention, CTC, LM).")
+@click.option("--length", is_flag=True, help="Tune a bonus for each word.")
+@click.option(
+    "--end",
+    type=click.Choice(["with", "without", "tune"]),
+    default="with",
+    show_default=True,
+    help="Score of a causal model's end token; tune takes what makes fewer errors.",
+)
+@click.option(
+    "--weight",
+    "weights",
+    multiple=True,
+    callback=_weights,
+    metavar="LAMBDA|NAME=X",
+    help="The weight of the first pass, or of any score, if it is known.",
+)
+@common.path("--weight-file", "The interpolation.json of an earlier run, for its weights.")
+@click.option("--skip-long", is_flag=True, help="Leave out hypotheses with more tokens than a model takes.")
+@common.dtype()
+@common.positions()
 @common.ngpu()
 @common.output("Folder for the results.")
 def rescore(
     nbest: Path,
     ref: Path | None,
-    lm: str,
+    form: str,
+    lm: tuple[str, ...],
     scorer: str | None,
     pooling: str | None,
     casing: str | None,
-    name: str | None,
+    prompt: str | None,
+    name: tuple[str, ...],
     tune_on: tuple[Path, ...],
     tune_ref: tuple[Path, ...],
-    weight: float | None,
+    parts: bool,
+    length: bool,
+    end: str,
+    weights: dict[str, float],
     weight_file: Path | None,
+    skip_long: bool,
+    dtype: str | None,
+    positions: int | None,
     ngpu: int,
     output: Path,
 ) -> None:
-    """Rescore N-best lists with a language model: a second pass after any decoder (Shivakumar 2023).
+    """Rescore N-best lists with language models: a second pass after any decoder (Shivakumar 2023).
 
-    Lists are JSONL (`espnet-ext nbest convert` makes it), the output folder of an ESPnet decoding with --nbest, or the
-    JSON of masked-LM-scoring tools. The language model is a folder or hub name of Hugging Face transformers. The weight
-    of the first pass (lambda of eq. 1) comes from one of --tune-on, --weight and --weight-file. --tune-on finds the
-    weight with the fewest word errors on development lists, by exact line search.
+    `espnet-ext nbest --help` says which lists are read. A language model is a folder or hub name of Hugging Face
+    transformers. The weight of the first pass (lambda of eq. 1) comes from one of --tune-on, --weight and
+    --weight-file. --tune-on finds the weight with the fewest word errors on development lists, by exact line search.
+    With --parts, --length or several --lm it tunes all weights, one after the other until none lowers the errors.
 
-    Writes nbest.jsonl (re-ranked), text (the best hypotheses), and after tuning interpolation.json (the weight) and its
-    curve.
+    Writes nbest.jsonl (re-ranked), text (the best hypotheses), and after tuning interpolation.json (the weights) and
+    their curves.
 
     \b
     Example: the folders of two ESPnet decodings
@@ -142,16 +194,35 @@ def rescore(
     """
     from espnet_ext.rescore import second_pass
 
+    if name and len(name) != len(lm):
+        raise InputError(f"{len(name)} --name for {len(lm)} --lm: give one for each, or none")
+    labels = name or [f"{scorer or 'lm'}{number if number > 1 else ''}" for number in range(1, len(lm) + 1)]
     job = second_pass.SecondPass(
         nbest=nbest,
         output=output,
-        name=name or scorer or "lm",
         reference=ref,
+        form=form,
         tune_references=tune_ref,
         tune_on=tune_on,
-        weight=weight,
+        parts=parts,
+        length=length,
+        end=end,
+        weights=weights,
         weight_file=weight_file,
     )
-    model = second_pass.LanguageModel(lm, scorer=scorer, pooling=pooling, casing=casing)
-    second_pass.rescore(job, model, ngpu=ngpu, say=click.echo)
+    models = [
+        second_pass.LanguageModel(
+            path,
+            label,
+            scorer=scorer,
+            pooling=pooling,
+            casing=casing,
+            dtype=dtype,
+            positions=positions,
+            prompt=prompt,
+            skip_long=skip_long,
+        )
+        for path, label in zip(lm, labels, strict=True)
+    ]
+    second_pass.rescore(job, models, ngpu=ngpu, say=click.echo)
     click.echo(f"written to {output}")

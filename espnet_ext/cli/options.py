@@ -127,6 +127,20 @@ def casing() -> Decorator:
     )
 
 
+def dtype() -> Decorator:
+    return click.option(
+        "--dtype",
+        type=click.Choice(["float32", "bfloat16", "float16"]),
+        help="Number format of the model; bfloat16 for large ones.  [default: float32]",
+    )
+
+
+def positions() -> Decorator:
+    return click.option(
+        "--positions", type=COUNT, metavar="N", help="Most tokens of one forward pass.  [default: 1024]"
+    )
+
+
 def window(seconds: float) -> Decorator:
     return click.option(
         "--window", type=float, default=seconds, show_default=True, metavar="SECONDS", help="Length of a window."

@@ -4,7 +4,9 @@ Each line of the JSONL is one utterance::
 
     {"utt_id": "1-2-3", "ref": "THE CAT", "hyps": [{"text": "THE CAT", "score": -1.5, "scores": {"ctc": -0.9}}, ...]}
 
-``ref`` is null or absent if the utterance has no transcript. What is refused, and what is not:
+``ref`` is null or absent if the utterance has no transcript. ``context``, which may be absent, is text that came before
+the utterance or says what it is about; language models read it before each hypothesis. What is refused, and
+what is not:
 
 - A list without hypotheses is refused, since nothing can be chosen from it. A first pass that heard nothing leaves one
   hypothesis with empty text, which is a hypothesis like any other.
@@ -58,6 +60,7 @@ class NBest:
     utt_id: str
     hyps: tuple[Hypothesis, ...]
     ref: str | None = None
+    context: str | None = None
 
     def __post_init__(self) -> None:
         if not self.utt_id or any(blank in self.utt_id for blank in " \t\r\n"):
@@ -171,12 +174,14 @@ def hypothesis_of(utt_id: str, number: int, record: Any) -> Hypothesis:
 def _from_record(record: Any) -> NBest:
     if not isinstance(record, dict) or not isinstance(record.get("utt_id"), str):
         raise InputError("not an N-best list: each line must be an object with utt_id, ref and hyps")
-    utt_id, ref, hyps = record["utt_id"], record.get("ref"), record.get("hyps")
-    if not isinstance(hyps, list) or not (ref is None or isinstance(ref, str)):
-        raise InputError(f"{utt_id}: hyps must be a list of hypotheses, and ref a text or null")
-    return NBest(utt_id, tuple(hypothesis_of(utt_id, number, hyp) for number, hyp in enumerate(hyps, start=1)), ref)
+    utt_id, ref, hyps, context = record["utt_id"], record.get("ref"), record.get("hyps"), record.get("context")
+    if not isinstance(hyps, list) or not all(text is None or isinstance(text, str) for text in (ref, context)):
+        raise InputError(f"{utt_id}: hyps must be a list of hypotheses, and ref and context a text or null")
+    hypotheses = tuple(hypothesis_of(utt_id, number, hyp) for number, hyp in enumerate(hyps, start=1))
+    return NBest(utt_id, hypotheses, ref, context)
 
 
 def _to_record(nbest: NBest) -> dict[str, Any]:
     hyps = [{"text": hyp.text, "score": hyp.score, "scores": dict(hyp.scores)} for hyp in nbest.hyps]
-    return {"utt_id": nbest.utt_id, "ref": nbest.ref, "hyps": hyps}
+    context = {} if nbest.context is None else {"context": nbest.context}
+    return {"utt_id": nbest.utt_id, "ref": nbest.ref, **context, "hyps": hyps}

@@ -1,18 +1,25 @@
-"""The interpolation weight of P3, eq. 1, s_i = log P_LM(y_i) + lambda log P_AM(x|y_i), and how it is tuned.
+"""The weights of a second pass, and how they are tuned.
 
-The score of each hypothesis of a list is a line over the weight, and the choice is the highest line. So the choice
-changes only at the corners of the upper envelope of the lines, and the word errors of a whole set are constant between
-the corners of all its lists. They are computed exactly at every weight, without a grid (Och, "Minimum error rate
-training in statistical machine translation", ACL 2003, section 4).
+They are those of P3, eq. 1, s_i = log P_LM(y_i) + lambda log P_AM(x|y_i), and of sums of more scores: the parts of the
+first pass, several language models, the length of the hypothesis.
 
-The lines are drawn over the first pass's share w = lambda / (1 + lambda), as (1 - w) log P_LM + w log P_AM, which makes
-the same choice for w < 1. Then w = 0 is the language model alone, w = 1 the first pass alone, and every piece has two
-ends. The tuned weight is the middle, in w, of the widest piece with the fewest errors: far from every corner, since
-the corners of another set lie elsewhere.
+All weights but one fixed, the score of each hypothesis of a list is a line over the last one, and the choice is the
+highest line. So the choice changes only at the corners of the upper envelope of the lines, and the word errors of a
+whole set are constant between the corners of all its lists. They are computed exactly at every weight, without a grid
+(Och, "Minimum error rate training in statistical machine translation", ACL 2003, section 4). Several weights are tuned
+one after the other, again and again, until none lowers the errors (coordinate search).
+
+The lines are drawn over the share w = lambda / (1 + lambda) of a score, as (1 - w) rest + w score, which makes the same
+choice for w < 1. Then w = 0 is the rest alone, w = 1 that score alone, and every piece has two ends. The tuned weight
+is the middle, in w, of the widest piece with the fewest errors: far from every corner, since the corners of another set
+lie elsewhere. A weight that may be negative has w from -1 to 1.
+
+A hypothesis without words is not chosen from a list that has others: a language model finds nothing likelier than
+nothing.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -24,16 +31,23 @@ from espnet_ext.nbest.lists import NBest, word_errors, words_of_reference
 from espnet_ext.work.files import write_json
 from espnet_ext.work.json_text import parse_json
 
+FIRST_PASS = "first pass"  # the total score of the first pass, log P_AM of eq. 1
+LENGTH = "length"  # the number of words
+WITHOUT_END = " without end"  # behind a causal model's name: its score without that of the end token
+_SIGNED = (LENGTH,)  # may have a negative weight
 # Corners that agree to this number of decimals count as one: equal corners may differ by rounding.
 _DECIMALS = 12
+_ROUNDS = 20  # of the coordinate search; it has ended long before
+
+Weights = Mapping[str, float]  # by name of a score
 
 
 @dataclass(frozen=True)
 class ErrorCurve:
-    """Word errors of a set of lists as a function of the first pass's share w.
+    """Word errors of a set of lists as a function of the share w of one score.
 
     Attributes:
-        corners: w where the errors change, in rising order, from 0.0 to 1.0 inclusive.
+        corners: w where the errors change, in rising order, from 0.0 (-1.0 if it may be negative) to 1.0 inclusive.
         errors: word errors between neighbouring corners, one fewer than corners.
         words: words in the references.
     """
@@ -43,103 +57,166 @@ class ErrorCurve:
     words: int
 
     def at(self, weight: float) -> int:
-        """Word errors with lambda ``weight`` (at a corner, those to its right)."""
+        """Word errors with this weight (at a corner, those to its right)."""
         place = int(np.searchsorted(self.corners, share_of(weight), side="right")) - 1
         return self.errors[min(place, len(self.errors) - 1)]
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """A tuned weight, and what it was tuned on.
+    """Tuned weights, and what they were tuned on.
 
     Attributes:
-        weight: lambda of eq. 1.
-        interval: the range of lambda around it with the same number of errors; the upper end may be infinite.
-        errors, words: word errors and words of the lists that it was tuned on.
-        language_model_errors, first_pass_errors: word errors at the two ends of the curve, lambda 0 and infinite.
+        weights: by name of a score.
+        intervals: of each weight that was tuned the range around it with the same number of errors, the other weights
+            as they are; its upper end may be infinite.
+        errors, words: word errors and words of the lists that they were tuned on.
         lists: the number of lists.
-        scores: the name of the language model's scores in them.
         tuned_on: the files of the lists.
     """
 
-    weight: float
-    interval: tuple[float, float]
+    weights: Weights
+    intervals: Mapping[str, tuple[float, float]]
     errors: int
     words: int
-    language_model_errors: int
-    first_pass_errors: int
     lists: int
-    scores: str
     tuned_on: tuple[str, ...] = ()
 
 
 def share_of(weight: float) -> float:
-    """w for lambda ``weight``.
+    """w of a weight.
 
-    >>> share_of(0.0), share_of(1.0), share_of(math.inf)
-    (0.0, 0.5, 1.0)
+    >>> share_of(0.0), share_of(1.0), share_of(math.inf), share_of(-1.0)
+    (0.0, 0.5, 1.0, -0.5)
     """
-    return 1.0 if math.isinf(weight) else weight / (1.0 + weight)
+    return math.copysign(1.0, weight) if math.isinf(weight) else weight / (1.0 + abs(weight))
 
 
 def weight_of(share: float) -> float:
-    """Lambda for w ``share``.
+    """The weight of w ``share``.
 
-    >>> weight_of(0.0), weight_of(0.5), weight_of(1.0)
-    (0.0, 1.0, inf)
+    >>> weight_of(0.0), weight_of(0.5), weight_of(1.0), weight_of(-0.5)
+    (0.0, 1.0, inf, -1.0)
     """
-    return math.inf if share == 1.0 else share / (1.0 - share)
+    return math.copysign(math.inf, share) if abs(share) == 1.0 else share / (1.0 - abs(share))
 
 
-def check_weight(weight: float) -> None:
-    """Refuse a lambda that makes no sense in eq. 1.
+def check_weights(weights: Weights) -> None:
+    """Refuse weights that make no sense.
 
     Raises:
-        InputError: it is negative or not finite.
+        InputError: one is not finite, or negative though it is a log-probability's.
     """
-    if not (math.isfinite(weight) and weight >= 0.0):
-        raise InputError(f"an interpolation weight of {weight}: it must be a finite number, 0 or more")
+    for name, weight in weights.items():
+        if not math.isfinite(weight) or (weight < 0.0 and name not in _SIGNED):
+            raise InputError(f"a weight of {weight} for {name}: it must be a finite number, 0 or more")
 
 
-def combined(nbest: NBest, scores: str, weight: float) -> list[float]:
-    """s_i of P3, eq. 1: the scores named ``scores`` plus ``weight`` (lambda) times those of the first pass.
+def scores_of(nbest: NBest, name: str) -> np.ndarray:
+    """The scores of a list's hypotheses by name, (n,): the first pass, the length, or those that the lists hold.
 
     Raises:
-        InputError: a hypothesis lacks the scores.
+        InputError: a hypothesis lacks them.
     """
-    return [added + weight * hyp.score for added, hyp in zip(_added(nbest, scores), nbest.hyps, strict=True)]
+    if name == FIRST_PASS:
+        return np.array([hyp.score for hyp in nbest.hyps])
+    if name == LENGTH:
+        return np.array([float(len(hyp.text.split())) for hyp in nbest.hyps])
+    for number, hyp in enumerate(nbest.hyps, start=1):
+        if name not in hyp.scores:
+            known = ", ".join(hyp.scores) or "none at all"
+            raise InputError(f"{nbest.utt_id}: hypothesis {number} has no scores named {name}; it has {known}")
+    return np.array([hyp.scores[name] for hyp in nbest.hyps])
 
 
-def rerank(nbest: NBest, scores: str, weight: float) -> NBest:
-    """The list in the order of eq. 1, best first; equals keep their order.
+def combined(nbest: NBest, weights: Weights) -> np.ndarray:
+    """s_i of P3, eq. 1: the weighted sum of the scores, (n,).
 
     Raises:
-        InputError: a hypothesis lacks the scores, or the weight is negative or not finite.
+        InputError: a hypothesis lacks a score.
     """
-    check_weight(weight)
-    totals = combined(nbest, scores, weight)
-    order = sorted(range(len(totals)), key=lambda index: -totals[index])
+    total = np.zeros(len(nbest.hyps))
+    for name, weight in weights.items():
+        total += weight * scores_of(nbest, name)
+    return total
+
+
+def choosable(nbest: NBest) -> np.ndarray:
+    """Numbers of the hypotheses that may be chosen: those with words, or all if none has any."""
+    with_words = [number for number, hyp in enumerate(nbest.hyps) if hyp.text]
+    return np.array(with_words or range(len(nbest.hyps)))
+
+
+def rerank(nbest: NBest, weights: Weights) -> NBest:
+    """The list in the order of the weighted sums, best first; equals keep their order.
+
+    Hypotheses without words are last.
+
+    Raises:
+        InputError: a hypothesis lacks a score, or a weight makes no sense.
+    """
+    check_weights(weights)
+    totals, chosen = combined(nbest, weights), set(choosable(nbest).tolist())
+    order = sorted(range(len(totals)), key=lambda index: (index not in chosen, -totals[index]))
     return replace(nbest, hyps=tuple(nbest.hyps[index] for index in order))
 
 
-def error_curve(lists: Iterable[NBest], scores: str) -> ErrorCurve:
-    """Word errors of all the lists together for every weight.
+@dataclass(frozen=True)
+class _List:
+    """A list's hypotheses that may be chosen: scores by name, (n,), and word errors, (n,)."""
+
+    scores: Mapping[str, np.ndarray]
+    errors: np.ndarray
+
+    def rest(self, weights: Weights, name: str) -> np.ndarray:
+        total = np.zeros(len(self.errors))
+        for other, weight in weights.items():
+            if other != name and weight:
+                total += weight * self.scores[other]
+        return total
+
+
+def _table(nbest: NBest, names: Iterable[str]) -> _List:
+    chosen = choosable(nbest)
+    return _List({name: scores_of(nbest, name)[chosen] for name in names}, np.array(word_errors(nbest))[chosen])
+
+
+def error_curve(lists: Sequence[NBest], weights: Weights, name: str = FIRST_PASS) -> ErrorCurve:
+    """Word errors of all the lists together for every weight of one score, the others as they are.
 
     Raises:
-        InputError: there are no lists; a list has no reference, or lacks the scores.
+        InputError: there are no lists; a list has no reference, or lacks a score.
     """
-    start, words = 0, 0
+    words = sum(len(words_of_reference(nbest)) for nbest in lists)
+    return _curve([_table(nbest, {*weights, name}) for nbest in lists], weights, name, words)
+
+
+def _curve(tables: Sequence[_List], weights: Weights, name: str, words: int) -> ErrorCurve:
+    if not words:
+        raise InputError("no N-best lists to tune the interpolation weight on, or no words in their references")
+    rests = [table.rest(weights, name) for table in tables]
+    right = _half([(rest, table.scores[name], table.errors) for rest, table in zip(rests, tables, strict=True)], words)
+    if name not in _SIGNED:
+        return right
+    left = _half([(rest, -table.scores[name], table.errors) for rest, table in zip(rests, tables, strict=True)], words)
+    mirrored = [-corner for corner in reversed(left.corners)]
+    if left.errors[0] == right.errors[0]:  # no corner at 0: one piece on both sides of it
+        corners, errors = (*mirrored[:-1], *right.corners[1:]), (*left.errors[:0:-1], *right.errors)
+    else:
+        corners, errors = (*mirrored, *right.corners[1:]), (*reversed(left.errors), *right.errors)
+    return ErrorCurve(corners, errors, words)
+
+
+def _half(lines: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], words: int) -> ErrorCurve:
+    """The curve over w from 0 to 1 of lists, each given as the rest of its scores, the score, and errors."""
+    start = 0
     corners, steps = [], []
-    for nbest in lists:
-        words += len(words_of_reference(nbest))
-        errors = word_errors(nbest)
-        pieces = envelope(np.array(_added(nbest, scores)), np.array([hyp.score for hyp in nbest.hyps]))
-        start += errors[pieces[0][1]]
+    for rest, score, errors in lines:
+        pieces = envelope(rest, score)
+        start += int(errors[pieces[0][1]])
         for (_, before), (corner, after) in pairwise(pieces):
             corners.append(round(corner, _DECIMALS))
-            steps.append(errors[after] - errors[before])
-    if not words:
-        raise InputError("there are no N-best lists to tune the interpolation weight on")
+            steps.append(int(errors[after] - errors[before]))
     return _sum_steps(start, corners, steps, words)
 
 
@@ -173,68 +250,100 @@ def envelope(left: np.ndarray, right: np.ndarray) -> list[tuple[float, int]]:
         pieces.append((max(corner, pieces[-1][0]), line))
 
 
-def tune(lists: Sequence[NBest], scores: str, tuned_on: Sequence[str] = ()) -> tuple[Tuned, ErrorCurve]:
-    """The weight with the fewest word errors over all the lists (one development set, or several jointly).
+def tune(
+    lists: Sequence[NBest],
+    weights: Weights,
+    free: Collection[str] = (FIRST_PASS,),
+    tuned_on: Sequence[str] = (),
+) -> tuple[Tuned, dict[str, ErrorCurve]]:
+    """The weights with the fewest word errors over all the lists (one development set, or several jointly).
 
-    If every weight makes the same number of errors, lambda is 1.
+    With one free weight the result is the best there is. With several, the coordinate search ends where no single
+    weight lowers the errors. If every weight makes the same number of errors, it is 1, and 0 for the length.
+
+    Args:
+        lists: with references.
+        weights: of all scores, where the search starts.
+        free: those that are tuned, in this order.
+        tuned_on: the files of the lists.
+
+    Returns:
+        The weights, and through them the curve of each weight that was tuned.
 
     Raises:
         InputError: as :func:`error_curve`.
     """
-    curve = error_curve(lists, scores)
+    words = sum(len(words_of_reference(nbest)) for nbest in lists)
+    tables = [_table(nbest, weights) for nbest in lists]
+    found, best = dict(weights), math.inf
+    curves: dict[str, ErrorCurve] = {}
+    intervals: dict[str, tuple[float, float]] = {}
+    for _ in range(_ROUNDS):
+        before = best
+        for name in free:
+            curves[name] = _curve(tables, found, name, words)
+            low, high = _widest(curves[name])
+            found[name], best = weight_of((low + high) / 2), min(curves[name].errors)
+            intervals[name] = weight_of(low), weight_of(high)
+        if best == before:
+            break
+    # of the last round: an earlier curve of the round went through other weights
+    for name in free if len(free) > 1 else ():
+        curves[name] = _curve(tables, found, name, words)
+        intervals[name] = _piece(curves[name], found[name])
+    return Tuned(found, intervals, int(best), words, len(lists), tuple(tuned_on)), curves
+
+
+def _widest(curve: ErrorCurve) -> tuple[float, float]:
+    """The widest piece with the fewest errors."""
     best = min(curve.errors)
-    low, high = max(
-        (ends for ends, errors in zip(pairwise(curve.corners), curve.errors, strict=True) if errors == best),
-        key=lambda ends: ends[1] - ends[0],
-    )
-    tuned = Tuned(
-        weight=weight_of((low + high) / 2),
-        interval=(weight_of(low), weight_of(high)),
-        errors=best,
-        words=curve.words,
-        language_model_errors=curve.errors[0],
-        first_pass_errors=curve.errors[-1],
-        lists=len(lists),
-        scores=scores,
-        tuned_on=tuple(tuned_on),
-    )
-    return tuned, curve
+    pieces = (ends for ends, errors in zip(pairwise(curve.corners), curve.errors, strict=True) if errors == best)
+    return max(pieces, key=lambda ends: ends[1] - ends[0])
+
+
+def _piece(curve: ErrorCurve, weight: float) -> tuple[float, float]:
+    """The weights of the piece that a weight is in."""
+    share = share_of(weight)
+    low, high = next(ends for ends in pairwise(curve.corners) if ends[0] <= share <= ends[1])
+    return weight_of(low), weight_of(high)
 
 
 def write_tuned(path: str | Path, tuned: Tuned) -> None:
-    """Write a tuned weight as JSON; an infinite end of its interval becomes null."""
-    low, high = tuned.interval
-    write_json(path, {**asdict(tuned), "interval": [low, None if math.isinf(high) else high]})
+    """Write tuned weights as JSON; an infinite end of an interval becomes null."""
+    intervals = {
+        name: [None if math.isinf(end) else end for end in interval] for name, interval in tuned.intervals.items()
+    }
+    write_json(path, {**asdict(tuned), "intervals": intervals})
 
 
-def write_curve(path: str | Path, curve: ErrorCurve) -> None:
-    """Write the curve as JSON: the values of lambda where the errors change, and the errors between them."""
-    weights = [weight_of(corner) for corner in curve.corners[1:-1]]
-    write_json(path, {"lambda": weights, "errors": list(curve.errors), "words": curve.words})
+def write_curves(path: str | Path, curves: Mapping[str, ErrorCurve]) -> None:
+    """Write curves as JSON: of each tuned weight the values where the errors change, and the errors between them."""
+    record = {
+        name: {
+            "weights": [weight_of(corner) for corner in curve.corners[1:-1]],
+            "errors": list(curve.errors),
+            "words": curve.words,
+        }
+        for name, curve in curves.items()
+    }
+    write_json(path, record)
 
 
-def read_weight(path: str | Path) -> float:
-    """Read the weight that :func:`write_tuned` wrote.
+def read_weights(path: str | Path) -> dict[str, float]:
+    """Read the weights that :func:`write_tuned` wrote.
 
     Raises:
-        InputError: the file is missing or has no weight.
+        InputError: the file is missing or has no weights.
     """
     try:
-        weight = float(parse_json(Path(path).read_text(encoding="utf-8"))["weight"])
+        record = parse_json(Path(path).read_text(encoding="utf-8"))["weights"]
+        weights = {str(name): float(value) for name, value in record.items()}
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file: tune the weight first, with --tune-on") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: has no tuned weight ({error!r}): tune it again, with --tune-on") from None
-    check_weight(weight)
-    return weight
-
-
-def _added(nbest: NBest, scores: str) -> list[float]:
-    for number, hyp in enumerate(nbest.hyps, start=1):
-        if scores not in hyp.scores:
-            known = ", ".join(hyp.scores) or "none at all"
-            raise InputError(f"{nbest.utt_id}: hypothesis {number} has no scores named {scores}; it has {known}")
-    return [hyp.scores[scores] for hyp in nbest.hyps]
+        raise InputError(f"{path}: no such file: tune the weights first, with --tune-on") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: has no tuned weights ({error!r}): tune them again, with --tune-on") from None
+    check_weights(weights)
+    return weights
 
 
 def _sum_steps(start: int, corners: Sequence[float], steps: Sequence[int], words: int) -> ErrorCurve:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,15 @@ CASINGS: Mapping[str, Callable[[str], str]] = {
     "sentence": str.capitalize,
 }
 CASING_SAMPLE, CASING_GAIN = 1000, 1.2
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 SHOWN = 40
 SETTINGS = "scorer.json"
 # Most positions of one forward pass: with gradients about 1.5 GB at the size of GPT-2 or BERT.
 POSITIONS = 1024
+
+
+# A text for each list, or None for none.
+Contexts = Sequence[str | None] | None
 
 
 class HypothesisError(InputError):
@@ -42,8 +47,8 @@ class HypothesisError(InputError):
         self.number = number
 
 
-def load(loader: Any, name: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load a model by one of ``transformers``' Auto classes, in float32, and its tokenizer.
+def load(loader: Any, name: str | Path, dtype: str = "float32") -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Load a model by one of ``transformers``' Auto classes, and its tokenizer.
 
     Some families put a pooling layer on the first token's hidden state. It is dropped, since masked language models are
     trained without it.
@@ -51,15 +56,18 @@ def load(loader: Any, name: str | Path) -> tuple[PreTrainedModel, PreTrainedToke
     Args:
         loader: for example ``AutoModelForCausalLM``.
         name: a local folder or a name on the hub. Code that comes with a model is not run.
+        dtype: a key of ``DTYPES``.
 
     Raises:
         InputError: neither exists, files are broken, weights are missing, or the tokenizer has no tokens or more tokens
             than the model.
     """
+    if dtype not in DTYPES:
+        raise InputError(f"dtype {dtype}: choose one of {', '.join(DTYPES)}")
     try:
         with quiet():  # missing weights are checked below; those of other layers do not matter
             tokenizer = AutoTokenizer.from_pretrained(name)
-            model, report = loader.from_pretrained(name, dtype=torch.float32, output_loading_info=True)
+            model, report = loader.from_pretrained(name, dtype=DTYPES[dtype], output_loading_info=True)
     except Exception as error:  # mostly OSError, but also what the readers of the files raise
         raise InputError(
             f"{name}: no language model and tokenizer that load ({first_line(error)}): give a folder written by "
@@ -165,7 +173,7 @@ class LmScorer(torch.nn.Module):
 
     Attributes:
         name: "causal", "pll" or "pooled".
-        budget: most positions of one forward pass.
+        budget: most positions of one forward pass; more are faster and take more memory.
         longest: most tokens that the model takes at once.
     """
 
@@ -189,24 +197,54 @@ class LmScorer(torch.nn.Module):
         self.budget = POSITIONS
         self.longest = position_limit(model, tokenizer)
 
-    def chunks(self, lists: Sequence[Sequence[str]]) -> list[Any]:
-        """Forward passes over lists of hypotheses, which are numbered through all of the lists."""
+    def chunks(self, lists: Sequence[Sequence[str]], contexts: Contexts = None) -> list[Any]:
+        """Forward passes over lists of hypotheses, which are numbered through all of the lists.
+
+        ``contexts`` are texts that the model reads before the hypotheses of each list; their tokens are not scored.
+        """
         raise NotImplementedError
 
     def terms(self, chunk: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Terms with gradient, (n,) float, and the number of the hypothesis that each is added to, (n,) int64."""
         raise NotImplementedError
 
-    def encode(self, lists: Sequence[Sequence[str]]) -> list[list[tuple[int, list[int]]]]:
+    def end_terms(self, chunk: Any) -> torch.Tensor | None:
+        """Which terms of a forward pass are those of end tokens, (n,) bool; None if the score has none."""
+        return None
+
+    def tokens(self, lists: Sequence[Sequence[str]], contexts: Contexts = None) -> list[list[int]]:
+        """The model's input of each hypothesis of all lists, special tokens included, however long it is."""
+        write = CASINGS[self.casing]
+        pairs = zip(contexts or [None] * len(lists), lists, strict=True)
+        texts = [f"{context or ''} {write(' '.join(text.split()))}".strip() for context, own in pairs for text in own]
+        tokens = self.tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
+        return [[*self.before, *ids, *self.after] for ids in tokens]
+
+    def context_lengths(
+        self, encoded: Sequence[Sequence[tuple[int, list[int]]]], contexts: Contexts = None
+    ) -> list[int]:
+        """Tokens of each list's inputs that come before its hypotheses: special ones and those of its context.
+
+        A token in which context and hypothesis meet belongs to the hypotheses.
+        """
+        if contexts is None:
+            return [len(self.before)] * len(encoded)
+        lengths = []
+        for context, hypotheses in zip(contexts, encoded, strict=True):
+            alone = [*self.before, *self.tokenizer((context or "").strip(), add_special_tokens=False)["input_ids"]]
+            rows = [alone, *(ids for _, ids in hypotheses)]
+            shared = takewhile(lambda column: len(set(column)) == 1, zip(*rows, strict=False))
+            lengths.append(max(len(self.before), sum(1 for _ in shared)))
+        return lengths
+
+    def encode(self, lists: Sequence[Sequence[str]], contexts: Contexts = None) -> list[list[tuple[int, list[int]]]]:
         """Each list's hypotheses as the model's input, numbered through all lists.
 
         Raises:
             HypothesisError: a hypothesis has more tokens than the model takes.
         """
-        write = CASINGS[self.casing]
-        texts = [write(" ".join(text.split())) for texts in lists for text in texts]
-        tokens = self.tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
-        inputs = [[*self.before, *ids, *self.after] for ids in tokens]
+        texts = [text for own in lists for text in own]
+        inputs = self.tokens(lists, contexts)
         for number, (text, ids) in enumerate(zip(texts, inputs, strict=True)):
             if len(ids) > self.longest:
                 raise HypothesisError(

@@ -9,6 +9,7 @@ with the derivatives of its sums. The gradient is that of the whole graph, but o
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,10 @@ import torch
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import NBest, word_errors
 from espnet_ext.nbest.sources import read_lists
-from espnet_ext.rescore.interpolation import combined, tune
+from espnet_ext.rescore.interpolation import FIRST_PASS, combined, tune
 from espnet_ext.rescore.language_model import HypothesisError, LmScorer
-from espnet_ext.rescore.report import draw_training
 from espnet_ext.rescore.scorers import load_lm, score_lists
-from espnet_ext.rescore.second_pass import add_scores
+from espnet_ext.rescore.second_pass import NewScores, add_scores
 from espnet_ext.rescore.training import (
     TrainingSettings,
     TrainingTask,
@@ -36,6 +36,8 @@ from espnet_ext.rescore.training import (
 )
 
 SCORES = "lm"
+CHECKED_TOGETHER = 1000  # lists
+WEIGHTS = {SCORES: 1.0, FIRST_PASS: 1.0}  # where the tuning of lambda starts
 # What a config may set besides the settings of the training, with defaults.
 OPTIONS: dict[str, Any] = {
     "lm": None,
@@ -60,6 +62,7 @@ class Example:
         first_pass: log P_AM of each, natural logarithm.
         errors: E(y_i, y*) of each: word errors.
         reference: the transcript.
+        context: what the model reads before them.
     """
 
     utt_id: str
@@ -67,6 +70,7 @@ class Example:
     first_pass: tuple[float, ...]
     errors: tuple[int, ...]
     reference: str
+    context: str | None = None
 
 
 def example(nbest: NBest) -> Example:
@@ -81,6 +85,7 @@ def example(nbest: NBest) -> Example:
         first_pass=tuple(hyp.score for hyp in nbest.hyps),
         errors=tuple(word_errors(nbest)),
         reference=nbest.ref or "",
+        context=nbest.context,
     )
 
 
@@ -176,7 +181,8 @@ def backward(scorer: LmScorer, batch: Sequence[Example], loss: MwerLoss) -> dict
         InputError: a score is not finite; names the utterance. No gradient is added then.
     """
     lists = loss.texts(batch)
-    chunks = scorer.chunks(lists)
+    contexts = [item.context for item in batch]
+    chunks = scorer.chunks(lists, contexts if any(contexts) else None)
     device = next(scorer.parameters()).device
     start = random_state(device)
     with torch.no_grad():
@@ -245,8 +251,7 @@ def train_mwer(
     examples, dev = ([example(nbest) for nbest in each] for each in (lists, dev_lists))
     if not dev:
         raise InputError("there are no development lists to choose the model by")
-    for item, texts in zip(examples + dev, loss.texts(examples) + MwerLoss().texts(dev), strict=True):
-        _check_lengths(scorer, item.utt_id, texts)
+    _check_lengths(scorer, examples + dev, loss.texts(examples) + MwerLoss().texts(dev))
     idle = sum(len(set(item.errors)) == 1 for item in examples)
     if warning := scorer.casing_warning(text for item in dev for text in item.texts):
         say(warning)
@@ -308,7 +313,8 @@ def train_rescorer(
     scorer = load_lm(chosen["lm"], chosen["scorer"], chosen["pooling"], chosen["casing"]).to(device)
     loss = loss_for(chosen, scorer, dev)
     report = train_mwer(scorer, train_on, dev, loss, settings, output, say)
-    from espnet_ext.results.pages.plot_style import save_png  # matplotlib takes a second to import
+    from espnet_ext.rescore.figures import draw_training  # matplotlib takes a second to import
+    from espnet_ext.results.pages.plot_style import save_png
 
     save_png(draw_training(report, f"{scorer.name} scores, MWER"), output / "training.png")
     say(summary(output, report))
@@ -364,7 +370,7 @@ def calibrated_scale(scored: Sequence[NBest], weight: float) -> float:
     lists = []
     for nbest in scored:
         errors = torch.tensor(word_errors(nbest))
-        lists.append((torch.tensor(combined(nbest, SCORES, weight), dtype=torch.float64), errors == errors.min()))
+        lists.append((torch.from_numpy(combined(nbest, {SCORES: 1.0, FIRST_PASS: weight})), errors == errors.min()))
 
     def surprise(scale: float) -> float:
         return -sum((scale * scores).log_softmax(dim=0)[best].logsumexp(dim=0).item() for scores, best in lists)
@@ -381,12 +387,12 @@ def evaluate(scorer: LmScorer, lists: Sequence[NBest], loss: MwerLoss) -> dict[s
         hypotheses that share them.
     """
     scored = scored_lists(scorer, lists)
-    tuned, curve = tune(scored, SCORES)
+    tuned, curves = tune(scored, WEIGHTS)
     scores = [torch.tensor([hyp.scores[SCORES] for hyp in nbest.hyps], dtype=torch.float64) for nbest in scored]
     return {
         "wer": 100 * tuned.errors / tuned.words,
-        "lambda": tuned.weight,
-        "wer_fixed": 100 * curve.at(loss.first_pass_weight) / curve.words,
+        "lambda": tuned.weights[FIRST_PASS],
+        "wer_fixed": 100 * curves[FIRST_PASS].at(loss.first_pass_weight) / tuned.words,
         **{name: value.item() for name, value in loss.mwer(scores, [example(nbest) for nbest in lists]).items()},
     }
 
@@ -397,21 +403,31 @@ def tuned_weight(scorer: LmScorer, lists: Sequence[NBest]) -> float:
     P3 does not say which lambda it trained with. For a pooled scorer lambda is 1: its new layer has learnt nothing yet
     that could be tuned, and finds the scale of its scores itself.
     """
-    return 1.0 if scorer.name == "pooled" else tune(scored_lists(scorer, lists), SCORES)[0].weight
+    return 1.0 if scorer.name == "pooled" else tune(scored_lists(scorer, lists), WEIGHTS)[0].weights[FIRST_PASS]
 
 
 def scored_lists(scorer: LmScorer, lists: Sequence[NBest]) -> list[NBest]:
     """The lists with the scorer's log-probabilities as scores named ``lm``."""
 
-    def score(part: Sequence[NBest]) -> list[list[float]]:
-        return score_lists(scorer, [[hyp.text for hyp in nbest.hyps] for nbest in part], [n.utt_id for n in part])
+    def score(part: Sequence[NBest]) -> list[list[NewScores]]:
+        texts, names = [[hyp.text for hyp in nbest.hyps] for nbest in part], [nbest.utt_id for nbest in part]
+        found = score_lists(scorer, texts, names, [nbest.context for nbest in part])
+        return [[{SCORES: each} for each in own] for own in found]
 
-    return add_scores(lists, SCORES, score)
+    return add_scores(lists, score)
 
 
-def _check_lengths(scorer: LmScorer, utt_id: str, texts: Sequence[str]) -> None:
-    """Refuse texts that are too long for the model, before hours of training are spent."""
-    try:
-        scorer.encode([texts])
-    except HypothesisError as error:
-        raise InputError(f"{utt_id}: {error}") from None
+def _check_lengths(scorer: LmScorer, items: Sequence[Example], lists: Sequence[Sequence[str]]) -> None:
+    """Refuse texts that are too long for the model, before hours of training are spent.
+
+    Many lists at a time: the tokenizers of ``transformers`` then use all cores.
+    """
+    for start in range(0, len(items), CHECKED_TOGETHER):
+        block = lists[start : start + CHECKED_TOGETHER]
+        contexts = [item.context for item in items[start : start + CHECKED_TOGETHER]]
+        try:
+            scorer.encode(block, contexts)
+        except HypothesisError as error:
+            sizes = accumulate(len(texts) for texts in block)
+            index = next(index for index, total in enumerate(sizes) if error.number < total)
+            raise InputError(f"{items[start + index].utt_id}: {error}") from None

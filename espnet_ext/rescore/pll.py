@@ -7,7 +7,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.language_model import LmScorer, surrounding
+from espnet_ext.rescore.language_model import Contexts, LmScorer, surrounding
 from espnet_ext.rescore.prefix_trees import in_batches, padded
 from espnet_ext.rescore.vocabulary import is_plain, log_probs
 
@@ -56,11 +56,11 @@ class PllScorer(LmScorer):
         self.padding = tokenizer.pad_token_id or 0
         self.plain = is_plain(model)
 
-    def chunks(self, lists: Sequence[Sequence[str]]) -> list[MaskedChunk]:
+    def chunks(self, lists: Sequence[Sequence[str]], contexts: Contexts = None) -> list[MaskedChunk]:
         """Forward passes over the masked copies of all lists' hypotheses, grouped by length."""
-        mask, first = self.tokenizer.mask_token_id, len(self.before)
+        mask, encoded = self.tokenizer.mask_token_id, self.encode(lists, contexts)
         found: dict[tuple[int, tuple[int, ...]], list[tuple[int, int]]] = {}  # copy -> its targets and their hypotheses
-        for hypotheses in self.encode(lists):
+        for first, hypotheses in zip(self.context_lengths(encoded, contexts), encoded, strict=True):
             for hyp, ids in hypotheses:
                 tokens = tuple(ids)
                 for place in range(first, len(ids) - len(self.after)):

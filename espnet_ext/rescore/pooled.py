@@ -8,8 +8,15 @@ from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.language_model import LmScorer, begin_and_end, first_line, reads_both_ways, surrounding
-from espnet_ext.rescore.prefix_trees import Rows, hidden_states, to_rows, tree_limit
+from espnet_ext.rescore.language_model import (
+    Contexts,
+    LmScorer,
+    begin_and_end,
+    first_line,
+    reads_both_ways,
+    surrounding,
+)
+from espnet_ext.rescore.prefix_trees import Rows, TreeLimit, hidden_states, to_rows
 
 HEAD = "pooling.safetensors"
 
@@ -77,6 +84,7 @@ class PooledScorer(LmScorer):
     """
 
     name = "pooled"
+    tree_limit = TreeLimit()
 
     def __init__(
         self,
@@ -92,13 +100,14 @@ class PooledScorer(LmScorer):
         around = surrounding(tokenizer) if both_ways else ([begin_and_end(tokenizer)[0]], [])
         super().__init__(model, tokenizer, casing, around)
         self.pooling = pooling or token
-        self.tree_limit = 0 if both_ways else tree_limit(model)
+        if both_ways:
+            self.tree_limit = 0
         size = model.config.hidden_size
         self.head = AttentionHead(size) if pooling == "attention" else TokenHead(size, 0 if both_ways else -1)
 
-    def chunks(self, lists: Sequence[Sequence[str]]) -> list[Rows]:
+    def chunks(self, lists: Sequence[Sequence[str]], contexts: Contexts = None) -> list[Rows]:
         """Forward passes over the hypotheses of all lists."""
-        return to_rows(self.encode(lists), self.tree_limit, self.budget)
+        return to_rows(self.encode(lists, contexts), self.tree_limit, self.budget)
 
     def terms(self, chunk: Rows) -> tuple[torch.Tensor, torch.Tensor]:
         """Scores of hypotheses, (n,), and their numbers, (n,)."""

@@ -19,12 +19,14 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from espnet_ext.errors import InputError
 from espnet_ext.rescore.vocabulary import states
 
 # At most 1 / PADDING of a row may be padding, if the row has at least PADDING positions.
 PADDING = 10
 # A tree's results may differ from the padded batch's by this part of the difference that a wrong mask makes.
 TOLERANCE = 0.02
+HALF_TOLERANCE = 0.1  # in bfloat16 and float16, whose own rounding is of the order of 0.01
 # Config names that say how many tokens before it a token sees. Some models count them by a token's place in its row,
 # which in a tree is not its position.
 WINDOWS = ("sliding_window", "window_size", "attention_chunk_size", "local_attention")
@@ -185,11 +187,35 @@ def hidden_states(model: PreTrainedModel, rows: Rows) -> torch.Tensor:
     return states(model, real, False, **inputs_of(model, rows))[0]
 
 
+class TreeLimit:
+    """An attribute of a scorer: :func:`tree_limit` of its model, found out when it is first needed.
+
+    Only then is the model where it will run: kernels of a GPU, and types of half precision, may differ from those that
+    it was loaded with. It is found out again after a move. A number may be set instead.
+    """
+
+    def __get__(self, scorer: Any, owner: type) -> int:
+        if "_tree_limit" in scorer.__dict__:
+            return int(scorer.__dict__["_tree_limit"])
+        key = scorer.model.device, scorer.model.dtype
+        known = scorer.__dict__.setdefault("_tree_limits", {})
+        if key not in known:
+            known[key] = tree_limit(scorer.model)
+        return int(known[key])
+
+    def __set__(self, scorer: Any, limit: int) -> None:
+        scorer.__dict__["_tree_limit"] = limit
+
+
 def tree_limit(model: PreTrainedModel) -> int:
     """How many nodes a tree may have for this model; 0 if it cannot score trees.
 
+    A model whose hidden states depend on later tokens, such as XLNet, has no likelihood of P3's eq. 2. It is refused.
     A model can score trees if a tree gives the same results as its hypotheses in rows of their own. That is tried on a
     few random hypotheses. The difference that is still "the same" is measured against that of a wrong mask.
+
+    Raises:
+        InputError: the model is not causal.
     """
     limits = [getattr(model.config, name, None) for name in WINDOWS]
     limit = min((size for size in limits if isinstance(size, int) and size > 0), default=2**31)
@@ -197,11 +223,33 @@ def tree_limit(model: PreTrainedModel) -> int:
     model.eval()
     try:
         with torch.no_grad():
+            if not _is_causal(model):
+                raise InputError(
+                    f"{model.config.model_type}: its hidden states depend on later tokens, so that it gives no "
+                    "likelihood from left to right: give a causal model, or score it by pll"
+                )
             return limit if _scores_trees(model) else 0
+    except InputError:
+        raise
     except Exception:  # a model that takes no such mask, or too few tokens, may raise anything
         return 0
     finally:
         model.train(was_training)
+
+
+def _tolerance(model: PreTrainedModel) -> float:
+    return TOLERANCE if model.dtype == torch.float32 or model.dtype == torch.float64 else HALF_TOLERANCE
+
+
+def _is_causal(model: PreTrainedModel) -> bool:
+    """Whether the hidden states of tokens stay the same when the last token changes."""
+    size = cast(torch.nn.Embedding, model.get_input_embeddings()).num_embeddings
+    ids = [number % size for number in range(1, PROBE_TOKENS + 1)]
+    rows = [grow([(0, [*ids[:-1], last])], PROBE_TOKENS)[0] for last in (ids[-1], 0)]
+    first, other = (_on_paths(model, stack([row], masked=False)) for row in rows)
+    changes = (first - other).abs().amax(dim=1)
+    # a model whose weights are broken is refused by its scores
+    return not changes.isfinite().all() or bool(changes[:-1].max() <= _tolerance(model) * changes[-1])
 
 
 def _scores_trees(model: PreTrainedModel) -> bool:
@@ -215,7 +263,7 @@ def _scores_trees(model: PreTrainedModel) -> bool:
     wanted, found = _on_paths(model, stack(alone, masked=False)), _on_paths(model, tree)
     everything_before = torch.ones(*tree.ids.shape, tree.ids.size(1), dtype=torch.bool).tril()
     wrong = _on_paths(model, replace(tree, sees=everything_before))
-    return bool((found - wanted).abs().max() <= TOLERANCE * (wrong - wanted).abs().max())
+    return bool((found - wanted).abs().max() <= _tolerance(model) * (wrong - wanted).abs().max())
 
 
 def _on_paths(model: PreTrainedModel, rows: Rows) -> torch.Tensor:

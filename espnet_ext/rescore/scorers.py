@@ -1,16 +1,26 @@
 """Load a scorer of N-best lists, and score lists with it."""
 
 import json
+import math
 from collections.abc import Sequence
-from itertools import accumulate, batched
+from itertools import accumulate
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.causal import CausalScorer
-from espnet_ext.rescore.language_model import SETTINGS, HypothesisError, LmScorer, config_of, load, reads_both_ways
+from espnet_ext.rescore.language_model import (
+    SETTINGS,
+    Contexts,
+    HypothesisError,
+    LmScorer,
+    config_of,
+    load,
+    reads_both_ways,
+)
 from espnet_ext.rescore.pll import PllScorer
 from espnet_ext.rescore.pooled import PooledScorer
 
@@ -19,9 +29,29 @@ SCORERS = ("causal", "pll", "pooled")
 TOGETHER = 64
 
 
+class Score(NamedTuple):
+    """The log-probability of a hypothesis, and the part of its end token (None: the score has none)."""
+
+    total: float
+    end: float | None
+
+
 def score_lists(
-    scorer: LmScorer, lists: Sequence[Sequence[str]], names: Sequence[str] | None = None
+    scorer: LmScorer, lists: Sequence[Sequence[str]], names: Sequence[str] | None = None, contexts: Contexts = None
 ) -> list[list[float]]:
+    """The totals of :func:`score_hypotheses`, none of which may be too long."""
+    found = score_hypotheses(scorer, lists, names, contexts=contexts)
+    return [[score.total for score in own if score is not None] for own in found]
+
+
+def score_hypotheses(
+    scorer: LmScorer,
+    lists: Sequence[Sequence[str]],
+    names: Sequence[str] | None = None,
+    *,
+    contexts: Contexts = None,
+    skip_long: bool = False,
+) -> list[list[Score | None]]:
     """Log-probability of each hypothesis, without gradient, in the order of the lists.
 
     Call the scorer's ``eval`` before, so that there is no dropout.
@@ -30,36 +60,55 @@ def score_lists(
         scorer: a scorer.
         lists: texts of hypotheses; a list may be empty.
         names: the lists' utterance ids, for messages.
+        contexts: texts that the model reads before the hypotheses of each list.
+        skip_long: give None to a hypothesis with more tokens than the model takes; otherwise it is refused.
 
     Raises:
         InputError: a hypothesis cannot be scored, or its score is not finite.
     """
-    scores: list[list[float]] = []
-    for block in batched(lists, TOGETHER):
-        sizes = [len(texts) for texts in block]
+    scores: list[list[Score | None]] = []
+    for start in range(0, len(lists), TOGETHER):
+        block = lists[start : start + TOGETHER]
+        own_contexts = None if contexts is None or not any(contexts) else contexts[start : start + TOGETHER]
+        fits = _fits(scorer, block, own_contexts) if skip_long else [[True] * len(texts) for texts in block]
+        kept = [[text for text, fit in zip(*each, strict=True) if fit] for each in zip(block, fits, strict=True)]
+        sizes = [len(texts) for texts in kept]
         try:
-            sums = _sums(scorer, block).split(sizes)
+            totals, ends = (each.split(sizes) for each in _sums(scorer, kept, own_contexts))
         except HypothesisError as error:
             index = next(index for index, total in enumerate(accumulate(sizes)) if error.number < total)
             raise InputError(f"{_name(names, len(scores) + index)}: {error}") from None
-        for own in sums:
+        for own, own_ends, own_fits in zip(totals, ends, fits, strict=True):
             if not own.isfinite().all():
                 raise InputError(
                     f"{_name(names, len(scores))}: the language model's score is not a finite number: its weights are "
                     "broken: train it again"
                 )
-            scores.append(own.tolist())
+            found = (
+                Score(total, None if math.isnan(end) else end)
+                for total, end in zip(own.tolist(), own_ends.tolist(), strict=True)
+            )
+            scores.append([next(found) if fit else None for fit in own_fits])
     return scores
 
 
-def _sums(scorer: LmScorer, lists: Sequence[Sequence[str]]) -> torch.Tensor:
-    """Log-probabilities of all lists' hypotheses, one list after the other, (n,) float64."""
+def _fits(scorer: LmScorer, lists: Sequence[Sequence[str]], contexts: Contexts) -> list[list[bool]]:
+    """Whether the model takes as many tokens as each hypothesis has."""
+    sizes = iter([len(ids) for ids in scorer.tokens(lists, contexts)])
+    return [[next(sizes) <= scorer.longest for _ in texts] for texts in lists]
+
+
+def _sums(scorer: LmScorer, lists: Sequence[Sequence[str]], contexts: Contexts) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probabilities of all lists' hypotheses and of their end tokens (NaN: none), (n,) float64."""
     sums = torch.zeros(sum(map(len, lists)), dtype=torch.float64)
+    ends = torch.full_like(sums, math.nan)
     with torch.no_grad():
-        for chunk in scorer.chunks(lists):
-            terms, hyps = scorer.terms(chunk)
-            sums.index_add_(0, hyps.cpu(), terms.double().cpu())
-    return sums
+        for chunk in scorer.chunks(lists, contexts):
+            terms, hyps = (each.cpu() for each in scorer.terms(chunk))
+            sums.index_add_(0, hyps, terms.double())
+            if (last := scorer.end_terms(chunk)) is not None:
+                ends[hyps[last]] = terms[last].double()
+    return sums, ends
 
 
 def _name(names: Sequence[str] | None, index: int) -> str:
@@ -67,7 +116,11 @@ def _name(names: Sequence[str] | None, index: int) -> str:
 
 
 def load_lm(
-    folder_or_name: str | Path, scorer: str | None = None, pooling: str | None = None, casing: str | None = None
+    folder_or_name: str | Path,
+    scorer: str | None = None,
+    pooling: str | None = None,
+    casing: str | None = None,
+    dtype: str | None = None,
 ) -> LmScorer:
     """Load a language model as a scorer in evaluation mode.
 
@@ -77,6 +130,7 @@ def load_lm(
         pooling: "last", "cls" or "attention", for scorer "pooled"; by default as saved, otherwise "last" for causal and
             "cls" for bidirectional models. A pooling layer that was not saved is new and must be trained.
         casing: a key of ``CASINGS``; by default as saved, otherwise "as-is".
+        dtype: a key of ``DTYPES``; by default "float32".
 
     Raises:
         InputError: there is no such model, it cannot be this scorer, or it was trained as another one.
@@ -94,12 +148,12 @@ def load_lm(
         raise InputError(
             f"{folder_or_name}: was trained as scorer pooled, pooling {saved.get('pooling')}: use it as that"
         )
-    casing = casing or saved.get("casing") or "as-is"
+    casing, dtype = casing or saved.get("casing") or "as-is", dtype or "float32"
     if name == "causal":
-        return CausalScorer(*load(AutoModelForCausalLM, folder_or_name), casing).eval()
+        return CausalScorer(*load(AutoModelForCausalLM, folder_or_name, dtype), casing).eval()
     if name == "pll":
-        return PllScorer(*load(AutoModelForMaskedLM, folder_or_name), casing).eval()
-    model, tokenizer = load(AutoModel, folder_or_name)
+        return PllScorer(*load(AutoModelForMaskedLM, folder_or_name, dtype), casing).eval()
+    model, tokenizer = load(AutoModel, folder_or_name, dtype)
     made = PooledScorer(model, tokenizer, casing, pooling or saved.get("pooling")).eval()
     if trained:
         made.load_head(folder_or_name)

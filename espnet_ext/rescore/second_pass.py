@@ -1,62 +1,64 @@
-"""A second pass over N-best lists: add scores of a language model, tune their weight, and re-rank the lists."""
+"""A second pass over N-best lists: add scores of language models, tune all weights, and re-rank the lists."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from espnet_ext.data.kaldi_tables import write_table
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import NBest, word_errors, words_of_reference, write_nbest
-from espnet_ext.nbest.sources import read_lists
+from espnet_ext.nbest.sources import AUTO, read_lists, warnings_of
 from espnet_ext.nbest.statistics import oracle_errors
 from espnet_ext.rescore.interpolation import (
+    FIRST_PASS,
+    LENGTH,
+    WITHOUT_END,
     ErrorCurve,
     Tuned,
-    check_weight,
-    read_weight,
+    Weights,
+    check_weights,
+    read_weights,
     rerank,
     tune,
-    weight_of,
-    write_curve,
+    write_curves,
     write_tuned,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-# Log-probabilities of the hypotheses of each list, in the order given.
-ListScorer = Callable[[Sequence[NBest]], list[list[float]]]
-# The figure's axis of lambda is logarithmic. It reaches to the first and last corner of the curve, but at most this
-# factor away from the tuned weight.
-REACH = 1000.0
-MARGIN = 2.0
+# New scores of each hypothesis of each list, by name, in the order given; None for a hypothesis that is left out.
+NewScores = Mapping[str, float] | None
+ListScorer = Callable[[Sequence[NBest]], list[list[NewScores]]]
+# What becomes of the score of a causal model's end token: part of the sum, left out, or whichever makes fewer errors.
+END_CHOICES = ("with", "without", "tune")
 
 
 @dataclass(frozen=True)
 class SecondPass:
-    """What to rescore, and where the interpolation weight comes from: exactly one of the last three.
+    """What to rescore, and where the weights come from: exactly one of ``tune_on``, ``weights`` and ``weight_file``.
 
     Attributes:
         nbest: the lists, as :func:`espnet_ext.nbest.sources.read_lists` takes them.
         output: folder for the results.
-        name: name of the scores that are added.
         reference: Kaldi ``text`` with the references, if the lists have none.
+        form: format of all lists.
         tune_references: a Kaldi ``text`` for each of ``tune_on``, or none at all.
         tune_on: development lists; several are used jointly.
-        weight: lambda of P3, eq. 1.
+        parts: tune a weight for each part of the first pass, in place of its total.
+        length: tune a bonus for each word.
+        end: one of ``END_CHOICES``.
+        weights: of scores by name; language models that are not named have 1.
         weight_file: ``interpolation.json`` of an earlier tuning.
     """
 
     nbest: Path
     output: Path
-    name: str
     reference: Path | None = None
+    form: str = AUTO
     tune_references: tuple[Path, ...] = ()
     tune_on: tuple[Path, ...] = ()
-    weight: float | None = None
+    parts: bool = False
+    length: bool = False
+    end: str = "with"
+    weights: Weights = field(default_factory=dict)
     weight_file: Path | None = None
 
 
@@ -65,14 +67,23 @@ class LanguageModel:
     """A language model of Hugging Face ``transformers`` that is loaded after everything else has been checked.
 
     Attributes:
-        name: folder, or name on the hub.
-        scorer, pooling, casing: see :func:`espnet_ext.rescore.scorers.load_lm`; None for its default.
+        path: folder, or name on the hub.
+        label: name of the scores that it adds.
+        scorer, pooling, casing, dtype: see :func:`espnet_ext.rescore.scorers.load_lm`; None for its default.
+        positions: most tokens of a forward pass; None for the default.
+        prompt: text that the model reads before the context of each list and its hypotheses.
+        skip_long: leave out hypotheses with more tokens than the model takes; otherwise they are refused.
     """
 
-    name: str
+    path: str
+    label: str
     scorer: str | None = None
     pooling: str | None = None
     casing: str | None = None
+    dtype: str | None = None
+    positions: int | None = None
+    prompt: str | None = None
+    skip_long: bool = False
 
     def load(self, ngpu: int = 0, say: Callable[[str], None] = print) -> ListScorer:
         """Load the model, and return a function that scores lists with it; 1 as ``ngpu`` takes a GPU.
@@ -81,19 +92,29 @@ class LanguageModel:
             InputError: there is no such model, or no GPU.
         """
         # torch and transformers take seconds to import: bad lists are refused without them
-        from espnet_ext.rescore.scorers import load_lm, score_lists
+        from espnet_ext.rescore.scorers import load_lm, score_hypotheses
         from espnet_ext.rescore.training import device_for
 
         device = device_for(ngpu)
-        model = load_lm(self.name, scorer=self.scorer, pooling=self.pooling, casing=self.casing).to(device).eval()
+        model = load_lm(self.path, self.scorer, self.pooling, self.casing, self.dtype).to(device).eval()
+        model.budget = self.positions or model.budget
 
-        def score(lists: Sequence[NBest]) -> list[list[float]]:
+        def score(lists: Sequence[NBest]) -> list[list[NewScores]]:
             texts = [[hyp.text for hyp in nbest.hyps] for nbest in lists]
             if warning := model.casing_warning(text for own in texts for text in own):
                 say(warning)
-            return score_lists(model, texts, names=[nbest.utt_id for nbest in lists])
+            names = [nbest.utt_id for nbest in lists]
+            contexts = [" ".join(filter(None, (self.prompt, nbest.context))) or None for nbest in lists]
+            sums = score_hypotheses(model, texts, names, contexts=contexts, skip_long=self.skip_long)
+            skipped = sum(score is None for own in sums for score in own)
+            if skipped:
+                say(f"{self.label}: {skipped} hypotheses are too long for the model and left out")
+            return [[None if score is None else self._named(*score) for score in own] for own in sums]
 
         return score
+
+    def _named(self, total: float, end: float | None) -> dict[str, float]:
+        return {self.label: total} | ({} if end is None else {f"{self.label}{WITHOUT_END}": total - end})
 
 
 @dataclass(frozen=True)
@@ -101,13 +122,15 @@ class Outcome:
     """The result of a second pass.
 
     Attributes:
-        weight: lambda.
-        tuned: how lambda was tuned; None if it was given.
+        weights: of all scores.
+        tuned: how they were tuned; None if they were given.
+        curves: the word errors on the development lists over each weight that was tuned.
         before, after: the lists before and after re-ranking, both with the added scores.
     """
 
-    weight: float
+    weights: Weights
     tuned: Tuned | None
+    curves: Mapping[str, ErrorCurve]
     before: list[NBest]
     after: list[NBest]
 
@@ -118,68 +141,124 @@ class Outcome:
 
     @property
     def can_be_scored(self) -> bool:
-        """Whether all lists have references with words."""
-        return all((nbest.ref or "").split() for nbest in self.before)
+        """Whether all lists have references, and some of them words."""
+        return all(nbest.ref is not None for nbest in self.before) and any(nbest.ref for nbest in self.before)
 
 
-def rescore(job: SecondPass, model: LanguageModel, *, ngpu: int = 0, say: Callable[[str], None] = print) -> Outcome:
-    """Rescore lists with a language model, and print what has changed.
+def rescore(
+    job: SecondPass, models: Sequence[LanguageModel], *, ngpu: int = 0, say: Callable[[str], None] = print
+) -> Outcome:
+    """Rescore lists with language models, and print what has changed.
 
     Raises:
         InputError: as :func:`second_pass`.
     """
-    outcome = second_pass(job, lambda: model.load(ngpu, say))
+    loaders = {model.label: (lambda model=model: model.load(ngpu, say)) for model in models}
+    if len(loaders) < len(models):
+        raise InputError("two language models with the same name for their scores: give each its own --name")
+    outcome = second_pass(job, loaders, say)
     for line in outcome_lines(outcome):
         say(line)
     return outcome
 
 
-def second_pass(job: SecondPass, load: Callable[[], ListScorer]) -> Outcome:
+def second_pass(
+    job: SecondPass, models: Mapping[str, Callable[[], ListScorer]], say: Callable[[str], None] = print
+) -> Outcome:
     """Rescore lists, and write into ``job.output``:
 
-    - ``nbest.jsonl``: the re-ranked lists, each hypothesis with the first pass's score and the added one;
+    - ``nbest.jsonl``: the re-ranked lists, each hypothesis with the first pass's score and the added ones;
     - ``text``: the best hypotheses as a Kaldi table, and ``ref`` if all lists have references;
-    - after tuning, ``interpolation.json`` (the weight), ``curve.json`` and ``curve.png`` (the errors at every weight).
+    - after tuning, ``interpolation.json`` (the weights), ``curve.json`` and ``curve.png`` (the errors at every weight).
 
-    All lists are read and checked before ``load`` loads the scorer.
+    All lists are read and checked before a scorer is loaded. Models are loaded one after the other.
+
+    Args:
+        job: what to rescore.
+        models: by name of their scores, what loads them.
+        say: prints warnings.
 
     Raises:
-        InputError: what the readers, the scorer and the tuning refuse; the lists already have scores of that name; not
-            exactly one source of the weight is given.
+        InputError: what the readers, the scorers and the tuning refuse; the lists already have scores of that name; not
+            exactly one source of the weights is given.
     """
-    if (bool(job.tune_on), job.weight is not None, job.weight_file is not None).count(True) != 1:
+    if (bool(job.tune_on), bool(job.weights), job.weight_file is not None).count(True) != 1:
         raise InputError(
             "the interpolation weight: tune it on lists, give it, or give a file with it: exactly one of these"
         )
-    lists = _without_scores(job.nbest, read_lists(job.nbest, job.reference), job.name)
-    development = _read_development(job)
-    weight = read_weight(job.weight_file) if job.weight_file else job.weight
-    if weight is not None:
-        check_weight(weight)
-    score = load()
-    scored = add_scores(development, job.name, score) if development else []
-    before = scored if development == lists else add_scores(lists, job.name, score)
-    tuned = None
-    if weight is None:
-        tuned, curve = tune(scored, job.name, [str(path) for path in job.tune_on])
-        weight = tuned.weight
-        write_tuning(job.output, tuned, curve)
-    after = [rerank(nbest, job.name, weight) for nbest in before]
+    if job.end not in END_CHOICES:
+        raise InputError(f"the end token {job.end}: choose one of {', '.join(END_CHOICES)}")
+    lists = _without_scores(job.nbest, read_lists(job.nbest, job.reference, job.form), models)
+    for warning in warnings_of(lists):
+        say(warning)
+    development = _read_development(job, models)
+    weights = _given_weights(job, models)
+    check_weights(weights)
+    same = development == lists
+    before, scored = lists, [] if same else development
+    for load in models.values():
+        score = load()
+        scored = add_scores(scored, score) if scored else []
+        before = add_scores(before, score)
+    tuned, curves = None, {}
+    if job.tune_on:
+        tuned, curves = tune_job(before if same else scored, job, list(models))
+        weights = tuned.weights
+        write_tuning(job.output, tuned, curves)
+    after = [rerank(nbest, weights) for nbest in before]
     write_lists(job.output, after)
-    return Outcome(weight, tuned, before, after)
+    return Outcome(weights, tuned, curves, before, after)
+
+
+def _given_weights(job: SecondPass, models: Mapping[str, object]) -> Weights:
+    if job.weight_file:
+        return read_weights(job.weight_file)
+    if not job.weights:
+        return {}
+    missing = {name: 1.0 for name in models if not {name, f"{name}{WITHOUT_END}"} & job.weights.keys()}
+    return {**missing, **job.weights}
+
+
+def tune_job(lists: Sequence[NBest], job: SecondPass, models: Sequence[str]) -> tuple[Tuned, dict[str, ErrorCurve]]:
+    """Tune the weights that a job asks for; the first language model's is 1, which sets the scale of the others.
+
+    Raises:
+        InputError: the lists have no parts of the first pass, or what the tuning refuses.
+    """
+    parts = [FIRST_PASS]
+    if job.parts:
+        named = [set(hyp.scores) for nbest in lists for hyp in nbest.hyps]
+        own = {f"{name}{suffix}" for name in models for suffix in ("", WITHOUT_END)}
+        parts = sorted(set.intersection(*named) - own)
+        if not parts:
+            raise InputError("the lists have no scores of the parts of the first pass: tune its total, without --parts")
+    ends = {"with": ("",), "without": (WITHOUT_END,), "tune": ("", WITHOUT_END)}[job.end]
+    found = []
+    for suffix in ends:
+        causal = f"{models[0]}{WITHOUT_END}" in lists[0].hyps[0].scores
+        if suffix and not causal:
+            continue
+        names = [f"{name}{suffix}" for name in models]
+        names = [name if name in lists[0].hyps[0].scores else name.removesuffix(WITHOUT_END) for name in names]
+        bonus = [LENGTH] if job.length else []
+        weights = dict.fromkeys([*names, *parts], 1.0) | dict.fromkeys(bonus, 0.0)
+        found.append(tune(lists, weights, [*parts, *names[1:], *bonus], [str(path) for path in job.tune_on]))
+    if not found:
+        raise InputError(f"{models[0]}: its score has no end token that could be left out: it is not a causal model's")
+    return min(found, key=lambda each: each[0].errors)
 
 
 def outcome_lines(outcome: Outcome) -> list[str]:
-    """What a second pass did, as lines to print: the weight, and error rates if there are references."""
-    lines = [f"lambda {outcome.weight:.6g}"]
-    if outcome.tuned:
-        tuned = outcome.tuned
-        low, high = tuned.interval
-        lines.append(
-            f"on {tuned.lists} development lists: WER {_rate(tuned.errors, tuned.words)} from {low:.6g} to {high:.6g}, "
-            f"{_rate(tuned.language_model_errors, tuned.words)} with the language model alone, "
-            f"{_rate(tuned.first_pass_errors, tuned.words)} with the first pass alone"
-        )
+    """What a second pass did, as lines to print: the weights, and error rates if there are references."""
+    lines = ["weights: " + ", ".join(f"{name} {weight:.6g}" for name, weight in outcome.weights.items())]
+    if tuned := outcome.tuned:
+        lines.append(f"on {tuned.lists} development lists: WER {_rate(tuned.errors, tuned.words)}")
+        for name, (low, high) in tuned.intervals.items():
+            ends = outcome.curves[name].errors
+            lines.append(
+                f"  the same for {name} from {low:.6g} to {high:.6g}; {_rate(ends[0], tuned.words)} at the lower end "
+                f"of its weights, {_rate(ends[-1], tuned.words)} by it alone"
+            )
     lines.append(f"{len(outcome.after)} lists; the best hypothesis has changed in {outcome.changed} of them")
     if outcome.can_be_scored:
         (before, words), (after, _) = best_errors(outcome.before), best_errors(outcome.after)
@@ -193,21 +272,28 @@ def _rate(errors: int, words: int) -> str:
     return f"{100 * errors / words:.2f} %"
 
 
-def add_scores(lists: Sequence[NBest], name: str, score: ListScorer) -> list[NBest]:
-    """The lists, in the same order, with the scorer's log-probabilities as ``scores[name]`` of each hypothesis.
+def add_scores(lists: Sequence[NBest], score: ListScorer) -> list[NBest]:
+    """The lists, in the same order, with the scorer's log-probabilities among the scores of each hypothesis.
+
+    A hypothesis without new scores is left out. If no hypothesis of a list has any, all stay, with scores of 0: the
+    model then has no say.
 
     Raises:
         InputError: a score is not finite, or what ``score`` refuses.
     """
-    return [
-        replace(
-            nbest,
-            hyps=tuple(
-                replace(hyp, scores={**hyp.scores, name: added}) for hyp, added in zip(nbest.hyps, own, strict=True)
-            ),
-        )
-        for nbest, own in zip(lists, score(lists), strict=True)
-    ]
+    new = score(lists)
+    names = next((list(scores) for own in new for scores in own if scores is not None), [])
+    nothing = dict.fromkeys(names, 0.0)
+    found = []
+    for nbest, own in zip(lists, new, strict=True):
+        none = all(scores is None for scores in own)
+        hyps = [
+            replace(hyp, scores={**hyp.scores, **(nothing if none else scores or {})})
+            for hyp, scores in zip(nbest.hyps, own, strict=True)
+            if none or scores is not None
+        ]
+        found.append(replace(nbest, hyps=tuple(hyps)))
+    return found
 
 
 def best_errors(lists: Sequence[NBest]) -> tuple[int, int]:
@@ -228,73 +314,17 @@ def write_lists(folder: Path, lists: Sequence[NBest]) -> None:
         write_table(folder / "ref", references)
 
 
-def write_tuning(folder: Path, tuned: Tuned, curve: ErrorCurve) -> None:
+def write_tuning(folder: Path, tuned: Tuned, curves: Mapping[str, ErrorCurve]) -> None:
     """Write ``interpolation.json``, ``curve.json`` and ``curve.png``."""
-    from espnet_ext.results.pages.plot_style import save_png  # matplotlib takes a second to import
+    from espnet_ext.rescore.figures import draw_curves  # matplotlib takes a second to import
+    from espnet_ext.results.pages.plot_style import save_png
 
     write_tuned(folder / "interpolation.json", tuned)
-    write_curve(folder / "curve.json", curve)
-    save_png(draw_curve(curve, tuned, ", ".join(Path(path).stem for path in tuned.tuned_on)), folder / "curve.png")
+    write_curves(folder / "curve.json", curves)
+    save_png(draw_curves(curves, tuned, ", ".join(Path(path).stem for path in tuned.tuned_on)), folder / "curve.png")
 
 
-def draw_curve(curve: ErrorCurve, tuned: Tuned, name: str) -> "Figure":
-    """The exact curve of word error rate over lambda, with the tuned weight and the rates at both ends.
-
-    The x axis is lambda (logarithmic), the y axis the word error rate in percent.
-
-    Args:
-        curve: with at least one word.
-        tuned: the weight to mark.
-        name: what it was tuned on, for the title.
-    """
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    from espnet_ext.results.pages.plot_style import BLUE, STYLE, VERMILLION
-
-    low, high = shown_range(curve, tuned)
-    inside = np.array([weight_of(corner) for corner in curve.corners[1:-1]])
-    rates = 100.0 * np.array(curve.errors) / curve.words
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(5.8, 4.4), layout="constrained")
-        axes = figure.subplots()
-        axes.set_xscale("log")
-        # The outer pieces reach to 0 and to infinity, which a logarithmic axis cannot show.
-        edges = np.concatenate(([min([low, *inside[:1]])], inside, [max([high, *inside[-1:]])]))
-        axes.stairs(rates, edges, baseline=None, color=BLUE, label="word error rate")
-        for rate, label, line in (
-            (rates[0], r"language model alone ($\lambda = 0$)", ":"),
-            (rates[-1], r"first pass alone ($\lambda \to \infty$)", "--"),
-        ):
-            axes.axhline(rate, color="0.4", linestyle=line, linewidth=1.0, label=f"{label}: {rate:.2f} %")
-        best = 100.0 * tuned.errors / tuned.words
-        label = rf"tuned: $\lambda = {tuned.weight:.3g}$, {best:.2f} %"
-        axes.plot(tuned.weight, best, "o", color=VERMILLION, markersize=5, label=label)
-        axes.set_xlim(low, high)
-        axes.grid(color="0.9", linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.set_xlabel(r"Interpolation weight $\lambda$ of the first pass")
-        axes.set_ylabel("Word error rate (%)")
-        figure.legend(loc="outside lower center", ncols=2, frameon=False)
-        figure.suptitle(f"{name}: {tuned.lists:,} N-best lists, {tuned.words:,} words", parse_math=False)
-        return figure
-
-
-def shown_range(curve: ErrorCurve, tuned: Tuned) -> tuple[float, float]:
-    """The range of lambda in the figure: from below the first corner to above the last, within reach of the weight.
-
-    >>> tuned = Tuned(1.0, (0.25, 9.0), 2, 9, 3, 2, 1, "lm")
-    >>> shown_range(ErrorCurve((0.0, 0.2, 1.0), (3, 2), 9), tuned)
-    (0.125, 2.0)
-    """
-    corners = [weight_of(corner) for corner in curve.corners[1:-1]] or [tuned.weight]
-    low = max(min(corners[0], tuned.weight), tuned.weight / REACH) / MARGIN
-    high = min(max(corners[-1], tuned.weight), tuned.weight * REACH) * MARGIN
-    return low, high
-
-
-def _read_development(job: SecondPass) -> list[NBest]:
+def _read_development(job: SecondPass, models: Mapping[str, object]) -> list[NBest]:
     if job.tune_references and len(job.tune_references) != len(job.tune_on):
         raise InputError(
             f"{len(job.tune_references)} references for {len(job.tune_on)} development sets: give one for each, or none"
@@ -302,7 +332,7 @@ def _read_development(job: SecondPass) -> list[NBest]:
     references = job.tune_references or (None,) * len(job.tune_on)
     lists = []
     for path, reference in zip(job.tune_on, references, strict=True):
-        own = _without_scores(path, read_lists(path, reference), job.name)
+        own = _without_scores(path, read_lists(path, reference, job.form), models)
         try:
             best_errors(own)
         except InputError as error:
@@ -311,11 +341,12 @@ def _read_development(job: SecondPass) -> list[NBest]:
     return lists
 
 
-def _without_scores(path: Path, lists: list[NBest], name: str) -> list[NBest]:
-    """Refuse lists that already have scores of this name, from the first pass or another model."""
+def _without_scores(path: Path, lists: list[NBest], models: Mapping[str, object]) -> list[NBest]:
+    """Refuse lists that already have scores of these names, from the first pass or another model."""
     for nbest in lists:
-        if any(name in hyp.scores for hyp in nbest.hyps):
-            raise InputError(
-                f"{path}: {nbest.utt_id} has scores named {name} already: give the new ones another --name"
-            )
+        for hyp in nbest.hyps:
+            if twice := sorted(models.keys() & {FIRST_PASS, LENGTH, *hyp.scores}):
+                raise InputError(
+                    f"{path}: {nbest.utt_id} has scores named {twice[0]} already: give the new ones another --name"
+                )
     return lists

@@ -73,9 +73,11 @@ def test_oracle_needs_references(folder):
 def test_rescore_reports_what_it_did(folder, capsys, monkeypatch):
     asked = []
 
-    def load(self, ngpu):
-        asked.append((self.name, self.scorer, self.casing))
-        return lambda lists: [[-1.0 if "TWO" in hyp.text else -3.0 for hyp in nbest.hyps] for nbest in lists]
+    def load(self, ngpu, say):
+        asked.append((self.path, self.scorer, self.casing))
+        return lambda lists: [
+            [{self.label: -1.0 if "TWO" in hyp.text else -3.0} for hyp in nbest.hyps] for nbest in lists
+        ]
 
     monkeypatch.setattr(LanguageModel, "load", load)
     decode, text, output = str(folder / "decode"), str(folder / "text"), folder / "out"
@@ -83,9 +85,9 @@ def test_rescore_reports_what_it_did(folder, capsys, monkeypatch):
     call(["rescore", *arguments, "--tune-on", decode, "--tune-ref", text, "--output", str(output)])
     assert asked == [("gpt2", "causal", "lower")]
     assert capsys.readouterr().out.splitlines() == [
-        "lambda 0.666667",
-        "on 3 development lists: WER 50.00 % from 0 to 4, 50.00 % with the language model alone, 75.00 % with the "
-        "first pass alone",
+        "weights: causal 1, first pass 0.666667",
+        "on 3 development lists: WER 50.00 %",
+        "  the same for first pass from 0 to 4; 50.00 % at the lower end of its weights, 75.00 % by it alone",
         "3 lists; the best hypothesis has changed in 1 of them",
         "WER 75.00 % -> 50.00 % (oracle 50.00 %) of 4 words",
         f"written to {output}",

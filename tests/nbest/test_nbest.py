@@ -47,7 +47,7 @@ def test_optional_fields_and_blanks(tmp_path):
         ("[]", r"line 2: not an N-best list: each line must be an object"),
         ('{"utt_id": 3, "hyps": []}', r"line 2: not an N-best list"),
         ('{"utt_id": "u", "hyps": {}}', r"line 2: u: hyps must be a list"),
-        ('{"utt_id": "u", "ref": 1, "hyps": []}', r"line 2: u: hyps must be a list of hypotheses, and ref a text"),
+        ('{"utt_id": "u", "ref": 1, "hyps": []}', r"line 2: u: hyps must be a list of hypotheses, and ref and"),
         ('{"utt_id": "u"}', r"line 2: u: hyps must be a list"),
         ('{"utt_id": "u", "hyps": []}', r"line 2: u: no hypotheses: decode it again, or give it one with empty text"),
         ('{"utt_id": "u v", "hyps": [{"text": "A", "score": 0}]}', r"line 2: 'u v' cannot be an utterance's id"),

@@ -50,7 +50,7 @@ def test_lists_are_whispers_and_rescored_ones_are_the_same_in_another_order(smok
         assert sorted(hyp.text for hyp in nbest.hyps) == sorted(hyp.text for hyp in before.hyps)
         assert {hyp.text: hyp.score for hyp in nbest.hyps} == {hyp.text: hyp.score for hyp in before.hyps}
         assert all("gpt2_ce" in hyp.scores for hyp in nbest.hyps)
-    assert json.loads((rescored / "interpolation.json").read_text())["weight"] >= 0
+    assert json.loads((rescored / "interpolation.json").read_text())["weights"]["first pass"] >= 0
 
 
 def test_lists_of_ones_own_take_the_place_of_whispers(smoke, tmp_path):

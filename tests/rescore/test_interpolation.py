@@ -12,18 +12,43 @@ from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest, word_errors
+from espnet_ext.rescore import interpolation
 from espnet_ext.rescore.interpolation import (
+    FIRST_PASS,
+    LENGTH,
+    ErrorCurve,
+    Tuned,
     combined,
     envelope,
-    error_curve,
-    read_weight,
-    rerank,
+    read_weights,
     share_of,
-    tune,
     weight_of,
-    write_curve,
+    write_curves,
     write_tuned,
 )
+
+
+def weights_of(weight: float, scores: str = "lm") -> dict[str, float]:
+    return {scores: 1.0, FIRST_PASS: weight}
+
+
+def error_curve(lists: list[NBest], scores: str) -> ErrorCurve:
+    return interpolation.error_curve(lists, weights_of(1.0, scores))
+
+
+def tune(lists: list[NBest], scores: str, tuned_on: tuple[str, ...] = ()) -> tuple[Tuned, ErrorCurve]:
+    tuned, curves = interpolation.tune(lists, weights_of(1.0, scores), tuned_on=tuned_on)
+    return tuned, curves[FIRST_PASS]
+
+
+def rerank(nbest: NBest, weight: float) -> NBest:
+    return interpolation.rerank(nbest, weights_of(weight))
+
+
+def candidates(nbest: NBest) -> list[Hypothesis]:
+    """A hypothesis without words is not chosen from a list that has others."""
+    return [hyp for hyp in nbest.hyps if hyp.text] or list(nbest.hyps)
+
 
 WORDS = st.lists(st.sampled_from("AB"), max_size=4).map(" ".join)
 
@@ -40,8 +65,9 @@ def errors_with(lists: list[NBest], weight: float) -> int:
     """Word errors of each list's first hypothesis with the highest s_i of eq. 1, in numpy."""
     total = 0
     for nbest in lists:
-        s = np.array([hyp.scores["lm"] + weight * hyp.score for hyp in nbest.hyps])
-        total += word_errors(replace(nbest, hyps=(nbest.hyps[int(np.argmax(s))],)))[0]
+        hyps = candidates(nbest)
+        s = np.array([hyp.scores["lm"] + weight * hyp.score for hyp in hyps])
+        total += word_errors(replace(nbest, hyps=(hyps[int(np.argmax(s))],)))[0]
     return total
 
 
@@ -49,8 +75,9 @@ def exact_errors(lists: list[NBest], share: Fraction) -> int:
     """The same in rational numbers, over w."""
     total = 0
     for nbest in lists:
-        s = [(1 - share) * Fraction(hyp.scores["lm"]) + share * Fraction(hyp.score) for hyp in nbest.hyps]
-        total += word_errors(nbest)[s.index(max(s))]
+        hyps = candidates(nbest)
+        s = [(1 - share) * Fraction(hyp.scores["lm"]) + share * Fraction(hyp.score) for hyp in hyps]
+        total += word_errors(replace(nbest, hyps=tuple(hyps)))[s.index(max(s))]
     return total
 
 
@@ -78,10 +105,16 @@ def test_the_curve_is_the_error_count_everywhere(lists, share):
 @given(lists_of(st.floats(-50, 0)))
 def test_the_tuned_weight_is_best_of_all_and_reranking_finds_its_errors(lists):
     tuned, curve = tune(lists, "lm")
-    assert errors_with(lists, tuned.weight) == tuned.errors == curve.at(tuned.weight) == min(curve.errors)
-    assert sum(word_errors(rerank(nbest, "lm", tuned.weight))[0] for nbest in lists) == tuned.errors
+    assert (
+        errors_with(lists, tuned.weights[FIRST_PASS])
+        == tuned.errors
+        == curve.at(tuned.weights[FIRST_PASS])
+        == min(curve.errors)
+    )
+    assert sum(word_errors(rerank(nbest, tuned.weights[FIRST_PASS]))[0] for nbest in lists) == tuned.errors
     assert all(errors_with(lists, weight) >= tuned.errors for weight in np.logspace(-3, 3, 31))
-    assert tuned.interval[0] < tuned.weight < tuned.interval[1]
+    low, high = tuned.intervals[FIRST_PASS]
+    assert low < tuned.weights[FIRST_PASS] < high
     middles = [weight_of((low + high) / 2) for low, high in zip(curve.corners, curve.corners[1:], strict=False)]
     assert [errors_with(lists, weight) for weight in middles] == list(curve.errors)
 
@@ -103,8 +136,7 @@ def test_real_sized_lists_on_a_grid():
     grid = np.concatenate(([0.0], np.logspace(-3, 4, 400)))
     assert [curve.at(weight) for weight in grid] == [errors_with(lists, weight) for weight in grid]
     assert tuned.errors <= min(errors_with(lists, weight) for weight in grid)
-    assert tuned.language_model_errors == errors_with(lists, 0.0)
-    assert tuned.first_pass_errors == errors_with(lists, 1e9)
+    assert (curve.errors[0], curve.errors[-1]) == (errors_with(lists, 0.0), errors_with(lists, 1e9))
     assert (tuned.lists, tuned.words) == (60, 720)
 
 
@@ -118,11 +150,10 @@ def test_a_curve_by_hand():
     curve = error_curve([nbest], "lm")
     assert curve.corners == pytest.approx((0.0, 1 / 3, 2 / 3, 1.0))
     assert (curve.errors, curve.words) == ((1, 0, 2), 1)
-    tuned, _ = tune([nbest], "lm", ["dev"])
-    assert tuned.weight == pytest.approx(1.0)
-    assert tuned.interval == pytest.approx((0.5, 2.0))
-    assert (tuned.errors, tuned.language_model_errors, tuned.first_pass_errors) == (0, 1, 2)
-    assert tuned.tuned_on == ("dev",)
+    tuned, _ = tune([nbest], "lm", ("dev",))
+    assert tuned.weights[FIRST_PASS] == pytest.approx(1.0)
+    assert tuned.intervals[FIRST_PASS] == pytest.approx((0.5, 2.0))
+    assert (tuned.errors, tuned.tuned_on) == (0, ("dev",))
     assert [curve.at(weight) for weight in (0.0, 0.49, 0.51, 1.99, 2.01, 1e9, math.inf)] == [1, 1, 0, 0, 2, 2, 2]
 
 
@@ -132,9 +163,9 @@ def test_sets_are_tuned_on_jointly():
     joint, curve = tune([left, right], "lm")
     assert curve.corners == pytest.approx((0.0, 0.5, 0.6, 1.0))
     assert curve.errors == (1, 0, 2)
-    assert share_of(joint.weight) == pytest.approx(0.55)
-    assert share_of(tune([left], "lm")[0].weight) == pytest.approx(0.75)
-    assert share_of(tune([right], "lm")[0].weight) == pytest.approx(0.3)
+    assert share_of(joint.weights[FIRST_PASS]) == pytest.approx(0.55)
+    assert share_of(tune([left], "lm")[0].weights[FIRST_PASS]) == pytest.approx(0.75)
+    assert share_of(tune([right], "lm")[0].weights[FIRST_PASS]) == pytest.approx(0.3)
 
 
 def test_the_widest_of_the_best_pieces():
@@ -147,67 +178,126 @@ def test_the_widest_of_the_best_pieces():
     tuned, curve = tune([one(*hyps)], "lm")
     assert curve.corners == pytest.approx((0.0, *corners, 1.0))
     assert curve.errors == (1, 0, 1, 0, 1)
-    assert share_of(tuned.weight) == pytest.approx(0.7)
+    assert share_of(tuned.weights[FIRST_PASS]) == pytest.approx(0.7)
 
 
 def test_where_all_weights_are_equal_it_is_one():
     tuned, curve = tune([one(("B", -1.0, -5.0), ("C", -5.0, -1.0))], "lm")
     assert (curve.corners, curve.errors) == ((0.0, 1.0), (1,))
-    assert (tuned.weight, tuned.interval) == (1.0, (0.0, math.inf))
+    assert (tuned.weights[FIRST_PASS], tuned.intervals[FIRST_PASS]) == (1.0, (0.0, math.inf))
 
 
 def test_of_equal_scores_the_first_hypothesis_is_chosen():
     nbest = one(("B", -1.0, -1.0), ("A", -1.0, -1.0), ("A A A", -1.0, -1.0))
     assert error_curve([nbest], "lm").errors == (1,)
-    assert rerank(nbest, "lm", 0.7) == nbest
+    assert rerank(nbest, 0.7) == nbest
     assert envelope(np.array([-1.0, -1.0]), np.array([-2.0, -1.0])) == [(0.0, 1)]
 
 
 def test_log_zeros_of_a_beam_search():
     nbest = one(("B", -4e9, -1.0), ("A", -0.5, -90.0))
     tuned, _ = tune([nbest], "lm")
-    assert (tuned.errors, rerank(nbest, "lm", tuned.weight).hyps[0].text) == (0, "A")
+    assert (tuned.errors, rerank(nbest, tuned.weights[FIRST_PASS]).hyps[0].text) == (0, "A")
 
 
 def test_rerank_orders_by_equation_one_and_keeps_all_else():
     nbest = one(("B", -1.0, -9.0), ("A", -2.0, -6.0), ("C", -3.0, -8.0))
-    assert combined(nbest, "lm", 0.5) == [-9.5, -7.0, -9.5]
-    ranked = rerank(nbest, "lm", 0.5)
+    assert combined(nbest, weights_of(0.5)).tolist() == [-9.5, -7.0, -9.5]
+    ranked = rerank(nbest, 0.5)
     assert [hyp.text for hyp in ranked.hyps] == ["A", "B", "C"]
     assert ranked == replace(nbest, hyps=(nbest.hyps[1], nbest.hyps[0], nbest.hyps[2]))
 
 
 def test_what_is_stored_is_read(tmp_path):
     nbest = one(("A", -1.0, -2.0), ("B", -2.0, -1.0))
-    tuned, curve = tune([nbest], "lm", ["dev-clean.jsonl"])
+    tuned, curve = tune([nbest], "lm", ("dev-clean.jsonl",))
     write_tuned(tmp_path / "interpolation.json", tuned)
-    write_curve(tmp_path / "curve.json", curve)
-    assert read_weight(tmp_path / "interpolation.json") == tuned.weight
+    write_curves(tmp_path / "curve.json", {FIRST_PASS: curve})
+    assert read_weights(tmp_path / "interpolation.json") == tuned.weights
     stored = json.loads((tmp_path / "interpolation.json").read_text())
-    assert stored["interval"] == [1.0, None] and stored["tuned_on"] == ["dev-clean.jsonl"]
-    assert json.loads((tmp_path / "curve.json").read_text()) == {"lambda": [1.0], "errors": [1, 0], "words": 1}
+    assert stored["intervals"] == {FIRST_PASS: [1.0, None]} and stored["tuned_on"] == ["dev-clean.jsonl"]
+    curves = json.loads((tmp_path / "curve.json").read_text())
+    assert curves == {FIRST_PASS: {"weights": [1.0], "errors": [1, 0], "words": 1}}
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"weight": null}', '{"weight": "x"}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"weights": null}', '{"weights": {"lm": "x"}}'])
 def test_files_without_a_weight(tmp_path, text):
     (tmp_path / "interpolation.json").write_text(text)
-    with pytest.raises(InputError, match="interpolation.json: has no tuned weight"):
-        read_weight(tmp_path / "interpolation.json")
+    with pytest.raises(InputError, match="interpolation.json: has no tuned weights"):
+        read_weights(tmp_path / "interpolation.json")
 
 
 def test_bad_weights_scores_and_lists(tmp_path):
-    with pytest.raises(InputError, match="none.json: no such file: tune the weight first"):
-        read_weight(tmp_path / "none.json")
+    with pytest.raises(InputError, match="none.json: no such file: tune the weights first"):
+        read_weights(tmp_path / "none.json")
     nbest = one(("A", -1.0, -2.0))
     for weight in (-0.1, math.nan, math.inf):
-        (tmp_path / "w.json").write_text(json.dumps({"weight": weight}))
-        with pytest.raises(InputError, match="an interpolation weight of"):
-            rerank(nbest, "lm", weight)
-        with pytest.raises(InputError, match="an interpolation weight of"):
-            read_weight(tmp_path / "w.json")
+        (tmp_path / "w.json").write_text(json.dumps({"weights": {FIRST_PASS: weight}}))
+        with pytest.raises(InputError, match="a weight of"):
+            rerank(nbest, weight)
+        with pytest.raises(InputError, match="a weight of"):
+            read_weights(tmp_path / "w.json")
     with pytest.raises(InputError, match="^u: hypothesis 1 has no scores named gpt2; it has lm$"):
         tune([nbest], "gpt2")
     with pytest.raises(InputError, match="^u: no reference"):
         tune([replace(nbest, ref=None)], "lm")
     with pytest.raises(InputError, match="no N-best lists to tune"):
         tune([], "lm")
+
+
+def parts_of_a_search(seed: int, count: int = 40) -> list[NBest]:
+    """Lists whose right hypothesis shows in a weighted sum of attention, CTC, two language models and length."""
+    random = np.random.default_rng(seed)
+    lists = []
+    for number in range(count):
+        ref = ["A"] * int(random.integers(3, 7))
+        hyps = []
+        for _ in range(6):
+            text = ["A"] * int(random.integers(1, 9))
+            wrong = abs(len(text) - len(ref))
+            att, ctc, lm, other = random.normal(0, 2, 4) - np.array([0.5, 0.3, 0.4, 0.2]) * wrong
+            scores = {"att": float(att), "ctc": float(ctc), "lm": float(lm) - 0.5 * len(text), "other": float(other)}
+            hyps.append(Hypothesis(" ".join(text), float(att + ctc), scores))
+        lists.append(NBest(f"u{number}", tuple(hyps), " ".join(ref)))
+    return lists
+
+
+def errors_of(lists: list[NBest], weights: dict[str, float]) -> int:
+    total = 0
+    for nbest in lists:
+        features = [{**hyp.scores, LENGTH: len(hyp.text.split()), FIRST_PASS: hyp.score} for hyp in nbest.hyps]
+        sums = [sum(weight * own[name] for name, weight in weights.items()) for own in features]
+        total += word_errors(nbest)[int(np.argmax(sums))]
+    return total
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_many_weights_end_where_no_single_one_helps(seed):
+    lists = parts_of_a_search(seed)
+    start = {"lm": 1.0, "att": 1.0, "ctc": 1.0, "other": 1.0, LENGTH: 0.0}
+    tuned, curves = interpolation.tune(lists, start, ["att", "ctc", "other", LENGTH])
+    assert tuned.weights["lm"] == 1.0 and list(curves) == ["att", "ctc", "other", LENGTH]
+    assert errors_of(lists, tuned.weights) == tuned.errors <= errors_of(lists, start)
+    grid = np.concatenate(([0.0], np.logspace(-3, 3, 61)))
+    for name, curve in curves.items():
+        assert curve.at(tuned.weights[name]) == tuned.errors == min(curve.errors)
+        for weight in (*grid, *(-grid if name == LENGTH else ())):
+            assert curve.at(weight) == errors_of(lists, {**tuned.weights, name: float(weight)}) >= tuned.errors
+        low, high = tuned.intervals[name]
+        assert low <= tuned.weights[name] <= high
+
+
+def test_a_length_penalty_has_a_negative_weight():
+    lists = [one(("A A A", -1.0, -1.0), ("A", -1.0, -1.5)), one(("A A", -1.0, -1.0), ("A", -1.0, -1.5))]
+    start = {"lm": 1.0, LENGTH: 0.0}
+    tuned, curves = interpolation.tune(lists, start, [LENGTH])
+    assert tuned.errors == 0 and tuned.weights[LENGTH] < -0.5
+    assert curves[LENGTH].corners == pytest.approx((-1.0, share_of(-0.5), share_of(-0.25), 1.0))
+    assert curves[LENGTH].errors == (0, 1, 3)
+
+
+def test_without_words_is_not_chosen_unless_there_is_nothing_else():
+    nbest = one(("", -0.1, -0.1), ("B", -5.0, -9.0), ("A", -6.0, -8.0))
+    assert [hyp.text for hyp in rerank(nbest, 1.0).hyps] == ["B", "A", ""]
+    assert error_curve([nbest], "lm").errors == (0, 1)
+    assert rerank(one(("", -1.0, -1.0)), 1.0).hyps[0].text == ""

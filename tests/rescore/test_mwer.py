@@ -229,8 +229,8 @@ class Recording(torch.nn.Module):
         self.scorer, self.name = scorer, scorer.name
         self.seen = []
 
-    def chunks(self, lists):
-        return self.scorer.chunks(lists)
+    def chunks(self, lists, contexts=None):
+        return self.scorer.chunks(lists, contexts)
 
     def terms(self, chunk):
         terms, index = self.scorer.terms(chunk)

@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from espnet_ext.rescore.report import draw_training, write_quantities
+from espnet_ext.rescore.figures import draw_training
+from espnet_ext.rescore.report import write_quantities
 
 
 def report(best: int, effective: float | None) -> dict:

@@ -7,7 +7,9 @@ import pytest
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest
-from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, second_pass
+from espnet_ext.rescore import second_pass
+from espnet_ext.rescore.interpolation import FIRST_PASS, LENGTH, WITHOUT_END
+from espnet_ext.rescore.second_pass import LanguageModel, Outcome, SecondPass
 
 
 def lists(prefix: str, number: int = 4) -> list[NBest]:
@@ -27,7 +29,11 @@ class Scorer:
 
     def __call__(self, given):
         self.calls.append([nbest.utt_id for nbest in given])
-        return [[-2.0 * len(hyp.text.split()) if hyp.text else -20.0 for hyp in nbest.hyps] for nbest in given]
+        return [[{"toy": -2.0 * len(hyp.text.split()) if hyp.text else -20.0} for hyp in nbest.hyps] for nbest in given]
+
+
+def run(job: SecondPass, load, name: str = "toy", say=print) -> Outcome:
+    return second_pass.second_pass(job, {name: load}, say)
 
 
 @pytest.fixture
@@ -35,16 +41,16 @@ def job(tmp_path) -> dict:
     write_nbest(tmp_path / "dev.jsonl", lists("dev"))
     write_nbest(tmp_path / "other.jsonl", lists("other", 1))
     write_nbest(tmp_path / "test.jsonl", lists("test"))
-    return {"nbest": tmp_path / "test.jsonl", "output": tmp_path / "out", "name": "toy"}
+    return {"nbest": tmp_path / "test.jsonl", "output": tmp_path / "out"}
 
 
 def test_tuned_on_development_lists_and_used_on_others(job, tmp_path):
     scorer = Scorer()
     dev = (tmp_path / "dev.jsonl", tmp_path / "other.jsonl")
-    outcome = second_pass(SecondPass(**job, tune_on=dev), scorer.load)
+    outcome = run(SecondPass(**job, tune_on=dev), scorer.load)
     assert scorer.calls == [["dev-0", "dev-1", "dev-2", "dev-3", "other-0"], ["test-0", "test-1", "test-2", "test-3"]]
-    assert outcome.tuned.interval == pytest.approx((0.0, 2.0))
-    assert (outcome.tuned.errors, outcome.tuned.first_pass_errors, outcome.tuned.words) == (0, 10, 15)
+    assert outcome.tuned.intervals == {FIRST_PASS: pytest.approx((0.0, 2.0))}
+    assert (outcome.tuned.errors, outcome.curves[FIRST_PASS].errors, outcome.tuned.words) == (0, (0, 10), 15)
     assert (outcome.changed, outcome.can_be_scored) == (4, True)
     output = job["output"]
     ranked = read_nbest(output / "nbest.jsonl")
@@ -57,38 +63,38 @@ def test_tuned_on_development_lists_and_used_on_others(job, tmp_path):
     assert (output / "text").read_text() == "".join(f"test-{index} THE CAT SAT\n" for index in range(4))
     assert (output / "ref").read_text() == (output / "text").read_text()
     stored = json.loads((output / "interpolation.json").read_text())
-    assert (stored["weight"], stored["tuned_on"]) == (outcome.weight, [str(path) for path in dev])
-    assert json.loads((output / "curve.json").read_text())["errors"] == [0, 10]
+    assert (stored["weights"], stored["tuned_on"]) == (outcome.weights, [str(path) for path in dev])
+    assert json.loads((output / "curve.json").read_text())[FIRST_PASS]["errors"] == [0, 10]
     assert (output / "curve.png").read_bytes().startswith(b"\x89PNG")
 
     again = SecondPass(**{**job, "output": tmp_path / "again"}, weight_file=output / "interpolation.json")
-    assert second_pass(again, Scorer().load).after == outcome.after
+    assert run(again, Scorer().load).after == outcome.after
     assert sorted(path.name for path in (tmp_path / "again").iterdir()) == ["nbest.jsonl", "ref", "text"]
 
 
 @pytest.mark.parametrize("weight, best", [(0.0, "THE CAT SAT"), (1.9, "THE CAT SAT"), (2.1, "THE CAT IS SAD")])
 def test_a_given_weight(job, weight, best):
-    assert {nbest.hyps[0].text for nbest in second_pass(SecondPass(**job, weight=weight), Scorer().load).after} == {
-        best
-    }
+    assert {
+        nbest.hyps[0].text for nbest in run(SecondPass(**job, weights={FIRST_PASS: weight}), Scorer().load).after
+    } == {best}
 
 
 def test_lists_that_are_tuned_on_themselves_are_scored_once(job):
     scorer = Scorer()
-    second_pass(SecondPass(**job, tune_on=(job["nbest"],)), scorer.load)
+    run(SecondPass(**job, tune_on=(job["nbest"],)), scorer.load)
     assert len(scorer.calls) == 1
 
 
 def test_lists_without_references_are_rescored_but_not_tuned_on(job, tmp_path):
     write_nbest(job["nbest"], [NBest(nbest.utt_id, nbest.hyps) for nbest in lists("test")])
-    outcome = second_pass(SecondPass(**job, tune_on=(tmp_path / "dev.jsonl",)), Scorer().load)
+    outcome = run(SecondPass(**job, tune_on=(tmp_path / "dev.jsonl",)), Scorer().load)
     assert not outcome.can_be_scored and outcome.changed == 4
     assert not (job["output"] / "ref").exists()
     with pytest.raises(InputError, match="test.jsonl: test-0: no reference, so errors cannot be counted"):
-        second_pass(SecondPass(**job, tune_on=(job["nbest"],)), Scorer().load)
+        run(SecondPass(**job, tune_on=(job["nbest"],)), Scorer().load)
     (tmp_path / "text").write_text("".join(f"test-{index} THE CAT IS SAD\n" for index in range(4)))
     itself = SecondPass(**job, tune_on=(job["nbest"],), tune_references=(tmp_path / "text",))
-    assert second_pass(itself, Scorer().load).after[0].hyps[0].text == "THE CAT IS SAD"
+    assert run(itself, Scorer().load).after[0].hyps[0].text == "THE CAT IS SAD"
 
 
 def refuse() -> None:
@@ -99,13 +105,15 @@ def refuse() -> None:
     "changes, message",
     [
         ({}, "the interpolation weight: tune it on lists, give it, or"),
-        ({"weight": 1.0, "tune_on": (Path("dev.jsonl"),)}, "the interpolation weight: tune it on lists, give it, or"),
-        ({"weight": -1.0}, "an interpolation weight of -1.0"),
+        (
+            {"weights": {FIRST_PASS: 1.0}, "tune_on": (Path("dev.jsonl"),)},
+            "the interpolation weight: tune it on lists, give it, or",
+        ),
+        ({"weights": {FIRST_PASS: -1.0}}, "a weight of -1.0 for first pass"),
         ({"weight_file": Path("none.json")}, "none.json: no such file"),
         ({"tune_on": (Path("none.jsonl"),)}, "none.jsonl: no such file"),
-        ({"weight": 1.0, "nbest": Path("none")}, "none: no such file"),
-        ({"weight": 1.0, "name": "ctc"}, "test.jsonl: test-0 has scores named ctc already: give .* another --name"),
-        ({"weight": 1.0, "reference": Path("none.txt")}, "none.txt: no such file"),
+        ({"weights": {FIRST_PASS: 1.0}, "nbest": Path("none")}, "none: no such file"),
+        ({"weights": {FIRST_PASS: 1.0}, "reference": Path("none.txt")}, "none.txt: no such file"),
         (
             {"tune_on": (Path("dev.jsonl"),), "tune_references": (Path("a"), Path("b"))},
             "2 references for 1 development sets",
@@ -115,16 +123,16 @@ def refuse() -> None:
 def test_what_is_refused_before_the_model_is_loaded(job, tmp_path, monkeypatch, changes, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=message):
-        second_pass(SecondPass(**{**job, **changes}), refuse)
+        run(SecondPass(**{**job, **changes}), refuse)
     assert not job["output"].exists()
 
 
 def test_scores_that_are_not_finite(job):
     def nan(given):
-        return [[float("nan")] * len(nbest.hyps) for nbest in given]
+        return [[{"toy": float("nan")}] * len(nbest.hyps) for nbest in given]
 
     with pytest.raises(InputError, match="test-0: hypothesis 1: toy is nan"):
-        second_pass(SecondPass(**job, weight=1.0), lambda: nan)
+        run(SecondPass(**job, weights={FIRST_PASS: 1.0}), lambda: nan)
     assert not job["output"].exists()
 
 
@@ -133,4 +141,90 @@ def test_a_gpu_that_is_not_there(monkeypatch):
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(InputError, match="--ngpu 1, but torch finds no GPU"):
-        LanguageModel("gpt2").load(ngpu=1)
+        LanguageModel("gpt2", "lm").load(ngpu=1)
+
+
+def test_scores_of_a_name_that_lists_have_already(job):
+    with pytest.raises(InputError, match="test.jsonl: test-0 has scores named ctc already: give .* another --name"):
+        run(SecondPass(**job, weights={FIRST_PASS: 1.0}), refuse, name="ctc")
+
+
+def parts(prefix: str) -> list[NBest]:
+    """Attention and CTC disagree, and the first of two language models is wrong where its end token counts."""
+    hyps = (
+        Hypothesis("A A", -3.0, {"decoder": -1.0, "ctc": -4.0}),
+        Hypothesis("A", -3.5, {"decoder": -3.0, "ctc": -1.0}),
+        Hypothesis("B B B", -9.0, {"decoder": -9.0, "ctc": -1.5}),
+    )
+    return [NBest(f"{prefix}-{number}", hyps, "A") for number in range(3)]
+
+
+def scores(values: dict[str, tuple[float, ...]]):
+    def score(given):
+        return [[{name: own[rank] for name, own in values.items()} for rank in range(3)] for _ in given]
+
+    return lambda: score
+
+
+def test_parts_models_length_and_end_are_tuned_together(tmp_path):
+    write_nbest(tmp_path / "dev.jsonl", parts("dev"))
+    write_nbest(tmp_path / "test.jsonl", parts("test"))
+    job = SecondPass(
+        tmp_path / "test.jsonl",
+        tmp_path / "out",
+        tune_on=(tmp_path / "dev.jsonl",),
+        parts=True,
+        length=True,
+        end="tune",
+    )
+    models = {
+        "one": scores({"one": (-1.0, -9.0, -2.0), f"one{WITHOUT_END}": (-1.0, -0.5, -2.0)}),
+        "two": scores({"two": (-2.0, -2.5, -1.0)}),
+    }
+    outcome = second_pass.second_pass(job, models)
+    assert outcome.tuned.errors == 0 and {nbest.hyps[0].text for nbest in outcome.after} == {"A"}
+    assert set(outcome.curves) == {"ctc", "decoder", "two", LENGTH}
+    assert {name.removesuffix(WITHOUT_END) for name in outcome.weights} == {"one", "two", "ctc", "decoder", LENGTH}
+    again = SecondPass(tmp_path / "test.jsonl", tmp_path / "again", weight_file=tmp_path / "out/interpolation.json")
+    assert second_pass.second_pass(again, models).after == outcome.after
+
+
+def test_the_end_token_is_left_out_where_that_makes_fewer_errors(tmp_path):
+    write_nbest(tmp_path / "dev.jsonl", parts("dev"))
+    model = {"one": scores({"one": (-1.0, -90.0, -80.0), f"one{WITHOUT_END}": (-1.0, 0.5, -2.0)})}
+    found = {}
+    for end in second_pass.END_CHOICES:
+        job = SecondPass(tmp_path / "dev.jsonl", tmp_path / end, tune_on=(tmp_path / "dev.jsonl",), end=end)
+        found[end] = second_pass.second_pass(job, model)
+    assert [found[end].tuned.errors for end in ("with", "without", "tune")] == [3, 0, 0]
+    assert f"one{WITHOUT_END}" in found["tune"].weights and "one" in found["with"].weights
+    with pytest.raises(InputError, match="one: its score has no end token that could be left out"):
+        second_pass.second_pass(
+            SecondPass(tmp_path / "dev.jsonl", tmp_path / "x", tune_on=(tmp_path / "dev.jsonl",), end="without"),
+            {"one": scores({"one": (-1.0, -2.0, -3.0)})},
+        )
+
+
+def test_parts_that_are_not_there(job, tmp_path):
+    with pytest.raises(InputError, match="no scores of the parts of the first pass"):
+        run(SecondPass(**job, tune_on=(tmp_path / "dev.jsonl",), parts=True), Scorer().load)
+
+
+def test_hypotheses_that_are_too_long_are_left_out_and_lists_of_such_keep_their_order(job):
+    def score(given):
+        long = {"test-1": (True, False, False), "test-2": (True, True, True)}
+        flags = [long.get(nbest.utt_id, (False,) * 3) for nbest in given]
+        return [[None if flag else {"toy": -1.0} for flag in own] for own in flags]
+
+    before = lists("test")
+    after = run(SecondPass(**job, weights={FIRST_PASS: 1.0}), lambda: score).before
+    assert [len(nbest.hyps) for nbest in after] == [3, 2, 3, 3]
+    assert [hyp.text for hyp in after[1].hyps] == [hyp.text for hyp in before[1].hyps[1:]]
+    assert {hyp.scores["toy"] for hyp in after[2].hyps} == {0.0}
+
+
+def test_unlike_case_is_warned_of(job):
+    write_nbest(job["nbest"], [NBest(nbest.utt_id, nbest.hyps, "the cat sat") for nbest in lists("test")])
+    said = []
+    run(SecondPass(**job, weights={FIRST_PASS: 1.0}), Scorer().load, say=said.append)
+    assert any("references are in lower case, the hypotheses in upper" in line for line in said)
