@@ -1,15 +1,22 @@
-"""The self-attention weights of a decoder, token by token, for an utterance with its transcript."""
+"""Whose words a decoder's self-attention uses: the norms of what each token gives to each other.
+
+Attention weights say little if values differ in size: shared and separate streams scale the other language's embeddings
+down, so that a large weight may carry next to nothing. Here each weight is taken together with its value and the output
+projection (Kobayashi et al. 2020): what token j gives to token i is the sum over heads of a_ij v_j W_o. A row of the
+map has the norms of these vectors, divided by their sum.
+"""
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from espnet2.legacy.nets.pytorch_backend.transformer.attention import MultiHeadedAttention
 
-from espnet_ext.codeswitch.languages import NEITHER, token_languages
-from espnet_ext.data.utterance_audio import AudioSpan, read_samples
+from espnet_ext.codeswitch.languages import NEITHER
+from espnet_ext.codeswitch.trained_decoder import Example, TrainedDecoder
 from espnet_ext.errors import InputError
-from espnet_ext.upstream.options import sampling_rate
+from espnet_ext.layers.language_attention import LanguageAttention, Stream
 
 
 @dataclass(frozen=True)
@@ -17,7 +24,7 @@ class AttentionMap:
     """The self-attention of one decoder block.
 
     Attributes:
-        weights: mean over the heads, (L, L); row i is what token i attends to, and sums to 1.
+        weights: (L, L); row i is what token i takes from each token, as shares that sum to 1.
         tokens: the L input tokens of the decoder; the first is the start of the sentence.
         languages: the language of each token, ``-`` for neither.
     """
@@ -27,7 +34,7 @@ class AttentionMap:
     languages: tuple[str, ...]
 
     def share_between_languages(self) -> float:
-        """The weight that a token with a language gives to tokens of the other language, on average.
+        """What a token with a language takes from tokens of the other language, on average.
 
         Only tokens that follow one of the other language count. NaN if there are none.
         """
@@ -38,65 +45,60 @@ class AttentionMap:
         return float((self.weights * other).sum(axis=1)[rows].mean()) if rows.any() else float("nan")
 
 
-class AttentionMaps:
-    """A trained ESPnet ASR model with a transformer decoder, ready for :meth:`of`."""
+def attention_map(decoder: TrainedDecoder, example: Example, block: int | None = None) -> AttentionMap:
+    """Run a decoder on an utterance's transcript and read one block.
 
-    def __init__(self, config_file: str | Path, model_file: str | Path):
-        import espnet_ext
+    Args:
+        block: number of the block, from 1; None: the last.
 
-        espnet_ext.register()
-        from espnet2.tasks.asr import ASRTask
-        from espnet2.train.preprocessor import CommonPreprocessor
+    Raises:
+        InputError: there is no such block.
+    """
+    layers = decoder.model.decoder.decoders
+    number = len(layers) if block is None else block
+    if not 1 <= number <= len(layers):
+        raise InputError(f"the decoder has no block {number}: give one from 1 to {len(layers)}")
+    attention, given = layers[number - 1].self_attn, []
+    hook = attention.register_forward_pre_hook(lambda module, inputs: given.append(inputs))
+    try:
+        decoder.scores(example)
+    finally:
+        hook.remove()
+    norms = contributions(attention, *given[0]).norm(dim=-1)[0].double().numpy()
+    return AttentionMap(norms / norms.sum(1, keepdims=True), example.tokens, example.languages)
 
-        self.model, options = ASRTask.build_model_from_file(config_file, model_file, "cpu")
-        self.model.eval()
-        if not hasattr(self.model.decoder, "decoders"):
-            raise InputError(
-                f"{config_file}: decoder '{options.decoder}' has no self-attention: give a transformer model"
-            )
-        rate = sampling_rate(vars(options))
-        if rate is None:
-            raise InputError(
-                f"{config_file}: frontend '{options.frontend}' has no sampling rate: set fs in its options"
-            )
-        self.rate = rate
-        self.tokenize = CommonPreprocessor(
-            train=False,
-            token_type=options.token_type,
-            token_list=options.token_list,
-            bpemodel=options.bpemodel,
-        )
 
-    @torch.no_grad()
-    def of(self, utterance: str, span: AudioSpan, text: str, block: int | None = None) -> AttentionMap:
-        """Run the decoder on an utterance's transcript and read the attention of one block.
+@torch.no_grad()
+def contributions(attention: Any, x: torch.Tensor, *more: torch.Tensor) -> torch.Tensor:
+    """What each token gives to each other in a self-attention; the sum over j and the output's bias is the output.
 
-        Args:
-            utterance: its id.
-            span: its audio.
-            text: its transcript.
-            block: number of the block, from 1; None: the last.
+    Args:
+        attention: ESPnet's, called with x, x, x and mask; or one that knows languages, called with x, mask and codes.
+        x: embeddings after layer norm, (B, L, D).
+        more: the other inputs.
 
-        Raises:
-            InputError: there is no such block, or it does not store weights; the audio cannot be read or has another
-                rate; or the text has no tokens.
-        """
-        layers = self.model.decoder.decoders
-        number = len(layers) if block is None else block
-        if not 1 <= number <= len(layers):
-            raise InputError(f"the decoder has no block {number}: give one from 1 to {len(layers)}")
-        speech = read_samples(utterance, span, self.rate)
-        ids = self.tokenize(utterance, {"text": text})["text"]
-        if not len(ids):
-            raise InputError(f"utterance {utterance}: its transcript has no tokens: choose another")
-        fed = torch.tensor([[self.model.sos, *ids]])
-        encoded, lengths = self.model.encode(torch.from_numpy(speech)[None], torch.tensor([len(speech)]))
-        self.model.decoder(encoded, lengths, fed, torch.tensor([fed.size(1)]))
-        tokens = tuple(self.model.token_list[index] for index in fed[0].tolist())
-        attention = layers[number - 1].self_attn.attn
-        if attention is None:
-            raise InputError(
-                "a fused kernel computes the attention and does not store weights: set use_sdpa: false in decoder_conf"
-            )
-        weights = attention[0].mean(0).double().numpy()
-        return AttentionMap(weights, tokens, tuple(token_languages(tokens)))
+    Returns:
+        (B, L, L, D), without the bias of the output projection.
+    """
+    if not isinstance(attention, LanguageAttention):
+        return _of_stream(Stream(attention), x, more[-1])
+    mask, languages = more
+    parts = []
+    for stream in attention.streams(languages, languages, x.dtype):
+        part = _of_stream(stream, x if stream.factors is None else stream.factors * x, mask)
+        parts.append(part if stream.shares is None else stream.shares.unsqueeze(2) * part)
+    return sum(parts[1:], start=parts[0])
+
+
+def _of_stream(stream: Stream, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    attention: MultiHeadedAttention = stream.attention
+    queries, keys, values = attention.forward_qkv(x, x, x)
+    scores = queries @ keys.transpose(-2, -1) / attention.d_k**0.5
+    if stream.weights is not None:
+        scores = scores * stream.weights.unsqueeze(1)
+    if stream.bias is not None:
+        scores = scores + stream.bias.unsqueeze(1)
+    weights = scores.masked_fill(~mask.unsqueeze(1), float("-inf")).softmax(-1)
+    projection = attention.linear_out.weight.unflatten(1, (attention.h, attention.d_k))  # (D, heads, d)
+    projected = torch.einsum("bhjd,ohd->bhjo", values, projection)
+    return torch.einsum("bhij,bhjo->bijo", weights, projected)

@@ -1,13 +1,15 @@
-"""Attention maps against the equation, from what goes into a block's self-attention."""
+"""What tokens give to each other in a block's self-attention, against the equation and the block's own output."""
 
 import numpy as np
 import pytest
 import torch
 import yaml
 
-from espnet_ext.codeswitch.attention_maps import AttentionMap, AttentionMaps
+from espnet_ext.codeswitch.attention_maps import AttentionMap, attention_map, contributions
+from espnet_ext.codeswitch.cross_entropy import token_losses
 from espnet_ext.codeswitch.languages import write_languages
-from espnet_ext.data.utterance_audio import read_spans
+from espnet_ext.codeswitch.trained_decoder import TrainedDecoder, read_sources
+from espnet_ext.decoder.language_transformer import MODES
 from espnet_ext.errors import InputError
 
 TOKENS = ["<blank>", "<unk>", "<space>", "A", "B", "C", "你", "好", "<sos/eos>"]
@@ -51,22 +53,27 @@ def make_system(tmp_path_factory):
         torch.save(ASRTask.build_model(args).state_dict(), folder / "model.pth")
         with (folder / "config.yaml").open("w") as file:
             yaml_no_alias_safe_dump(vars(args), file, sort_keys=False)
-        return AttentionMaps(folder / "config.yaml", folder / "model.pth")
+        return TrainedDecoder(folder / "config.yaml", folder / "model.pth")
 
     return make
 
 
-def softmax_of(attention, x: np.ndarray) -> np.ndarray:
-    """Mean over the heads of softmax(QK^T / sqrt(d)) without later tokens, (L, L), in numpy; x (L, D)."""
-    query, key = (
+def example(system: TrainedDecoder, data, text: str = TEXT):
+    return system.example("u1", read_sources(data)["u1"], text)
+
+
+def given_by(attention, x: np.ndarray) -> np.ndarray:
+    """Sum over heads of a_ij v_j W_o without later tokens, (L, L, D), in numpy; x (L, D)."""
+    query, key, value = (
         x @ linear.weight.detach().numpy().T + linear.bias.detach().numpy()
-        for linear in (attention.linear_q, attention.linear_k)
+        for linear in (attention.linear_q, attention.linear_k, attention.linear_v)
     )
-    maps = []
-    for q, k in zip(np.split(query, attention.h, 1), np.split(key, attention.h, 1), strict=True):
+    projections = np.split(attention.linear_out.weight.detach().numpy(), attention.h, 1)
+    total = 0.0
+    for q, k, v, w in zip(*(np.split(each, attention.h, 1) for each in (query, key, value)), projections, strict=True):
         scores = np.exp(q @ k.T / np.sqrt(attention.d_k)) * np.tri(len(x))
-        maps.append(scores / scores.sum(1, keepdims=True))
-    return np.mean(maps, 0)
+        total = total + (scores / scores.sum(1, keepdims=True))[:, :, None] * (v @ w.T)[None]
+    return total
 
 
 @pytest.mark.parametrize("block", [1, 2, None])
@@ -76,29 +83,59 @@ def test_is_the_attention_of_the_block(make_system, data, mode, block):
     layer = system.model.decoder.decoders[(block or 3) - 1]
     inputs = []
     layer.norm1.register_forward_hook(lambda module, given, output: inputs.append(output[0].numpy()))
-    found = system.of("u1", read_spans(data)["u1"], TEXT, block)
+    found = attention_map(system, example(system, data), block)
     assert found.tokens == ("<sos/eos>", "A", "B", "<space>", "你", "好", "<space>", "C")
     assert found.languages == ("-", "en", "en", "-", "zh", "zh", "-", "en")
 
     (x,) = inputs
     languages = np.array(found.languages)
     if mode == "none":
-        wanted = softmax_of(layer.self_attn, x)
+        wanted = given_by(layer.self_attn, x)
     else:
-        streams = layer.self_attn.attentions
         own = {}
-        for name, attention in zip(("en", "zh"), streams, strict=True):
+        for name, attention in zip(("en", "zh"), layer.self_attn.attentions, strict=True):
             other = (languages != name) & (languages != "-")
-            own[name] = softmax_of(attention, np.where(other, FACTOR, 1.0)[:, None] * x)
+            own[name] = given_by(attention, np.where(other, FACTOR, 1.0)[:, None] * x)
         own["-"] = (own["en"] + own["zh"]) / 2
         wanted = np.stack([own[language][row] for row, language in enumerate(languages)])
-    np.testing.assert_allclose(found.weights, wanted, atol=1e-6)
-    np.testing.assert_allclose(found.weights.sum(1), 1.0, atol=1e-6)
+    norms = np.linalg.norm(wanted, axis=2)
+    np.testing.assert_allclose(found.weights, norms / norms.sum(1, keepdims=True), atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_contributions_and_bias_are_the_output(make_system, data, mode):
+    system = make_system("language_transformer", mode=mode)
+    attention, calls = system.model.decoder.decoders[0].self_attn, []
+    attention.register_forward_hook(lambda module, given, output: calls.append((given, output)))
+    system.scores(example(system, data))
+    given, output = calls[0]
+    rest = (output - contributions(attention, *given).sum(2))[0]
+    biases = torch.stack([each.linear_out.bias for each in getattr(attention, "attentions", [attention])])
+    expected = biases[0].expand_as(rest)
+    if mode == "separate":
+        codes = given[2][0]
+        expected = torch.where((codes > 0)[:, None], biases[(codes - 1).clamp(min=0)], biases.mean(0))
+    torch.testing.assert_close(rest, expected, atol=1e-6, rtol=1e-5)
 
 
 def test_takes_a_decoder_of_espnet(make_system, data):
-    found = make_system("transformer").of("u1", read_spans(data)["u1"], TEXT)
-    assert found.weights.shape == (8, 8)
+    system = make_system("transformer")
+    assert attention_map(system, example(system, data)).weights.shape == (8, 8)
+
+
+def test_cross_entropy_of_tokens_by_language_near_a_switch_and_elsewhere(make_system, data):
+    system = make_system("language_transformer", mode="separate")
+    one = example(system, data, "ABC 你好 C")
+    losses = token_losses(system, one)
+    assert [(each.language, each.place) for each in losses] == [
+        *[("en", "elsewhere")] * 3,
+        *[("zh", "near")] * 2,
+        ("en", "near"),
+    ]
+    hidden, _ = system.model.decoder(one.encoded, one.lengths, one.fed, torch.tensor([one.fed.size(1)]))
+    wanted = torch.nn.functional.cross_entropy(hidden[0, :-1], one.fed[0, 1:], reduction="none").tolist()
+    kept = [loss for token, loss in zip(one.tokens[1:], wanted, strict=True) if token != "<space>"]
+    np.testing.assert_allclose([each.nats for each in losses], kept, rtol=1e-5)
 
 
 def test_share_between_languages_counts_tokens_with_a_choice():
@@ -111,12 +148,10 @@ def test_share_between_languages_counts_tokens_with_a_choice():
 
 
 def test_refuses_what_has_no_map(make_system, data):
-    span = read_spans(data)["u1"]
+    system = make_system("transformer")
     with pytest.raises(InputError, match="no block 4: give one from 1 to 3"):
-        make_system("transformer").of("u1", span, TEXT, 4)
+        attention_map(system, example(system, data), 4)
     with pytest.raises(InputError, match="no tokens: choose another"):
-        make_system("transformer").of("u1", span, "")
+        example(system, data, "")
     with pytest.raises(InputError, match="decoder 'rnn' has no self-attention"):
         make_system("rnn")
-    with pytest.raises(InputError, match="use_sdpa: false"):
-        make_system("transformer", use_sdpa=True).of("u1", span, TEXT)

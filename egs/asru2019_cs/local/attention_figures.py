@@ -34,10 +34,10 @@ def draw_values(values: Mapping[str, Any]) -> Figure:
 def draw_attention(
     panels: Mapping[str, np.ndarray], tokens: Sequence[str], languages: Sequence[str], title: str
 ) -> Figure:
-    """Draw attention weights of several systems side by side, over the same tokens.
+    """Draw the attention of several systems side by side, over the same tokens.
 
     Args:
-        panels: title -> weights, (L, L): row i is what token i attends to.
+        panels: title -> shares, (L, L): row i is what token i takes from each.
         tokens: the L tokens.
         languages: ``en``, ``zh`` or ``-`` for each.
         title: title of the whole figure.
@@ -52,7 +52,7 @@ def draw_attention(
             axes.set_xlabel("Token attended to")
             _label_tokens(axes, tokens, languages)
         all_axes[0].set_ylabel("Attending token")
-        figure.colorbar(image, ax=all_axes, label="Attention weight, mean over the heads", aspect=30, pad=0.01)
+        figure.colorbar(image, ax=all_axes, label="Share of what a token takes, by norm", aspect=30, pad=0.01)
         present = [language for language in COLOURS if language in languages]
         handles = [Patch(facecolor=COLOURS[language], label=NAMES[language]) for language in present]
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)

@@ -1,24 +1,28 @@
 #!/usr/bin/env python3
-"""Draw the decoder's self-attention in one utterance, for trained systems side by side, tokens coloured by language.
+"""Draw whose words the decoder's self-attention uses in one utterance, for trained systems side by side.
 
-The decoder reads the reference. Writes attention.png, and its data, attention.json; both
-can be kept in results/. "Between languages" is the
-mean weight that a token gives to tokens of the other language, over tokens that follow one of them.
+What a token takes from another is the norm of the value that it gets, weighted by the attention, as a share of all that
+it takes (espnet_ext/codeswitch/attention_maps.py). The decoder reads the reference. Writes attention.png and its data,
+attention.json; both can be kept in results/. "Between languages" is the mean share that a token takes from tokens of
+the other language, over tokens that follow one of them: in that utterance, and by seed over the whole test set.
 
 Example:
-  local/plot_attention.py --systems exp/mini/{baseline,reweight,shared,separate}_cs/seed1 --data data/mini/test \\
-    --output exp/mini/attention
+  local/plot_attention.py --systems exp/mini/{baseline,reweight,shared,separate}_cs/seed* \\
+    --data exp/mini/encodings/test --output results
 """
 
 import argparse
+import math
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
+
+from trained_systems import by_name, checkpoint
 
 from espnet_ext.codeswitch.mixed_text import has_han
 from espnet_ext.data.kaldi_tables import read_table
-from espnet_ext.data.utterance_audio import read_spans
 from espnet_ext.errors import InputError, run_main
 from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.results.pages.plot_style import DOTS_PER_INCH, save_png
@@ -26,46 +30,59 @@ from espnet_ext.results.pages.plot_style import DOTS_PER_INCH, save_png
 
 def main(argv: Sequence[str] | None = None) -> None:
     args = parse_arguments(argv)
-    spans, texts = read_spans(args.data), read_table(args.data / "text")
-    utterance = args.utterance or most_switches(texts)
-    if utterance not in spans or utterance not in texts:
-        raise InputError(f"{args.data}: there is no utterance {utterance}: give an id of its wav.scp and text")
-    checkpoints = {folder: checkpoint(folder, args.model) for folder in args.systems}
-    names = [name_of(folder) for folder in checkpoints]
-    if len(set(names)) < len(names):
-        names = [str(folder) for folder in checkpoints]
+    from espnet_ext.codeswitch.trained_decoder import read_sources
 
-    # torch and ESPnet, for which a wrong argument should not wait
+    sources, texts = read_sources(args.data), read_table(args.data / "text")
+    utterance = args.utterance or most_switches(texts)
+    if utterance not in sources or utterance not in texts:
+        raise InputError(f"{args.data}: there is no utterance {utterance}: give an id of its text")
+    systems = by_name(args.systems)
+    checkpoints = {folder: checkpoint(folder, args.model) for seeds in systems.values() for folder in seeds.values()}
+
     from attention_figures import draw_values
 
-    from espnet_ext.codeswitch.attention_maps import AttentionMaps
+    from espnet_ext.codeswitch.attention_maps import AttentionMap, attention_map
+    from espnet_ext.codeswitch.trained_decoder import TrainedDecoder
 
-    maps = {}
-    for name, (folder, model_file) in zip(names, checkpoints.items(), strict=True):
-        maps[name] = AttentionMaps(folder / "config.yaml", model_file).of(
-            utterance, spans[utterance], texts[utterance], args.block
-        )
-    first = next(iter(maps.values()))
-    for name, each in maps.items():
+    shown: dict[str, AttentionMap] = {}
+    shares: dict[str, dict[str, float]] = {}
+    for name, seeds in systems.items():
+        for seed, folder in seeds.items():
+            decoder = TrainedDecoder(folder / "config.yaml", checkpoints[folder])
+            maps = {
+                key: attention_map(decoder, decoder.example(key, source, texts[key]), args.block)
+                for key, source in sources.items()
+            }
+            shown.setdefault(name, maps[utterance])
+            found = [each.share_between_languages() for each in maps.values()]
+            shares.setdefault(name, {})[seed] = fmean(share for share in found if not math.isnan(share))
+    first = next(iter(shown.values()))
+    for name, each in shown.items():
         if each.tokens != first.tokens:
-            raise InputError(f"{name} has other tokens than {names[0]}: give systems with one vocabulary")
+            raise InputError(f"{name} has other tokens than {next(iter(shown))}: give systems with one vocabulary")
     values = {
+        "data": args.data.name,
         "utterance": utterance,
         "block": args.block,
         "tokens": first.tokens,
         "languages": first.languages,
         "systems": {
-            name: {"between_languages": each.share_between_languages(), "weights": each.weights.round(6).tolist()}
-            for name, each in maps.items()
+            name: {
+                "between_languages": each.share_between_languages(),
+                "mean": fmean(shares[name].values()),
+                "by_seed": shares[name],
+                "weights": each.weights.round(6).tolist(),
+            }
+            for name, each in shown.items()
         },
     }
     args.output.mkdir(parents=True, exist_ok=True)
-    about = "Weights of the decoder's self-attention in one utterance, mean over the heads"
+    about = "Shares that the decoder's self-attention takes from each token, by norms of weighted values"
     command = shlex.join(["local/plot_attention.py", *(argv or sys.argv[1:])])
     write_facts(args.output / "attention.json", about, command, values)
     save_png(draw_values(values), args.output / "attention.png", args.dpi, data=values)
-    for name, each in maps.items():
-        print(f"{name}: between languages {each.share_between_languages():.3f}")
+    for name in shown:
+        print(f"{name}: between languages {fmean(shares[name].values()):.3f} in {args.data.name}")
     print("written:", args.output / "attention.png", args.output / "attention.json")
 
 
@@ -80,21 +97,6 @@ def switches(text: str) -> int:
     return sum(one != other for one, other in zip(scripts, scripts[1:], strict=False))
 
 
-def checkpoint(folder: Path, name: str | None) -> Path:
-    """A system's checkpoint: the one called ``name``, or the recipe's only average over epochs in its folder."""
-    if name:
-        return folder / name
-    found = [*folder.glob("best*.ave.pth"), *folder.glob("last*.ave.pth")]
-    if len(found) != 1:
-        raise InputError(f"{folder}: {len(found)} averages over epochs (best<N>.ave.pth): name one by --model")
-    return found[0]
-
-
-def name_of(folder: Path) -> str:
-    """``separate_cs`` of ``exp/mini/separate_cs/seed1``."""
-    return folder.resolve().parent.name if folder.name.startswith("seed") else folder.name
-
-
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
@@ -105,7 +107,9 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="DIR",
         help="trained systems: config.yaml and checkpoint",
     )
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="Kaldi data dir with wav.scp and text")
+    parser.add_argument(
+        "--data", type=Path, required=True, metavar="DIR", help="data dir, or the encoder's kept outputs of one"
+    )
     parser.add_argument(
         "--output", type=Path, required=True, metavar="DIR", help="folder for the picture and its numbers"
     )
