@@ -122,6 +122,9 @@ def windows(data: tuple[Path, ...], output: tuple[Path, ...], window: float, win
 @click.option("--style", type=click.Choice(STYLES), required=True, help="How the text marks windows.")
 @common.path("--references", "SegLST (JSON): write the targets too.")
 @common.path("--bpemodel", "For alignment: split words into pieces.  [default: words are tokens]")
+@click.option(
+    "--stretch", type=common.COUNT, metavar="N", help="Cut texts of more words and symbols.  [default: they stay whole]"
+)
 @_hypotheses
 def text(
     hypotheses: Path,
@@ -129,6 +132,7 @@ def text(
     style: str,
     references: Path | None,
     bpemodel: Path | None,
+    stretch: int | None,
     segments: Path | None,
     speaker: str,
 ) -> None:
@@ -147,15 +151,19 @@ def text(
         bpemodel=bpemodel,
         segments=segments,
         speaker=speaker,
+        stretch=stretch,
     )
 
 
 @stitch.command()
 @common.path("--references", "SegLST (JSON) with times.", required=True)
 @common.output("The JSONL file to write.", metavar="FILE")
+@common.path("--errors", "What `stitch fit` wrote of a recogniser.  [default: errors that were chosen]")
 @_windowing
 @common.seed()
-def simulate(references: Path, output: Path, window: float, window_overlap: float, seed: int) -> None:
+def simulate(
+    references: Path, output: Path, errors: Path | None, window: float, window_overlap: float, seed: int
+) -> None:
     """Write hypotheses with simulated errors.
 
     They are what a recogniser might find in recordings whose words and times are known, with more errors near the edges
@@ -164,7 +172,24 @@ def simulate(references: Path, output: Path, window: float, window_overlap: floa
     from espnet_ext.multitalker.windows import Windowing
     from espnet_ext.stitcher.simulated_errors import simulate_hypotheses
 
-    simulate_hypotheses(references, output, windowing=Windowing(window, window_overlap), seed=seed)
+    simulate_hypotheses(references, output, windowing=Windowing(window, window_overlap), seed=seed, errors=errors)
+
+
+@stitch.command()
+@common.path("--hypotheses", "Hypotheses of windows.", required=True)
+@common.path("--references", "SegLST (JSON) with times.", required=True)
+@common.output("The JSON file to write, for `stitch simulate --errors`.", metavar="FILE")
+@_hypotheses
+@common.seed()
+def fit(hypotheses: Path, references: Path, output: Path, segments: Path | None, speaker: str, seed: int) -> None:
+    """Fit simulated errors to a recogniser.
+
+    Counts its errors by distance from an edge, overlap, word and window, and the utterances of wrong speakers.
+    Simulates the same recordings, and prints the statistics of both.
+    """
+    from espnet_ext.stitcher.error_statistics import fit_and_check
+
+    fit_and_check(hypotheses, references, output, segments, speaker, seed)
 
 
 @stitch.command()

@@ -139,6 +139,11 @@ def _is_word(word: Any) -> bool:
     return isinstance(word, str) and len(word.split()) == 1 and word == word.strip()
 
 
+def is_timed(windows: Iterable[WindowHypothesis]) -> bool:
+    """Has the recogniser given the times of all words?"""
+    return all(item.times is not None or not item.words for item in windows)
+
+
 def word_times(hypothesis: WindowHypothesis) -> tuple[tuple[float, float], ...]:
     """Start and end of each word in seconds: the recogniser's, or, without these, the window divided evenly."""
     if hypothesis.times is not None:

@@ -8,7 +8,7 @@ still too long is stitched in parts that overlap by half, and these are merged a
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from espnet_ext.multitalker.hypotheses import WindowHypothesis, word_times
+from espnet_ext.multitalker.hypotheses import WindowHypothesis, is_timed, word_times
 from espnet_ext.scoring.error_rate import align
 from espnet_ext.stitcher.by_time import Passage, TimedWord, merge_passages, monotonic
 
@@ -102,7 +102,7 @@ def merge_parts(parts: Sequence[tuple[Windows, tuple[str, ...]]]) -> tuple[Timed
             stitched_times(words, windows),
             windows[0].start,
             windows[-1].end,
-            all(item.times is not None or not item.words for item in windows),
+            is_timed(windows),
         )
         for windows, words in parts
     )

@@ -21,15 +21,16 @@ from itertools import zip_longest
 from pathlib import Path
 
 from espnet_ext.data.kaldi_tables import read_table, write_table
-from espnet_ext.data.turns import read_turns, words_by_speaker
+from espnet_ext.data.turns import Turn, by_recording, read_turns, words_by_speaker
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import Grouped, WindowHypothesis
+from espnet_ext.multitalker.hypotheses import MOST_WINDOWS, Grouped, WindowHypothesis, is_timed
 from espnet_ext.multitalker.importers import SPEAKER, read_grouped
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.by_time import WITHIN
-from espnet_ext.stitcher.long_recordings import longest_of
+from espnet_ext.stitcher.long_recordings import Longest, Windows, cut_at_silence, cut_by_half, longest_of, renumbered
 from espnet_ext.stitcher.note import ALIGNMENT, STYLES, StitcherNote, windowing_of, write_note
 from espnet_ext.stitcher.overlapping import align_windows, check_overlap
+from espnet_ext.stitcher.simulated_errors import spoken_words
 
 WINDOW_CHANGE, ODD_WINDOW, EVEN_WINDOW, GAP = "<wc>", "<wco>", "<wce>", "<gap>"
 SYMBOLS = (WINDOW_CHANGE, ODD_WINDOW, EVEN_WINDOW, GAP)
@@ -74,7 +75,7 @@ def serialise_windows(windows: Sequence[WindowHypothesis], style: str) -> tuple[
         return (tuple(token for number, item in enumerate(windows) for token in (symbols[number % 2], *item.words)),)
     if style != ALIGNMENT:
         raise ValueError(f"unknown style {style!r}: {', '.join(STYLES)}")
-    timed = all(item.times is not None or not item.words for item in windows)
+    timed = is_timed(windows)
     check_overlap(windows, 0.0 if timed else 0.5)
     columns = list(_aligned(windows, WITHIN if timed else math.inf))
     return tuple(column[0] for column in columns), tuple(column[1] for column in columns)
@@ -147,6 +148,50 @@ def stitch_examples(
         for speaker, windows in speakers.items()
         if any(item.words for item in windows)
     ]
+    return _with_own_ids(examples)
+
+
+def stretch_examples(grouped: Grouped, style: str, turns: Sequence[Turn] | None, words: int) -> list[StitchExample]:
+    """The same, each speaker's windows cut into stretches of so many words, as long recordings are when stitching.
+
+    A stitcher that has learnt from short texts reads a long one in stretches, and is no worse on it.
+
+    Args:
+        turns: the references, with times: the target of a stretch are the words that are said in its time.
+        words: the most words and symbols of a stretch, see :func:`espnet_ext.stitcher.long_recordings.length`.
+
+    Raises:
+        InputError: two examples have the same id, or a turn without times.
+    """
+    longest = Longest(MOST_WINDOWS, words)
+    said = None if turns is None else {name: spoken_words(own) for name, own in by_recording(turns).items()}
+    examples = []
+    for recording, speakers in grouped.items():
+        for speaker, windows in speakers.items():
+            own = [word for word in (said or {}).get(recording, []) if word.speaker == speaker]
+            for number, (part, start, end) in enumerate(_stretches(windows, longest)):
+                target = tuple(word.text for word in own if start <= word.middle < end)
+                sources = serialise_windows(renumbered(part), style)
+                name = f"{recording}--{speaker}--{number:03d}"
+                known = None if said is None else target
+                examples.append(StitchExample(name, recording, speaker, part, sources, known))
+    return _with_own_ids(examples)
+
+
+def _stretches(windows: Windows, longest: Longest) -> Iterator[tuple[Windows, float, float]]:
+    """The parts of a speaker's windows, and from when to when their words are said, in seconds."""
+    begin = -math.inf
+    stretches = cut_at_silence(windows, longest)
+    for number, stretch in enumerate(stretches, start=1):
+        until = stretch[-1].end if number < len(stretches) else math.inf
+        parts = cut_by_half(stretch, longest)
+        for place, part in enumerate(parts, start=1):
+            yield part, begin if place == 1 else part[0].start, until if place == len(parts) else part[-1].end
+        begin = until
+
+
+def _with_own_ids(examples: list[StitchExample]) -> list[StitchExample]:
+    """The examples; InputError if two have the same id."""
     seen: dict[str, StitchExample] = {}
     for item in examples:
         other = seen.setdefault(item.id, item)
@@ -167,6 +212,7 @@ def make_pairs(
     bpemodel: Path | None = None,
     segments: Path | None = None,
     speaker: str = SPEAKER,
+    stretch: int | None = None,
 ) -> None:
     """Write what a stitcher reads and, with references, what it is to write: see :func:`write_pairs`.
 
@@ -177,10 +223,15 @@ def make_pairs(
         references: SegLST.
         bpemodel: see :func:`write_pairs`.
         segments, speaker: see :func:`espnet_ext.multitalker.importers.read_grouped`.
+        stretch: cut texts that are longer than so many words and symbols; None: a speaker's windows of a recording are
+            one text, as in P4.
     """
-    targets = words_by_speaker(read_turns(references)) if references else None
+    turns = read_turns(references) if references else None
     grouped = read_grouped(hypotheses, segments, speaker=speaker)
-    examples = stitch_examples(grouped, style, targets)
+    if stretch:
+        examples = stretch_examples(grouped, style, turns, stretch)
+    else:
+        examples = stitch_examples(grouped, style, None if turns is None else words_by_speaker(turns))
     write_pairs(output, examples, style, bpemodel, windowing_of(grouped))
     print(f"{len(examples)} examples in the style {style}, written to {output}")
 

@@ -4,23 +4,77 @@ A stitcher can learn from it without any audio. A window's edge cuts words and l
 there are more errors near edges; and now and then an utterance is given to another speaker.
 """
 
+import json
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from espnet_ext.data.turns import Turn, by_recording, in_order, read_turns
+from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import NOBODY, WindowHypothesis, write_jsonl
-from espnet_ext.multitalker.windows import RecordingWindow, Windowing
+from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.work.files import write_json
 
 Span = tuple[float, float]  # of a word, in seconds from the recording's start
 
 
+DISTANCES = (0.25, 0.5, 1.0, 2.0, math.inf)  # seconds from a window's edge, up to which errors are counted together
+
+
+@dataclass(frozen=True)
+class SpokenWord:
+    """A word of a recording's reference.
+
+    Attributes:
+        turn, place: number of its turn, in the order of starts, and its number in it.
+        start, end: seconds; the words of a turn are spread evenly over it.
+        overlapped: another speaker talks at its middle.
+    """
+
+    turn: int
+    place: int
+    speaker: str
+    text: str
+    start: float
+    end: float
+    overlapped: bool
+
+    @property
+    def middle(self) -> float:
+        return (self.start + self.end) / 2
+
+    def bin(self, edges: tuple[float | None, float | None]) -> float:
+        """The class of distances from the nearest edge; None: an edge that cuts no word."""
+        away = min((abs(self.middle - edge) for edge in edges if edge is not None), default=math.inf)
+        return next(distance for distance in DISTANCES if away <= distance)
+
+
+def spoken_words(turns: Iterable[Turn]) -> list[SpokenWord]:
+    """The words of a recording, with times.
+
+    Raises:
+        InputError: a turn without times.
+    """
+    words = []
+    ordered = sorted(turns, key=lambda turn: turn.span[0])
+    for number, turn in enumerate(ordered):
+        begin, end = turn.span
+        step = (end - begin) / max(len(turn.words), 1)
+        others = [other.span for other in ordered if other.speaker != turn.speaker]
+        for place, text in enumerate(turn.words):
+            start = begin + place * step
+            middle = start + step / 2
+            overlapped = any(first <= middle < last for first, last in others)
+            words.append(SpokenWord(number, place, turn.speaker, text, start, start + step, overlapped))
+    return words
+
+
 @dataclass(frozen=True)
 class SimulatedErrors:
-    """Probabilities of errors.
+    """Probabilities of errors: chosen, or fitted to a recogniser by :mod:`espnet_ext.stitcher.error_statistics`.
 
     Attributes:
         anywhere: a word is wrong.
@@ -29,6 +83,11 @@ class SimulatedErrors:
         reach: the seconds over which it falls.
         speaker: in a window, an utterance is given to another speaker of the recording.
         deletion, insertion: shares of these kinds among the wrong words; the rest are substitutions.
+        rates: in place of the first three: probabilities at each of ``DISTANCES``, for words that are said ``alone``
+            and ``overlapped`` by others.
+        correlation: of errors in two windows that have heard the same word.
+        same: share of the words substituted in two windows that are the same wrong word.
+        confusions: word said -> word heard -> times; where a word has none, all words of the set are as likely.
     """
 
     anywhere: float = 0.08
@@ -37,13 +96,41 @@ class SimulatedErrors:
     speaker: float = 0.03
     deletion: float = 0.35
     insertion: float = 0.15
+    rates: Mapping[str, Sequence[float]] | None = None
+    correlation: float = 0.0
+    same: float = 0.0
+    confusions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
-    def at(self, distance: float) -> float:
+    def at(self, distance: float, overlapped: bool = False) -> float:
         """The probability of an error at a distance in seconds from a window's edge."""
-        return self.anywhere + max(0.0, self.edge - self.anywhere) * max(0.0, 1.0 - distance / self.reach)
+        if self.rates is None:
+            return self.anywhere + max(0.0, self.edge - self.anywhere) * max(0.0, 1.0 - distance / self.reach)
+        place = next(number for number, upto in enumerate(DISTANCES) if distance <= upto)
+        return self.rates["overlapped" if overlapped else "alone"][place]
 
 
-def simulate_hypotheses(references: Path, output: Path, *, windowing: Windowing, seed: int = 0) -> None:
+def write_errors(path: Path, errors: SimulatedErrors, check: Mapping[str, Sequence[float]]) -> None:
+    """Write simulated errors as JSON, and the statistics of the recogniser and of the simulation beside them."""
+    write_json(path, {"errors": asdict(errors), "percent of recogniser and simulation": check})
+
+
+def read_errors(path: Path) -> SimulatedErrors:
+    """Read simulated errors.
+
+    Raises:
+        InputError: no such file, or another form.
+    """
+    try:
+        return SimulatedErrors(**json.loads(path.read_text(encoding="utf-8"))["errors"])
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file: fit simulated errors to a recogniser first") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: not simulated errors ({error!r}): fit them again") from None
+
+
+def simulate_hypotheses(
+    references: Path, output: Path, *, windowing: Windowing, seed: int = 0, errors: Path | None = None
+) -> None:
     """Write hypotheses with simulated errors of the recordings of a reference.
 
     Args:
@@ -51,11 +138,13 @@ def simulate_hypotheses(references: Path, output: Path, *, windowing: Windowing,
         output: the hypotheses, JSONL.
         windowing: how recordings are cut.
         seed: of the errors.
+        errors: of :func:`write_errors`; None: chosen ones.
 
     Raises:
         InputError: a missing or bad file, or a turn without times.
     """
-    hypotheses = simulate_recordings(read_turns(references), windowing, SimulatedErrors(), seed)
+    chosen = read_errors(errors) if errors else SimulatedErrors()
+    hypotheses = simulate_recordings(read_turns(references), windowing, chosen, seed)
     write_jsonl(output, hypotheses)
     print(f"{len(hypotheses)} hypotheses with simulated errors, written to {output}")
 
@@ -94,62 +183,67 @@ def simulate_windows(
     Args:
         turns: the recording's utterances, with times; the words of each are spread evenly over it.
         seconds: length of the recording.
-        vocabulary: the words that wrong ones are drawn from.
+        vocabulary: the words that wrong ones are drawn from where the errors have no confusion of a word.
 
     Returns:
         In the form that a recogniser writes: one hypothesis per window and speaker in it, or one without a speaker.
     """
     (recording,) = {turn.recording for turn in turns}
     speakers = sorted({turn.speaker for turn in turns})
+    words = spoken_words(turns)
+    # What a word has in common in all windows: how hard it is, and what it is mistaken for. A window takes it with a
+    # probability of which the square is that of two windows taking it.
+    hard, mistaken = rng.random(len(words)), {}
+    common, same = math.sqrt(errors.correlation), math.sqrt(errors.same)
     hypotheses = []
     for window in windowing.cut(recording, seconds):
         heard: dict[str, list[tuple[str, Span]]] = {}
-        for turn in sorted(turns, key=lambda turn: turn.span[0]):
-            words = _heard(turn, window, seconds, vocabulary, errors, rng)
-            speaker = rng.choice(speakers) if rng.random() < errors.speaker else turn.speaker
-            if words:
-                heard.setdefault(str(speaker), []).extend(words)
+        given: dict[int, str] = {}
+        # the recording's own start and end cut no word
+        edges = (window.start if window.start > 0 else None, window.end if window.end < seconds else None)
+        for number, word in enumerate(words):
+            if not window.start <= word.middle < window.end:
+                continue
+            if word.turn not in given:
+                moved = rng.random() < errors.speaker
+                given[word.turn] = str(rng.choice(speakers)) if moved else word.speaker
+            draw = hard[number] if rng.random() < common else rng.random()
+            away = min((abs(word.middle - edge) for edge in edges if edge is not None), default=math.inf)
+            texts: tuple[str, ...] = (word.text,)
+            if draw < errors.at(away, word.overlapped):
+                wrong = _confused(word.text, vocabulary, errors, rng)
+                if rng.random() < same:
+                    wrong = mistaken.setdefault(number, wrong)
+                texts = _wrong(word.text, wrong, errors, rng)
+            span = (round(word.start, 3), round(word.end, 3))
+            heard.setdefault(given[word.turn], []).extend((text, span) for text in texts)
         hypotheses += [
             WindowHypothesis(
                 recording,
                 window.index,
                 speaker,
-                tuple(word for word, _ in words),
+                tuple(text for text, _ in found),
                 window.start,
                 window.end,
-                times=tuple(span for _, span in words) or None,
+                times=tuple(span for _, span in found) or None,
             )
-            for speaker, words in (heard or {NOBODY: []}).items()
+            for speaker, found in ({who: found for who, found in heard.items() if found} or {NOBODY: []}).items()
         ]
     return hypotheses
 
 
-def _heard(
-    turn: Turn,
-    window: RecordingWindow,
-    seconds: float,
-    vocabulary: Sequence[str],
-    errors: SimulatedErrors,
-    rng: np.random.Generator,
-) -> list[tuple[str, Span]]:
-    """What is heard of an utterance in a window, and when: its words whose middle is there, correct or not."""
-    begin, end = turn.span
-    step = (end - begin) / max(len(turn.words), 1)
-    heard = []
-    for number, word in enumerate(turn.words):
-        middle = begin + (number + 0.5) * step
-        span = (round(middle - step / 2, 3), round(middle + step / 2, 3))
-        if not window.start <= middle < window.end:
-            continue
-        # the recording's own start and end cut no word
-        left = middle - window.start if window.start > 0 else math.inf
-        right = window.end - middle if window.end < seconds else math.inf
-        if rng.random() >= errors.at(min(left, right)):
-            heard.append((word, span))
-            continue
-        kind = rng.random()
-        if kind >= errors.deletion:
-            heard.append((str(rng.choice(vocabulary)), span))
-        if kind >= 1 - errors.insertion:
-            heard.append((word, span))
-    return heard
+def _confused(word: str, vocabulary: Sequence[str], errors: SimulatedErrors, rng: np.random.Generator) -> str:
+    """A word that this one is mistaken for."""
+    known = errors.confusions.get(word)
+    if not known:
+        return vocabulary[int(rng.integers(len(vocabulary)))]
+    times = np.array(list(known.values()), dtype=float)
+    return str(rng.choice(list(known), p=times / times.sum()))
+
+
+def _wrong(word: str, wrong: str, errors: SimulatedErrors, rng: np.random.Generator) -> tuple[str, ...]:
+    """What is heard in place of a word: nothing, another word, or another word and this one."""
+    kind = rng.random()
+    if kind < errors.deletion:
+        return ()
+    return (wrong, word) if kind >= 1 - errors.insertion else (wrong,)

@@ -11,7 +11,16 @@ from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import WindowHypothesis, group_by_speaker, write_jsonl
 from espnet_ext.multitalker.windows import Windowing
-from espnet_ext.stitcher.pairs import GAP, WINDOW_CHANGE, make_pairs, serialise_windows, stitch_examples
+from espnet_ext.stitcher.long_recordings import merge_parts
+from espnet_ext.stitcher.pairs import (
+    GAP,
+    WINDOW_CHANGE,
+    make_pairs,
+    serialise_windows,
+    stitch_examples,
+    stretch_examples,
+)
+from espnet_ext.stitcher.simulated_errors import SimulatedErrors, simulate_recordings
 
 
 def windows(*texts: str, overlap: float = 0.5, speaker: str = "a") -> list[WindowHypothesis]:
@@ -100,3 +109,21 @@ def test_a_speaker_who_was_heard_but_said_nothing_has_a_symbol_to_write(tmp_path
 def test_nothing_to_stitch(tmp_path):
     with pytest.raises(InputError, match="nobody was heard in any window"):
         make(tmp_path, [WindowHypothesis("r", 0, "", (), 0.0, 16.0)], "wc", "A")
+
+
+@pytest.mark.parametrize("overlap", [0.0, 0.25, 0.5])
+def test_stretches_of_a_long_text_have_the_words_said_in_their_time(overlap):
+    """A word a second, and a pause of 40 s in between: perfect stretches make the transcript again."""
+    turns = [Turn("r", "a", tuple(f"W{n}" for n in range(80)), 0.0, 80.0)]
+    turns += [Turn("r", "b", ("MM",), 90.0, 91.0), Turn("r", "a", tuple(f"V{n}" for n in range(30)), 120.0, 150.0)]
+    windowing = Windowing(16.0, overlap)
+    heard = group_by_speaker(simulate_recordings(turns, windowing, SimulatedErrors(0.0, 0.0, 1.0, 0.0), 0))
+    examples = stretch_examples(heard, "wc", turns, 60)
+    own = [item for item in examples if item.speaker == "a"]
+    assert len(own) > 2 and [item.id for item in own] == [f"r--a--{number:03d}" for number in range(len(own))]
+    for item in own:
+        words = list(dict.fromkeys(word for window in item.windows for word in window.words))
+        assert list(item.target) == words, "what is to be written is what the windows have"
+    merged = merge_parts([(item.windows, item.target) for item in own])
+    assert [word.text for word in merged] == [*turns[0].words, *turns[2].words]
+    assert stretch_examples(heard, "wc", None, 60)[0].target is None

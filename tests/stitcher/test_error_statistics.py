@@ -1,0 +1,111 @@
+"""What is counted of a recogniser's errors: by hand on a few words, and where the probabilities are known."""
+
+import math
+
+import numpy as np
+import pytest
+
+from espnet_ext.cli.program import call
+from espnet_ext.data.turns import Turn, write_turns
+from espnet_ext.errors import InputError
+from espnet_ext.multitalker.hypotheses import WindowHypothesis, group_by_speaker, read_jsonl, write_jsonl
+from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.stitcher.error_statistics import count_errors_of_windows, fit_errors
+from espnet_ext.stitcher.simulated_errors import DISTANCES, SimulatedErrors, read_errors, simulate_recordings
+
+
+def test_a_few_words_counted_by_hand():
+    """A word a second. Two windows have heard C and D: D is wrong in both, as the same word, and E in the second."""
+    turns = [Turn("r", "a", tuple("ABCDEF"), 0.0, 6.0)]
+    heard = [
+        WindowHypothesis("r", 0, "a", tuple("ABCY"), 0.0, 4.0),
+        WindowHypothesis("r", 1, "a", tuple("CYX"), 2.0, 6.0),
+    ]
+    counts = count_errors_of_windows(group_by_speaker(heard), turns)
+    assert sum(counts.words.values()) == 8 and dict(counts.confusions["D"]) == {"Y": 2}
+    assert counts.kinds == {"substitutions": 3, "deletions": 1}
+    assert (sum(counts.shared.values()), sum(counts.both.values())) == (2, 1)
+    assert (counts.same, counts.wrong_twice) == (1, 1)
+    # D lies half a second from the end of window 0, and 1.5 s from the start of window 1
+    assert counts.wrong[False, 0.5] == 1 and counts.words[False, 0.5] == 2
+    assert (counts.turns, counts.moved) == (2, 0)
+
+
+def test_an_utterance_of_a_wrong_speaker_is_no_deletion():
+    turns = [Turn("r", "a", tuple("ABC"), 0.0, 3.0), Turn("r", "b", tuple("DEF"), 3.0, 6.0)]
+    heard = [WindowHypothesis("r", 0, "b", tuple("ABCDEF"), 0.0, 6.0)]
+    counts = count_errors_of_windows(group_by_speaker(heard), turns)
+    assert (counts.turns, counts.moved, sum(counts.kinds.values())) == (2, 1, 0)
+
+
+def recordings(count: int = 60) -> list[Turn]:
+    rng = np.random.default_rng(0)
+    turns = []
+    for number in range(count):
+        start = 0.0
+        for place in range(8):
+            words = tuple(f"W{word}" for word in rng.integers(60, size=12))
+            end = start + 4.0
+            turns.append(Turn(f"r{number:02d}", "ab"[place % 2], words, start, end))
+            start = end - 1.0  # a second of overlap
+    return turns
+
+
+KNOWN = SimulatedErrors(
+    rates={"alone": (0.5, 0.4, 0.2, 0.1, 0.1), "overlapped": (0.7, 0.6, 0.4, 0.3, 0.3)},
+    speaker=0.1,
+    deletion=0.3,
+    insertion=0.1,
+    correlation=0.5,
+    same=0.6,
+    confusions={f"W{word}": {f"W{(word + 7) % 60}": 3, f"W{(word + 9) % 60}": 1} for word in range(60)},
+)
+
+
+def test_known_probabilities_are_found_again():
+    turns = recordings()
+    heard = simulate_recordings(turns, Windowing(8.0, 0.5), KNOWN, 1)
+    found = fit_errors(count_errors_of_windows(group_by_speaker(heard), turns))
+    for name in ("alone", "overlapped"):
+        assert found.rates[name] == pytest.approx(KNOWN.rates[name], abs=0.12)
+    # with two speakers, half of the utterances that are given to any speaker keep their own
+    assert found.speaker == pytest.approx(KNOWN.speaker / 2, abs=0.03)
+    assert found.deletion == pytest.approx(KNOWN.deletion, abs=0.08)
+    assert found.insertion == pytest.approx(KNOWN.insertion, abs=0.08)
+    assert found.correlation == pytest.approx(KNOWN.correlation, abs=0.12)
+    assert set(found.confusions["W0"]) >= {"W7", "W9"}
+    assert found.confusions["W0"]["W7"] > found.confusions["W0"]["W9"]
+
+
+def test_the_simulation_has_like_statistics(tmp_path, capsys):
+    """Fitted to a recogniser by the command, and simulated again: no statistic is far off."""
+    turns = recordings()
+    write_turns(tmp_path / "ref.json", turns)
+    write_jsonl(tmp_path / "hyp.jsonl", simulate_recordings(turns, Windowing(8.0, 0.5), KNOWN, 1))
+    files = ["--hypotheses", str(tmp_path / "hyp.jsonl"), "--references", str(tmp_path / "ref.json")]
+    call(["stitch", "fit", *files, "--output", str(tmp_path / "errors.json")])
+    lines = [line.rsplit(maxsplit=2) for line in capsys.readouterr().out.splitlines()[1:]]
+    assert len(lines) > 10
+    for name, real, simulated in lines:
+        assert float(simulated) == pytest.approx(float(real), abs=9), name
+    assert read_errors(tmp_path / "errors.json").correlation > 0.3
+    simulate = ["stitch", "simulate", "--references", str(tmp_path / "ref.json"), "--window", "8"]
+    call([*simulate, "--errors", str(tmp_path / "errors.json"), "--output", str(tmp_path / "again.jsonl")])
+    again = count_errors_of_windows(group_by_speaker(read_jsonl(tmp_path / "again.jsonl")), turns)
+    assert again.correlation > 0.3
+
+
+def test_without_errors_nothing_is_counted():
+    turns = recordings(3)
+    heard = simulate_recordings(turns, Windowing(8.0, 0.5), SimulatedErrors(0.0, 0.0, 1.0, 0.0), 0)
+    counts = count_errors_of_windows(group_by_speaker(heard), turns)
+    assert not counts.kinds and counts.correlation == 0.0 and not counts.moved
+    assert all(math.isclose(counts.rate(False, distance), 0.0) for distance in DISTANCES)
+
+
+def test_errors_that_are_none(tmp_path):
+    with pytest.raises(InputError, match="fit simulated errors to a recogniser first"):
+        read_errors(tmp_path / "errors.json")
+    (tmp_path / "errors.json").write_text('{"errors": {"often": 1}}')
+    with pytest.raises(InputError, match="not simulated errors"):
+        read_errors(tmp_path / "errors.json")
