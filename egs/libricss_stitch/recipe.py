@@ -28,6 +28,7 @@ from espnet_ext.results.plans.schema import TRAIN
 sets = load_script(Path(__file__).parent / "local" / "sets.py")
 stitchers = load_script(Path(__file__).parent / "local" / "stitchers.py")
 CHECKPOINT = "valid.acc.ave.pth"
+FAR_FIELD = ("rir_scp", "noise_scp")  # options: Kaldi tables of room impulse responses and of noises
 
 
 def data(run: Run) -> None:
@@ -56,7 +57,20 @@ def recogniser_config(run: Run, training: str = "") -> Path:
     if run.path("speaker_model"):
         rows = next(iter(read_profiles([sets.profiles(run, "train") / "profiles.scp"]).values()))
         overlays.append({"model_conf": {"profile_size": rows.shape[1]}})
+    if far_field(run):
+        files = {name: str(run.path(name)) for name in FAR_FIELD if run.path(name)}
+        overlays.append({**run.sections["sa_asr_far_field"], **files})
     return run.section_config(section, *overlays, name=f"sa_asr_{training}" if training else section)
+
+
+def far_field(run: Run) -> bool:
+    """Are rooms or noise added in training?"""
+    return any(run.path(name) for name in FAR_FIELD)
+
+
+def computed_d_vectors(run: Run) -> bool:
+    """Are the d-vectors of the training sets computed once? With rooms and noise, they differ each time."""
+    return speaker_encoder(run)[0] == "d_vectors" and not far_field(run)
 
 
 def trainings(run: Run) -> dict[str, str]:
@@ -87,8 +101,8 @@ def statistics(run: Run) -> None:
     folder, kind = asr.tokens_dir(run), run.sections["settings"]["token_type"]
     config, names = recogniser_config(run), list(trainings(run).values())
     run_steps(*(asr.statistics_step(run, config, name, "dev_sa", folder, kind, task="sa_asr") for name in names))
-    encoder, options = speaker_encoder(run)
-    if encoder == "d_vectors":
+    if computed_d_vectors(run):
+        _, options = speaker_encoder(run)
         run_steps(*(d_vectors_step(run, run.datadir / name, options) for name in (*names, "dev_sa")))
 
 
@@ -99,7 +113,7 @@ def d_vectors_step(run: Run, folder: Path, options: Mapping[str, Any]) -> Step:
         log=folder / "log" / "d_vectors.log",
         function=write_d_vectors,
         arguments={"data": folder, "output": folder, "options": options},
-        free=free_of(run),
+        free=free_of(run, ngpu=run.gpu),
         inputs=[folder / "wav.scp", folder / "text"],
         outputs=[folder / "d_vectors.scp"],
         preload=["espnet_ext.encoder.d_vectors"],
@@ -119,7 +133,7 @@ def train_recogniser(run: Run) -> Iterator[Step]:
         options, inputs = ["--profiles", str(profiles)], [profiles]
         for part, source in (("train", run.datadir / name), ("valid", run.datadir / "dev_sa")):
             tables = [(source / "text_speakers", "speakers", "text")]
-            if speaker_encoder(run)[0] == "d_vectors":
+            if computed_d_vectors(run):
                 tables.append((source / "d_vectors.scp", "d_vectors", "kaldi_ark"))
             options += data_options(part, tables)
             inputs += [path for path, _, _ in tables]
@@ -233,6 +247,12 @@ def tables_of(options: Mapping[str, str]) -> str:
     return "1,2,3" if wanted == "all" else wanted
 
 
+def variant(options: Mapping[str, str]) -> str:
+    """The end of the folders' names of runs whose recogniser is another one."""
+    parts = {"speaker_model": options["speaker_model"], "far_field": any(options[name] for name in FAR_FIELD)}
+    return "-".join(name for name, given in parts.items() if given)
+
+
 def check(run: Run) -> None:
     """Refuse a speaker model that is not there, or one for a recogniser that needs Resemblyzer's profiles."""
     if sets.speaker_model(run) and speaker_encoder(run)[0] == "d_vectors":
@@ -250,10 +270,12 @@ RECIPE = Recipe(
         "enrolment_list": "",
         "speaker_model": "",
         "speaker_model_config": "",
+        "rir_scp": "",
+        "noise_scp": "",
     },
-    paths=("libricss", "enrolment_list", "speaker_model", "speaker_model_config"),
+    paths=("libricss", "enrolment_list", "speaker_model", "speaker_model_config", *FAR_FIELD),
     choices={"recogniser": ("lstm", "conformer")},
-    variant=lambda options: "speaker_model" if options["speaker_model"] else "",
+    variant=variant,
     tables_of=tables_of,
     check=check,
     stages={

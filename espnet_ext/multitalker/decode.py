@@ -3,11 +3,14 @@
 import functools
 import json
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import batched
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import soundfile
 
 from espnet_ext.data.data_dir import segment_recording
@@ -26,10 +29,11 @@ from espnet_ext.work.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from espnet_ext.model.sa_asr import SAASRModel
-    from espnet_ext.multitalker.search import SpeakerHypothesis
+    from espnet_ext.multitalker.search import SearchOptions, SpeakerHypothesis
 
 UTTERANCES_PER_SHARD = 20
 SHARDS_PER_JOB = 4
+WINDOWS_TOGETHER = 16  # windows of the same length that are encoded as one batch
 DEFAULT_RATE = 16000
 SEARCH_OPTIONS = ("beam_size", "ctc_weight", "penalty", "maxlenratio", "minlenratio", "normalize_length")
 
@@ -198,23 +202,26 @@ def decode_shard(shard: Shard) -> None:
     if shard.is_done():  # its worker died after it had finished
         return
     with work.attempt(shard) as folder:
-        from espnet_ext.multitalker.search import SearchOptions, recognise
+        from espnet_ext.multitalker.search import SearchOptions
 
         (settings,) = shard.options
         job = json.loads(settings)
         stamps = work.file_stamps({what: job[what] for what in ("config", "model")})
-        model, to_words, rate = _model(job["config"], job["model"], job["device"], json.dumps(stamps))
+        model, to_words, rate = _model(job["config"], job["model"], device_of_worker(job["device"]), json.dumps(stamps))
         inventories = Inventories(read_profiles(job["profiles"]))
         options = SearchOptions(**job["search"])
         heard, texts, speakers = [], {}, {}
+        spans = {}
         for key, row in shard.tables["spans"].items():
             start, end, path = row.split(" ", 2)
-            span = AudioSpan(path, float(start), float(end))
-            entries = shard.tables["inventory"][key].split()
-            names = [entry.partition("=")[0] for entry in entries]
-            profiles = inventories.of([profile_of(entry) for entry in entries], key)
-            found = recognise(model, read_samples(key, span, rate), profiles, to_words, options)
-            best = found[0] if found else None
+            spans[key] = AudioSpan(path, float(start), float(end))
+        entries = {key: shard.tables["inventory"][key].split() for key in spans}
+        profiles = {key: inventories.of([profile_of(entry) for entry in entries[key]], key) for key in spans}
+        samples = {key: read_samples(key, span, rate) for key, span in spans.items()}
+        found = _recognised(model, samples, profiles, to_words, options)
+        for key, span in spans.items():
+            names = [entry.partition("=")[0] for entry in entries[key]]
+            best = found[key]
             window = _window(key, shard.tables["recordings"][key])
             heard += by_speaker(best, names, *window, span.start, span.end)
             segments = best.segments if best else ()
@@ -223,6 +230,36 @@ def decode_shard(shard: Shard) -> None:
         write_jsonl(folder / "heard.jsonl", heard)
         write_table(folder / "text", texts)
         write_table(folder / "speakers", speakers)
+
+
+def _recognised(
+    model: "SAASRModel",
+    samples: Mapping[str, np.ndarray],
+    profiles: Mapping[str, np.ndarray],
+    to_words: Callable[[list[str]], list[str]],
+    options: "SearchOptions",
+) -> dict[str, "SpeakerHypothesis | None"]:
+    """The best hypothesis of each window; windows of the same length are encoded together."""
+    from espnet_ext.multitalker.search import recognise_together
+
+    lengths: dict[int, list[str]] = {}
+    for key, own in samples.items():
+        lengths.setdefault(len(own), []).append(key)
+    best: dict[str, SpeakerHypothesis | None] = {}
+    for keys in (part for same in lengths.values() for part in batched(same, WINDOWS_TOGETHER)):
+        speeches, inventories = [samples[key] for key in keys], [profiles[key] for key in keys]
+        for key, found in zip(keys, recognise_together(model, speeches, inventories, to_words, options), strict=True):
+            best[key] = found[0] if found else None
+    return best
+
+
+def device_of_worker(device: str) -> str:
+    """The device of this process: of several GPUs, worker processes take one each in turn."""
+    if device != "cuda":
+        return device
+    import torch
+
+    return f"cuda:{os.getpid() % max(1, torch.cuda.device_count())}"
 
 
 def _window(utterance: str, recording: str) -> tuple[str, int]:

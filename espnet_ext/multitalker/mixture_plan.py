@@ -6,14 +6,18 @@ made in passes: utterances are dealt out to mixtures until none is left, then ag
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from typing import Any
+from functools import partial
+from itertools import batched, chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from espnet_ext.data.turns import Turn, by_recording
 from espnet_ext.errors import InputError
+from espnet_ext.work.parallel import map_shards
 
 _BISECTIONS = 30
+_MIXTURES_OF_A_SHARD = 500
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,9 @@ class MixtureSettings:
                 raise InputError(f"mixtures cannot be made with {what}: choose another number")
 
 
-def plan_mixtures(sources: Sequence[SourceUtterance], settings: MixtureSettings, *, prefix: str) -> list[Mixture]:
+def plan_mixtures(
+    sources: Sequence[SourceUtterance], settings: MixtureSettings, *, prefix: str, nj: int = 1
+) -> list[Mixture]:
     """Draw mixtures. The same sources and settings give the same mixtures, whatever the order of ``sources``.
 
     Within a pass no utterance is used twice. At its end, when the utterances that are left have few speakers or are
@@ -135,21 +141,43 @@ def plan_mixtures(sources: Sequence[SourceUtterance], settings: MixtureSettings,
 
     Args:
         prefix: the mixtures are called ``<prefix>-00000`` and so on.
+        nj: processes. What is drawn is drawn in one; what takes time, finding the wanted overlap, is shared out.
 
     Raises:
         InputError: no utterances, one without words or length, or an id that comes twice.
     """
     _check_sources(sources)
     rng = np.random.default_rng(settings.seed)
-    mixtures: list[Mixture] = []
-    while not mixtures or (settings.count is not None and len(mixtures) < settings.count):
+    drawn: list[Drawn] = []
+    while not drawn or (settings.count is not None and len(drawn) < settings.count):
         for chosen in _deal(sources, settings, rng):
-            if len(mixtures) == settings.count:
+            if len(drawn) == settings.count:
                 break
-            starts = place(chosen, settings, rng)
-            parts = tuple(Part(source, start) for source, start in zip(chosen, starts, strict=True))
-            mixtures.append(Mixture(f"{prefix}-{len(mixtures):05d}", parts))
-    return mixtures
+            drawn.append(Drawn(tuple(chosen), draw_distances(len(chosen), rng)))
+    work = partial(place_all, settings=settings)
+    shards = [list(part) for part in batched(drawn, _MIXTURES_OF_A_SHARD)]
+    placed = map_shards(work, shards, nj=nj, describe="plans") if nj > 1 and len(shards) > 1 else map(work, shards)
+    return [
+        Mixture(f"{prefix}-{number:05d}", tuple(map(Part, each.sources, starts)))
+        for number, (each, starts) in enumerate(zip(drawn, chain.from_iterable(placed), strict=True))
+    ]
+
+
+def draw_distances(count: int, rng: np.random.Generator) -> tuple[float, ...]:
+    """Random distances between the starts of utterances, which :func:`place` scales."""
+    return tuple(rng.uniform(0.1, 1.0, count).tolist())
+
+
+class Drawn(NamedTuple):
+    """The utterances of a mixture, and the random distances between their starts, which are still to be scaled."""
+
+    sources: tuple[SourceUtterance, ...]
+    distances: tuple[float, ...]
+
+
+def place_all(drawn: Sequence[Drawn], settings: MixtureSettings) -> list[list[float]]:
+    """The starts of the utterances of some mixtures (in a worker process)."""
+    return [place(each.sources, each.distances, settings) for each in drawn]
 
 
 def _check_sources(sources: Sequence[SourceUtterance]) -> None:
@@ -191,14 +219,13 @@ def _deal(
         yield [left[names[index]].pop() for index in turns]
 
 
-def place(sources: Sequence[SourceUtterance], settings: MixtureSettings, rng: np.random.Generator) -> list[float]:
-    """Draw the starts in seconds of utterances that follow each other with the wanted overlap.
+def place(sources: Sequence[SourceUtterance], distances: Sequence[float], settings: MixtureSettings) -> list[float]:
+    """The starts in seconds of utterances that follow each other with the wanted overlap.
 
     Each utterance begins at a random distance before the end of the one before it. All distances are scaled by one
     factor until the share of overlapped speech is the wanted one, or the nearest that keeps the gap between starts and
     in which nobody speaks over themselves.
     """
-    distances = rng.uniform(0.1, 1.0, len(sources))
 
     def starts(scale: float) -> list[float]:
         begun: list[float] = []
@@ -214,7 +241,7 @@ def place(sources: Sequence[SourceUtterance], settings: MixtureSettings, rng: np
     def ratio(scale: float) -> float:
         return overlap_ratio([(begin, begin + s.seconds) for begin, s in zip(starts(scale), sources, strict=True)])
 
-    low, high = 0.0, 1.0 / distances.min()
+    low, high = 0.0, 1.0 / min(distances)
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         low, high = (middle, high) if ratio(middle) < settings.overlap else (low, middle)

@@ -71,7 +71,7 @@ def make_mixtures(
     """
     left_out = enrolment_utterances(leave_out) if leave_out else frozenset()
     sources = [source for files in manifests for source in read_sources(*files, left_out)]
-    mixtures = plan_mixtures(sources, settings, prefix=name.replace(" ", "-"))
+    mixtures = plan_mixtures(sources, settings, prefix=name.replace(" ", "-"), nj=nj)
     if settings.audio:
         write_mixtures(mixtures, output, nj=nj)
     else:
@@ -132,14 +132,29 @@ def mix(mixture: Mixture) -> np.ndarray:
 
 
 def write_shard(shard: MixtureShard) -> int:
-    """Write the audio of a shard's mixtures (in a worker process). Returns their number."""
-    for mixture in shard.mixtures:
+    """Write the audio of a shard's mixtures (in a worker process). Returns their number.
+
+    A mixture that is one utterance is not written again: it is the utterance's own file.
+    """
+    for mixture in (mixture for mixture in shard.mixtures if not is_copy(mixture)):
         save_audio(_audio_path(shard.folder, mixture), mix(mixture), SAMPLING_RATE, subtype="PCM_16")
     return len(shard.mixtures)
 
 
 def _audio_path(folder: str | Path, mixture: Mixture) -> str:
+    if is_copy(mixture):
+        return mixture.parts[0].source.path
     return str(Path(folder) / "audio" / f"{mixture.name}.flac")
+
+
+def is_copy(mixture: Mixture) -> bool:
+    """Is the mixture a single utterance, whose audio can be read as it is?"""
+    return len(mixture.parts) == 1 and mixture.parts[0].start == 0 and _readable(mixture.parts[0].source.path)
+
+
+def _readable(path: str) -> bool:
+    """A file, not a command, in a format that ESPnet reads by its path."""
+    return path.endswith((".flac", ".wav"))
 
 
 def write_mixtures(mixtures: Sequence[Mixture], folder: str | Path, *, nj: int = 1) -> None:

@@ -18,7 +18,13 @@ _RECORDINGS_AT_ONCE = 16
 
 
 def write_d_vectors(
-    data: str | Path, output: str | Path, options: Mapping[str, Any], *, nj: int = 1, parallel: Path | None = None
+    data: str | Path,
+    output: str | Path,
+    options: Mapping[str, Any],
+    *,
+    nj: int = 1,
+    parallel: Path | None = None,
+    ngpu: int = 0,
 ) -> int:
     """Write ``<output>/d_vectors.scp`` for all recordings of a data dir: matrices (windows, 256).
 
@@ -30,13 +36,15 @@ def write_d_vectors(
         output: a folder.
         options: ``speaker_encoder_conf`` of ``speaker_encoder: d_vectors``.
         nj: processes.
+        ngpu: 0, or 1 to compute them on GPUs; worker processes take one each in turn.
         parallel: YAML of a Dask cluster, see :func:`espnet_ext.work.parallel.map_shards`.
 
     Raises:
         InputError: no data dir, or bad audio; the message names the recording.
     """
     audio = audio_tables.read_audio_table(data)
-    compute = functools.partial(compute_d_vectors, options=dict(options))
+    device = "cuda" if ngpu else "cpu"
+    compute = functools.partial(compute_d_vectors, options=dict(options), device=device)
     folder = Path(output).absolute() / "d_vectors"
     shards = ark_shards(audio, folder, compute, (dict(options),), _RECORDINGS_OF_A_SHARD)
     table = write_arks(shards, nj=nj, parallel=parallel, describe="d-vectors")
@@ -45,18 +53,23 @@ def write_d_vectors(
     return len(table)
 
 
-def compute_d_vectors(audio: Mapping[str, str], folder: Path, options: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def compute_d_vectors(
+    audio: Mapping[str, str], folder: Path, options: Mapping[str, Any], device: str = "cpu"
+) -> dict[str, np.ndarray]:
     """d-vectors of the recordings of one shard, (windows, 256) each (in a worker process)."""
     import torch
 
     from espnet_ext.encoder.d_vectors import RATE, DVectorEncoder
+    from espnet_ext.multitalker.decode import device_of_worker
 
-    encoder = DVectorEncoder(**options)
+    place = device_of_worker(device)
+    encoder = DVectorEncoder(**options).to(place)
     matrices = {}
     for names in batched(audio, _RECORDINGS_AT_ONCE):
         samples = [torch.from_numpy(read_samples(name, AudioSpan(audio[name]), RATE)) for name in names]
         lengths = torch.tensor([len(each) for each in samples])
-        vectors, windows, _ = encoder(torch.nn.utils.rnn.pad_sequence(samples, batch_first=True), lengths)
-        for name, row, count in zip(names, vectors.numpy(), windows.tolist(), strict=True):
+        batch = torch.nn.utils.rnn.pad_sequence(samples, batch_first=True)
+        vectors, windows, _ = encoder(batch.to(place), lengths.to(place))
+        for name, row, count in zip(names, vectors.cpu().numpy(), windows.tolist(), strict=True):
             matrices[name] = row[:count]
     return matrices

@@ -112,7 +112,6 @@ class SpeakerScorer(BatchScorerInterface):
         return scores[0], states[0]
 
 
-@torch.no_grad()
 def recognise(
     model: SAASRModel,
     speech: np.ndarray | torch.Tensor,
@@ -137,16 +136,39 @@ def recognise(
     Raises:
         InputError: no profile, one of another dimension, or CTC in the search of a model that has none.
     """
+    return recognise_together(model, [speech], [profiles], to_words, options, nbest)[0]
+
+
+@torch.no_grad()
+def recognise_together(
+    model: SAASRModel,
+    speeches: Sequence[np.ndarray | torch.Tensor],
+    inventories: Sequence[np.ndarray | torch.Tensor],
+    to_words: Callable[[list[str]], Sequence[str]],
+    options: SearchOptions = SearchOptions(),  # noqa: B008 -- frozen
+    nbest: int = 1,
+) -> list[list[SpeakerHypothesis]]:
+    """Recognise several windows of the same length, which are encoded as one batch; see :func:`recognise`.
+
+    Args:
+        speeches: of each window, all as long: nothing is padded, and each result is that of the window alone.
+        inventories: profiles of the speakers to choose from in each window.
+    """
     device = next(model.parameters()).device
-    speech = torch.as_tensor(speech, dtype=torch.float32, device=device)
-    profiles = torch.as_tensor(profiles, dtype=torch.float32, device=device)
-    if profiles.dim() != 2 or not len(profiles):
-        raise InputError("sa_asr: there is no profile to choose a speaker from: give at least one")
-    model.check_profiles(profiles)
-    encodings, speaker_encodings, _ = model.encode_both(speech.unsqueeze(0), torch.tensor([len(speech)], device=device))
-    search = _search(model, SpeakerScorer(model.decoder, speaker_encodings[0], profiles), options)
-    found = search(x=encodings[0], maxlenratio=options.maxlenratio, minlenratio=options.minlenratio)
-    return [_hypothesis(model, each, to_words, encodings.size(1)) for each in found[:nbest]]
+    batch = torch.stack([torch.as_tensor(speech, dtype=torch.float32, device=device) for speech in speeches])
+    known = [torch.as_tensor(profiles, dtype=torch.float32, device=device) for profiles in inventories]
+    for profiles in known:
+        if profiles.dim() != 2 or not len(profiles):
+            raise InputError("sa_asr: there is no profile to choose a speaker from: give at least one")
+        model.check_profiles(profiles)
+    lengths = torch.full((len(batch),), batch.size(1), device=device)
+    encodings, speaker_encodings, _ = model.encode_both(batch, lengths)
+    results = []
+    for row, speaker_row, profiles in zip(encodings, speaker_encodings, known, strict=True):
+        search = _search(model, SpeakerScorer(model.decoder, speaker_row, profiles), options)
+        found = search(x=row, maxlenratio=options.maxlenratio, minlenratio=options.minlenratio)
+        results.append([_hypothesis(model, each, to_words, len(row)) for each in found[:nbest]])
+    return results
 
 
 def _search(model: SAASRModel, scorer: SpeakerScorer, options: SearchOptions) -> BatchBeamSearch:

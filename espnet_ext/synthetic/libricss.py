@@ -28,7 +28,14 @@ from espnet_ext.corpora.libricss import (
 )
 from espnet_ext.corpora.librispeech import scan_librispeech
 from espnet_ext.data.audio_files import save_audio
-from espnet_ext.multitalker.mixture_plan import MixtureSettings, Part, SourceUtterance, overlap_ratio, place
+from espnet_ext.multitalker.mixture_plan import (
+    MixtureSettings,
+    Part,
+    SourceUtterance,
+    draw_distances,
+    overlap_ratio,
+    place,
+)
 from espnet_ext.synthetic.acoustics import CLEAN, draw_scene
 from espnet_ext.synthetic.librispeech import FORMAT as LIBRISPEECH_FORMAT
 from espnet_ext.synthetic.librispeech import write_corpus
@@ -149,7 +156,7 @@ def draw_session(
         begin = clock + rng.uniform(*silence)
         parts += [
             Part(source, round(begin + start, 4))
-            for source, start in zip(members, place(members, settings, rng), strict=True)
+            for source, start in zip(members, place(members, draw_distances(len(members), rng), settings), strict=True)
         ]
         clock = max(part.end for part in parts)
     actual = 100 * overlap_ratio([(part.start, part.end) for part in parts])

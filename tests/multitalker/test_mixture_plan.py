@@ -53,6 +53,11 @@ def test_same_seed_same_mixtures():
     assert plan_mixtures(sources(), replace(SETTINGS, seed=2), prefix="m") != mixtures
 
 
+def test_two_processes_plan_the_same(monkeypatch):
+    monkeypatch.setattr("espnet_ext.multitalker.mixture_plan._MIXTURES_OF_A_SHARD", 5)
+    assert plan_mixtures(sources(), SETTINGS, prefix="m", nj=2) == plan_mixtures(sources(), SETTINGS, prefix="m")
+
+
 @pytest.mark.parametrize("overlap", [0.0, 0.1, 0.3])
 def test_wanted_overlap(overlap):
     mixtures = plan_mixtures(sources(), MixtureSettings((4, 8), 6, overlap, count=100, seed=1), prefix="m")

@@ -67,6 +67,16 @@ def test_a_mixture_longer_than_its_parts(corpus):
         mix(Mixture("m", (Part(longer, 0.0),)))
 
 
+def test_a_single_utterance_is_not_copied(corpus, tmp_path):
+    first, _, third, _ = sources(corpus)
+    mixtures = [Mixture("one", (Part(first, 0.0),)), Mixture("two", (Part(first, 0.0), Part(third, 0.25)))]
+    write_mixtures(mixtures, tmp_path / "set")
+    data = read_data_dir(tmp_path / "set")
+    assert data.wav_scp == {"one": first.path, "two": str((tmp_path / "set" / "audio" / "two.flac").resolve())}
+    assert [path.name for path in (tmp_path / "set" / "audio").iterdir()] == ["two.flac"]
+    assert data.text == {"one": "WORDS OF A-1", "two": "WORDS OF A-1 <sc> WORDS OF B-1"}
+
+
 @pytest.mark.parametrize("nj", [1, 2])
 def test_a_set_on_disk(corpus, tmp_path, nj):
     settings = MixtureSettings((2, 3), 2, 0.2, gap=0.1, count=5)

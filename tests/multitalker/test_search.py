@@ -8,7 +8,13 @@ import pytest
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.search import SearchOptions, SpeakerHypothesis, SpeakerSegment, recognise
+from espnet_ext.multitalker.search import (
+    SearchOptions,
+    SpeakerHypothesis,
+    SpeakerSegment,
+    recognise,
+    recognise_together,
+)
 
 EOS, CHANGE = 6, 2
 RNN = {"decoder": "rnn", "decoder_conf": {"hidden_size": 8, "att_conf": {"adim": 8, "aconv_filts": 3}}}
@@ -64,6 +70,16 @@ def test_the_search_finds_what_enumeration_finds(model):
     for hypothesis, (logp, posteriors, tokens) in zip(found, sorted(expected, key=first, reverse=True), strict=True):
         assert hypothesis.score == pytest.approx(logp, abs=1e-4)
         assert shown(hypothesis) == heard(model, tokens, posteriors)
+
+
+def test_windows_that_are_encoded_together_are_heard_as_alone(model):
+    options, seeds = SearchOptions(beam_size=3, maxlenratio=-5), range(3)
+    inventories = [profiles(2 + seed, seed) for seed in seeds]
+    together = recognise_together(model, [speech(seed) for seed in seeds], inventories, words, options)
+    for seed, found in zip(seeds, together, strict=True):
+        (alone,) = recognise(model, speech(seed), inventories[seed], words, options)
+        assert found[0].tokens == alone.tokens and found[0].speakers == alone.speakers
+        assert found[0].score == pytest.approx(alone.score, abs=1e-4)
 
 
 def first(item: tuple) -> float:
