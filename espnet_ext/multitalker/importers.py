@@ -22,6 +22,7 @@ from espnet_ext.data.data_dir import Segment, parse_segment
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import (
+    NOBODY,
     Grouped,
     WindowHypothesis,
     group_by_speaker,
@@ -135,8 +136,8 @@ def _hypotheses(placed: Iterable[tuple[str, Span, tuple[HeardWord, ...]]]) -> It
             speakers: dict[str, list[HeardWord]] = {}
             for word in windows[span]:
                 speakers.setdefault(word.speaker, []).append(word)
-            for speaker, words in (speakers or {"": []}).items():
-                yield _hypothesis(recording, index, speaker, span, words)
+            for speaker, own in (speakers or {NOBODY: []}).items():
+                yield _hypothesis(recording, index, speaker, span, own)
 
 
 def _own_windows(placed: Iterable[tuple[str, Span, tuple[HeardWord, ...]]]) -> Grouped:

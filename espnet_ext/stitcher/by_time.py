@@ -96,21 +96,18 @@ def join(
         within: seconds between two windows' times of the same word, at most.
     """
     start, end = shared
-    edge = min(EDGE, (end - start) / 2)
+    middle, edge = (start + end) / 2, min(EDGE, (end - start) / 2)
     joined: list[TimedWord] = []
     for _, group in groupby(align_by_time(left, right, within), key=lambda step: _agree(left, right, step)):
         steps = list(group)
-        one_sided = any(all(step[side] is None for step in steps) for side in (0, 1))
-        for i, j in steps:
-            here = left[i] if i is not None else None
-            there = right[j] if j is not None else None
-            if one_sided:
-                away = end - here.middle if here else there.middle - start
-                taken = (here or there) if away >= edge else None
-            else:
-                taken = here if _time(left, right, (i, j)) < (start + end) / 2 else there
-            if taken:
-                joined.append(taken)
+        if all(j is None for _, j in steps):
+            joined += [left[i] for i, _ in steps if i is not None and left[i].middle <= end - edge]
+        elif all(i is None for i, _ in steps):
+            joined += [right[j] for _, j in steps if j is not None and right[j].middle >= start + edge]
+        else:
+            for i, j in steps:
+                taken = (left, i) if _time(left, right, (i, j)) < middle else (right, j)
+                joined += [taken[0][taken[1]]] if taken[1] is not None else []
     return joined
 
 

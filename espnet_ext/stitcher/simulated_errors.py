@@ -193,7 +193,8 @@ def simulate_windows(
     words = spoken_words(turns)
     # What a word has in common in all windows: how hard it is, and what it is mistaken for. A window takes it with a
     # probability of which the square is that of two windows taking it.
-    hard, mistaken = rng.random(len(words)), {}
+    hard = rng.random(len(words))
+    mistaken: dict[int, str] = {}
     common, same = math.sqrt(errors.correlation), math.sqrt(errors.same)
     hypotheses = []
     for window in windowing.cut(recording, seconds):
