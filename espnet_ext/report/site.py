@@ -22,6 +22,8 @@ from espnet_ext.report.table_view import TableView, table_view
 from espnet_ext.report.training_curves import NAMES, Curve, draw_curves, read_curves, shared_range
 from espnet_ext.results.claims.verdicts import VERDICTS
 from espnet_ext.results.kept.result_files import read_results, result_files
+from espnet_ext.results.pages.alike import HEADS as SPREAD_HEADS
+from espnet_ext.results.pages.alike import Spread, introduction, spread_of
 from espnet_ext.results.pages.render import called, count_of, has_run, meta_line
 from espnet_ext.results.pages.summary import HEADS, claim_cells
 
@@ -49,6 +51,7 @@ class Section:
         run: folder of the run, or None for results that the recipe keeps.
         source: where the files lie, in the recipe's folder.
         not_run: tables without any result.
+        spread: of trainings that differ by chance alone.
     """
 
     number: int
@@ -58,6 +61,7 @@ class Section:
     source: str
     tables: tuple[ShownTable, ...]
     not_run: tuple[str, ...]
+    spread: Spread | None = None
 
     @property
     def kept(self) -> bool:
@@ -201,17 +205,20 @@ def _sections(recipe: ShownRecipe, site: Path, slug: str) -> list[Section]:
     seen: list[Mapping[str, Any]] = []
     for run, folder in sources:
         groups: dict[tuple[str, str], dict[str, ShownTable | None]] = {}
+        shown: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
         for path in result_files(folder):
             result = read_results(path)
             if result not in seen:
                 seen.append(result)
+                shown.setdefault((result["meta"]["corpus"], result["scale"]), []).append(result)
                 corpus, table = _table(result, path, recipe, site / "figures" / slug)
                 groups.setdefault((corpus, result["scale"]), {})[called(result)] = table
         source = folder.absolute().relative_to(recipe.folder) if recipe.folder else folder
         for (corpus, scale), found in groups.items():
             tables = tuple(table for table in found.values() if table)
             missing = tuple(name for name, table in found.items() if not table)
-            sections.append(Section(len(sections), corpus, scale, run, str(source), tables, missing))
+            spread = spread_of(recipe.tables.alike if recipe.tables else None, shown[corpus, scale])
+            sections.append(Section(len(sections), corpus, scale, run, str(source), tables, missing, spread))
     return sections
 
 
@@ -276,7 +283,7 @@ def _render(pages: Sequence[RecipePage], site: Path) -> None:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"slug": lambda text: text.replace(" ", "-"), "code": _code}
+    environment.filters |= {"slug": lambda text: text.replace(" ", "-"), "code": _code, "introduction": introduction}
     common = {
         "generator": GENERATOR,
         "version": __version__,
@@ -294,7 +301,7 @@ def _render(pages: Sequence[RecipePage], site: Path) -> None:
         (site / "assets" / name).write_text(source, encoding="utf-8")
     write("index.html", "index.html.j2", page="index", recipes=pages, heads=HEADS)
     for page in pages:
-        write(f"{page.slug}.html", "recipe.html.j2", page=page.slug, recipe=page)
+        write(f"{page.slug}.html", "recipe.html.j2", page=page.slug, recipe=page, spread_heads=SPREAD_HEADS)
         if page.errors.decodings:
             write(f"{page.slug}-errors.html", "errors.html.j2", page="", recipe=page)
 

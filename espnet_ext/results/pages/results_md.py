@@ -11,6 +11,7 @@ from espnet_ext.results.kept.pictures import digest, drawn_part, stamp_of
 from espnet_ext.results.kept.reproductions import keep_reproduction, read_reproductions
 from espnet_ext.results.kept.result_files import kept_folders, kept_name, natural, read_results, some_result_files
 from espnet_ext.results.kept.sums import write_sums
+from espnet_ext.results.pages.alike import markdown_spread, spread_of
 from espnet_ext.results.pages.render import called, has_run, markdown_table
 from espnet_ext.results.pages.reproductions import reproductions_section
 from espnet_ext.results.pages.summary import verdicts_of_recipe, verdicts_of_recipes
@@ -21,6 +22,7 @@ from espnet_ext.results.pages.templates import (
     render_sections,
     render_template,
 )
+from espnet_ext.results.plans.tables import Alike, load_tables
 from espnet_ext.work.files import atomic_write
 
 NOTES = Path("conf") / "results_notes.md"
@@ -31,11 +33,13 @@ def results_report(
     results: Sequence[Mapping[str, Any]],
     notes: str | None = None,
     reproductions: Sequence[Mapping[str, Any]] = (),
+    alike: Alike | None = None,
 ) -> str:
     """Markdown of several tables' results, with one heading per corpus and scale, in the given order.
 
     The verdicts on the paper's claims are counted first. ``notes`` is Markdown on what differs from the paper; it
-    follows. Tables without any result are only named.
+    follows. Tables without any result are only named. The spread of trainings that are ``alike`` comes
+    first for each corpus and scale.
     """
     lines = [
         f"# Results of {results[0]['recipe']}",
@@ -53,6 +57,8 @@ def results_report(
         groups.setdefault((result["meta"]["corpus"], result["scale"]), []).append(result)
     for (corpus, scale), group in groups.items():
         lines += [f"## {corpus}, scale {scale}", ""]
+        if spread := spread_of(alike, group):
+            lines += markdown_spread(spread)
         ordered = sorted(group, key=lambda result: natural(result["table"]))
         pictures = f"results/{kept_name(group[0])}/"
         lines += [markdown_table(result, heading="###", pictures=pictures) for result in ordered if has_run(result)]
@@ -97,9 +103,10 @@ def recipe_pages(recipe_dir: str | Path) -> dict[Path, str]:
     names = names_of_recipe(recipe_dir)
     notes, readme = recipe_dir / NOTES, recipe_dir / "README.md"
     text = render_template(notes, names) if notes.is_file() else None
-    pages = {
-        recipe_dir / REPORT: results_report(read_kept(recipe_dir), text, read_reproductions(recipe_dir / "results"))
-    }
+    tables = recipe_dir / "conf" / "tables.yaml"
+    alike = load_tables(tables).alike if tables.is_file() else None
+    report = results_report(read_kept(recipe_dir), text, read_reproductions(recipe_dir / "results"), alike)
+    pages = {recipe_dir / REPORT: report}
     return pages | ({readme: render_sections(readme, names)} if readme.is_file() else {})
 
 

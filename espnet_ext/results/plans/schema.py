@@ -327,12 +327,19 @@ class FigureEntry(StrictMapping):
     claims: tuple[ClaimEntry, ...] = ()
 
 
+class AlikeEntry(StrictMapping):
+    """Rows, as ``table/row``, whose trainings differ by chance alone, and why, in a sentence without its full stop."""
+
+    text: Text
+    rows: Annotated[list[Text], Field(min_length=2)]
+
+
 class TablesFile(StrictMapping):
     """All of ``tables.yaml``.
 
     ``measures`` are those of ``score.json`` that columns name; ``quantities`` are columns that hold what a system's own
     ``<quantity>.json`` holds, with their units; ``pictures`` are captions of the recipe's pictures by file name without
-    ``.png``.
+    ``.png``; trainings of ``alike`` rows show how far chance goes.
     """
 
     recipe: Name
@@ -341,6 +348,7 @@ class TablesFile(StrictMapping):
     measures: Names | None = None
     quantities: dict[Name, Text] = {}
     pictures: dict[Name, Text] = {}
+    alike: AlikeEntry | None = None
     systems: dict[Name, SystemEntry]
     decodings: dict[Name, DecodingEntry] = {}
     axis: AxisEntry | None = None

@@ -123,6 +123,14 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class Alike:
+    """Rows whose trainings differ by chance alone, and why."""
+
+    text: str
+    rows: tuple[RowRef, ...]
+
+
+@dataclass(frozen=True)
 class Table:
     """A table; ``baseline`` is the row to which reductions of the error rate refer, in the columns ``reductions``."""
 
@@ -154,6 +162,7 @@ class Tables:
     decodings: Mapping[str, Mapping[str, Any]]
     tables: Mapping[str, Table]
     pictures: Mapping[str, str]
+    alike: Alike | None = None
 
     @property
     def recipe_dir(self) -> Path:
@@ -230,7 +239,7 @@ class _Reader:
         file = self.file
         return Tables(
             self.path, file.recipe, file.paper, file.test_sets, file.measures or (), file.quantities, systems,
-            self.decodings, tables, file.pictures,
+            self.decodings, tables, file.pictures, self.alike(tables),
         )  # fmt: skip
 
     def error(self, place: str, text: str) -> InputError:
@@ -382,12 +391,24 @@ class _Reader:
                 claims.append(self.claim(claim, f"{place}[{number}]", table, (column,)))
         return tuple(claims)
 
+    def alike(self, tables: Mapping[str, Table]) -> Alike | None:
+        """The rows that are alike; each must be there."""
+        entry = self.file.alike
+        if entry is None:
+            return None
+        refs = tuple(self.reference(name, "", "alike.rows") for name in entry.rows)
+        self.check_rows([("alike.rows", ref) for ref in refs], tables)
+        return Alike(entry.text, refs)
+
     def check_references(self, table: Table, tables: Mapping[str, Table]) -> None:
         place = f"figures.{table.id.removeprefix(PREFIX)}" if table.figure else f"tables.{table.id}"
         references = [(f"{place}.baseline", table.baseline)] if table.baseline else []
         for number, claim in enumerate(table.claims):
             for key, side in (("better", claim.better), ("worse", claim.worse)):
                 references += [(f"{place}.claims[{number}].{key}", ref) for ref in rows_of(side)]
+        self.check_rows(references, tables)
+
+    def check_rows(self, references: Sequence[tuple[str, RowRef]], tables: Mapping[str, Table]) -> None:
         for where, ref in references:
             rows = self.one_of(ref.table, tables, where, "table").rows
             self.one_of(ref.row, {row.name: row for row in rows}, where, f"row of table {ref.table}")
