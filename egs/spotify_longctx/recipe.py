@@ -16,6 +16,7 @@ from espnet_ext.results.plans.plan import load_scale
 from espnet_ext.results.plans.tables import System
 
 TRAIN, VALID = "train", "dev"
+CONTROL = "control"  # synthetic podcasts in which no name recurs
 # Corpora of the test sets, and their folders among the synthetic corpora.
 TEST_CORPORA = {"tedlium": "TEDLIUM_release-3", "earnings22": "earnings22", "rev16": "rev16"}
 FIGURES = ",".join(f"figure{number}" for number in range(1, 6))
@@ -63,7 +64,8 @@ def data(run: Run) -> None:
     podcasts = run.datadir / "corpus" / "spotify" if run.synthetic else run.corpus
     run_steps(manifests_step(run, "spotify, train", podcasts, part=TRAIN))
     if run.synthetic:
-        run_steps(manifests_step(run, "spotify, dev", run.datadir / "corpus" / "spotify-dev", part=VALID))
+        for part in (VALID, CONTROL):
+            run_steps(manifests_step(run, f"spotify, {part}", run.datadir / "corpus" / f"spotify-{part}", part=part))
     for corpus in TEST_CORPORA:
         options = {"parts": ["test"]} if corpus == "tedlium" else {}
         run_steps(manifests_step(run, f"{corpus}, test", corpus_folder(run, corpus), **options))
@@ -72,7 +74,7 @@ def data(run: Run) -> None:
 @for_systems
 def format_data(run: Run) -> None:
     if run.synthetic:
-        run_steps(asr.format_step(run, "spotify", {TRAIN: TRAIN, VALID: VALID}, title="spotify"))
+        run_steps(asr.format_step(run, "spotify", {part: part for part in (TRAIN, VALID, CONTROL)}, title="spotify"))
     else:  # the user's podcasts have no validation set
         run_steps(asr.format_step(run, "spotify", {TRAIN: "podcasts"}, title="spotify"), hold_out_step(run))
     for corpus in TEST_CORPORA:
@@ -156,24 +158,26 @@ def language_model(run: Run) -> None:
         say("no decoding of these rows uses one")
         return
     order, folder, text = run.sections["settings"]["ngram_order"], asr.tokens_dir(run), run.datadir / TRAIN / "text"
-    pieces = [folder / "tokens.txt", folder / "bpe.model"]
+    has_pieces = run.sections["settings"]["token_type"] != "word"
+    files = [folder / "tokens.txt", *([folder / "bpe.model"] if has_pieces else [])]
     run_steps(
         Step(
             name=f"{order}-gram model",
             log=run.lm / "log" / "ngram.log",
             function=make_ngram,
-            arguments={"text": text, "pieces": pieces, "order": order, "output": str(run.lm / "lm.arpa")},
-            inputs=[text, *pieces],
+            arguments={"text": text, "files": files, "order": order, "output": str(run.lm / "lm.arpa")},
+            inputs=[text, *files],
             outputs=[run.lm / "lm.arpa"],
         )
     )
 
 
-def make_ngram(text: Path, pieces: Sequence[Path], order: int, output: str) -> None:
-    """Estimate an n-gram model over the word pieces of the models."""
+def make_ngram(text: Path, files: Sequence[Path], order: int, output: str) -> None:
+    """Estimate an n-gram model over the tokens of the models, word pieces or words."""
     from espnet_ext.longform.ngram import write_token_ngram
 
-    tokens_file, bpemodel = pieces
+    tokens_file, bpemodel = (*files, None)[:2]
+    assert tokens_file is not None  # the first of the files
     write_token_ngram(text, tokens_file, bpemodel, order, Path(output))
     print(f"{order}-gram model -> {output}")
 
@@ -296,7 +300,13 @@ def score_system(run: Run, system: System, seed: int) -> Iterator[Step]:
     for name, sets in run.decodings[system.name].items():
         for part in sets:
             folder = run.expdir / system.name / f"seed{seed}" / f"decode_{name}" / part
-            yield asr.score_step(run, part, folder, normaliser=normaliser)
+            yield asr.score_step(run, part, folder, normaliser=normaliser, kinds=kinds_of(run, part))
+
+
+def kinds_of(run: Run, part: str) -> Path | None:
+    """The kinds of the words of a synthetic test set."""
+    is_synthetic = run.synthetic if part == CONTROL else not run.options[part]
+    return run.datadir / "corpus" / "kinds" / f"{part}.txt" if is_synthetic else None
 
 
 def scoring(run: Run) -> None:
@@ -334,12 +344,27 @@ def measure_context(config: Path, seconds: float, device: str, expdir: str) -> N
         raise InputError(f"local/bench_context.py has ended with status {status}")
 
 
+def check(run: Run) -> None:
+    """Refuse what needs the synthetic corpora if there are others."""
+    needs = [
+        table.id
+        for table in run.selected
+        if any(column.measure or column.test_set == CONTROL for column in table.columns)
+    ]
+    given = [f"--{name}" for name in ("spotify", *TEST_CORPORA) if run.options[name]]
+    if needs and given:
+        raise InputError(
+            f"{needs[0]}: only the synthetic corpora say which names are drowned: leave out {' '.join(given)}"
+        )
+
+
 RECIPE = Recipe(
     corpus="spotify",
     options={"table": "", "figure": "", "tedlium": "", "earnings22": "", "rev16": "", "musan": ""},
     paths=("tedlium", "earnings22", "rev16", "musan"),
     needed=("tedlium", "earnings22", "rev16", "musan"),
     tables_of=tables_of,
+    check=check,
     stages={
         "data": data,
         "format": format_data,

@@ -9,6 +9,7 @@ from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.errors import InputError
 
 NOISES = ("music", "noise", "speech")
+PRECISIONS = ("float32", "bfloat16")
 
 
 @click.group(cls=OrderedGroup)
@@ -80,7 +81,15 @@ def asr(
     metavar="SHARE",
     help="Step from window to window, as a share of a window.  [default: 0.125]",
 )
-@click.option("--batch", type=common.COUNT, metavar="N", help="Windows that are encoded together.  [default: 1]")
+@click.option(
+    "--batch-seconds",
+    type=float,
+    metavar="SECONDS",
+    help="Audio that is encoded together, at least a window.  [default: 60]",
+)
+@click.option(
+    "--precision", type=click.Choice(PRECISIONS), help="bfloat16: half of the memory on GPUs.  [default: float32]"
+)
 @click.option("--noise", type=click.Choice(NOISES), help="Mix noise of this kind into the recordings.")
 @click.option("--snr", type=float, metavar="DB", help="Signal-to-noise ratio of the noise.")
 @common.seed(default=None)

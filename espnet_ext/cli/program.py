@@ -13,6 +13,9 @@ ENTRIES = {
     "data": Entry("espnet_ext.cli.data", "data", "Prepare corpora; check, combine and split data dirs."),
     "train": Entry("espnet_ext.cli.train", "train", "Train language models; average checkpoints."),
     "decode": Entry("espnet_ext.cli.decode", "decode", "Recognise utterances, long and overlapped speech."),
+    "transcribe-long": Entry(
+        "espnet_ext.cli.transcribe_long", "transcribe_long", "Audio files of any length to text and subtitles."
+    ),
     "score": Entry("espnet_ext.cli.score", "score", "Error rates of words and speakers; compare systems."),
     "nbest": Entry("espnet_ext.cli.nbest", "nbest", "Convert and describe N-best lists; oracle error rates."),
     "rescore": Entry("espnet_ext.cli.nbest", "rescore", "Rescore N-best lists with a language model."),

@@ -98,6 +98,7 @@ def _one_system(function: Callable[..., Any]) -> Callable[..., Any]:
 @_one_system
 @_unit("word", "char")
 @_normaliser
+@common.path("--kinds", "Table of utterance and the kind of each word: an error rate for each kind.")
 @_resample
 @_bootstrap
 def wer(
@@ -107,6 +108,7 @@ def wer(
     output: Path | None,
     unit: str,
     normaliser: str,
+    kinds: Path | None,
     resample: str,
     replicas: int,
     seed: int,
@@ -126,6 +128,7 @@ def wer(
         unit=unit,
         utt2spk=utt2spk,
         normaliser=normaliser,
+        kinds=kinds,
         draws=Draws(replicas, seed, resample == "speaker"),
         alignment=alignment,
     )

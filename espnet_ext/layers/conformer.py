@@ -1,4 +1,8 @@
-"""A Conformer layer for very long inputs (Gulati et al. 2020), without biases (P5, sections 2.1 and 3.2)."""
+"""A Conformer layer for very long inputs (Gulati et al. 2020), as in P5, sections 2.1 and 3.2.
+
+P5 says nothing of biases and nonlinearities. Here they are those of its published models: biases in the convolution
+module alone, and an approximate GELU in the feed-forward modules.
+"""
 
 import torch
 from torch.nn.functional import glu, scaled_dot_product_attention, silu
@@ -62,14 +66,14 @@ class ConvolutionModule(torch.nn.Module):
 
     def __init__(self, size: int, kernel: int, norm: str, ramp: Ramp):
         super().__init__()
-        self.gated = torch.nn.Linear(size, 2 * size, bias=False)
-        self.depthwise = torch.nn.Conv1d(size, size, kernel, padding=kernel // 2, groups=size, bias=False)
+        self.gated = torch.nn.Linear(size, 2 * size)
+        self.depthwise = torch.nn.Conv1d(size, size, kernel, padding=kernel // 2, groups=size)
         self.norm: torch.nn.Module
         if norm == "layer":
             self.norm = torch.nn.LayerNorm(size)
         else:
             self.norm = BatchRenorm(size, ramp if norm == "batch_renorm" else None)
-        self.output = torch.nn.Linear(size, size, bias=False)
+        self.output = torch.nn.Linear(size, size)
 
     def forward(self, x: torch.Tensor, valid: torch.Tensor | None = None) -> torch.Tensor:
         """Convolve over time; arguments as in :meth:`SelfAttention.forward`. Returns (B, T, D)."""
@@ -131,11 +135,11 @@ class ConformerLayer(torch.nn.Module):
 
 
 def feed_forward(size: int, units: int, dropout_rate: float) -> torch.nn.Sequential:
-    """Layer normalisation, a hidden layer of SiLU and a projection back."""
+    """Layer normalisation, a hidden layer of GELU and a projection back."""
     return torch.nn.Sequential(
         torch.nn.LayerNorm(size),
         torch.nn.Linear(size, units, bias=False),
-        torch.nn.SiLU(),
+        torch.nn.GELU(approximate="tanh"),
         torch.nn.Dropout(dropout_rate),
         torch.nn.Linear(units, size, bias=False),
         torch.nn.Dropout(dropout_rate),

@@ -8,11 +8,13 @@ KERNEL = 3
 
 
 class ConvSubsampling(torch.nn.Module):
-    """Convolutions of 3 x 3 with stride 2 over time and features, each followed by a ReLU, and a projection.
+    """Convolutions of 3 x 3 with stride 2 over time and features, each followed by a SiLU, and a projection without
+    a bias.
 
     With ``separable``, all but the first are depthwise convolutions followed by 1 x 1 convolutions: the subsampling of
-    FastConformer (P5, section 2.1; Rekesh et al. 2023). Otherwise they are full convolutions, as in Conformer. Padded
-    frames are set to 0 before each convolution, like those beyond the end of the batch.
+    FastConformer (P5, section 2.1; Rekesh et al. 2023). Otherwise they are full convolutions, as in Conformer. P5 names
+    no nonlinearity; its published models have SiLU, and no bias in the projection. Padded frames are set to 0 before
+    each convolution, like those beyond the end of the batch.
 
     Args:
         input_size: dimension of the features, F.
@@ -30,7 +32,7 @@ class ConvSubsampling(torch.nn.Module):
         width = input_size
         for _ in range(stages):
             width = halved(width)
-        self.projection = torch.nn.Linear(channels * width, output_size)
+        self.projection = torch.nn.Linear(channels * width, output_size, bias=False)
 
     def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Subsample.
@@ -63,4 +65,4 @@ def _stage(inputs: int, channels: int, separable: bool) -> torch.nn.Sequential:
         ]
     else:
         convolutions = [torch.nn.Conv2d(inputs, channels, KERNEL, stride=2, padding=1)]
-    return torch.nn.Sequential(*convolutions, torch.nn.ReLU(inplace=True))
+    return torch.nn.Sequential(*convolutions, torch.nn.SiLU(inplace=True))

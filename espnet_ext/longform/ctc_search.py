@@ -1,8 +1,9 @@
 """CTC decoding of posteriors that come in parts: best path, or beam search with an n-gram language model."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -11,35 +12,71 @@ from espnet_ext.errors import InputError
 _FLOOR = 1e-10  # smaller posteriors are raised to this before the logarithm
 
 
+class Token(NamedTuple):
+    """A token of a path: its id, its frames from ``start`` to ``end``, and the highest posterior among them."""
+
+    id: int
+    start: int
+    end: int
+    confidence: float
+
+
 class CTCDecoder(Protocol):
-    """Takes posteriors part by part and returns the tokens at the end."""
+    """Takes posteriors part by part, and returns tokens as soon as they are final."""
 
-    def step(self, posteriors: np.ndarray) -> None:
-        """Posteriors of the next frames, (frames, vocabulary)."""
+    def step(self, posteriors: np.ndarray) -> list[Token]:
+        """Posteriors of the next frames, (frames, vocabulary). Returns the tokens that have become final."""
         ...
 
-    def finish(self) -> list[int]:
-        """Ids of the tokens, without blanks and repeats."""
+    def finish(self) -> list[Token]:
+        """The last tokens."""
         ...
+
+
+class PathTokens:
+    """Joins a path, a token for each frame, to tokens without blanks and repeats.
+
+    Args:
+        blank: id of the blank.
+    """
+
+    def __init__(self, blank: int = 0):
+        self._blank, self._frame = blank, 0
+        self._open: Token | None = None
+
+    def add(self, path: Sequence[int], confidences: Sequence[float]) -> list[Token]:
+        """The next frames of the path, and the posterior of each frame's token. Returns the tokens that have ended."""
+        ended = []
+        for token, confidence in zip(path, confidences, strict=True):
+            if self._open and token == self._open.id:
+                highest = max(self._open.confidence, confidence)
+                self._open = self._open._replace(end=self._frame + 1, confidence=highest)
+            else:
+                ended += self.finish()
+                if token != self._blank:
+                    self._open = Token(token, self._frame, self._frame + 1, confidence)
+            self._frame += 1
+        return ended
+
+    def finish(self) -> list[Token]:
+        """The token that has not ended yet, if there is one."""
+        last, self._open = self._open, None
+        return [last] if last else []
 
 
 class GreedyDecoder:
     """The best path: the most probable token of each frame."""
 
     def __init__(self, blank: int = 0):
-        self._blank, self._last = blank, blank
-        self._tokens: list[int] = []
+        self._tokens = PathTokens(blank)
 
-    def step(self, posteriors: np.ndarray) -> None:
-        """Posteriors of the next frames, (frames, vocabulary)."""
-        for token in posteriors.argmax(axis=1).tolist():
-            if token != self._last and token != self._blank:
-                self._tokens.append(token)
-            self._last = token
+    def step(self, posteriors: np.ndarray) -> list[Token]:
+        """Posteriors of the next frames, (frames, vocabulary). Returns the tokens that have ended."""
+        return self._tokens.add(posteriors.argmax(axis=1).tolist(), posteriors.max(axis=1).tolist())
 
-    def finish(self) -> list[int]:
-        """Ids of the tokens."""
-        return self._tokens
+    def finish(self) -> list[Token]:
+        """The last token, if it has not been returned."""
+        return self._tokens.finish()
 
 
 @dataclass(frozen=True)
@@ -91,28 +128,40 @@ class BeamDecoder:
         self._decoder = library.LexiconFreeDecoder(options, self._lm, blank, blank, [])
         self._decoder.decode_begin()
         self._frames = 0  # decoded since the last final decision
-        self._path: list[int] = []  # token of each frame, blanks included
+        self._open: list[np.ndarray] = []  # log-posteriors of frames that are not final
+        self._tokens = PathTokens(blank)
 
-    def step(self, posteriors: np.ndarray) -> None:
-        """Posteriors of the next frames, (frames, vocabulary)."""
-        look_back = self._settings.look_back
+    def step(self, posteriors: np.ndarray) -> list[Token]:
+        """Posteriors of the next frames, (frames, vocabulary). Returns the tokens that have become final."""
+        look_back, final = self._settings.look_back, []
         for start in range(0, len(posteriors), look_back):
             scores = np.log(np.maximum(posteriors[start : start + look_back], _FLOOR), dtype=np.float32)
             self._decoder.decode_step(scores.ctypes.data, *scores.shape)
             self._frames += len(scores)
+            self._open.append(scores)
             if self._frames > look_back:
                 # Its first token belongs to the last decision.
-                self._path += self._decoder.get_best_hypothesis(look_back).tokens[1:]
+                final += self._take(self._decoder.get_best_hypothesis(look_back).tokens[1:])
                 self._decoder.prune(look_back)
                 self._frames = look_back
+        return final
 
-    def finish(self) -> list[int]:
-        """Ids of the tokens."""
+    def finish(self) -> list[Token]:
+        """The last tokens."""
         if self._frames:
             self._decoder.decode_end()
-            self._path += self._decoder.get_best_hypothesis(0).tokens[1:]
-        pairs = zip(self._path, [self._blank, *self._path], strict=False)
-        return [token for token, before in pairs if token not in (before, self._blank)]
+            # The end has a step of its own, which is no frame.
+            final = self._take(self._decoder.get_best_hypothesis(0).tokens[1:])
+            return final + self._tokens.finish()
+        return self._tokens.finish()
+
+    def _take(self, path: Sequence[int]) -> list[Token]:
+        """The tokens of frames that have become final; the path may go on beyond the last frame."""
+        scores = np.concatenate(self._open)
+        count = min(len(path), len(scores))
+        confidences = np.exp(scores[np.arange(count), list(path[:count])]).tolist()
+        self._open = [scores[count:]]
+        return self._tokens.add(path[:count], confidences)
 
 
 def _flashlight() -> Any:

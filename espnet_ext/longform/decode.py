@@ -2,31 +2,37 @@
 
 import dataclasses
 import json
+import math
 import time
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from espnet_ext.data import audio_tables
 from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.errors import InputError
-from espnet_ext.longform.ctc_search import BeamDecoder, BeamSettings, GreedyDecoder
+from espnet_ext.longform.ctc_search import BeamSettings
 from espnet_ext.longform.noise import find_noise, with_noise
-from espnet_ext.longform.recording_audio import Audio, RecordingAudio, ZeroedAudio, read_regions
+from espnet_ext.longform.recording_audio import Audio, NoSpeech, RecordingAudio, ZeroedAudio, read_regions
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import write_json
+from espnet_ext.work.gpus import own_gpu
 from espnet_ext.work.shards import Shard
 from espnet_ext.work.yaml_files import read_yaml
+
+if TYPE_CHECKING:
+    from espnet_ext.longform.transcribe import Transcriber
 
 # What the config of a decoding may hold, and the default values.
 SETTINGS: Mapping[str, Any] = MappingProxyType(
     {
         "window": None,
         "stride": 0.125,
-        "batch": 1,
+        "batch_seconds": 60.0,
+        "precision": "float32",
         "noise": None,
         "snr": None,
         "seed": 0,
@@ -34,9 +40,6 @@ SETTINGS: Mapping[str, Any] = MappingProxyType(
         "lm_weight": None,
     }
 )
-
-# The last model of this process, by its files.
-_models: dict[tuple[str, str, str], Any] = {}
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,8 @@ class LongDecoding:
         output: Folder for the results.
         window: Seconds of a window; None: ``max_seconds`` of the model's ``chunk_conf``.
         stride: Distance between the starts of two windows, as a share of a window.
-        batch: Number of windows that are encoded at once.
+        batch_seconds: Audio that is encoded at once, at least one window.
+        precision: ``float32`` or ``bfloat16``.
         zeroed: File of regions that are silenced.
         noise: Background noise to add.
         beam: Settings of the beam search; None: the best path.
@@ -72,7 +76,8 @@ class LongDecoding:
     output: Path
     window: float | None = None
     stride: float = 0.125
-    batch: int = 1
+    batch_seconds: float = 60.0
+    precision: str = "float32"
     zeroed: Path | None = None
     noise: Noise | None = None
     beam: BeamSettings | None = None
@@ -113,6 +118,7 @@ def long_decoding(
     if unknown is not None:
         raise InputError(f"{source}: unknown setting {unknown!r}; known are {', '.join(SETTINGS)}")
     values = {**SETTINGS, **settings}
+    check_numbers(values, source)
     if (values["noise"] is None) != (values["snr"] is None):
         raise InputError(f"{source}: noise and snr go together: give both or neither")
     beam = None
@@ -128,12 +134,24 @@ def long_decoding(
         output=output,
         window=values["window"],
         stride=values["stride"],
-        batch=values["batch"],
+        batch_seconds=values["batch_seconds"],
+        precision=values["precision"],
         zeroed=zeroed,
         noise=Noise(values["noise"], values["snr"], musan, values["seed"]) if values["noise"] else None,
         beam=beam,
         ngpu=ngpu,
     )
+
+
+def check_numbers(settings: Mapping[str, Any], source: str) -> None:
+    """Raise an InputError for a setting that is NaN, infinite or, where that makes no sense, not above 0."""
+    for name, value in settings.items():
+        if name in ("window", "batch_seconds", "beam_size") and value is not None and not 0 < value < math.inf:
+            raise InputError(f"{source}: {name} must be a number above 0, not {value}")
+        if name in ("snr", "lm_weight") and value is not None and not math.isfinite(value):
+            raise InputError(f"{source}: {name} must be a number, not {value}")
+        if name == "stride" and not 0 < value <= 1:
+            raise InputError(f"{source}: stride must be above 0 and at most 1 (windows), not {value}")
 
 
 @dataclass(frozen=True)
@@ -186,10 +204,10 @@ def plan(job: LongDecoding) -> tuple[LongDecoding, list[RecordingShard]]:
     for path in files:
         if path is not None and not path.is_file():
             raise InputError(f"{path}: no such file: check the path, or run the stage that makes it")
-    if job.batch < 1 or job.ngpu not in (0, 1):
-        raise InputError("--batch must be at least 1, and --ngpu 0 or 1")
+    if job.ngpu not in (0, 1):
+        raise InputError("--ngpu must be 0 or 1")
     window = job.window or (read_yaml(job.model_config).get("chunk_conf") or {}).get("max_seconds")
-    if not window or window <= 0:
+    if not window:
         raise InputError(f"{job.model_config}: it has no chunk_conf with max_seconds: give --window in seconds")
     job = dataclasses.replace(job, window=float(window))
     audio = audio_tables.read_audio_table(job.data)
@@ -223,16 +241,16 @@ def decode_recording(shard: RecordingShard) -> None:
         return
     with work.attempt(shard) as folder:
         job = shard.job
-        model, detokenize = _load(job)
+        transcriber = _load(job)
         (name, path), *_ = shard.tables["wav.scp"].items()
         begin = time.perf_counter()
-        with RecordingAudio(name, path, model.rate) as file:
-            decoder = GreedyDecoder() if job.beam is None else BeamDecoder(list(model.tokens), job.beam)
-            source = model.source(_silenced(_noisy(file, shard), shard.regions))
-            for posteriors in model.posteriors(source, job.window, job.stride, job.batch):
-                decoder.step(posteriors)
-        tokens = decoder.finish()
-        write_table(folder / "text", {name: detokenize(tokens)})
+        words: list[str] = []
+        with RecordingAudio(name, path, transcriber.model.rate) as file:
+            try:
+                words += (word.text for word in transcriber.words(_silenced(_noisy(file, shard), shard.regions)))
+            except NoSpeech as error:
+                print(f"{error.args[0].rpartition(':')[0]}: its text is empty")
+        write_table(folder / "text", {name: " ".join(words)})
         print(f"{name}: {file.seconds:.1f} s of audio in {time.perf_counter() - begin:.1f} s")
 
 
@@ -249,24 +267,27 @@ def _silenced(audio: Audio, regions: Sequence[tuple[float, float]]) -> Audio:
     return ZeroedAudio(audio, regions) if regions else audio
 
 
-def _load(job: LongDecoding) -> Any:
-    device = "cuda" if job.ngpu else "cpu"
-    key = str(job.model_config), str(job.model_file), device
-    if key not in _models:
-        import espnet_ext
+def _load(job: LongDecoding) -> "Transcriber":
+    from espnet_ext.longform.transcribe import load_transcriber
 
-        espnet_ext.register()
-        from espnet2.text.build_tokenizer import build_tokenizer
+    return load_transcriber(
+        job.model_config,
+        job.model_file,
+        device=device_of(job.ngpu),
+        precision=job.precision,
+        window=job.window,
+        stride=job.stride,
+        batch_seconds=job.batch_seconds,
+        beam=job.beam,
+    )
 
-        from espnet_ext.longform.posteriors import load
 
-        model = load(*key)
-        config = read_yaml(job.model_config)
-        tokenizer = build_tokenizer(config["token_type"], bpemodel=config.get("bpemodel"))
+def device_of(ngpu: int) -> str:
+    """The device of this process: its own GPU, or the CPU."""
+    if not ngpu:
+        return "cpu"
+    import torch
 
-        def detokenize(ids: Sequence[int]) -> str:
-            return " ".join(tokenizer.tokens2text([model.tokens[id] for id in ids]).split())
-
-        _models.clear()
-        _models[key] = model, detokenize
-    return _models[key]
+    if not torch.cuda.is_available():
+        raise InputError("--ngpu 1: PyTorch finds no GPU: leave the option out")
+    return own_gpu(torch.cuda.device_count())

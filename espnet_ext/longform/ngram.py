@@ -7,7 +7,7 @@ distribution. The weight of the lower order, n(h) / (c(h) + n(h)), is the back-o
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from espnet_ext.data.kaldi_tables import read_table
@@ -21,13 +21,13 @@ _NEVER = -99.0  # log10 probability of a token that is never predicted, by conve
 Gram = tuple[str, ...]
 
 
-def write_token_ngram(text: Path, tokens: Path, bpemodel: Path, order: int, output: Path) -> None:
-    """Estimate an n-gram model over the word pieces of an acoustic model and write it as an ARPA file.
+def write_token_ngram(text: Path, tokens: Path, bpemodel: Path | None, order: int, output: Path) -> None:
+    """Estimate an n-gram model over the tokens of an acoustic model and write it as an ARPA file.
 
     Args:
         text: Kaldi text file to learn from.
         tokens: ``tokens.txt`` of the acoustic model.
-        bpemodel: its sentencepiece model.
+        bpemodel: its sentencepiece model; None: its tokens are words.
         order: Number of tokens in the longest n-grams, at least 1.
         output: the ARPA file.
 
@@ -35,19 +35,22 @@ def write_token_ngram(text: Path, tokens: Path, bpemodel: Path, order: int, outp
         InputError: a file is missing, there is no text, or the order is below 1.
     """
     for path in (tokens, bpemodel):
-        if not path.is_file():
+        if path is not None and not path.is_file():
             raise InputError(f"{path}: no such file: run the token stage first")
+    lines = tokens.read_text(encoding="utf-8").split("\n")
+    vocabulary = [token for token in lines if token and token not in (BLANK, SOS_EOS, UNKNOWN)]
+    known, split = set(vocabulary), _splitter(bpemodel)
+    texts = ([token if token in known else UNKNOWN for token in split(line)] for line in read_table(text).values())
+    write_arpa(output, estimate(texts, order, vocabulary))
+
+
+def _splitter(bpemodel: Path | None) -> Callable[[str], list[str]]:
+    if bpemodel is None:
+        return str.split
     import sentencepiece
 
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(bpemodel))
-    lines = tokens.read_text(encoding="utf-8").split("\n")
-    vocabulary = [token for token in lines if token and token not in (BLANK, SOS_EOS, UNKNOWN)]
-    known = set(vocabulary)
-    texts = (
-        [piece if piece in known else UNKNOWN for piece in pieces.encode(line, out_type=str)]
-        for line in read_table(text).values()
-    )
-    write_arpa(output, estimate(texts, order, vocabulary))
+    return lambda line: pieces.encode(line, out_type=str)
 
 
 def estimate(texts: Iterable[Sequence[str]], order: int, vocabulary: Sequence[str]) -> list[dict[Gram, tuple]]:

@@ -14,6 +14,7 @@ from espnet_ext.longform.recording_features import ChannelStatistics, RecordingF
 
 # Length of the inputs that measure an encoder's frame rate: a multiple of every usual subsampling.
 _PROBE = 480
+PRECISIONS = ("float32", "bfloat16")
 _SHORTEST_FRAMES = 8  # shorter inputs are less than half a window of most frontends
 _AHEAD_FRAMES = 3000
 _SOFTMAX_FRAMES = 2048  # at a time: the logits of a long window never fill memory
@@ -75,6 +76,7 @@ class PosteriorMean:
         self._first = 0
         self._sums = np.zeros((0, 0), dtype=np.float32)
         self._counts = np.zeros(0, dtype=np.int32)
+        self._last = np.zeros(1, dtype=np.float32)  # the last frame that was taken
 
     def add(self, frame: int, posteriors: np.ndarray) -> None:
         """Add posteriors, (frames, vocabulary), from frame ``frame`` on."""
@@ -91,11 +93,16 @@ class PosteriorMean:
     def take(self, before: int | None = None) -> np.ndarray:
         """Means of the frames before frame ``before`` (None: all), (frames, vocabulary), and drop them.
 
-        Frames that no window covers are left out: an encoder loses some at the edges of windows that do not overlap.
+        A frame that no window covers repeats the one before it, so that times stay right: an encoder loses some at the
+        edges of windows that do not overlap.
         """
         count = len(self._sums) if before is None else max(0, min(before - self._first, len(self._sums)))
         covered = self._counts[:count] > 0
-        means = self._sums[:count][covered] / self._counts[:count, None][covered]
+        means = self._sums[:count] / np.maximum(self._counts[:count, None], 1)
+        if not covered.all():
+            latest = np.maximum.accumulate(np.where(covered, np.arange(count), -1))
+            means = np.where((latest >= 0)[:, None], means[latest], self._last)
+        self._last = means[-1] if count else self._last
         self._sums, self._counts = self._sums[count:].copy(), self._counts[count:].copy()
         self._first += count
         return means
@@ -118,7 +125,7 @@ class FeatureSource:
     Each frame is computed once, as long as the starts do not go back.
 
     Raises:
-        InputError: The recording is shorter than a frame, or silent throughout.
+        NoSpeech: The recording is shorter than a frame, or silent throughout.
     """
 
     def __init__(self, audio: Audio, features: RecordingFeatures):
@@ -153,6 +160,7 @@ class LongModel:
         unit: Input steps (samples or feature frames) per encoder frame.
         tokens: Its tokens by id.
         device: Its device.
+        precision: ``float32``, or ``bfloat16`` for half of the memory on GPUs.
     """
 
     model: Any
@@ -161,6 +169,7 @@ class LongModel:
     unit: int
     tokens: Sequence[str]
     device: str = "cpu"
+    precision: str = "float32"
 
     @property
     def frame_seconds(self) -> float:
@@ -211,7 +220,9 @@ class LongModel:
 
     def encode(self, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Encoder output for inputs of one length, (windows, frames, size), and its numbers of frames."""
-        return encode(self.model, inputs)
+        half = self.precision != "float32"
+        with torch.autocast(torch.device(self.device).type, getattr(torch, self.precision), enabled=half):
+            return encode(self.model, inputs)
 
 
 def encode(model: Any, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -241,7 +252,7 @@ def _encode(model: Any, inputs: torch.Tensor) -> tuple[Any, torch.Tensor]:
     return model.encode(inputs, lengths)
 
 
-def load(config_file: str, model_file: str, device: str = "cpu") -> LongModel:
+def load(config_file: str, model_file: str, device: str = "cpu", precision: str = "float32") -> LongModel:
     """Load a model for decoding.
 
     Raises:
@@ -250,6 +261,8 @@ def load(config_file: str, model_file: str, device: str = "cpu") -> LongModel:
     """
     from espnet2.tasks.asr import ASRTask
 
+    if precision not in PRECISIONS:
+        raise InputError(f"there is no precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
     model, args = ASRTask.build_model_from_file(config_file, model_file, device)
     model.eval()
     if model.ctc is None:
@@ -259,11 +272,12 @@ def load(config_file: str, model_file: str, device: str = "cpu") -> LongModel:
             raise InputError(f"{config_file}: the model takes features, but its config has no features_conf")
         features = RecordingFeatures(**args.features_conf)
         unit = frame_unit(model, 1, features.n_mels, device)
-        return LongModel(model, features, features.rate, unit, args.token_list, device)
+        return LongModel(model, features, features.rate, unit, args.token_list, device, precision)
     hop = getattr(model.frontend, "hop_length", None)
     if hop is None:
         raise InputError(f"{config_file}: the frontend {args.frontend} has no hop_length")
-    return LongModel(model, None, _rate(args), frame_unit(model, hop, None, device), args.token_list, device)
+    unit = frame_unit(model, hop, None, device)
+    return LongModel(model, None, _rate(args), unit, args.token_list, device, precision)
 
 
 def _rate(args: Any) -> int:

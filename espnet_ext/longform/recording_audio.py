@@ -26,6 +26,10 @@ _MP3_PREROLL = 10 * 1152  # samples; a frame has 1152, and four or five of them 
 Regions = Mapping[str, Sequence[tuple[float, float]]]
 
 
+class NoSpeech(InputError):
+    """A recording that holds no speech, since it is shorter than a frame or digital silence throughout."""
+
+
 class Audio(Protocol):
     """A recording whose samples can be read in parts."""
 

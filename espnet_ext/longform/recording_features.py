@@ -17,9 +17,8 @@ import torch
 
 from espnet_ext.data import audio_tables
 from espnet_ext.data.kaldi_tables import write_table
-from espnet_ext.errors import InputError
 from espnet_ext.frontend.power_mel import PowerMelFrontend
-from espnet_ext.longform.recording_audio import Audio, RecordingAudio
+from espnet_ext.longform.recording_audio import Audio, NoSpeech, RecordingAudio
 from espnet_ext.work.arks import ark_shards, write_arks
 
 _BLOCK_FRAMES = 3000  # computed at a time
@@ -46,7 +45,7 @@ class ChannelStatistics(NamedTuple):
 class RecordingFeatures:
     """Mel filterbank energies. Frame m starts at sample ``m * hop``; no frame reaches beyond the end.
 
-    A Hamming window, and an FFT of the next power of two; P5 names neither.
+    A Hann window, and an FFT of the next power of two: P5 names neither, and its authors' code has these.
 
     Attributes:
         n_mels: Number of channels.
@@ -68,6 +67,7 @@ class RecordingFeatures:
         frontend = PowerMelFrontend(
             fs=self.rate, n_mels=self.n_mels, window_ms=self.window * milliseconds, hop_ms=self.hop * milliseconds
         )
+        frontend.window = torch.hann_window(self.window)
         object.__setattr__(self, "_frontend", frontend)
 
     @property
@@ -80,9 +80,9 @@ class RecordingFeatures:
         return max(0, (length - self.window) // self.hop + 1)
 
     def require_frame(self, audio: Audio) -> None:
-        """Raise an InputError for a recording that is shorter than a frame."""
+        """Raise NoSpeech for a recording that is shorter than a frame."""
         if not self.frames(audio.length):
-            raise InputError(
+            raise NoSpeech(
                 f"recording {audio.name}: {audio.length} samples, shorter than a frame ({self.window}): drop it"
             )
 
@@ -116,7 +116,7 @@ class RecordingFeatures:
         Frames of digital silence are left out: they are regions that were silenced on purpose.
 
         Raises:
-            InputError: The recording is shorter than a frame, or silent throughout.
+            NoSpeech: The recording is shorter than a frame, or silent throughout.
         """
         self.require_frame(audio)
         frames, total = 0, self.frames(audio.length)
@@ -133,7 +133,7 @@ class RecordingFeatures:
             mean += difference * len(block) / both
             frames = both
         if not frames:
-            raise InputError(f"recording {audio.name}: nothing but digital silence: drop it")
+            raise NoSpeech(f"recording {audio.name}: nothing but digital silence: drop it")
         deviation = np.sqrt(squares / frames)
         return ChannelStatistics(mean.astype(np.float32), np.maximum(deviation, _DEVIATION_FLOOR).astype(np.float32))
 

@@ -9,6 +9,7 @@ from espnet_ext.codeswitch.mixed_text import ScriptPair
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.scoring.assignments import COLLAR
 from espnet_ext.scoring.bootstrap import REPLICAS
+from espnet_ext.scoring.kinds import score_by_kind
 from espnet_ext.scoring.mixed import MANDARIN_ENGLISH, WITHIN, count_switches, score_mixed_files
 from espnet_ext.scoring.normalise import NONE, normaliser_called
 from espnet_ext.scoring.score import Score, score_files
@@ -39,19 +40,26 @@ def evaluate_words(
     unit: str = "word",
     utt2spk: Path | None = None,
     normaliser: str = NONE,
+    kinds: Path | None = None,
     draws: Draws = Draws(),
     alignment: bool = True,
 ) -> tuple[Score, dict[str, Any]]:
     """Score a Kaldi text file in words or characters; with ``output``, write the reports into that folder.
 
+    Args:
+        kinds: table of utterance and the kind of each word of its normalised reference; each kind gets its own rate.
+
     Returns:
         The score, and what ``score.json`` holds.
 
     Raises:
-        InputError: what :func:`espnet_ext.scoring.score.score_files` and the normaliser refuse.
+        InputError: what :func:`espnet_ext.scoring.score.score_files`, the normaliser and
+            :func:`espnet_ext.scoring.kinds.score_by_kind` refuse.
     """
     apply, name = normaliser_called(normaliser)
     score = score_files(reference, hypothesis, unit=unit, utt2spk=utt2spk, normaliser=apply)
+    if kinds:
+        score = score_by_kind(score, read_table(kinds), str(kinds))
     summary = summarise(score, **asdict(draws), normaliser=name)
     if output:
         write_reports(output, score, summary, alignment=alignment)

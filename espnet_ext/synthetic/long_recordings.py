@@ -1,91 +1,109 @@
-"""Recordings of minutes with word times: one speaker, one channel, and a handful of names that recur in each.
+"""Recordings of minutes with word times, in which half of the words are names that only context can tell apart.
 
-Names within a group sound alike ("Denton", "Fenton"), and a recording has one name of each of its groups. So where
-noise drowns a name, it helps to have heard it elsewhere in the same recording: that is what context is for.
+Names come in minimal pairs ("Denton", "Fenton"), and a recording has one of each pair. Bursts of noise cover the onset
+of most mentions, so that nothing is left that tells the one from the other. Who hears only the mention must guess; who
+has heard the name elsewhere in the recording knows it. So context helps in proportion to how much of the recording it
+holds (P5, section 4.1, asks how much that is). Two kinds of recordings are for comparison: without bursts, where
+context has nothing to add, and without recurrence, where every mention draws one of the pair anew and context does not
+tell.
 """
 
 import dataclasses
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
 
-from espnet_ext.synthetic import english
-from espnet_ext.synthetic.acoustics import VOICE_RATE, Condition, draw_scene, record_shifted
+from espnet_ext.synthetic.acoustics import SAMPLE_RATE, VOICE_RATE, Condition, draw_scene, record_shifted
 from espnet_ext.synthetic.parameters import generator, seed_of
 from espnet_ext.synthetic.voices import Speaker, Speech
 
 LANGUAGE = "en"
+# The members of a pair begin with sounds of one manner and voicing, so that their lengths do not tell them apart.
 NAMES = (
-    ("denton", "fenton", "kenton", "benton"),
-    ("marlow", "harlow", "barlow", "farlow"),
-    ("tilda", "gilda", "hilda", "wilda"),
-    ("corin", "dorin", "lorin", "torin"),
-    ("melba", "selba", "velba", "delba"),
-    ("nadine", "radine", "ladine", "sadine"),
-    ("pavel", "tavel", "cavel", "gavel"),
-    ("jasper", "casper", "tasper", "rasper"),
+    ("denton", "benton"),
+    ("marlow", "narlow"),
+    ("tilda", "kilda"),
+    ("dorin", "gorin"),
+    ("melba", "nelba"),
+    ("nadine", "madine"),
+    ("pavel", "tavel"),
+    ("casper", "tasper"),
 )
-NAMES_OF_A_RECORDING = 4
-NOISY = Condition(snr=(3, 18), direct=(2, 14), t60=(0.2, 0.6), babble=0.0)
-_PAUSE = (0.15, 0.8)  # seconds between sentences
+WORDS = {
+    "V": ("calls", "sees", "helps", "asks", "tells", "knows", "likes", "visits", "follows", "thanks"),
+    "L": ("and", "near", "with", "before", "after", "behind", "without", "or"),
+    "E": ("today", "again", "often", "later", "now", "soon"),
+}
+# Sentences: N is a name, the others are words of the lists above. Half of the words of each are names.
+PATTERNS = ("NVNE", "NVNLNE", "NLNVNE", "NLNVNLNE")
+DROWNED, CLEAR, OTHER = "drowned", "clear", "other"  # kinds of words: two of names, and the rest
+
+QUIET = Condition(snr=(25, 25), direct=(14, 18), t60=(0.15, 0.2), babble=0.0)
+# A burst begins and ends at a random time, in seconds after the name begins: were they fixed, the length of the vowel
+# that is left would tell how long the first sound was.
+BURST_BEGINS, BURST_ENDS = (-0.06, -0.02), (0.12, 0.2)
+BURST_LEVEL = 12.0  # dB above the recording
+_RAMP_SECONDS = 0.005
+_PAUSE = (0.1, 0.4)  # seconds between sentences
+_PEAK = 0.89
 
 
 @dataclass(frozen=True)
 class Word:
-    """A word as it is written, and when it is spoken, in seconds from the recording's start."""
+    """A word as it is written, when it is spoken, in seconds from the recording's start, and its kind."""
 
     text: str
     start: float
     end: float
     ends_sentence: bool = False
+    kind: str = OTHER
 
 
 @dataclass(frozen=True)
 class LongRecording:
-    """The work of one shard: ``seconds`` or slightly more of a speaker's talk."""
+    """The work of one shard: ``seconds`` or slightly more of a speaker's talk.
+
+    Attributes:
+        names: one of each pair; the recording's own.
+        drowned: share of the mentions of names whose onset is covered by a burst of noise.
+        recurring: whether all mentions are of ``names``; otherwise each draws one of its pair.
+    """
 
     id: str
     speaker: Speaker
     names: tuple[str, ...]
     seconds: float
-    condition: Condition
     seed: int
+    drowned: float
+    recurring: bool = True
 
 
-def grammar_with(names: tuple[str, ...]) -> english.Grammar:
-    """The English grammar with these names, as subjects and objects like other persons."""
-    rules = dict(english.rules())
-    rules["name"] = tuple((1.0, name) for name in names)
-    rules["subject.sg"] = ((12.0, "<name>"), *rules["subject.sg"])
-    rules["someone"] = ((6.0, "<name>"), *rules["someone"])
-    return english.Grammar(rules)
-
-
-def draw_recording(part: str, index: int, speaker: Speaker, seconds: tuple[float, float], seed: int) -> LongRecording:
-    """Draw what differs between recordings: length, names, channel condition, and the speaker's pitch and rate."""
+def draw_recording(
+    part: str,
+    index: int,
+    speaker: Speaker,
+    seconds: tuple[float, float],
+    seed: int,
+    drowned: float,
+    recurring: bool = True,
+) -> LongRecording:
+    """Draw what differs between recordings: length, names, and the speaker's pitch and rate."""
     key = f"{part}-{index:03d}"
     rng = generator(seed, "recording", key)
-    groups = rng.choice(len(NAMES), NAMES_OF_A_RECORDING, replace=False)
     own = dataclasses.replace(
         speaker,
         rate=int(np.clip(speaker.rate + rng.integers(-15, 16), 140, 200)),
         pitch=int(np.clip(speaker.pitch + rng.integers(-8, 9), 30, 70)),
     )
-    return LongRecording(
-        id=key,
-        speaker=own,
-        names=tuple(str(rng.choice(NAMES[group])) for group in groups),
-        seconds=float(rng.uniform(*seconds)),
-        condition=NOISY,
-        seed=seed,
-    )
+    names = tuple(str(rng.choice(pair)) for pair in NAMES)
+    return LongRecording(key, own, names, float(rng.uniform(*seconds)), seed, drowned, recurring)
 
 
 def render(recording: LongRecording) -> tuple[np.ndarray, tuple[Word, ...]]:
     """Speak and record: samples at 16 kHz, int16, (samples,), and the words in order, none overlapping."""
-    grammar = grammar_with(recording.names)
     drawn = random.Random(seed_of(recording.seed, "sentences", recording.id))
     rng = generator(recording.seed, "speech", recording.id)
     pieces: list[np.ndarray] = []
@@ -94,16 +112,57 @@ def render(recording: LongRecording) -> tuple[np.ndarray, tuple[Word, ...]]:
     for number in count():
         if length >= recording.seconds * VOICE_RATE:
             break
-        sentence = grammar.sentence(drawn).lower()
+        texts, kinds = draw_sentence(recording, drawn)
+        sentence = " ".join(texts)
         speech = recording.speaker.speak(sentence, LANGUAGE, generator(recording.seed, "say", recording.id, number))
         pause = np.zeros(int(VOICE_RATE * rng.uniform(*_PAUSE)), dtype=np.float32)
-        words += word_times(sentence, speech, length)
+        timed = word_times(sentence, speech, length)
+        words += [dataclasses.replace(word, kind=kind) for word, kind in zip(timed, kinds, strict=True)]
         pieces += [speech.samples, pause]
         length += len(speech.samples) + len(pause)
-    scene = draw_scene(recording.condition, [], generator(recording.seed, "scene", recording.id))
-    samples, shift = record_shifted(np.concatenate(pieces), scene, recording.condition, rng)
-    moved = (dataclasses.replace(word, start=word.start + shift, end=word.end + shift) for word in words)
-    return samples, tuple(dataclasses.replace(word, start=max(word.start, 0.0)) for word in moved)
+    scene = draw_scene(QUIET, [], generator(recording.seed, "scene", recording.id))
+    samples, shift = record_shifted(np.concatenate(pieces), scene, QUIET, rng)
+    moved = [dataclasses.replace(word, start=max(word.start + shift, 0.0), end=word.end + shift) for word in words]
+    starts = [word.start for word in moved if word.kind == DROWNED]
+    return drown(samples, starts, generator(recording.seed, "bursts", recording.id)), tuple(moved)
+
+
+def draw_sentence(recording: LongRecording, drawn: random.Random) -> tuple[list[str], list[str]]:
+    """Draw a sentence: its words, and their kinds. No pair is named twice in it."""
+    pattern = drawn.choice(PATTERNS)
+    pairs = iter(drawn.sample(range(len(NAMES)), pattern.count("N")))
+    texts, kinds = [], []
+    for place in pattern:
+        if place != "N":
+            texts.append(drawn.choice(WORDS[place]))
+            kinds.append(OTHER)
+            continue
+        pair = next(pairs)
+        texts.append(recording.names[pair] if recording.recurring else drawn.choice(NAMES[pair]))
+        kinds.append(DROWNED if drawn.random() < recording.drowned else CLEAR)
+    return texts, kinds
+
+
+def drown(samples: np.ndarray, starts: Sequence[float], rng: np.random.Generator) -> np.ndarray:
+    """Cover the onsets of names with bursts of white noise, ``BURST_LEVEL`` dB above the recording.
+
+    Args:
+        samples: at 16 kHz, int16, (samples,).
+        starts: of the names, in seconds.
+
+    Returns:
+        int16, (samples,), scaled if the bursts would exceed its range.
+    """
+    noisy = samples.astype(np.float64)
+    level = np.sqrt(np.mean(np.square(noisy))) * 10 ** (BURST_LEVEL / 20)
+    ramp = round(_RAMP_SECONDS * SAMPLE_RATE)
+    for start in starts:
+        first, last = (round((start + rng.uniform(*limits)) * SAMPLE_RATE) for limits in (BURST_BEGINS, BURST_ENDS))
+        first, last = max(0, first), min(last, len(noisy))
+        edges = np.minimum(1.0, (0.5 + np.arange(last - first)) / ramp)
+        noisy[first:last] += level * rng.standard_normal(last - first) * edges * edges[::-1]
+    noisy *= min(1.0, _PEAK * 32767 / np.abs(noisy).max())
+    return np.round(noisy).astype(np.int16)
 
 
 def word_times(sentence: str, speech: Speech, offset: int) -> list[Word]:

@@ -168,20 +168,24 @@ LIBRICSS_SIZES = {
 class LongformSize:
     """Recordings of minutes: how many each corpus has, and their length in seconds, drawn between two limits.
 
-    ``train`` and ``dev`` are Spotify podcasts, the others are the test sets. Each voice occurs in one part only.
+    ``train``, ``dev`` and ``control`` are Spotify podcasts, the others are the test sets. Rev16 has at most 16.
     """
 
     recordings: dict[str, int]
     seconds: tuple[float, float]
-    voices: int  # of training, shared by its recordings; each recording has its own pitch and rate
+    voices: int  # shared by all parts; each recording has its own pitch and rate
 
 
 LONGFORM_SIZES = {
     "smoke": LongformSize(
-        {"train": 6, "dev": 1, "tedlium-dev": 1, "tedlium-test": 1, "earnings22": 1, "rev16": 1}, (20, 30), voices=6
+        {"train": 6, "dev": 1, "control": 1, "tedlium-dev": 1, "tedlium-test": 1, "earnings22": 1, "rev16": 1},
+        (20, 30),
+        voices=6,
     ),
     "mini": LongformSize(
-        {"train": 60, "dev": 3, "tedlium-dev": 2, "tedlium-test": 4, "earnings22": 5, "rev16": 5}, (60, 240), voices=24
+        {"train": 60, "dev": 4, "control": 20, "tedlium-dev": 1, "tedlium-test": 12, "earnings22": 40, "rev16": 12},
+        (110, 130),
+        voices=8,
     ),
 }
 

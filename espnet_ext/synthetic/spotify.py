@@ -1,7 +1,12 @@
 """The synthetic corpora for P5: Spotify podcasts to train on, TED-LIUM, Earnings-22 and Rev16 to test on.
 
-The folder holds ``spotify``, ``spotify-dev`` (podcasts too), ``TEDLIUM_release-3``, ``earnings22`` and ``rev16``. The
-modules of the same names in :mod:`espnet_ext.corpora` describe the layouts.
+The folder holds ``spotify``, ``spotify-dev`` and ``spotify-control`` (podcasts too), ``TEDLIUM_release-3``,
+``earnings22`` and ``rev16``. The modules of the same names in :mod:`espnet_ext.corpora` describe the layouts.
+
+In Earnings-22 and TED-LIUM, as in training, bursts of noise drown names that recur. In Rev16 there are none, so that
+context has nothing to add. In ``spotify-control`` there are, but names do not recur, so that context does not tell
+them. ``kinds/<set>.txt`` has the kind of each transcribed word, one recording per line; the kinds are those of
+:mod:`espnet_ext.synthetic.long_recordings`.
 """
 
 import csv
@@ -17,15 +22,32 @@ import numpy as np
 
 from espnet_ext.corpora.rev16 import EPISODES
 from espnet_ext.data.audio_files import save_audio
+from espnet_ext.data.kaldi_tables import write_table
 from espnet_ext.synthetic.acoustics import SAMPLE_RATE
-from espnet_ext.synthetic.long_recordings import NAMES, NOISY, LongRecording, Word, draw_recording, render
+from espnet_ext.synthetic.long_recordings import (
+    BURST_BEGINS,
+    BURST_ENDS,
+    BURST_LEVEL,
+    NAMES,
+    PATTERNS,
+    QUIET,
+    WORDS,
+    LongRecording,
+    Word,
+    draw_recording,
+    render,
+)
 from espnet_ext.synthetic.parameters import LONGFORM_SIZES, WHAT, LongformSize, generator, size_called
-from espnet_ext.synthetic.voices import draw_speakers
+from espnet_ext.synthetic.voices import Speaker, draw_speakers
 from espnet_ext.work.once import fingerprint, make_folder
 from espnet_ext.work.parallel import map_shards
 
-FORMAT = 1  # increase it when the same parameters no longer give the same bytes (voices, grammar ...)
+FORMAT = 2  # increase it when the same parameters no longer give the same bytes (voices, grammar ...)
 UNTRANSCRIBED = 2  # sentences at the start of a TED talk
+DROWNED_SHARE = 0.6  # of the mentions of names, but for the parts below
+PODCASTS = {"train": "spotify", "dev": "spotify-dev", "control": "spotify-control"}
+_CLEAR_PARTS = ("rev16",)
+_PARTS_WITHOUT_RECURRENCE = ("control",)
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 NLP_HEADER = "token|speaker|ts|endTs|punctuation|prepunctuation|case|tags|wer_tags"
@@ -67,8 +89,9 @@ def make_spotify(output: str | Path, size: str = "mini", seed: int = 0, nj: int 
         "corpus": "spotify",
         "format": FORMAT,
         "size": asdict(wanted),
-        "condition": asdict(NOISY),
-        "names": NAMES,
+        "condition": asdict(QUIET),
+        "text": [NAMES, WORDS, PATTERNS],
+        "bursts": [DROWNED_SHARE, BURST_BEGINS, BURST_ENDS, BURST_LEVEL],
         "seed": seed,
     }
     return make_folder(output, fingerprint(parameters), lambda folder: _write_corpora(folder, wanted, seed, nj), WHAT)
@@ -76,27 +99,37 @@ def make_spotify(output: str | Path, size: str = "mini", seed: int = 0, nj: int 
 
 def _write_corpora(folder: Path, size: LongformSize, seed: int, nj: int) -> None:
     shards = shards_of(folder, size, seed)
-    seconds = map_shards(write_file, shards, nj=nj, describe=WHAT)
-    _write_metadata(folder, shards, seconds)
+    written = map_shards(write_file, shards, nj=nj, describe=WHAT)
+    _write_metadata(folder, shards, [seconds for seconds, _ in written])
+    for part in size.recordings:
+        kinds = {
+            f"rev16-{int(file.id):02d}" if part == "rev16" else file.id: words
+            for file, (_, words) in zip(shards, written, strict=True)
+            if file.part == part
+        }
+        write_table(folder / "kinds" / f"{part.removesuffix('-test')}.txt", kinds)
     (folder / "README.TXT").write_text(_README, encoding="utf-8")
 
 
 def shards_of(folder: Path, size: LongformSize, seed: int) -> list[RecordingFiles]:
-    """The recordings of all parts. Training recordings share voices, each with its own pitch and rate."""
-    voices = {part: size.voices if part == "train" else number for part, number in size.recordings.items()}
-    speakers = draw_speakers(voices, seed)
+    """The recordings of all parts. All parts share the voices; each recording has its own pitch and rate."""
+    speakers = draw_speakers({"every part": size.voices}, seed)["every part"]
     return [
-        _file(
-            folder, part, index, draw_recording(part, index, speakers[part][index % voices[part]], size.seconds, seed)
-        )
+        _file(folder, part, index, _draw(part, index, speakers[index % len(speakers)], size, seed))
         for part, number in size.recordings.items()
         for index in range(number)
     ]
 
 
+def _draw(part: str, index: int, speaker: Speaker, size: LongformSize, seed: int) -> LongRecording:
+    drowned = 0.0 if part in _CLEAR_PARTS else DROWNED_SHARE
+    recurring = part not in _PARTS_WITHOUT_RECURRENCE
+    return draw_recording(part, index, speaker, size.seconds, seed, drowned, recurring)
+
+
 def _file(folder: Path, part: str, index: int, recording: LongRecording) -> RecordingFiles:
-    if part in ("train", "dev"):
-        root = folder / ("spotify" if part == "train" else "spotify-dev")
+    if part in PODCASTS:
+        root = folder / PODCASTS[part]
         show, episode = (_base62(generator(recording.seed, kind, recording.id)) for kind in ("show", "episode"))
         below = Path(show[0], show[1], f"show_{show}", episode)
         audio = root / "podcasts-audio" / below.with_suffix(".ogg")
@@ -121,34 +154,34 @@ def _base62(rng: np.random.Generator) -> str:
     return "".join(_BASE62[digit] for digit in rng.integers(len(_BASE62), size=22))  # as long as Spotify's
 
 
-def write_file(file: RecordingFiles) -> float:
-    """Write a recording's audio and transcript. Returns its seconds."""
+def write_file(file: RecordingFiles) -> tuple[float, str]:
+    """Write a recording's audio and transcript. Returns its seconds, and the kinds of the words in the transcript."""
     samples, words = render(file.recording)
     seconds = len(samples) / SAMPLE_RATE
     write_audio(Path(file.audio), samples)
+    transcribed: Sequence[Word] = words
     if file.transcript.endswith(".json"):
         text = google_json(words)
     elif file.transcript.endswith(".stm"):
         text = stm(file.id, words, seconds, UNTRANSCRIBED)
+        transcribed = [word for sentence in list(sentences_of(words))[UNTRANSCRIBED:] for word in sentence]
     else:
         text = nlp_table(words)
     transcript = Path(file.transcript)
     transcript.parent.mkdir(parents=True, exist_ok=True)
     transcript.write_text(text, encoding="utf-8")
-    return seconds
+    return seconds, " ".join(word.kind for word in transcribed)
 
 
 def _write_metadata(folder: Path, shards: Sequence[RecordingFiles], seconds: Sequence[float]) -> None:
-    rows: dict[str, list[list[str]]] = {
-        "spotify": [], "spotify-dev": [], "earnings22": [], "rev16": []
-    }  # fmt: skip
+    rows: dict[str, list[list[str]]] = {name: [] for name in (*PODCASTS.values(), "earnings22", "rev16")}
     for file, duration in zip(shards, seconds, strict=True):
         name = f"The podcast of {file.recording.names[0].capitalize()}"
-        if file.part in ("train", "dev"):
+        if file.part in PODCASTS:
             show = Path(file.audio).parent.name
             id = show.removeprefix("show_")
             minutes = f"{duration / 60:.6f}"
-            rows["spotify" if file.part == "train" else "spotify-dev"].append(
+            rows[PODCASTS[file.part]].append(
                 [f"spotify:show:{id}", name, name, "espnet_ext", "['en']", "https://example.org/rss",
                  f"spotify:episode:{file.id}", name, name, minutes, show, file.id]
             )  # fmt: skip
@@ -159,7 +192,7 @@ def _write_metadata(folder: Path, shards: Sequence[RecordingFiles], seconds: Seq
             )  # fmt: skip
         elif file.part == "rev16":
             rows["rev16"].append([file.id, name, name, "https://example.org", f"media/{file.id}.mp3"])
-    for part in ("spotify", "spotify-dev"):
+    for part in PODCASTS.values():
         _write_table(folder / part / "metadata.tsv", _SPOTIFY_FIELDS, rows[part], "\t")
     _write_table(folder / "earnings22" / "metadata.csv", _EARNINGS_FIELDS, rows["earnings22"], ",")
     _write_table(folder / "rev16" / "podcasts.csv", _REV_FIELDS, rows["rev16"], ",")
@@ -211,14 +244,17 @@ def written(sentence: Sequence[Word]) -> list[tuple[str, str]]:
 
 
 def google_json(words: Sequence[Word]) -> str:
-    """A podcast's transcript as Google's recogniser gives it: results, and a last one with all words and speakers."""
+    """A podcast's transcript as Google's recogniser gives it: results, and a last one with all words and speakers.
+
+    It is without capitals and punctuation, so that a small corpus has few tokens.
+    """
     entries = []
     results = []
     for group in batched(sentences_of(words), _SENTENCES_OF_A_RESULT):
         own = [
-            {"startTime": _google_time(word.start), "endTime": _google_time(word.end), "word": text + mark}
+            {"startTime": _google_time(word.start), "endTime": _google_time(word.end), "word": word.text}
             for sentence in group
-            for word, (text, mark) in zip(sentence, written(sentence), strict=True)
+            for word in sentence
         ]
         transcript = " ".join(entry["word"] for entry in own)
         results.append(

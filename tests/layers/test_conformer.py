@@ -14,13 +14,13 @@ SIZE, HEADS, UNITS, KERNEL = 12, 3, 20, 5
 
 
 def espnets(ours: ConformerLayer) -> EncoderLayer:
-    """ESPnet's layer with the same weights, and biases of 0."""
-    swish = torch.nn.SiLU()
+    """ESPnet's layer with the same weights and biases, and biases of 0 where ours has none."""
+    swish, gelu = torch.nn.SiLU(), torch.nn.GELU(approximate="tanh")
     theirs = EncoderLayer(
         SIZE,
         MultiHeadedAttention(HEADS, SIZE, 0.0),
-        PositionwiseFeedForward(SIZE, UNITS, 0.0, swish),
-        PositionwiseFeedForward(SIZE, UNITS, 0.0, swish),
+        PositionwiseFeedForward(SIZE, UNITS, 0.0, gelu),
+        PositionwiseFeedForward(SIZE, UNITS, 0.0, gelu),
         TheirConvolution(SIZE, KERNEL, swish),
         0.0,
     ).double()
@@ -34,6 +34,9 @@ def espnets(ours: ConformerLayer) -> EncoderLayer:
         "conv_module.pointwise_conv1.weight": ours.convolution.gated.weight.unsqueeze(-1),
         "conv_module.depthwise_conv.weight": ours.convolution.depthwise.weight,
         "conv_module.pointwise_conv2.weight": ours.convolution.output.weight.unsqueeze(-1),
+        "conv_module.pointwise_conv1.bias": ours.convolution.gated.bias,
+        "conv_module.depthwise_conv.bias": ours.convolution.depthwise.bias,
+        "conv_module.pointwise_conv2.bias": ours.convolution.output.bias,
         "conv_module.norm.running_mean": renorm.running_mean,
         "conv_module.norm.running_var": renorm.running_deviation**2 - 1e-5,
         "conv_module.norm.num_batches_tracked": renorm.updates,
@@ -73,7 +76,7 @@ def layer() -> ConformerLayer:
     return layer
 
 
-def test_is_espnets_layer_without_biases(layer):
+def test_is_espnets_layer(layer):
     x = torch.randn(2, 17, SIZE).double()
     expected, _ = espnets(layer)(x, torch.ones(2, 1, 17, dtype=torch.bool))
     torch.testing.assert_close(layer(x), expected)
@@ -113,7 +116,10 @@ def test_dropout_in_training_only():
 
 
 @pytest.mark.parametrize("norm", NORMS)
-def test_no_linear_map_has_a_bias(norm):
+def test_only_the_convolution_module_has_biases(norm):
     layer = ConformerLayer(SIZE, HEADS, UNITS, KERNEL, norm, Ramp())
-    maps = [m for m in layer.modules() if isinstance(m, (torch.nn.Linear, torch.nn.Conv1d))]
-    assert len(maps) == 9 and all(module.bias is None for module in maps)
+    maps = {n: m for n, m in layer.named_modules() if isinstance(m, (torch.nn.Linear, torch.nn.Conv1d))}
+    assert len(maps) == 9
+    assert {name for name, module in maps.items() if module.bias is not None} == {
+        f"convolution.{name}" for name in ("gated", "depthwise", "output")
+    }

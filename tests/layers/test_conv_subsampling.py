@@ -30,7 +30,7 @@ def subsampled(module: ConvSubsampling, x: torch.Tensor) -> torch.Tensor:
         x = convolved(x, stage[0])
         if len(stage) == 3:
             x = torch.einsum("oc,ctf->otf", stage[1].weight[:, :, 0, 0], x) + stage[1].bias[:, None, None]
-        x = x.clamp(min=0)
+        x = x / (1 + (-x).exp())
     return module.projection(x.transpose(0, 1).flatten(1))
 
 
@@ -53,5 +53,5 @@ def test_parameters_of_the_paper():
     """256 channels: 3 x 3 from one channel, then twice 3 x 3 of each and 1 x 1; 10 of the 80 bands are left."""
     with torch.device("meta"):
         module = ConvSubsampling(80, 768, 256, 3, True)
-    expected = 256 * 10 + 2 * (256 * 10 + 256 * 257) + (2560 + 1) * 768
+    expected = 256 * 10 + 2 * (256 * 10 + 256 * 257) + 2560 * 768
     assert sum(parameter.numel() for parameter in module.parameters()) == expected

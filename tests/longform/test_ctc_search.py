@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.longform.ctc_search import BeamDecoder, BeamSettings, GreedyDecoder
+from espnet_ext.longform.ctc_search import BeamDecoder, BeamSettings, GreedyDecoder, Token
 
 TOKENS = ["<blank>", "a", "b", "c"]
 
@@ -16,10 +16,13 @@ def posteriors(frames: int, seed: int = 0, sharpness: float = 2.0) -> np.ndarray
     return (np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)).astype(np.float32)
 
 
+def tokens_of(decoder, values: np.ndarray, size: int) -> list[Token]:
+    found = [token for start in range(0, len(values), size) for token in decoder.step(values[start : start + size])]
+    return found + decoder.finish()
+
+
 def in_parts(decoder, values: np.ndarray, size: int) -> list[int]:
-    for start in range(0, len(values), size):
-        decoder.step(values[start : start + size])
-    return decoder.finish()
+    return [token.id for token in tokens_of(decoder, values, size)]
 
 
 def best_path(values: np.ndarray) -> list[int]:
@@ -30,6 +33,24 @@ def best_path(values: np.ndarray) -> list[int]:
 def test_greedy_is_the_best_path(size):
     values = posteriors(200)
     assert in_parts(GreedyDecoder(), values, size) == best_path(values)
+
+
+@pytest.mark.parametrize("size", [1, 7, 200])
+@pytest.mark.parametrize("kind", ["greedy", "beam"])
+def test_tokens_have_their_frames_and_confidences(kind, size):
+    """Against the runs of the most probable tokens, written out."""
+    values = posteriors(200, seed=3)
+    expected, frame = [], 0
+    for token, run in itertools.groupby(values.argmax(axis=1).tolist()):
+        end = frame + len(list(run))
+        if token:
+            expected.append((token, frame, end, pytest.approx(values[frame:end, token].max(), abs=1e-6)))
+        frame = end
+    if kind == "beam":
+        pytest.importorskip("flashlight.lib.text")
+    settings = BeamSettings(beam_size=200, look_back=60)
+    decoder = GreedyDecoder() if kind == "greedy" else BeamDecoder(TOKENS, settings)
+    assert [tuple(token) for token in tokens_of(decoder, values, size)] == expected
 
 
 def test_beam_search_without_a_language_model_finds_the_best_path():

@@ -50,8 +50,11 @@ def test_means_are_those_of_all_windows_and_memory_is_bounded():
     assert np.allclose(np.concatenate(found), sums / counts, atol=1e-6)
 
 
-def test_frames_that_no_window_covers_are_left_out():
+def test_a_frame_that_no_window_covers_repeats_the_one_before():
     mean = PosteriorMean()
     mean.add(0, np.ones((3, 2), dtype=np.float32))
     mean.add(4, np.full((3, 2), 2, dtype=np.float32))
-    assert mean.take()[:, 0].tolist() == [1, 1, 1, 2, 2, 2]
+    mean.add(9, np.full((1, 2), 3, dtype=np.float32))
+    assert mean.take(5)[:, 0].tolist() == [1, 1, 1, 1, 2]
+    assert mean.take(8)[:, 0].tolist() == [2, 2, 2]
+    assert mean.take()[:, 0].tolist() == [2, 3]

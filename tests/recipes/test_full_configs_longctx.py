@@ -28,9 +28,9 @@ def by_hand(conf: dict) -> int:
     """Parameters of the encoder, the CTC head and the way back from it."""
     d, units = conf["output_size"], 4 * conf["output_size"]
     feed_forward, attention = 2 * d * units, 4 * d * d
-    convolution = 2 * d * d + 9 * d + d * d
+    convolution = 2 * d * (d + 1) + (9 + 1) * d + d * (d + 1)
     norms = 2 * d * 6  # four inputs, the batch renormalisation, the output
-    subsampling = 256 * 10 + 2 * (256 * 10 + 256 * 257) + (256 * 10 + 1) * d
+    subsampling = 256 * 10 + 2 * (256 * 10 + 256 * 257) + 256 * 10 * d
     layers = conf["num_blocks"] * (2 * feed_forward + attention + convolution + norms)
     return subsampling + layers + 2 * d + (d + 1) * TOKENS + (TOKENS + 1) * d
 

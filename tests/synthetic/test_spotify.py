@@ -1,5 +1,7 @@
 """The synthetic corpora of long recordings, as the readers of the real corpora find them."""
 
+import random
+
 import numpy as np
 import pytest
 import soundfile
@@ -12,7 +14,7 @@ from espnet_ext.synthetic import long_recordings, parameters
 from espnet_ext.synthetic.spotify import make_spotify, write_audio
 from espnet_ext.synthetic.voices import draw_speakers
 
-PARTS = {"train": 3, "dev": 1, "tedlium-dev": 1, "tedlium-test": 1, "earnings22": 1, "rev16": 2}
+PARTS = {"train": 3, "dev": 1, "control": 1, "tedlium-dev": 1, "tedlium-test": 1, "earnings22": 1, "rev16": 2}
 TINY = parameters.LongformSize(PARTS, (6, 9), voices=2)
 
 
@@ -59,8 +61,8 @@ def test_the_readers_take_it(corpora, tmp_path):
         spoken = np.zeros(len(samples), dtype=bool)
         for word in words:
             spoken[int(16000 * word.start) : int(16000 * word.end)] = True
-        # Words are where the sound is.
-        assert np.square(samples[spoken]).mean() > 2 * np.square(samples[~spoken]).mean()
+        # Words are where the sound is; bursts reach a little into the pauses.
+        assert np.median(np.abs(samples[spoken])) > 2 * np.median(np.abs(samples[~spoken]))
 
 
 @pytest.mark.parametrize("ending", ["ogg", "mp3", "sph"])
@@ -74,19 +76,57 @@ def test_minutes_of_audio_are_written_whole(ending, tmp_path):
     assert read.any()
 
 
-def test_names_recur_in_a_recording():
-    speaker = draw_speakers({"train": 1}, 0)["train"][0]
-    recording = long_recordings.draw_recording("train", 0, speaker, (60, 61), 0)
-    assert len(set(recording.names)) == long_recordings.NAMES_OF_A_RECORDING
+def test_kinds_fit_the_transcripts(corpora, tmp_path):
+    """The kinds of each test set, by the ids and with as many words as its reader finds."""
+    corpus = corpora[0]
+    sets = {
+        "tedlium": tedlium.prepare_tedlium(corpus)["test"],
+        "earnings22": earnings22.prepare_earnings22(corpus / "earnings22")["test"],
+        "rev16": rev16.prepare_rev16(corpus / "rev16")["test"],
+        "control": spotify.prepare_spotify(corpus / "spotify-control", part="control")["control"],
+    }
+    for name, manifests in sets.items():
+        kinds = read_table(corpus / "kinds" / f"{name}.txt")
+        assert kinds.keys() == {item.id for item in manifests["supervisions"]}
+        for item in manifests["supervisions"]:
+            assert len(kinds[item.id].split()) == len(item.text.split())
+        assert ("drowned" in " ".join(kinds.values())) == (name != "rev16")
+
+
+@pytest.fixture
+def speaker():
+    return draw_speakers({"train": 1}, 0)["train"][0]
+
+
+def test_half_of_the_words_are_names_that_recur(speaker):
+    recording = long_recordings.draw_recording("train", 0, speaker, (60, 61), 0, drowned=0.6)
     samples, words = long_recordings.render(recording)
-    said = [word.text for word in words]
-    every = {name for group in long_recordings.NAMES for name in group}
-    assert {word for word in said if word in every} <= set(recording.names)
-    assert max(said.count(name) for name in recording.names) >= 2
+    names = [word for word in words if word.kind != long_recordings.OTHER]
+    assert len(names) == pytest.approx(len(words) / 2, abs=0.5)
+    assert {word.text for word in names} == set(recording.names) and len(set(recording.names)) == 8
+    drowned = sum(word.kind == long_recordings.DROWNED for word in names)
+    assert 0.4 < drowned / len(names) < 0.8
     assert all(first.end <= second.start + 1e-9 for first, second in zip(words, words[1:], strict=False))
     assert words[0].start >= 0 and words[-1].end <= len(samples) / 16000
-    other = long_recordings.draw_recording("train", 1, speaker, (60, 61), 0)
+    other = long_recordings.draw_recording("train", 1, speaker, (60, 61), 0, drowned=0.6)
     assert (other.speaker.pitch, other.names) != (recording.speaker.pitch, recording.names)
+
+
+def test_without_recurrence_both_of_a_pair_are_named(speaker):
+    recording = long_recordings.draw_recording("control", 0, speaker, (60, 61), 0, drowned=0.6, recurring=False)
+    drawn = random.Random(0)
+    said = {word for _ in range(100) for word in long_recordings.draw_sentence(recording, drawn)[0]}
+    assert {name for pair in long_recordings.NAMES for name in pair} <= said
+
+
+def test_bursts_cover_the_onsets_and_nothing_else():
+    rng = np.random.default_rng(0)
+    quiet = (1000 * rng.standard_normal(16000)).astype(np.int16)
+    noisy = long_recordings.drown(quiet, [0.3, 0.7], np.random.default_rng(1)).astype(float)
+    ratio = 20 * np.log10(np.std(noisy[4800:6720]) / np.std(quiet.astype(float)))  # 120 ms from the first onset on
+    assert ratio == pytest.approx(long_recordings.BURST_LEVEL, abs=1.0)
+    for start, end in ((0, 3840), (8000, 10240), (14400, 16000)):
+        assert np.array_equal(noisy[start:end], quiet[start:end])
 
 
 def test_ogg_without_its_serial_number_is_the_same_audio(tmp_path):

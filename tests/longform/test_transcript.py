@@ -1,0 +1,52 @@
+"""Lines of words, and the files they are written to; read back by other programs' formats."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espnet_ext.errors import InputError
+from espnet_ext.longform.transcript import LONGEST, PAUSE, WIDEST, Line, Word, lines_of, write_transcript
+
+WORDS = (Word("one", 0.08, 0.4, 0.9), Word("<two>", 0.48, 0.8, 0.5), Word("three", 3661.0, 3661.4, 1.0))
+
+
+def write(folder, kind: str) -> str:
+    path = folder / f"a talk.{kind}"
+    write_transcript(path, list(lines_of(WORDS)), kind)
+    return path.read_text()
+
+
+def test_formats(tmp_path):
+    assert write(tmp_path, "txt") == "one <two>\nthree\n"
+    assert write(tmp_path, "srt") == (
+        "1\n00:00:00,080 --> 00:00:00,800\none <two>\n\n2\n01:01:01,000 --> 01:01:01,400\nthree\n"
+    )
+    assert write(tmp_path, "vtt") == (
+        "WEBVTT\n\n00:00:00.080 --> 00:00:00.800\none &lt;two&gt;\n\n01:01:01.000 --> 01:01:01.400\nthree\n"
+    )
+    assert write(tmp_path, "ctm").splitlines()[1] == "a_talk 1 0.480 0.320 <two> 0.500"
+    content = json.loads(write(tmp_path, "json"))
+    assert content["text"] == "one <two> three" and content["segments"][1]["start"] == 3661.0
+    assert content["segments"][0]["words"][0] == {"text": "one", "start": 0.08, "end": 0.4, "confidence": 0.9}
+    with pytest.raises(InputError, match="no format 'doc'"):
+        write(tmp_path, "doc")
+
+
+@given(st.lists(st.tuples(st.text("ab", min_size=1, max_size=30), st.floats(0, 3), st.floats(0.05, 2)), max_size=60))
+def test_lines_hold_all_words_and_are_short(drawn):
+    words, time = [], 0.0
+    for text, pause, length in drawn:
+        words.append(Word(text, time + pause, time + pause + length, 1.0))
+        time = words[-1].end
+    lines = list(lines_of(words))
+    assert [word for line in lines for word in line.words] == words
+    for line in lines:
+        assert len(line.words) == 1 or (len(line.text) <= WIDEST and line.end - line.start <= LONGEST)
+        gaps = [b.start - a.end for a, b in zip(line.words, line.words[1:], strict=False)]
+        assert all(gap < PAUSE for gap in gaps)
+    for line, following in zip(lines, lines[1:], strict=False):  # no line could have gone on
+        longer = Line((*line.words, following.words[0]))
+        too_wide = len(longer.text) > WIDEST
+        assert following.start - line.end >= PAUSE or longer.end - longer.start > LONGEST or too_wide
