@@ -20,7 +20,7 @@ UNITS = ("word", "char", "mixed")
 SCORERS = ("causal", "pll", "pooled")
 POOLINGS = ("last", "cls", "attention")
 NBEST_FORMATS = ("auto", "espnet", "kaldi", "nemo", "icefall", "wenet", "whisper", "mlm", "srilm", "jsonl")
-SCALES = ("smoke", "mini", "full")
+SCALES = ("smoke", "mini", "full", "demo")
 
 
 def path(name: str, what: str, *, metavar: str = "FILE", required: bool = False, several: bool = False) -> Decorator:

@@ -371,7 +371,7 @@ def score(reference: Path, hypothesis: Path, utt2spk: Path, output: str, rate: s
 def score_systems(run: Run, sets: Sequence[str], rate: str = "wer", **options: Any) -> Iterator[Step]:
     """The error rates of all decodings of all systems and seeds."""
     for system in run.systems:
-        for seed in run.seeds:
+        for seed in run.seeds_of(system):
             for decoding in run.decodings.get(system.name, {}):
                 for part in sets:
                     folder = run.expdir / system.name / f"seed{seed}" / f"decode_{decoding}" / part

@@ -18,7 +18,7 @@ from espnet_ext.results.plans.tables import System, Table, Tables, load_tables
 from espnet_ext.work.yaml_files import deep_merge, write_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-SCALES = ("smoke", "mini", "full")
+SCALES = ("smoke", "mini", "full", "demo")  # demo: recipes that have conf/demo.yaml
 # The options of every recipe's run.sh, except --stage and --stop_stage, which run.sh itself uses.
 COMMON = {
     "table": "1",
@@ -116,7 +116,12 @@ class Run:
 
     @property
     def seeds(self) -> list[int]:
-        return [int(seed) for seed in self.options["seed"].split(",")]
+        """The seeds of ``--seed``; 1 if there is none."""
+        return [int(seed) for seed in (self.options["seed"] or "1").split(",")]
+
+    def seeds_of(self, system: System) -> list[int]:
+        """The seeds of a system: those of ``--seed``, otherwise those of the design in tables.yaml."""
+        return self.seeds if self.options["seed"] else self.tables.seeds_of(system.name, self.scale)
 
     @property
     def synthetic(self) -> bool:
@@ -202,7 +207,7 @@ class Run:
             work: makes the chain from the run, a system, a seed, and the number of processes that the chain may use.
             processes: how many processes share this machine (default: --nj). With GPUs, chains run one by one.
         """
-        pairs = [(system, seed) for system in self.systems for seed in self.seeds]
+        pairs = [(system, seed) for system in self.systems for seed in self.seeds_of(system)]
         processes = processes or self.nj
         limit = 1 if self.ngpu else max(1, min(len(pairs), processes))
         run_jobs((work(self, system, seed, max(1, processes // limit)) for system, seed in pairs), limit)
@@ -288,7 +293,7 @@ def _checked(recipe: Recipe, given: Mapping[str, str], caller: Path, folder: Pat
     for name, values in choices.items():
         if options[name] and options[name] not in values:
             raise InputError(f"--{name} takes one of {'|'.join(values)}, not '{options[name]}'")
-    if not re.fullmatch(r"[0-9]+(,[0-9]+)*", options["seed"]):
+    if options["seed"] and not re.fullmatch(r"[0-9]+(,[0-9]+)*", options["seed"]):
         raise InputError(f"--seed takes whole numbers separated by commas, not '{options['seed']}'")
     for name, least in (("nj", 1), ("ngpu", 0)):
         if not re.fullmatch(r"[0-9]+", options[name]) or int(options[name]) < least:

@@ -32,6 +32,7 @@ from espnet_ext.results.plans.plan import load_scale, system_config
 from espnet_ext.results.plans.tables import load_tables
 from espnet_ext.sem import pretraining
 from espnet_ext.upstream.logs import without_warnings
+from espnet_ext.work.yaml_files import deep_merge
 
 EGS = Path(__file__).parents[2] / "egs"
 sys.path[:0] = [str(EGS / recipe / "local") for recipe in ("librispeech_rescore", "spotify_longctx")]
@@ -129,11 +130,17 @@ def sem_passes(config: dict) -> float:
     return config["max_epoch"] * config["num_iters_per_epoch"] * config["batch_bins"] / RATE / 3600 / 960
 
 
+def sem_plan(system: str) -> list[pretraining.PretrainStep]:
+    """The steps of the pre-training, and the training that they lead to."""
+    settings = pretraining.parse_settings(full_section("librispeech_sem", "pretrain"))
+    return pretraining.plan(full_config("librispeech_sem", system), settings)
+
+
 def of_sem() -> Training:
     return Training(
         of_table("librispeech_sem", "sem_m80_0", 10000),
         960,
-        sem_passes(full_config("librispeech_sem", "baseline")),
+        sem_passes(sem_plan("baseline")[-1].config),  # without the pre-training
         200.0,
         (1.0, 2.0),
         FLAC_GB_AN_HOUR,
@@ -230,10 +237,8 @@ def cost_of_training(training: Training) -> dict:
 
 def cost_of_pretraining() -> dict:
     """The steps of P2's layer-wise pre-training, each with a model of its own; sums over the steps."""
-    config = full_config("librispeech_sem", "sem_m80_0")
-    settings = pretraining.parse_settings(full_section("librispeech_sem", "pretrain"))
     steps = {}
-    for step in pretraining.plan(config, settings):
+    for step in sem_plan("sem_m80_0")[:-1]:
         make = partial(asr_model, step.config, 10000)
         training = Training(make, 960, sem_passes(step.config), 200.0, (0.32, 0.64), FLAC_GB_AN_HOUR)
         steps[step.name] = cost_of_training(training) | {"epochs": step.config["max_epoch"]}
@@ -248,14 +253,22 @@ def cost_of_pretraining() -> dict:
 
 
 LM_WORDS = 803_000_000  # of LibriSpeech's text for language models
+LM_SENTENCES = 40_000_000
 LM_PIECES_A_WORD = 1.3  # of 10,000 word pieces; assumed
 
 
-def cost_of_language_model() -> dict:
-    """The Transformer of P2's Table 5: a sentence of 64 tokens is counted, and multiplied by all tokens and epochs."""
+def cost_of_language_model(*over: str) -> dict:
+    """The Transformer of P2's Table 5: a sentence of 64 tokens is counted, and multiplied by all tokens and passes.
+
+    Args:
+        over: sections that go over the section ``lm``.
+    """
     from espnet2.tasks.lm import LMTask
 
     config = full_section("librispeech_sem", "lm")
+    for section in over:
+        config = deep_merge(config, full_section("librispeech_sem", section))
+    passes = config["max_epoch"] * config["num_iters_per_epoch"] * config["batch_size"] / LM_SENTENCES
     with TemporaryDirectory() as folder:
         path = Path(folder) / "train.yaml"
         path.write_text(yaml.safe_dump(config))
@@ -265,14 +278,14 @@ def cost_of_language_model() -> dict:
     text = torch.randint(2, 9000, (1, 64))
     flops, _ = count(lambda: model(text=text, text_lengths=torch.tensor([64]))[0], model)
     tokens = LM_WORDS * LM_PIECES_A_WORD
-    operations = flops / 65 * tokens * config["max_epoch"]  # the end token counts too
+    operations = flops / 65 * tokens * passes  # the end token counts too
     size = sum(parameter.numel() for parameter in model.parameters())
     epochs = config["keep_nbest_models"]
     return {
         "parameters": size,
         "flops_per_token": flops / 65,
         "tokens": tokens,
-        "epochs": config["max_epoch"],
+        "passes": passes,
         "operations": operations,
         "gpu_hours": gpu_hours(operations),
         "checkpoints_gb": size * 4 * (epochs + 1 + STATES[config["optim"]]) / 1e9,
@@ -381,6 +394,7 @@ ROWS: dict[str, Callable[[], dict]] = {
     **{name: partial(cost_of_training, training) for name, training in TRAININGS.items()},
     "librispeech_sem, pre-training": cost_of_pretraining,
     "librispeech_sem, language model": cost_of_language_model,
+    "librispeech_sem, large language model": partial(cost_of_language_model, "lm_large"),
     "librispeech_rescore": cost_of_rescoring,
     "libricss_stitch, stitcher": cost_of_stitcher,
     "spotify_longctx, loading": cost_of_loading,

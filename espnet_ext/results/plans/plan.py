@@ -11,6 +11,7 @@ from espnet_ext.results.plans.tables import System, Table, Tables
 from espnet_ext.work.yaml_files import deep_merge, read_yaml
 
 FULL = "full"  # the scale of the paper
+OVER = "over"  # in the file of a scale: the scale that it is merged into
 SETTINGS, SIZES, DECODE = "settings", "sizes", "decode"
 
 
@@ -69,6 +70,8 @@ def sets_needed(tables: Tables, selected: Sequence[Table]) -> dict[tuple[str, st
 def load_scale(recipe_dir: str | Path, scale: str) -> dict[str, dict[str, Any]]:
     """The sections of a scale: those of ``conf/full.yaml``, with those of ``conf/<scale>.yaml`` merged into them.
 
+    A file with ``over: SCALE`` is merged into that scale instead.
+
     A section is an ESPnet-style config (``train``, ``decode`` ...), the recipe's own ``settings``, or ``sizes``, which
     holds configs by name. ``full`` holds the paper's values and has every section, every setting and every size.
 
@@ -80,18 +83,19 @@ def load_scale(recipe_dir: str | Path, scale: str) -> dict[str, dict[str, Any]]:
     if not path.is_file():
         there = sorted(file.stem for file in conf.glob("*.yaml") if file.stem != "tables")
         raise InputError(f"{conf}: no scale {scale!r}; {known(there)}")
-    full = _sections(conf / f"{FULL}.yaml")
+    values = read_yaml(path)
+    below = values.pop(OVER, FULL)
+    over = _sections(path, values)
     if scale == FULL:
-        return full
-    over = _sections(path)
+        return over
+    full = load_scale(recipe_dir, below)
     _check_known(over, full, str(path), "section")
     for section, what in ((SETTINGS, "setting"), (SIZES, "size")):
         _check_known(over.get(section, {}), full.get(section, {}), f"{path}: {section}", what)
     return deep_merge(full, over)
 
 
-def _sections(path: Path) -> dict[str, dict[str, Any]]:
-    sections = read_yaml(path)
+def _sections(path: Path, sections: dict[str, Any]) -> dict[str, dict[str, Any]]:
     for name, section in sections.items():
         if not isinstance(section, dict):
             raise InputError(f"{path}: {name}: a section must be a mapping (key: value), is {section!r}")

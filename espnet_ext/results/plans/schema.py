@@ -338,8 +338,9 @@ class TablesFile(StrictMapping):
     """All of ``tables.yaml``.
 
     ``measures`` are those of ``score.json`` that columns name; ``quantities`` are columns that hold what a system's own
-    ``<quantity>.json`` holds, with their units; ``pictures`` are captions of the recipe's pictures by file name without
-    ``.png``; trainings of ``alike`` rows show how far chance goes.
+    ``<quantity>.json`` holds, with their units; ``seeds`` says with how many seeds a run without ``--seed`` trains each
+    system, by scale and system (``default``: the others; one seed where nothing is said); ``pictures`` are captions of
+    the recipe's pictures by file name without ``.png``; trainings of ``alike`` rows show how far chance goes.
     """
 
     recipe: Name
@@ -349,6 +350,7 @@ class TablesFile(StrictMapping):
     quantities: dict[Name, Text] = {}
     pictures: dict[Name, Text] = {}
     alike: AlikeEntry | None = None
+    seeds: dict[Literal["smoke", "mini", "full"], dict[Name, Annotated[int, Field(ge=1)]]] = {}
     systems: dict[Name, SystemEntry]
     decodings: dict[Name, DecodingEntry] = {}
     axis: AxisEntry | None = None

@@ -33,6 +33,9 @@ from espnet_ext.results.plans.sweeps import at_values, overrides_at, system_at
 PREFIX = "figure"
 
 
+DEFAULT_SEEDS = "default"  # in `seeds`: systems without a number of their own
+
+
 @dataclass(frozen=True)
 class System:
     """A system: what a row of a table shows. ``SystemEntry`` of ``schema.py`` describes its fields."""
@@ -162,7 +165,13 @@ class Tables:
     decodings: Mapping[str, Mapping[str, Any]]
     tables: Mapping[str, Table]
     pictures: Mapping[str, str]
+    seeds: Mapping[str, Mapping[str, int]]
     alike: Alike | None = None
+
+    def seeds_of(self, system: str, scale: str) -> list[int]:
+        """The seeds that a system is trained with where a run names none."""
+        design = self.seeds.get(scale, {})
+        return list(range(1, design.get(system, design.get(DEFAULT_SEEDS, 1)) + 1))
 
     @property
     def recipe_dir(self) -> Path:
@@ -237,9 +246,12 @@ class _Reader:
             self.check_references(table, tables)
         systems = {name: system for made in self.systems.values() for name, system in made.items()}
         file = self.file
+        for scale, design in file.seeds.items():
+            for name in design:
+                self.one_of(name, {**systems, DEFAULT_SEEDS: None}, f"seeds.{scale}", "system")
         return Tables(
             self.path, file.recipe, file.paper, file.test_sets, file.measures or (), file.quantities, systems,
-            self.decodings, tables, file.pictures, self.alike(tables),
+            self.decodings, tables, file.pictures, file.seeds, self.alike(tables),
         )  # fmt: skip
 
     def error(self, place: str, text: str) -> InputError:

@@ -149,6 +149,17 @@ def test_files_that_hold_no_tables(toy: Path, content: bytes, message: str):
         load_tables(toy)
 
 
+def test_seeds_of_the_design(toy: Path):
+    assert load_tables(toy).seeds_of("base", "mini") == [1]
+    toy.write_text(toy.read_text() + "seeds: {mini: {default: 2, base: 3}}\n")
+    tables = load_tables(toy)
+    assert [tables.seeds_of(name, "mini") for name in ("base", "new")] == [[1, 2, 3], [1, 2]]
+    assert tables.seeds_of("base", "full") == [1]
+    toy.write_text(toy.read_text().replace("base: 3", "bass: 3"))
+    with pytest.raises(InputError, match="seeds.mini: unknown system 'bass'"):
+        load_tables(toy)
+
+
 def test_captions_of_pictures(toy: Path):
     assert load_tables(toy).pictures == {}
     toy.write_text(toy.read_text() + 'pictures: {fig1: "Fig. 1: energy"}\n')
