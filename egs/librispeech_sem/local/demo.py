@@ -38,6 +38,8 @@ class Progress:
         if stage := re.match(r"== Stage (\d+)", line):
             self.done = sum(share for name, share in SHARES.items() if int(name) < int(stage[1]))
             self.stage, self.within = stage[1], 0.0
+        elif shards := re.search(r"(\d+)/(\d+) shards", line):
+            self.within = int(shards[1]) / int(shards[2])
         elif epoch := re.search(r"train (\S+?)/seed1\S*: .*epoch (\d+), batch", line):
             self.epochs[f"{epoch[1]} now"] = float(epoch[2]) - 1.0
         elif over := re.search(r"train (\S+?)/seed1(\S*): done", line):
