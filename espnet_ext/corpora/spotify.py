@@ -7,8 +7,9 @@ The layout, as the dataset was handed out until 2023::
     metadata.tsv                                             one line for each episode
 
 The transcripts are Google's: ``results``, each of which holds ``alternatives[0].words`` with times like ``"12.300s"``.
-The last result repeats all words, each with a speaker tag, and is left out. The folders may lie deeper (the archives
-have ``podcasts-no-audio-13GB`` and ``podcasts-audio-only-2TB`` above them).
+The last result repeats all words, each with a speaker tag, and is left out. There may be several folders of each name,
+up to three folders down; their union is taken. The archives unpack to ``podcasts-transcripts-0to2``, ``-3to5`` and
+``-6to7``, each with ``spotify-podcasts-2020/podcasts-transcripts`` inside.
 
 Word times go to a ctm file, not into the manifests: the complete dataset has 600 million words.
 """
@@ -24,7 +25,7 @@ from espnet_ext.corpora.checks import check_audio_files, require_corpus
 from espnet_ext.corpora.faults import Faults, faults_file
 from espnet_ext.data.manifests import Manifests, write_parts
 from espnet_ext.errors import InputError
-from espnet_ext.longform.word_times import TimedWord, word_faults, write_word_times
+from espnet_ext.longform.word_times import DROPPED, TimedWord, drop_overlaps, word_faults, write_word_times
 from espnet_ext.work.json_text import parse_json
 
 TRANSCRIPTS, AUDIO = "podcasts-transcripts", "podcasts-audio"
@@ -51,7 +52,8 @@ def prepare_spotify(
         part: The part's name in the names of the files.
         num_jobs: Threads.
         check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
-        skip_faulty: The share of the episodes that may be faulty, and is then left out.
+        skip_faulty: The share of the episodes that may be faulty, and is then left out. If it is above 0, overlapping
+            word times only drop their region, and as large a share of the audio may be dropped so.
 
     Raises:
         InputError: A folder is missing. More episodes than ``skip_faulty`` allows have no audio or transcript, a
@@ -60,10 +62,14 @@ def prepare_spotify(
     corpus = require_corpus(corpus_dir, f"{TRANSCRIPTS}, {AUDIO} and {METADATA}")
     faults = Faults(corpus, faults_file(output_dir, f"spotify_{part}"), skip_faulty)
     transcripts, audio = (
-        long_recordings.files_by_id(_find(corpus, name), f"*/*/show_*/*.{end}", faults)
+        {
+            id: path
+            for folder in _find(corpus, name)
+            for id, path in long_recordings.files_by_id(folder, f"*/*/show_*/*.{end}", faults).items()
+        }
         for name, end in ((TRANSCRIPTS, "json"), (AUDIO, "ogg"))
     )
-    listed = read_metadata(_find(corpus, METADATA))
+    listed = {id for path in _find(corpus, METADATA) for id in read_metadata(path)}
     for id in sorted(listed - transcripts.keys()):
         faults.add(part, id, f"episode {id} of {METADATA} has no transcript")
     for id, path in transcripts.items():
@@ -74,21 +80,26 @@ def prepare_spotify(
     whole = faults.sound(part, {id: audio.get(id, path) for id, path in transcripts.items()})
     sounds = check_audio_files(faults, {part: list(whole.items())}, None, check_audio, num_jobs)[part]
     texts: dict[str, str] = {}
+    dropped: dict[str, float] = {}  # seconds of regions
+    spoken: dict[str, float] = {}  # seconds until the end of the last word
 
     def words() -> Iterator[tuple[str, list[TimedWord]]]:
         with ThreadPoolExecutor(num_jobs) as pool:
             for group in batched(faults.sound(part, sounds), _EPISODES_AT_ONCE):
-                read = pool.map(lambda id: _read(transcripts[id], sounds[id].seconds), group)
+                read = pool.map(lambda id: _read(transcripts[id], sounds[id].seconds, skip_faulty > 0), group)
                 for id, result in zip(group, read, strict=True):
                     if isinstance(result, str):
                         faults.add(part, id, result)
                         continue
-                    texts[id] = " ".join(word.text for word in result)
+                    texts[id] = " ".join(word.text for word in result if word.text != DROPPED)
+                    dropped[id] = sum(word.end - word.start for word in result if word.text == DROPPED)
+                    spoken[id] = result[-1].end
                     yield id, result
 
     for _ in words():  # nothing is written before all are known to be good, or bad ones to be few
         pass
     faults.settle({part: len(texts)})
+    _check_regions(corpus, sum(dropped.values()), sum(spoken.values()), skip_faulty)
     if output_dir is not None:
         Path(output_dir).mkdir(parents=True, exist_ok=True)
         write_word_times(Path(output_dir) / f"spotify_words_{part}", words())
@@ -99,14 +110,25 @@ def prepare_spotify(
     return manifests
 
 
-def _find(corpus: Path, name: str) -> Path:
-    for depth in range(_DEPTH + 1):
-        found = sorted(corpus.glob("/".join(["*"] * depth + [name])))
-        if found:
-            return found[0]
-    raise InputError(
-        f"{corpus}: there is no {name} in it: give the folder that holds {TRANSCRIPTS}, {AUDIO}, {METADATA}"
-    )
+def _check_regions(corpus: Path, dropped: float, spoken: float, share: float) -> None:
+    """Refuse a corpus in which more than a share of the seconds lies in regions of overlapping word times."""
+    if dropped > share * spoken:
+        raise InputError(
+            f"{corpus}: word times overlap in {100 * dropped / spoken:.1f} % of the audio, more than the "
+            f"{100 * share:g} % that may be left out: download the transcripts again"
+        )
+    if dropped:
+        print(f"{corpus}: {dropped:,.0f} s with overlapping word times are left out of training", flush=True)
+
+
+def _find(corpus: Path, name: str) -> list[Path]:
+    """All files or folders of a name, in the corpus folder or up to three folders below it."""
+    found = [path for depth in range(_DEPTH + 1) for path in sorted(corpus.glob("/".join(["*"] * depth + [name])))]
+    if not found:
+        raise InputError(
+            f"{corpus}: there is no {name} in it: give the folder that holds {TRANSCRIPTS}, {AUDIO}, {METADATA}"
+        )
+    return found
 
 
 def read_metadata(path: Path) -> set[str]:
@@ -118,12 +140,13 @@ def read_metadata(path: Path) -> set[str]:
     return set(long_recordings.listed(path, "episode_filename_prefix", "the podcasts' metadata", "\t"))
 
 
-def _read(transcript: Path, seconds: float) -> list[TimedWord] | str:
-    """The words of an episode that is this long, or its fault."""
+def _read(transcript: Path, seconds: float, drop_regions: bool) -> list[TimedWord] | str:
+    """The words of an episode that is this long, or its fault; regions of overlapping words may be dropped instead."""
     try:
         words = read_transcript(transcript)
     except InputError as error:
         return str(error)
+    words = drop_overlaps(words) if drop_regions else words
     fault = word_faults(words, seconds)
     return f"{transcript}: {fault}" if fault else words
 

@@ -39,7 +39,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.longform.chunking import Chunk, Schedule, batches
 from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.longform.recording_features import ChannelStatistics, RecordingFeatures
-from espnet_ext.longform.word_times import cut_text, read_word_times
+from espnet_ext.longform.word_times import cut_text, dropped_regions, read_word_times
 
 TABLES = ("speech", "duration", "words", "statistics")
 FEATURES = "features"
@@ -108,7 +108,10 @@ class ChunkDataset(Dataset):
         rate, hop = self.features.rate, self.features.hop
         start, end = (round(time * rate / hop) for time in (chunk.start, chunk.end))
         speech = self._kept(name, start, end) if self.recordings.features else self._computed(name, start, end)
-        text = cut_text(_word_times(name, self.recordings.words[name]), chunk.start, chunk.end)
+        words = _word_times(name, self.recordings.words[name])
+        for first, last in dropped_regions(words, chunk.start, chunk.end):  # like silence: nobody knows what is said
+            speech[round(first * rate / hop) - start : round(last * rate / hop) - start] = 0.0
+        text = cut_text(words, chunk.start, chunk.end)
         key = f"{name}-{chunk.start:.2f}-{chunk.end:.2f}"
         tokens = self.preprocess(key, {"text": text})["text"]
         return key, {"speech": speech, "text": np.asarray(tokens, dtype=np.int64)}

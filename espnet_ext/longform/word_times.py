@@ -16,6 +16,7 @@ from espnet_ext.work.files import atomic_write
 
 # Times of automatic transcripts are rounded to 0.1 s, so neighbouring words may overlap by that much.
 OVERLAP = 0.1001
+DROPPED = "<dropped>"  # stands for a region whose words are not known
 
 
 class TimedWord(NamedTuple):
@@ -50,6 +51,35 @@ def word_faults(words: Sequence[TimedWord], seconds: float) -> str | None:
             return f"{where} lies beyond the recording's end ({seconds:.1f} s)"
         before = word
     return None
+
+
+def drop_overlaps(words: Sequence[TimedWord]) -> list[TimedWord]:
+    """The words with each that goes back in time, and those that it overlaps, joined to a region called ``<dropped>``.
+
+    >>> drop_overlaps([TimedWord("a", 0, 1), TimedWord("b", 1, 3), TimedWord("c", 2, 4), TimedWord("d", 4, 5)])[1:]
+    [TimedWord(text='<dropped>', start=1, end=4), TimedWord(text='d', start=4, end=5)]
+    """
+    kept: list[TimedWord] = []
+    for word in words:
+        before = kept[-1] if kept else TimedWord("", 0.0, 0.0)
+        if word.start >= before.start and word.start >= before.end - OVERLAP:
+            kept.append(word)
+            continue
+        start, end = word.start, word.end
+        while kept and kept[-1].end > start:
+            start, end = min(start, kept[-1].start), max(end, kept[-1].end)
+            kept.pop()
+        kept.append(TimedWord(DROPPED, start, end))
+    return kept
+
+
+def dropped_regions(words: Sequence[TimedWord], start: float, end: float) -> list[tuple[float, float]]:
+    """The dropped regions between two times: starts and ends in seconds."""
+    return [
+        (max(word.start, start), min(word.end, end))
+        for word in words
+        if word.text == DROPPED and word.start < end and word.end > start
+    ]
 
 
 def write_word_times(path: str | Path, recordings: Iterable[tuple[str, Sequence[TimedWord]]]) -> None:
@@ -103,4 +133,4 @@ def cut_text(words: Sequence[TimedWord], start: float, end: float) -> str:
     >>> cut_text([TimedWord("a", 0, 1), TimedWord("b", 1, 2), TimedWord("c", 2, 3)], 0.0, 2.5)
     'a b'
     """
-    return " ".join(word.text for word in words if word.start >= start and word.end <= end)
+    return " ".join(word.text for word in words if word.start >= start and word.end <= end and word.text != DROPPED)
