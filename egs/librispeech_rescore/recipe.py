@@ -125,7 +125,7 @@ def whisper_step(run: Run) -> Step:
             "data": [str(run.datadir / part) for part in parts],
             "outputs": outputs,
         },
-        free={"nj": run.nj, "parallel": run.parallel, "ngpu": run.gpu},
+        free={"nj": run.nj, "parallel": run.parallel, "ngpu": run.gpu, "card": (run.corpus_name, run.command)},
         inputs=[run.datadir / part / table for part in parts for table in ("wav.scp", "text")],
         outputs=outputs,
         preload=["espnet_ext.nbest.first_pass"],
@@ -133,9 +133,19 @@ def whisper_step(run: Run) -> Step:
 
 
 def decode_parts(
-    config: Path, data: Sequence[str], outputs: Sequence[Path], nj: int, parallel: Path | None, ngpu: int
+    config: Path,
+    data: Sequence[str],
+    outputs: Sequence[Path],
+    nj: int,
+    parallel: Path | None,
+    ngpu: int,
+    card: tuple[str, str],
 ) -> None:
-    """Make the lists of each data dir in a folder named after its file of lists, then that file."""
+    """Make the lists of each data dir in a folder named after its file of lists, then that file, and a card for all.
+
+    ``card``: the corpus and the command, for those who get the lists.
+    """
+    from espnet_ext.nbest.card import write_card
     from espnet_ext.nbest.first_pass import FirstPass, first_pass_line, make_lists, parse_first_pass
     from espnet_ext.nbest.lists import write_nbest
 
@@ -147,6 +157,7 @@ def decode_parts(
     for job, lists, output in zip(jobs, make_lists(jobs, nj=nj, parallel=parallel), outputs, strict=True):
         write_nbest(output, lists)
         print(first_pass_line(job, lists))
+    write_card(outputs[0].parent, outputs, *card, read_yaml(config))
 
 
 def statistics(run: Run) -> None:

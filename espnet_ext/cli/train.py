@@ -26,7 +26,8 @@ def _training(scorers: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callab
             common.output("Folder of the training; the best model is in model/."),
             common.ngpu(),
             common.seed(),
-            common.config("Settings such as batch_size and lr; also lm, scorer, casing.", required=True),
+            common.dtype(),
+            common.config("Settings such as batch_size and lr; also lm, scorer, casing, lora.", required=True),
             common.casing(),
             click.option(
                 "--scorer", type=click.Choice(scorers), help="Kind of score.  [default: what suits the model]"

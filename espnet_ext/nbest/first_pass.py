@@ -6,8 +6,10 @@ hypothesis of each normalised text is kept.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
+from itertools import batched
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest
-from espnet_ext.nbest.whisper import BUNDLED, RATE, WhisperSettings, bundled_folder, load_whisper
+from espnet_ext.nbest.whisper import BUNDLED, RATE, WhisperSettings, bundled_folder, converted, gpus, load_whisper
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import write_json
 from espnet_ext.work.parallel import map_shards
@@ -35,7 +37,7 @@ _QUIET = 0.2  # seconds over which the energy is averaged to find a quiet place
 
 # Text and log-probability.
 Scored = tuple[str, float]
-Decoder = Callable[[np.ndarray], Iterable[Scored]]
+Decoder = Callable[[Sequence[np.ndarray]], Sequence[Sequence[Scored]]]
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def parse_first_pass(values: Mapping[str, Any], device: str = "cpu") -> tuple[Wh
     for name, value in values.items():
         if name not in known:
             raise InputError(f"first pass: no option {name}: known are {', '.join(known)}")
-        kind = int if name in ("nbest", "beam", "window") else str
+        kind = int if name in ("nbest", "beam", "window", "batch") else str
         if not isinstance(value, kind) or isinstance(value, bool):
             raise InputError(f"first pass: {name} must be a {'whole number' if kind is int else 'text'}, not {value!r}")
     chosen = {name: value for name, value in values.items() if name != "nbest"}
@@ -98,6 +100,7 @@ def make_lists(jobs: Sequence[FirstPass], *, nj: int = 1, parallel: Path | None 
     Raises:
         InputError: a missing or bad file, audio file or model, by name.
     """
+    jobs = [replace(job, whisper=converted(job.whisper, jobs[0].output.parent / "whisper")) for job in jobs]
     planned = [plan(job, nj) for job in jobs]
     _clean(jobs, planned)
     every = [task for tasks in planned for task in tasks]
@@ -161,6 +164,8 @@ def plan(job: FirstPass, nj: int) -> list[FirstPassShard]:
 def run_task(task: FirstPassShard) -> None:
     """Make the lists of one shard (in a worker process), with the model kept from shard to shard.
 
+    Pieces of similar length share a batch. With several GPUs as many batches are searched at the same time.
+
     Raises:
         InputError: a model that cannot be read, or an audio file that is missing, corrupt or of another rate.
     """
@@ -169,52 +174,67 @@ def run_task(task: FirstPassShard) -> None:
     references = task.shard.tables.get("text", {})
     with work.attempt(task.shard) as folder:
         whisper = load_whisper(task.whisper)
-        lists = [
-            decode_utterance(
-                utterance,
-                read_samples(utterance, AudioSpan(path), RATE),
-                whisper.decode,
-                rate=RATE,
-                longest=task.whisper.window,
-                rules=RULES,
-                count=task.nbest,
-                ref=references.get(utterance),
-            )
+        samples = {
+            utterance: read_samples(utterance, AudioSpan(path), RATE)
             for utterance, path in task.shard.tables["wav.scp"].items()
-        ]
+        }
+        best = decode_utterances(
+            list(samples.values()),
+            whisper.decode,
+            rate=RATE,
+            longest=task.whisper.window,
+            rules=RULES,
+            count=task.nbest,
+            batch=task.whisper.batch,
+            threads=gpus(task.whisper),
+        )
+        lists = []
+        for utterance, own in zip(samples, best, strict=True):
+            ref = references.get(utterance)
+            hyps = tuple(Hypothesis(text, score) for text, score in own)
+            lists.append(NBest(utterance, hyps, None if ref is None else RULES(ref)))
         write_nbest(folder / LISTS, lists)
 
 
-def decode_utterance(
-    utt_id: str,
-    samples: np.ndarray,
+def decode_utterances(
+    utterances: Sequence[np.ndarray],
     decode: Decoder,
     *,
     rate: int,
     longest: int,
     rules: Callable[[str], str],
     count: int,
-    ref: str | None = None,
-) -> NBest:
-    """The ``count`` best texts of an utterance that differ after normalisation; fewer, if the search found no more.
+    batch: int = 1,
+    threads: int = 1,
+) -> list[list[Scored]]:
+    """The ``count`` best texts of each utterance that differ after normalisation; fewer, if the search found no more.
 
     Audio longer than ``longest`` seconds is cut at quiet places. The pieces are decoded one by one, as if they were
     independent: a text joins one text of each piece, and its log-probability is the sum of theirs.
 
     Args:
-        utt_id: the utterance's id.
-        samples: shape (samples,).
-        decode: gives texts and log-probabilities of samples, as :meth:`espnet_ext.nbest.whisper.Whisper.decode`.
+        utterances: samples of each, shape (samples,).
+        decode: gives texts and log-probabilities of a batch, as :meth:`espnet_ext.nbest.whisper.Whisper.decode`.
         rate: the sampling rate in Hz.
         longest: most seconds that ``decode`` takes.
-        rules: normalises texts, the reference too.
+        rules: normalises texts.
         count: how many hypotheses are wanted.
-        ref: the transcript, if there is one.
+        batch: pieces per call of ``decode``; they are sorted by length before.
+        threads: calls of ``decode`` at the same time.
     """
-    pieces = [distinct_texts(decode(piece), rules) for piece in cut(samples, longest * rate, round(_QUIET * rate))]
-    best = combine(pieces, count)
-    hyps = tuple(Hypothesis(text, score) for text, score in best)
-    return NBest(utt_id, hyps, None if ref is None else rules(ref))
+    pieces = [
+        (number, place, piece)
+        for number, samples in enumerate(utterances)
+        for place, piece in enumerate(cut(samples, longest * rate, round(_QUIET * rate)))
+    ]
+    batches = list(batched(sorted(pieces, key=lambda piece: len(piece[2])), batch))
+    with ThreadPoolExecutor(threads) as pool:
+        results = list(pool.map(lambda part: decode([samples for _, _, samples in part]), batches))
+    found: list[dict[int, list[Scored]]] = [{} for _ in utterances]
+    for part, texts in zip(batches, results, strict=True):
+        for (number, place, _), own in zip(part, texts, strict=True):
+            found[number][place] = distinct_texts(own, rules)
+    return [combine([own[place] for place in sorted(own)], count) for own in found]
 
 
 def distinct_texts(found: Iterable[Scored], rules: Callable[[str], str]) -> list[Scored]:

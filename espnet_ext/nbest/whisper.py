@@ -11,8 +11,10 @@ this module calls the general beam search below it.
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import batched
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +22,13 @@ import numpy as np
 
 from espnet_ext.errors import InputError
 from espnet_ext.work.embedded_weights import WHISPER, embedded
+from espnet_ext.work.once import fingerprint, make_folder
 
 RATE = 16000  # Hz
 FRAMES_PER_SECOND = 100
 TRAINED_WINDOW = 30  # seconds that Whisper was trained on
 BUNDLED = "bundled"
+ENGINES = ("ctranslate2", "transformers")
 _ENGLISH_VOCABULARY = 51864
 # A search that repeats itself runs to the last position and takes minutes. Nobody speaks faster than this. Whisper was
 # trained to fill half of its 448 positions; the others hold the preceding text.
@@ -42,8 +46,10 @@ class WhisperSettings:
             with less. Longer audio must be cut before.
         language: language in the prompt of multilingual models, such as ``en``.
         compute_type: number format of CTranslate2 (``float32``, ``int8``, ``float16`` ...); transformers uses the
-            model's own.
-        device: ``cpu`` or ``cuda``.
+            model's own. The rounding of ``int8`` depends on the CPU's instruction set.
+        engine: ``ctranslate2``, which converts a model of transformers once; or ``transformers``, several times slower.
+        batch: utterances per search, of similar length. One is the fastest on a CPU.
+        device: ``cpu``, or ``cuda`` for all GPUs of the machine.
     """
 
     model: str = BUNDLED
@@ -51,6 +57,8 @@ class WhisperSettings:
     window: int = TRAINED_WINDOW
     language: str = "en"
     compute_type: str = "float32"
+    engine: str = "ctranslate2"
+    batch: int = 1
     device: str = "cpu"
 
     def __post_init__(self) -> None:
@@ -58,6 +66,16 @@ class WhisperSettings:
             raise InputError(f"--beam must be at least 1, not {self.beam}")
         if not 1 <= self.window <= TRAINED_WINDOW:
             raise InputError(f"--window must be 1 to {TRAINED_WINDOW} seconds, not {self.window}")
+        if self.batch < 1:
+            raise InputError(f"batch must be at least 1, not {self.batch}")
+        if self.engine not in ENGINES:
+            raise InputError(f"engine {self.engine}: choose one of {', '.join(ENGINES)}")
+
+    @property
+    def in_ctranslate2s_format(self) -> bool:
+        """Whether the model is a folder that CTranslate2 reads."""
+        # CTranslate2's name for the weights; transformers calls them model.safetensors or pytorch_model.bin.
+        return self.model == BUNDLED or (Path(self.model) / "model.bin").is_file()
 
 
 class Whisper(ABC):
@@ -73,28 +91,34 @@ class Whisper(ABC):
         self._prompt = [self._token(name) for name in (*names, "<|notimestamps|>")]
         self._features = WhisperFeatureExtractor(feature_size=mel_bins, chunk_length=settings.window)
 
-    def decode(self, samples: np.ndarray) -> list[tuple[str, float]]:
-        """The hypotheses of one utterance as the model writes them, and their log-probabilities, best first.
+    def decode(self, batch: Sequence[np.ndarray]) -> list[list[tuple[str, float]]]:
+        """The hypotheses of each utterance as the model writes them, and their log-probabilities, best first.
 
         Two of them may differ only in case and punctuation. A hypothesis that has not ended within 12 tokens per
         second is left out if another one has ended: its probability is that of all its continuations.
 
         Args:
-            samples: float32, shape (samples,), 16 kHz, at most as long as the window.
+            batch: float32, each of shape (samples,), 16 kHz, at most as long as the window.
         """
-        assert len(samples) <= self.settings.window * RATE, "cut the audio before"
-        features = self._features(samples, sampling_rate=RATE, return_tensors="np")["input_features"]
-        limit = min(MOST_TOKENS, math.ceil(len(samples) / RATE * TOKENS_PER_SECOND) + SPARE_TOKENS)
-        found = self._search(features.astype(np.float32), limit)
+        assert all(len(samples) <= self.settings.window * RATE for samples in batch), "cut the audio before"
+        features = self._features(list(batch), sampling_rate=RATE, return_tensors="np")["input_features"]
+        limits = [
+            min(MOST_TOKENS, math.ceil(len(samples) / RATE * TOKENS_PER_SECOND) + SPARE_TOKENS) for samples in batch
+        ]
+        found = self._search(features.astype(np.float32), max(limits))
+        return [self._texts(own, limit) for own, limit in zip(found, limits, strict=True)]
+
+    def _texts(self, found: Sequence[tuple[list[int], float]], limit: int) -> list[tuple[str, float]]:
         ended = [(tokens, score) for tokens, score in found if len(tokens) < limit]
         ranked = sorted(ended or found, key=lambda pair: -pair[1])
         return [(self._tokenizer.decode(tokens, skip_special_tokens=True), score) for tokens, score in ranked]
 
     @abstractmethod
-    def _search(self, features: np.ndarray, limit: int) -> list[tuple[list[int], float]]:
-        """The tokens of each hypothesis (at most ``limit``, without the end token) and its log-probability.
+    def _search(self, features: np.ndarray, limit: int) -> list[list[tuple[list[int], float]]]:
+        """For each utterance the tokens of each hypothesis (at most ``limit``, without the end token), and its
+        log-probability.
 
-        ``features``: shape (1, mel bins, frames).
+        ``features``: shape (utterances, mel bins, frames).
         """
 
     def _token(self, name: str) -> int:
@@ -119,26 +143,30 @@ class _CTranslate2Whisper(Whisper):
         try:
             # One thread: --nj uses the cores better than several threads on matrices of this size.
             self._model = Model(
-                str(folder), device=settings.device, compute_type=settings.compute_type, intra_threads=1
+                str(folder),
+                device=settings.device,
+                device_index=list(range(gpus(settings))),
+                compute_type=settings.compute_type,
+                intra_threads=1,
             )
             tokenizer = Tokenizer.from_file(str(tokens))
         except Exception as error:  # RuntimeError or ValueError from its C++, bare Exception from tokenizers
             raise InputError(f"{folder}: CTranslate2 cannot read it as a Whisper model ({error})") from None
         super().__init__(settings, tokenizer, self._model.is_multilingual, self._model.n_mels)
 
-    def _search(self, features: np.ndarray, limit: int) -> list[tuple[list[int], float]]:
+    def _search(self, features: np.ndarray, limit: int) -> list[list[tuple[list[int], float]]]:
         from ctranslate2 import StorageView
 
-        [result] = self._model.generate(
+        results = self._model.generate(
             StorageView.from_array(np.ascontiguousarray(features)),
-            [self._prompt],
+            [self._prompt] * len(features),
             beam_size=self.settings.beam,
             num_hypotheses=self.settings.beam,
             length_penalty=0,
             max_length=2 * limit,  # it halves what it is given
             return_scores=True,
         )
-        return list(zip(result.sequences_ids, result.scores, strict=True))
+        return [list(zip(result.sequences_ids, result.scores, strict=True)) for result in results]
 
 
 class _TransformersWhisper(Whisper):
@@ -171,7 +199,7 @@ class _TransformersWhisper(Whisper):
         encoder.embed_positions = torch.nn.Embedding.from_pretrained(weight)
         encoder.config.max_source_positions = positions
 
-    def _search(self, features: np.ndarray, limit: int) -> list[tuple[list[int], float]]:
+    def _search(self, features: np.ndarray, limit: int) -> list[list[tuple[list[int], float]]]:
         import torch
         from transformers import GenerationMixin
 
@@ -179,7 +207,7 @@ class _TransformersWhisper(Whisper):
         result = search(
             self._model,
             torch.from_numpy(features).to(self._model.device, self._model.dtype),
-            decoder_input_ids=torch.tensor([self._prompt], device=self._model.device),
+            decoder_input_ids=torch.tensor([self._prompt] * len(features), device=self._model.device),
             num_beams=self.settings.beam,
             num_return_sequences=self.settings.beam,
             length_penalty=0.0,
@@ -192,7 +220,8 @@ class _TransformersWhisper(Whisper):
         end = self._token("<|endoftext|>")
         found = [row[len(self._prompt) :].tolist() for row in result.sequences]
         tokens = [row[: row.index(end)] if end in row else row for row in found]
-        return list(zip(tokens, result.sequences_scores.tolist(), strict=True))
+        pairs = list(zip(tokens, result.sequences_scores.tolist(), strict=True))
+        return [list(own) for own in batched(pairs, self.settings.beam)]
 
 
 @lru_cache(maxsize=1)
@@ -204,11 +233,48 @@ def load_whisper(settings: WhisperSettings) -> Whisper:
     """
     if settings.model == BUNDLED:
         return _CTranslate2Whisper(settings, bundled_folder())
-    folder = Path(settings.model)
-    # CTranslate2's name for the weights; transformers calls them model.safetensors or pytorch_model.bin.
-    if (folder / "model.bin").is_file():
-        return _CTranslate2Whisper(settings, folder)
+    if settings.in_ctranslate2s_format:
+        return _CTranslate2Whisper(settings, Path(settings.model))
     return _TransformersWhisper(settings)
+
+
+def gpus(settings: WhisperSettings) -> int:
+    """How many copies of the model search at the same time: one per GPU, or one on the CPU."""
+    if settings.device == "cpu" or not settings.in_ctranslate2s_format:
+        return 1
+    import ctranslate2
+
+    return max(1, ctranslate2.get_cuda_device_count())
+
+
+def converted(settings: WhisperSettings, folder: Path) -> WhisperSettings:
+    """The settings with a model that CTranslate2 reads; it is converted into ``folder`` if it is not one, once.
+
+    Raises:
+        InputError: CTranslate2 is not installed, or there is no such model.
+    """
+    if settings.engine == "transformers" or settings.in_ctranslate2s_format:
+        return settings
+    try:
+        from ctranslate2.converters import TransformersConverter
+    except ImportError as error:
+        raise InputError("the engine ctranslate2 needs its library: pip install ctranslate2") from error
+
+    def write(output: Path) -> None:
+        from transformers import AutoTokenizer
+
+        try:
+            TransformersConverter(settings.model).convert(str(output), force=True)
+            AutoTokenizer.from_pretrained(settings.model).backend_tokenizer.save(str(output / "tokenizer.json"))
+        except (OSError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise InputError(
+                f"{settings.model}: neither a folder with a Whisper model nor a model on the hub that can be fetched "
+                f"({reason})"
+            ) from None
+
+    make_folder(folder, fingerprint({"model": settings.model}), write, "converted Whisper")
+    return replace(settings, model=str(folder))
 
 
 def bundled_folder() -> Path:

@@ -282,5 +282,6 @@ class LmScorer(torch.nn.Module):
         """Write a folder that both ``transformers`` and ``load_lm`` load."""
         with quiet():
             self.model.save_pretrained(folder)
+            self.model.config.save_pretrained(folder)  # which is left out with LoRA
         self.tokenizer.save_pretrained(folder)
         write_json(Path(folder) / SETTINGS, self.settings())

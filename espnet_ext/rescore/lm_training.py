@@ -33,13 +33,14 @@ from espnet_ext.data.lm_text import sample, sentences
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.causal import CausalScorer
 from espnet_ext.rescore.language_model import CASINGS, LmScorer
+from espnet_ext.rescore.large_models import prepare
 from espnet_ext.rescore.pll import PllScorer
 from espnet_ext.rescore.prefix_trees import padded
+from espnet_ext.rescore.processes import device_for
 from espnet_ext.rescore.scorers import load_lm
 from espnet_ext.rescore.training import (
     TrainingSettings,
     TrainingTask,
-    device_for,
     digest,
     module_digest,
     parse_settings,
@@ -58,6 +59,9 @@ OPTIONS: dict[str, Any] = {
     "casing": None,
     "sentences": None,
     "mask_probability": MASK_PROBABILITY,
+    "dtype": None,
+    "lora": None,
+    "gradient_checkpointing": False,
 }
 
 
@@ -105,7 +109,8 @@ def adapt_language_model(
         raise InputError("training on text: lm is missing: give the folder or hub name of a language model")
     lines = sample(sentences(texts.text, texts.transcripts), chosen["sentences"], seed)
     dev_lines = list(sentences(dev_texts.text, dev_texts.transcripts))
-    scorer = load_lm(chosen["lm"], chosen["scorer"], casing=chosen["casing"]).to(device)
+    scorer = load_lm(chosen["lm"], chosen["scorer"], None, chosen["casing"], chosen["dtype"]).to(device)
+    prepare(scorer, chosen["lora"], chosen["gradient_checkpointing"])
     report = train_lm(scorer, lines, dev_lines, settings, output, say, chosen["mask_probability"])
     say(summary(output, report))
     return report

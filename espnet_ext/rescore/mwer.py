@@ -20,12 +20,13 @@ from espnet_ext.nbest.lists import NBest, word_errors
 from espnet_ext.nbest.sources import read_lists
 from espnet_ext.rescore.interpolation import FIRST_PASS, combined, tune
 from espnet_ext.rescore.language_model import HypothesisError, LmScorer
+from espnet_ext.rescore.large_models import prepare
+from espnet_ext.rescore.processes import device_for, map_shared, rank
 from espnet_ext.rescore.scorers import load_lm, score_lists
 from espnet_ext.rescore.second_pass import NewScores, add_scores
 from espnet_ext.rescore.training import (
     TrainingSettings,
     TrainingTask,
-    device_for,
     digest,
     module_digest,
     parse_settings,
@@ -47,6 +48,10 @@ OPTIONS: dict[str, Any] = {
     "first_pass_weight": None,
     "posterior_scale": None,
     "ce_weight": 0.0,
+    "dtype": None,
+    "lora": None,
+    "gradient_checkpointing": False,
+    "positions": None,
 }
 CALIBRATED = "dev"  # a value of posterior_scale: calibrated on the development lists
 _SCALES = torch.logspace(-2, 1, 61, dtype=torch.float64).tolist()  # that are tried
@@ -310,9 +315,13 @@ def train_rescorer(
         raise InputError("MWER training: lm is missing: give the folder or hub name of a language model")
     train_on, dev = ([nbest for path in paths for nbest in read_lists(path)] for paths in (lists, dev_lists))
     torch.manual_seed(seed)  # for a new pooling layer
-    scorer = load_lm(chosen["lm"], chosen["scorer"], chosen["pooling"], chosen["casing"]).to(device)
+    scorer = load_lm(*(chosen[name] for name in ("lm", "scorer", "pooling", "casing", "dtype"))).to(device)
+    scorer.budget = chosen["positions"] or scorer.budget
     loss = loss_for(chosen, scorer, dev)
+    prepare(scorer, chosen["lora"], chosen["gradient_checkpointing"])
     report = train_mwer(scorer, train_on, dev, loss, settings, output, say)
+    if rank():
+        return report
     from espnet_ext.rescore.figures import draw_training  # matplotlib takes a second to import
     from espnet_ext.results.pages.plot_style import save_png
 
@@ -410,6 +419,9 @@ def scored_lists(scorer: LmScorer, lists: Sequence[NBest]) -> list[NBest]:
     """The lists with the scorer's log-probabilities as scores named ``lm``."""
 
     def score(part: Sequence[NBest]) -> list[list[NewScores]]:
+        return map_shared(own_scores, part)
+
+    def own_scores(part: Sequence[NBest]) -> list[list[NewScores]]:
         texts, names = [[hyp.text for hyp in nbest.hyps] for nbest in part], [nbest.utt_id for nbest in part]
         found = score_lists(scorer, texts, names, [nbest.context for nbest in part])
         return [[{SCORES: each} for each in own] for own in found]

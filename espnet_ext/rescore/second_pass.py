@@ -1,5 +1,6 @@
 """A second pass over N-best lists: add scores of language models, tune all weights, and re-rank the lists."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -92,14 +93,17 @@ class LanguageModel:
             InputError: there is no such model, or no GPU.
         """
         # torch and transformers take seconds to import: bad lists are refused without them
+        from espnet_ext.rescore.processes import device_for, map_shared
         from espnet_ext.rescore.scorers import load_lm, score_hypotheses
-        from espnet_ext.rescore.training import device_for
 
         device = device_for(ngpu)
         model = load_lm(self.path, self.scorer, self.pooling, self.casing, self.dtype).to(device).eval()
         model.budget = self.positions or model.budget
 
         def score(lists: Sequence[NBest]) -> list[list[NewScores]]:
+            return map_shared(own_scores, lists)
+
+        def own_scores(lists: Sequence[NBest]) -> list[list[NewScores]]:
             texts = [[hyp.text for hyp in nbest.hyps] for nbest in lists]
             if warning := model.casing_warning(text for own in texts for text in own):
                 say(warning)
@@ -194,7 +198,7 @@ def second_pass(
     development = _read_development(job, models)
     weights = _given_weights(job, models)
     check_weights(weights)
-    same = development == lists
+    same, main = development == lists, os.environ.get("RANK", "0") == "0"  # the first of several processes
     before, scored = lists, [] if same else development
     for load in models.values():
         score = load()
@@ -204,9 +208,11 @@ def second_pass(
     if job.tune_on:
         tuned, curves = tune_job(before if same else scored, job, list(models))
         weights = tuned.weights
-        write_tuning(job.output, tuned, curves)
+        if main:
+            write_tuning(job.output, tuned, curves)
     after = [rerank(nbest, weights) for nbest in before]
-    write_lists(job.output, after)
+    if main:
+        write_lists(job.output, after)
     return Outcome(weights, tuned, curves, before, after)
 
 

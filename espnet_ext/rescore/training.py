@@ -1,9 +1,11 @@
 """Train a scorer: updates, evaluations, the best model kept. A killed training resumes and ends with the same numbers.
 
-``transformers.Trainer`` needs accelerate, which nothing else here needs, and backpropagates one loss per batch, while
-MWER goes through its batch in chunks. So this is our own training loop. The folder of a training holds:
+``transformers.Trainer`` backpropagates one loss per batch, while MWER goes through its batch in chunks. So this is our
+own training loop; Accelerate starts its processes (see :mod:`espnet_ext.rescore.processes`). The folder of a training
+holds:
 
-- ``checkpoint.pth``: what resuming needs, written at each evaluation, removed when the training has ended;
+- ``checkpoint.pth``: what resuming needs, written at each evaluation and every few minutes between them, removed when
+  the training has ended. Parameters that are not trained, as with LoRA, are not in it;
 - ``step<N>/``: the best model so far; in the end ``model/``;
 - ``training.json``: settings, evaluations and the choice, written last: if it is there, the training is done.
 """
@@ -23,11 +25,13 @@ import torch
 from torch import nn
 
 from espnet_ext.errors import InputError
+from espnet_ext.rescore import processes
 from espnet_ext.rescore.report import REPORT
 from espnet_ext.upstream.checkpoint import load_checkpoint
 from espnet_ext.work.files import atomic_write, write_json
 
 CHECKPOINT, MODEL = "checkpoint.pth", "model"
+RANK_SEED = 7919  # dropout differs from process to process
 PROGRESS_SECONDS = 30.0  # between lines in the log
 # Schedules of transformers.get_scheduler that need only the warm-up and the number of updates.
 SCHEDULES = ("linear", "cosine", "constant_with_warmup")
@@ -49,6 +53,7 @@ class TrainingSettings:
         weight_decay: AdamW's.
         grad_clip: largest norm of the gradient.
         evaluate_every: updates between evaluations; None for ten evaluations in all.
+        checkpoint_minutes: most time between checkpoints.
         seed: for the examples' order, dropout and all other random numbers.
 
     Raises:
@@ -64,6 +69,7 @@ class TrainingSettings:
     weight_decay: float = 0.0
     grad_clip: float = 1.0
     evaluate_every: int | None = None
+    checkpoint_minutes: float = 10.0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -73,7 +79,7 @@ class TrainingSettings:
                 raise InputError(f"{name} is {value}: give at least 1")
         if self.schedule not in SCHEDULES:
             raise InputError(f"no schedule {self.schedule}: choose one of {', '.join(SCHEDULES)}")
-        for name in ("lr", "grad_clip"):
+        for name in ("lr", "grad_clip", "checkpoint_minutes"):
             if not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"{name} is {getattr(self, name)}: give a number above 0")
 
@@ -135,7 +141,8 @@ def train(
     """
     if not task.examples:
         raise InputError("there is nothing to train on: no examples")
-    begun = json.loads(json.dumps({**asdict(settings), **key}))
+    settings_of_result = {name: value for name, value in asdict(settings).items() if name != "checkpoint_minutes"}
+    begun = json.loads(json.dumps({**settings_of_result, **key, "processes": processes.count()}))
     if (output / REPORT).exists():
         report = json.loads((output / REPORT).read_text(encoding="utf-8"))
         _check_same(output, report["key"], begun)
@@ -154,11 +161,14 @@ class _Run:
     ):
         from transformers import get_scheduler
 
-        self.task, self.settings, self.output, self.key, self.say = task, settings, output, key, say
+        self.task, self.settings, self.output, self.key = task, settings, output, key
+        self.main = processes.rank() == 0
+        self.say = say if self.main else lambda text: None
         self.total = settings.steps(len(task.examples))
         self.device = next(task.module.parameters()).device
+        self.parameters = [parameter for parameter in task.module.parameters() if parameter.requires_grad]
         self.optimizer = torch.optim.AdamW(
-            task.module.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
+            self.parameters, lr=settings.lr, weight_decay=settings.weight_decay, fused=True
         )
         self.scheduler = get_scheduler(
             settings.schedule, self.optimizer, num_warmup_steps=settings.warmup_steps, num_training_steps=self.total
@@ -166,6 +176,7 @@ class _Run:
         self.step = 0
         self.history: list[dict[str, float]] = []
         self.seconds = 0.0
+        self.numbers: list[dict[str, float]] = []  # of the updates since the last evaluation
         self._order: tuple[int, torch.Tensor] = (-1, torch.empty(0))
 
     def to_the_end(self) -> dict[str, Any]:
@@ -173,27 +184,36 @@ class _Run:
             self._resume()
             self.say(f"resumes after {self.step} of {self.total} updates")
         else:
-            torch.manual_seed(self.settings.seed)
-            self._evaluate({})
+            torch.manual_seed(self.settings.seed + RANK_SEED * processes.rank())
+            self._evaluate()
         every = self.settings.evaluate_every or max(1, self.total // 10)
-        numbers: list[dict[str, float]] = []
-        began = said = time.monotonic()
+        began = said = saved = time.monotonic()
         while self.step < self.total:
-            numbers.append(self._update())
-            if time.monotonic() - said >= PROGRESS_SECONDS:
-                said = time.monotonic()
+            self.numbers.append(self._update())
+            now = time.monotonic()
+            if now - said >= PROGRESS_SECONDS:
+                said = now
                 self.say(f"{self.step:6d}/{self.total}")
-            if self.step % every == 0 or self.step == self.total:
-                self.seconds += time.monotonic() - began
-                self._evaluate(_means(numbers))
-                numbers, began = [], time.monotonic()
+            evaluates = self.step % every == 0 or self.step == self.total
+            # process 0 decides for all: their clocks differ
+            late = processes.gather(now - saved >= 60 * self.settings.checkpoint_minutes)[0]
+            if evaluates or late:
+                self.seconds += now - began
+                if evaluates:
+                    self._evaluate()
+                else:
+                    self._write_checkpoint()
+                began = saved = time.monotonic()
         return self._finish()
 
     def _update(self) -> dict[str, float]:
         self.task.module.train()
         self.optimizer.zero_grad()
-        numbers = self.task.backward(self._batch())
-        norm = nn.utils.clip_grad_norm_(self.task.module.parameters(), self.settings.grad_clip)
+        batch = self._batch()
+        own = processes.own_share(batch)
+        numbers = self.task.backward(own) if own else {}
+        processes.sum_gradients(self.parameters, len(own) / len(batch))
+        norm = nn.utils.clip_grad_norm_(self.parameters, self.settings.grad_clip)
         if not norm.isfinite():
             raise InputError(
                 f"{self.output}: update {self.step + 1}: the gradient is not finite: training has diverged: lower lr"
@@ -201,7 +221,7 @@ class _Run:
         self.optimizer.step()
         self.scheduler.step()
         self.step += 1
-        return numbers
+        return _weighted_means(processes.gather((len(own), numbers)))
 
     def _batch(self) -> list[Any]:
         """The examples of the next update; they depend only on the seed and the number of the update."""
@@ -212,21 +232,23 @@ class _Run:
             self._order = epoch, torch.randperm(count, generator=generator)
         return [self.task.examples[index] for index in self._order[1][number * size : (number + 1) * size]]
 
-    def _evaluate(self, numbers: dict[str, float]) -> None:
+    def _evaluate(self) -> None:
         """Evaluate, keep the model if it is the best, and write the checkpoint."""
         self.task.module.eval()
         began = time.monotonic()
         with torch.no_grad():
             values = {f"dev_{name}": value for name, value in self.task.evaluate().items()}
+        numbers = _means(self.numbers)
+        self.numbers = []
         self.history.append({"step": self.step, **numbers, **values})
         shown = "  ".join(f"{name} {value:.5g}" for name, value in {**numbers, **values}.items())
         self.say(f"{self.step:6d}/{self.total}  {shown}")
         best = self._best()
-        if best == self.step:
+        if best == self.step and self.main:
             self._save_model()
         self.seconds += time.monotonic() - began
         self._write_checkpoint()
-        for folder in self.output.glob("step*"):
+        for folder in self.output.glob("step*") if self.main else ():
             if folder.name != f"step{best}":
                 shutil.rmtree(folder)
 
@@ -253,29 +275,38 @@ class _Run:
             "step": self.step,
             "history": self.history,
             "seconds": self.seconds,
-            "module": self.task.module.state_dict(),
+            "numbers": self.numbers,
+            "module": _trained_state(self.task.module),
             "optimizer": self.optimizer.state_dict(),
             "scheduler": self.scheduler.state_dict(),
-            "random": random_state(self.device),
+            "random": processes.gather(random_state(self.device)),
         }
+        if not self.main:
+            return
         with atomic_write(self.output / CHECKPOINT, "wb") as file:
             torch.save(state, file)
 
     def _resume(self) -> None:
         state = load_checkpoint(self.output / CHECKPOINT)
         _check_same(self.output, json.loads(state["key"]), self.key)
-        self.task.module.load_state_dict(state["module"])
+        self.task.module.load_state_dict(
+            state["module"], strict=len(state["module"]) == len(self.task.module.state_dict())
+        )
         self.optimizer.load_state_dict(state["optimizer"])
         self.scheduler.load_state_dict(state["scheduler"])
-        set_random_state(state["random"], self.device)
+        set_random_state(state["random"][processes.rank()], self.device)
         self.step, self.history, self.seconds = state["step"], state["history"], state["seconds"]
+        self.numbers = state["numbers"]
 
     def _finish(self) -> dict[str, Any]:
         best = self._best()
+        report = {"key": self.key, "best_step": best, "seconds": round(self.seconds, 1), "history": self.history}
+        processes.wait()
+        if not self.main:
+            return report
         if (self.output / f"step{best}").exists():  # otherwise a killed run has renamed it already
             shutil.rmtree(self.output / MODEL, ignore_errors=True)
             (self.output / f"step{best}").rename(self.output / MODEL)
-        report = {"key": self.key, "best_step": best, "seconds": round(self.seconds, 1), "history": self.history}
         write_json(self.output / REPORT, report)
         (self.output / CHECKPOINT).unlink()
         return report
@@ -312,19 +343,6 @@ def parse_settings(values: Mapping[str, Any], **given: Any) -> TrainingSettings:
     if "batch_size" not in merged:
         raise InputError("training: batch_size is not set")
     return TrainingSettings(**merged)
-
-
-def device_for(ngpu: int) -> torch.device:
-    """The CPU for 0, the GPU for 1.
-
-    Raises:
-        InputError: another number, or there is no GPU that torch can use.
-    """
-    if ngpu not in (0, 1):
-        raise InputError(f"--ngpu {ngpu}: this training runs on one GPU or none: give 0 or 1")
-    if ngpu and not torch.cuda.is_available():
-        raise InputError("--ngpu 1, but torch finds no GPU: give --ngpu 0, or run it on a machine with a GPU")
-    return torch.device("cuda" if ngpu else "cpu")
 
 
 def random_state(device: torch.device) -> RandomState:
@@ -374,6 +392,19 @@ def _check_same(output: Path, old: Mapping[str, Any], new: Mapping[str, Any]) ->
                 f"{output}: holds a training with another {name} ({old.get(name)}, now {new.get(name)}): remove the "
                 "folder to train again, or give another folder"
             )
+
+
+def _trained_state(module: nn.Module) -> dict[str, torch.Tensor]:
+    """What training changes: all of the state but parameters that have no gradient."""
+    fixed = {name for name, parameter in module.named_parameters() if not parameter.requires_grad}
+    return {name: value for name, value in module.state_dict().items() if name not in fixed}
+
+
+def _weighted_means(shares: Sequence[tuple[int, Mapping[str, float]]]) -> dict[str, float]:
+    """Means over examples of the numbers of several processes, each given with its number of examples."""
+    total = sum(number for number, _ in shares)
+    names = next(numbers for _, numbers in shares if numbers)
+    return {name: sum(number * own.get(name, 0.0) for number, own in shares) / total for name in names}
 
 
 def _means(numbers: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -20,12 +20,12 @@ from espnet_ext.nbest.first_pass import (
     FirstPass,
     combine,
     cut,
-    decode_utterance,
+    decode_utterances,
     make_lists,
     parse_first_pass,
     plan,
 )
-from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest
+from espnet_ext.nbest.lists import read_nbest
 from espnet_ext.nbest.whisper import WhisperSettings, load_whisper
 
 DURATIONS = {"s1-0": 0.8, "s1-1": 0.5, "s2-0": 0.01, "s2-1": 1.0, "s2-2": 2.6}
@@ -145,33 +145,39 @@ def test_bad_settings_from_yaml(values: dict, message: str) -> None:
 
 def test_the_best_of_each_text_is_kept() -> None:
     found = [(" Ten cats.", -1.0), ("10 cats", -1.5), ("ten, cats", -2.0), ("Tin cats!", -2.5), ("Tint", -3.0)]
-    lists = decode_utterance(
-        "u", np.zeros(10), lambda _: found, rate=10, longest=2, rules=LIBRISPEECH, count=2, ref="Ten cats"
+    (texts,) = decode_utterances(
+        [np.zeros(10)], lambda batch: [found] * len(batch), rate=10, longest=2, rules=LIBRISPEECH, count=2
     )
-    assert lists == NBest("u", (Hypothesis("TEN CATS", -1.0), Hypothesis("TIN CATS", -2.5)), "TEN CATS")
+    assert texts == [("TEN CATS", -1.0), ("TIN CATS", -2.5)]
 
 
 def test_a_list_may_stay_short_and_an_empty_text_is_a_hypothesis() -> None:
-    lists = decode_utterance(
-        "u", np.zeros(5), lambda _: [("...", -1.0)], rate=10, longest=2, rules=LIBRISPEECH, count=5
-    )
-    assert lists == NBest("u", (Hypothesis("", -1.0),), None)
-
-
-def test_long_audio_is_decoded_in_pieces() -> None:
-    samples = np.concatenate([np.full(15, 1.0), np.zeros(4), np.full(11, 2.0)])
-
-    def decode(piece: np.ndarray) -> list[tuple[str, float]]:
-        word = "one" if piece.max() == 1 else "two"
-        assert not {1.0, 2.0} <= set(piece)  # cut in the silence
-        return [(word, -1.0), (f"{word} more", -1.5)]
-
-    lists = decode_utterance("u", samples, decode, rate=10, longest=2, rules=LIBRISPEECH, count=3)
-    assert [(hyp.text, hyp.score) for hyp in lists.hyps] == [
-        ("ONE TWO", -2.0),
-        ("ONE TWO MORE", -2.5),
-        ("ONE MORE TWO", -2.5),
+    found = [[("...", -1.0)]]
+    assert decode_utterances([np.zeros(5)], lambda _: found, rate=10, longest=2, rules=LIBRISPEECH, count=5) == [
+        [("", -1.0)]
     ]
+
+
+@pytest.mark.parametrize(("batch", "threads"), [(1, 1), (2, 1), (3, 2)])
+def test_pieces_of_similar_length_are_decoded_together(batch: int, threads: int) -> None:
+    long = np.concatenate([np.full(15, 1.0), np.zeros(4), np.full(11, 2.0)])
+    utterances = [long, np.full(8, 3.0), np.full(20, 4.0), np.full(3, 5.0)]
+    words = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five"}
+    sizes = []
+
+    def decode(pieces: list[np.ndarray]) -> list[list[tuple[str, float]]]:
+        sizes.append([len(piece) for piece in pieces])
+        assert all(len(set(piece) - {0.0}) == 1 for piece in pieces)  # cut in the silence
+        chosen = [words[int(piece.max())] for piece in pieces]
+        return [[(word, -1.0), (f"{word} more", -1.5)] for word in chosen]
+
+    found = decode_utterances(
+        utterances, decode, rate=10, longest=2, rules=LIBRISPEECH, count=3, batch=batch, threads=threads
+    )
+    assert found[0] == [("ONE TWO", -2.0), ("ONE TWO MORE", -2.5), ("ONE MORE TWO", -2.5)]
+    assert found[1:] == [[(word, -1.0), (f"{word} MORE", -1.5)] for word in ("THREE", "FOUR", "FIVE")]
+    assert max(map(len, sizes)) == batch and sum(map(len, sizes)) == 5
+    assert sum(sorted(sizes), []) == sorted(length for own in sizes for length in own)
 
 
 @given(st.lists(SCORED, min_size=1, max_size=3), st.integers(1, 6))

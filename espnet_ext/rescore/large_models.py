@@ -1,0 +1,94 @@
+"""What language models of billions of parameters need in training: LoRA, and activations computed again.
+
+LoRA (Hu et al. 2022) trains two small matrices beside each linear layer; the model itself stays as it is, in bfloat16
+if wanted. ``transformers`` loads what is saved by its folder: the matrices, and the name of the model they belong to.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from espnet_ext.errors import InputError
+from espnet_ext.rescore.language_model import LmScorer
+
+
+@dataclass(frozen=True)
+class Lora:
+    """LoRA's options.
+
+    Attributes:
+        r: rank of the matrices.
+        alpha: their product is multiplied by alpha / r.
+        dropout: of their input.
+        targets: names of layers; by default all linear ones but the vocabulary's.
+    """
+
+    r: int = 8
+    alpha: float = 16.0
+    dropout: float = 0.0
+    targets: tuple[str, ...] = ()
+
+
+def parse_lora(values: Mapping[str, Any]) -> Lora:
+    """LoRA's options from YAML.
+
+    Raises:
+        InputError: an unknown name, or a value of another type or out of range.
+    """
+    for name, value in values.items():
+        if name not in Lora.__dataclass_fields__:
+            raise InputError(f"lora: no option {name}: known are {', '.join(Lora.__dataclass_fields__)}")
+        if name != "targets" and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
+            raise InputError(f"lora: {name} must be a number of at least 0, not {value!r}")
+    lora = Lora(**{**values, "targets": tuple(values.get("targets", ()))})
+    if not isinstance(lora.r, int) or lora.r < 1:
+        raise InputError(f"lora: r must be a whole number of at least 1, not {lora.r!r}")
+    return lora
+
+
+def prepare(scorer: LmScorer, lora: Mapping[str, Any] | None, gradient_checkpointing: bool) -> None:
+    """Make a loaded model ready for training.
+
+    Args:
+        scorer: its model is changed in place. With ``lora`` only the new matrices, in float32, and a pooling layer
+            learn.
+        lora: see :class:`Lora`; None trains all parameters.
+        gradient_checkpointing: keep no activations inside of layers, and compute them again: less memory, a third more
+            time.
+
+    Raises:
+        InputError: all parameters would be trained in half precision, peft is not installed, or no layer has the name
+            of a target.
+    """
+    model = scorer.model
+    if lora is not None:
+        _add_lora(model, parse_lora(lora))
+    elif model.dtype != torch.float32 and model.dtype != torch.float64:
+        raise InputError(
+            f"dtype {str(model.dtype).removeprefix('torch.')}: its parameters are too coarse for small updates: train "
+            "with lora, or leave dtype at float32"
+        )
+    if gradient_checkpointing:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+
+
+def _add_lora(model: Any, lora: Lora) -> None:
+    try:
+        from peft import LoraConfig
+    except ImportError:
+        raise InputError("lora needs peft: pip install peft") from None
+    config = LoraConfig(
+        r=lora.r,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules=list(lora.targets) or "all-linear",
+    )
+    try:
+        model.add_adapter(config)
+    except ValueError as error:
+        raise InputError(f"lora: {str(error).splitlines()[0]}") from None
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()

@@ -1,0 +1,96 @@
+"""Several processes of one training or scoring, one for each GPU, as ``accelerate launch`` starts them.
+
+Each process has the whole model. A batch is shared among them, and its gradients are summed, so that the updates are
+those of one process but for rounding and dropout. Lists to score are shared, too, and the scores gathered.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+
+from espnet_ext.errors import InputError
+
+
+def device_for(ngpu: int) -> torch.device:
+    """The device of this process: the CPU for 0, a GPU for 1, and its own GPU under ``accelerate launch``.
+
+    Raises:
+        InputError: another number, there is no GPU that torch can use, or Accelerate is not installed.
+    """
+    if ngpu not in (0, 1):
+        raise InputError(f"--ngpu {ngpu}: give 0 or 1, and for more `accelerate launch --num_processes {ngpu}`")
+    if ngpu and not torch.cuda.is_available():
+        raise InputError("--ngpu 1, but torch finds no GPU: give --ngpu 0, or run it on a machine with a GPU")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        try:
+            from accelerate import PartialState
+        except ImportError:
+            raise InputError("several processes need Accelerate: pip install accelerate") from None
+        return PartialState(cpu=not ngpu).device
+    return torch.device("cuda" if ngpu else "cpu")
+
+
+def rank() -> int:
+    """The number of this process, from 0; process 0 writes files and prints."""
+    return torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
+
+
+def count() -> int:
+    """How many processes there are."""
+    return torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1
+
+
+def gather(value: Any) -> list[Any]:
+    """The values of all processes, in their order."""
+    if count() == 1:
+        return [value]
+    values: list[Any] = [None] * count()
+    torch.distributed.all_gather_object(values, value)
+    return values
+
+
+def wait() -> None:
+    """Wait until all processes are here."""
+    if count() > 1:
+        torch.distributed.barrier()
+
+
+def own_share[Item](items: Sequence[Item]) -> list[Item]:
+    """The items of this process."""
+    return list(items[rank() :: count()])
+
+
+def map_shared[Item, Value](score: Callable[[list[Item]], Sequence[Value]], items: Sequence[Item]) -> list[Value]:
+    """What ``score`` gives for all items, in their order; each process scores its share.
+
+    Raises:
+        Exception: that of any process, on all of them.
+    """
+    found: list[Value] = []
+    fault: Exception | None = None
+    try:
+        found = list(score(own_share(items)))
+    except Exception as error:  # the others would wait for ever
+        fault = error
+    shares = gather((found, fault))
+    for _, error in shares:
+        if error is not None:
+            raise error
+    merged: list[Any] = [None] * len(items)
+    for number, (values, _) in enumerate(shares):
+        merged[number :: len(shares)] = values
+    return merged
+
+
+def sum_gradients(parameters: Iterable[torch.nn.Parameter], share: float) -> None:
+    """Replace each gradient by the sum over processes of its ``share``-fold; a missing gradient is zero."""
+    if count() == 1:
+        return
+    for parameter in parameters:
+        if parameter.requires_grad:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            parameter.grad.mul_(share)
+            torch.distributed.all_reduce(parameter.grad)

@@ -1,0 +1,220 @@
+"""Language models of today at the size of toys: bfloat16, LoRA, activations computed again, several processes."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, XLNetConfig, XLNetLMHeadModel
+
+from espnet_ext.errors import InputError
+from espnet_ext.nbest.lists import Hypothesis, NBest, write_nbest
+from espnet_ext.rescore import processes
+from espnet_ext.rescore.causal import CausalScorer
+from espnet_ext.rescore.large_models import parse_lora, prepare
+from espnet_ext.rescore.mwer import Example, MwerLoss, backward, train_rescorer
+from espnet_ext.rescore.scorers import load_lm, score_hypotheses, score_lists
+
+TEXTS = [["the cat sat on the mat", "the cat sat on mat", "a cat on the mat", "the cat sat"], ["sat the cat", "cat"]]
+LISTS = [
+    NBest("u1", (Hypothesis("sat cat the", -1.0), Hypothesis("the cat sat", -2.0)), "the cat sat"),
+    NBest("u2", (Hypothesis("mat on", -1.0), Hypothesis("on the mat", -2.0)), "on the mat"),
+    NBest("u3", (Hypothesis("cat the the", -1.0), Hypothesis("the cat", -2.0)), "the cat"),
+]
+
+
+@pytest.fixture
+def llama(make_causal, tmp_path) -> Path:
+    model, tokenizer = make_causal("llama")
+    model.save_pretrained(tmp_path / "llama")
+    tokenizer.save_pretrained(tmp_path / "llama")
+    return tmp_path / "llama"
+
+
+def flat(lists) -> torch.Tensor:
+    return torch.tensor([score for own in lists for score in own])
+
+
+def test_bfloat16_scores_are_those_of_float32_but_for_rounding(llama):
+    exact, half = (flat(score_lists(load_lm(llama, dtype=dtype), TEXTS)) for dtype in ("float32", "bfloat16"))
+    assert load_lm(llama, dtype="bfloat16").model.dtype == torch.bfloat16
+    assert 0 < (exact - half).abs().max() < 0.03 * exact.abs().max()
+    with pytest.raises(InputError, match="dtype int4: choose one of float32, bfloat16, float16"):
+        load_lm(llama, dtype="int4")
+
+
+def config(llama: Path, **more: object) -> dict:
+    return {"lm": str(llama), "scorer": "causal", "batch_size": 2, "lr": 0.05, "epochs": 8, "evaluate_every": 4, **more}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_mwer_with_lora_learns_and_is_loaded_by_its_folder(llama, tmp_path, dtype):
+    write_nbest(tmp_path / "lists.jsonl", LISTS)
+    path, said = tmp_path / "lists.jsonl", []
+    values = config(llama, dtype=dtype, lora={"r": 4}, gradient_checkpointing=True, first_pass_weight=1.0)
+    report = train_rescorer(values, [path], [path], tmp_path / "out", say=said.append)
+    first, best = (
+        next(each for each in report["history"] if each["step"] == step) for step in (0, report["best_step"])
+    )
+    assert best["dev_mwer"] < 0.5 * first["dev_mwer"] and report["best_step"] > 0
+    model = tmp_path / "out" / "model"
+    assert (model / "adapter_model.safetensors").stat().st_size < 100_000
+    assert not (model / "model.safetensors").exists()
+    texts = [[hyp.text for hyp in nbest.hyps] for nbest in LISTS]
+    again = load_lm(model, dtype=dtype)
+    scores = score_lists(again, texts)
+    chosen = [
+        own.index(max(own))
+        for own in ([s + h.score for s, h in zip(o, n.hyps, strict=True)] for o, n in zip(scores, LISTS, strict=True))
+    ]
+    assert chosen == [1, 1, 1] or best["dev_wer"] > 0
+    by_transformers = AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, dtype))
+    other = CausalScorer(by_transformers, again.tokenizer).eval()
+    torch.testing.assert_close(flat(score_lists(other, texts)), flat(scores))
+
+
+def test_only_loras_matrices_learn(llama):
+    scorer = load_lm(llama)
+    before = {name: value.clone() for name, value in scorer.model.state_dict().items()}
+    prepare(scorer, {"r": 2, "targets": ["q_proj"]}, False)
+    learnt = [name for name, parameter in scorer.named_parameters() if parameter.requires_grad]
+    assert len(learnt) == 4 and all("q_proj.lora_" in name for name in learnt)
+    # new matrices change nothing yet
+    torch.testing.assert_close(flat(score_lists(scorer.eval(), TEXTS)), flat(score_lists(load_lm(llama), TEXTS)))
+    kept = {name.replace(".base_layer", ""): value for name, value in scorer.model.state_dict().items()}
+    assert all(torch.equal(kept[name], value) for name, value in before.items())
+
+
+BATCH = [
+    Example("a", ("the cat sat", "a cat sat on"), (-1.0, -1.5), (0, 2), "the cat sat"),
+    Example("b", ("on the mat", "on mat", "mat"), (-2.0, -1.0, -3.0), (0, 1, 2), "on the mat"),
+    Example("c", ("cat", "the cat"), (-1.0, -1.1), (1, 0), "the cat"),
+]
+
+
+def gradients(scorer: CausalScorer) -> dict[str, torch.Tensor]:
+    return {name: parameter.grad.clone() for name, parameter in scorer.named_parameters() if parameter.grad is not None}
+
+
+def test_activations_that_are_computed_again_give_the_same_gradients(llama):
+    found = []
+    for again in (False, True):
+        scorer = load_lm(llama)
+        prepare(scorer, None, again)
+        backward(scorer.train(), BATCH, MwerLoss())
+        found.append(gradients(scorer))
+    assert found[0].keys() == found[1].keys()
+    for name, gradient in found[0].items():
+        torch.testing.assert_close(gradient, found[1][name])
+
+
+def one_of_two(number: int, llama: str, folder: str) -> None:
+    """What a process of two does: its share of a batch, and of lists to score."""
+    os.environ.update(RANK=str(number), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", LOCAL_RANK=str(number))
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=number, world_size=2)
+    scorer = load_lm(llama)
+    own = processes.own_share(BATCH)
+    backward(scorer.train(), own, MwerLoss())
+    processes.sum_gradients(scorer.parameters(), len(own) / len(BATCH))
+    scores = processes.map_shared(lambda lists: score_lists(scorer.eval(), lists), TEXTS)
+    torch.save((gradients(scorer), scores), f"{folder}/{number}.pt")
+    lists = Path(folder) / "lists.jsonl"
+    values = {**config(Path(llama)), "max_steps": 4, "checkpoint_minutes": 1e-6, "first_pass_weight": 1.0}
+    train_rescorer(values, [lists], [lists], Path(folder) / "two", say=lambda text: None)
+    torch.distributed.destroy_process_group()
+
+
+def test_two_processes_give_the_gradients_scores_and_training_of_one(llama, tmp_path):
+    write_nbest(tmp_path / "lists.jsonl", LISTS)
+    torch.multiprocessing.spawn(one_of_two, (str(llama), str(tmp_path)), nprocs=2)
+    scorer = load_lm(llama)
+    backward(scorer.train(), BATCH, MwerLoss())
+    for number in range(2):
+        found, scores = torch.load(tmp_path / f"{number}.pt")
+        for name, gradient in gradients(scorer).items():
+            torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(flat(scores), flat(score_lists(scorer.eval(), TEXTS)))
+    values = {**config(llama), "max_steps": 4, "first_pass_weight": 1.0}
+    alone = train_rescorer(values, [tmp_path / "lists.jsonl"], [tmp_path / "lists.jsonl"], tmp_path / "one")
+    two = json.loads((tmp_path / "two" / "training.json").read_text())
+    for mine, other in zip(alone["history"], two["history"], strict=True):
+        assert mine == pytest.approx(other, rel=1e-3)
+    assert (two["key"]["processes"], alone["key"]["processes"]) == (2, 1)
+
+
+@pytest.mark.parametrize("trees", [True, False])
+def test_a_context_is_read_and_not_scored(llama, trees):
+    """log P(context, hypothesis, end) - log P(context), by the model itself."""
+    scorer = load_lm(llama)
+    if not trees:
+        scorer.tree_limit = 0
+    found = score_hypotheses(scorer, TEXTS, contexts=["on the mat", None])
+
+    def log_likelihood(text: str, context: str) -> float:
+        ids = [scorer.before[0], *scorer.tokenizer(f"{context} {text}".strip(), add_special_tokens=False)["input_ids"]]
+        begin = 1 + len(scorer.tokenizer(context, add_special_tokens=False)["input_ids"])
+        with torch.no_grad():
+            logits = scorer.model(torch.tensor([ids])).logits[0].log_softmax(-1)
+        targets = [*ids[1:], scorer.end]
+        return sum(logits[place, targets[place]].item() for place in range(begin - 1, len(ids)))
+
+    for texts, scores, context in zip(TEXTS, found, ("on the mat", ""), strict=True):
+        wanted = [log_likelihood(text, context) for text in texts]
+        assert [score.total for score in scores] == pytest.approx(wanted, abs=1e-3)
+
+
+def test_a_context_is_computed_once_per_list(llama):
+    scorer = load_lm(llama)
+    (chunk,) = scorer.chunks([["cat sat", "cat on", "mat"]], ["the cat sat on the mat"])
+    assert int(chunk.rows.real.sum()) == 1 + 6 + 4  # begin token, context, and cat, sat, on, mat
+    assert int(chunk.scored.sum()) == 3 + 3 + 2
+
+
+def test_the_end_tokens_part_is_the_last_term(llama):
+    scorer = load_lm(llama)
+    for text, score in zip(TEXTS[0], score_hypotheses(scorer, [TEXTS[0]])[0], strict=True):
+        ids = torch.tensor([[*scorer.before, *scorer.tokenizer(text, add_special_tokens=False)["input_ids"]]])
+        with torch.no_grad():
+            last = scorer.model(ids).logits[0, -1].log_softmax(-1)[scorer.end].item()
+        assert score.end == pytest.approx(last, abs=1e-4)
+
+
+def test_hypotheses_that_are_too_long_are_skipped_by_an_option(llama):
+    scorer = load_lm(llama)
+    lists = [["the cat", "cat " * 100], ["cat " * 100], ["mat"]]
+    found = score_hypotheses(scorer, lists, skip_long=True)
+    assert [[score is None for score in own] for own in found] == [[False, True], [True], [False]]
+    assert found[0][0].total == pytest.approx(score_lists(scorer, [["the cat"]])[0][0], abs=1e-5)
+
+
+def test_a_model_that_sees_later_tokens_is_refused(make_causal):
+    """XLNet is among transformers' causal models, but its states depend on all tokens of its input."""
+    _, tokenizer = make_causal("gpt2")
+    torch.manual_seed(0)
+    network = XLNetLMHeadModel(XLNetConfig(vocab_size=len(tokenizer), d_model=16, n_layer=2, n_head=2, d_inner=32))
+    for parameter in network.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.5)
+    with pytest.raises(InputError, match="xlnet: its hidden states depend on later tokens"):
+        score_lists(CausalScorer(network, tokenizer).eval(), [["the cat"]])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"rank": 8}, "lora: no option rank: known are r, alpha, dropout, targets"),
+        ({"r": 0}, "lora: r must be a whole number of at least 1"),
+        ({"alpha": "big"}, "lora: alpha must be a number"),
+    ],
+)
+def test_bad_options_of_lora(values, message):
+    with pytest.raises(InputError, match=message):
+        parse_lora(values)
+
+
+def test_what_cannot_be_trained(llama):
+    with pytest.raises(InputError, match="dtype bfloat16: its parameters are too coarse for small updates"):
+        prepare(load_lm(llama, dtype="bfloat16"), None, False)
+    with pytest.raises(InputError, match="lora: Target modules"):
+        prepare(load_lm(llama), {"targets": ["nothing"]}, False)
