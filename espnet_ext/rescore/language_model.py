@@ -1,5 +1,6 @@
 """Language models of Hugging Face ``transformers``: loaded, checked, and the base class of their scorers."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice, takewhile
@@ -26,6 +27,7 @@ CASING_SAMPLE, CASING_GAIN = 1000, 1.2
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 SHOWN = 40
 SETTINGS = "scorer.json"
+ADAPTER = "adapter_config.json"  # in a folder that holds only matrices of LoRA
 # Most positions of one forward pass: with gradients about 1.5 GB at the size of GPT-2 or BERT.
 POSITIONS = 1024
 
@@ -67,7 +69,10 @@ def load(loader: Any, name: str | Path, dtype: str = "float32") -> tuple[PreTrai
     try:
         with quiet():  # missing weights are checked below; those of other layers do not matter
             tokenizer = AutoTokenizer.from_pretrained(name)
-            model, report = loader.from_pretrained(name, dtype=DTYPES[dtype], output_loading_info=True)
+            base = base_of(name)
+            model, report = loader.from_pretrained(base, dtype=DTYPES[dtype], output_loading_info=True)
+            if base != name:
+                model.load_adapter(str(name))
     except Exception as error:  # mostly OSError, but also what the readers of the files raise
         raise InputError(
             f"{name}: no language model and tokenizer that load ({first_line(error)}): give a folder written by "
@@ -90,6 +95,21 @@ def load(loader: Any, name: str | Path, dtype: str = "float32") -> tuple[PreTrai
             f"{name}: its tokenizer has {len(tokenizer)} tokens, its model {size}: they do not belong together"
         )
     return model, tokenizer
+
+
+def base_of(name: str | Path) -> str | Path:
+    """The model that the matrices of LoRA in a folder belong to; a model of its own is its own.
+
+    Raises:
+        InputError: the folder does not name it.
+    """
+    path = Path(name) / ADAPTER
+    if not path.is_file():
+        return name
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["base_model_name_or_path"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: does not name the model that it belongs to ({error!r}): train it again") from None
 
 
 @contextmanager
@@ -118,7 +138,7 @@ def config_of(name: str | Path) -> PreTrainedConfig:
         InputError: there is no such model.
     """
     try:
-        return AutoConfig.from_pretrained(name)
+        return AutoConfig.from_pretrained(base_of(name))
     except (OSError, ValueError) as error:
         raise InputError(
             f"{name}: no language model ({first_line(error)}): give a folder or a name on the hub"
@@ -282,6 +302,5 @@ class LmScorer(torch.nn.Module):
         """Write a folder that both ``transformers`` and ``load_lm`` load."""
         with quiet():
             self.model.save_pretrained(folder)
-            self.model.config.save_pretrained(folder)  # which is left out with LoRA
         self.tokenizer.save_pretrained(folder)
         write_json(Path(folder) / SETTINGS, self.settings())

@@ -23,6 +23,7 @@ def test_every_scorer_of_the_paper_is_measured(seconds, runs):
         "bert-base-cased pooled cls",
         "bert-base-cased pooled attention",
     ]
+    assert all(row.quartiles[0] <= row.milliseconds <= row.quartiles[1] for row in rows)
     assert all(row.milliseconds > 0 and row.runs == runs and row.device == "cpu" for row in rows)
 
 

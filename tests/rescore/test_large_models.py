@@ -64,11 +64,6 @@ def test_mwer_with_lora_learns_and_is_loaded_by_its_folder(llama, tmp_path, dtyp
     texts = [[hyp.text for hyp in nbest.hyps] for nbest in LISTS]
     again = load_lm(model, dtype=dtype)
     scores = score_lists(again, texts)
-    chosen = [
-        own.index(max(own))
-        for own in ([s + h.score for s, h in zip(o, n.hyps, strict=True)] for o, n in zip(scores, LISTS, strict=True))
-    ]
-    assert chosen == [1, 1, 1] or best["dev_wer"] > 0
     by_transformers = AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, dtype))
     other = CausalScorer(by_transformers, again.tokenizer).eval()
     torch.testing.assert_close(flat(score_lists(other, texts)), flat(scores))

@@ -65,13 +65,16 @@ class Latency:
     Attributes:
         kind: the scorer.
         device: "cpu" or "cuda".
-        milliseconds: the median over the runs.
+        milliseconds: the median over the runs: on a CPU with one thread, the thread's own time, whatever else the
+            machine does; otherwise wall-clock time.
+        quartiles: below which a quarter and three quarters of the runs are.
         runs: number of runs.
     """
 
     kind: ScorerKind
     device: str
     milliseconds: float
+    quartiles: tuple[float, float]
     runs: int
 
 
@@ -101,11 +104,12 @@ def measure_systems(
     where = "a GPU" if device == "cuda" else f"the CPU, {threads} threads"
     size = {} if layers is None else {"num_hidden_layers": layers}
     print(f"{HYPOTHESES} hypotheses of {TOKENS} tokens, on {where}")
-    print(f"{'scorer':36}{'ms':>10}{'runs':>6}")
+    print(f"{'scorer':36}{'ms':>10}{'quartiles':>20}{'runs':>6}")
     found = []
     for row in survey(device, runs, seconds, **size):
         found.append(row)
-        print(f"{row.kind!s:36}{row.milliseconds:10.1f}{row.runs:6}", flush=True)
+        quartiles = " to ".join(f"{value:.1f}" for value in row.quartiles)
+        print(f"{row.kind!s:36}{row.milliseconds:10.1f}{quartiles:>20}{row.runs:6}", flush=True)
     times = {row.kind: row.milliseconds for row in found}
     for name, kind in systems.items():
         if kind not in times:
@@ -131,12 +135,13 @@ def survey(device: str, runs: int, seconds: float, **size: Any) -> Iterator[Late
     for kind, scorer in make_scorers(**size):
         words = torch.randint(scorer.model.config.vocab_size - 10, (HYPOTHESES, TOKENS), generator=generator)
         hypotheses = [" ".join(f"w{word}" for word in row) for row in words.tolist()]
-        median, done = measure(scorer.to(device), hypotheses, runs, seconds)
-        yield Latency(kind, device, median, done)
+        times = measure(scorer.to(device), hypotheses, runs, seconds)
+        low, _, high = statistics.quantiles(times, n=4) if len(times) > 1 else (times[0],) * 3
+        yield Latency(kind, device, statistics.median(times), (low, high), len(times))
 
 
-def measure(scorer: LmScorer, hypotheses: list[str], runs: int, seconds: float) -> tuple[float, int]:
-    """Median time to score a list, in milliseconds, and the number of runs.
+def measure(scorer: LmScorer, hypotheses: list[str], runs: int, seconds: float) -> list[float]:
+    """Times to score a list, in milliseconds.
 
     One run before the others does not count, unless it alone takes ``seconds``.
 
@@ -146,14 +151,15 @@ def measure(scorer: LmScorer, hypotheses: list[str], runs: int, seconds: float) 
         runs: most runs.
         seconds: time after which no further run starts.
     """
+    on_one_thread = scorer.model.device.type == "cpu" and torch.get_num_threads() == 1
+    clock = time.process_time if on_one_thread else time.perf_counter
     times: list[float] = []
     begin = time.perf_counter()
     while not times or (len(times) <= runs and time.perf_counter() - begin < seconds):
-        start = time.perf_counter()
+        start = clock()
         score_lists(scorer, [hypotheses])  # the scores end on the CPU, so a GPU has finished
-        times.append(1000 * (time.perf_counter() - start))
-    counted = times[1:] or times
-    return statistics.median(counted), len(counted)
+        times.append(1000 * (clock() - start))
+    return times[1:] or times
 
 
 def make_scorers(**size: Any) -> Iterator[tuple[ScorerKind, LmScorer]]:
