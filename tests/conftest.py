@@ -21,7 +21,18 @@ PROCESS_MEMORY = 3 << 30  # bytes: what a process with torch and ESPnet may take
 # Tests that run ESPnet or large libraries, which take seconds to import.
 PLUGINS = (
     *("frontend", "normalize", "encoder", "decoder", "model", "scheduler", "layers", "search"),
-    *("sem", "codeswitch", "nbest", "rescore", "multitalker", "stitcher", "longform", "upstream", "sharing"),
+    *(
+        "sem",
+        "codeswitch",
+        "nbest",
+        "rescore",
+        "multitalker",
+        "stitcher",
+        "longform",
+        "upstream",
+        "sharing",
+        "transcription",
+    ),
     *("integration", "test_registry", "test_examples"),
 )
 FULL_SIZE = "tests/recipes/test_full_configs"

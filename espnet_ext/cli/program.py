@@ -12,6 +12,7 @@ NAME = "espnet-ext"
 ENTRIES = {
     "data": Entry("espnet_ext.cli.data", "data", "Prepare corpora; check, combine and split data dirs."),
     "train": Entry("espnet_ext.cli.train", "train", "Train language models; average checkpoints."),
+    "transcribe": Entry("espnet_ext.cli.transcribe", "transcribe", "Transcribe audio files; subtitles, a web page."),
     "decode": Entry("espnet_ext.cli.decode", "decode", "Recognise utterances, long and overlapped speech."),
     "transcribe-long": Entry(
         "espnet_ext.cli.transcribe_long", "transcribe_long", "Audio files of any length to text and subtitles."

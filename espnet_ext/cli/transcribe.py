@@ -110,3 +110,77 @@ def transcribe_speakers(
         nj=nj,
         ngpu=ngpu,
     )
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=common.PATH, metavar="FILE...")
+@click.option(
+    "--model",
+    metavar="MODEL",
+    help="Packed model, folder of a model, or user/model on the hub.  [default: Whisper tiny.en, English]",
+)
+@common.output("Folder for NAME.FORMAT of each file.  [default: transcripts]", required=False)
+@click.option(
+    "--format",
+    "kinds",
+    default="txt,srt,html",
+    show_default=True,
+    metavar="LIST",
+    help="Some of txt, json, ctm, srt, vtt, html.",
+)
+@click.option("--speakers", is_flag=True, help="Tell who speaks.")
+@common.path("--enrolment", "Folder with one folder of audio files per speaker, with their names.", metavar="DIR")
+@click.option("--language", default="en", show_default=True, help="Language, for multilingual Whisper models.")
+@click.option("--window", type=float, metavar="SECONDS", help="Length of a window.  [default: the model's]")
+@click.option("--beam-size", type=common.COUNT, metavar="N", help="Hypotheses of the search.  [default: the model's]")
+@common.ngpu()
+def transcribe(
+    files: tuple[Path, ...],
+    model: str | None,
+    output: Path | None,
+    kinds: str,
+    speakers: bool,
+    enrolment: Path | None,
+    language: str,
+    window: float | None,
+    beam_size: int | None,
+    ngpu: int,
+) -> None:
+    """Transcribe audio files: text, subtitles, word times, and a page that plays the audio.
+
+    Short files are decoded by the model's beam search, longer ones in moving windows by its CTC. A model that tells
+    speakers needs --enrolment. Without --model, Whisper tiny.en recognises English; with --speakers it tells voices
+    too. Reads wav, flac, mp3, ogg, and what ffmpeg reads if it is installed. A file that cannot be read is named, and
+    the others go on.
+    """
+    from espnet_ext.longform.transcript import Line, clock
+    from espnet_ext.transcription.engines import Request, engine_for
+    from espnet_ext.transcription.run import check_files, check_kinds, transcribe_files
+
+    wanted = common.names(kinds)
+    check_kinds(wanted)
+    check_files(files)
+    if window is not None and window <= 0:
+        raise InputError(f"--window must be above 0 seconds, not {window:g}")
+    if enrolment and not enrolment.is_dir():
+        raise InputError(f"{enrolment}: no such folder: give one with a folder of audio files per speaker")
+    found = None
+    if model:
+        from espnet_ext.sharing.find import find_model
+
+        found = find_model(model)
+    device = "cuda" if ngpu else "cpu"
+    engine = engine_for(Request(found, speakers, enrolment, language, window, beam_size, device))
+
+    def show(path: Path, line: Line, share: float) -> None:
+        who = f"{line.speaker}: " if line.speaker else ""
+        click.echo(f"{path.name} {100 * share:3.0f} % [{clock(line.start)}] {who}{line.text}")
+
+    def failed(path: Path, reason: str) -> None:
+        click.echo(f"error: {reason}", err=True)
+
+    folder = output or Path("transcripts")
+    failures = transcribe_files(engine, files, folder, wanted, show=show, failed=failed)
+    click.echo(f"{len(files) - failures} of {len(files)} files -> {folder}", err=True)
+    if failures:
+        raise InputError(f"{failures} of {len(files)} files could not be transcribed: their names are above")

@@ -12,6 +12,7 @@ A packed model is a folder, or an archive of it, in the layout of ESPnet's own p
 """
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +29,7 @@ FOLDERS = ("model", "lm")
 TASKS = ("asr", "sa_asr", "long", "mt")
 # Lists of words, which may look like paths and never are.
 WORDS = ("token_list", "src_token_list")
-# Averages of epochs, as ESPnet and the recipes name them, the preferred one first.
+# What ESPnet keeps for decoding, the preferred one first. The recipes have their own averages, such as best5.ave.pth.
 CHECKPOINTS = ("valid.acc.ave.pth", "valid.loss.ave.pth", "valid.acc.best.pth", "valid.loss.best.pth", MODEL)
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
@@ -125,7 +126,7 @@ def find_checkpoint(folder: Path) -> Path:
     Raises:
         InputError: there is none, or there are several averages to choose from.
     """
-    averages = sorted(path for path in folder.glob("*.ave.pth") if path.name not in CHECKPOINTS)
+    averages = sorted(path for path in folder.glob("*.ave.pth") if re.fullmatch(r"(best|last)\d+", path.name[:-8]))
     if len(averages) > 1:
         names = ", ".join(path.name for path in averages)
         raise InputError(f"{folder}: holds several averages ({names}): name one with --model")

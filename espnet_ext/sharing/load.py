@@ -30,6 +30,15 @@ def load(name: str | Path, *, device: str = "cpu", **options: Any) -> Any:
     files = find_model(name)
     if files.task == "long":
         raise InputError(f"{name}: is for long recordings: use espnet-ext transcribe, or espnet-ext decode long")
+    return build(files, device=device, **options)
+
+
+def build(files: ModelFiles, *, device: str = "cpu", **options: Any) -> Any:
+    """The same for the files of a model.
+
+    Raises:
+        InputError: a file or an option that does not fit, or a model that needs another ESPnet.
+    """
     import espnet_ext
 
     espnet_ext.register()
@@ -37,7 +46,7 @@ def load(name: str | Path, *, device: str = "cpu", **options: Any) -> Any:
     try:
         return _text2text(files, device, options) if files.task == "mt" else _speech2text(files, device, options)
     except (ValueError, TypeError, KeyError, AttributeError, ImportError) as error:
-        raise InputError(f"{name}: cannot be built: {_reason(error)}{_advice(files)}") from error
+        raise InputError(f"{files.name}: cannot be built: {_reason(error)}{_advice(files)}") from error
 
 
 def _speech2text(files: ModelFiles, device: str, options: Mapping[str, Any]) -> Any:

@@ -172,4 +172,9 @@ def test_names_that_are_no_model(tmp_path, model):
     with pytest.raises(InputError, match="not a packed model"):
         find_model(model / "model.pth")
     assert find_checkpoint(model).name == "model.pth"
+    for name in ("train.acc.ave.pth", "valid.loss.ave.pth", "valid.acc.best.pth", "valid.acc.ave.pth"):  # as ESPnet's
+        (tmp_path / name).touch()
+    assert find_checkpoint(tmp_path).name == "valid.acc.ave.pth"
+    (tmp_path / "best5.ave.pth").touch()  # a recipe's
+    assert find_checkpoint(tmp_path).name == "best5.ave.pth"
     assert read_folder(model).task == "asr"

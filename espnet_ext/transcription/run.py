@@ -1,0 +1,84 @@
+"""Transcribe files one by one, and write each in several formats. A file that fails is named, and the others go on."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from espnet_ext.errors import InputError
+from espnet_ext.longform.transcript import FORMATS, Line, write_transcript
+from espnet_ext.transcription.engines import Engine, opened, seconds_of
+from espnet_ext.transcription.page import RATE, write_page
+
+PAGE = "html"
+KINDS = (*FORMATS, PAGE)
+
+
+def check_kinds(kinds: Sequence[str]) -> None:
+    """Refuse formats that do not exist.
+
+    Raises:
+        InputError: an unknown format, or none.
+    """
+    wrong = next((kind for kind in kinds if kind not in KINDS), None if kinds else "")
+    if wrong is not None:
+        raise InputError(f"--format: there is no {wrong!r}: choose some of {', '.join(KINDS)}")
+
+
+def check_files(files: Sequence[Path]) -> None:
+    """Refuse files that are not there, and two whose results would have the same name.
+
+    Raises:
+        InputError: names the first of them.
+    """
+    names: dict[str, Path] = {}
+    for path in files:
+        if not path.is_file():
+            raise InputError(f"{path}: no such file: give audio files")
+        if path.stem in names:
+            raise InputError(f"{names[path.stem]} and {path} would both be written to {path.stem}.*: rename one")
+        names[path.stem] = path
+
+
+def transcribe_files(
+    engine: Engine,
+    files: Sequence[Path],
+    output: Path,
+    kinds: Sequence[str],
+    *,
+    show: Callable[[Path, Line, float], None] = lambda path, line, share: None,
+    failed: Callable[[Path, str], None] = lambda path, reason: None,
+) -> int:
+    """Transcribe audio files into ``<output>/<name>.<kind>``; return how many failed.
+
+    Args:
+        engine: what recognises.
+        files: audio files of any format that libsndfile or ffmpeg reads.
+        output: a folder.
+        kinds: some of :data:`KINDS`.
+        show: called with each line as it is done, and the share of its file that is done, 0 to 1.
+        failed: called with each file that fails, and why.
+
+    Raises:
+        InputError: what :func:`check_files` and :func:`check_kinds` refuse, before any work.
+    """
+    check_kinds(kinds)
+    check_files(files)
+    failures = 0
+    for path in files:
+        lines = []
+        try:
+            seconds = seconds_of(path)
+            for line in engine(path):
+                lines.append(line)
+                show(path, line, min(1.0, line.end / seconds))
+        except InputError as error:
+            failures += 1
+            failed(path, str(error))
+            continue
+        for kind in kinds:
+            target = output / f"{path.stem}.{kind}"
+            if kind == PAGE:
+                with opened(path, RATE) as audio:
+                    write_page(target, path.name, lines, audio)
+            else:
+                write_transcript(target, lines, kind)
+    return failures

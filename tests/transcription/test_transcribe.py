@@ -1,0 +1,186 @@
+"""Audio files to text: which engine hears a file, times of words, all formats, the page, and what is refused."""
+
+import base64
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from espnet_ext.cli.program import call
+from espnet_ext.errors import InputError
+from espnet_ext.longform.transcript import Line, Word
+from espnet_ext.sharing.files import read_folder
+from espnet_ext.transcription import engines
+from espnet_ext.transcription.engines import Request, engine_for, grouped, times_of_words
+from espnet_ext.transcription.run import KINDS, transcribe_files
+
+LINES = [
+    Line((Word("<so>", 0.1, 0.4, 0.9), Word("hello", 0.5, 0.9, 0.3))),
+    Line((Word("there", 2.0, 2.4, 1.0),), "Ada & Bo"),
+]
+
+
+@pytest.fixture
+def audio(tmp_path) -> Path:
+    path = tmp_path / "my talk.flac"
+    soundfile.write(path, np.random.default_rng(0).normal(scale=0.05, size=48000).astype(np.float32), 16000)
+    return path
+
+
+class Page(HTMLParser):
+    """The words of a page with their times and marks."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.words, self.loaded, self._inside = [], [], None
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.loaded += [found[name] for name in ("src", "href") if name in found]
+        self._inside = found if tag == "span" else None
+
+    def handle_data(self, data):
+        if self._inside is not None:
+            found = self._inside
+            self.words.append((data, float(found["data-start"]), float(found["data-end"]), found.get("class")))
+            self._inside = None
+
+
+def test_all_formats_and_the_page(audio, tmp_path):
+    assert transcribe_files(lambda path: iter(LINES), [audio], tmp_path / "out", KINDS) == 0
+    text = {kind: (tmp_path / "out" / f"my talk.{kind}").read_text() for kind in KINDS}
+    assert text["txt"] == "<so> hello\nAda & Bo: there\n"
+    assert json.loads(text["json"])["segments"][1]["speaker"] == "Ada & Bo"
+    assert len(text["ctm"].splitlines()) == 3 and "00:00:02,000 --> 00:00:02,400\nAda & Bo: there" in text["srt"]
+    page = Page(text["html"])
+    assert page.words == [("<so>", 0.1, 0.4, None), ("hello", 0.5, 0.9, "unsure"), ("there", 2.0, 2.4, None)]
+    (source,) = page.loaded  # nothing else is loaded, from a network or a file
+    kind, _, data = source.partition(",")
+    assert kind == "data:audio/mpeg;base64" and "Ada &amp; Bo" in text["html"]
+    heard, rate = soundfile.read(io.BytesIO(base64.b64decode(data)))
+    assert rate == 16000 and abs(len(heard) / rate - 3.0) < 0.2
+    assert not re.search(r"https?://|\$", text["html"])
+
+
+def test_a_file_that_fails_is_named_and_the_others_go_on(audio, tmp_path):
+    broken = tmp_path / "broken.wav"
+    broken.write_bytes(b"RIFF")
+    faults, shown = [], []
+    failures = transcribe_files(
+        lambda path: iter(LINES),
+        [broken, audio],
+        tmp_path / "out",
+        ["txt"],
+        show=lambda path, line, share: shown.append((path.name, round(share, 2))),
+        failed=lambda path, reason: faults.append((path.name, reason)),
+    )
+    assert failures == 1 and faults[0][0] == "broken.wav" and (tmp_path / "out/my talk.txt").is_file()
+    assert shown == [("my talk.flac", 0.3), ("my talk.flac", 0.8)]
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["none.wav"], "none.wav: no such file: give audio files"),
+        (["AUDIO", "--format", "doc"], "there is no 'doc': choose some of txt"),
+        (["AUDIO", "--format", ""], "there is no '': choose some of txt"),
+        (["AUDIO", "AUDIO"], "would both be written"),
+        (["AUDIO", "--model", "no/such/thing"], "no such file or folder"),
+        (["AUDIO", "--window", "0"], "--window must be above 0"),
+        (["AUDIO", "--enrolment", "nobody"], "nobody: no such folder"),
+    ],
+)
+def test_what_is_refused_before_any_work(words, message, audio):
+    with pytest.raises(InputError, match=message):
+        call(["transcribe", *(str(audio) if word == "AUDIO" else word for word in words)])
+
+
+def test_short_files_by_search_and_long_ones_by_windows(audio, model, monkeypatch):
+    monkeypatch.setattr(engines, "beam_search", lambda request, model: lambda path: iter(["search"]))
+    monkeypatch.setattr(engines, "windows", lambda request, model: lambda path: iter(["windows"]))
+    files = read_folder(model)
+    assert list(engine_for(Request(files))(audio)) == ["search"]  # of 3 s
+    assert list(engine_for(Request(files, window=2.0))(audio)) == ["windows"]
+    with pytest.raises(InputError, match="does not tell speakers"):
+        engine_for(Request(files, speakers=True))
+
+
+@pytest.fixture
+def recogniser(model):
+    from espnet_ext.sharing.load import build
+
+    return build(read_folder(model), beam_size=2, maxlenratio=0.3)
+
+
+def test_times_are_those_of_the_best_path(recogniser, audio):
+    """Against all alignments of two tokens, tried one by one."""
+    samples, _ = soundfile.read(audio, dtype="float32")
+    samples = samples[:3200]
+    with torch.no_grad():
+        encoded, _ = recogniser.asr_model.encode(torch.from_numpy(samples).unsqueeze(0), torch.tensor([len(samples)]))
+        logp = recogniser.asr_model.ctc.log_softmax(encoded)[0].numpy()
+    frames, tokens = len(logp), [3, 4]
+    best = None
+    for a in range(frames):
+        for b in range(a + 1, frames + 1):
+            for c in range(b, frames):
+                for d in range(c + 1, frames + 1):
+                    path = [0] * a + [3] * (b - a) + [0] * (c - b) + [4] * (d - c) + [0] * (frames - d)
+                    score = sum(logp[t, token] for t, token in enumerate(path))
+                    if best is None or score > best[0]:
+                        best = (score, a, d)
+    (word,) = times_of_words(recogniser, samples, tokens, 0.2)
+    assert word.text == "AB"
+    unit = 0.2 / frames
+    assert (word.start, word.end) == pytest.approx((best[1] * unit, best[2] * unit))
+    assert 0 < word.confidence <= 1
+    crowded = times_of_words(recogniser, samples, [3, 2, 4] * frames, 0.2)
+    assert all((word.start, word.end) == (0.0, 0.2) for word in crowded)  # more tokens than frames
+
+
+def test_words_of_a_search_are_its_text(recogniser, model, audio):
+    samples, _ = soundfile.read(audio, dtype="float32")
+    text, _, ids, _ = recogniser(samples)[0]
+    files = read_folder(model)
+    again = [word.text for word in times_of_words(recogniser, samples, ids, 3.0)]
+    assert " ".join(again).split() == text.split()
+    beam = engines.beam_search(Request(files, beam_size=2), files)(audio)
+    assert all(0 <= word.start < word.end <= 3.0 for line in beam for word in line.words)
+
+
+def test_without_tokens_there_are_no_words():
+    assert grouped([], ["a"], "char") == []
+
+
+def test_with_no_model_whisper_hears_a_sentence(tmp_path, capsys):
+    pytest.importorskip("faster_whisper", reason="the extra 'whisper' is not installed")
+    pytest.importorskip("espeakng_loader", reason="the extra 'mini' is not installed")
+    from espnet_ext.synthetic.voices import speak
+
+    spoken = speak("the ship left the harbour before the storm", "en-us+f2", rate=150, pitch=50, pitch_range=50, seed=0)
+    soundfile.write(tmp_path / "ship.wav", spoken.samples, 22050)
+    call(["transcribe", str(tmp_path / "ship.wav"), "--output", str(tmp_path), "--format", "json,html"])
+    found = json.loads((tmp_path / "ship.json").read_text())
+    words = re.findall("[a-z]+", found["text"].lower())
+    assert len({"ship", "left", "the", "harbor", "harbour", "before", "storm"} & set(words)) >= 5
+    times = [word["start"] for segment in found["segments"] for word in segment["words"]]
+    assert times == sorted(times) and times[-1] < len(spoken.samples) / 22050
+    assert "ship.wav" in capsys.readouterr().out
+
+
+def test_long_files_go_through_windows_of_a_folder_of_a_model(audio, model, tmp_path):
+    """The same words as the function for long recordings gives, with the model named by its folder."""
+    from espnet_ext.longform.transcribe import load_transcriber, transcribe
+
+    words = ["--model", str(model), "--window", "1", "--format", "json", "--output", str(tmp_path)]
+    call(["transcribe", str(audio), *words])
+    found = json.loads((tmp_path / "my talk.json").read_text())
+    transcriber = load_transcriber(model / "config.yaml", model / "model.pth", window=1.0, stride=0.5)
+    assert found["text"] == " ".join(line.text for line in transcribe(transcriber, audio))
