@@ -1,11 +1,16 @@
 """``espnet-ext transcribe-speakers``: who said what in a recording of any length."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from espnet_ext.cli import options as common
 from espnet_ext.errors import InputError
+
+if TYPE_CHECKING:
+    from espnet_ext.transcription.engines import Engine
 
 METHODS = ("no", "block", "overlapping", "time_aware")
 
@@ -116,12 +121,13 @@ def transcribe_speakers(
 @click.argument("files", nargs=-1, required=True, type=common.PATH, metavar="FILE...")
 @click.option(
     "--model",
+    type=common.PATH,
     metavar="MODEL",
     help="Packed model, folder of a model, or user/model on the hub.  [default: Whisper tiny.en, English]",
 )
 @common.output("Folder for NAME.FORMAT of each file.  [default: transcripts]", required=False)
 @click.option(
-    "--format",
+    "--formats",
     "kinds",
     default="txt,srt,html",
     show_default=True,
@@ -136,7 +142,7 @@ def transcribe_speakers(
 @common.ngpu()
 def transcribe(
     files: tuple[Path, ...],
-    model: str | None,
+    model: Path | None,
     output: Path | None,
     kinds: str,
     speakers: bool,
@@ -153,13 +159,12 @@ def transcribe(
     too. Reads wav, flac, mp3, ogg, and what ffmpeg reads if it is installed. A file that cannot be read is named, and
     the others go on.
     """
-    from espnet_ext.longform.transcript import Line, clock
     from espnet_ext.transcription.engines import Request, engine_for
-    from espnet_ext.transcription.run import check_files, check_kinds, transcribe_files
+    from espnet_ext.transcription.run import check_kinds, check_names
 
     wanted = common.names(kinds)
     check_kinds(wanted)
-    check_files(files)
+    check_names(files)
     if window is not None and window <= 0:
         raise InputError(f"--window must be above 0 seconds, not {window:g}")
     if enrolment and not enrolment.is_dir():
@@ -171,16 +176,26 @@ def transcribe(
         found = find_model(model)
     device = "cuda" if ngpu else "cpu"
     engine = engine_for(Request(found, speakers, enrolment, language, window, beam_size, device))
+    transcribe_and_report(engine, files, output or Path("transcripts"), wanted)
+
+
+def transcribe_and_report(engine: "Engine", files: Sequence[Path], output: Path, kinds: Sequence[str]) -> None:
+    """Transcribe files and print lines as they are done, with the share of the file.
+
+    Raises:
+        InputError: some files could not be transcribed.
+    """
+    from espnet_ext.longform.transcript import Line, clock
+    from espnet_ext.transcription.run import transcribe_files
 
     def show(path: Path, line: Line, share: float) -> None:
         who = f"{line.speaker}: " if line.speaker else ""
-        click.echo(f"{path.name} {100 * share:3.0f} % [{clock(line.start)}] {who}{line.text}")
+        click.echo(f"{path.name} {100 * share:3.0f} % [{clock(line.start)} --> {clock(line.end)}] {who}{line.text}")
 
     def failed(path: Path, reason: str) -> None:
         click.echo(f"error: {reason}", err=True)
 
-    folder = output or Path("transcripts")
-    failures = transcribe_files(engine, files, folder, wanted, show=show, failed=failed)
-    click.echo(f"{len(files) - failures} of {len(files)} files -> {folder}", err=True)
+    failures = transcribe_files(engine, files, output, kinds, show=show, failed=failed)
+    click.echo(f"{len(files) - failures} of {len(files)} files -> {output}", err=True)
     if failures:
         raise InputError(f"{failures} of {len(files)} files could not be transcribed: their names are above")

@@ -1,11 +1,13 @@
 """``espnet-ext transcribe-long``: audio files of any length to text and subtitles."""
 
+from functools import partial
 from pathlib import Path
 
 import click
 
 from espnet_ext.cli import options as common
 from espnet_ext.cli.decode import PRECISIONS
+from espnet_ext.cli.transcribe import transcribe_and_report
 from espnet_ext.errors import InputError
 
 
@@ -69,15 +71,14 @@ def transcribe_long(
     """
     from espnet_ext.longform.ctc_search import BeamSettings
     from espnet_ext.longform.decode import check_numbers, device_of
-    from espnet_ext.longform.transcript import FORMATS, Line, clock
+    from espnet_ext.transcription.run import check_kinds
 
     kinds = common.names(formats)
-    if unknown := next((kind for kind in kinds if kind not in FORMATS), None):
-        raise InputError(f"--formats: there is no {unknown!r}: choose some of {', '.join(FORMATS)}")
+    check_kinds(kinds)
     if ngram and not beam_size:
         raise InputError("--ngram needs a beam search: give --beam-size")
     check_numbers({"window": window, "stride": stride, "batch_seconds": batch_seconds}, "the options")
-    from espnet_ext.longform.transcribe import load_transcriber, transcribe_files  # takes seconds
+    from espnet_ext.longform.transcribe import load_transcriber, transcribe  # takes seconds
 
     transcriber = load_transcriber(
         model_config,
@@ -89,14 +90,4 @@ def transcribe_long(
         batch_seconds=batch_seconds,
         beam=BeamSettings(ngram, lm_weight, beam_size=beam_size) if beam_size else None,
     )
-
-    def show(line: Line) -> None:
-        click.echo(f"[{clock(line.start)} --> {clock(line.end)}] {line.text}")
-
-    def failed(path: Path, reason: str) -> None:
-        click.echo(f"error: {reason}", err=True)
-
-    failures = transcribe_files(transcriber, files, output, kinds, show=show, failed=failed)
-    click.echo(f"{len(files) - failures} of {len(files)} files -> {output}", err=True)
-    if failures:
-        raise InputError(f"{failures} of {len(files)} files could not be transcribed: their names are above")
+    transcribe_and_report(partial(transcribe, transcriber), files, output, kinds)

@@ -15,7 +15,7 @@ from espnet_ext.longform.ctc_search import BeamDecoder, BeamSettings, GreedyDeco
 from espnet_ext.longform.decode import check_numbers
 from espnet_ext.longform.posteriors import LongModel, load
 from espnet_ext.longform.recording_audio import Audio, NoSpeech, RecordingAudio
-from espnet_ext.longform.transcript import Line, Word, lines_of, write_transcript
+from espnet_ext.longform.transcript import Line, Word, lines_of
 from espnet_ext.work.yaml_files import read_yaml
 
 BOUNDARY, SPACE = "▁", "<space>"
@@ -169,49 +169,3 @@ def readable(path: Path) -> Iterator[Path]:
             reason = (done.stderr.strip().splitlines() or ["no audio in it"])[-1]
             raise InputError(f"{path}: ffmpeg cannot read it: {reason}")
         yield target
-
-
-def transcribe_files(
-    transcriber: Transcriber,
-    paths: Sequence[Path],
-    output: Path,
-    formats: Sequence[str],
-    *,
-    show: Callable[[Line], None] = lambda line: None,
-    failed: Callable[[Path, str], None] = lambda path, reason: None,
-) -> int:
-    """Transcribe audio files into ``<output>/<name>.<format>``. Files that fail are reported, and the others go on.
-
-    Args:
-        transcriber: the model.
-        paths: audio files with different names.
-        output: a folder.
-        formats: some of :data:`espnet_ext.longform.transcript.FORMATS`.
-        show: called with each line as it is done.
-        failed: called with each file that cannot be transcribed, and the reason.
-
-    Returns:
-        The number of files that failed.
-
-    Raises:
-        InputError: two files of one name.
-    """
-    names: dict[str, Path] = {}
-    for path in paths:
-        if path.stem in names:
-            raise InputError(f"{names[path.stem]} and {path} would both be written to {path.stem}.*: rename one")
-        names[path.stem] = path
-    failures = 0
-    for name, path in names.items():
-        lines = []
-        try:
-            for line in transcribe(transcriber, path):
-                lines.append(line)
-                show(line)
-        except InputError as error:
-            failures += 1
-            failed(path, str(error))
-            continue
-        for kind in formats:
-            write_transcript(output / f"{name}.{kind}", lines, kind)
-    return failures

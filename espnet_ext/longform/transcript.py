@@ -26,9 +26,10 @@ class Word:
 
 @dataclass(frozen=True)
 class Line:
-    """Words that are read together; at least one."""
+    """Words that are read together, at least one; and who speaks, if that is known."""
 
     words: tuple[Word, ...]
+    speaker: str = ""
 
     @property
     def start(self) -> float:
@@ -76,8 +77,12 @@ def clock(seconds: float, mark: str = ".") -> str:
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{rest // 1000:02d}{mark}{rest % 1000:03d}"
 
 
+def _said(line: Line) -> str:
+    return f"{line.speaker}: {line.text}" if line.speaker else line.text
+
+
 def _txt(name: str, lines: Sequence[Line]) -> str:
-    return "".join(f"{line.text}\n" for line in lines)
+    return "".join(f"{_said(line)}\n" for line in lines)
 
 
 def _json(name: str, lines: Sequence[Line]) -> str:
@@ -86,6 +91,7 @@ def _json(name: str, lines: Sequence[Line]) -> str:
             "start": round(line.start, 3),
             "end": round(line.end, 3),
             "text": line.text,
+            **({"speaker": line.speaker} if line.speaker else {}),
             "words": [_rounded(word) for word in line.words],
         }
         for line in lines
@@ -101,7 +107,8 @@ def _rounded(word: Word) -> dict[str, str | float]:
 def _ctm(name: str, lines: Sequence[Line]) -> str:
     recording = "_".join(name.split())
     return "".join(
-        f"{recording} 1 {word.start:.3f} {word.end - word.start:.3f} {word.text} {word.confidence:.3f}\n"
+        f"{recording} 1 {word.start:.3f} {word.end - word.start:.3f} {word.text} {word.confidence:.3f}"
+        f"{' lex ' + line.speaker if line.speaker else ''}\n"
         for line in lines
         for word in line.words
     )
@@ -109,13 +116,13 @@ def _ctm(name: str, lines: Sequence[Line]) -> str:
 
 def _srt(name: str, lines: Sequence[Line]) -> str:
     return "\n".join(
-        f"{number}\n{clock(line.start, ',')} --> {clock(line.end, ',')}\n{line.text}\n"
+        f"{number}\n{clock(line.start, ',')} --> {clock(line.end, ',')}\n{_said(line)}\n"
         for number, line in enumerate(lines, 1)
     )
 
 
 def _vtt(name: str, lines: Sequence[Line]) -> str:
-    cues = (f"{clock(line.start)} --> {clock(line.end)}\n{_escaped(line.text)}\n" for line in lines)
+    cues = (f"{clock(line.start)} --> {clock(line.end)}\n{_escaped(_said(line))}\n" for line in lines)
     return "\n".join(["WEBVTT\n", *cues])
 
 

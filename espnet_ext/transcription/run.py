@@ -20,19 +20,17 @@ def check_kinds(kinds: Sequence[str]) -> None:
     """
     wrong = next((kind for kind in kinds if kind not in KINDS), None if kinds else "")
     if wrong is not None:
-        raise InputError(f"--format: there is no {wrong!r}: choose some of {', '.join(KINDS)}")
+        raise InputError(f"--formats: there is no {wrong!r}: choose some of {', '.join(KINDS)}")
 
 
-def check_files(files: Sequence[Path]) -> None:
-    """Refuse files that are not there, and two whose results would have the same name.
+def check_names(files: Sequence[Path]) -> None:
+    """Refuse two files whose results would have the same name.
 
     Raises:
         InputError: names the first of them.
     """
     names: dict[str, Path] = {}
     for path in files:
-        if not path.is_file():
-            raise InputError(f"{path}: no such file: give audio files")
         if path.stem in names:
             raise InputError(f"{names[path.stem]} and {path} would both be written to {path.stem}.*: rename one")
         names[path.stem] = path
@@ -58,10 +56,10 @@ def transcribe_files(
         failed: called with each file that fails, and why.
 
     Raises:
-        InputError: what :func:`check_files` and :func:`check_kinds` refuse, before any work.
+        InputError: what :func:`check_names` and :func:`check_kinds` refuse, before any work.
     """
     check_kinds(kinds)
-    check_files(files)
+    check_names(files)
     failures = 0
     for path in files:
         lines = []
