@@ -185,14 +185,14 @@ def write_tokens(
         model = train_pieces(texts, vocab_size, token_type, [f"{BOUNDARY}{symbol}" for symbol in symbols], **options)
         tokens = token_list(model.pieces)
         processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
-        sequences = [processor.encode(text, out_type=str) for text in texts]
+        sequences = (processor.encode(text, out_type=str) for text in texts)
     elif token_type == "char":
         sequences = [_characters(text, symbols) for text in texts]
         characters = {character for sequence in sequences for character in sequence} - {SPACE, *symbols}
         tokens = token_list([SPACE, *symbols, *sorted(characters)])
     else:
         tokens = token_list([*symbols, *sorted({word for text in texts for word in text.split()} - set(symbols))])
-        sequences = [text.split() for text in texts]
+        sequences = (text.split() for text in texts)
     write_token_files(output, tokens, sequences, model)
     return tokens
 

@@ -39,14 +39,17 @@ from espnet_ext.errors import InputError
 from espnet_ext.longform.chunking import Chunk, Schedule, batches
 from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.longform.recording_features import ChannelStatistics, RecordingFeatures
-from espnet_ext.longform.word_times import cut_text, dropped_regions, read_word_times
+from espnet_ext.longform.word_times import RecordingWords, read_word_times
 
 TABLES = ("speech", "duration", "words", "statistics")
 FEATURES = "features"
 Item = tuple[str, dict[str, np.ndarray]]
 
-# Consecutive batches take chunks of the same recordings: their words are read once for several batches.
-_word_times = lru_cache(maxsize=64)(read_word_times)
+
+# Batches take chunks of the same recordings again and again, of some 720 at sequences of 5 s.
+@lru_cache(maxsize=2048)
+def _words_of(recording: str, entry: str) -> RecordingWords:
+    return RecordingWords(read_word_times(recording, entry))
 
 
 @dataclass(frozen=True)
@@ -108,10 +111,10 @@ class ChunkDataset(Dataset):
         rate, hop = self.features.rate, self.features.hop
         start, end = (round(time * rate / hop) for time in (chunk.start, chunk.end))
         speech = self._kept(name, start, end) if self.recordings.features else self._computed(name, start, end)
-        words = _word_times(name, self.recordings.words[name])
-        for first, last in dropped_regions(words, chunk.start, chunk.end):  # like silence: nobody knows what is said
+        words = _words_of(name, self.recordings.words[name])
+        for first, last in words.dropped(chunk.start, chunk.end):  # like silence: nobody knows what is said
             speech[round(first * rate / hop) - start : round(last * rate / hop) - start] = 0.0
-        text = cut_text(words, chunk.start, chunk.end)
+        text = words.text(chunk.start, chunk.end)
         key = f"{name}-{chunk.start:.2f}-{chunk.end:.2f}"
         tokens = self.preprocess(key, {"text": text})["text"]
         return key, {"speech": speech, "text": np.asarray(tokens, dtype=np.int64)}

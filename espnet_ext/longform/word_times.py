@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from espnet_ext.data.data_dir import format_seconds
 from espnet_ext.data.kaldi_tables import write_table
 from espnet_ext.errors import InputError
@@ -16,6 +18,7 @@ from espnet_ext.work.files import atomic_write
 
 # Times of automatic transcripts are rounded to 0.1 s, so neighbouring words may overlap by that much.
 OVERLAP = 0.1001
+_ROUNDING = 1e-3  # of times in single precision, after hours
 DROPPED = "<dropped>"  # stands for a region whose words are not known
 
 
@@ -73,13 +76,51 @@ def drop_overlaps(words: Sequence[TimedWord]) -> list[TimedWord]:
     return kept
 
 
-def dropped_regions(words: Sequence[TimedWord], start: float, end: float) -> list[tuple[float, float]]:
-    """The dropped regions between two times: starts and ends in seconds."""
-    return [
-        (max(word.start, start), min(word.end, end))
-        for word in words
-        if word.text == DROPPED and word.start < end and word.end > start
-    ]
+class RecordingWords:
+    """The words of a recording in some 14 bytes each besides their letters, so that those of many can be kept.
+
+    Args:
+        words: in order, as :func:`word_faults` demands.
+    """
+
+    def __init__(self, words: Sequence[TimedWord]):
+        self._starts = np.array([word.start for word in words], dtype=np.float32)
+        self._ends = np.array([word.end for word in words], dtype=np.float32)
+        texts = [word.text.encode() for word in words]
+        self._places = np.cumsum([0, *map(len, texts)], dtype=np.uint32)
+        self._letters = b"".join(texts)
+
+    def _of(self, index: int) -> str:
+        return self._letters[self._places[index] : self._places[index + 1]].decode()
+
+    def _around(self, start: float, end: float) -> range:
+        """The words that may lie between two times, or across one of them; overlaps are short."""
+        first = int(np.searchsorted(self._starts, start - _ROUNDING)) - 1
+        while first > 0 and self._ends[first - 1] > start:
+            first -= 1
+        return range(max(0, first), int(np.searchsorted(self._starts, end + _ROUNDING, side="right")))
+
+    def text(self, start: float, end: float) -> str:
+        """The words that lie wholly between two times, joined by spaces; a word across an edge is dropped.
+
+        >>> words = RecordingWords([TimedWord("a", 0, 1), TimedWord("b", 1, 2), TimedWord("c", 2, 3)])
+        >>> words.text(0.0, 2.5), words.text(0.5, 3.0)
+        ('a b', 'b c')
+        """
+        inside = (
+            index
+            for index in self._around(start, end)
+            if self._starts[index] >= start - _ROUNDING and self._ends[index] <= end + _ROUNDING
+        )
+        return " ".join(text for text in map(self._of, inside) if text != DROPPED)
+
+    def dropped(self, start: float, end: float) -> list[tuple[float, float]]:
+        """The dropped regions between two times: starts and ends in seconds."""
+        return [
+            (max(float(self._starts[index]), start), min(float(self._ends[index]), end))
+            for index in self._around(start, end)
+            if self._of(index) == DROPPED and self._starts[index] < end and self._ends[index] > start
+        ]
 
 
 def write_word_times(path: str | Path, recordings: Iterable[tuple[str, Sequence[TimedWord]]]) -> None:
@@ -125,12 +166,3 @@ def read_word_times(recording: str, entry: str) -> list[TimedWord]:
             f"{entry}: the word times of {recording} cannot be read ({error}): prepare the corpus again"
         ) from None
     return words
-
-
-def cut_text(words: Sequence[TimedWord], start: float, end: float) -> str:
-    """The words that lie wholly between two times, joined by spaces; a word across an edge is dropped.
-
-    >>> cut_text([TimedWord("a", 0, 1), TimedWord("b", 1, 2), TimedWord("c", 2, 3)], 0.0, 2.5)
-    'a b'
-    """
-    return " ".join(word.text for word in words if word.start >= start and word.end <= end and word.text != DROPPED)

@@ -13,7 +13,7 @@ from espnet_ext.corpora.long_recordings import nlp_text
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import read_regions
-from espnet_ext.longform.word_times import cut_text, dropped_regions, read_word_times
+from espnet_ext.longform.word_times import RecordingWords, read_word_times
 
 
 def write_audio(path: Path, seconds: float = 3.0, rate: int = 16000, channels: int = 1) -> None:
@@ -99,7 +99,7 @@ def test_spotify_drops_regions_of_overlapping_words(tmp_path, words, fault):
     assert len(manifests["supervisions"]) == 5 and manifests["supervisions"]["bad"].text == "world."
     read = read_word_times("bad", read_table(tmp_path / "out" / "spotify_words_train.scp")["bad"])
     assert [word.text for word in read] == ["<dropped>", "world."]
-    assert cut_text(read, 0, 3) == "world." and dropped_regions(read, 0, 0.7)[0][1] == 0.7
+    assert RecordingWords(read).text(0, 3) == "world." and RecordingWords(read).dropped(0, 0.7)[0][1] == 0.7
 
 
 def test_spotify_in_three_archives(tmp_path):

@@ -1,10 +1,22 @@
 """Word times: what is refused, the ctm file with its table, and the text of a chunk."""
 
+import itertools
+
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
-from espnet_ext.longform.word_times import TimedWord, cut_text, read_word_times, word_faults, write_word_times
+from espnet_ext.longform.word_times import (
+    RecordingWords,
+    TimedWord,
+    drop_overlaps,
+    read_word_times,
+    word_faults,
+    write_word_times,
+)
 
 WORDS = [TimedWord("The", 0.1, 0.3), TimedWord("cat", 0.3, 0.9), TimedWord("sat.", 1.4, 2.0)]
 
@@ -46,6 +58,33 @@ def test_a_table_that_does_not_fit(tmp_path):
 
 def test_words_that_straddle_a_cut_are_in_no_chunk():
     cuts = [0.0, 0.5, 1.4, 2.0]
-    texts = [cut_text(WORDS, start, end) for start, end in zip(cuts, cuts[1:], strict=False)]
-    assert texts == ["The", "", "sat."]
-    assert cut_text(WORDS, 0.0, 2.0) == "The cat sat."
+    words = RecordingWords(WORDS)
+    assert [words.text(start, end) for start, end in itertools.pairwise(cuts)] == ["The", "", "sat."]
+    assert words.text(0.0, 2.0) == "The cat sat." and RecordingWords([]).text(0, 9) == ""
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 30)), max_size=30), st.integers(0, 300), st.integers(1, 200)
+)
+def test_text_and_regions_are_those_of_all_words_looked_at(drawn, start, length):
+    """In tenths of a second, with regions among the words, against a look at each."""
+    words, time = [], 36_000
+    for number, (pause, duration) in enumerate(drawn):
+        text = "<dropped>" if number % 5 == 4 else f"wörd{number}"
+        words.append(TimedWord(text, (time + pause) / 10, (time + pause + duration) / 10))
+        time += pause + duration
+    first, last = 3600 + start / 10, 3600 + (start + length) / 10
+    packed = RecordingWords(words)
+    inside = [word.text for word in words if word.start >= first - 1e-6 and word.end <= last + 1e-6]
+    assert packed.text(first, last) == " ".join(text for text in inside if text != "<dropped>")
+    regions = [word for word in words if word.text == "<dropped>" and word.start < last and word.end > first]
+    expected = [(max(word.start, first), min(word.end, last)) for word in regions]
+    found = [pair for pair in packed.dropped(first, last) if pair[1] - pair[0] > 0.01]
+    assert np.allclose(found, [pair for pair in expected if pair[1] - pair[0] > 0.01], atol=1e-3)
+
+
+def test_overlapping_words_become_a_region():
+    words = [*WORDS, TimedWord("back", 0.5, 1.6), TimedWord("on", 2.0, 2.5)]
+    assert [word.text for word in drop_overlaps(words)] == ["The", "<dropped>", "on"]
+    assert word_faults(drop_overlaps(words), seconds=5.0) is None
+    assert drop_overlaps(WORDS) == WORDS
