@@ -1,0 +1,143 @@
+"""Ten minutes in turns, by Whisper tiny.en: windows that one command joins, and Whisper's own long-form output.
+
+Four synthetic voices read this repository's licence in turns, with pauses of 0.1 to 0.7 s and a little noise; or give a
+recording of your own (--recording, --references). The peer is faster-whisper on the whole recording, which decides by
+itself where the next 30 s begin. Word error rates are of lower-case words without punctuation; cpWER also counts words
+of wrong speakers. Times are of one thread. The results are kept in whisper_windows.json under the recording's name.
+"""
+
+import argparse
+import json
+import re
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import soundfile
+import soxr
+from meeteval.wer.wer.cp import cp_word_error_rate
+from tabulate import tabulate
+
+from espnet_ext.data.turns import Turn, read_turns, write_turns
+from espnet_ext.multitalker.hypotheses import group_by_speaker, read_jsonl
+from espnet_ext.nbest.whisper import bundled_folder
+from espnet_ext.scoring.error_rate import count_errors
+from espnet_ext.stitcher.by_time import key, merge_by_time
+from espnet_ext.stitcher.transcribe import transcribe_with_whisper
+from espnet_ext.synthetic.acoustics import VOICE_RATE
+from espnet_ext.synthetic.voices import draw_speakers
+from espnet_ext.work.files import write_json
+
+KEPT = Path(__file__).with_name("whisper_windows.json")
+RATE, SECONDS = 16000, 600
+
+
+def make_talk(folder: Path) -> tuple[Path, Path]:
+    """The recording and its reference."""
+    rng = np.random.default_rng(0)
+    speakers = draw_speakers({"talk": 4}, 3)["talk"]
+    licence = (KEPT.parents[2] / "LICENSE").read_text(encoding="utf-8").replace("\n", " ")
+    sentences = [re.sub(r"\s+", " ", found).upper() for found in re.findall(r"[A-Za-z][A-Za-z' ]*[A-Za-z]", licence)]
+    sentences = [text for text in sentences if 3 <= len(text.split()) <= 25]
+    turns, pieces, length, who = [], [], 0, 0
+    for number in range(10_000):
+        text = sentences[number % len(sentences)]
+        speech = speakers[who].speak(text, "en", np.random.default_rng(number)).samples.astype(np.float32)
+        samples = soxr.resample(speech, VOICE_RATE, RATE)
+        samples *= 0.5 / max(1e-6, float(np.abs(samples).max()))
+        start, end = length / RATE, (length + len(samples)) / RATE
+        turns.append(Turn("talk", speakers[who].id, tuple(text.split()), start, end))
+        pieces += [samples, np.zeros(int(RATE * rng.uniform(0.1, 0.7)), dtype=np.float32)]
+        length += len(samples) + len(pieces[-1])
+        who = (who + int(rng.integers(1, 4))) % 4 if rng.random() < 0.4 else who
+        if length > SECONDS * RATE:
+            break
+    samples = np.concatenate(pieces)
+    soundfile.write(folder / "talk.wav", samples + 0.003 * rng.standard_normal(len(samples)), RATE)
+    write_turns(folder / "talk_ref.json", turns)
+    return folder / "talk.wav", folder / "talk_ref.json"
+
+
+def words_of(texts) -> list[str]:  # noqa: ANN001 - any words
+    return [key(word) for text in texts for word in str(text).replace("-", " ").split() if any(map(str.isalnum, word))]
+
+
+def measure(recording: Path, references: Path, folder: Path) -> dict[str, dict[str, float]]:
+    from faster_whisper import WhisperModel
+
+    said = read_turns(references)
+    reference = words_of(word for turn in said for word in turn.words)
+    by_speaker: dict[str, list[str]] = {}
+    for turn in said:
+        by_speaker.setdefault(turn.speaker, []).extend(words_of(turn.words))
+    begin = time.process_time()
+    timed = transcribe_with_whisper(recording, folder)
+    ours = time.process_time() - begin
+    heard = group_by_speaker(read_jsonl(folder / f"{recording.stem}.windows.jsonl"))[recording.stem]["speaker"]
+    merged = merge_by_time(heard)
+    found: dict[str, list[str]] = {}
+    for turn, _ in timed:
+        found.setdefault(turn.speaker, []).extend(words_of(turn.words))
+    error = cp_word_error_rate(
+        {name: " ".join(own) for name, own in by_speaker.items()}, {name: " ".join(own) for name, own in found.items()}
+    )
+    begin = time.process_time()
+    model = WhisperModel(str(bundled_folder()), device="cpu", compute_type="int8", cpu_threads=1)
+    segments, _ = model.transcribe(str(recording), language="en", beam_size=5, word_timestamps=True)
+    whole = [word for segment in segments for word in segment.words or ()]
+    peer = time.process_time() - begin
+    blocks = [word for item in heard for word in item.words]
+
+    def row(words, spans, seconds: float | None) -> dict[str, float | None]:  # noqa: ANN001 - words of any kind
+        text = words_of(words)
+        return {
+            "WER (%)": round(100 * count_errors(reference, text).rate, 1),
+            "words": len(text),
+            "times that run backwards": sum(one > other for one, other in pairwise(spans)),
+            "processor time (s)": seconds and round(seconds, 1),
+        }
+
+    return {
+        "windows joined by time": row([word.text for word in merged], [word.start for word in merged], ours),
+        "windows as they are": row(blocks, [start for item in heard for start, _ in item.times or ()], None),
+        "Whisper's own long form": row([word.word for word in whole], [word.start for word in whole], peer),
+        "voices": {
+            "minutes": round(soundfile.info(recording).duration / 60, 1),
+            "reference words": len(reference),
+            "speakers": len(by_speaker),
+            "voices found": len(found),
+            "cpWER (%)": round(100 * error.error_rate, 1),
+        },
+    }
+
+
+def table(kept: Path = KEPT) -> str:
+    """The table in the recipe's README, of what is kept."""
+    lines = []
+    for name, rows in json.loads(kept.read_text(encoding="utf-8")).items():
+        for kind, row in rows.items():
+            if kind != "voices":
+                shown = [row["WER (%)"], row["words"], row["times that run backwards"], row["processor time (s)"] or ""]
+                lines.append([name, kind, *map(str, shown)])
+    names = ["recording", "transcript", "WER (%)", "words", "times that run backwards", "processor time (s)"]
+    return tabulate(lines, names, tablefmt="github", disable_numparse=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, required=True, help="for audio and transcripts")
+    parser.add_argument("--recording", type=Path, help="of your own")
+    parser.add_argument("--references", type=Path, help="its SegLST")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    files = (options.recording, options.references) if options.recording else make_talk(options.folder)
+    rows = measure(*files, options.folder)
+    kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
+    write_json(KEPT, kept | {files[0].stem: rows})
+    print(table())
+    print(rows["voices"])
+
+
+if __name__ == "__main__":
+    main()
