@@ -30,8 +30,8 @@ from espnet_ext.multitalker.hypotheses import (
 from espnet_ext.multitalker.importers import read_grouped
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.nbest.espnet_output import parse_score, parse_scores, read_espnet_output
+from espnet_ext.nbest.json_formats import read_mlm_scoring
 from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest
-from espnet_ext.nbest.sources import read_mlm_scoring
 from espnet_ext.report.training_curves import Curve, read_curves
 from espnet_ext.scoring.error_rate import align, count_pairs
 from espnet_ext.scoring.score import score_texts
