@@ -8,6 +8,7 @@ from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.cli.score import NORMALISERS
 from espnet_ext.errors import InputError
+from espnet_ext.rescore import POOLINGS, SCORERS
 
 
 @click.group(cls=OrderedGroup)
@@ -119,8 +120,8 @@ def _weights(_context: click.Context, _option: click.Parameter, values: tuple[st
     metavar="DIR",
     help="Folder or hub name of a transformers model; repeat it for several.",
 )
-@click.option("--scorer", type=click.Choice(common.SCORERS), help="Kind of score.  [default: as saved]")
-@click.option("--pooling", type=click.Choice(common.POOLINGS), help="Pooling of --scorer pooled.  [default: as saved]")
+@click.option("--scorer", type=click.Choice(SCORERS), help="Kind of score.  [default: as saved]")
+@click.option("--pooling", type=click.Choice(POOLINGS), help="Pooling of --scorer pooled.  [default: as saved]")
 @common.casing()
 @click.option("--prompt", help="Text that the models read before each hypothesis, such as its domain.")
 @click.option(

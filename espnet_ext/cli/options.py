@@ -17,8 +17,6 @@ PATH = click.Path(path_type=Path)
 COUNT = click.IntRange(min=1)
 CHECKS = ("auto", "header", "full")
 UNITS = ("word", "char", "mixed")
-SCORERS = ("causal", "pll", "pooled")
-POOLINGS = ("last", "cls", "attention")
 NBEST_FORMATS = ("auto", "espnet", "kaldi", "nemo", "icefall", "wenet", "whisper", "mlm", "srilm", "jsonl")
 SCALES = ("smoke", "mini", "full", "demo")
 

@@ -8,6 +8,7 @@ import click
 
 from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
+from espnet_ext.rescore import POOLINGS, SCORERS
 
 
 @click.group(cls=OrderedGroup)
@@ -79,12 +80,12 @@ def _scale(_context: click.Context, _option: click.Parameter, value: str | None)
 
 
 @train.command()
-@_training(common.SCORERS)
+@_training(SCORERS)
 @common.nbest("N-best lists with references to train on; repeat it for several.", several=True)
 @common.path(
     "--dev", "N-best lists to choose the model by; repeat it for several.", metavar="LISTS", required=True, several=True
 )
-@click.option("--pooling", type=click.Choice(common.POOLINGS), help="Pooling of --scorer pooled.")
+@click.option("--pooling", type=click.Choice(POOLINGS), help="Pooling of --scorer pooled.")
 @click.option(
     "--first-pass-weight",
     type=float,

@@ -11,6 +11,7 @@ import torch
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 
 from espnet_ext.errors import InputError
+from espnet_ext.rescore import SCORERS
 from espnet_ext.rescore.causal import CausalScorer
 from espnet_ext.rescore.language_model import (
     SETTINGS,
@@ -24,7 +25,6 @@ from espnet_ext.rescore.language_model import (
 from espnet_ext.rescore.pll import PllScorer
 from espnet_ext.rescore.pooled import PooledScorer
 
-SCORERS = ("causal", "pll", "pooled")
 # Lists that share forward passes: enough to find hypotheses of similar length, few enough for the memory.
 TOGETHER = 64
 
