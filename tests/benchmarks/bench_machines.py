@@ -3,7 +3,7 @@
 The data of librispeech_sem at scale smoke are made, and its baseline is trained for 36 updates, once for each factor:
 threads, instruction sets (a processor that has more of them computes as one that has fewer), processes, order of files
 in folders, hash seeds, locale. Run it on an idle machine, some 10 minutes of one core:
-python tests/benchmarks/bench_machines.py --output docs/reproducibility.json
+python tests/benchmarks/bench_machines.py --output docs/results/machines.json
 """
 
 import argparse
@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,12 +24,19 @@ from typing import Any
 
 import numpy as np
 
+from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "egs" / "librispeech_sem"
 STAGES = ("data", "format", "tokens", "statistics")
-EPOCHS = 6
+EPOCHS = 6  # of six updates
+ABOUT = (
+    "What changes the data of librispeech_sem at scale smoke, and a training on them, compared bit by bit with the "
+    "usual; relative_difference: norm of the difference of all values after the last update, by their norm; dev_loss, "
+    "cpu_seconds: the usual one and that with the factor; digest: of the final values"
+)
+COMMAND = "python tests/benchmarks/bench_machines.py --output docs/results/machines.json"
 # As utils/path.sh sets it.
 USUAL = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
 AVX2 = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
@@ -36,6 +44,7 @@ NUMPY_AVX2 = {
     "NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR",
     "OPENBLAS_CORETYPE": "Haswell",
 }
+NO_AVX512 = "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX512DQ,-AVX512CD"
 NO_FMA = "glibc.cpu.hwcaps=-AVX512F,-AVX2,-FMA,-FMA4"
 SKIPPED = re.compile(r"\.(log|done|lock)$|^\.made\.json$")
 # A folder lists its files in the order of its file system: here in reverse.
@@ -70,6 +79,11 @@ class Factor:
     environment: Mapping[str, str] = field(default_factory=dict)
     options: tuple[str, ...] = ()
 
+    @property
+    def folder(self) -> str:
+        """The name of its folder."""
+        return re.sub(r"\W+", "-", self.name).strip("-")
+
 
 DATA = (
     Factor("the same again"),
@@ -84,13 +98,15 @@ DATA = (
 )
 TRAINING = (
     Factor("the same again"),
+    Factor("another seed", options=("--seed", "2")),
+    Factor("torch, oneDNN and MKL without AVX-512", AVX2),
+    Factor("everything without AVX-512", {**AVX2, **NUMPY_AVX2, "GLIBC_TUNABLES": NO_AVX512}),
     Factor("hash seed", {"PYTHONHASHSEED": "1"}),
     Factor("two threads", {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}),
     Factor("two processes load data", options=("--num_workers", "2")),
     Factor("torch without AVX-512", {"ATEN_CPU_CAPABILITY": "avx2"}),
     Factor("oneDNN without AVX-512", {"ONEDNN_MAX_CPU_ISA": "AVX2"}),
     Factor("MKL without AVX-512", {"MKL_ENABLE_INSTRUCTIONS": "AVX2"}),
-    Factor("torch, oneDNN and MKL without AVX-512", AVX2),
     Factor("torch, oneDNN and MKL without AVX2", {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41",
                                                   "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"}),
     Factor("NumPy and OpenBLAS without AVX-512", NUMPY_AVX2),
@@ -124,9 +140,9 @@ def train(folder: Path, options: list[str]) -> None:
 
     ASRTask.build_model = classmethod(build_model)
     sys.argv = ["asr_train", *options]
-    began = time.monotonic()
+    began = time.process_time()
     asr_train.main()
-    seconds = time.monotonic() - began
+    seconds = time.process_time() - began
     state = torch.load(folder / "checkpoint.pth", weights_only=False)
     np.savez(folder / "values.npz", **{name: value.double().numpy() for name, value in state["model"].items()})
     scores = state["reporter"]["stats"][EPOCHS]["valid"]
@@ -155,7 +171,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 def _files(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and not SKIPPED.search(path.name) and "configs" not in path.parts:
+        if path.is_file() and not SKIPPED.search(path.name) and not {"configs", "log"} & set(path.parts):
             yield path
 
 
@@ -168,7 +184,10 @@ def _digest(path: Path, folder: Path) -> str:
 
 
 def run(what: str, folder: Path, factor: Factor, options: list[str]) -> None:
-    """Run one of the functions above in a process with the factor's environment."""
+    """Run one of the functions above in a process with the factor's environment, unless it has been run."""
+    if (folder / "done").is_file():
+        return
+    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | USUAL | factor.environment
     if environment.get("PYTHONPATH"):
@@ -180,16 +199,16 @@ def run(what: str, folder: Path, factor: Factor, options: list[str]) -> None:
         done = subprocess.run(words, env=environment, stdout=log, stderr=log, cwd=RECIPE, check=False)
     if done.returncode:
         raise SystemExit(f"{factor.name}: failed\n{(folder / 'log').read_text()[-3000:]}")
+    (folder / "done").touch()
 
 
 def compare_data(work: Path) -> list[dict[str, Any]]:
     """Which files of the data differ, by factor."""
-    usual = work / "data" / "usual"
-    run("data", usual, Factor("usual"), [])
+    usual = usual_data(work)
     expected = {part: digests(usual / part) for part in ("data", "exp")}
     rows = []
-    for number, factor in enumerate(DATA):
-        folder = work / "data" / str(number)
+    for factor in DATA:
+        folder = work / "data" / factor.folder
         run("data", folder, factor, list(factor.options))
         found = {part: digests(folder / part) for part in ("data", "exp")}
         differ = [
@@ -203,25 +222,34 @@ def compare_data(work: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def compare_training(work: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def usual_data(work: Path) -> Path:
+    """The folder of the data made as usual."""
+    run("data", work / "data" / "usual", Factor("usual"), [])
+    return work / "data" / "usual"
+
+
+def compare_training(work: Path) -> list[dict[str, Any]]:
     """How much values after some updates differ, by factor."""
+    config = read_yaml(usual_data(work) / "exp" / "configs" / "train.yaml")
+    config["encoder_conf"]["dropout_rate"] = config["decoder_conf"]["dropout"] = 0.1  # draws random numbers
+    write_yaml(work / "train.yaml", config, "section train of scale smoke, with dropout")
     usual = _train(work, "usual", Factor("usual"))
     rows = []
-    for number, factor in enumerate(TRAINING):
-        found = _train(work, str(number), factor)
+    for factor in TRAINING:
+        found = _train(work, factor.folder, factor)
         rows.append(
             {
                 "factor": factor.name,
                 "initial_equal": found["initial"] == usual["initial"],
                 "final_equal": found["final"] == usual["final"],
-                "relative_difference": _distance(work, str(number)),
-                "dev_loss": found["dev_loss"],
-                "dev_acc": found["dev_acc"],
-                "seconds": round(found["seconds"], 1),
+                "digest": found["final"][:8],
+                "relative_difference": _distance(work, factor.folder),
+                "dev_loss": [usual["dev_loss"], found["dev_loss"]],
+                "cpu_seconds": [round(usual["seconds"], 1), round(found["seconds"], 1)],
             }
         )
         print(rows[-1], flush=True)
-    return usual, rows
+    return rows
 
 
 def _train(work: Path, name: str, factor: Factor) -> dict[str, Any]:
@@ -250,24 +278,12 @@ def _distance(work: Path, name: str) -> float:
         return float(np.sqrt(squares / sum((usual[key] ** 2).sum() for key in usual.files)))
 
 
-def machine() -> dict[str, Any]:
-    """What the numbers were measured on."""
-    import torch
-
-    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
-    return {
-        "processor": model[1] if model else "unknown",
-        "instructions": torch.backends.cpu.get_cpu_capability(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, help="write the table into this file, as JSON")
     parser.add_argument("--do", choices=("data", "train"), help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help="keep everything in this folder")
+    parser.add_argument("--folder", type=Path, help="keep everything in this folder, and run only what is not there")
+    parser.add_argument("--only", choices=("data", "training"), help="leave the rest out")
     parser.add_argument("options", nargs="*", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.do:
@@ -275,14 +291,10 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as temporary:
         work = args.folder or Path(temporary)
-        data = compare_data(work)
-        config = read_yaml(work / "data" / "usual" / "exp" / "configs" / "train.yaml")
-        config["encoder_conf"]["dropout_rate"] = config["decoder_conf"]["dropout"] = 0.1  # draws random numbers
-        write_yaml(work / "train.yaml", config, "section train of scale smoke, with dropout")
-        usual, training = compare_training(work)
-    result = {"machine": machine(), "data": data, "usual": usual, "training": training}
+        data = compare_data(work) if args.only != "training" else []
+        training = compare_training(work) if args.only != "data" else []
     if args.output:
-        args.output.write_text(json.dumps(result, indent=1) + "\n")
+        write_facts(args.output, ABOUT, COMMAND, {"data": data, "training": training, "updates": EPOCHS * 6})
 
 
 if __name__ == "__main__":
