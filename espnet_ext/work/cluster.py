@@ -36,6 +36,8 @@ SUBMIT = {
 }
 ENVS = ("local", "local_gpu", *SUBMIT, "ssh", "kube")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+# Which instructions of the processor are used (utils/path.sh): workers round as the process that asks them does.
+INSTRUCTION_VARIABLES = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
 # A shard may lose this many workers. After one more it counts as failed.
 ALLOWED_FAILURES = 3
 CLOSE_SECONDS = 20
@@ -165,6 +167,7 @@ def _options(settings: ClusterSettings, scratch: str, log_dir: str | Path | None
     processes = given.get("processes") or 1
     threads = max(1, int(given.get("cores") or 1) // processes)
     exports = [f"export {name}={threads}" for name in THREAD_VARIABLES]
+    exports += [f"export {name}={quote(os.environ[name])}" for name in INSTRUCTION_VARIABLES if name in os.environ]
     defaults = {"python": quote(sys.executable), "processes": 1, "silence_logs": "critical"}
     if log_dir is not None:
         defaults["log_directory"] = str(Path(log_dir).absolute())

@@ -105,6 +105,8 @@ def test_job_scripts_of_the_recipe(name, submit, commands, tmp_path, monkeypatch
     from espnet3.parallel.parallel import CLUSTER_MAP
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "avx2")
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
     commands(submit, "#!/bin/sh\nexit 1\n")
     settings = cluster.read_config(CONF / f"{name}.yaml", 4)
     options = cluster._options(settings, str(tmp_path), tmp_path / "jobs")
@@ -114,6 +116,7 @@ def test_job_scripts_of_the_recipe(name, submit, commands, tmp_path, monkeypatch
     assert f"\n{sys.executable} -m distributed.cli.dask_worker tcp://" in script
     assert script.rstrip().endswith("--nthreads 1")
     assert str(tmp_path / "jobs") in script
+    assert "\nexport ATEN_CPU_CAPABILITY=avx2\n" in script and "ONEDNN" not in script
 
 
 def test_local_settings_of_the_recipe():

@@ -27,6 +27,10 @@ from espnet_ext.work.files import atomic_write
 
 NOTES = Path("conf") / "results_notes.md"
 REPORT = "RESULTS.md"
+MACHINES = (
+    "The same command and seed may give other numbers on another machine, which is part of the spread between "
+    "trainings: [docs/reproducibility.md](../../docs/reproducibility.md)."
+)
 
 
 def results_report(
@@ -47,6 +51,8 @@ def results_report(
         f"Paper: {results[0]['paper']}",
         "",
         f"Written by `espnet-ext table results` from the files in `results/` and `{NOTES}`; do not edit.",
+        "",
+        MACHINES,
         "",
         *verdicts_of_recipe(results),
     ]
