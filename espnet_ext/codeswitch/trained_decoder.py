@@ -81,7 +81,7 @@ class TrainedDecoder:
         ids = self.tokenize(utterance, {"text": text})["text"]
         if not len(ids):
             raise InputError(f"utterance {utterance}: its transcript has no tokens: choose another")
-        speech = torch.from_numpy(self._speech(utterance, source))[None]
+        speech = torch.tensor(self._speech(utterance, source))[None]  # a copy: arks are read-only
         with torch.no_grad():
             encoded, lengths = self.model.encode(speech, torch.tensor([speech.size(1)]))
         fed = torch.tensor([[self.model.sos, *ids]])
