@@ -75,9 +75,9 @@ def map_shared[Item, Value](score: Callable[[list[Item]], Sequence[Value]], item
     except Exception as error:  # the others would wait for ever
         fault = error
     shares = gather((found, fault))
-    for _, error in shares:
-        if error is not None:
-            raise error
+    for _, raised in shares:
+        if raised is not None:
+            raise raised
     merged: list[Any] = [None] * len(items)
     for number, (values, _) in enumerate(shares):
         merged[number :: len(shares)] = values
