@@ -27,7 +27,7 @@ import espnet_ext
 from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.longform.recording_features import RecordingFeatures
 from espnet_ext.rescore.mwer import Example, MwerLoss, backward
-from espnet_ext.results.kept.facts import write_facts
+from espnet_ext.results.kept.facts import read_facts, write_facts
 from espnet_ext.results.plans.plan import load_scale, system_config
 from espnet_ext.results.plans.tables import load_tables
 from espnet_ext.sem import pretraining
@@ -125,26 +125,23 @@ def of_recogniser() -> tuple[torch.nn.Module, dict]:
     return asr_model(full_section("libricss_stitch", "sa_asr_lstm"), 16000)
 
 
-def sem_passes(config: dict) -> float:
+def sem_passes(config: dict, epochs: int) -> float:
     """Of the 960 h: epochs of a number of batches, padding counted as audio."""
-    return config["max_epoch"] * config["num_iters_per_epoch"] * config["batch_bins"] / RATE / 3600 / 960
+    return epochs * config["num_iters_per_epoch"] * config["batch_bins"] / RATE / 3600 / 960
 
 
-def sem_plan(system: str) -> list[pretraining.PretrainStep]:
-    """The steps of the pre-training, and the training that they lead to."""
+def pretraining_steps() -> list[pretraining.PretrainStep]:
+    """P2's layer-wise pre-training, each step with a model of its own; the last of the plan is the system itself."""
     settings = pretraining.parse_settings(full_section("librispeech_sem", "pretrain"))
-    return pretraining.plan(full_config("librispeech_sem", system), settings)
+    return pretraining.plan(full_config("librispeech_sem", "sem_m80_0"), settings)[:-1]
 
 
 def of_sem() -> Training:
-    return Training(
-        of_table("librispeech_sem", "sem_m80_0", 10000),
-        960,
-        sem_passes(sem_plan("baseline")[-1].config),  # without the pre-training
-        200.0,
-        (1.0, 2.0),
-        FLAC_GB_AN_HOUR,
-    )
+    """The training after the pre-training, whose epochs are among its own."""
+    config = full_config("librispeech_sem", "sem_m80_0")
+    epochs = config["max_epoch"] - sum(step.config["max_epoch"] for step in pretraining_steps())
+    passes = sem_passes(config, epochs)
+    return Training(of_table("librispeech_sem", "sem_m80_0", 10000), 960, passes, 200.0, (0.64, 1.28), FLAC_GB_AN_HOUR)
 
 
 TRAININGS = {
@@ -236,39 +233,35 @@ def cost_of_training(training: Training) -> dict:
 
 
 def cost_of_pretraining() -> dict:
-    """The steps of P2's layer-wise pre-training, each with a model of its own; sums over the steps."""
+    """The steps of P2's pre-training, and their sums. A step's checkpoints go when the next one has been trained."""
     steps = {}
-    for step in sem_plan("sem_m80_0")[:-1]:
+    for step in pretraining_steps():
         make = partial(asr_model, step.config, 10000)
-        training = Training(make, 960, sem_passes(step.config), 200.0, (0.32, 0.64), FLAC_GB_AN_HOUR)
+        passes = sem_passes(step.config, step.config["max_epoch"])
+        training = Training(make, 960, passes, 200.0, (0.32, 0.64), FLAC_GB_AN_HOUR)
         steps[step.name] = cost_of_training(training) | {"epochs": step.config["max_epoch"]}
+    operations = sum(step["operations"] for step in steps.values())
     return {
         "steps": steps,
         "epochs": sum(step["epochs"] for step in steps.values()),
         "passes": sum(step["passes"] for step in steps.values()),
-        "operations": sum(step["operations"] for step in steps.values()),
-        "gpu_hours": gpu_hours(sum(step["operations"] for step in steps.values())),
-        "checkpoints_gb": sum(step["checkpoints_gb"] for step in steps.values()),
+        "operations": operations,
+        "gpu_hours": gpu_hours(operations),
+        "checkpoints_gb": max(step["checkpoints_gb"] for step in steps.values()),
     }
 
 
-LM_WORDS = 803_000_000  # of LibriSpeech's text for language models
-LM_SENTENCES = 40_000_000
+LM_WORDS, LM_SENTENCES = 803_000_000, 40_400_000  # of LibriSpeech's text for language models
 LM_PIECES_A_WORD = 1.3  # of 10,000 word pieces; assumed
 
 
-def cost_of_language_model(*over: str) -> dict:
-    """The Transformer of P2's Table 5: a sentence of 64 tokens is counted, and multiplied by all tokens and passes.
-
-    Args:
-        over: sections that go over the section ``lm``.
-    """
+def cost_of_language_model(*overlays: str) -> dict:
+    """The Transformer of P2's Table 5: a sentence of 64 tokens is counted, and multiplied by all tokens and passes."""
     from espnet2.tasks.lm import LMTask
 
     config = full_section("librispeech_sem", "lm")
-    for section in over:
-        config = deep_merge(config, full_section("librispeech_sem", section))
-    passes = config["max_epoch"] * config["num_iters_per_epoch"] * config["batch_size"] / LM_SENTENCES
+    for name in overlays:
+        config = deep_merge(config, full_section("librispeech_sem", name))
     with TemporaryDirectory() as folder:
         path = Path(folder) / "train.yaml"
         path.write_text(yaml.safe_dump(config))
@@ -278,9 +271,9 @@ def cost_of_language_model(*over: str) -> dict:
     text = torch.randint(2, 9000, (1, 64))
     flops, _ = count(lambda: model(text=text, text_lengths=torch.tensor([64]))[0], model)
     tokens = LM_WORDS * LM_PIECES_A_WORD
+    passes = config["max_epoch"] * config["num_iters_per_epoch"] * config["batch_size"] / LM_SENTENCES
     operations = flops / 65 * tokens * passes  # the end token counts too
     size = sum(parameter.numel() for parameter in model.parameters())
-    epochs = config["keep_nbest_models"]
     return {
         "parameters": size,
         "flops_per_token": flops / 65,
@@ -288,7 +281,7 @@ def cost_of_language_model(*over: str) -> dict:
         "passes": passes,
         "operations": operations,
         "gpu_hours": gpu_hours(operations),
-        "checkpoints_gb": size * 4 * (epochs + 1 + STATES[config["optim"]]) / 1e9,
+        "checkpoints_gb": size * 4 * (config["keep_nbest_models"] + 1 + STATES[config["optim"]]) / 1e9,
     }
 
 
@@ -403,15 +396,15 @@ ROWS: dict[str, Callable[[], dict]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=list(ROWS))
-    parser.add_argument("--output", type=Path, metavar="FILE", help="keep all rows as facts: docs/results/costs.json")
+    parser.add_argument("--only", choices=list(ROWS), action="append", help="a row; repeat it for several")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="keep the rows as facts, beside the others there")
     args = parser.parse_args()
     torch.set_num_threads(1)
     espnet_ext.register()
     speeds = {kind: {"operations_per_second": A100[kind], "reached": REACHED[kind]} for kind in A100}
     print(f"Assumed of an A100: {json.dumps(speeds)}")
-    rows = {}
-    for name in [args.only] if args.only else ROWS:
+    rows = read_facts(args.output)["values"]["rows"] if args.output and args.output.is_file() else {}
+    for name in args.only or ROWS:
         rows[name] = ROWS[name]()
         print(f"\n{name}: {json.dumps(rows[name], indent=1)}", flush=True)
     if args.output:
