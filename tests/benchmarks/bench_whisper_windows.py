@@ -20,6 +20,7 @@ from meeteval.wer.wer.cp import cp_word_error_rate
 from tabulate import tabulate
 
 from espnet_ext.data.turns import Turn, read_turns, write_turns
+from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.multitalker.hypotheses import group_by_speaker, read_jsonl
 from espnet_ext.nbest.whisper import bundled_folder
 from espnet_ext.scoring.error_rate import count_errors
@@ -84,7 +85,9 @@ def measure(recording: Path, references: Path, folder: Path) -> dict[str, dict[s
     )
     begin = time.process_time()
     model = WhisperModel(str(bundled_folder()), device="cpu", compute_type="int8", cpu_threads=1)
-    segments, _ = model.transcribe(str(recording), language="en", beam_size=5, word_timestamps=True)
+    with RecordingAudio(recording.stem, recording, RATE) as audio:
+        samples = audio.read(0, audio.length)
+    segments, _ = model.transcribe(samples, language="en", beam_size=5, word_timestamps=True)
     whole = [word for segment in segments for word in segment.words or ()]
     peer = time.process_time() - begin
     blocks = [word for item in heard for word in item.words]
