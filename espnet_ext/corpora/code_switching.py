@@ -115,7 +115,9 @@ def _scan_metadata(table: Path, part: str, faults: Faults) -> DataDir:
         if name is None or missing:
             lacking = ", ".join(sorted(missing)) or "path"
             raise InputError(f"{table}: no column {lacking}: this is not ASCEND's metadata")
-        files, texts, speakers = {}, {}, {}
+        files: dict[str, Path] = {}
+        texts: dict[str, str] = {}
+        speakers: dict[str, str] = {}
         for row in rows:
             path = table.parent / row[name]
             path = path if path.exists() else table.parent / "waves" / path.name

@@ -185,7 +185,7 @@ def write_tokens(
         model = train_pieces(texts, vocab_size, token_type, [f"{BOUNDARY}{symbol}" for symbol in symbols], **options)
         tokens = token_list(model.pieces)
         processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
-        sequences = (processor.encode(text, out_type=str) for text in texts)
+        sequences: Iterable[list[str]] = (processor.encode(text, out_type=str) for text in texts)
     elif token_type == "char":
         sequences = [_characters(text, symbols) for text in texts]
         characters = {character for sequence in sequences for character in sequence} - {SPACE, *symbols}

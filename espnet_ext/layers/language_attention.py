@@ -237,7 +237,7 @@ class SeparateStreams(LanguageAttention, torch.nn.ModuleList):
 
     @property
     def attentions(self) -> Sequence[MultiHeadedAttention]:  # type: ignore[override]
-        return list(self)  # type: ignore[arg-type]
+        return list(self)
 
     def streams(self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype) -> list[Stream]:
         """One stream per language."""

@@ -1,5 +1,7 @@
 """``model: ctc_per_second``: ESPnet's ASR model whose loss is that of a second of audio."""
 
+from typing import Any
+
 import torch
 from espnet2.asr.espnet_model import ESPnetASRModel
 
@@ -17,7 +19,7 @@ class CTCPerSecondModel(ESPnetASRModel):
         input_seconds: seconds of one input step, that is a frame of features, or a sample if the model has a frontend.
     """
 
-    def __init__(self, *args, input_seconds: float = 0.01, **kwargs):
+    def __init__(self, *args: Any, input_seconds: float = 0.01, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.input_seconds = input_seconds
 

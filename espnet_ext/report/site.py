@@ -283,7 +283,12 @@ def _render(pages: Sequence[RecipePage], site: Path) -> None:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"slug": lambda text: text.replace(" ", "-"), "code": _code, "introduction": introduction}
+    filters: dict[str, Callable[..., Any]] = {
+        "slug": lambda text: text.replace(" ", "-"),
+        "code": _code,
+        "introduction": introduction,
+    }
+    environment.filters |= filters
     common = {
         "generator": GENERATOR,
         "version": __version__,

@@ -26,7 +26,7 @@ class Lora:
     """
 
     r: int = 8
-    alpha: float = 16.0
+    alpha: int = 16
     dropout: float = 0.0
     targets: tuple[str, ...] = ()
 

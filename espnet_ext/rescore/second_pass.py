@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from espnet_ext.data.kaldi_tables import write_table
 from espnet_ext.errors import InputError
@@ -204,7 +205,8 @@ def second_pass(
         score = load()
         scored = add_scores(scored, score) if scored else []
         before = add_scores(before, score)
-    tuned, curves = None, {}
+    tuned = None
+    curves: dict[str, Any] = {}
     if job.tune_on:
         tuned, curves = tune_job(before if same else scored, job, list(models))
         weights = tuned.weights

@@ -24,7 +24,7 @@ UNKNOWN = "unknown"
 PAUSE = 0.4  # seconds between two words that end a phrase
 PHRASE = 6.0  # seconds of a phrase, at most
 SHORTEST = 1.0  # seconds; what is shorter has the voice of the phrase next to it
-SAME_VOICE = 0.65  # cosine of d-vectors above which two voices are one; chosen on dev-clean of LibriSpeech-digits
+SAME_VOICE = 0.65  # cosine of d-vectors above which two voices are one; our choice, not tuned
 
 
 def hear(

@@ -76,6 +76,9 @@ def test_validate_options(train, capsys):
     assert call(["data", "validate", "--no-text", "data/train"]) == 1
     assert call(["data", "validate", "--no-text", "--no-wav", "data/train"]) == 0
     assert call(["data", "validate", "--no-text", "--no-wav", "--audio", "data/train"]) == 1
+    assert "no audio file for b-2" in capsys.readouterr().err  # before any file is decoded
+    Path("b-2.wav").write_bytes(b"no audio")
+    assert call(["data", "validate", "--no-text", "--audio", "data/train"]) == 1
     assert "corrupt audio (it cannot be decoded) of a-0, a-1, a-2 ... and 9 more" in capsys.readouterr().err
 
 

@@ -46,7 +46,7 @@ def test_plan(capsys):
         lines = output(capsys, *words, "--table", "1", *rows)
         assert [line.partition(":")[0] for line in lines] == ["sem_m80_m60", "sem_m80_m20"]
     assert "decodings: lm_0.36" in output(capsys, *words, "--table", "5")[0]
-    assert len(output(capsys, *words)) == 15
+    assert len(output(capsys, *words)) == 17
     assert len(output(capsys, *words, "--table", "1,3")) == 9
 
 

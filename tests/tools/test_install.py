@@ -135,7 +135,7 @@ def test_help_lists_every_target():
     listed = run("make", "-C", ROOT / "tools", "help").stdout
     makefile = (ROOT / "tools" / "Makefile").read_text().replace("\\\n", "")
     phony = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split()
-    assert len(phony) == 18
+    assert len(phony) == 19
     for target in phony:
         assert re.search(rf"\b{target}\b", listed), target
 

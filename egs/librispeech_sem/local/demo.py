@@ -19,7 +19,7 @@ COMMAND = ["./run.sh", "--scale", "demo", "--table", "1", "--rows", "baseline,0d
 SYSTEMS = {"baseline": "baseline", "sem_m80_0": "SEM (-80 to 0 dB)"}
 SETS = ("test-clean", "test-other")
 TRAINING = "6"
-# Stage -> its share of the time, measured on two cores.
+# Stage -> its share of the time, estimated from parts of a run on two cores.
 SHARES = {"1": 0.1, "2": 0.01, "3": 0.02, "4": 0.05, "5": 0.0, TRAINING: 0.65, "7": 0.15, "8": 0.01, "9": 0.01}
 EXPECTED_SECONDS = 480.0
 EPOCHS = 15  # of a system, conf/demo.yaml
@@ -57,7 +57,7 @@ class Progress:
     def left(self, seconds: float) -> str:
         """The remaining time in words, after so many seconds."""
         share = self.share()
-        # at first by what was measured elsewhere, then by what this machine takes
+        # at first by the estimate above, then by what this machine takes
         total = EXPECTED_SECONDS if share < 0.1 else seconds / share
         return f"{share:4.0%} done, about {max(1, round((total - seconds) / 60))} min left"
 

@@ -38,7 +38,9 @@ def spread_of(alike: Alike | None, results: Sequence[Mapping[str, Any]]) -> Spre
     tables = {result["table"]: {row["name"]: row for row in result["rows"]} for result in results}
     for ref in alike.rows:
         row = tables.get(ref.table, {}).get(ref.row)
-        for column, cell in row["cells"].items() if row else ():
+        if row is None:
+            continue
+        for column, cell in row["cells"].items():
             if here := cell["here"]:
                 values = here.get("values") or {str(row["seeds"][0]): here["value"]}
                 by_training = found.setdefault(column, {})

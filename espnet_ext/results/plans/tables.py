@@ -251,7 +251,8 @@ class _Reader:
                 self.one_of(name, {**systems, DEFAULT_SEEDS: None}, f"seeds.{scale}", "system")
         return Tables(
             self.path, file.recipe, file.paper, file.test_sets, file.measures or (), file.quantities, systems,
-            self.decodings, tables, file.pictures, file.seeds, self.alike(tables),
+            self.decodings, tables, file.pictures, {str(scale): design for scale, design in file.seeds.items()},
+            self.alike(tables),
         )  # fmt: skip
 
     def error(self, place: str, text: str) -> InputError:

@@ -6,7 +6,7 @@ import pytest
 
 from espnet_ext.multitalker.mixture_plan import UNITS
 from espnet_ext.results.plans.plan import systems_needed
-from espnet_ext.results.plans.tables import Tables
+from espnet_ext.results.plans.tables import Row, Tables
 
 MIXTURES = ("dev-short", "dev-long", "test-short", "test-long")
 CONDITIONS = ("libricss 0S", "libricss 0L", "libricss 10", "libricss 20", "libricss 30", "libricss 40", "libricss")
@@ -22,6 +22,27 @@ METHODS = {
 CUTS = {"whole": "-", "windows0": "0%", "windows25": "25%", "windows50": "50%"}
 
 
+# rows beyond the paper, which has no numbers for them
+OURS = {
+    "2": [
+        "Time-aware overlapping inference",
+        "Perfect choice among windows",
+        *(f"Stitcher {style} guarded" for style in ("alignment", "WC", "WCOE")),
+    ],
+    "3": ["Time-aware 25 %", "25 % guarded"],
+    "4": ["Time-aware overlapping inference", "Stitcher WCOE guarded"],
+}
+
+
+def papers_rows(tables: Tables, name: str) -> list[Row]:
+    """The rows of a table that the paper has; the others are named in ``OURS``, and last."""
+    rows = tables.tables[name].rows
+    count = len(rows) - len(OURS[name])
+    assert [row.name for row in rows[count:]] == OURS[name]
+    assert all(value is None for row in rows[count:] for value in row.paper.values())
+    return list(rows[:count])
+
+
 @pytest.fixture(scope="module")
 def tables(recipe_tables: Callable[..., Tables]) -> Tables:
     return recipe_tables("libricss_stitch")
@@ -33,7 +54,7 @@ def paper(printed: Callable[[str], dict]) -> dict:
 
 
 def test_table_2(tables: Tables, paper: dict):
-    rows = tables.tables["2"].rows
+    rows = papers_rows(tables, "2")
     assert [row.name for row in rows] == list(METHODS)
     for row, line in zip(rows, paper["2"], strict=True):
         overlap = CUTS[tables.systems[row.system].windows]
@@ -41,14 +62,14 @@ def test_table_2(tables: Tables, paper: dict):
 
 
 def test_table_3(tables: Tables, paper: dict):
-    for row, line in zip(tables.tables["3"].rows, paper["3"], strict=True):
+    for row, line in zip(papers_rows(tables, "3"), paper["3"], strict=True):
         system = tables.systems[row.system]
         assert [CUTS[system.windows], *(row.paper[name] for name in MIXTURES)] == line[1:]
         assert row.name.replace(" ", "") == line[1] and system.method == "wco_wce"
 
 
 def test_table_4(tables: Tables, paper: dict):
-    rows = {METHODS[row.name]: [row.paper[name] for name in CONDITIONS] for row in tables.tables["4"].rows}
+    rows = {METHODS[row.name]: [row.paper[name] for name in CONDITIONS] for row in papers_rows(tables, "4")}
     assert rows == paper["4"]
 
 
@@ -69,14 +90,14 @@ def test_table_1(tables: Tables, paper: dict):
 
 
 def test_systems_are_what_their_rows_say(tables: Tables):
-    for row in tables.tables["2"].rows:
+    for row in papers_rows(tables, "2"):
         system = tables.systems[row.system]
         untrained = {"No": "no", "Block-wise": "block", "Overlapping": "overlapping"}.get(row.name.split()[0])
         style = {"alignment": "alignment", "WC": "wc", "WCOE": "wco_wce"}.get(row.name.split()[-1])
         assert (system.kind, system.method) == (("merge", untrained) if untrained else ("train", style))
         section = {None: None, "alignment": "stitcher_alignment"}.get(style, "stitcher")
         assert system.config == section
-    assert {row.system for row in tables.tables["4"].rows} == {"no_segmentation", "stitcher_wco_wce_windows50"}
+    assert {row.system for row in papers_rows(tables, "4")} == {"no_segmentation", "stitcher_wco_wce_windows50"}
 
 
 def test_claims_hold_for_the_numbers_of_the_paper(tables: Tables):
@@ -84,4 +105,5 @@ def test_claims_hold_for_the_numbers_of_the_paper(tables: Tables):
         for claim in table.claims:
             for column in claim.columns:
                 better, worse = (tables.row(side).paper[column.name] for side in (claim.better, claim.worse))
-                assert better < worse, (claim.text, column.name)
+                if better is not None and worse is not None:  # claims of ours have rows beyond the paper
+                    assert better < worse, (claim.text, column.name)
