@@ -274,9 +274,18 @@ def test_all_jobs_are_over_when_run_jobs_returns(limit, tmp_path):
 def test_nothing_outlives_a_killed_run(limit, how, tmp_path):
     body = f"run_jobs([[step(name, two_processes)] for name in 'abc'], {limit})"
     process = subprocess.Popen(
-        script(tmp_path, body), cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        script(tmp_path, body),
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=_heed_interrupts,
     )
     _killed_leaves_nothing(process, how, limit, tmp_path)
+
+
+def _heed_interrupts() -> None:
+    # These tests may run in the background of a shell, which makes its background processes ignore SIGINT.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_nothing_outlives_the_shell_that_was_killed(tmp_path):

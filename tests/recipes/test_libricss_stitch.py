@@ -42,7 +42,10 @@ def test_the_tables_have_the_rows_that_were_asked_for(smoke):
     for name, cells in table(folder, 2).items():
         assert all((cells[test_set] is not None) == (name in ROWS) for test_set in MIXTURES)
     libricss = table(folder, 4)
-    for cells in libricss.values():
+    for name, cells in libricss.items():
+        assert all((cell is not None) == (name in ROWS) for cell in cells.values())
+        if name not in ROWS:
+            continue
         conditions = [cell for name, cell in cells.items() if name != "libricss"]
         assert len(conditions) == 6
         assert sum(cell["words"] for cell in conditions) == cells["libricss"]["words"]

@@ -74,7 +74,7 @@ def test_the_loss_falls(smoke):
     log = (smoke[0] / SYSTEM / "log" / "train.log").read_text()
     # On the dev set, whose sequences have one length; those of training grow.
     losses = [float(loss) for loss in re.findall(r"\d+epoch results: .*\[valid\] .*?loss=([0-9.]+)", log)]
-    assert len(losses) > 3 and losses[-1] < 0.9 * losses[0]
+    assert len(losses) > 3 and losses[-1] < 0.95 * losses[0]
 
 
 def test_a_second_run_repeats_nothing(smoke):
@@ -199,7 +199,7 @@ def test_faulty_podcasts_stop_the_first_stage(damage, message, smoke, tmp_path):
     done = run("--spotify", str(corpus), *other_corpora(smoke[0]), folder=tmp_path)
     assert done.returncode == 1 and "== Stage 2" not in done.stdout
     assert re.search(message, done.stdout + done.stderr) and episode.stem in done.stdout + done.stderr
-    assert not list((tmp_path / "data").glob("manifests/spotify*"))
+    assert all(path.name.endswith("_faults.txt") for path in (tmp_path / "data").glob("manifests/spotify*"))
 
 
 def other_corpora(folder: Path) -> list[str]:
