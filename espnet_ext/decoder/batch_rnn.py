@@ -12,18 +12,17 @@ from typing import Any
 
 import torch
 from espnet2.asr.decoder.rnn_decoder import RNNDecoder, build_attention_list
-from espnet2.legacy.nets.scorer_interface import BatchScorerInterface
 from espnet2.utils.get_default_kwargs import get_default_kwargs
 
 from espnet_ext.errors import InputError
 from espnet_ext.layers.blocked_linear import blocked_linear
-from espnet_ext.layers.rnn_attention import ATTENTIONS, State, attend, memorise, one_each
+from espnet_ext.layers.rnn_attention import ATTENTIONS, State, WholeUtteranceScorer, attend, memorise
 
 # The state of a hypothesis. It is a dict, since the search copies tensors in dicts when a hypothesis ends.
 # z_prev, c_prev: states of all layers, (layers, cells); a_prev: attention weights, (T,); memory: the utterance's Memory
 
 
-class BatchRNNDecoder(RNNDecoder, BatchScorerInterface):
+class BatchRNNDecoder(WholeUtteranceScorer, RNNDecoder):
     """ESPnet's ``RNNDecoder``, trained by the same code and with the same parameters, as a batched scorer.
 
     A step of the search reads the weights once for all hypotheses. Attention and products with the previous states do
@@ -45,6 +44,8 @@ class BatchRNNDecoder(RNNDecoder, BatchScorerInterface):
     Raises:
         InputError: an unknown ``rnn_type``, an attention that is not supported, or several encoders.
     """
+
+    name = "batch_rnn"
 
     def __init__(
         self,
@@ -77,32 +78,10 @@ class BatchRNNDecoder(RNNDecoder, BatchScorerInterface):
             att_conf=att_conf,
         )
 
-    def init_state(self, x: torch.Tensor) -> State:
-        """State before the first token of one utterance. ``x``: encodings, (T, D)."""
-        return self._first_states(x.unsqueeze(0), None)[0]
-
-    def batch_init_state(self, x: torch.Tensor, xs_lengths: torch.Tensor | None = None) -> State | list[State]:
-        """States before the first token.
-
-        Args:
-            x: encodings of one utterance, (T, D), or of a padded batch, (B, T, D).
-            xs_lengths: number of frames of a batch, (B,); None: all are T long.
-
-        Returns:
-            The state of one utterance, or the list of those of several.
-        """
-        states = self._first_states(x if x.dim() == 3 else x.unsqueeze(0), xs_lengths)
-        return states[0] if len(states) == 1 else states
-
-    def _first_states(self, x: torch.Tensor, lengths: torch.Tensor | None) -> list[State]:
+    def first_states(self, x: torch.Tensor, lengths: torch.Tensor | None) -> list[State]:
         zeros = x.new_zeros(self.dlayers, self.dunits)
         memories = memorise(self.att_list[0], x, lengths)
         return [{"z_prev": zeros, "c_prev": zeros, "a_prev": m.uniform(), "memory": m} for m in memories]
-
-    def score(self, yseq: torch.Tensor, state: State, x: torch.Tensor) -> tuple[torch.Tensor, State]:
-        """Log-probabilities of the next token, (vocab_size,), after the prefix ``yseq``, and the state after it."""
-        logp, states = self.batch_score(yseq.unsqueeze(0), [state], x.unsqueeze(0))
-        return logp[0], states[0]
 
     def batch_score(
         self,
@@ -136,9 +115,7 @@ class BatchRNNDecoder(RNNDecoder, BatchScorerInterface):
 
         Arguments and errors are those of :meth:`batch_score`.
         """
-        states = one_each(states)
-        if states[0]["memory"].width != xs.size(1):
-            raise InputError("batch_rnn attends to whole utterances: decode without --streaming")
+        states = self.own_states(states, xs)
         groups, child_of = _parents(states)
         parents = list(chain.from_iterable(groups))
         z, c = (torch.stack([parent[name] for parent in parents]) for name in ("z_prev", "c_prev"))

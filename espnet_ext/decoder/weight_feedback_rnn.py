@@ -19,12 +19,11 @@ from dataclasses import dataclass
 
 import torch
 from espnet2.asr.decoder.abs_decoder import AbsDecoder
-from espnet2.legacy.nets.scorer_interface import BatchScorerInterface
 
 from espnet_ext.errors import InputError
 from espnet_ext.layers.blocked_linear import blocked_linear
 from espnet_ext.layers.padding import valid_frames
-from espnet_ext.layers.rnn_attention import Memory, State, additive_energies, one_each
+from espnet_ext.layers.rnn_attention import Memory, State, WholeUtteranceScorer, additive_energies
 
 # In the state of a hypothesis, which is a dict, since the search copies tensors in dicts when a hypothesis ends:
 # z, c: state and cells of the LSTM, (cells,); context: context vector, (D,); feedback: beta, (T,); memory: the
@@ -40,7 +39,7 @@ class FertilityMemory(Memory):
     inverse_fertility: torch.Tensor
 
 
-class WeightFeedbackRNNDecoder(AbsDecoder, BatchScorerInterface):
+class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
     """The equations above; scores all hypotheses of a beam at once.
 
     Args:
@@ -55,6 +54,8 @@ class WeightFeedbackRNNDecoder(AbsDecoder, BatchScorerInterface):
     Raises:
         InputError: an odd ``readout_size``.
     """
+
+    name = "weight_feedback_rnn"
 
     def __init__(
         self,
@@ -128,24 +129,7 @@ class WeightFeedbackRNNDecoder(AbsDecoder, BatchScorerInterface):
     def _inverse_fertility(self, x: torch.Tensor) -> torch.Tensor:
         return self.inverse_fertility(x).squeeze(-1).sigmoid()
 
-    def init_state(self, x: torch.Tensor) -> State:
-        """State before the first token of one utterance. ``x``: encodings, (T, D)."""
-        return self._first_states(x.unsqueeze(0), None)[0]
-
-    def batch_init_state(self, x: torch.Tensor, xs_lengths: torch.Tensor | None = None) -> State | list[State]:
-        """States before the first token.
-
-        Args:
-            x: encodings of one utterance, (T, D), or of a padded batch, (B, T, D).
-            xs_lengths: number of frames of a batch, (B,); None: all are T long.
-
-        Returns:
-            The state of one utterance, or the list of those of several.
-        """
-        states = self._first_states(x if x.dim() == 3 else x.unsqueeze(0), xs_lengths)
-        return states[0] if len(states) == 1 else states
-
-    def _first_states(self, x: torch.Tensor, lengths: torch.Tensor | None) -> list[State]:
+    def first_states(self, x: torch.Tensor, lengths: torch.Tensor | None) -> list[State]:
         width = x.size(1)
         frames = [width] * len(x) if lengths is None else lengths.tolist()
         states = []
@@ -162,11 +146,6 @@ class WeightFeedbackRNNDecoder(AbsDecoder, BatchScorerInterface):
                 }
             )
         return states
-
-    def score(self, yseq: torch.Tensor, state: State, x: torch.Tensor) -> tuple[torch.Tensor, State]:
-        """Log-probabilities of the next token, (vocab_size,), after the prefix ``yseq``, and the state after it."""
-        logp, states = self.batch_score(yseq.unsqueeze(0), [state], x.unsqueeze(0))
-        return logp[0], states[0]
 
     def batch_score(
         self,
@@ -190,9 +169,7 @@ class WeightFeedbackRNNDecoder(AbsDecoder, BatchScorerInterface):
         Raises:
             InputError: the encodings have grown since the first token, as in streaming search.
         """
-        states = one_each(states)
-        if states[0]["memory"].width != xs.size(1):
-            raise InputError("weight_feedback_rnn attends to whole utterances: decode without --streaming")
+        states = self.own_states(states, xs)
         embedding = self.embed(ys[:, -1])
         z, c, context = (torch.stack([state[name] for state in states]) for name in ("z", "c", "context"))
         z, c = self._cell(torch.cat((embedding, context), dim=1), z, c)

@@ -11,6 +11,9 @@ from typing import Any, cast
 
 import torch
 from espnet2.legacy.nets.pytorch_backend.rnn.attentions import AttAdd, AttDot, AttLoc, NoAtt
+from espnet2.legacy.nets.scorer_interface import BatchScorerInterface
+
+from espnet_ext.errors import InputError
 
 # The values of `att_conf: {atype: ...}`, and the modules that ESPnet builds.
 ATTENTIONS = {"noatt": NoAtt, "dot": AttDot, "add": AttAdd, "location": AttLoc}
@@ -147,3 +150,49 @@ def one_each(states: Sequence[State] | Sequence[list[State]]) -> Sequence[State]
     if isinstance(first, dict):
         return cast(Sequence[State], states)
     return [state for state in first for _ in range(len(states) // len(first))]
+
+
+class WholeUtteranceScorer(BatchScorerInterface):
+    """Search with a decoder whose hypotheses each have a :data:`State` that holds their utterance as a :class:`Memory`.
+
+    A subclass has ``name``, the decoder's name in ESPnet's configs, ``first_states`` and ``batch_score``.
+    """
+
+    name: str
+
+    def first_states(self, x: torch.Tensor, lengths: torch.Tensor | None) -> list[State]:
+        """States before the first token of the utterances of a padded batch, (B, T, D) with lengths (B,)."""
+        raise NotImplementedError
+
+    def init_state(self, x: torch.Tensor) -> State:
+        """State before the first token of one utterance. ``x``: encodings, (T, D)."""
+        return self.first_states(x.unsqueeze(0), None)[0]
+
+    def batch_init_state(self, x: torch.Tensor, xs_lengths: torch.Tensor | None = None) -> State | list[State]:
+        """States before the first token.
+
+        Args:
+            x: encodings of one utterance, (T, D), or of a padded batch, (B, T, D).
+            xs_lengths: number of frames of a batch, (B,); None: all are T long.
+
+        Returns:
+            The state of one utterance, or the list of those of several.
+        """
+        states = self.first_states(x if x.dim() == 3 else x.unsqueeze(0), xs_lengths)
+        return states[0] if len(states) == 1 else states
+
+    def score(self, yseq: torch.Tensor, state: State, x: torch.Tensor) -> tuple[torch.Tensor, State]:
+        """Log-probabilities of the next token, (vocab_size,), after the prefix ``yseq``, and the state after it."""
+        logp, states = self.batch_score(yseq.unsqueeze(0), [state], x.unsqueeze(0))
+        return logp[0], states[0]
+
+    def own_states(self, states: Sequence[State] | Sequence[list[State]], xs: torch.Tensor) -> Sequence[State]:
+        """The state of each hypothesis, as ``batch_score`` is given them with its encodings, (n, T, D).
+
+        Raises:
+            InputError: the encodings have grown since the first token, as in streaming search.
+        """
+        states = one_each(states)
+        if states[0]["memory"].width != xs.size(1):
+            raise InputError(f"{self.name} attends to whole utterances: decode without --streaming")
+        return states
