@@ -77,12 +77,15 @@ class Training:
 
 
 def asr_model(config: dict, tokens: int, features: int = 0) -> tuple[torch.nn.Module, dict]:
-    """The model of a training config, as ESPnet's task builds it, or ours where speakers are told apart."""
+    """The model of a training config, as ESPnet's task builds it, or ours for several speakers and for recordings."""
     from espnet2.tasks.asr import ASRTask
 
+    from espnet_ext.longform.training import RecordingsASRTask
     from espnet_ext.multitalker.task import SAASRTask
 
-    task = SAASRTask if config.get("model") == "sa_asr" else ASRTask
+    task = SAASRTask if config.get("model") == "sa_asr" else RecordingsASRTask if features else ASRTask
+    if config.get("model") == "ctc_per_second":
+        config = config | {"model_conf": {**config.get("model_conf", {}), "input_seconds": 0.01}}
     names = ["<blank>", "<unk>", "<sc>", *(f"{WORD_START}P{number}" for number in range(tokens - 4)), "<sos/eos>"]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "train.yaml"
