@@ -234,7 +234,7 @@ _RARE_ANIMALS = (
 _RARE = 0.25  # weight of one of them, where others have 1
 
 # Homophones: the language in which two words are, and for each of the two its subject and itself.
-_HOMOPHONES = (
+HOMOPHONES = (
     (MANDARIN, ("演员|actor", "歌|song"), ("猎人|hunter", "鸽|pigeon")),
     (MANDARIN, ("作家|writer", "诗|poem"), ("导游|guide", "狮|lion")),
     (MANDARIN, ("农民|farmer", "猪|pig"), ("公主|princess", "珠|pearl")),
@@ -316,7 +316,7 @@ def bilingual_grammar() -> BilingualGrammar:
         lengths=(9, 18),
         agreements={
             f"word.{_name(word)}": (f"who.{_name(subject)}", language)
-            for language, *pair in _HOMOPHONES
+            for language, *pair in HOMOPHONES
             for subject, word in pair
         },
     )
@@ -410,12 +410,12 @@ def _predicates() -> Rules:
 def _homophones() -> Rules:
     rules: Rules = {
         "own": _equal("那|the", "这|this", "我的|my", "你的|your"),
-        "helped": tuple((1.0, f"<subject.{_name(subject)}>") for _, *pair in _HOMOPHONES for subject, _ in pair),
+        "helped": tuple((1.0, f"<subject.{_name(subject)}>") for _, *pair in HOMOPHONES for subject, _ in pair),
     }
     for number in ("sg", "pl"):
         rules[f"desire.{number}"] = tuple((1.0, f"<verb.{verb}.{number}>") for verb in _DESIRES)
     lines, helping = [], []
-    for _, *pair in _HOMOPHONES:
+    for _, *pair in HOMOPHONES:
         for (subject, word), (other, _) in zip(pair, reversed(pair), strict=True):
             rules[f"who.{_name(subject)}"] = _equal(subject)
             rules[f"word.{_name(word)}"] = _equal(word)

@@ -19,7 +19,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.synthetic import parameters
 from espnet_ext.synthetic.asru2019 import draw_sentences, make_asru2019, shards_of, write_reading
 from espnet_ext.synthetic.mandarin_english import (
-    _HOMOPHONES,
+    HOMOPHONES,
     BilingualGrammar,
     Fragment,
     Phrase,
@@ -142,7 +142,7 @@ def test_fragments_keep_the_equivalence_constraint(derivations: list[Phrase]) ->
 
 
 def test_homophones_sound_alike() -> None:
-    for language, *pair in _HOMOPHONES:
+    for language, *pair in HOMOPHONES:
         one, other = (word.split("|")[language == "en"].upper() for _, word in pair)
         frame, kind = ("HE LIKES THE ", "en") if language == "en" else ("他喜欢这", "zh")
         assert one != other and np.array_equal(say(frame + one, kind), say(frame + other, kind)), (one, other)
@@ -152,7 +152,7 @@ def test_a_homophone_is_told_by_its_subject_in_the_same_language_across_the_othe
     """What P1 is about, as a count: between subject and homophone of a mixed sentence is speech of the other language,
     the word before the homophone does not tell which of the two it is, and the subject does."""
     subject = {}
-    for language, *pair in _HOMOPHONES:
+    for language, *pair in HOMOPHONES:
         for who, word in pair:
             subject[word.split("|")[language == "en"].upper()] = who.split("|")[language == "en"].upper()
     across, before, spoken = 0, Counter(), Counter()
@@ -165,7 +165,7 @@ def test_a_homophone_is_told_by_its_subject_in_the_same_language_across_the_othe
                 spoken[word] += 1
                 before[words[place - 1][1], word] += 1
     assert sum(spoken.values()) > 300 and across > 0.95 * sum(spoken.values())
-    for language, *pair in _HOMOPHONES:
+    for language, *pair in HOMOPHONES:
         one, other = (word.split("|")[language == "en"].upper() for _, word in pair)
         assert spoken[one] > 5 and spoken[other] > 5
         after = ({left for left, right in before if right == word} for word in (one, other))

@@ -1,0 +1,54 @@
+"""What a design of so many seeds can see, before it is run: from the spread between trainings of a pilot."""
+
+import math
+from dataclasses import dataclass
+
+from scipy import optimize, stats
+
+LEVEL = 0.05
+POWER = 0.8
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Standard deviation between the trainings of one system, and its 95% interval, which is wide for few trainings."""
+
+    sd: float
+    ci95: tuple[float, float]
+
+
+def spread_of(rates: list[float]) -> Spread:
+    """The spread of the error rates of a pilot, whose interval is that of normal rates.
+
+    Raises:
+        ValueError: fewer than two rates.
+    """
+    if len(rates) < 2:
+        raise ValueError("a spread needs at least two trainings")
+    freedom = len(rates) - 1
+    mean = math.fsum(rates) / len(rates)
+    squares = math.fsum((rate - mean) ** 2 for rate in rates)
+    low, high = (float(stats.chi2.ppf(share, freedom)) for share in (0.975, 0.025))
+    return Spread(math.sqrt(squares / freedom), (math.sqrt(squares / low), math.sqrt(squares / high)))
+
+
+def smallest_difference(sd: float, seeds: int, claims: int = 1, power: float = POWER) -> float:
+    """The smallest difference between two systems that the test of docs/statistics.md finds with this power.
+
+    Each side has ``seeds`` trainings with a standard deviation of ``sd``, independent of each other: paired seeds can
+    only do better. Units that favour one of the systems are left out, which a pilot of one system cannot know.
+
+    Args:
+        sd: standard deviation between trainings; the result has its unit.
+        seeds: trainings of each system, at least 2.
+        claims: of how many claims, none of which holds otherwise, this one is to pass Holm's correction.
+        power: the share of experiments in which the difference is found.
+    """
+    freedom = seeds - 1
+    limit = float(stats.t.ppf(1 - LEVEL / claims / 2, freedom))
+
+    def missed(shift: float) -> float:
+        return power - float(stats.nct.sf(limit, freedom, shift))
+
+    shift = float(optimize.brentq(missed, 0.0, 10 * limit + 10))
+    return shift * sd * math.sqrt(2 / seeds)

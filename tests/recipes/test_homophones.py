@@ -1,0 +1,73 @@
+"""``local/homophones.py`` and ``local/pilot_power.py`` of the code-switching recipe."""
+
+import json
+from statistics import stdev
+
+import homophones
+import pilot_power
+import pytest
+
+from espnet_ext.errors import InputError
+from espnet_ext.results.kept.facts import read_facts
+from espnet_ext.scoring.score_files import format_alignment
+
+
+def scored(folder, name, pairs):
+    out = folder / "decode_default" / name
+    out.mkdir(parents=True)
+    (out / "alignment.txt").write_text(
+        "".join(
+            f"id: (u{number})\nScores: (#C #S #D #I) {sum(a == b for a, b in each)} "
+            f"{sum(a != b for a, b in each)} 0 0\n{format_alignment(each)}\n"
+            for number, each in enumerate(pairs)
+        )
+    )
+
+
+@pytest.fixture
+def systems(tmp_path):
+    """Two seeds that read: actor LIKES song; NURSE 喜欢 FLOWER (separated); hunter has a pigeon (not separated)."""
+    one = [("演", "演"), ("员", "员"), ("LIKES", "LIKES"), ("歌", "鸽")]
+    two = [("NURSE", "NURSE"), ("喜", "喜"), ("FLOWER", "FLOWER")]
+    three = [("猎", "猎"), ("人", "人"), ("鸽", "歌")]
+    scored(tmp_path / "base" / "seed1", "test", [one, two, three])
+    scored(tmp_path / "base" / "seed2", "test", [[*one[:3], ("歌", "歌")], [*two[:2], ("FLOWER", "A")], three])
+    return [str(tmp_path / "base" / f"seed{seed}") for seed in (1, 2)]
+
+
+def test_homophones_are_counted_by_language_and_outcome(systems, tmp_path):
+    output = tmp_path / "homophones.json"
+    homophones.main(["--systems", *systems, "--output", str(output)])
+    values = read_facts(output)["values"]
+    assert values["references"] == {
+        "zh": {"homophones": 2, "separated": 1},
+        "en": {"homophones": 1, "separated": 1},
+    }
+    base = values["systems"]["base"]
+    assert base["zh"]["other_of_the_pair"] == {"mean": 75.0, "by_seed": {"1": 100.0, "2": 50.0}}
+    assert base["zh"]["right"]["mean"] == 25.0 and base["zh"]["something_else"]["mean"] == 0.0
+    assert base["en"]["right"]["by_seed"] == {"1": 100.0, "2": 0.0} and base["en"]["something_else"]["mean"] == 50.0
+
+
+def test_the_spread_of_a_pilot_becomes_what_seeds_can_see(tmp_path):
+    rates = {"dev": [10.0, 10.5, 11.5], "test": [9.0, 9.1, 9.3]}
+    for seed in range(3):
+        for name, values in rates.items():
+            folder = tmp_path / "baseline_cs" / f"seed{seed}" / "decode_default" / name
+            folder.mkdir(parents=True)
+            (folder / "score.json").write_text(json.dumps({"value": values[seed]}))
+    output = tmp_path / "power.json"
+    pilots = [str(tmp_path / "baseline_cs" / f"seed{seed}") for seed in range(3)]
+    pilot_power.main(["--pilot", *pilots, "--seeds", "5", "10", "--output", str(output)])
+    values = read_facts(output)["values"]
+    assert values["system"] == "baseline_cs" and values["seeds"] == ["0", "1", "2"] and values["claims"] > 10
+    for name, each in rates.items():
+        assert values[name]["sd"] == pytest.approx(stdev(each))
+        five, ten = (values[name]["smallest"][seeds] for seeds in ("5", "10"))
+        assert 0 < ten["one_claim"] < ten["all_claims"] < five["all_claims"] and five["one_claim"] < five["all_claims"]
+
+
+def test_a_pilot_that_was_not_scored_is_named(tmp_path):
+    pilots = [str(tmp_path / name) for name in ("seed1", "seed2")]
+    with pytest.raises(InputError, match="seed1/decode_default/dev/score.json"):
+        pilot_power.main(["--pilot", *pilots, "--output", str(tmp_path / "power.json")])
