@@ -226,15 +226,16 @@ def training_step(
 ) -> Step:
     """Train a language model on text or on lists, whichever ``corpus`` holds; the result is ``folder/model``."""
     from espnet_ext.rescore.lm_training import adapt_language_model
-    from espnet_ext.rescore.mwer import train_rescorer
+    from espnet_ext.rescore.mwer_training import train_rescorer
 
     values = {**config, "lm": str(model)}
+    cache = {"cache": run.expdir / "lists" / "counts"} if "lists" in corpus else {}
     return Step(
         name=name,
         log=log,
         function=train_rescorer if "lists" in corpus else adapt_language_model,
         arguments={"values": values, "output": folder, "seed": seed, **corpus},
-        free={"ngpu": run.ngpu},
+        free={"ngpu": run.ngpu, **cache},
         inputs=files_of_model(model) if isinstance(model, Path) else [],
         outputs=[folder / "model"],
         resumes=folder,
@@ -301,7 +302,7 @@ def rescore_step(run: Run, name: str, model: Path, job: SecondPass) -> Step:
         log=job.output / "log" / "rescore.log",
         function=rescore,
         arguments={"job": job, "models": [LanguageModel(str(model), name)]},
-        free={"ngpu": run.gpu},
+        free={"ngpu": run.ngpu},
         inputs=[*files_of_model(model), job.nbest, *job.tune_on],
         outputs=[job.output / "text"],
         preload=["espnet_ext.rescore.scorers", "matplotlib.figure"],

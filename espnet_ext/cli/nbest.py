@@ -152,7 +152,7 @@ def _weights(_context: click.Context, _option: click.Parameter, values: tuple[st
 @click.option("--skip-long", is_flag=True, help="Leave out hypotheses with more tokens than a model takes.")
 @common.dtype()
 @common.positions()
-@common.ngpu()
+@common.ngpu(several=True)
 @common.output("Folder for the results.")
 def rescore(
     nbest: Path,

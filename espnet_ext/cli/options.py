@@ -48,8 +48,9 @@ def parallel() -> Decorator:
     return path("--parallel", "Run on this cluster; examples are in conf/parallel/.", metavar="YAML")
 
 
-def ngpu() -> Decorator:
-    return click.option("--ngpu", type=click.Choice([0, 1]), default=0, show_default=True, help="Number of GPUs.")
+def ngpu(several: bool = False) -> Decorator:
+    kind = click.IntRange(min=0) if several else click.Choice([0, 1])
+    return click.option("--ngpu", type=kind, default=0, show_default=True, help="Number of GPUs.")
 
 
 def seed(default: int | None = 0) -> Decorator:

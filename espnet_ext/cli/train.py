@@ -25,7 +25,7 @@ def _training(scorers: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callab
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for decorator in (
             common.output("Folder of the training; the best model is in model/."),
-            common.ngpu(),
+            common.ngpu(several=True),
             common.seed(),
             common.dtype(),
             common.config("Settings such as batch_size and lr; also lm, scorer, casing, lora.", required=True),
@@ -116,7 +116,7 @@ def mwer(
     the JSON of masked-LM-scoring tools, with references; hypotheses and references must be normalised alike. Writes the
     model that rescores the development lists best, and training.json. A killed run resumes where it stopped.
     """
-    from espnet_ext.rescore.mwer import train_rescorer
+    from espnet_ext.rescore.mwer_training import train_rescorer
 
     train_rescorer(common.settings(config, given), nbest, dev, output, seed=seed, ngpu=ngpu)
 

@@ -195,9 +195,11 @@ class LmScorer(torch.nn.Module):
         name: "causal", "pll" or "pooled".
         budget: most positions of one forward pass; more are faster and take more memory.
         longest: most tokens that the model takes at once.
+        amp: compute in bfloat16 where that is exact enough, with parameters in float32 (automatic mixed precision).
     """
 
     name = ""
+    amp = False
     model: PreTrainedModel
 
     def __init__(
@@ -223,6 +225,15 @@ class LmScorer(torch.nn.Module):
         ``contexts`` are texts that the model reads before the hypotheses of each list; their tokens are not scored.
         """
         raise NotImplementedError
+
+    def precision(self) -> torch.autocast:
+        """In this block the model computes with the precision that ``amp`` asks for."""
+        return torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.amp)
+
+    def forward(self, chunk: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """:meth:`terms`, with the precision that ``amp`` asks for."""
+        with self.precision():
+            return self.terms(chunk)
 
     def terms(self, chunk: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Terms with gradient, (n,) float, and the number of the hypothesis that each is added to, (n,) int64."""

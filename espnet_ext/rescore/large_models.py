@@ -48,7 +48,7 @@ def parse_lora(values: Mapping[str, Any]) -> Lora:
     return lora
 
 
-def prepare(scorer: LmScorer, lora: Mapping[str, Any] | None, gradient_checkpointing: bool) -> None:
+def prepare(scorer: LmScorer, lora: Mapping[str, Any] | None, gradient_checkpointing: bool, amp: bool = False) -> None:
     """Make a loaded model ready for training.
 
     Args:
@@ -57,6 +57,7 @@ def prepare(scorer: LmScorer, lora: Mapping[str, Any] | None, gradient_checkpoin
         lora: see :class:`Lora`; None trains all parameters.
         gradient_checkpointing: keep no activations inside of layers, and compute them again: less memory, a third more
             time.
+        amp: compute in bfloat16, with parameters and their updates in float32.
 
     Raises:
         InputError: all parameters would be trained in half precision, peft is not installed, or no layer has the name
@@ -68,8 +69,9 @@ def prepare(scorer: LmScorer, lora: Mapping[str, Any] | None, gradient_checkpoin
     elif model.dtype != torch.float32 and model.dtype != torch.float64:
         raise InputError(
             f"dtype {str(model.dtype).removeprefix('torch.')}: its parameters are too coarse for small updates: train "
-            "with lora, or leave dtype at float32"
+            "with lora, or leave dtype at float32 and set amp"
         )
+    scorer.amp = amp
     if gradient_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
 

@@ -36,7 +36,7 @@ from espnet_ext.rescore.language_model import CASINGS, LmScorer
 from espnet_ext.rescore.large_models import prepare
 from espnet_ext.rescore.pll import PllScorer
 from espnet_ext.rescore.prefix_trees import padded
-from espnet_ext.rescore.processes import device_for
+from espnet_ext.rescore.processes import device_for, launch
 from espnet_ext.rescore.scorers import load_lm
 from espnet_ext.rescore.training import (
     TrainingSettings,
@@ -62,6 +62,7 @@ OPTIONS: dict[str, Any] = {
     "dtype": None,
     "lora": None,
     "gradient_checkpointing": False,
+    "amp": False,
 }
 
 
@@ -96,12 +97,14 @@ def adapt_language_model(
         texts, dev_texts: what to train on, and what to choose the best model by.
         output: see :func:`espnet_ext.rescore.training.train`.
         seed: for all random numbers.
-        ngpu: 1 to train on a GPU.
+        ngpu: GPUs to train on, with a process for each.
         say: prints progress and the result.
 
     Raises:
         InputError: as :func:`train_lm`; a file, a setting or the model is missing or bad.
     """
+    if ngpu > 1:
+        return launch(adapt_language_model, ngpu, values, texts, dev_texts, output, seed=seed, ngpu=1, say=say)
     chosen = {name: values.get(name, default) for name, default in OPTIONS.items()}
     settings = parse_settings({name: value for name, value in values.items() if name not in OPTIONS}, seed=seed)
     device = device_for(ngpu)
@@ -110,7 +113,7 @@ def adapt_language_model(
     lines = sample(sentences(texts.text, texts.transcripts), chosen["sentences"], seed)
     dev_lines = list(sentences(dev_texts.text, dev_texts.transcripts))
     scorer = load_lm(chosen["lm"], chosen["scorer"], None, chosen["casing"], chosen["dtype"]).to(device)
-    prepare(scorer, chosen["lora"], chosen["gradient_checkpointing"])
+    prepare(scorer, chosen["lora"], chosen["gradient_checkpointing"], chosen["amp"])
     report = train_lm(scorer, lines, dev_lines, settings, output, say, chosen["mask_probability"])
     say(summary(output, report))
     return report
@@ -209,15 +212,16 @@ class LmTask:
             targets = masked["labels"][chosen]
         if not len(targets):
             return torch.zeros((), device=self.device), 0
-        logp = log_probs(
-            self.scorer.model,
-            chosen.to(self.device),
-            torch.arange(len(targets), device=self.device),
-            targets.to(self.device),
-            self.scorer.plain,
-            input_ids=inputs.to(self.device),
-            attention_mask=real.long().to(self.device),
-        )
+        with self.scorer.precision():
+            logp = log_probs(
+                self.scorer.model,
+                chosen.to(self.device),
+                torch.arange(len(targets), device=self.device),
+                targets.to(self.device),
+                self.scorer.plain,
+                input_ids=inputs.to(self.device),
+                attention_mask=real.long().to(self.device),
+            )
         return -logp.sum(), len(targets)
 
     def _special(self, ids: Sequence[int]) -> list[int]:

@@ -1,16 +1,74 @@
-"""Several processes of one training or scoring, one for each GPU, as ``accelerate launch`` starts them.
+"""Several processes of one training or scoring, one for each GPU.
+
+:func:`launch` starts them on this machine, ``accelerate launch`` on several.
 
 Each process has the whole model. A batch is shared among them, and its gradients are summed, so that the updates are
 those of one process but for rounding and dropout. Lists to score are shared, too, and the scores gathered.
 """
 
 import os
+import pickle
+import socket
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from torch.multiprocessing import ProcessExitedException, ProcessRaisedException, spawn
 
 from espnet_ext.errors import InputError
+
+
+def launch[Result](
+    function: Callable[..., Result], number: int, *arguments: Any, ngpu: int = 1, **named: Any
+) -> Result:
+    """Call a function in ``number`` new processes that know of each other, with ``ngpu`` 1 each on a GPU of its own.
+
+    Args:
+        function: at the top level of a module; it is given ``arguments``, ``named`` and ``ngpu``, and asks
+            :func:`device_for` for its device.
+        number: how many.
+        arguments, named: what can be pickled.
+        ngpu: 0 for processes on the CPU.
+
+    Returns:
+        What it returns in process 0.
+
+    Raises:
+        InputError: there are not as many GPUs, the function raised it, or a process died.
+    """
+    if ngpu and torch.cuda.device_count() < number:
+        raise InputError(f"--ngpu {number}, but torch finds {torch.cuda.device_count()} GPUs: give at most as many")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with TemporaryDirectory() as folder:
+        call = (function, arguments, {**named, "ngpu": ngpu})
+        try:
+            spawn(_process, (number, port, Path(folder), call), nprocs=number)
+        except (ProcessRaisedException, ProcessExitedException) as error:
+            for fault in sorted(Path(folder).glob("fault.*")):
+                raise InputError(fault.read_text(encoding="utf-8")) from None
+            raise InputError(f"one of {number} processes ended: {error}") from None
+        result: Result = pickle.loads((Path(folder) / "result").read_bytes())
+        return result
+
+
+def _process(rank: int, number: int, port: int, folder: Path, call: tuple[Any, ...]) -> None:
+    """One of the processes of :func:`launch`."""
+    function, arguments, named = call
+    names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": number, "LOCAL_WORLD_SIZE": number, "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in names.items()}, MASTER_ADDR="127.0.0.1")
+    try:
+        result = function(*arguments, **named)
+    except InputError as error:
+        (folder / f"fault.{rank}").write_text(str(error), encoding="utf-8")
+        raise
+    if rank == 0:
+        (folder / "result").write_bytes(pickle.dumps(result))
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def device_for(ngpu: int) -> torch.device:
@@ -20,7 +78,7 @@ def device_for(ngpu: int) -> torch.device:
         InputError: another number, there is no GPU that torch can use, or Accelerate is not installed.
     """
     if ngpu not in (0, 1):
-        raise InputError(f"--ngpu {ngpu}: give 0 or 1, and for more `accelerate launch --num_processes {ngpu}`")
+        raise InputError(f"--ngpu {ngpu}: a process has one GPU, or none: give 0 or 1")
     if ngpu and not torch.cuda.is_available():
         raise InputError("--ngpu 1, but torch finds no GPU: give --ngpu 0, or run it on a machine with a GPU")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:

@@ -104,7 +104,7 @@ def _sums(scorer: LmScorer, lists: Sequence[Sequence[str]], contexts: Contexts) 
     ends = torch.full_like(sums, math.nan)
     with torch.no_grad():
         for chunk in scorer.chunks(lists, contexts):
-            terms, hyps = (each.cpu() for each in scorer.terms(chunk))
+            terms, hyps = (each.cpu() for each in scorer(chunk))
             sums.index_add_(0, hyps, terms.double())
             if (last := scorer.end_terms(chunk)) is not None:
                 ends[hyps[last]] = terms[last].double()

@@ -153,11 +153,15 @@ class Outcome:
 def rescore(
     job: SecondPass, models: Sequence[LanguageModel], *, ngpu: int = 0, say: Callable[[str], None] = print
 ) -> Outcome:
-    """Rescore lists with language models, and print what has changed.
+    """Rescore lists with language models, and print what has changed. With several GPUs each has a process of its own.
 
     Raises:
         InputError: as :func:`second_pass`.
     """
+    if ngpu > 1:
+        from espnet_ext.rescore.processes import launch
+
+        return launch(rescore, ngpu, job, models, ngpu=1, say=say)
     loaders = {model.label: (lambda model=model: model.load(ngpu, say)) for model in models}
     if len(loaders) < len(models):
         raise InputError("two language models with the same name for their scores: give each its own --name")

@@ -13,7 +13,8 @@ from espnet_ext.nbest.lists import Hypothesis, NBest, write_nbest
 from espnet_ext.rescore import processes
 from espnet_ext.rescore.causal import CausalScorer
 from espnet_ext.rescore.large_models import parse_lora, prepare
-from espnet_ext.rescore.mwer import Example, MwerLoss, backward, train_rescorer
+from espnet_ext.rescore.mwer import Example, MwerLoss, backward
+from espnet_ext.rescore.mwer_training import train_rescorer
 from espnet_ext.rescore.scorers import load_lm, score_hypotheses, score_lists
 
 TEXTS = [["the cat sat on the mat", "the cat sat on mat", "a cat on the mat", "the cat sat"], ["sat the cat", "cat"]]
@@ -136,6 +137,45 @@ def test_two_processes_give_the_gradients_scores_and_training_of_one(llama, tmp_
     for mine, other in zip(alone["history"], two["history"], strict=True):
         assert mine == pytest.approx(other, rel=1e-3)
     assert (two["key"]["processes"], alone["key"]["processes"]) == (2, 1)
+
+
+def test_processes_that_a_stage_launches_train_as_one(llama, tmp_path):
+    write_nbest(tmp_path / "lists.jsonl", LISTS)
+    lists = [tmp_path / "lists.jsonl"]
+    values = {**config(llama), "max_steps": 4, "first_pass_weight": 1.0}
+    two = processes.launch(train_rescorer, 2, values, lists, lists, tmp_path / "two", ngpu=0)
+    alone = train_rescorer(values, lists, lists, tmp_path / "one")
+    assert (two["key"]["processes"], alone["key"]["processes"]) == (2, 1)
+    for mine, other in zip(alone["history"], two["history"], strict=True):
+        assert mine == pytest.approx(other, rel=1e-3)
+    missing = [tmp_path / "none.jsonl"]
+    with pytest.raises(InputError, match="none.jsonl"):
+        processes.launch(train_rescorer, 2, values, missing, lists, tmp_path / "three", ngpu=0)
+
+
+def test_several_gpus_that_are_not_there_are_refused(llama, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(InputError, match="--ngpu 2, but torch finds 1 GPUs"):
+        train_rescorer(config(llama), [], [], tmp_path, ngpu=2)
+
+
+def test_amp_computes_in_bfloat16_and_keeps_parameters_in_float32(llama, tmp_path):
+    exact, half = load_lm(llama), load_lm(llama)
+    prepare(half, None, False, amp=True)
+    scores = [flat(score_lists(scorer.eval(), TEXTS)) for scorer in (exact, half)]
+    assert 0 < (scores[0] - scores[1]).abs().max() < 0.03 * scores[0].abs().max()
+    for scorer in (exact, half):
+        backward(scorer.train(), BATCH, MwerLoss())
+    of_exact, of_half = gradients(exact), gradients(half)
+    assert {gradient.dtype for gradient in of_half.values()} == {torch.float32}
+    norms = torch.stack([gradient.norm() for gradient in of_exact.values()]).norm()
+    apart = torch.stack([(of_exact[name] - of_half[name]).norm() for name in of_exact]).norm()
+    assert 0 < apart < 0.1 * norms
+    write_nbest(tmp_path / "lists.jsonl", LISTS)
+    path = tmp_path / "lists.jsonl"
+    report = train_rescorer(config(llama, amp=True, first_pass_weight=1.0), [path], [path], tmp_path / "out")
+    errors = {each["step"]: each["dev_mwer"] for each in report["history"]}
+    assert report["best_step"] > 0 and errors[report["best_step"]] < 0.5 * errors[0]
 
 
 @pytest.mark.parametrize("trees", [True, False])

@@ -11,15 +11,8 @@ from transformers import AutoModel
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest
 from espnet_ext.rescore.lm_training import SmallModel, make_small_model
-from espnet_ext.rescore.mwer import (
-    Example,
-    MwerLoss,
-    backward,
-    calibrated_scale,
-    example,
-    expected_errors,
-    loss_for,
-)
+from espnet_ext.rescore.mwer import Example, MwerLoss, backward, example, expected_errors
+from espnet_ext.rescore.mwer_training import calibrated_scale, loss_for
 from espnet_ext.rescore.pooled import PooledScorer
 
 SENTENCES = ["THE CAT SAT ON THE MAT", "A DOG RAN", "THE DOG SAT", "TWO CATS RAN HOME", "HE SAT AT HOME"]
@@ -232,8 +225,8 @@ class Recording(torch.nn.Module):
     def chunks(self, lists, contexts=None):
         return self.scorer.chunks(lists, contexts)
 
-    def terms(self, chunk):
-        terms, index = self.scorer.terms(chunk)
+    def forward(self, chunk):
+        terms, index = self.scorer(chunk)
         self.seen.append(terms.detach().clone())
         return terms, index
 

@@ -8,9 +8,10 @@ import torch
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest
-from espnet_ext.rescore import mwer
+from espnet_ext.rescore import mwer_training
 from espnet_ext.rescore.lm_training import SmallModel, make_small_model
-from espnet_ext.rescore.mwer import MwerLoss, evaluate, train_mwer, tuned_weight
+from espnet_ext.rescore.mwer import MwerLoss
+from espnet_ext.rescore.mwer_training import evaluate, train_mwer, tuned_weight
 from espnet_ext.rescore.pooled import PooledScorer
 from espnet_ext.rescore.scorers import load_lm, score_lists
 from espnet_ext.rescore.training import TrainingSettings
@@ -106,7 +107,7 @@ def test_killed_and_resumed_it_comes_to_the_same_bits(tmp_path, monkeypatch, whi
         ]
 
     expected = run("whole")
-    updates, backward = iter(range(5)), mwer.backward
+    updates, backward = iter(range(5)), mwer_training.backward
 
     def until_killed(*args):
         if next(updates, None) is None:
@@ -114,7 +115,7 @@ def test_killed_and_resumed_it_comes_to_the_same_bits(tmp_path, monkeypatch, whi
         return backward(*args)
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(mwer, "backward", until_killed)
+        patch.setattr(mwer_training, "backward", until_killed)
         run("killed")
     assert run("killed") == expected
     files = [(tmp_path / each / "model" / "model.safetensors").read_bytes() for each in ("whole", "killed")]

@@ -1,0 +1,85 @@
+"""What MWER training needs of N-best lists before the first update, done once: word errors, and a check of all lengths.
+
+For 281,241 lists of ten hypotheses the tokenizer has 2.8 million texts to read. Both use all cores, and what they found
+is kept on disk, so that a training that resumes, and others on the same lists, begin at once.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+
+from espnet_ext.errors import InputError
+from espnet_ext.nbest.lists import NBest, errors_of_lists
+from espnet_ext.rescore.language_model import HypothesisError, LmScorer
+from espnet_ext.rescore.mwer import Example, MwerLoss, example
+from espnet_ext.rescore.training import digest
+from espnet_ext.work.once import fingerprint, make_folder
+
+ERRORS = "errors.npy"
+CHECKED_TOGETHER = 1000  # lists; the tokenizers of ``transformers`` share them among the cores
+
+
+def make_examples(lists: Sequence[NBest], cache: Path) -> list[Example]:
+    """Training examples of lists; their word errors are counted once.
+
+    Args:
+        lists: with references.
+        cache: folder for the counts of any number of lists.
+
+    Raises:
+        InputError: a list has no reference.
+    """
+    key = fingerprint("word errors", digest(_texts_of(lists)))
+
+    def count(folder: Path) -> None:
+        errors = [error for own in errors_of_lists(lists) for error in own]
+        np.save(folder / ERRORS, np.array(errors, dtype=np.int32))
+
+    folder = cache / f"errors.{key[:16]}"
+    make_folder(folder, key, count, "count of word errors")
+    errors = iter(np.load(folder / ERRORS).tolist())
+    return [example(nbest, [next(errors) for _ in nbest.hyps]) for nbest in lists]
+
+
+def check_lengths(scorer: LmScorer, items: Sequence[Example], loss: MwerLoss, cache: Path) -> None:
+    """Refuse texts that are too long for the model, before hours of training are spent; the same texts only once.
+
+    Args:
+        scorer: its tokenizer reads the texts.
+        items: the examples.
+        loss: which texts it scores.
+        cache: folder in which is noted what has been checked.
+
+    Raises:
+        InputError: a text has too many tokens; names the utterance.
+    """
+    lists = loss.texts(items)
+    key = fingerprint(
+        "lengths",
+        digest(text for item, own in zip(items, lists, strict=True) for text in (item.context or "", *own)),
+        digest([scorer.tokenizer.backend_tokenizer.to_str()]) if scorer.tokenizer.is_fast else repr(scorer.tokenizer),
+        [scorer.casing, scorer.longest, scorer.before, scorer.after],
+    )
+
+    def check(_folder: Path) -> None:
+        for start in range(0, len(items), CHECKED_TOGETHER):
+            block = lists[start : start + CHECKED_TOGETHER]
+            contexts = [item.context for item in items[start : start + CHECKED_TOGETHER]]
+            try:
+                scorer.encode(block, contexts)
+            except HypothesisError as error:
+                sizes = accumulate(len(texts) for texts in block)
+                index = next(index for index, total in enumerate(sizes) if error.number < total)
+                raise InputError(f"{items[start + index].utt_id}: {error}") from None
+
+    make_folder(cache / f"lengths.{key[:16]}", key, check, "check of lengths")
+
+
+def _texts_of(lists: Sequence[NBest]) -> Iterator[str]:
+    for nbest in lists:
+        yield f"{nbest.utt_id} {len(nbest.hyps)} {nbest.ref is not None}"
+        yield nbest.ref or ""
+        for hyp in nbest.hyps:
+            yield hyp.text

@@ -1,0 +1,267 @@
+"""MWER training of a language model on files of N-best lists: what is trained, how it is evaluated, where it begins.
+
+:mod:`espnet_ext.rescore.mwer` has the loss and its gradient, :mod:`espnet_ext.rescore.training` the updates.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from espnet_ext.errors import InputError
+from espnet_ext.nbest.lists import NBest, word_errors
+from espnet_ext.nbest.sources import read_lists
+from espnet_ext.rescore.examples import check_lengths, make_examples
+from espnet_ext.rescore.interpolation import FIRST_PASS, combined, tune
+from espnet_ext.rescore.language_model import LmScorer
+from espnet_ext.rescore.large_models import prepare
+from espnet_ext.rescore.mwer import MwerLoss, backward, example
+from espnet_ext.rescore.processes import device_for, launch, map_shared, rank
+from espnet_ext.rescore.scorers import load_lm, score_lists
+from espnet_ext.rescore.second_pass import NewScores, add_scores
+from espnet_ext.rescore.training import (
+    TrainingSettings,
+    TrainingTask,
+    digest,
+    module_digest,
+    parse_settings,
+    summary,
+    train,
+)
+
+SCORES = "lm"
+CACHE = "counts"  # folder in a training's folder
+WEIGHTS = {SCORES: 1.0, FIRST_PASS: 1.0}  # where the tuning of lambda starts
+# What a config may set besides the settings of the training, with defaults.
+OPTIONS: dict[str, Any] = {
+    "lm": None,
+    "scorer": None,
+    "pooling": None,
+    "casing": None,
+    "first_pass_weight": None,
+    "posterior_scale": None,
+    "ce_weight": 0.0,
+    "dtype": None,
+    "lora": None,
+    "gradient_checkpointing": False,
+    "amp": False,
+    "positions": None,
+}
+CALIBRATED = "dev"  # a value of posterior_scale: calibrated on the development lists
+_SCALES = torch.logspace(-2, 1, 61, dtype=torch.float64).tolist()  # that are tried
+
+
+def train_mwer(
+    scorer: LmScorer,
+    lists: Sequence[NBest],
+    dev_lists: Sequence[NBest],
+    loss: MwerLoss,
+    settings: TrainingSettings,
+    output: Path,
+    say: Callable[[str], None] = print,
+    cache: Path | None = None,
+) -> dict[str, Any]:
+    """Train on N-best lists; keep the model that rescores the development lists best, which may be the initial one.
+
+    The best model has the lowest word error rate with lambda of eq. 1 tuned on the same lists, as it is tuned
+    afterwards; of equals, the fewest expected errors at the lambda of the loss.
+
+    Args:
+        scorer: the model, on its device.
+        lists, dev_lists: with references; texts are compared as they are, so normalise them before.
+        loss: the loss and its weights.
+        settings: the hyperparameters.
+        output: see :func:`espnet_ext.rescore.training.train`.
+        say: prints progress.
+        cache: folder for what is counted once, see :mod:`espnet_ext.rescore.examples`; None: in ``output``.
+
+    Raises:
+        InputError: there are no lists; a list has no reference, or a hypothesis too long for the model; a cross-entropy
+            weight for a pooled scorer, whose scores are not log-probabilities; or what ``train`` refuses.
+    """
+    if loss.ce_weight and scorer.name == "pooled":
+        raise InputError(
+            "a pooled scorer has no cross-entropy, since its scores are not probabilities: leave ce_weight at 0"
+        )
+    cache = cache or output / CACHE
+    examples, dev = (make_examples(each, cache) for each in (lists, dev_lists))
+    if not dev:
+        raise InputError("there are no development lists to choose the model by")
+    check_lengths(scorer, examples, loss, cache)
+    check_lengths(scorer, dev, MwerLoss(), cache)
+    idle = sum(len(set(item.errors)) == 1 for item in examples)
+    if warning := scorer.casing_warning(text for item in dev for text in item.texts):
+        say(warning)
+    say(f"{len(examples)} lists to train on; {idle} of them teach MWER nothing: their hypotheses are equally good")
+    say(f"lambda {loss.first_pass_weight:.4g}, posterior scale {loss.posterior_scale:.4g}, alpha {loss.ce_weight:g}")
+    key = {
+        "scorer": scorer.settings(),
+        "lists": digest(map(repr, examples)),
+        "dev_lists": digest(map(repr, dev)),
+        "initial_model": module_digest(scorer),
+        **asdict(loss),
+    }
+    return train(
+        TrainingTask(
+            module=scorer,
+            examples=examples,
+            backward=lambda batch: backward(scorer, batch, loss),
+            evaluate=lambda: evaluate(scorer, dev_lists, loss),
+            best_by=("wer", "mwer"),
+            save=scorer.save,
+        ),
+        settings,
+        output,
+        key,
+        say,
+    )
+
+
+def train_rescorer(
+    values: Mapping[str, Any],
+    lists: Sequence[Path],
+    dev_lists: Sequence[Path],
+    output: Path,
+    *,
+    seed: int = 0,
+    ngpu: int = 0,
+    cache: Path | None = None,
+    say: Callable[[str], None] = print,
+) -> dict[str, Any]:
+    """Load a language model and train it by MWER on files of N-best lists, as a config says.
+
+    Args:
+        values: the config: the names in ``OPTIONS`` (``lm`` is needed), and the settings of the training.
+        lists, dev_lists: as :func:`espnet_ext.nbest.sources.read_lists` takes them, with references.
+        output: see :func:`espnet_ext.rescore.training.train`.
+        seed: for all random numbers.
+        ngpu: GPUs to train on, with a process for each.
+        cache: see :func:`train_mwer`.
+        say: prints progress and the result.
+
+    Raises:
+        InputError: as :func:`train_mwer`; a file, a setting or the model is missing or bad.
+    """
+    if ngpu > 1:
+        return launch(train_rescorer, ngpu, values, lists, dev_lists, output, seed=seed, ngpu=1, cache=cache, say=say)
+    chosen = {name: values.get(name, default) for name, default in OPTIONS.items()}
+    settings = parse_settings({name: value for name, value in values.items() if name not in OPTIONS}, seed=seed)
+    device = device_for(ngpu)
+    if chosen["lm"] is None:
+        raise InputError("MWER training: lm is missing: give the folder or hub name of a language model")
+    train_on, dev = ([nbest for path in paths for nbest in read_lists(path)] for paths in (lists, dev_lists))
+    torch.manual_seed(seed)  # for a new pooling layer
+    scorer = load_lm(*(chosen[name] for name in ("lm", "scorer", "pooling", "casing", "dtype"))).to(device)
+    scorer.budget = chosen["positions"] or scorer.budget
+    loss = loss_for(chosen, scorer, dev)
+    prepare(scorer, chosen["lora"], chosen["gradient_checkpointing"], chosen["amp"])
+    report = train_mwer(scorer, train_on, dev, loss, settings, output, say, cache)
+    if rank():
+        return report
+    from espnet_ext.rescore.figures import draw_training  # matplotlib takes a second to import
+    from espnet_ext.results.pages.plot_style import save_png
+
+    save_png(draw_training(report, f"{scorer.name} scores, MWER"), output / "training.png")
+    say(summary(output, report))
+    return report
+
+
+def loss_for(values: Mapping[str, Any], scorer: LmScorer, dev: Sequence[NBest]) -> MwerLoss:
+    """The loss that a config asks for; what the config leaves open comes from the development lists.
+
+    Args:
+        values: ``first_pass_weight`` (None: :func:`tuned_weight`), ``posterior_scale`` (None: :func:`scale_of`,
+            "dev": :func:`calibrated_scale`) and ``ce_weight``.
+        scorer: the model before training.
+        dev: development lists.
+
+    Raises:
+        InputError: a posterior scale that is neither.
+    """
+    weight, scale = values["first_pass_weight"], values["posterior_scale"]
+    if weight is None:
+        weight = tuned_weight(scorer, dev)
+    if scale is None:
+        scale = scale_of(weight)
+    elif scale == CALIBRATED:
+        scale = calibrated_scale(scored_lists(scorer, dev), weight)
+    elif isinstance(scale, str):
+        raise InputError(f"posterior_scale is {scale!r}: give a number above 0, or {CALIBRATED} to calibrate it")
+    return MwerLoss(weight, float(scale), values["ce_weight"])
+
+
+def scale_of(weight: float) -> float:
+    """The default posterior scale: the first pass counts at most once, however large its weight lambda is.
+
+    A language model whose log-probabilities are larger than the first pass's gets a large lambda. Posteriors of the sum
+    are then nearly one-hot, and expected errors have no gradient.
+
+    >>> scale_of(0.5), scale_of(4.0)
+    (1.0, 0.25)
+    """
+    return 1.0 / max(1.0, weight)
+
+
+def calibrated_scale(scored: Sequence[NBest], weight: float) -> float:
+    """The scale at which posteriors say best which hypotheses of development lists have the fewest errors.
+
+    That is temperature scaling (Guo et al., "On calibration of modern neural networks", ICML 2017): the largest mean
+    log-probability of the best hypotheses, over 61 scales from 0.01 to 10.
+
+    Args:
+        scored: lists with references and scores named ``lm``.
+        weight: lambda.
+    """
+    lists = []
+    for nbest in scored:
+        errors = torch.tensor(word_errors(nbest))
+        lists.append((torch.from_numpy(combined(nbest, {SCORES: 1.0, FIRST_PASS: weight})), errors == errors.min()))
+
+    def surprise(scale: float) -> float:
+        return -sum((scale * scores).log_softmax(dim=0)[best].logsumexp(dim=0).item() for scores, best in lists)
+
+    return min(_SCALES, key=surprise)
+
+
+def evaluate(scorer: LmScorer, lists: Sequence[NBest], loss: MwerLoss) -> dict[str, float]:
+    """How well a scorer in evaluation mode rescores lists.
+
+    Returns:
+        ``wer`` in percent with lambda tuned on these lists, ``lambda``, ``wer_fixed`` with the lambda of the loss, and
+        with the posteriors of the loss ``mwer``, the expected word errors per utterance, and ``effective``, the
+        hypotheses that share them.
+    """
+    scored = scored_lists(scorer, lists)
+    tuned, curves = tune(scored, WEIGHTS)
+    scores = [torch.tensor([hyp.scores[SCORES] for hyp in nbest.hyps], dtype=torch.float64) for nbest in scored]
+    return {
+        "wer": 100 * tuned.errors / tuned.words,
+        "lambda": tuned.weights[FIRST_PASS],
+        "wer_fixed": 100 * curves[FIRST_PASS].at(loss.first_pass_weight) / tuned.words,
+        **{name: value.item() for name, value in loss.mwer(scores, [example(nbest) for nbest in lists]).items()},
+    }
+
+
+def tuned_weight(scorer: LmScorer, lists: Sequence[NBest]) -> float:
+    """The lambda of eq. 8 and 9 that rescores lists best before MWER training, the default.
+
+    P3 does not say which lambda it trained with. For a pooled scorer lambda is 1: its new layer has learnt nothing yet
+    that could be tuned, and finds the scale of its scores itself.
+    """
+    return 1.0 if scorer.name == "pooled" else tune(scored_lists(scorer, lists), WEIGHTS)[0].weights[FIRST_PASS]
+
+
+def scored_lists(scorer: LmScorer, lists: Sequence[NBest]) -> list[NBest]:
+    """The lists with the scorer's log-probabilities as scores named ``lm``."""
+
+    def score(part: Sequence[NBest]) -> list[list[NewScores]]:
+        return map_shared(own_scores, part)
+
+    def own_scores(part: Sequence[NBest]) -> list[list[NewScores]]:
+        texts, names = [[hyp.text for hyp in nbest.hyps] for nbest in part], [nbest.utt_id for nbest in part]
+        found = score_lists(scorer, texts, names, [nbest.context for nbest in part])
+        return [[{SCORES: each} for each in own] for own in found]
+
+    return add_scores(lists, score)
