@@ -138,7 +138,7 @@ def test_bad_lists_are_refused_before_training(tmp_path):
         run([*LISTS, NBest("long", (Hypothesis("cat " * 100, -1.0),), ref="a cat")])
     with pytest.raises(InputError, match="a pooled scorer has no cross-entropy"):
         run(LISTS, loss=MwerLoss(ce_weight=0.01), scorer=make_scorer("gpt2-last"))
-    assert not list(tmp_path.iterdir())
+    assert {path.name for path in tmp_path.iterdir()} <= {"counts"}  # of word errors, which were not at fault
 
 
 def test_a_reference_is_taken_where_cross_entropy_needs_it(tmp_path):
