@@ -19,6 +19,7 @@ TRAIN, VALID = "train", "dev"
 CONTROL = "control"  # synthetic podcasts in which no name recurs
 # Corpora of the test sets, and their folders among the synthetic corpora.
 TEST_CORPORA = {"tedlium": "TEDLIUM_release-3", "earnings22": "earnings22", "rev16": "rev16"}
+ALIGNED = ("words", "text", "aligner")  # how the words of --audio are timed
 FIGURES = ",".join(f"figure{number}" for number in range(1, 6))
 CONTEXT_TABLE = "1"  # nothing is trained for it: memory and speed are measured
 
@@ -62,7 +63,8 @@ def data(run: Run) -> None:
     if not all(run.options[name] for name in ("spotify", *TEST_CORPORA)):
         run_steps(asr.synthetic_corpus(run, "spotify", run.datadir / "corpus"))
     podcasts = run.datadir / "corpus" / "spotify" if run.synthetic else run.corpus
-    run_steps(manifests_step(run, "spotify, train", podcasts, part=TRAIN))
+    given = {name: run.options[name] for name in ALIGNED if run.options[name]}
+    run_steps(manifests_step(run, f"{run.corpus_option}, train", podcasts, part=TRAIN, **given))
     if run.synthetic:
         for part in (VALID, CONTROL):
             run_steps(manifests_step(run, f"spotify, {part}", run.datadir / "corpus" / f"spotify-{part}", part=part))
@@ -76,7 +78,8 @@ def format_data(run: Run) -> None:
     if run.synthetic:
         run_steps(asr.format_step(run, "spotify", {part: part for part in (TRAIN, VALID, CONTROL)}, title="spotify"))
     else:  # the user's podcasts have no validation set
-        run_steps(asr.format_step(run, "spotify", {TRAIN: "podcasts"}, title="spotify"), hold_out_step(run))
+        corpus = run.corpus_option
+        run_steps(asr.format_step(run, corpus, {TRAIN: "podcasts"}, title=corpus), hold_out_step(run))
     for corpus in TEST_CORPORA:
         run_steps(asr.format_step(run, corpus, {"test": corpus}, title=corpus))
 
@@ -189,7 +192,7 @@ def recording_tables(run: Run, name: str) -> list[tuple[Path, str, str]]:
     tables = {
         "speech": data_dir / "wav.scp",
         "duration": data_dir / "utt2dur",
-        "words": run.datadir / "manifests" / f"spotify_words_{part}.scp",
+        "words": run.datadir / "manifests" / f"{run.corpus_option}_words_{part}.scp",
         "statistics": stats / "statistics.scp",
     }
     if run.sections["settings"]["keep_features"]:
@@ -351,17 +354,31 @@ def check(run: Run) -> None:
         for table in run.selected
         if any(column.measure or column.test_set == CONTROL for column in table.columns)
     ]
-    given = [f"--{name}" for name in ("spotify", *TEST_CORPORA) if run.options[name]]
+    given = [f"--{name}" for name in ("spotify", "audio", *TEST_CORPORA) if run.options[name]]
     if needs and given:
         raise InputError(
             f"{needs[0]}: only the synthetic corpora say which names are drowned: leave out {' '.join(given)}"
         )
+    wants = {name: bool(run.options[name]) for name in ALIGNED}
+    if any(wants.values()) and not run.options["audio"]:
+        raise InputError("--words, --text and --aligner describe the recordings of --audio: give it too")
+    if run.options["audio"] and (wants["words"] == wants["text"] or wants["text"] != wants["aligner"]):
+        raise InputError("--audio needs --words CTM, or --text FILE and --aligner DIR (a trained model with CTC)")
 
 
 RECIPE = Recipe(
     corpus="spotify",
-    options={"table": "", "figure": "", "tedlium": "", "earnings22": "", "rev16": "", "musan": ""},
-    paths=("tedlium", "earnings22", "rev16", "musan"),
+    instead=("audio",),
+    options={
+        "table": "",
+        "figure": "",
+        "tedlium": "",
+        "earnings22": "",
+        "rev16": "",
+        "musan": "",
+        **dict.fromkeys(ALIGNED, ""),
+    },
+    paths=("tedlium", "earnings22", "rev16", "musan", *ALIGNED),
     needed=("tedlium", "earnings22", "rev16", "musan"),
     tables_of=tables_of,
     check=check,

@@ -22,6 +22,10 @@ stage=1          # first stage to run
 stop_stage=9     # last stage to run
 # Data
 spotify=         # folder of podcasts: podcasts-transcripts, podcasts-audio and metadata.tsv; synthetic if empty
+audio=           # instead of --spotify: folder of recordings, of any length and in folders of any depth
+words=           # for --audio: word times, a ctm file
+text=            # for --audio, if there are no word times: lines 'recording transcript', which --aligner aligns
+aligner=         # for --text: folder of an ESPnet model with CTC (config.yaml and a checkpoint)
 tedlium=         # folder of TED-LIUM 3, which holds legacy; synthetic if empty
 earnings22=      # folder of Earnings-22: metadata.csv, media and transcripts; synthetic if empty
 rev16=           # folder of Rev16: verbatim_transcripts and media; synthetic if empty

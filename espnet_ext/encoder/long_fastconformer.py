@@ -49,6 +49,7 @@ class LongFastConformerEncoder(AbsEncoder):
             published models that P5 calls sinusoidal are of this kind.
         rotary_base: base period of rotary encodings, theta in P5, section 2.4.
         self_conditioning: whether layers are conditioned on CTC's predictions.
+        double_norm: whether the last layer normalisation is applied twice, as in P5's published models.
         dropout_rate: dropout in the layers.
         attention_dropout_rate: dropout on the attention weights.
 
@@ -71,6 +72,7 @@ class LongFastConformerEncoder(AbsEncoder):
         positions: str = "rotary",
         rotary_base: float = 1.5e6,
         self_conditioning: bool = True,
+        double_norm: bool = False,
         dropout_rate: float = 0.0,
         attention_dropout_rate: float = 0.0,
     ):
@@ -88,7 +90,7 @@ class LongFastConformerEncoder(AbsEncoder):
             raise InputError(f"long_fastconformer: rotary positions need heads of an even size, not {self.head_size}")
         if positions in ("sinusoidal", "fourier") and output_size % 2:
             raise InputError(f"long_fastconformer: {positions} positions need an even output_size, not {output_size}")
-        self.positions, self.rotary_base = positions, rotary_base
+        self.positions, self.rotary_base, self.double_norm = positions, rotary_base, double_norm
         self.fourier = LearnableFourierPosEnc(output_size) if positions == "fourier" else None
         stages, separable, channels = SUBSAMPLING[subsampling]
         self.subsampling = ConvSubsampling(
@@ -159,7 +161,7 @@ class LongFastConformerEncoder(AbsEncoder):
             if self.interctc_use_conditioning and number < len(self.layers):
                 assert ctc is not None and self.conditioning_layer is not None  # checked above
                 x = x + self.conditioning_layer(ctc.softmax(self.after_norm(x)))
-        x = self.after_norm(x)
+        x = self.after_norm(self.after_norm(x) if self.double_norm else x)
         return x if valid is None else x.masked_fill(~valid.unsqueeze(-1), 0.0), lengths, None
 
 

@@ -43,6 +43,7 @@ class Recipe:
     Attributes:
         stages: a function for each stage that run.sh names.
         corpus: the option for the corpus. If it is empty, a synthetic corpus is made.
+        instead: options for corpora in other layouts, one of which may be given in its place.
         options: the recipe's own options and their defaults.
         paths: those of them that are files or folders.
         choices: those that take one of a few values.
@@ -54,6 +55,7 @@ class Recipe:
 
     stages: Mapping[str, "Callable[[Run], None]"]
     corpus: str
+    instead: Sequence[str] = ()
     options: Mapping[str, str] = EMPTY
     paths: Sequence[str] = ()
     choices: Mapping[str, Sequence[str]] = EMPTY
@@ -61,6 +63,10 @@ class Recipe:
     variant: "Callable[[Mapping[str, str]], str]" = lambda options: ""
     tables_of: "Callable[[Mapping[str, str]], str]" = lambda options: options["table"]
     check: "Callable[[Run], None]" = lambda run: None
+
+    def corpus_given(self, options: Mapping[str, str]) -> str:
+        """The option of the corpus that is given; ``corpus`` if none is."""
+        return next((name for name in self.instead if options[name]), self.corpus)
 
 
 @dataclass(frozen=True)
@@ -126,12 +132,17 @@ class Run:
     @property
     def synthetic(self) -> bool:
         """Is the corpus the synthetic one?"""
-        return not self.options[self.recipe.corpus]
+        return not self.options[self.corpus_option]
+
+    @property
+    def corpus_option(self) -> str:
+        """The option of the corpus that is given."""
+        return self.recipe.corpus_given(self.options)
 
     @property
     def corpus(self) -> Path:
         """The folder of the corpus: the user's or the synthetic one."""
-        return Path(self.options[self.recipe.corpus] or self.datadir / "corpus")
+        return Path(self.options[self.corpus_option] or self.datadir / "corpus")
 
     @property
     def corpus_name(self) -> str:
@@ -253,7 +264,7 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
     os.chdir(folder)
     here = Path()
     if options["scale"] == "full":
-        for name in (recipe.corpus, *recipe.needed):
+        for name in (recipe.corpus_given(options), *recipe.needed):
             if not options[name]:
                 raise InputError(f"--scale full needs --{name} DIR; README.md says what it holds and how to get it")
     sections = load_scale(here, options["scale"])
@@ -262,8 +273,9 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
     tables_wanted = None if wanted == "all" else _names(wanted)
     selected = select(tables, tables_wanted, _names(options["rows"]) if options["rows"] else None)
     tag = "-".join(part for part in (options["scale"], recipe.variant(options)) if part)
-    if options[recipe.corpus] and options["scale"] != "full":
-        tag += f"-{Path(options[recipe.corpus]).name}"
+    corpus = options[recipe.corpus_given(options)]
+    if corpus and options["scale"] != "full":
+        tag += f"-{Path(corpus).name}"
     run = Run(
         recipe=recipe,
         options=options,
@@ -284,7 +296,7 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
 
 
 def _checked(recipe: Recipe, given: Mapping[str, str], caller: Path, folder: Path) -> dict[str, str]:
-    defaults = {**COMMON, recipe.corpus: "", **recipe.options}
+    defaults = {**COMMON, recipe.corpus: "", **dict.fromkeys(recipe.instead, ""), **recipe.options}
     for name in given:
         if name not in defaults:
             raise InputError(f"unknown option --{name} (run.sh --help lists the options)")
@@ -301,7 +313,10 @@ def _checked(recipe: Recipe, given: Mapping[str, str], caller: Path, folder: Pat
     skip_share(options["skip_faulty"])
     if options.get("average"):
         check_average(options["average"])
-    for name in (recipe.corpus, *recipe.paths, "expdir", "datadir"):
+    both = [name for name in (recipe.corpus, *recipe.instead) if options[name]]
+    if len(both) > 1:
+        raise InputError(f"--{both[0]} and --{both[1]} are two corpora to train on: give one of them")
+    for name in (recipe.corpus, *recipe.instead, *recipe.paths, "expdir", "datadir"):
         if options[name]:
             options[name] = os.path.abspath(caller / options[name])
     if options["parallel"]:

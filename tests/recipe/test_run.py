@@ -251,7 +251,7 @@ def test_each_recipes_run_sh_and_recipe_py_agree(folder):
     declared = dict(line.partition("#")[0].strip().split("=", 1) for line in head.splitlines() if _is_option(line))
     assert all("#" in line for line in head.splitlines() if _is_option(line)), "each option has its help"
     recipe = recipe_run.load_recipe(folder)
-    assert set(declared) == {*COMMON, *recipe.options, recipe.corpus, "stage", "stop_stage"}
+    assert set(declared) == {*COMMON, *recipe.options, recipe.corpus, *recipe.instead, "stage", "stop_stage"}
     for name in COMMON:
         if name not in ("table", "seed"):
             assert declared[name] == COMMON[name], name

@@ -1,0 +1,145 @@
+"""Any folder of recordings, with the times of their words or with transcripts that a model aligns.
+
+Recordings ``<recording>.wav`` (or ``flac``, ``mp3``, ``ogg``, ``opus``), of any length, rate and number of channels,
+are in folders of any depth. Word times are a file in Kaldi's ctm format, ``recording channel start duration word``, in
+seconds; transcripts a file ``text`` with lines ``recording transcript``.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from espnet_ext.corpora import long_recordings
+from espnet_ext.corpora.checks import check_audio_files, require_corpus
+from espnet_ext.corpora.faults import Faults, faults_file, own_files
+from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.manifests import Manifests, write_parts
+from espnet_ext.errors import InputError
+from espnet_ext.longform.word_times import TimedWord, word_faults, write_word_times
+
+AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus")
+
+
+def prepare_audio(
+    corpus_dir: str | Path,
+    output_dir: str | Path,
+    words: str | Path = "",
+    text: str | Path = "",
+    aligner: str | Path = "",
+    part: str = "train",
+    num_jobs: int = 1,
+    check_audio: str = "auto",
+    skip_faulty: float = 0.0,
+) -> dict[str, Manifests]:
+    """Check recordings, and make their Lhotse manifests and the table of their word times.
+
+    Args:
+        corpus_dir: The folder of the recordings.
+        output_dir: Where ``audio_recordings_<part>.jsonl.gz``, ``audio_supervisions_<part>.jsonl.gz``,
+            ``audio_words_<part>.ctm`` and ``audio_words_<part>.scp`` go, and ``audio_<part>_faults.txt``.
+        words: The ctm file, or:
+        text: The file of transcripts, and
+        aligner: the folder of an ESPnet model with CTC, ``config.yaml`` and a checkpoint, that finds their words.
+        part: The part's name in the names of the files.
+        num_jobs: Threads.
+        check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
+        skip_faulty: The share of the recordings that may be faulty, and is then left out.
+
+    Raises:
+        InputError: Neither or both of ``words`` and ``text``, or no ``aligner`` for ``text``. More recordings than
+            ``skip_faulty`` allows have no words, decreasing or overlapping times, corrupt audio, or a transcript that
+            does not agree with what is heard.
+    """
+    if bool(words) == bool(text) or bool(text) != bool(aligner):
+        raise InputError("recordings need --words CTM, or --text FILE and --aligner DIR (a model with CTC)")
+    corpus, output = require_corpus(corpus_dir, "the recordings"), Path(output_dir)
+    faults = Faults(corpus, faults_file(output, f"audio_{part}"), skip_faulty)
+    files = _recordings(corpus, part, faults)
+    spoken = read_ctm(words) if words else {key: _untimed(line) for key, line in read_table(text).items()}
+    for key in sorted(spoken.keys() - files.keys()):
+        faults.add(part, key, f"no audio of {key} ({words or text})")
+    for key in sorted(files.keys() - spoken.keys()):
+        faults.add(part, key, f"no words of {key} ({files[key]})")
+    whole = faults.sound(part, files)
+    sounds = check_audio_files(faults, {part: list(whole.items())}, None, check_audio, num_jobs)[part]
+    output.mkdir(parents=True, exist_ok=True)
+
+    def timed() -> Iterator[tuple[str, list[TimedWord]]]:
+        found = {key: spoken[key] for key in sounds}
+        for key, own in found.items() if words else _aligned(found, files, Path(aligner), part, faults):
+            fault = word_faults(own, sounds[key].seconds) if own else "no word in it"
+            if fault:
+                faults.add(part, key, f"{key}: {fault}")
+            else:
+                yield key, own
+
+    write_word_times(output / f"audio_words_{part}", timed())
+    good = faults.sound(part, sounds)
+    faults.settle({part: len(good)})
+    recordings = [
+        long_recordings.Transcribed(key, files[key], " ".join(word.text for word in spoken[key])) for key in good
+    ]
+    manifests = {part: long_recordings.make_manifests(corpus, recordings, good)}
+    write_parts("audio", manifests, output)
+    return manifests
+
+
+def _recordings(corpus: Path, part: str, faults: Faults) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for path in sorted(own_files(corpus, faults)):
+        if path.suffix.lower() not in AUDIO:
+            continue
+        if path.stem in found:
+            faults.add(part, path.stem, f"recording {path.stem} comes twice ({found[path.stem]} and {path})")
+        elif any(space in path.stem for space in " \t"):
+            faults.add(part, path.stem, f"a name with a space in it ({path}): rename it")
+        found.setdefault(path.stem, path)
+    return found
+
+
+def _untimed(text: str) -> list[TimedWord]:
+    return [TimedWord(word, 0.0, 0.0) for word in text.split()]
+
+
+def read_ctm(path: str | Path) -> dict[str, list[TimedWord]]:
+    """The words of each recording of a ctm file, in the order of the file; lines that begin with ``;;`` are remarks.
+
+    Raises:
+        InputError: No such file, or a line with fewer than five fields or times that are no numbers.
+    """
+    recordings: dict[str, list[TimedWord]] = defaultdict(list)
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: no ctm file in UTF-8 ({error})") from None
+    for number, line in enumerate(lines, 1):
+        fields = line.split()
+        if not fields or line.startswith(";;"):
+            continue
+        try:
+            start, seconds = float(fields[2]), float(fields[3])
+            if not math.isfinite(start + seconds):
+                raise ValueError(line)
+            recordings[fields[0]].append(TimedWord(fields[4], start, start + seconds))
+        except (IndexError, ValueError):
+            raise InputError(
+                f"{path}: line {number} is not 'recording channel start duration word': {line[:60]!r}"
+            ) from None
+    return dict(recordings)
+
+
+def _aligned(
+    spoken: Mapping[str, list[TimedWord]], files: Mapping[str, Path], aligner: Path, part: str, faults: Faults
+) -> Iterator[tuple[str, list[TimedWord]]]:
+    """The words of each recording with the times that a model finds; those it cannot align are faults."""
+    from espnet_ext.longform.alignment import load_aligner  # takes seconds
+
+    model = load_aligner(aligner)
+    for key, words in spoken.items():
+        try:
+            own = model.words(files[key], [word.text for word in words])
+        except InputError as error:
+            faults.add(part, key, f"{key}: {error}")
+            continue
+        yield key, [TimedWord(word.text, word.start, word.end) for word in own]

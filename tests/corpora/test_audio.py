@@ -1,0 +1,114 @@
+"""A folder of recordings with word times or transcripts."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from espnet_ext.corpora.audio import prepare_audio, read_ctm
+from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.errors import InputError
+from espnet_ext.longform.word_times import read_word_times
+
+DIGITS = Path(__file__).parents[3] / "shared" / "data" / "LibriSpeech-digits"
+SHARED = Path("/work/shared/data/LibriSpeech-digits")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two recordings and their ctm."""
+    audio = tmp_path / "audio" / "show"
+    audio.mkdir(parents=True)
+    noise = np.random.default_rng(0).integers(-3000, 3000, 48000, dtype=np.int16)
+    soundfile.write(audio / "one.wav", noise, 16000)
+    soundfile.write(audio / "two.flac", np.stack([noise, noise], 1), 24000)
+    (tmp_path / "words.ctm").write_text(
+        ";; made by hand\none 1 0.10 0.40 hello\none 1 0.60 0.30 there 0.98\ntwo A 0.5 0.5 again\n"
+    )
+    return tmp_path
+
+
+def test_recordings_with_word_times(folder):
+    found = prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")["train"]
+    assert {item.id: (item.text, round(item.duration, 2)) for item in found["supervisions"]} == {
+        "one": ("hello there", 3.0),
+        "two": ("again", 2.0),
+    }
+    table = read_table(folder / "out" / "audio_words_train.scp")
+    words = read_word_times("one", table["one"])
+    assert [(word.text, round(word.start, 3), round(word.end, 3)) for word in words] == [
+        ("hello", 0.1, 0.5),
+        ("there", 0.6, 0.9),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ctm", "message"),
+    [
+        ("one 1 0.1 0.4 hello\n", "no words of two"),
+        ("one 1 0.1 0.4 hello\ntwo 1 0 1 a\nthree 1 0 1 b\n", "no audio of three"),
+        ("one 1 0.1 0.4 hello\ntwo 1 1 1 a\ntwo 1 0.2 0.1 b\n", "two: word 2, 'b' at 0.2 s, begins before"),
+        ("one 1 0.1 hello\n", "line 1 is not 'recording channel start duration word'"),
+        ("one 1 nan 0.1 hello\n", "line 1 is not"),
+    ],
+)
+def test_bad_word_times_are_refused(folder, ctm, message):
+    (folder / "words.ctm").write_text(ctm)
+    with pytest.raises(InputError, match=message):
+        prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
+
+
+def test_words_or_text_and_a_model(folder):
+    for options in ({}, {"words": "a.ctm", "text": "text", "aligner": "model"}, {"text": "text"}):
+        with pytest.raises(InputError, match="--words CTM, or --text FILE and --aligner DIR"):
+            prepare_audio(folder / "audio", folder / "out", **options)
+
+
+def test_two_recordings_of_one_name_are_refused(folder):
+    soundfile.write(folder / "audio" / "one.wav", np.zeros(100, np.int16), 16000)
+    with pytest.raises(InputError, match="recording one comes twice"):
+        prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
+
+
+@pytest.fixture
+def chapters(tmp_path):
+    """LibriSpeech-digits joined by chapters: recordings, their ctm and transcripts."""
+    corpus = next((path for path in (DIGITS, SHARED) if path.is_dir()), None)
+    if corpus is None:
+        pytest.skip("the real recordings (shared/data/LibriSpeech-digits) are not here")
+    (tmp_path / "audio").mkdir()
+    lines, texts = [], []
+    for transcripts in sorted((corpus / "dev-clean").glob("*/*/*.trans.txt"))[:3]:
+        chapter, pieces, spoken, at = transcripts.name.removesuffix(".trans.txt"), [], [], 0.0
+        for key, text in read_table(transcripts).items():
+            samples, rate = soundfile.read(transcripts.parent / f"{key}.flac", dtype="int16")
+            words, seconds = text.split(), len(samples) / rate
+            share = seconds / len(words)  # no word times are known: words share their utterance
+            lines += [f"{chapter} 1 {at + n * share:.3f} {share:.3f} {word}" for n, word in enumerate(words)]
+            pieces, spoken, at = [*pieces, samples], spoken + words, at + seconds
+        soundfile.write(tmp_path / "audio" / f"{chapter}.flac", np.concatenate(pieces), rate)
+        texts.append(f"{chapter} {' '.join(spoken)}")
+    (tmp_path / "words.ctm").write_text("\n".join(lines) + "\n")
+    (tmp_path / "text").write_text("\n".join(texts) + "\n")
+    return tmp_path
+
+
+def test_chapters_with_word_times(chapters):
+    found = prepare_audio(chapters / "audio", chapters / "out", words=chapters / "words.ctm")["train"]
+    texts = read_table(chapters / "text")
+    assert {item.id: item.text for item in found["supervisions"]} == texts
+    spoken = read_ctm(chapters / "words.ctm")
+    for item in found["recordings"]:
+        assert item.duration == pytest.approx(spoken[item.id][-1].end, abs=0.1)
+
+
+def test_chapters_are_aligned_by_a_model(chapters, model):
+    """A model that has learned nothing puts the words in order into their recordings."""
+    found = prepare_audio(chapters / "audio", chapters / "out", text=chapters / "text", aligner=model)["train"]
+    table, texts = (read_table(path) for path in (chapters / "out" / "audio_words_train.scp", chapters / "text"))
+    for item in found["recordings"]:
+        words = read_word_times(item.id, table[item.id])
+        assert [word.text for word in words] == texts[item.id].split()
+        assert all(one.end <= two.start + 0.002 for one, two in zip(words, words[1:], strict=False))
+        assert words[-1].end <= item.duration + 0.05

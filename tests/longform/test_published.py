@@ -1,0 +1,195 @@
+"""Import of the authors' checkpoints: a random model of their architecture, computed here step by step.
+
+The architecture is that of P5's published models, by the names and shapes of the tensors in their checkpoints.
+"""
+
+import math
+
+import numpy as np
+import pytest
+import sentencepiece
+import torch
+from torch.nn.functional import conv1d, conv2d, gelu, layer_norm, linear, silu, softmax
+
+from espnet_ext.errors import InputError
+from espnet_ext.longform.posteriors import load
+from espnet_ext.longform.published import import_checkpoint
+
+SETTINGS = {
+    "feat_in": 16,
+    "n_layers": 2,
+    "d_model": 12,
+    "n_heads": 3,
+    "head_dim": 4,
+    "subsampling_conv_channels": 5,
+    "subsampling_act": "silu",
+    "decoder_norm": True,
+    "use_rotary": True,
+    "rotary_base_freq": 1500000,
+    "default_norm": "layer_norm",
+    "bias_in_ff": False,
+}
+
+
+def shapes(pieces, settings):
+    """The tensors of a checkpoint: name -> shape."""
+    d, c = settings["d_model"], settings["subsampling_conv_channels"]
+    found = {"subsampling.conv.0.weight": (c, 1, 3, 3), "subsampling.conv.0.bias": (c,)}
+    for place in (2, 5):
+        found |= {f"subsampling.conv.{place}.weight": (c, 1, 3, 3), f"subsampling.conv.{place}.bias": (c,)}
+        found |= {f"subsampling.conv.{place + 1}.weight": (c, c, 1, 1), f"subsampling.conv.{place + 1}.bias": (c,)}
+    found["subsampling.out.weight"] = (d, c * settings["feat_in"] // 8)
+    for number in range(settings["n_layers"]):
+        for part in ("ff1.fn.norm", "attend.norm", "conv.norm", "ff2.fn.norm", "norm_out"):
+            found |= {f"layers.{number}.{part}.weight": (d,), f"layers.{number}.{part}.bias": (d,)}
+        for part in ("ff1", "ff2"):
+            found[f"layers.{number}.{part}.fn.fn.fc1.weight"] = (4 * d, d)
+            found[f"layers.{number}.{part}.fn.fn.fc2.weight"] = (d, 4 * d)
+        found[f"layers.{number}.attend.fn.qkv_proj.weight"] = (3 * d, d)
+        found[f"layers.{number}.attend.fn.out_proj.weight"] = (d, d)
+        convolution = f"layers.{number}.conv.fn"
+        for part, shape in (
+            ("pointwise_conv1", (2 * d, d, 1)),
+            ("depthwise_conv", (d, 1, 9)),
+            ("pointwise_conv2", (d, d, 1)),
+        ):
+            found |= {f"{convolution}.{part}.weight": shape, f"{convolution}.{part}.bias": shape[:1]}
+        for part in ("weight", "bias", "running_mean", "running_std"):
+            found[f"{convolution}.batch_norm.{part}"] = (d,)
+    found |= {"decoder.ff.weight": (pieces + 1, d), "decoder.ff.bias": (pieces + 1,)}
+    found |= {"decoder.reprojection.weight": (d, pieces + 1), "decoder.reprojection.bias": (d,)}
+    return found | {"decoder.norm.weight": (d,), "decoder.norm.bias": (d,)}
+
+
+def draw(pieces, settings):
+    generator = torch.Generator().manual_seed(1)
+    state = {
+        name: torch.randn(shape, generator=generator) / math.sqrt(max(1, math.prod(shape[1:])))
+        for name, shape in shapes(pieces, settings).items()
+    }
+    for name in state:
+        if name.endswith("running_std"):
+            state[name] = state[name].abs() + 0.5
+    for number in range(settings["n_layers"]):
+        state[f"layers.{number}.conv.fn.batch_norm.num_batches_tracked"] = torch.tensor(7)
+    if settings.get("fourier_pos_enc"):
+        state["fourier_pos_enc.w_r"] = torch.randn((1, settings["d_model"] // 2), generator=generator)
+    else:
+        state["rotary_pos_emb.inv_freq"] = torch.ones(settings["head_dim"] // 2)
+    return state
+
+
+def outputs(state, settings, features):
+    """Posteriors of their model, (frames, pieces + 1), of features (time, channels); the blank is the last."""
+
+    def at(name):
+        return [state[f"{name}.{kind}"] for kind in ("weight", "bias") if f"{name}.{kind}" in state]
+
+    def normal(x, name):
+        return layer_norm(x, x.shape[-1:], *at(name))
+
+    def head(x):
+        return softmax(linear(normal(x, "decoder.norm"), *at("decoder.ff")), dim=-1)
+
+    x = features[None, None]
+    x = silu(conv2d(x, *at("subsampling.conv.0"), stride=2, padding=1))
+    for place in (2, 5):
+        x = conv2d(x, *at(f"subsampling.conv.{place}"), stride=2, padding=1, groups=x.shape[1])
+        x = silu(conv2d(x, *at(f"subsampling.conv.{place + 1}")))
+    x = linear(x[0].permute(1, 0, 2).flatten(1), *at("subsampling.out"))  # (frames, D)
+    frames, heads, size = len(x), settings["n_heads"], settings["head_dim"]
+    if settings.get("fourier_pos_enc"):
+        angles = torch.arange(frames)[:, None] * state["fourier_pos_enc.w_r"]
+        x = x + torch.cat([angles.cos(), angles.sin()], -1) / math.sqrt(settings["d_model"])
+    for number in range(settings["n_layers"]):
+        own = f"layers.{number}"
+
+        def forward(x, name):
+            hidden = gelu(linear(normal(x, f"{name}.fn.norm"), *at(f"{name}.fn.fn.fc1")), approximate="tanh")
+            return x + 0.5 * linear(hidden, *at(f"{name}.fn.fn.fc2"))
+
+        x = forward(x, f"{own}.ff1")
+        projected = linear(normal(x, f"{own}.attend.norm"), *at(f"{own}.attend.fn.qkv_proj"))
+        projected = projected.reshape(frames, heads, size, 3)
+        context = torch.zeros(frames, heads, size)
+        for index in range(heads):
+            query, key, value = (projected[:, index, :, kind] for kind in range(3))
+            if settings["use_rotary"]:
+                query, key = (turned(one, settings["rotary_base_freq"]) for one in (query, key))
+            context[:, index] = softmax(query @ key.T / math.sqrt(size), dim=-1) @ value
+        x = x + linear(context.flatten(1), *at(f"{own}.attend.fn.out_proj"))
+        y = conv1d(normal(x, f"{own}.conv.norm").T[None], *at(f"{own}.conv.fn.pointwise_conv1"))[0]
+        y = y[: len(y) // 2] * torch.sigmoid(y[len(y) // 2 :])
+        y = conv1d(y[None], *at(f"{own}.conv.fn.depthwise_conv"), padding=4, groups=len(y))[0]
+        batch = f"{own}.conv.fn.batch_norm"
+        y = (y - state[f"{batch}.running_mean"][:, None]) / state[f"{batch}.running_std"][:, None]
+        y = silu(state[f"{batch}.weight"][:, None] * y + state[f"{batch}.bias"][:, None])
+        x = x + conv1d(y[None], *at(f"{own}.conv.fn.pointwise_conv2"))[0].T
+        x = normal(forward(x, f"{own}.ff2"), f"{own}.norm_out")
+        if number + 1 < settings["n_layers"]:
+            x = x + linear(head(x), *at("decoder.reprojection"))
+    return head(normal(x, "decoder.norm"))  # the norm is applied twice
+
+
+def turned(x, base):
+    """Rotary positions: dimension i with i + d / 2."""
+    half = x.shape[1] // 2
+    angles = torch.arange(len(x))[:, None] / base ** (torch.arange(half) / half)
+    one, two = x[:, :half], x[:, half:]
+    return torch.cat([one * angles.cos() - two * angles.sin(), two * angles.cos() + one * angles.sin()], dim=1)
+
+
+@pytest.fixture(scope="module")
+def bpemodel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bpe")
+    (folder / "text").write_text("the cat sat on the mat\nthe dog ran to the cat\n" * 20)
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(folder / "text"), model_prefix=str(folder / "bpe"), vocab_size=20, minloglevel=2
+    )
+    return folder / "bpe.model"
+
+
+@pytest.mark.parametrize("changes", [{}, {"use_rotary": False, "fourier_pos_enc": True}], ids=["rotary", "fourier"])
+def test_an_imported_model_computes_what_theirs_does(changes, bpemodel, tmp_path):
+    settings = SETTINGS | changes
+    state = draw(20, settings)
+    config = {"model": settings, "audio_chunking": {"size": 2048, "overlap": 0}}
+    torch.save({"model": state, "config": config, "podcast_step": 5}, tmp_path / "step_5.pt")
+    import_checkpoint(tmp_path / "step_5.pt", bpemodel, tmp_path / "model")
+    model = load(str(tmp_path / "model" / "config.yaml"), str(tmp_path / "model" / "model.pth"))
+    features = torch.randn(160, 16, generator=torch.Generator().manual_seed(2))
+    theirs = outputs(state, settings, features).numpy()
+
+    class Source:
+        length = 160
+
+        def read(self, start, count):
+            return features.numpy()[start : start + count]
+
+    ours = np.concatenate(list(model.posteriors(Source(), 20.48)))
+    assert ours.shape == (20, 22) and model.tokens[0] == "<blank>"
+    assert np.abs(ours[:, 0] - theirs[:, -1]).max() < 1e-5  # the blank
+    assert np.abs(ours[:, 1:-1] - theirs[:, :-1]).max() < 1e-5
+    assert ours[:, -1].max() == 0.0
+    assert "max_seconds: 20.48" in (tmp_path / "model" / "config.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"model": SETTINGS | {"bias_in_ff": True}}, "bias_in_ff is True; models of the paper have False"),
+        ({"model": SETTINGS | {"subsampling_factor": 4}}, "subsampling_factor is 4; models of the paper have 8"),
+        ({}, "no checkpoint with 'model' and 'config'"),
+    ],
+)
+def test_other_models_are_refused(config, message, bpemodel, tmp_path):
+    torch.save({"model": {}, "config": config}, tmp_path / "step.pt")
+    with pytest.raises(InputError, match=message):
+        import_checkpoint(tmp_path / "step.pt", bpemodel, tmp_path / "model")
+
+
+def test_an_unknown_parameter_is_refused(bpemodel, tmp_path):
+    state = draw(20, SETTINGS) | {"layers.0.gate.weight": torch.zeros(1)}
+    torch.save({"model": state, "config": {"model": SETTINGS}}, tmp_path / "step.pt")
+    with pytest.raises(InputError, match="layers.0.gate.weight, which the models of the paper do not have"):
+        import_checkpoint(tmp_path / "step.pt", bpemodel, tmp_path / "model")
