@@ -146,14 +146,14 @@ def window(seconds: float) -> Decorator:
     )
 
 
-def window_overlap(default: float | None = 0.5) -> Decorator:
+def window_overlap(default: float | None = 0.5, most: str = "0.5") -> Decorator:
     return click.option(
         "--window-overlap",
         type=float,
         default=default,
         show_default=True,
         metavar="SHARE",
-        help="Overlap of windows, as a share of a window from 0 to 0.5.",
+        help=f"Overlap of windows, as a share of a window from 0 to {most}.",
     )
 
 

@@ -12,18 +12,12 @@ NAME = "espnet-ext"
 ENTRIES = {
     "data": Entry("espnet_ext.cli.data", "data", "Prepare corpora; check, combine and split data dirs."),
     "train": Entry("espnet_ext.cli.train", "train", "Train language models; average checkpoints."),
-    "transcribe": Entry("espnet_ext.cli.transcribe", "transcribe", "Transcribe audio files; subtitles, a web page."),
+    "transcribe": Entry("espnet_ext.cli.transcribe", "transcribe", "Audio files of any length to text and subtitles."),
     "decode": Entry("espnet_ext.cli.decode", "decode", "Recognise utterances, long and overlapped speech."),
-    "transcribe-long": Entry(
-        "espnet_ext.cli.transcribe_long", "transcribe_long", "Audio files of any length to text and subtitles."
-    ),
     "score": Entry("espnet_ext.cli.score", "score", "Error rates of words and speakers; compare systems."),
     "nbest": Entry("espnet_ext.cli.nbest", "nbest", "Convert and describe N-best lists; oracle error rates."),
     "rescore": Entry("espnet_ext.cli.nbest", "rescore", "Rescore N-best lists with a language model."),
     "stitch": Entry("espnet_ext.cli.stitch", "stitch", "Join what recognisers wrote of windows; stitchers."),
-    "transcribe-speakers": Entry(
-        "espnet_ext.cli.transcribe", "transcribe_speakers", "Transcribe a recording of several talkers."
-    ),
     "table": Entry("espnet_ext.cli.table", "table", "Tables of a paper: what they need, what came out."),
     "report": Entry("espnet_ext.cli.table", "report", "Write results, figures and errors as web pages."),
     "pack": Entry("espnet_ext.cli.share", "pack", "Pack a trained model, with a model card."),

@@ -79,7 +79,7 @@ def _limit(guard: str | None, folder: Path) -> float | None:
     "--stitcher", "Folder of a trained stitcher that merges the windows.  [default: merge by time]", metavar="DIR"
 )
 @_guard
-@click.option("--output", type=common.PATH, metavar="FILE", help="Write it as .json (SegLST), .ctm or .txt.")
+@click.option("--output", type=common.PATH, metavar="FILE", help="A .json (SegLST), .ctm, .txt, .srt or .vtt file.")
 @_hypotheses
 def join(
     files: tuple[Path, ...],

@@ -24,8 +24,9 @@ from espnet_ext.corpora import long_recordings
 from espnet_ext.corpora.checks import check_audio_files, require_corpus
 from espnet_ext.corpora.faults import Faults, faults_file
 from espnet_ext.data.manifests import Manifests, write_parts
+from espnet_ext.data.transcript import Word
 from espnet_ext.errors import InputError
-from espnet_ext.longform.word_times import DROPPED, TimedWord, drop_overlaps, word_faults, write_word_times
+from espnet_ext.longform.word_times import DROPPED, drop_overlaps, word_faults, write_word_times
 from espnet_ext.work.json_text import parse_json
 
 TRANSCRIPTS, AUDIO = "podcasts-transcripts", "podcasts-audio"
@@ -83,7 +84,7 @@ def prepare_spotify(
     dropped: dict[str, float] = {}  # seconds of regions
     spoken: dict[str, float] = {}  # seconds until the end of the last word
 
-    def words() -> Iterator[tuple[str, list[TimedWord]]]:
+    def words() -> Iterator[tuple[str, list[Word]]]:
         with ThreadPoolExecutor(num_jobs) as pool:
             for group in batched(faults.sound(part, sounds), _EPISODES_AT_ONCE):
                 read = pool.map(lambda id: _read(transcripts[id], sounds[id].seconds, skip_faulty > 0), group)
@@ -140,7 +141,7 @@ def read_metadata(path: Path) -> set[str]:
     return set(long_recordings.listed(path, "episode_filename_prefix", "the podcasts' metadata", "\t"))
 
 
-def _read(transcript: Path, seconds: float, drop_regions: bool) -> list[TimedWord] | str:
+def _read(transcript: Path, seconds: float, drop_regions: bool) -> list[Word] | str:
     """The words of an episode that is this long, or its fault; regions of overlapping words may be dropped instead."""
     try:
         words = read_transcript(transcript)
@@ -151,7 +152,7 @@ def _read(transcript: Path, seconds: float, drop_regions: bool) -> list[TimedWor
     return f"{transcript}: {fault}" if fault else words
 
 
-def read_transcript(path: Path) -> list[TimedWord]:
+def read_transcript(path: Path) -> list[Word]:
     """The words of a transcript with their times, in the order of the file; the last result is left out.
 
     Raises:
@@ -166,7 +167,7 @@ def read_transcript(path: Path) -> list[TimedWord]:
         raise InputError(f"{path}: the transcript holds no word")
     try:
         return [
-            TimedWord(" ".join(entry["word"].split()), _seconds(entry["startTime"]), _seconds(entry["endTime"]))
+            Word(" ".join(entry["word"].split()), _seconds(entry["startTime"]), _seconds(entry["endTime"]))
             for entry in entries
         ]
     except (KeyError, ValueError, AttributeError):

@@ -46,10 +46,11 @@ class Turn:
 
 def write_turns(path: str | Path, turns: Iterable[Turn]) -> None:
     """Write turns as SegLST, sorted by recording and start."""
-    write_json(path, [_record(turn) for turn in in_order(turns)])
+    write_json(path, [segment(turn) for turn in in_order(turns)])
 
 
-def _record(turn: Turn) -> dict[str, Any]:
+def segment(turn: Turn) -> dict[str, Any]:
+    """The turn as SegLST has it."""
     times = {} if turn.start is None else {"start_time": turn.start, "end_time": turn.end}
     return {"session_id": turn.recording, "speaker": turn.speaker, **times, "words": " ".join(turn.words)}
 

@@ -4,7 +4,11 @@ A file, a recording with silenced regions and noise all have the same interface:
 ``length`` in samples, and a method ``read(start, count)``. Memory does not depend on the recording's length.
 """
 
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from math import gcd
 from pathlib import Path
 from typing import Protocol, Self
@@ -18,6 +22,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write
 
 _BLOCK_SECONDS = 30
+_FFMPEG_RATE = 16000  # Hz, of audio that ffmpeg reads
 # Audio on either side of a part, so that the resampling filter sees what it would see in the whole file.
 _MARGIN_SECONDS = 0.05
 _MP3_PREROLL = 10 * 1152  # samples; a frame has 1152, and four or five of them were seen to be missing
@@ -123,6 +128,46 @@ class RecordingAudio:
         if not np.isfinite(samples).all():
             raise InputError(f"{self.path}: recording {self.name}: NaN or infinite samples: replace the file")
         return samples.mean(axis=1)
+
+
+@contextmanager
+def opened(path: Path, rate: int) -> Iterator[RecordingAudio]:
+    """An audio file of any format, named as the file; ffmpeg reads those that libsndfile cannot.
+
+    Raises:
+        InputError: as :class:`RecordingAudio`; ffmpeg is needed but not installed, or cannot read the file either.
+    """
+    with _readable(path) as audio, RecordingAudio("_".join(path.stem.split()), audio, rate) as recording:
+        yield recording
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[Path]:
+    """The file, or if soundfile cannot read its format (m4a, video ...), what ffmpeg makes of it, in a temporary file.
+
+    Raises:
+        InputError: ffmpeg is needed but not installed, or cannot read the file either.
+    """
+    try:
+        soundfile.info(path)
+    except soundfile.SoundFileError:
+        needs_ffmpeg = path.is_file()
+    else:
+        needs_ffmpeg = False
+    if not needs_ffmpeg:
+        yield path  # one that is missing is refused when it is opened
+        return
+    command = shutil.which("ffmpeg")
+    if command is None:
+        raise InputError(f"{path}: libsndfile cannot read this file; if it is m4a or video, install ffmpeg")
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / f"{path.stem}.wav"
+        line = [command, "-v", "error", "-i", str(path), "-vn", "-ac", "1", "-ar", str(_FFMPEG_RATE), str(target)]
+        done = subprocess.run(line, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+        if done.returncode or not target.is_file():
+            reason = (done.stderr.strip().splitlines() or ["no audio in it"])[-1]
+            raise InputError(f"{path}: ffmpeg cannot read it: {reason}")
+        yield target
 
 
 class ZeroedAudio:

@@ -1,26 +1,20 @@
 """Recordings of any length to words with times and confidences, by any ESPnet model with CTC (P5, section 2.2)."""
 
 import contextlib
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import soundfile
-
+from espnet_ext.data.transcript import Line, Word, lines_of
 from espnet_ext.errors import InputError
 from espnet_ext.longform.ctc_search import BeamDecoder, BeamSettings, GreedyDecoder, Token
 from espnet_ext.longform.decode import check_numbers
 from espnet_ext.longform.posteriors import LongModel, load
-from espnet_ext.longform.recording_audio import Audio, NoSpeech, RecordingAudio
-from espnet_ext.longform.transcript import Line, Word, lines_of
+from espnet_ext.longform.recording_audio import Audio, NoSpeech, opened
 from espnet_ext.work.yaml_files import read_yaml
 
 BOUNDARY, SPACE = "▁", "<space>"
 WINDOW = 30.0  # seconds, for models that were not trained on long recordings
-_RATE = 16000  # of audio that ffmpeg reads
 _models: dict[tuple[str, ...], "Transcriber"] = {}  # the last one of this process
 
 
@@ -137,35 +131,5 @@ def transcribe(transcriber: Transcriber, path: str | Path) -> Iterator[Line]:
     Raises:
         InputError: no such file, or audio that cannot be read.
     """
-    name, rate = Path(path).stem, transcriber.model.rate
-    with readable(Path(path)) as audio, RecordingAudio(name, audio, rate) as recording, contextlib.suppress(NoSpeech):
+    with opened(Path(path), transcriber.model.rate) as recording, contextlib.suppress(NoSpeech):
         yield from lines_of(transcriber.words(recording))
-
-
-@contextlib.contextmanager
-def readable(path: Path) -> Iterator[Path]:
-    """The file, or if soundfile cannot read its format (m4a, video ...), what ffmpeg makes of it, in a temporary file.
-
-    Raises:
-        InputError: ffmpeg is needed but not installed, or cannot read the file either.
-    """
-    try:
-        soundfile.info(path)
-    except soundfile.SoundFileError:
-        needs_ffmpeg = path.is_file()
-    else:
-        needs_ffmpeg = False
-    if not needs_ffmpeg:
-        yield path  # one that is missing is refused when it is opened
-        return
-    command = shutil.which("ffmpeg")
-    if command is None:
-        raise InputError(f"{path}: libsndfile cannot read this file; if it is m4a or video, install ffmpeg")
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / f"{path.stem}.wav"
-        line = [command, "-v", "error", "-i", str(path), "-vn", "-ac", "1", "-ar", str(_RATE), str(target)]
-        done = subprocess.run(line, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
-        if done.returncode or not target.is_file():
-            reason = (done.stderr.strip().splitlines() or ["no audio in it"])[-1]
-            raise InputError(f"{path}: ffmpeg cannot read it: {reason}")
-        yield target

@@ -7,12 +7,12 @@ table ``recording file.ctm:offset`` says where each recording starts, so that th
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from espnet_ext.data.data_dir import format_seconds
 from espnet_ext.data.kaldi_tables import write_table
+from espnet_ext.data.transcript import Word
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write
 
@@ -22,24 +22,16 @@ _ROUNDING = 1e-3  # of times in single precision, after hours
 DROPPED = "<dropped>"  # stands for a region whose words are not known
 
 
-class TimedWord(NamedTuple):
-    """A word and when it is spoken, in seconds from the recording's start."""
-
-    text: str
-    start: float
-    end: float
-
-
-def word_faults(words: Sequence[TimedWord], seconds: float) -> str | None:
+def word_faults(words: Sequence[Word], seconds: float) -> str | None:
     """What is wrong with the times of a recording's words, naming the first bad one; None if nothing is wrong.
 
     Wrong are times that are not finite, negative, or more than a second beyond the end of the recording; words that end
     before they begin; and words that begin before the previous one, or overlap it by more than 0.1 s.
 
-    >>> word_faults([TimedWord("a", 0.0, 0.5), TimedWord("b", 0.2, 0.9)], seconds=2.0)
+    >>> word_faults([Word("a", 0.0, 0.5), Word("b", 0.2, 0.9)], seconds=2.0)
     "word 2, 'b' at 0.2 s, overlaps the previous word, which ends at 0.5 s"
     """
-    before = TimedWord("", 0.0, 0.0)
+    before = Word("", 0.0, 0.0)
     for number, word in enumerate(words, 1):
         where = f"word {number}, {word.text!r} at {word.start:g} s,"
         if not (math.isfinite(word.start) and math.isfinite(word.end)) or word.start < 0:
@@ -56,15 +48,15 @@ def word_faults(words: Sequence[TimedWord], seconds: float) -> str | None:
     return None
 
 
-def drop_overlaps(words: Sequence[TimedWord]) -> list[TimedWord]:
+def drop_overlaps(words: Sequence[Word]) -> list[Word]:
     """The words with each that goes back in time, and those that it overlaps, joined to a region called ``<dropped>``.
 
-    >>> drop_overlaps([TimedWord("a", 0, 1), TimedWord("b", 1, 3), TimedWord("c", 2, 4), TimedWord("d", 4, 5)])[1:]
-    [TimedWord(text='<dropped>', start=1, end=4), TimedWord(text='d', start=4, end=5)]
+    >>> drop_overlaps([Word("a", 0, 1), Word("b", 1, 3), Word("c", 2, 4), Word("d", 4, 5)])[1:]
+    [Word(text='<dropped>', start=1, end=4, confidence=1.0), Word(text='d', start=4, end=5, confidence=1.0)]
     """
-    kept: list[TimedWord] = []
+    kept: list[Word] = []
     for word in words:
-        before = kept[-1] if kept else TimedWord("", 0.0, 0.0)
+        before = kept[-1] if kept else Word("", 0.0, 0.0)
         if word.start >= before.start and word.start >= before.end - OVERLAP:
             kept.append(word)
             continue
@@ -72,7 +64,7 @@ def drop_overlaps(words: Sequence[TimedWord]) -> list[TimedWord]:
         while kept and kept[-1].end > start:
             start, end = min(start, kept[-1].start), max(end, kept[-1].end)
             kept.pop()
-        kept.append(TimedWord(DROPPED, start, end))
+        kept.append(Word(DROPPED, start, end))
     return kept
 
 
@@ -83,7 +75,7 @@ class RecordingWords:
         words: in order, as :func:`word_faults` demands.
     """
 
-    def __init__(self, words: Sequence[TimedWord]):
+    def __init__(self, words: Sequence[Word]):
         self._starts = np.array([word.start for word in words], dtype=np.float32)
         self._ends = np.array([word.end for word in words], dtype=np.float32)
         texts = [word.text.encode() for word in words]
@@ -103,7 +95,7 @@ class RecordingWords:
     def text(self, start: float, end: float) -> str:
         """The words that lie wholly between two times, joined by spaces; a word across an edge is dropped.
 
-        >>> words = RecordingWords([TimedWord("a", 0, 1), TimedWord("b", 1, 2), TimedWord("c", 2, 3)])
+        >>> words = RecordingWords([Word("a", 0, 1), Word("b", 1, 2), Word("c", 2, 3)])
         >>> words.text(0.0, 2.5), words.text(0.5, 3.0)
         ('a b', 'b c')
         """
@@ -123,7 +115,7 @@ class RecordingWords:
         ]
 
 
-def write_word_times(path: str | Path, recordings: Iterable[tuple[str, Sequence[TimedWord]]]) -> None:
+def write_word_times(path: str | Path, recordings: Iterable[tuple[str, Sequence[Word]]]) -> None:
     """Write ``<path>.ctm`` and its table ``<path>.scp``; one recording is in memory at a time.
 
     Args:
@@ -141,7 +133,7 @@ def write_word_times(path: str | Path, recordings: Iterable[tuple[str, Sequence[
     write_table(ctm.with_suffix(".scp"), offsets)
 
 
-def read_word_times(recording: str, entry: str) -> list[TimedWord]:
+def read_word_times(recording: str, entry: str) -> list[Word]:
     """Read the words of one recording; ``entry`` is its line of the table.
 
     Raises:
@@ -158,7 +150,7 @@ def read_word_times(recording: str, entry: str) -> list[TimedWord]:
                 if key != recording:
                     break
                 _, start, seconds, text = rest.split(" ", maxsplit=3)
-                words.append(TimedWord(text, float(start), float(start) + float(seconds)))
+                words.append(Word(text, float(start), float(start) + float(seconds)))
                 if not math.isfinite(words[-1].end):
                     raise ValueError(f"{text!r} at {start} s for {seconds} s")
     except (OSError, ValueError, OverflowError) as error:

@@ -20,6 +20,7 @@ from typing import Any
 
 from espnet_ext.data.data_dir import Segment, parse_segment
 from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.transcript import SPEAKER
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import (
     NOBODY,
@@ -30,7 +31,6 @@ from espnet_ext.multitalker.hypotheses import (
 )
 from espnet_ext.work.json_text import parse_json
 
-SPEAKER = "speaker"  # where a file names none
 Span = tuple[float, float]
 
 

@@ -29,13 +29,13 @@ def write_settled(folder: Path, settled: Settled) -> None:
     write_json(folder / SETTLED, asdict(settled))
 
 
-def read_settled(model_config: Path) -> Settled:
-    """What was settled with the model of a ``config.yaml``; nothing if its folder does not say.
+def read_settled(model: Path) -> Settled:
+    """What was settled with a model, of which one file is named; nothing if its folder does not say.
 
     Raises:
         InputError: a file of another form, or an unknown option.
     """
-    path = model_config.with_name(SETTLED)
+    path = model.with_name(SETTLED)
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         window = record["window"]
@@ -55,9 +55,6 @@ def require_speaker_model(model_config: Path, model_file: Path) -> None:
     for path, what in ((model_config, "--model-config"), (model_file, "--model")):
         if not path.is_file():
             raise InputError(f"{path}: no such file ({what}): check the path, or run the stage that makes it")
-    kind = read_yaml(model_config).get("model")
-    if kind != "sa_asr":
-        raise InputError(
-            f"{model_config}: a model of the kind {kind}, not sa_asr: give one of espnet_ext.bin.sa_asr_train, "
-            "or leave it out to use Whisper"
-        )
+    kind = str(read_yaml(model_config).get("model"))
+    if not kind.endswith("sa_asr"):
+        raise InputError(f"{model_config}: a model of the kind {kind}, not sa_asr: give one of sa_asr_train")

@@ -5,7 +5,7 @@ A packed model is a folder, or an archive of it, in the layout of ESPnet's own p
     meta.yaml          ESPnet's list of files, with the release that made it
     espnet_ext.yaml    what is needed to decode as its authors did: task, search options
     README.md          the model card
-    model/             config.yaml, model.pth, and the files that the config names
+    model/             config.yaml, model.pth, the files that the config names, and decoding.json, if it has one
     lm/                the same of a language model, if the search uses one
     search/prior.txt   the token prior, if the search uses one
     results/           tables in which the model has a row
@@ -25,6 +25,7 @@ from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
 META, OURS, CARD = "meta.yaml", "espnet_ext.yaml", "README.md"
 CONFIG, MODEL, PRIOR = "config.yaml", "model.pth", "search/prior.txt"
+SETTLED = "decoding.json"  # of a speaker-attributed model: see espnet_ext.multitalker.settled
 FOLDERS = ("model", "lm")
 TASKS = ("asr", "sa_asr", "long", "mt")
 # Lists of words, which may look like paths and never are.
@@ -66,17 +67,21 @@ def cache_folder() -> Path:
     return Path(own) if own else Path(base) / "espnet_ext"
 
 
-def read_folder(folder: Path, name: str = "") -> ModelFiles:
+def read_folder(folder: Path, *, name: str = "", checkpoint: Path | None = None) -> ModelFiles:
     """The files of a model in a folder: one that was packed, or that of a training.
+
+    Args:
+        name: what the user called it, if that is not the folder.
+        checkpoint: of a training; None: its average or best epoch.
 
     Raises:
         InputError: the folder holds no model, or a file that its ``meta.yaml`` or config names is not there.
     """
     name = name or str(folder)
-    if (folder / META).is_file():
+    if (folder / META).is_file() and checkpoint is None:
         return _packed(folder, name)
     if (folder / CONFIG).is_file():
-        checkpoint = find_checkpoint(folder)
+        checkpoint = checkpoint or find_checkpoint(folder)
         config = absolute_paths(folder / CONFIG, _parents(folder))
         return ModelFiles(name, config, checkpoint, task=task_of(read_yaml(folder / CONFIG)))
     raise InputError(f"{name}: holds no model: it has neither {META} (a packed model) nor {CONFIG} (a training)")

@@ -8,6 +8,7 @@ from espnet_ext.sharing.files import ModelFiles, cache_folder, read_folder
 from espnet_ext.work.once import digest, make_folder
 
 ARCHIVES = (".zip", ".tar", ".tgz")
+CHECKPOINT = ".pth"
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w./-]+)?")
 
 
@@ -15,8 +16,9 @@ def find_model(name: str | Path) -> ModelFiles:
     """The files of a model.
 
     Args:
-        name: a packed archive, which is unpacked into the cache; the folder of a packed model or of an ESPnet training;
-            or ``user/model``, with ``@revision`` if wanted, which is downloaded from the hub.
+        name: a packed archive, which is unpacked into the cache; the folder of a packed model or of an ESPnet training,
+            or one of its checkpoints; or ``user/model``, with ``@revision`` if wanted, which is downloaded from the
+            hub.
 
     Raises:
         InputError: there is no such model, it lacks a file, or it cannot be downloaded.
@@ -24,12 +26,14 @@ def find_model(name: str | Path) -> ModelFiles:
     path = Path(name)
     if path.is_dir():
         return read_folder(path)
+    if path.suffix == CHECKPOINT and path.is_file():
+        return read_folder(path.parent, checkpoint=path)
     if path.is_file():
         if not path.name.endswith(ARCHIVES):
             raise InputError(f"{path}: not a packed model ({', '.join(ARCHIVES)}): give an archive or a folder")
-        return read_folder(unpack(path), str(path))
+        return read_folder(unpack(path), name=str(path))
     if HUB_NAME.fullmatch(str(name)):
-        return read_folder(download(str(name)), str(name))
+        return read_folder(download(str(name)), name=str(name))
     raise InputError(f"{name}: no such file or folder, and not a name on the hub (user/model)")
 
 

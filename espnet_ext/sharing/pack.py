@@ -23,6 +23,7 @@ from espnet_ext.sharing.files import (
     MODEL,
     OURS,
     PRIOR,
+    SETTLED,
     find_checkpoint,
     named_files,
     replace_paths,
@@ -142,6 +143,9 @@ def _copy_model(config: Path, model: Path, target: Path) -> None:
     values = qualified_names(replace_paths(values, paths))
     write_yaml(target / CONFIG, values, "packed by espnet-ext: paths are relative to the folder above")
     shutil.copyfile(model, target / MODEL)
+    settled = config.with_name(SETTLED)
+    if settled.is_file():
+        shutil.copyfile(settled, target / SETTLED)
 
 
 def _write_archive(folder: Path, yaml_files: Mapping[str, str], files: Mapping[str, str], output: Path) -> None:

@@ -15,6 +15,7 @@ from itertools import groupby
 
 import numpy as np
 
+from espnet_ext.data.transcript import Word
 from espnet_ext.multitalker.hypotheses import WindowHypothesis, word_times
 
 WITHIN = 1.0  # seconds between two windows' times of the same word, at most
@@ -22,24 +23,11 @@ EDGE = 1.0  # seconds from a window's edge in which a word does not count if the
 _NEVER = -(1 << 30)
 
 
-@dataclass(frozen=True, slots=True)
-class TimedWord:
-    """A word, with its start and end in seconds from the recording's start."""
-
-    text: str
-    start: float
-    end: float
-
-    @property
-    def middle(self) -> float:
-        return (self.start + self.end) / 2
-
-
 @dataclass(frozen=True)
 class Passage:
     """What was heard of a speaker from ``start`` to ``end`` (seconds); ``timed``: a recogniser has given the times."""
 
-    words: tuple[TimedWord, ...]
+    words: tuple[Word, ...]
     start: float
     end: float
     timed: bool
@@ -47,11 +35,15 @@ class Passage:
 
 def passage(window: WindowHypothesis) -> Passage:
     """The words of a window with their times, or, without these, spread evenly over the window."""
-    words = (TimedWord(word, *span) for word, span in zip(window.words, word_times(window), strict=True))
+    confidences = window.confidences or (1.0,) * len(window.words)
+    words = (
+        Word(word, *span, confidence)
+        for word, span, confidence in zip(window.words, word_times(window), confidences, strict=True)
+    )
     return Passage(tuple(words), window.start, window.end, window.times is not None or not window.words)
 
 
-def merge_by_time(windows: Iterable[WindowHypothesis]) -> tuple[TimedWord, ...]:
+def merge_by_time(windows: Iterable[WindowHypothesis]) -> tuple[Word, ...]:
     """Merge what was heard of one speaker in all windows of a recording into one transcript.
 
     Args:
@@ -63,9 +55,9 @@ def merge_by_time(windows: Iterable[WindowHypothesis]) -> tuple[TimedWord, ...]:
     return merge_passages(passage(window) for window in windows)
 
 
-def merge_passages(passages: Iterable[Passage]) -> tuple[TimedWord, ...]:
+def merge_passages(passages: Iterable[Passage]) -> tuple[Word, ...]:
     """Merge passages in the order of their starts."""
-    merged: list[TimedWord] = []
+    merged: list[Word] = []
     before: Passage | None = None
     for item in passages:
         if before is None or item.start >= before.end - 1e-3:
@@ -86,8 +78,8 @@ def merge_passages(passages: Iterable[Passage]) -> tuple[TimedWord, ...]:
 
 
 def join(
-    left: Sequence[TimedWord], right: Sequence[TimedWord], shared: tuple[float, float], within: float = WITHIN
-) -> list[TimedWord]:
+    left: Sequence[Word], right: Sequence[Word], shared: tuple[float, float], within: float = WITHIN
+) -> list[Word]:
     """Join the words of two windows that overlap.
 
     Args:
@@ -97,7 +89,7 @@ def join(
     """
     start, end = shared
     middle, edge = (start + end) / 2, min(EDGE, (end - start) / 2)
-    joined: list[TimedWord] = []
+    joined: list[Word] = []
     for _, group in groupby(align_by_time(left, right, within), key=lambda step: _agree(left, right, step)):
         steps = list(group)
         if all(j is None for _, j in steps):
@@ -111,7 +103,7 @@ def join(
     return joined
 
 
-def _agree(left: Sequence[TimedWord], right: Sequence[TimedWord], step: "Step") -> bool:
+def _agree(left: Sequence[Word], right: Sequence[Word], step: "Step") -> bool:
     i, j = step
     return i is not None and j is not None and key(left[i].text) == key(right[j].text)
 
@@ -119,7 +111,7 @@ def _agree(left: Sequence[TimedWord], right: Sequence[TimedWord], step: "Step") 
 Step = tuple[int | None, int | None]  # a word of the left and of the right window; None: the other stands alone
 
 
-def align_by_time(left: Sequence[TimedWord], right: Sequence[TimedWord], within: float) -> list[Step]:
+def align_by_time(left: Sequence[Word], right: Sequence[Word], within: float) -> list[Step]:
     """Align the words of two windows that overlap, and pair only those within some seconds of each other.
 
     An equal pair counts 1, a different pair or a word that stands alone -1; but words before the first that the right
@@ -152,9 +144,7 @@ def align_by_time(left: Sequence[TimedWord], right: Sequence[TimedWord], within:
     return list(_with_lone_words(left, right, pairs[::-1]))
 
 
-def _with_lone_words(
-    left: Sequence[TimedWord], right: Sequence[TimedWord], pairs: Sequence[tuple[int, int]]
-) -> Iterator[Step]:
+def _with_lone_words(left: Sequence[Word], right: Sequence[Word], pairs: Sequence[tuple[int, int]]) -> Iterator[Step]:
     """The pairs, and between them the words that stand alone, in the order of their times."""
     i = j = 0
     for end in (*pairs, (len(left), len(right))):
@@ -168,7 +158,7 @@ def _with_lone_words(
         i, j = end[0] + 1, end[1] + 1
 
 
-def _time(left: Sequence[TimedWord], right: Sequence[TimedWord], step: Step) -> float:
+def _time(left: Sequence[Word], right: Sequence[Word], step: Step) -> float:
     middles = [words[place].middle for words, place in zip((left, right), step, strict=True) if place is not None]
     return sum(middles) / len(middles)
 
@@ -182,9 +172,9 @@ def key(word: str) -> str:
     return "".join(filter(str.isalnum, word.casefold())) or word
 
 
-def monotonic(words: Iterable[TimedWord]) -> tuple[TimedWord, ...]:
+def monotonic(words: Iterable[Word]) -> tuple[Word, ...]:
     """The words, none of which starts before the one before it, or ends before it starts."""
-    ordered: list[TimedWord] = []
+    ordered: list[Word] = []
     latest = 0.0
     for word in words:
         latest = max(latest, word.start)

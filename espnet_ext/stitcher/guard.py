@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from espnet_ext.data.transcript import Word
 from espnet_ext.data.turns import read_turns, words_by_speaker
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import WindowHypothesis
 from espnet_ext.multitalker.importers import read_grouped
 from espnet_ext.scoring.error_rate import count_errors
-from espnet_ext.stitcher.by_time import TimedWord, merge_by_time
+from espnet_ext.stitcher.by_time import merge_by_time
 from espnet_ext.stitcher.transcripts import Merge
 from espnet_ext.work.files import write_json
 
@@ -49,7 +50,7 @@ def edits_per_word(stitched: Words, merged: Words) -> float:
 def guarded(merge: Merge, limit: float) -> Merge:
     """A merge that takes a stitched transcript up to so many edits a word, and otherwise merges by time."""
 
-    def choose(windows: Sequence[WindowHypothesis]) -> tuple[TimedWord, ...]:
+    def choose(windows: Sequence[WindowHypothesis]) -> tuple[Word, ...]:
         stitched, merged = merge(windows), merge_by_time(windows)
         close = edits_per_word(_texts(stitched), _texts(merged)) <= limit
         return stitched if close else merged
@@ -57,7 +58,7 @@ def guarded(merge: Merge, limit: float) -> Merge:
     return choose
 
 
-def _texts(words: Iterable[TimedWord]) -> tuple[str, ...]:
+def _texts(words: Iterable[Word]) -> tuple[str, ...]:
     return tuple(word.text for word in words)
 
 

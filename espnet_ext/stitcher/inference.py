@@ -6,11 +6,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.data.transcript import Word, show_line, spoken_lines, write_transcript
 from espnet_ext.data.turns import write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import Grouped, WindowHypothesis
 from espnet_ext.multitalker.importers import SPEAKER, read_grouped
-from espnet_ext.stitcher.by_time import TimedWord
 from espnet_ext.stitcher.guard import guarded
 from espnet_ext.stitcher.long_recordings import cut_at_silence, cut_by_half, merge_parts, renumbered
 from espnet_ext.stitcher.note import ALIGNMENT, STYLES, read_note, require_windows, windowing_of
@@ -18,10 +18,7 @@ from espnet_ext.stitcher.pairs import SYMBOLS, piece_maker, serialise_windows, s
 from espnet_ext.stitcher.transcripts import (
     BY_TIME,
     MERGES,
-    WRITERS,
     Merge,
-    text_lines,
-    timed_turns,
     transcripts,
     whole_turns,
 )
@@ -31,6 +28,7 @@ BEAM_SIZE = 4
 LENGTH_BONUS = 0.2  # chosen on the dev sets of scale mini; with 0 long transcripts end too early
 BATCH_SIZE = 32
 METHODS = (*MERGES, *STYLES)
+OUTPUTS = {".json": "seglst", ".ctm": "ctm", ".txt": "txt", ".srt": "srt", ".vtt": "vtt"}
 
 
 @dataclass(frozen=True)
@@ -102,22 +100,23 @@ def join_windows(
 
     Args:
         files: hypotheses, in a format of :mod:`espnet_ext.multitalker.importers`.
-        output: a file that ends in ``.json`` (SegLST), ``.ctm`` or ``.txt``.
+        output: a file whose name ends in one of ``OUTPUTS``.
         stitcher: merges the windows; None: they are merged by time.
         segments, speaker: see :func:`espnet_ext.multitalker.importers.read_grouped`.
 
     Raises:
         InputError: bad hypotheses, or an output of another kind.
     """
-    if output and output.suffix not in WRITERS:
-        raise InputError(f"--output {output}: end it in {', '.join(WRITERS)}")
+    if output and output.suffix not in OUTPUTS:
+        raise InputError(f"--output {output}: end it in {', '.join(OUTPUTS)}")
     grouped = read_grouped(files, segments, speaker=speaker)
     merge = Stitcher(stitcher).stitch(grouped) if stitcher else MERGES[BY_TIME]
-    timed = timed_turns(transcripts(grouped, merge))
-    for line in text_lines(timed, recordings=len(grouped) > 1):
-        print(line)
+    recordings = {name: spoken_lines(speakers) for name, speakers in transcripts(grouped, merge).items()}
+    for name, lines in recordings.items():
+        for line in lines:
+            print(f"{name} {show_line(line)}" if len(recordings) > 1 else show_line(line))
     if output:
-        WRITERS[output.suffix](output, timed)
+        write_transcript(output, recordings, OUTPUTS[output.suffix])
 
 
 def _load(method: str, options: StitcherOptions | None) -> "Stitcher | None":
@@ -193,7 +192,7 @@ class Stitcher:
             for windows, stretches in zip(every, cut, strict=True)
         }
 
-        def transcript(windows: Sequence[WindowHypothesis]) -> tuple[TimedWord, ...]:
+        def transcript(windows: Sequence[WindowHypothesis]) -> tuple[Word, ...]:
             return stitched[windows[0].recording, windows[0].speaker]
 
         return transcript if self._guard is None else guarded(transcript, self._guard)

@@ -8,9 +8,10 @@ still too long is stitched in parts that overlap by half, and these are merged a
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from espnet_ext.data.transcript import Word
 from espnet_ext.multitalker.hypotheses import WindowHypothesis, is_timed, word_times
 from espnet_ext.scoring.error_rate import align
-from espnet_ext.stitcher.by_time import Passage, TimedWord, merge_passages, monotonic
+from espnet_ext.stitcher.by_time import Passage, merge_passages, monotonic
 
 Windows = tuple[WindowHypothesis, ...]
 
@@ -88,7 +89,7 @@ def renumbered(windows: Windows) -> Windows:
     return tuple(replace(item, window=number) for number, item in enumerate(windows))
 
 
-def merge_parts(parts: Sequence[tuple[Windows, tuple[str, ...]]]) -> tuple[TimedWord, ...]:
+def merge_parts(parts: Sequence[tuple[Windows, tuple[str, ...]]]) -> tuple[Word, ...]:
     """Merge the stitched parts of :func:`cut_by_half`, in their order.
 
     The words of a part get the times of what was heard in its windows. Only words that two parts may both have are
@@ -108,7 +109,7 @@ def merge_parts(parts: Sequence[tuple[Windows, tuple[str, ...]]]) -> tuple[Timed
     )
 
 
-def stitched_times(words: Sequence[str], windows: Sequence[WindowHypothesis]) -> tuple[TimedWord, ...]:
+def stitched_times(words: Sequence[str], windows: Sequence[WindowHypothesis]) -> tuple[Word, ...]:
     """A stitcher's words of one speaker with times, in the order of their starts.
 
     They are aligned with all words that were heard in windows, in the order of their times. A word without a
@@ -128,13 +129,13 @@ def stitched_times(words: Sequence[str], windows: Sequence[WindowHypothesis]) ->
     return _filled(words, spans, windows[0].start if windows else 0.0)
 
 
-def _filled(words: Sequence[str], spans: Sequence[tuple[float, float] | None], start: float) -> tuple[TimedWord, ...]:
+def _filled(words: Sequence[str], spans: Sequence[tuple[float, float] | None], start: float) -> tuple[Word, ...]:
     """Give words without a time one between their neighbours, and let no word start before the one before it."""
-    filled: list[TimedWord] = []
+    filled: list[Word] = []
     for place, (word, span) in enumerate(zip(words, spans, strict=True)):
         if span is None:
             after = next((other for other in spans[place:] if other is not None), None)
             begin = filled[-1].end if filled else start
             span = (begin, max(begin, after[0] if after else begin))
-        filled.append(TimedWord(word, *span))
+        filled.append(Word(word, *span))
     return monotonic(filled)

@@ -21,9 +21,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from espnet_ext.data.transcript import Word
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import WindowHypothesis, word_times
-from espnet_ext.stitcher.by_time import TimedWord, monotonic
+from espnet_ext.stitcher.by_time import monotonic
 
 _TOLERANCE = 1e-3  # seconds
 EDGE = -0.5  # the confidence at a window's edge, the lowest there is
@@ -53,7 +54,7 @@ class Heard:
 HeardPair = tuple[Heard | None, Heard | None]
 
 
-def overlapping_inference(windows: Sequence[WindowHypothesis]) -> tuple[TimedWord, ...]:
+def overlapping_inference(windows: Sequence[WindowHypothesis]) -> tuple[Word, ...]:
     """Merge what was heard of one speaker in all windows of a recording into one transcript (P4, eq. 15 and 18).
 
     Args:
@@ -65,7 +66,7 @@ def overlapping_inference(windows: Sequence[WindowHypothesis]) -> tuple[TimedWor
     check_overlap(windows)
     odd, even = windows[::2], windows[1::2]
     chosen = choose(align_windows(windows), positions(odd), positions(even))
-    return monotonic(TimedWord(heard.word, heard.start, heard.end) for heard in chosen)
+    return monotonic(Word(heard.word, heard.start, heard.end) for heard in chosen)
 
 
 def check_overlap(windows: Sequence[WindowHypothesis], least: float = 0.5) -> None:

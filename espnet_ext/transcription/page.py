@@ -9,8 +9,8 @@ from string import Template
 
 import soundfile
 
+from espnet_ext.data.transcript import Line, Word, clock
 from espnet_ext.longform.recording_audio import RecordingAudio
-from espnet_ext.longform.transcript import Line, Word, clock
 from espnet_ext.work.files import atomic_write
 
 TEMPLATE = Path(__file__).parent / "templates" / "transcript.html"

@@ -3,13 +3,15 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from espnet_ext.data.transcript import FORMATS, Line, write_transcript
 from espnet_ext.errors import InputError
-from espnet_ext.longform.transcript import FORMATS, Line, write_transcript
-from espnet_ext.transcription.engines import Engine, opened, seconds_of
+from espnet_ext.longform.recording_audio import opened
+from espnet_ext.transcription.engines import Engine, seconds_of
 from espnet_ext.transcription.page import RATE, write_page
 
 PAGE = "html"
 KINDS = (*FORMATS, PAGE)
+SUFFIXES = {"seglst": "seglst.json"}  # where it is not the name of the format
 
 
 def check_kinds(kinds: Sequence[str]) -> None:
@@ -73,10 +75,10 @@ def transcribe_files(
             failed(path, str(error))
             continue
         for kind in kinds:
-            target = output / f"{path.stem}.{kind}"
+            target = output / f"{path.stem}.{SUFFIXES.get(kind, kind)}"
             if kind == PAGE:
                 with opened(path, RATE) as audio:
                     write_page(target, path.name, lines, audio)
             else:
-                write_transcript(target, lines, kind)
+                write_transcript(target, {path.stem: lines}, kind)
     return failures

@@ -21,13 +21,13 @@ from tabulate import tabulate
 
 from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.longform.recording_audio import RecordingAudio
-from espnet_ext.multitalker.hypotheses import group_by_speaker, read_jsonl
-from espnet_ext.nbest.whisper import bundled_folder
+from espnet_ext.multitalker.profiles import resemblyzer
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.by_time import key, merge_by_time
-from espnet_ext.stitcher.transcribe import transcribe_with_whisper
 from espnet_ext.synthetic.acoustics import VOICE_RATE
 from espnet_ext.synthetic.voices import draw_speakers
+from espnet_ext.transcription.voices import tell_voices
+from espnet_ext.transcription.whisper import hear, load
 from espnet_ext.work.files import write_json
 
 KEPT = Path(__file__).with_name("whisper_windows.json")
@@ -65,26 +65,24 @@ def words_of(texts) -> list[str]:  # noqa: ANN001 - any words
 
 
 def measure(recording: Path, references: Path, folder: Path) -> dict[str, dict[str, float]]:
-    from faster_whisper import WhisperModel
-
     said = read_turns(references)
     reference = words_of(word for turn in said for word in turn.words)
     by_speaker: dict[str, list[str]] = {}
     for turn in said:
         by_speaker.setdefault(turn.speaker, []).extend(words_of(turn.words))
     begin = time.process_time()
-    timed = transcribe_with_whisper(recording, folder)
+    network = load(None, threads=1)
+    with RecordingAudio(recording.stem, recording, RATE) as audio:
+        heard = list(hear(network, audio))
+        merged = merge_by_time(heard)
+        voices = tell_voices(merged, audio, resemblyzer())
     ours = time.process_time() - begin
-    heard = group_by_speaker(read_jsonl(folder / f"{recording.stem}.windows.jsonl"))[recording.stem]["speaker"]
-    merged = merge_by_time(heard)
-    found: dict[str, list[str]] = {}
-    for turn, _ in timed:
-        found.setdefault(turn.speaker, []).extend(words_of(turn.words))
+    found = {who: words_of(word.text for word in own) for who, own in voices.items()}
     error = cp_word_error_rate(
         {name: " ".join(own) for name, own in by_speaker.items()}, {name: " ".join(own) for name, own in found.items()}
     )
     begin = time.process_time()
-    model = WhisperModel(str(bundled_folder()), device="cpu", compute_type="int8", cpu_threads=1)
+    model = load(None, threads=1)
     with RecordingAudio(recording.stem, recording, RATE) as audio:
         samples = audio.read(0, audio.length)
     segments, _ = model.transcribe(samples, language="en", beam_size=5, word_timestamps=True)

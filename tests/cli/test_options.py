@@ -17,7 +17,7 @@ def test_choices_are_those_of_the_rooms():
     from espnet_ext.scoring.transcripts import AUTO, FORMATS
     from espnet_ext.stitcher.inference import METHODS
     from espnet_ext.stitcher.note import STYLES
-    from espnet_ext.stitcher.transcribe import OVERLAPS
+    from espnet_ext.transcription.speakers import OVERLAPS
 
     assert options.CHECKS == CHECKS
     assert tuple(UNITS) == options.UNITS

@@ -55,10 +55,13 @@ def test_joining_needs_no_command_and_no_model(tmp_path, capsys):
     windows = [window(0, ("So", 1), ("far,", 13)), window(12, ("far", 13), ("away.", 14))]
     (tmp_path / "long.json").write_text(json.dumps(windows))
     call(["stitch", str(tmp_path / "long.json"), "--output", str(tmp_path / "out.ctm")])
-    lines = ["long 1 1.000 1.000 So NA lex speaker", "long 1 13.000 1.000 far, NA lex speaker"]
-    assert (tmp_path / "out.ctm").read_text().splitlines() == [*lines, "long 1 14.000 1.000 away. NA lex speaker"]
+    lines = ["long 1 1.000 1.000 So 1.000 lex speaker", "long 1 13.000 1.000 far, 1.000 lex speaker"]
+    assert (tmp_path / "out.ctm").read_text().splitlines() == [*lines, "long 1 14.000 1.000 away. 1.000 lex speaker"]
     printed = capsys.readouterr().out.splitlines()
-    assert printed == ["[0:00:01.0 - 0:00:02.0] speaker: So", "[0:00:13.0 - 0:00:15.0] speaker: far, away."]
+    assert printed == [
+        "[00:00:01.000 --> 00:00:02.000] speaker: So",
+        "[00:00:13.000 --> 00:00:15.000] speaker: far, away.",
+    ]
     with pytest.raises(InputError, match=r"out.doc: end it in .json, .ctm, .txt"):
         call(["stitch", "join", str(tmp_path / "long.json"), "--output", "out.doc"])
 

@@ -17,10 +17,11 @@ from espnet_ext.codeswitch.languages import read_languages
 from espnet_ext.data.data_dir import read_ctm as read_kaldi_ctm
 from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.data.tokens import read_prior
+from espnet_ext.data.transcript import Word
 from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import read_regions, write_regions
-from espnet_ext.longform.word_times import TimedWord, read_word_times, word_faults, write_word_times
+from espnet_ext.longform.word_times import read_word_times, word_faults, write_word_times
 from espnet_ext.multitalker.hypotheses import (
     WindowHypothesis,
     group_by_speaker,
@@ -274,7 +275,7 @@ def timed_words(draw) -> tuple[str, Any]:
     """A CTM of two recordings, in the middle of which the second one begins."""
     words, place = [], 0.0
     for text, gap in draw(st.lists(st.tuples(WORDS, st.integers(0, 3)), min_size=1, max_size=4)):
-        words.append(TimedWord(text, place + gap, place + gap + 0.5))
+        words.append(Word(text, place + gap, place + gap + 0.5))
         place = words[-1].end
     before = "one 1 0 1 word\n"
     lines = "".join(f"two 1 {word.start:g} {word.end - word.start:g} {word.text}\n" for word in words)
@@ -290,7 +291,7 @@ def test_word_times(scratch, files, offset):
         check_word_times(scratch, *(expected or (None, 15)), offset)
 
 
-def check_word_times(scratch: Path, words: list[TimedWord] | None, place: int, offset: str) -> None:
+def check_word_times(scratch: Path, words: list[Word] | None, place: int, offset: str) -> None:
     found = read_or_refuse(lambda path: read_word_times("two", f"{path}:{place}"), scratch / "words", words)
     read_or_refuse(lambda path: read_word_times("two", f"{path}:{offset}"), scratch / "words")
     if found and word_faults(found, seconds=1e9) is None:

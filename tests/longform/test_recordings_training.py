@@ -8,12 +8,13 @@ import soundfile
 import torch
 import yaml
 
+from espnet_ext.data.transcript import Word
 from espnet_ext.errors import InputError
 from espnet_ext.longform import training as training
 from espnet_ext.longform.chunking import Chunk
 from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.longform.recording_features import write_statistics
-from espnet_ext.longform.word_times import TimedWord, write_word_times
+from espnet_ext.longform.word_times import write_word_times
 from espnet_ext.registry import register
 from espnet_ext.upstream.checkpoint import load_checkpoint, load_parameters
 
@@ -51,7 +52,7 @@ def data(tmp_path_factory) -> Path:
     for number, (name, seconds) in enumerate(SECONDS.items()):
         rate = 16000 if number else 22050
         soundfile.write(folder / f"{name}.ogg", rng.normal(scale=0.1, size=int(seconds * rate)), rate)
-        words[name] = [TimedWord("ABCDE"[at % 5], at + 0.1, at + 0.6) for at in range(int(seconds) - 1)]
+        words[name] = [Word("ABCDE"[at % 5], at + 0.1, at + 0.6) for at in range(int(seconds) - 1)]
     (folder / "wav.scp").write_text("".join(f"{name} {folder / name}.ogg\n" for name in SECONDS))
     (folder / "utt2dur").write_text("".join(f"{name} {seconds}\n" for name, seconds in SECONDS.items()))
     write_word_times(folder / "words", words.items())

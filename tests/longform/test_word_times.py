@@ -11,27 +11,27 @@ from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.longform.word_times import (
     RecordingWords,
-    TimedWord,
+    Word,
     drop_overlaps,
     read_word_times,
     word_faults,
     write_word_times,
 )
 
-WORDS = [TimedWord("The", 0.1, 0.3), TimedWord("cat", 0.3, 0.9), TimedWord("sat.", 1.4, 2.0)]
+WORDS = [Word("The", 0.1, 0.3), Word("cat", 0.3, 0.9), Word("sat.", 1.4, 2.0)]
 
 
 @pytest.mark.parametrize(
     "words, fault",
     [
         (WORDS, None),
-        ([TimedWord("a", 0.0, 0.5), TimedWord("b", 0.4, 0.9)], None),  # rounding to 0.1 s
-        ([TimedWord("a", 0.0, 0.5), TimedWord("b", 0.3, 0.9)], "overlaps"),
-        ([TimedWord("a", 1.0, 1.1), TimedWord("b", 0.9, 1.4)], "decreasing"),
-        ([TimedWord("a", 1.0, 0.5)], "ends before it begins"),
-        ([TimedWord("a", float("nan"), 0.5)], "has an impossible time"),
-        ([TimedWord("a", -1.0, 0.5)], "has an impossible time"),
-        ([TimedWord("a", 8.0, 9.0)], "beyond the recording's end"),
+        ([Word("a", 0.0, 0.5), Word("b", 0.4, 0.9)], None),  # rounding to 0.1 s
+        ([Word("a", 0.0, 0.5), Word("b", 0.3, 0.9)], "overlaps"),
+        ([Word("a", 1.0, 1.1), Word("b", 0.9, 1.4)], "decreasing"),
+        ([Word("a", 1.0, 0.5)], "ends before it begins"),
+        ([Word("a", float("nan"), 0.5)], "has an impossible time"),
+        ([Word("a", -1.0, 0.5)], "has an impossible time"),
+        ([Word("a", 8.0, 9.0)], "beyond the recording's end"),
     ],
 )
 def test_faults_name_the_word(words, fault):
@@ -40,7 +40,7 @@ def test_faults_name_the_word(words, fault):
 
 
 def test_written_and_read(tmp_path):
-    recordings = {"r2": WORDS, "r1": [TimedWord("naïve", 12.3, 12.7)], "r3": WORDS[:1]}
+    recordings = {"r2": WORDS, "r1": [Word("naïve", 12.3, 12.7)], "r3": WORDS[:1]}
     write_word_times(tmp_path / "words", recordings.items())
     table = read_table(tmp_path / "words.scp", require_sorted=False)
     for name, words in recordings.items():
@@ -71,7 +71,7 @@ def test_text_and_regions_are_those_of_all_words_looked_at(drawn, start, length)
     words, time = [], 36_000
     for number, (pause, duration) in enumerate(drawn):
         text = "<dropped>" if number % 5 == 4 else f"wörd{number}"
-        words.append(TimedWord(text, (time + pause) / 10, (time + pause + duration) / 10))
+        words.append(Word(text, (time + pause) / 10, (time + pause + duration) / 10))
         time += pause + duration
     first, last = 3600 + start / 10, 3600 + (start + length) / 10
     packed = RecordingWords(words)
@@ -84,7 +84,7 @@ def test_text_and_regions_are_those_of_all_words_looked_at(drawn, start, length)
 
 
 def test_overlapping_words_become_a_region():
-    words = [*WORDS, TimedWord("back", 0.5, 1.6), TimedWord("on", 2.0, 2.5)]
+    words = [*WORDS, Word("back", 0.5, 1.6), Word("on", 2.0, 2.5)]
     assert [word.text for word in drop_overlaps(words)] == ["The", "<dropped>", "on"]
     assert word_faults(drop_overlaps(words), seconds=5.0) is None
     assert drop_overlaps(WORDS) == WORDS

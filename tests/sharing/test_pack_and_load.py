@@ -170,7 +170,8 @@ def test_names_that_are_no_model(tmp_path, model):
     with pytest.raises(InputError, match="holds no model"):
         find_model(tmp_path)
     with pytest.raises(InputError, match="not a packed model"):
-        find_model(model / "model.pth")
+        find_model(model / "config.yaml")
+    assert find_model(model / "model.pth").model == model / "model.pth"
     assert find_checkpoint(model).name == "model.pth"
     for name in ("train.acc.ave.pth", "valid.loss.ave.pth", "valid.acc.best.pth", "valid.acc.ave.pth"):  # as ESPnet's
         (tmp_path / name).touch()

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from espnet_ext.data.transcript import Word
 from espnet_ext.multitalker.hypotheses import WindowHypothesis
-from espnet_ext.stitcher.by_time import TimedWord, align_by_time, join, key, merge_by_time, monotonic
+from espnet_ext.stitcher.by_time import align_by_time, join, key, merge_by_time, monotonic
 from espnet_ext.stitcher.overlapping import align_windows
 from espnet_ext.synthetic.english import english_grammar
 
@@ -63,8 +64,8 @@ def test_a_speaker_who_is_silent_in_what_windows_share():
     assert words(merge_by_time([left, right])) == ["YES", "I", "DO"] * 2
 
 
-def timed(*items: tuple[str, float]) -> list[TimedWord]:
-    return [TimedWord(word, middle - 0.1, middle + 0.1) for word, middle in items]
+def timed(*items: tuple[str, float]) -> list[Word]:
+    return [Word(word, middle - 0.1, middle + 0.1) for word, middle in items]
 
 
 def test_each_word_is_taken_from_the_window_in_whose_middle_it_lies():
@@ -85,7 +86,7 @@ def test_case_and_punctuation_are_no_difference():
     assert words(join(timed(("Hello,", 9)), timed(("hello", 9.3)), (8.0, 16.0))) == ["Hello,"]
 
 
-def best_sum(left: list[TimedWord], right: list[TimedWord], within: float) -> int:
+def best_sum(left: list[Word], right: list[Word], within: float) -> int:
     """The best sum over all alignments, by trying out all sets of pairs."""
     best = -100
     places = [(i, j) for i in range(len(left)) for j in range(len(right))]
@@ -141,5 +142,5 @@ def test_pairs_of_odd_and_even_windows_within_a_second(spoken):
 
 
 def test_no_word_starts_before_the_one_before_it():
-    ordered = monotonic([TimedWord("A", 2, 3), TimedWord("B", 1, 1.5), TimedWord("C", 4, 3)])
+    ordered = monotonic([Word("A", 2, 3), Word("B", 1, 1.5), Word("C", 4, 3)])
     assert [(word.start, word.end) for word in ordered] == [(2, 3), (2, 2), (4, 4)]

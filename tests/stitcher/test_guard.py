@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from espnet_ext.data.transcript import Word
 from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import WindowHypothesis, write_jsonl
 from espnet_ext.scoring.error_rate import count_errors
-from espnet_ext.stitcher.by_time import TimedWord
 from espnet_ext.stitcher.guard import Candidate, guarded, read_guard, settle, settle_guard
 
 WORDS = st.lists(st.sampled_from("ABC"), max_size=5).map(tuple)
@@ -20,7 +20,7 @@ WINDOW = WindowHypothesis("r", 0, "a", ("A", "B", "C", "D"), 0.0, 16.0, ((1, 2),
 
 def test_a_transcript_that_is_near_stays_and_one_that_is_far_does_not():
     def stitched(text: str):
-        return lambda windows: tuple(TimedWord(word, 0, 1) for word in text.split())
+        return lambda windows: tuple(Word(word, 0, 1) for word in text.split())
 
     def texts(text: str, limit: float) -> str:
         return " ".join(word.text for word in guarded(stitched(text), limit)([WINDOW]))

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from espnet_ext.data.transcript import Word, spoken_lines
 from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import WindowHypothesis, group_by_speaker
 from espnet_ext.multitalker.windows import Windowing
-from espnet_ext.stitcher.by_time import TimedWord
 from espnet_ext.stitcher.long_recordings import stitched_times
-from espnet_ext.stitcher.transcripts import MERGES, timed_turns, transcripts, whole_turns
+from espnet_ext.stitcher.transcripts import MERGES, transcripts, whole_turns
 
 
 def window(index: int, words: str, *times: tuple[float, float]) -> WindowHypothesis:
@@ -60,9 +60,9 @@ def test_words_have_the_times_of_those_they_are_aligned_with():
 
 
 def test_without_times_words_share_their_window():
-    assert stitched_times(["A", "B"], [window(0, "A B")]) == (TimedWord("A", 0, 8), TimedWord("B", 8, 16))
+    assert stitched_times(["A", "B"], [window(0, "A B")]) == (Word("A", 0, 8), Word("B", 8, 16))
     assert stitched_times([], [window(0, "")]) == ()
-    assert stitched_times(["A"], [window(0, "")]) == (TimedWord("A", 0.0, 0.0),)
+    assert stitched_times(["A"], [window(0, "")]) == (Word("A", 0.0, 0.0),)
 
 
 @settings(max_examples=50, deadline=None)
@@ -74,12 +74,10 @@ def test_starts_never_fall(words):
     assert [word.start for word in times] == sorted(word.start for word in times)
 
 
-def test_turns_are_divided_at_pauses_and_stand_in_order():
+def test_lines_are_divided_at_pauses_and_stand_in_order():
     other = WindowHypothesis("r", 0, "b", ("Z",), 0.0, 16.0, times=((5.0, 6.0),))
     silent = WindowHypothesis("r", 0, "c", (), 0.0, 16.0)
-    timed = timed_turns(transcripts({"r": {"a": HEARD, "b": (other,), "c": (silent,)}}, MERGES["time_aware"]))
-    assert [(turn.speaker, "".join(turn.words)) for turn, _ in timed] == [
+    joined = transcripts({"r": {"a": HEARD, "b": (other,), "c": (silent,)}}, MERGES["time_aware"])
+    assert [(line.speaker, line.text) for line in spoken_lines(joined["r"])] == [
         ("a", "A"), ("b", "Z"), ("a", "B"), ("a", "C"), ("a", "D"),
     ]  # fmt: skip
-    for turn, words in timed:
-        assert (turn.words, turn.start) == (tuple(word.text for word in words), words[0].start)

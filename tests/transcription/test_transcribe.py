@@ -13,12 +13,12 @@ import soundfile
 import torch
 
 from espnet_ext.cli.program import call
+from espnet_ext.data.transcript import Line, Word
 from espnet_ext.errors import InputError
-from espnet_ext.longform.transcript import Line, Word
 from espnet_ext.sharing.files import read_folder
 from espnet_ext.transcription import engines
 from espnet_ext.transcription.engines import Request, engine_for, grouped, times_of_words
-from espnet_ext.transcription.run import KINDS, transcribe_files
+from espnet_ext.transcription.run import KINDS, SUFFIXES, transcribe_files
 
 LINES = [
     Line((Word("<so>", 0.1, 0.4, 0.9), Word("hello", 0.5, 0.9, 0.3))),
@@ -55,7 +55,7 @@ class Page(HTMLParser):
 
 def test_all_formats_and_the_page(audio, tmp_path):
     assert transcribe_files(lambda path: iter(LINES), [audio], tmp_path / "out", KINDS) == 0
-    text = {kind: (tmp_path / "out" / f"my talk.{kind}").read_text() for kind in KINDS}
+    text = {kind: (tmp_path / "out" / f"my talk.{SUFFIXES.get(kind, kind)}").read_text() for kind in KINDS}
     assert text["txt"] == "<so> hello\nAda & Bo: there\n"
     assert json.loads(text["json"])["segments"][1]["speaker"] == "Ada & Bo"
     assert len(text["ctm"].splitlines()) == 3 and "00:00:02,000 --> 00:00:02,400\nAda & Bo: there" in text["srt"]
@@ -104,11 +104,10 @@ def test_what_is_refused_before_any_work(words, message, audio):
 def test_short_files_by_search_and_long_ones_by_windows(audio, model, monkeypatch):
     monkeypatch.setattr(engines, "beam_search", lambda request, model: lambda path: iter(["search"]))
     monkeypatch.setattr(engines, "windows", lambda request, model: lambda path: iter(["windows"]))
-    files = read_folder(model)
-    assert list(engine_for(Request(files))(audio)) == ["search"]  # of 3 s
-    assert list(engine_for(Request(files, window=2.0))(audio)) == ["windows"]
+    assert list(engine_for(model, Request())(audio)) == ["search"]  # of 3 s
+    assert list(engine_for(model, Request(window=2.0))(audio)) == ["windows"]
     with pytest.raises(InputError, match="does not tell speakers"):
-        engine_for(Request(files, speakers=True))
+        engine_for(model, Request(speakers=True))
 
 
 @pytest.fixture
@@ -150,7 +149,7 @@ def test_words_of_a_search_are_its_text(recogniser, model, audio):
     files = read_folder(model)
     again = [word.text for word in times_of_words(recogniser, samples, ids, 3.0)]
     assert " ".join(again).split() == text.split()
-    beam = engines.beam_search(Request(files, beam_size=2), files)(audio)
+    beam = engines.beam_search(Request(beam_size=2), files)(audio)
     assert all(0 <= word.start < word.end <= 3.0 for line in beam for word in line.words)
 
 

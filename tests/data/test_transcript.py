@@ -5,16 +5,17 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from meeteval.io import SegLST
 
+from espnet_ext.data.transcript import LONGEST, PAUSE, WIDEST, Line, Word, lines_of, write_transcript
 from espnet_ext.errors import InputError
-from espnet_ext.longform.transcript import LONGEST, PAUSE, WIDEST, Line, Word, lines_of, write_transcript
 
 WORDS = (Word("one", 0.08, 0.4, 0.9), Word("<two>", 0.48, 0.8, 0.5), Word("three", 3661.0, 3661.4, 1.0))
 
 
 def write(folder, kind: str) -> str:
     path = folder / f"a talk.{kind}"
-    write_transcript(path, list(lines_of(WORDS)), kind)
+    write_transcript(path, {path.stem: list(lines_of(WORDS))}, kind)
     return path.read_text()
 
 
@@ -32,6 +33,23 @@ def test_formats(tmp_path):
     assert content["segments"][0]["words"][0] == {"text": "one", "start": 0.08, "end": 0.4, "confidence": 0.9}
     with pytest.raises(InputError, match="no format 'doc'"):
         write(tmp_path, "doc")
+
+
+def test_several_recordings_and_speakers(tmp_path):
+    """SegLST and CTM, read by MeetEval."""
+    ann, bob = Line((Word("one", 0.5, 0.9, 0.25),), "ann"), Line((Word("two", 1.0, 1.5), Word("six", 1.5, 2.0)), "bob")
+    recordings = {"a": [ann, bob], "b c": [ann]}
+    write_transcript(tmp_path / "x.json", recordings, "seglst")
+    read = SegLST(json.loads((tmp_path / "x.json").read_text()))
+    assert [(item["session_id"], item["speaker"], item["words"]) for item in read] == [
+        ("a", "ann", "one"), ("a", "bob", "two six"), ("b_c", "ann", "one"),
+    ]  # fmt: skip
+    assert (float(read[1]["start_time"]), float(read[1]["end_time"])) == (1.0, 2.0)
+    write_transcript(tmp_path / "x.ctm", recordings, "ctm")
+    words = [line.split() for line in (tmp_path / "x.ctm").read_text().splitlines()]
+    assert words[0] == ["a", "1", "0.500", "0.400", "one", "0.250", "lex", "ann"] and len(words) == 4
+    with pytest.raises(InputError, match="srt holds one recording, not 2"):
+        write_transcript(tmp_path / "x.srt", recordings, "srt")
 
 
 @given(st.lists(st.tuples(st.text("ab", min_size=1, max_size=30), st.floats(0, 3), st.floats(0.05, 2)), max_size=60))

@@ -1,0 +1,94 @@
+"""Who said what, by a speaker-attributed model of one's own: as the recipe does it, but for an audio file (P4).
+
+The recording is cut into windows, these are recognised, and the hypotheses are merged by a method or a stitcher.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from espnet_ext.data.data_dir import write_data_dir
+from espnet_ext.data.transcript import Line, spoken_lines
+from espnet_ext.errors import InputError
+from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers, read_search_options
+from espnet_ext.multitalker.hypotheses import Grouped, group_by_speaker, read_jsonl
+from espnet_ext.multitalker.profiles import espnet_speaker_model, resemblyzer, write_profiles
+from espnet_ext.multitalker.settled import read_settled
+from espnet_ext.multitalker.windows import WINDOW_SECONDS, Windowing, window_data_dir
+from espnet_ext.sharing.files import ModelFiles
+from espnet_ext.stitcher.guard import read_guard
+from espnet_ext.stitcher.inference import Stitcher, StitcherOptions
+from espnet_ext.stitcher.note import read_note, require_windows
+from espnet_ext.stitcher.transcripts import BY_TIME, MERGES, Merge
+from espnet_ext.transcription.engines import Engine, Request
+from espnet_ext.transcription.voices import copy_audio, enrolled, find_enrolment
+
+OVERLAPS = {"no": 0.0, "block": 0.0, "overlapping": 0.5, BY_TIME: 0.5}  # of windows, by method
+
+
+def speakers_by_model(request: Request, model: ModelFiles) -> Engine:
+    """A speaker-attributed model, which chooses among enrolled speakers.
+
+    Windows are the stitcher's, otherwise the model's, otherwise 16 s long, and overlap by half (not at all if they are
+    joined block-wise). They are merged by time. With the method ``no`` the recording is not cut.
+
+    Raises:
+        InputError: nobody is enrolled, an unknown option of the search, a method and a stitcher, or windows that are
+            not the stitcher's.
+    """
+    if request.enrolment is None:
+        raise InputError(f"{model.name}: chooses among enrolled speakers: give --enrolment DIR, a folder per speaker")
+    if request.stitcher and request.method:
+        raise InputError("--stitcher is a method itself: leave out --method")
+    find_enrolment(request.enrolment)
+    windowing, search = windowing_of(request, model), dict(read_settled(model.model).search)
+    search |= read_search_options(request.config) if request.config else {}
+    search |= {"beam_size": request.beam_size} if request.beam_size else {}
+    merge = merge_of(request)
+    speaker_model = request.speaker_model
+    embed = (
+        espnet_speaker_model(speaker_model.with_name("config.yaml"), speaker_model) if speaker_model else resemblyzer()
+    )
+    scp = write_profiles(request.work / "profiles", enrolled(request.enrolment, embed, request.work))
+    ngpu = int(request.device != "cpu")
+
+    def lines(path: Path) -> Iterator[Line]:
+        name = "_".join(path.stem.split())
+        work = request.work / name
+        data, decoded = copy_audio({name: path}, work / "recording"), work / "recording" / "data"
+        if windowing is not None:
+            decoded = work / "windows"
+            write_data_dir(window_data_dir(data, windowing)[0], decoded)
+        job = SpeakerDecoding(model.config, model.model, decoded, (scp,), work / "heard", search, ngpu)
+        decode_speakers([job], nj=request.nj or 1)
+        grouped = group_by_speaker(read_jsonl(work / "heard" / "hypotheses.jsonl"))
+        merged = merge(grouped)
+        return iter(spoken_lines({who: merged(own) for who, own in grouped[name].items()}))
+
+    return lines
+
+
+def windowing_of(request: Request, model: ModelFiles) -> Windowing | None:
+    """How recordings are cut; None: they are not.
+
+    Raises:
+        InputError: windows that are not the stitcher's.
+    """
+    if request.method == "no":
+        return None
+    chosen = read_note(request.stitcher).windows if request.stitcher else None
+    if chosen is None:
+        chosen = Windowing(read_settled(model.model).window or WINDOW_SECONDS, OVERLAPS[request.method or BY_TIME])
+    given = {"length": request.window, "overlap": request.window_overlap}
+    windowing = replace(chosen, **{name: value for name, value in given.items() if value is not None})
+    if request.stitcher:
+        require_windows(read_note(request.stitcher), windowing, request.stitcher)
+    return windowing
+
+
+def merge_of(request: Request) -> Callable[[Grouped], Merge]:
+    """Makes the function that merges windows from all hypotheses."""
+    if request.stitcher:
+        guard = read_guard(request.stitcher)
+        return Stitcher(StitcherOptions(request.stitcher, device=request.device, guard=guard)).stitch
+    return lambda _: MERGES[request.method or BY_TIME]

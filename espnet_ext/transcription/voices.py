@@ -1,0 +1,149 @@
+"""Whose words they are: voices of phrases, told by d-vectors, and the profiles of enrolled speakers.
+
+A phrase must be some seconds long to tell anything; a short "yes" may go to the wrong speaker.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import soundfile
+
+from espnet_ext.data.data_dir import DataDir, format_seconds, write_data_dir
+from espnet_ext.data.transcript import Word
+from espnet_ext.errors import InputError
+from espnet_ext.longform.recording_audio import RecordingAudio, opened
+from espnet_ext.multitalker.profiles import RATE, Embed, make_profiles, profile
+
+AUDIO = (".wav", ".flac", ".ogg", ".mp3")
+UNKNOWN = "unknown"
+PAUSE = 0.4  # seconds between two words that end a phrase
+PHRASE = 6.0  # seconds of a phrase, at most
+SHORTEST = 1.0  # seconds; what is shorter has the voice of the phrase next to it
+SAME_VOICE = 0.65  # cosine of d-vectors above which two voices are one; our choice, not tuned
+_BLOCK = 60 * RATE  # samples that are copied at a time
+
+
+def find_enrolment(folder: Path) -> dict[str, list[Path]]:
+    """Speaker -> audio files, from a folder with a folder for each speaker.
+
+    Raises:
+        InputError: no such folder, no speaker in it, a speaker without audio files, or a name with a blank or ``=``.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder: give one with a folder of audio files for each speaker")
+    found = {
+        path.name: sorted(file for file in path.iterdir() if file.suffix.lower() in AUDIO)
+        for path in sorted(folder.iterdir())
+        if path.is_dir()
+    }
+    if not found:
+        raise InputError(
+            f"{folder}: no folder in it: put each speaker's audio files into a folder of the speaker's name"
+        )
+    for speaker, files in found.items():
+        if not files:
+            raise InputError(
+                f"{folder / speaker}: no audio file in it ({', '.join(AUDIO)}): enrol {speaker}, or remove it"
+            )
+        if len(speaker.split()) != 1 or "=" in speaker:
+            raise InputError(f"{folder / speaker}: a speaker's name must have no blank and no equals sign: rename it")
+    return found
+
+
+def enrolled(folder: Path, embed: Embed, work: Path) -> dict[str, np.ndarray]:
+    """Speaker -> embeddings of the enrolment files, (files, E); their audio is copied into ``work``.
+
+    Raises:
+        InputError: as :func:`find_enrolment`, or audio that cannot be read.
+    """
+    found = find_enrolment(folder)
+    utterances = {f"{who}--{number}": path for who, files in found.items() for number, path in enumerate(files)}
+    speakers = {key: key.rpartition("--")[0] for key in utterances}
+    copy_audio(utterances, work / "enrolment", speakers)
+    return make_profiles(work / "enrolment" / "data", embed, max(map(len, found.values())))[0]
+
+
+def enrolled_profiles(folder: Path, embed: Embed, work: Path) -> dict[str, np.ndarray]:
+    """Speaker -> one profile, (E,)."""
+    return {who: profile(own) for who, own in enrolled(folder, embed, work).items()}
+
+
+def copy_audio(files: Mapping[str, Path], folder: Path, speakers: dict[str, str] | None = None) -> DataDir:
+    """Write audio of any format, rate and number of channels with one channel at 16 kHz, and a data dir of it."""
+    (folder / "audio").mkdir(parents=True, exist_ok=True)
+    paths, seconds = {}, {}
+    for key, path in files.items():
+        paths[key] = str((folder / "audio" / f"{key}.flac").resolve())
+        with opened(path, RATE) as audio, soundfile.SoundFile(paths[key], "w", RATE, 1, subtype="PCM_16") as file:
+            for start in range(0, audio.length, _BLOCK):
+                file.write(audio.read(start, min(_BLOCK, audio.length - start)))
+            seconds[key] = format_seconds(audio.length / RATE)
+    data = DataDir(wav_scp=paths, utt2spk=speakers or {key: key for key in files}, utt2dur=seconds, reco2dur=seconds)
+    write_data_dir(data, folder / "data")
+    return data
+
+
+def phrases(words: Sequence[Word]) -> list[tuple[Word, ...]]:
+    """Words that follow each other without a pause, up to some seconds."""
+    found: list[list[Word]] = []
+    for word in words:
+        last = found[-1] if found else None
+        if last is None or word.start - last[-1].end > PAUSE or word.end - last[0].start > PHRASE:
+            found.append([word])
+        else:
+            last.append(word)
+    return [tuple(each) for each in found]
+
+
+def tell_voices(
+    words: Sequence[Word], audio: RecordingAudio, embed: Embed, profiles: Mapping[str, np.ndarray] | None = None
+) -> dict[str, tuple[Word, ...]]:
+    """Whose words they are: speaker -> words.
+
+    Args:
+        words: of the recording, in order.
+        audio: of the recording, at 16 kHz.
+        embed: makes an embedding of samples.
+        profiles: of enrolled speakers, (E,) each; None: voices are clustered and called speaker1, speaker2 ...
+    """
+    said = phrases(words)
+    long = [phrase for phrase in said if phrase[-1].end - phrase[0].start >= SHORTEST] or said[:1]
+    if not long:
+        return {}
+    vectors = np.stack([_embedded(phrase, audio, embed) for phrase in long])
+    names = match(vectors, profiles) if profiles else cluster(vectors)
+    middles = np.array([(phrase[0].start + phrase[-1].end) / 2 for phrase in long])
+    spoken: dict[str, list[Word]] = {}
+    for phrase in said:
+        nearest = int(np.argmin(np.abs(middles - (phrase[0].start + phrase[-1].end) / 2)))
+        spoken.setdefault(names[nearest], []).extend(phrase)
+    return {name: tuple(own) for name, own in spoken.items()}
+
+
+def _embedded(phrase: Sequence[Word], audio: RecordingAudio, embed: Embed) -> np.ndarray:
+    first = round(phrase[0].start * RATE)
+    length = max(round(SHORTEST * RATE), round(phrase[-1].end * RATE) - first)
+    vector = np.asarray(embed(np.asarray(audio.read(first, min(length, audio.length - first)), dtype=np.float32)))
+    return vector / max(float(np.linalg.norm(vector)), 1e-8)
+
+
+def match(vectors: np.ndarray, profiles: Mapping[str, np.ndarray]) -> list[str]:
+    """The enrolled speaker of each voice, (phrases, E); ``unknown`` where none is near enough."""
+    names = list(profiles)
+    cosines = vectors @ np.stack([profiles[name] for name in names]).T
+    return [
+        names[best] if row[best] >= SAME_VOICE else UNKNOWN
+        for row, best in zip(cosines, cosines.argmax(axis=1), strict=True)
+    ]
+
+
+def cluster(vectors: np.ndarray) -> list[str]:
+    """Voices by average linkage; they are numbered in the order in which they are first heard."""
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    if len(vectors) == 1:
+        return ["speaker1"]
+    found = fcluster(linkage(vectors, "average", "cosine"), 1 - SAME_VOICE, "distance")
+    numbers = {label: number for number, label in enumerate(dict.fromkeys(found.tolist()), start=1)}
+    return [f"speaker{numbers[label]}" for label in found.tolist()]

@@ -1,0 +1,114 @@
+"""Whisper, whose weights come in a package: English, no network, no model of one's own.
+
+By itself Whisper decides where its next 30 s begin. To tell speakers, or with windows of a given length, a recording is
+cut into windows that overlap, which are merged by the times of their words. Whisper hears one voice at a time: where
+people talk at once, the weaker one is lost.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from espnet_ext.data.transcript import SPEAKER, Line, Word, lines_of, spoken_lines
+from espnet_ext.errors import InputError
+from espnet_ext.longform.recording_audio import RecordingAudio, opened
+from espnet_ext.multitalker.hypotheses import NOBODY, WindowHypothesis
+from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.stitcher.by_time import merge_by_time
+from espnet_ext.transcription.engines import RATE, Engine, Request
+from espnet_ext.transcription.voices import enrolled_profiles, tell_voices
+
+WINDOWS = Windowing(30.0, 1 / 6)  # Whisper's own length
+
+
+def whisper(model: str | Path | None, request: Request) -> Engine:
+    """The engine: with ``speakers``, ``window`` or ``window_overlap`` in windows, otherwise in Whisper's own manner.
+
+    Args:
+        model: folder of a Whisper that CTranslate2 has converted; None: tiny.en of the package.
+        request: the language (``en``), windows of at most 30 s (30 s that overlap by 5), speakers, and those enrolled.
+
+    Raises:
+        InputError: the extra ``whisper`` is not installed, or windows are too long.
+    """
+    windowing = Windowing(
+        WINDOWS.length if request.window is None else request.window,
+        WINDOWS.overlap if request.window_overlap is None else request.window_overlap,
+    )
+    if windowing.length > WINDOWS.length:
+        raise InputError(f"--window {windowing.length:g}: Whisper hears at most {WINDOWS.length:g} s at once")
+    language, tells = request.language or "en", request.speakers or request.enrolment
+    network = load(model, request.device)
+    if tells:
+        from espnet_ext.multitalker.profiles import resemblyzer
+
+        embed = resemblyzer()
+        profiles = enrolled_profiles(request.enrolment, embed, request.work) if request.enrolment else None
+
+    def whole(path: Path) -> Iterator[Line]:
+        with opened(path, RATE) as recording:
+            samples = recording.read(0, recording.length)
+        segments, _ = network.transcribe(
+            samples, language=language, word_timestamps=True, vad_filter=True, condition_on_previous_text=False
+        )
+        words = (word for segment in segments for word in segment.words or () if word.word.strip())
+        return lines_of(Word(word.word.strip(), word.start, word.end, word.probability) for word in words)
+
+    def in_windows(path: Path) -> Iterator[Line]:
+        with opened(path, RATE) as recording:
+            words = merge_by_time(hear(network, recording, windowing, language))
+            said = tell_voices(words, recording, embed, profiles) if tells else {"": words}
+        return iter(spoken_lines(said))
+
+    return in_windows if tells or request.given() & {"window", "window_overlap"} else whole
+
+
+def load(model: str | Path | None, device: str = "cpu", threads: int = 0) -> Any:
+    """The network; None: tiny.en, whose weights are in a package.
+
+    Raises:
+        InputError: the extra ``whisper`` is not installed.
+    """
+    from espnet_ext.nbest.whisper import bundled_folder
+
+    try:
+        from faster_whisper import WhisperModel
+
+        folder = Path(model) if model else bundled_folder()
+    except (ImportError, InputError) as error:
+        raise InputError(
+            f"Whisper is not installed ({error}): pip install 'espnet_ext[whisper]', or name another model with --model"
+        ) from error
+    kind = "int8" if device == "cpu" else "float16"
+    return WhisperModel(str(folder), device=device, compute_type=kind, cpu_threads=threads)
+
+
+def hear(
+    network: Any, audio: RecordingAudio, windowing: Windowing = WINDOWS, language: str = "en"
+) -> Iterator[WindowHypothesis]:
+    """Recognise a recording at 16 kHz in windows, with the times of words."""
+    for window in windowing.cut(audio.name, audio.length / RATE):
+        first = round(window.start * RATE)
+        samples = np.asarray(audio.read(first, min(round(window.end * RATE), audio.length) - first), dtype=np.float32)
+        segments, _ = network.transcribe(
+            samples, language=language, beam_size=5, word_timestamps=True, condition_on_previous_text=False
+        )
+        found = [word for segment in segments for word in segment.words or () if word.word.strip()]
+        yield WindowHypothesis(
+            audio.name,
+            window.index,
+            SPEAKER if found else NOBODY,
+            tuple("-".join(word.word.split()) for word in found),
+            window.start,
+            window.end,
+            times=tuple(_inside(word.start, word.end, window.start, window.end) for word in found) or None,
+            confidences=tuple(word.probability for word in found) or None,
+        )
+
+
+def _inside(start: float, end: float, begin: float, until: float) -> tuple[float, float]:
+    """A word's time in the recording; Whisper's may lie past the end of the window."""
+    first = min(max(begin, begin + start), until)
+    return round(first, 3), round(min(max(first, begin + end), until), 3)

@@ -1,0 +1,152 @@
+"""A recording of one's own: from audio files to a transcript on disk, and what is refused."""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+from espnet_ext.cli.program import call
+from espnet_ext.data.turns import read_turns
+from espnet_ext.errors import InputError
+from espnet_ext.multitalker.hypotheses import WindowHypothesis, read_jsonl
+from espnet_ext.multitalker.settled import Settled, write_settled
+from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.sharing.find import find_model
+from espnet_ext.sharing.pack import Packing, pack
+from espnet_ext.stitcher.long_recordings import Longest
+from espnet_ext.stitcher.note import StitcherNote, write_note
+from espnet_ext.transcription import speakers
+from espnet_ext.transcription.engines import Request, engine_for
+from espnet_ext.transcription.speakers import windowing_of
+
+ENCODER = {"output_size": 8, "attention_heads": 2, "linear_units": 8, "num_blocks": 1}
+SETTINGS = {
+    "token_list": ["<blank>", "<unk>", "<sc>", "AB", "CAD", "E", "<sos/eos>"],
+    "token_type": "word",
+    "frontend_conf": {"fs": 16000, "n_fft": 256, "hop_length": 160, "n_mels": 20},
+    "normalize": "utterance_mvn",
+    "encoder": "transformer",
+    "encoder_conf": ENCODER,
+    "speaker_encoder": "transformer",
+    "speaker_encoder_conf": ENCODER,
+    "decoder": "transformer",
+    "decoder_conf": {"attention_heads": 2, "linear_units": 8, "num_blocks": 1},
+    "model": "sa_asr",
+}
+SEARCH = {"beam_size": 2, "maxlenratio": -4, "minlenratio": -2}
+
+
+def random_model(folder: Path, profile_size: int) -> Path:
+    """A folder with config.yaml and model.pth of a recogniser that was not trained."""
+    import torch
+    import yaml
+
+    import espnet_ext
+    from espnet_ext.multitalker.task import SAASRTask
+
+    espnet_ext.register()
+    sizes = {"profile_size": profile_size, "speaker_conf": {"query_conf": {"hidden_size": 6}}}
+    config = SAASRTask.get_default_config() | SETTINGS | {"model_conf": sizes}
+    torch.manual_seed(0)
+    model = SAASRTask.build_model(argparse.Namespace(**config))
+    folder.mkdir()
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    torch.save(model.state_dict(), folder / "model.pth")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    return random_model(tmp_path_factory.mktemp("model") / "sa_asr", 4)
+
+
+@pytest.fixture
+def enrolment(tmp_path) -> Path:
+    """Two people with two recordings each, at another rate and with two channels."""
+    random = np.random.default_rng(3)
+    for who in ("ann", "ben"):
+        (tmp_path / "people" / who).mkdir(parents=True)
+        for number in range(2):
+            samples = 0.1 * random.normal(size=(8000, 2)) * (1 if who == "ann" else 3)
+            soundfile.write(tmp_path / "people" / who / f"{number}.wav", samples, 8000)
+    soundfile.write(tmp_path / "a meeting.wav", 0.1 * random.normal(size=(8000 * 3, 2)), 8000)
+    return tmp_path
+
+
+def loudness(samples: np.ndarray) -> np.ndarray:
+    return np.array([np.std(samples), 0.2, 0.1, -0.2])
+
+
+def request(folder: Path, **changes) -> Request:
+    (folder / "search.yaml").write_text("".join(f"{name}: {value}\n" for name, value in SEARCH.items()))
+    options = {"enrolment": folder / "people", "config": folder / "search.yaml", "window": 1.0, "work": folder / "work"}
+    return Request(**(options | changes))
+
+
+@pytest.fixture(autouse=True)
+def by_loudness(monkeypatch):
+    monkeypatch.setattr(speakers, "resemblyzer", lambda: loudness)
+
+
+def heard(folder: Path) -> list[WindowHypothesis]:
+    return read_jsonl(folder / "work" / "a_meeting" / "heard" / "hypotheses.jsonl")
+
+
+def test_a_recording_of_ones_own(enrolment, model):
+    lines = list(engine_for(model, request(enrolment, method="overlapping"))(enrolment / "a meeting.wav"))
+    assert {line.speaker for line in lines} <= {"ann", "ben"} and lines
+    assert all(line.start <= line.end <= 3.5 for line in lines)
+    assert {(item.start, item.end) for item in heard(enrolment)} == {(0, 1), (0.5, 1.5), (1, 2), (1.5, 2.5), (2, 3)}
+    list(engine_for(model, request(enrolment, method="no"))(enrolment / "a meeting.wav"))
+    assert {item.window for item in heard(enrolment)} == {0}, "uncut, the recording is one window"
+
+
+def test_what_cannot_be_transcribed_is_refused(enrolment, model, monkeypatch):
+    def refused(message: str, **changes) -> None:
+        with pytest.raises(InputError, match=message):
+            list(engine_for(model, request(enrolment, **changes))(enrolment / "a meeting.wav"))
+
+    refused("nobody: no such folder: give one with a folder of audio files for each", enrolment=enrolment / "nobody")
+    refused("chooses among enrolled speakers: give --enrolment DIR", enrolment=None)
+    refused("--stitcher is a method itself: leave out --method", stitcher=enrolment, method="block")
+    refused("--ngram is for a recogniser, and this is a speaker-attributed model", ngram=enrolment / "x.arpa")
+    monkeypatch.setattr(speakers, "resemblyzer", lambda: lambda samples: loudness(samples)[:3])
+    refused("the profiles have 3 dimensions, but the model takes 4")
+    (enrolment / "people" / "cid").mkdir()
+    refused("cid: no audio file in it")
+
+
+def test_by_a_speaker_model_in_blocks(enrolment, espnet_speaker_model, tmp_path):
+    model = random_model(tmp_path / "sa_asr", 6)
+    options = {"method": "block", "speaker_model": espnet_speaker_model}
+    list(engine_for(model, request(enrolment, **options))(enrolment / "a meeting.wav"))
+    assert {(item.start, item.end) for item in heard(enrolment)} == {(0, 1), (1, 2), (2, 3)}  # blocks do not overlap
+
+
+def test_a_packed_model_says_how_it_is_used(enrolment, tmp_path, capsys):
+    """Search and windows come from the archive, by the command; words and speakers are those of the model's folder."""
+    model = random_model(tmp_path / "sa_asr", 4)
+    write_settled(model, Settled(SEARCH, 1.5))
+    archive = pack(Packing(model), tmp_path / "packed.zip")
+    options = ["--enrolment", str(enrolment / "people"), "--formats", "seglst,srt", "--work", str(enrolment / "work")]
+    found = []
+    for number, name in enumerate((model, model / "model.pth", archive)):
+        out = tmp_path / f"out{number}"
+        call(["transcribe", str(enrolment / "a meeting.wav"), "--model", str(name), "--output", str(out), *options])
+        assert {(item.start, item.end) for item in heard(enrolment)} == {(0, 1.5), (0.75, 2.25), (1.5, 3)}
+        found.append(read_turns(out / "a meeting.seglst.json"))
+    assert found[0] == found[1] == found[2] and {turn.speaker for turn in found[0]} <= {"ann", "ben"}
+    assert "1 of 1 files" in capsys.readouterr().err
+
+
+def test_windows_are_the_stitchers(model, tmp_path):
+    """Those of another kind are refused before any work."""
+    files = find_model(model)
+    assert windowing_of(Request(), files) == Windowing(16.0, 0.5), "nothing is settled"
+    assert windowing_of(Request(method="block", window=8.0), files) == Windowing(8.0, 0.0)
+    write_note(tmp_path, StitcherNote("wc", Longest(4, 99), Windowing(8.0, 0.25), False))
+    assert windowing_of(Request(stitcher=tmp_path), files) == Windowing(8.0, 0.25)
+    with pytest.raises(InputError, match="it stitches windows of 8 s that overlap by 25 %, not of 16 s by 0 %"):
+        windowing_of(Request(stitcher=tmp_path, window=16.0, window_overlap=0.0), files)
