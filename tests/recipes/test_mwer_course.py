@@ -1,0 +1,71 @@
+"""``local/mwer_course.py`` of the rescoring recipe: counts by hand on a run of two seeds."""
+
+import json
+from math import sqrt
+
+import mwer_course
+import pytest
+
+from espnet_ext.errors import InputError
+from espnet_ext.results.claims.power import smallest_difference
+from espnet_ext.results.kept.facts import read_facts
+from espnet_ext.results.kept.pictures import check_picture
+
+
+def written(path, values):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(values))
+
+
+@pytest.fixture
+def run(tmp_path):
+    for part, words, first, oracle in (
+        ("dev-clean", 100, 20, 10),
+        ("dev-other", 300, 100, 50),
+        ("test-clean", 10, 3, 1),
+        ("test-other", 10, 4, 2),
+    ):
+        rows = [{"n": 1, "errors": first, "value": 0.0}, {"n": 10, "errors": oracle, "value": 0.0}]
+        written(tmp_path / "lists" / f"oracle_{part}.json", {"lists": 5, "words": words, "oracle": rows})
+    for seed, best, errors, rates in (
+        (1, 20, (2.0, 1.5, 1.25), (25.0, 24.0, 21.0)),
+        (2, 0, (2.0, 2.5, 2.5), (27.0, 28, 29)),
+    ):
+        history = [
+            {"step": step, "dev_mwer": error, "dev_wer": rate, "dev_effective": 1.5}
+            for step, error, rate in zip((0, 10, 20), errors, rates, strict=True)
+        ]
+        report = {"key": {"lr": 0.1, "posterior_scale": 0.5}, "best_step": best, "history": history}
+        written(tmp_path / "gpt2_mwer" / f"seed{seed}" / "training.json", report)
+        for system, rate in (("gpt2_mwer", 10.0 - seed), ("gpt2_initial", 11.0)):
+            for part in ("test-clean", "test-other"):
+                folder = tmp_path / system / f"seed{seed}" / "decode_default" / part
+                written(folder / "score.json", {"value": rate})
+    return tmp_path
+
+
+def test_course_room_and_what_seeds_can_show(run):
+    output = run / "mwer.json"
+    pilot = run / "gpt2_mwer" / "seed1"
+    options = ["--exp", run, "--systems", "gpt2_mwer:gpt2_initial", "--pilot", pilot, "--output", output]
+    mwer_course.main([str(option) for option in options])
+    values = read_facts(output)["values"]
+    check_picture(output.with_suffix(".png"))
+    assert str(run) not in output.read_text()
+    system = values["systems"]["gpt2_mwer"]
+    assert (system["first_pass"], system["oracle"]) == (pytest.approx(30.0), pytest.approx(15.0))
+    assert (system["wer_before"], system["wer_after"]) == (26.0, 24.0)
+    assert system["closed_before"] == pytest.approx(4 / 15) and system["closed_after"] == pytest.approx(6 / 15)
+    assert (system["fell"], system["errors_before"], system["errors_after"]) == (1, 2.0, 1.625)
+    assert values["compared"]["gpt2_mwer"]["test-clean"]["differences"] == [-2.0, -3.0]
+    assert values["compared"]["gpt2_mwer"]["test-other"]["sd"] == pytest.approx(sqrt(0.5))
+    assert values["compared"]["gpt2_mwer"]["test-other"]["one_claim"] == pytest.approx(smallest_difference(0.5, 2))
+    assert values["pilot"] == [
+        {"lr": 0.1, "updates": 20, "errors_before": 2.0, "errors_after": 1.25, "wer_before": 25.0, "wer_after": 21.0}
+        | {"posterior_scale": 0.5, "effective": 1.5}
+    ]
+
+
+def test_a_run_without_trainings_is_refused(run):
+    with pytest.raises(InputError, match="bert_mwer: no training has ended"):
+        mwer_course.main(["--exp", str(run), "--systems", "bert_mwer:bert_initial", "--output", str(run / "x.json")])
