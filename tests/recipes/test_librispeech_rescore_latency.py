@@ -8,6 +8,7 @@ import torch
 from transformers import BertForMaskedLM, GPT2Model
 
 from espnet_ext.errors import InputError
+from espnet_ext.results.kept.facts import read_facts
 
 SMALL = {"num_hidden_layers": 1, "hidden_size": 24, "vocab_size": 100, "bos_token_id": 0, "eos_token_id": 0}
 
@@ -49,7 +50,7 @@ def test_systems_of_the_recipe_have_their_times(tmp_path):
     latency.measure_systems(systems, tmp_path / "latency.json", runs=1, seconds=0, layers=1)
     rows = json.loads((tmp_path / "latency.json").read_text())["rows"]
     times = {(row["kind"]["lm"], row["kind"]["scorer"], row["kind"]["pooling"]): row["milliseconds"] for row in rows}
-    assert len(times) == 6
+    assert len(times) == 2  # no time is spent on the others
     for name, kind in systems.items():
         written = json.loads((tmp_path / name / "latency.json").read_text())
         assert written["unit"] == "ms" and written["meta"]["layers"] == 1
@@ -61,3 +62,10 @@ def test_a_system_of_another_scorer_is_refused(tmp_path):
     with pytest.raises(InputError, match="mine: no scorer 'gpt2 pooled cls' is measured: known are gpt2 causal, gpt2"):
         latency.measure_systems(systems, tmp_path / "latency.json", runs=1, seconds=0, layers=1)
     assert not list(tmp_path.iterdir())
+
+
+def test_all_scorers_are_kept_as_facts(tmp_path):
+    latency.main(["--output", str(tmp_path / "latency.json"), "--runs", "1", "--seconds", "0", "--layers", "1"])
+    facts = read_facts(tmp_path / "latency.json")
+    assert list(facts["values"]["rows"]) == [str(kind) for kind in latency.KINDS]
+    assert "the thread's own time" in facts["about"] and str(tmp_path) not in json.dumps(facts)

@@ -2,16 +2,17 @@
 """Measure the latency column of P3, Table 1: the time that each scorer takes for ten random hypotheses of 64 tokens.
 
 The models have the paper's size and random weights, which do not change the time. Runs on a GPU if there is one.
-Writes JSON. Stage 8 of the recipe calls `measure_systems`, which also writes FOLDER/<system>/latency.json for tables.
+Writes a file of facts. Stage 8 of the recipe calls `measure_systems`, which writes FOLDER/<system>/latency.json for
+tables.
 
 Example:
-  local/bench_latency.py --output latency.json --threads 4
+  local/bench_latency.py --output results/latency.json --threads 1
 """
 
 import argparse
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,7 @@ from espnet_ext.rescore.language_model import LmScorer
 from espnet_ext.rescore.pll import PllScorer
 from espnet_ext.rescore.pooled import PooledScorer
 from espnet_ext.rescore.scorers import score_lists
+from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.results.kept.meta import hardware, versions
 from espnet_ext.work.files import write_json
 
@@ -56,6 +58,17 @@ class ScorerKind:
 
     def __str__(self) -> str:
         return " ".join(part for part in (self.lm, self.scorer, self.pooling) if part)
+
+
+# in the order in which they are measured
+KINDS = (
+    ScorerKind("gpt2", "causal"),
+    ScorerKind("gpt2", "pooled", "last"),
+    ScorerKind("gpt2", "pooled", "attention"),
+    ScorerKind("bert-base-cased", "pll"),
+    ScorerKind("bert-base-cased", "pooled", "cls"),
+    ScorerKind("bert-base-cased", "pooled", "attention"),
+)
 
 
 @dataclass(frozen=True)
@@ -87,7 +100,7 @@ def measure_systems(
     threads: int = 1,
     layers: int | None = None,
 ) -> list[Latency]:
-    """Measure every scorer, write JSON, and for each system ``<folder of output>/<system>/latency.json``.
+    """Measure the scorers of systems, write JSON, and for each system ``<folder of output>/<system>/latency.json``.
 
     Args:
         systems: name and scorer of each system.
@@ -99,40 +112,49 @@ def measure_systems(
     Raises:
         InputError: a system whose scorer is not one of P3's.
     """
-    torch.set_num_threads(threads)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    where = "a GPU" if device == "cuda" else f"the CPU, {threads} threads"
-    size = {} if layers is None else {"num_hidden_layers": layers}
-    print(f"{HYPOTHESES} hypotheses of {TOKENS} tokens, on {where}")
-    print(f"{'scorer':36}{'ms':>10}{'quartiles':>20}{'runs':>6}")
-    found = []
-    for row in survey(device, runs, seconds, **size):
-        found.append(row)
-        quartiles = " to ".join(f"{value:.1f}" for value in row.quartiles)
-        print(f"{row.kind!s:36}{row.milliseconds:10.1f}{quartiles:>20}{row.runs:6}", flush=True)
-    times = {row.kind: row.milliseconds for row in found}
     for name, kind in systems.items():
-        if kind not in times:
-            raise InputError(f"{name}: no scorer '{kind}' is measured: known are {', '.join(map(str, times))}")
+        if kind not in KINDS:
+            raise InputError(f"{name}: no scorer '{kind}' is measured: known are {', '.join(map(str, KINDS))}")
+    size = {} if layers is None else {"num_hidden_layers": layers}
+    found = measured(set(systems.values()), runs, seconds, threads, **size)
+    times = {row.kind: row for row in found}
     meta = {"threads": threads, "layers": layers, "hardware": hardware(), "versions": versions()}
     for name, kind in systems.items():
         quantity = output.parent / name / "latency.json"
         quantity.parent.mkdir(parents=True, exist_ok=True)
-        write_json(quantity, {"value": round(times[kind], 1), "unit": "ms", "device": device, "meta": meta})
+        values = {"value": round(times[kind].milliseconds, 1), "unit": "ms", "device": times[kind].device, "meta": meta}
+        write_json(quantity, values)
     write_json(output, {"rows": [asdict(row) for row in found], "meta": meta})
     return found
 
 
-def survey(device: str, runs: int, seconds: float, **size: Any) -> Iterator[Latency]:
-    """Measure every scorer on a device, on random hypotheses that share no prefix.
+def measured(kinds: Collection[ScorerKind], runs: int, seconds: float, threads: int, **size: Any) -> list[Latency]:
+    """Measure scorers on a GPU if there is one, and print their times; for arguments see :func:`survey`."""
+    torch.set_num_threads(threads)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    print(f"{HYPOTHESES} hypotheses of {TOKENS} tokens, on {'a GPU' if device == 'cuda' else f'{threads} CPU threads'}")
+    print(f"{'scorer':36}{'ms':>10}{'quartiles':>20}{'runs':>6}")
+    found = []
+    for row in survey(device, runs, seconds, kinds, **size):
+        found.append(row)
+        quartiles = " to ".join(f"{value:.1f}" for value in row.quartiles)
+        print(f"{row.kind!s:36}{row.milliseconds:10.1f}{quartiles:>20}{row.runs:6}", flush=True)
+    return found
+
+
+def survey(
+    device: str, runs: int, seconds: float, kinds: Collection[ScorerKind] = KINDS, **size: Any
+) -> Iterator[Latency]:
+    """Measure scorers on a device, on random hypotheses that share no prefix.
 
     Args:
         device: "cpu" or "cuda".
         runs, seconds: see :func:`measure`.
+        kinds: which of ``KINDS``.
         size: see :func:`make_scorers`.
     """
     generator = torch.Generator().manual_seed(0)
-    for kind, scorer in make_scorers(**size):
+    for kind, scorer in make_scorers(kinds, **size):
         words = torch.randint(scorer.model.config.vocab_size - 10, (HYPOTHESES, TOKENS), generator=generator)
         hypotheses = [" ".join(f"w{word}" for word in row) for row in words.tolist()]
         times = measure(scorer.to(device), hypotheses, runs, seconds)
@@ -162,21 +184,27 @@ def measure(scorer: LmScorer, hypotheses: list[str], runs: int, seconds: float) 
     return times[1:] or times
 
 
-def make_scorers(**size: Any) -> Iterator[tuple[ScorerKind, LmScorer]]:
-    """The scorers of P3 at the size of GPT-2 and bert-base-cased with random weights, one after the other.
+def make_scorers(kinds: Collection[ScorerKind] = KINDS, **size: Any) -> Iterator[tuple[ScorerKind, LmScorer]]:
+    """Scorers of P3 at the size of GPT-2 and bert-base-cased with random weights, one after the other.
 
     Args:
+        kinds: which of ``KINDS``.
         size: other settings of both models' configs, such as ``num_hidden_layers``.
     """
     gpt2, bert = configs(**size)
-    for lm, config, whole, trunk, scorer, pooling in (
-        ("gpt2", gpt2, GPT2LMHeadModel, GPT2Model, CausalScorer, "last"),
-        ("bert-base-cased", bert, BertForMaskedLM, partial(BertModel, add_pooling_layer=False), PllScorer, "cls"),
-    ):
+    networks: dict[str, tuple[Any, Any, Any, Any]] = {
+        "gpt2": (gpt2, GPT2LMHeadModel, GPT2Model, CausalScorer),
+        "bert-base-cased": (bert, BertForMaskedLM, partial(BertModel, add_pooling_layer=False), PllScorer),
+    }
+    for kind in KINDS:
+        if kind not in kinds:
+            continue
+        config, whole, trunk, scorer = networks[kind.lm]
         tokenizer = word_tokenizer(config.vocab_size, config is bert)
-        yield ScorerKind(lm, scorer.name), scorer(whole(config), tokenizer).eval()
-        for pool in (pooling, "attention"):
-            yield ScorerKind(lm, "pooled", pool), PooledScorer(trunk(config), tokenizer, pooling=pool).eval()
+        if kind.pooling is None:
+            yield kind, scorer(whole(config), tokenizer).eval()
+        else:
+            yield kind, PooledScorer(trunk(config), tokenizer, pooling=kind.pooling).eval()
 
 
 def configs(**size: Any) -> tuple[GPT2Config, BertConfig]:
@@ -208,7 +236,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, default=1, help="threads of torch (default: 1)")
     parser.add_argument("--layers", type=int, help="layers of both models (default: 12, as in GPT-2 and BERT)")
     args = parser.parse_args(argv)
-    measure_systems({}, args.output, runs=args.runs, seconds=args.seconds, threads=args.threads, layers=args.layers)
+    size = {} if args.layers is None else {"num_hidden_layers": args.layers}
+    found = measured(KINDS, args.runs, args.seconds, args.threads, **size)
+    rows = {str(row.kind): {key: value for key, value in asdict(row).items() if key != "kind"} for row in found}
+    clock = "the thread's own time" if args.threads == 1 and found[0].device == "cpu" else "wall-clock time"
+    about = f"Milliseconds ({clock}) to rescore {HYPOTHESES} hypotheses of {TOKENS} tokens: median and quartiles"
+    given = [f"--{name} {value}" for name, value in vars(args).items() if name != "output" and value is not None]
+    values = {"threads": args.threads, "layers": args.layers, "rows": rows}
+    write_facts(args.output, about, " ".join(["local/bench_latency.py", *given]), values)
     print("written:", args.output)
 
 
