@@ -63,7 +63,7 @@ def test_spotify(tmp_path):
     recording = manifests["recordings"]["1a"]
     assert (recording.sampling_rate, recording.num_channels) == (44100, 2)
     table = read_table(tmp_path / "out" / "spotify_words_train.scp")
-    assert [tuple(word) for word in read_word_times("1b", table["1b"])] == [
+    assert [(word.text, word.start, word.end) for word in read_word_times("1b", table["1b"])] == [
         ("Hello", 0.1, 0.4), ("there,", 0.4, 0.9), ("world.", 1.2, 2.0)
     ]  # fmt: skip
     assert (tmp_path / "out" / "spotify_supervisions_train.jsonl.gz").is_file()
