@@ -18,6 +18,7 @@ from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers, sear
 from espnet_ext.multitalker.precomputed_d_vectors import write_d_vectors
 from espnet_ext.multitalker.profiles import read_profiles
 from espnet_ext.multitalker.settled import Settled, write_settled
+from espnet_ext.multitalker.whisper import hear_turns
 from espnet_ext.multitalker.windows import write_windows
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Recipe, Run, load_script
@@ -33,7 +34,8 @@ FAR_FIELD = ("rir_scp", "noise_scp")  # options: Kaldi tables of room impulse re
 
 def data(run: Run) -> None:
     if run.synthetic:
-        run_steps(asr.synthetic_corpus(run, "libricss"))
+        kind = "librispeech" if sets.whisper(run) else "libricss"
+        run_steps(asr.synthetic_corpus(run, kind, size=sets.settings(run)["corpus_size"]))
     corpus, parts, libricss = sets.librispeech(run), sets.parts(run), sets.libricss(run)
     folders = [corpus / part for part in parts]
     run_steps(
@@ -168,6 +170,9 @@ def hear(run: Run, ways: Sequence[str], names: Sequence[str]) -> None:
     if not places:
         return
     run_steps(*(windows_step(run, way, name) for way, name in places if way != "whole"))
+    if sets.whisper(run):
+        run_steps(*(whisper_step(run, way, name) for way, name in places))
+        return
     cut = [sets.data_dir(run, name) if way == "whole" else run.datadir / way / name for way, name in places]
     model = recogniser_folder(run, list(trainings(run))[-1])
     inventories = [sets.folder(run, name) / "inventory" for _, name in places]
@@ -205,6 +210,21 @@ def windows_step(run: Run, windows: str, name: str) -> Step:
     )
 
 
+def whisper_step(run: Run, way: str, name: str) -> Step:
+    """What Whisper hears of a set that is cut in one way."""
+    cut = sets.data_dir(run, name) if way == "whole" else run.datadir / way / name
+    output, references = run.expdir / "heard" / way / name, sets.folder(run, name) / "references.json"
+    return Step(
+        name=f"hear {name} ({way})",
+        log=output / "log" / "hear.log",
+        function=hear_turns,
+        arguments={"data": cut, "references": references, "output": output},
+        free={"nj": run.nj},
+        inputs=[cut / "utt2dur", references],
+        outputs=[output / "hypotheses.jsonl"],
+    )
+
+
 def recognise_sets(
     model: Sequence[Path],
     data: Sequence[Path],
@@ -237,9 +257,25 @@ def decoded(stage: Callable[[Run], None]) -> Callable[[Run], None]:
     return work
 
 
+def trained(stage: Callable[[Run], None]) -> Callable[[Run], None]:
+    """A stage that makes a recogniser: it has nothing to do for Whisper, which is there."""
+
+    def work(run: Run) -> None:
+        if sets.whisper(run):
+            say("nothing to do: Whisper is not trained")
+        else:
+            stage(run)
+
+    return decoded(work)
+
+
 def tables_of(options: Mapping[str, str]) -> str:
-    """The tables of a run: Table 4 needs LibriCSS, which the synthetic corpus has."""
+    """The tables of a run: Table 4 needs LibriCSS, which the synthetic corpus has, and more than Whisper."""
     wanted = options["table"]
+    if options["recogniser"] == sets.WHISPER:
+        if "4" in wanted.split(","):
+            raise InputError("Table 4 is of speakers who talk at once, which Whisper cannot hear: leave out --table 4")
+        return "1,2,3" if wanted == "all" else wanted
     if options["libricss"] or not options["librispeech"]:
         return wanted
     if "4" in wanted.split(","):
@@ -249,12 +285,19 @@ def tables_of(options: Mapping[str, str]) -> str:
 
 def variant(options: Mapping[str, str]) -> str:
     """The end of the folders' names of runs whose recogniser is another one."""
-    parts = {"speaker_model": options["speaker_model"], "far_field": any(options[name] for name in FAR_FIELD)}
+    whisper = options["recogniser"] == sets.WHISPER  # its mixtures are others
+    far = any(options[name] for name in FAR_FIELD)
+    parts = {"whisper": whisper, "speaker_model": options["speaker_model"], "far_field": far}
     return "-".join(name for name, given in parts.items() if given)
 
 
 def check(run: Run) -> None:
     """Refuse a speaker model that is not there, or one for a recogniser that needs Resemblyzer's profiles."""
+    if sets.whisper(run):
+        given = [f"--{name}" for name in ("libricss", "speaker_model", *FAR_FIELD) if run.options[name]]
+        if given:
+            raise InputError(f"{given[0]} is for a recogniser that is trained: leave it out with --recogniser whisper")
+        return
     if sets.speaker_model(run) and speaker_encoder(run)[0] == "d_vectors":
         raise InputError(
             f"--speaker_model: the recogniser {run.setting('recogniser')} hears speakers by Resemblyzer's network and "
@@ -274,16 +317,16 @@ RECIPE = Recipe(
         "noise_scp": "",
     },
     paths=("libricss", "enrolment_list", "speaker_model", "speaker_model_config", *FAR_FIELD),
-    choices={"recogniser": ("lstm", "conformer")},
+    choices={"recogniser": ("lstm", "conformer", sets.WHISPER)},
     variant=variant,
     tables_of=tables_of,
     check=check,
     stages={
         "data": data,
         "mixtures": mixtures,
-        "tokens": decoded(tokens),
-        "statistics": decoded(statistics),
-        "recogniser": decoded(recogniser),
+        "tokens": trained(tokens),
+        "statistics": trained(statistics),
+        "recogniser": trained(recogniser),
         "hypotheses": decoded(hypotheses),
         "training": decoded(stitchers.training),
         "stitching": decoded(stitchers.stitching),

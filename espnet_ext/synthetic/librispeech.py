@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from espnet_ext.data.audio_files import save_audio
-from espnet_ext.synthetic.acoustics import CLEAN, SAMPLE_RATE, Condition, draw_scene, record
+from espnet_ext.synthetic.acoustics import SAMPLE_RATE, Condition, draw_scene, record
 from espnet_ext.synthetic.english import Grammar, english_grammar, text_grammar
 from espnet_ext.synthetic.parameters import LIBRISPEECH_SIZES, WHAT, PartSize, Size, generator, seed_of, size_called
 from espnet_ext.synthetic.voices import Speaker, draw_speakers
@@ -68,9 +68,10 @@ def make_librispeech(output: str | Path, size: str = "mini", seed: int = 0, nj: 
         "corpus": "librispeech",
         "format": FORMAT,
         "size": {"parts": asdict(wanted)["parts"], "lm_sentences": wanted.lm_sentences, "voices": wanted.voices},
-        "conditions": {"clean": asdict(CLEAN), "other": asdict(wanted.other)},
+        "conditions": {"clean": asdict(wanted.clean), "other": asdict(wanted.other)},
         "seed": seed,
         **({"text": "other grammar"} if wanted.other_text else {}),
+        **({"variants": list(wanted.variants)} if wanted.variants else {}),
     }
     return make_folder(output, fingerprint(parameters), lambda folder: write_corpus(folder, wanted, seed, nj), WHAT)
 
@@ -78,7 +79,9 @@ def make_librispeech(output: str | Path, size: str = "mini", seed: int = 0, nj: 
 def write_corpus(folder: Path, size: Size, seed: int, nj: int) -> None:
     """Write the parts of a corpus, SPEAKERS.TXT, the language-model text and a README into an existing folder."""
     parts = size.parts
-    speakers = draw_speakers({part: part_size.speakers for part, part_size in parts.items()}, seed, size.voices)
+    speakers = draw_speakers(
+        {part: part_size.speakers for part, part_size in parts.items()}, seed, size.voices, size.variants
+    )
     sentences, held_out = draw_sentences(parts, english_grammar(), seed)
     shards = [
         chapter
@@ -125,7 +128,7 @@ def draw_sentences(
 
 def condition_of(part: str, size: Size) -> Condition:
     """How a part such as ``dev-clean`` or ``train-other-500`` sounds."""
-    return size.other if "other" in part.split("-") else CLEAN
+    return size.other if "other" in part.split("-") else size.clean
 
 
 def _chapters(

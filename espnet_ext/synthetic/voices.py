@@ -182,22 +182,25 @@ class Speaker:
 
 
 def draw_speakers(
-    counts: Mapping[str, int], seed: int, voices: Mapping[str, int] | None = None
+    counts: Mapping[str, int], seed: int, voices: Mapping[str, int] | None = None, variants: Sequence[str] = ()
 ) -> dict[str, list[Speaker]]:
     """Draw ``counts[part]`` speakers for each part; no two speakers share a voice variant, unless ``voices`` is given.
 
     ``voices`` says how many voice variants each use of the corpus has: the name of a part up to the first ``-``, such
     as ``train``. Speakers of one use then share them, each with a pitch, a rate and an accent of its own; no variant
-    is shared between two uses.
+    is shared between two uses. ``variants`` are those to draw from; all if there are none.
 
     Raises:
         InputError: More speakers or variants are asked for than there are voices.
     """
     total = sum((voices or counts).values())
-    if total > len(FEMALE) + len(MALE):
-        raise InputError(f"{total} speakers were asked for, but there are {len(FEMALE) + len(MALE)} voices")
+    allowed = {
+        sex: [name for name in names if not variants or name in variants] for sex, names in (("F", FEMALE), ("M", MALE))
+    }
+    if total > sum(map(len, allowed.values())):
+        raise InputError(f"{total} speakers were asked for, but there are {sum(map(len, allowed.values()))} voices")
     rng = generator(seed, "speakers")
-    pools = {"F": list(rng.permutation(FEMALE)), "M": list(rng.permutation(MALE))}
+    pools = {sex: list(rng.permutation(names)) for sex, names in allowed.items()}
     if voices is None:
         drawn = {part: _draw_variants(pools, count) for part, count in counts.items()}
     else:

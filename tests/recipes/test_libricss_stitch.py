@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -128,10 +129,12 @@ def test_table_1_alone_trains_nothing(smoke, tmp_path):
         (["--librispeech", "/nowhere"], "/nowhere"),
         (["--scale", "full"], "--scale full needs --librispeech DIR"),
         (["--table", "7"], "no table '7'"),
-        (["--recogniser", "rnn"], "--recogniser takes one of lstm|conformer"),
+        (["--recogniser", "rnn"], "--recogniser takes one of lstm|conformer|whisper"),
         (["--seed", "x"], "--seed takes whole numbers"),
         (["--speaker_model", "/nowhere/x.pth"], "--speaker_model: there is no file /nowhere/x.pth"),
         (["--speaker_model_config", "/nowhere/config.yaml"], "--speaker_model_config needs --speaker_model"),
+        (["--recogniser", "whisper", "--table", "4"], "Table 4 is of speakers who talk at once"),
+        (["--recogniser", "whisper", "--libricss", "."], "--libricss is for a recogniser that is trained"),
         (["--colour", "red"], "unknown option '--colour'"),
     ],
 )
@@ -168,3 +171,19 @@ def test_table_4_needs_libricss(tmp_path, smoke):
         result = run(*options, *more, folder=tmp_path)
         assert result.returncode == 1
         assert message in result.stderr
+
+
+def test_whisper_on_speakers_in_turns(tmp_path):
+    rows = ("No segmentation", "Perfect choice among windows", "Stitcher WCOE guarded")
+    result = run("--recogniser", "whisper", "--table", "2", "--rows", ",".join(rows), "--nj", "1", folder=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count("nothing to do: Whisper is not trained") == 3
+    cells = table(tmp_path, 2)
+    assert all(cells[name][test_set] is not None for name in rows for test_set in MIXTURES)
+    for test_set in MIXTURES:
+        turns = read_turns(tmp_path / "data" / test_set / "references.json")
+        spans = sorted(turn.span for turn in turns if turn.recording == turns[0].recording)
+        assert all(one[1] <= other[0] + 1e-3 for one, other in pairwise(spans))  # nobody talks at once
+        heard = group_by_speaker(read_jsonl(tmp_path / "exp" / "heard" / "windows50" / test_set / "hypotheses.jsonl"))
+        spoken = {(turn.recording, turn.speaker) for turn in turns}
+        assert {(name, who) for name, speakers in heard.items() for who in speakers} <= spoken

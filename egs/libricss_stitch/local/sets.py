@@ -1,10 +1,11 @@
 """The data of the recipe: corpora, voices at other speeds, speaker profiles, and sets of mixtures."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from espnet_ext.corpora.faults import faults_file
 from espnet_ext.corpora.libricss import ENROLMENT_LIST, find_release, prepare_libricss
@@ -18,18 +19,33 @@ from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
+from espnet_ext.work.yaml_files import deep_merge
 
 MIXTURES = ("dev-short", "dev-long", "test-short", "test-long")
 LIBRICSS = "libricss"
+WHISPER = "whisper"
+
+
+def whisper(run: Run) -> bool:
+    """Is the recogniser Whisper? It hears recordings whose speakers take turns, and is not trained."""
+    return bool(run.setting("recogniser") == WHISPER)
+
+
+def settings(run: Run) -> Mapping[str, Any]:
+    """The settings of the scale; with Whisper, those of the section ``settings_whisper`` over them."""
+    own: Mapping[str, Any] = run.sections["settings"]
+    return deep_merge(own, run.sections["settings_whisper"]) if whisper(run) else own
 
 
 def librispeech(run: Run) -> Path:
     """The folder of LibriSpeech; the synthetic corpus holds LibriCSS too."""
-    return run.corpus / "LibriSpeech" if run.synthetic else run.corpus
+    return run.corpus / "LibriSpeech" if run.synthetic and not whisper(run) else run.corpus
 
 
 def libricss(run: Run) -> Path | None:
-    """The folder of LibriCSS, if there is one."""
+    """The folder of LibriCSS, if there is one; people talk at once there, so that it is not for Whisper."""
+    if whisper(run):
+        return None
     return run.path("libricss") or (run.corpus / "LibriCSS" if run.synthetic else None)
 
 
@@ -39,14 +55,14 @@ def test_sets(run: Run) -> list[str]:
 
 def parts(run: Run) -> list[str]:
     """The parts of LibriSpeech that are used."""
-    return [*run.sections["settings"]["train_parts"], "dev-clean", "test-clean"]
+    return [*settings(run)["train_parts"], "dev-clean", "test-clean"]
 
 
 def train_sources(run: Run) -> list[str]:
     """What training mixtures are made of: LibriSpeech's parts, and voices made of them if there are few speakers."""
-    settings = run.sections["settings"]
-    voices = [f"voices-{part}" for part in settings["train_parts"]] if settings["speeds"] else []
-    return [*settings["train_parts"], *voices]
+    chosen = settings(run)
+    voices = [f"voices-{part}" for part in chosen["train_parts"]] if chosen["speeds"] else []
+    return [*chosen["train_parts"], *voices]
 
 
 def sources(run: Run, name: str) -> list[str]:
@@ -57,7 +73,7 @@ def sources(run: Run, name: str) -> list[str]:
 
 def mixing(run: Run) -> dict[str, MixtureSettings]:
     """The sets of mixtures that this scale makes."""
-    options = run.sections["settings"]["mixing"]
+    options = settings(run)["mixing"]
     return {name: MixtureSettings.from_mapping(name, value) for name, value in options.items() if value}
 
 
@@ -141,14 +157,14 @@ def libricss_step(run: Run, corpus: Path) -> Step:
 
 def voices_steps(run: Run) -> Iterator[Step]:
     """More voices to learn from, for a corpus of few speakers: those of its training set at other speeds."""
-    settings = run.sections["settings"]
-    for part in settings["train_parts"] if settings["speeds"] else []:
+    chosen = settings(run)
+    for part in chosen["train_parts"] if chosen["speeds"] else []:
         output = run.datadir / f"voices-{part}"
         yield Step(
             name=f"voices of {part}",
             log=output / "log" / "speed.log",
             function=perturb_speed,
-            arguments={"data": str(run.datadir / part), "factors": settings["speeds"], "output": str(output)},
+            arguments={"data": str(run.datadir / part), "factors": chosen["speeds"], "output": str(output)},
             free={"nj": run.nj},
             inputs=[run.datadir / part / "text", run.datadir / part / "wav.scp"],
             outputs=[output / "recordings.jsonl.gz"],
@@ -158,9 +174,11 @@ def voices_steps(run: Run) -> Iterator[Step]:
 
 def profiles_steps(run: Run) -> Iterator[Step]:
     """Speaker profiles. Who is to be recognised has two enrolment utterances; training draws two of more, each time."""
-    settings = run.sections["settings"]
-    yield profiles_step(run, "train", [*train_sources(run), "dev-clean"], utterances=settings["train_enrolment"])
-    yield profiles_step(run, "test", ["dev-clean", "test-clean"], utterances=settings["test_enrolment"])
+    if whisper(run):
+        return
+    chosen = settings(run)
+    yield profiles_step(run, "train", [*train_sources(run), "dev-clean"], utterances=chosen["train_enrolment"])
+    yield profiles_step(run, "test", ["dev-clean", "test-clean"], utterances=chosen["test_enrolment"])
     if libricss(run):
         yield profiles_step(run, LIBRICSS, ["test-clean"], enrolment=folder(run, LIBRICSS) / "enrolment")
 
@@ -191,11 +209,11 @@ def manifests(run: Run, source: str) -> tuple[Path, Path]:
 
 def mixtures_steps(run: Run) -> Iterator[Step]:
     """Sets of mixtures: those that the recogniser and the stitchers are trained on, and the test sets."""
-    settings = run.sections["settings"]
+    chosen = settings(run)
     for name, how in mixing(run).items():
         output = run.datadir / name
         # training uses all its utterances; in other sets the enrolment utterances of a profile are left out
-        leave_out = None if name.startswith("train") else profiles(run, name) / "enrolment"
+        leave_out = None if whisper(run) or name.startswith("train") else profiles(run, name) / "enrolment"
         yield Step(
             name=f"mixtures {name}",
             log=output / "log" / "mixtures.log",
@@ -212,6 +230,8 @@ def mixtures_steps(run: Run) -> Iterator[Step]:
             outputs=[output / "text"],
             preload=["espnet_ext.data.manifests"],
         )
+    if whisper(run):
+        return
     for name in ("train_stitch", *MIXTURES):  # the recogniser's training draws inventories itself
         output, known = run.datadir / name, profiles(run, name) / "profiles.scp"
         yield Step(
@@ -222,18 +242,18 @@ def mixtures_steps(run: Run) -> Iterator[Step]:
                 "speakers": output / "text_speakers",
                 "profiles": known,
                 "output": output / "inventory",
-                "size": settings["inventory_size"],
+                "size": chosen["inventory_size"],
             },
             inputs=[output / "text_speakers", known],
             outputs=[output / "inventory"],
         )
-    if settings["windows_last"]:
+    if chosen["windows_last"]:
         yield cut_step(run)
 
 
 def cut_step(run: Run) -> Step:
     """Mixtures of the recogniser's training, cut as windows cut recordings."""
-    settings, source, output = run.sections["settings"], run.datadir / "train_sa", run.datadir / "train_windows"
+    chosen, source, output = settings(run), run.datadir / "train_sa", run.datadir / "train_windows"
     return Step(
         name="mixtures train_windows",
         log=output / "log" / "cuts.log",
@@ -241,9 +261,9 @@ def cut_step(run: Run) -> Step:
         arguments={
             "data": str(source),
             "output": str(output),
-            "window": float(settings["window"]),
-            "share": settings["windows_share"],
-            "seed": settings["windows_seed"],
+            "window": float(chosen["window"]),
+            "share": chosen["windows_share"],
+            "seed": chosen["windows_seed"],
         },
         free={"nj": run.nj},
         inputs=[source / "text", source / "references.json"],
@@ -273,5 +293,5 @@ def write_table_1(run: Run) -> None:
 
 def windowing(run: Run, windows: str) -> Windowing:
     """How a system's recordings are cut."""
-    settings = run.sections["settings"]
-    return Windowing(float(settings["window"]), settings["overlaps"][windows])
+    chosen = settings(run)
+    return Windowing(float(chosen["window"]), chosen["overlaps"][windows])

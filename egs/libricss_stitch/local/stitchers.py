@@ -43,9 +43,10 @@ def training(run: Run) -> None:
 
 def stitcher_tokens(run: Run) -> Step:
     """Word pieces of all stitchers, from the words that they are to write."""
-    settings, folder = run.sections["settings"], run.expdir / "pairs" / "tokens"
+    settings, folder = sets.settings(run), run.expdir / "pairs" / "tokens"
     kind, size = settings["stitcher_token_type"], settings["stitcher_vocab_size"]
-    step = asr.tokens_step(run, "train_single", folder, kind, size, symbols=list(SYMBOLS))
+    text = "train_stitch" if sets.whisper(run) else "train_single"
+    step = asr.tokens_step(run, text, folder, kind, size, symbols=list(SYMBOLS))
     return replace(step, name="tokens of the stitchers")
 
 
@@ -125,7 +126,7 @@ def pairs_step(run: Run, system: System, name: str, heard: Path) -> Step:
             "style": system.method,
             "references": references,
             "bpemodel": pieces,
-            "stretch": run.sections["settings"]["stretch"],
+            "stretch": sets.settings(run)["stretch"],
         },
         inputs=[heard, references, pieces],
         outputs=[output / NOTE],

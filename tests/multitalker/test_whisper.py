@@ -1,0 +1,104 @@
+"""Whisper on windows whose speakers take turns: whose words they are, and batches that change nothing."""
+
+import json
+
+import numpy as np
+import pytest
+import soundfile
+
+from espnet_ext.data.turns import Turn, write_turns
+from espnet_ext.errors import InputError
+from espnet_ext.multitalker.hypotheses import NOBODY, WindowHypothesis, read_jsonl
+from espnet_ext.multitalker.whisper import HeardWord, WindowWhisper, by_turns, hear_turns
+from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
+from espnet_ext.synthetic.voices import draw_speakers
+
+NORMALISE = normaliser_called(LIBRISPEECH)[0]
+TURNS = [
+    Turn("r", "anne", ("A",), 0.0, 10.0),
+    Turn("r", "bob", ("B",), 10.5, 20.0),
+    Turn("r", "anne", ("C",), 21.0, 25.0),
+]
+
+
+def window(start: float = 8.0, end: float = 16.0) -> WindowHypothesis:
+    return WindowHypothesis("r", 2, NOBODY, (), start, end)
+
+
+def test_a_word_belongs_to_the_nearest_turn_and_is_written_as_the_reference():
+    words = [
+        HeardWord(" Hello,", 0.5, 1.0, 0.9),  # 8.5 to 9 s: Anne
+        HeardWord(" twenty-one", 2.0, 2.3, 0.8),  # 10.15 s: nearer to Anne's end than to Bob's start
+        HeardWord(" 21", 2.2, 2.6, 0.7),  # 10.4 s: Bob is nearer
+        HeardWord(" ...", 4.0, 4.1, 0.6),  # nothing is left of it
+        HeardWord(" it's", 4.5, 9.5, 0.5),  # with the pause before it, and ends after the window
+    ]
+    anne, bob = sorted(by_turns(words, window(), TURNS, NORMALISE), key=lambda item: item.speaker)
+    assert (anne.words, anne.times) == (("HELLO", "TWENTY", "ONE"), ((8.5, 9.0), (10.0, 10.3), (10.0, 10.3)))
+    assert (bob.words, bob.times) == (("TWENTY", "ONE", "IT'S"), ((10.2, 10.6), (10.2, 10.6), (15.2, 16.0)))
+    assert (bob.speaker, bob.confidences) == ("bob", (0.7, 0.7, 0.5))
+
+
+def test_a_window_without_words_is_known():
+    assert by_turns([HeardWord(" -", 0.0, 0.1, 0.1)], window(), TURNS, NORMALISE) == [window()]
+
+
+@pytest.fixture(scope="module")
+def speech() -> np.ndarray:
+    """Some seconds of a clear voice, 16 kHz."""
+    import soxr
+
+    (speaker,) = draw_speakers({"x": 1}, 0, variants=("m3",))["x"]
+    said = speaker.say("THE YOUNG GIRL OPENS THE WINDOW IN THE MORNING", "en", np.random.default_rng(0))
+    return soxr.resample(said, 22050, 16000).astype(np.float32)
+
+
+def test_batches_hear_what_single_windows_hear(speech):
+    whisper = WindowWhisper()
+    windows = [speech, speech[8000:], speech[: 16000 * 2], np.roll(speech, 800), speech]
+    together = whisper.hear(windows)
+    for found, samples in zip(together, windows, strict=True):
+        ((*alone,),) = whisper.hear([samples])
+        assert [word.text for word in found] == [word.text for word in alone]
+        np.testing.assert_allclose([word[1:3] for word in found], [word[1:3] for word in alone], atol=0.05)
+    assert together[0] == together[-1]
+    text = " ".join(NORMALISE(word.text) for word in together[0]).split()
+    assert text[-3:] == ["IN", "THE", "MORNING"]
+    starts = [word.start for word in together[0]]
+    assert starts == sorted(starts) and starts[-1] < len(speech) / 16000
+
+
+def data_dir(folder, samples: np.ndarray):
+    folder.mkdir()
+    soundfile.write(folder / "r.wav", samples, 16000)
+    (folder / "wav.scp").write_text(f"r {folder / 'r.wav'}\n")
+    (folder / "utt2dur").write_text(f"r {len(samples) / 16000}\n")
+    write_turns(folder / "references.json", [Turn("r", "anne", ("A",), 0.0, len(samples) / 16000)])
+    return folder
+
+
+def test_a_data_dir_gets_hypotheses_with_times(tmp_path, speech):
+    data = data_dir(tmp_path / "data", speech)
+    hear_turns(data, data / "references.json", tmp_path / "heard")
+    (heard,) = read_jsonl(tmp_path / "heard" / "hypotheses.jsonl")
+    assert (heard.recording, heard.speaker, heard.window) == ("r", "anne", 0)
+    assert "MORNING" in heard.words and heard.times and heard.end == pytest.approx(len(speech) / 16000, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: (data / "utt2dur").write_text("r 31\n"), "Whisper hears at most 30 s"),
+        (
+            lambda data: (data / "references.json").write_text(
+                json.dumps([{"session_id": "other", "speaker": "a", "words": "A", "start_time": 0, "end_time": 1}])
+            ),
+            "r has no turns",
+        ),
+    ],
+)
+def test_what_whisper_cannot_hear_is_refused(tmp_path, speech, change, message):
+    data = data_dir(tmp_path / "data", speech)
+    change(data)
+    with pytest.raises(InputError, match=message):
+        hear_turns(data, data / "references.json", tmp_path / "heard")
