@@ -3,15 +3,15 @@
 Four synthetic voices read this repository's licence in turns, with pauses of 0.1 to 0.7 s and a little noise; or give a
 recording of your own (--recording, --references). The peer is faster-whisper on the whole recording, which decides by
 itself where the next 30 s begin. Word error rates are of lower-case words without punctuation; cpWER also counts words
-of wrong speakers. Times are of one thread. The results are kept in whisper_windows.json under the recording's name.
+of wrong speakers. Times are of one thread. What is kept is egs/libricss_stitch/results/whisper_windows.json.
 """
 
 import argparse
-import json
 import re
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import soundfile
@@ -22,15 +22,19 @@ from tabulate import tabulate
 from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.multitalker.profiles import resemblyzer
+from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.by_time import key, merge_by_time
 from espnet_ext.synthetic.acoustics import VOICE_RATE
 from espnet_ext.synthetic.voices import draw_speakers
 from espnet_ext.transcription.voices import tell_voices
 from espnet_ext.transcription.whisper import hear, load
-from espnet_ext.work.files import write_json
 
-KEPT = Path(__file__).with_name("whisper_windows.json")
+LICENCE = Path(__file__).parents[2] / "LICENSE"
+ABOUT = (
+    "Ten minutes in turns by Whisper tiny.en: word error rate and cpWER in percent, words, neighbours whose times run "
+    "backwards, and seconds of processor time of one thread"
+)
 RATE, SECONDS = 16000, 600
 
 
@@ -38,7 +42,7 @@ def make_talk(folder: Path) -> tuple[Path, Path]:
     """The recording and its reference."""
     rng = np.random.default_rng(0)
     speakers = draw_speakers({"talk": 4}, 3)["talk"]
-    licence = (KEPT.parents[2] / "LICENSE").read_text(encoding="utf-8").replace("\n", " ")
+    licence = LICENCE.read_text(encoding="utf-8").replace("\n", " ")
     sentences = [re.sub(r"\s+", " ", found).upper() for found in re.findall(r"[A-Za-z][A-Za-z' ]*[A-Za-z]", licence)]
     sentences = [text for text in sentences if 3 <= len(text.split()) <= 25]
     turns, pieces, length, who = [], [], 0, 0
@@ -64,7 +68,7 @@ def words_of(texts) -> list[str]:  # noqa: ANN001 - any words
     return [key(word) for text in texts for word in str(text).replace("-", " ").split() if any(map(str.isalnum, word))]
 
 
-def measure(recording: Path, references: Path, folder: Path) -> dict[str, dict[str, float]]:
+def measure(recording: Path, references: Path) -> dict[str, Any]:
     said = read_turns(references)
     reference = words_of(word for turn in said for word in turn.words)
     by_speaker: dict[str, list[str]] = {}
@@ -93,36 +97,25 @@ def measure(recording: Path, references: Path, folder: Path) -> dict[str, dict[s
     def row(words, spans, seconds: float | None) -> dict[str, float | None]:  # noqa: ANN001 - words of any kind
         text = words_of(words)
         return {
-            "WER (%)": round(100 * count_errors(reference, text).rate, 1),
+            "wer": round(100 * count_errors(reference, text).rate, 1),
             "words": len(text),
-            "times that run backwards": sum(one > other for one, other in pairwise(spans)),
-            "processor time (s)": seconds and round(seconds, 1),
+            "backwards": sum(one > other for one, other in pairwise(spans)),
+            "seconds": seconds and round(seconds, 1),
         }
 
-    return {
+    transcripts = {
         "windows joined by time": row([word.text for word in merged], [word.start for word in merged], ours),
         "windows as they are": row(blocks, [start for item in heard for start, _ in item.times or ()], None),
         "Whisper's own long form": row([word.word for word in whole], [word.start for word in whole], peer),
-        "voices": {
-            "minutes": round(soundfile.info(recording).duration / 60, 1),
-            "reference words": len(reference),
-            "speakers": len(by_speaker),
-            "voices found": len(found),
-            "cpWER (%)": round(100 * error.error_rate, 1),
-        },
     }
-
-
-def table(kept: Path = KEPT) -> str:
-    """The table in the recipe's README, of what is kept."""
-    lines = []
-    for name, rows in json.loads(kept.read_text(encoding="utf-8")).items():
-        for kind, row in rows.items():
-            if kind != "voices":
-                shown = [row["WER (%)"], row["words"], row["times that run backwards"], row["processor time (s)"] or ""]
-                lines.append([name, kind, *map(str, shown)])
-    names = ["recording", "transcript", "WER (%)", "words", "times that run backwards", "processor time (s)"]
-    return tabulate(lines, names, tablefmt="github", disable_numparse=True)
+    return {
+        "transcripts": transcripts,
+        "minutes": round(soundfile.info(recording).duration / 60, 1),
+        "words": len(reference),
+        "speakers": len(by_speaker),
+        "voices": len(found),
+        "cpwer": round(100 * error.error_rate, 1),
+    }
 
 
 def main() -> None:
@@ -130,14 +123,15 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="for audio and transcripts")
     parser.add_argument("--recording", type=Path, help="of your own")
     parser.add_argument("--references", type=Path, help="its SegLST")
+    parser.add_argument("--output", type=Path, help="JSON of facts")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     files = (options.recording, options.references) if options.recording else make_talk(options.folder)
-    rows = measure(*files, options.folder)
-    kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
-    write_json(KEPT, kept | {files[0].stem: rows})
-    print(table())
-    print(rows["voices"])
+    values = measure(*files)
+    if options.output:
+        write_facts(options.output, ABOUT, "tests/benchmarks/bench_whisper_windows.py", values)
+    print(tabulate([[name, *row.values()] for name, row in values["transcripts"].items()]))
+    print(values)
 
 
 if __name__ == "__main__":
