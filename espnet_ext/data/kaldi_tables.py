@@ -4,7 +4,7 @@ Python sorts ``str`` by code point, which is the byte order of UTF-8, and so the
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,37 +86,55 @@ def scan_table(path: str | Path) -> TableScan:
     return TableScan(table, tuple(duplicates), tuple(conflicts), tuple(unsorted), tuple(lines_without_id))
 
 
-def text_lines(path: Path) -> list[str]:
-    """The lines of a text file that must hold something.
+def table_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """The ids and values of a table, one line in memory at a time, whatever the order of the ids.
+
+    Raises:
+        InputError: the file is missing, empty or not UTF-8, or a line has no id.
+    """
+    for number, line in enumerate(text_lines(path), start=1):
+        if line[:1] in _BLANKS:
+            raise InputError(f"{path}: line {number} has no id; each line must be `id value`: delete or fix it")
+        key, *rest = _BLANK.split(line, maxsplit=1)
+        yield key, rest[0].strip(_BLANKS) if rest else ""
+
+
+def text_lines(path: Path) -> Iterator[str]:
+    """The lines of a text file that must hold something, one in memory at a time.
 
     Raises:
         InputError: the file is missing, empty, not UTF-8, begins with a byte-order mark, or has a carriage return in a
             line (at a line's end it is dropped).
     """
     try:
-        data = path.read_bytes()
+        with open(path, "rb") as file:
+            yield from _decoded(path, file)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file: check the path, or run the stage that writes it") from None
     except IsADirectoryError:
         raise InputError(f"{path}: is a folder, not a file: name the table itself") from None
-    if not data.strip():
-        raise InputError(f"{path}: empty file: write it again with the stage that makes it")
-    if data.startswith(b"\xef\xbb\xbf"):
-        raise InputError(f"{path}: begins with a byte-order mark, which would become part of the first id: delete it")
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        number = data.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{path}: line {number} is not UTF-8 (byte {data[error.start]:#04x}): convert the file with iconv"
-        ) from None
+
+
+def _decoded(path: Path, file: Iterable[bytes]) -> Iterator[str]:
+    is_empty = True
     # Not splitlines(): it also breaks at U+2028 and form feeds, which may occur in a text.
-    lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
-    if "\r" in text:
-        for number, line in enumerate(lines, start=1):
-            if "\r" in line:
-                raise InputError(f"{path}: line {number} has a carriage return in it: end lines with a line feed")
-    return lines
+    for number, data in enumerate(file, start=1):
+        if number == 1 and data.startswith(b"\xef\xbb\xbf"):
+            raise InputError(
+                f"{path}: begins with a byte-order mark, which would become part of the first id: delete it"
+            )
+        try:
+            line = data.decode("utf-8").removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{path}: line {number} is not UTF-8 (byte {data[error.start]:#04x}): convert the file with iconv"
+            ) from None
+        if "\r" in line:
+            raise InputError(f"{path}: line {number} has a carriage return in it: end lines with a line feed")
+        is_empty = is_empty and not data.strip()
+        yield line
+    if is_empty:
+        raise InputError(f"{path}: empty file: write it again with the stage that makes it")
 
 
 def write_table(path: str | Path, table: Mapping[str, str]) -> None:

@@ -3,14 +3,15 @@
 import io
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import sentencepiece
 
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi_tables import table_lines
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write
 
@@ -36,7 +37,8 @@ def train_pieces(
 ) -> PieceModel:
     """Train a sentencepiece model.
 
-    A text with too few distinct strings for ``vocab_size`` gets the largest vocabulary that it can give.
+    A text with too few distinct strings for ``vocab_size`` gets the largest vocabulary that it can give. For ``bpe``,
+    whose pieces depend on how often each word comes and on nothing else, texts are read once and not kept.
 
     Args:
         texts: transcripts.
@@ -48,10 +50,15 @@ def train_pieces(
     Raises:
         InputError: no text, or a vocabulary smaller than the number of characters.
     """
-    texts = [text for text in texts if text.strip()]
-    if not texts:
+    if model_type == "bpe":
+        counts = Counter(word for text in texts for word in text.split())
+        lines = [f"{word}\t{count}" for word, count in counts.items()]
+        options = options | {"input_format": "tsv"}
+    else:
+        lines = [text for text in texts if text.strip()]
+    if not lines:
         raise InputError("there is no text to learn word pieces from")
-    if model_type == "unigram" and not _has_characters(texts, user_symbols, options.get("normalization_rule_name")):
+    if model_type == "unigram" and not _has_characters(lines, user_symbols, options.get("normalization_rule_name")):
         raise InputError("there is no text to learn word pieces from: nothing but marks that sentencepiece removes")
     trainer_options: dict[str, Any] = options | {
         "model_type": model_type,
@@ -65,12 +72,12 @@ def train_pieces(
         "minloglevel": 2,
         "num_threads": 1,
         # by default sentencepiece silently leaves out texts above 4,192 bytes
-        "max_sentence_length": max(4192, *(len(text.encode()) + 1 for text in texts)),
+        "max_sentence_length": max(4192, *(len(line.encode()) + 1 for line in lines)),
     }
     try:
-        data = _train(texts, trainer_options)
+        data = _train(lines, trainer_options)
     except RuntimeError as error:
-        data = _train(texts, trainer_options | {"vocab_size": _largest_size(error, vocab_size)})
+        data = _train(lines, trainer_options | {"vocab_size": _largest_size(error, vocab_size)})
     processor = sentencepiece.SentencePieceProcessor(model_proto=data)
     pieces = (processor.id_to_piece(index) for index in range(processor.get_piece_size()))
     return PieceModel(data, tuple(piece for piece in pieces if piece != UNKNOWN))
@@ -134,14 +141,27 @@ def make_tokens(
 ) -> list[str]:
     """Learn the tokens of a Kaldi ``text`` file (:func:`write_tokens`), and print how many there are.
 
+    Texts of hundreds of millions of words need not fit into memory, but for ``unigram``.
+
     Raises:
         InputError: the file cannot be read, or as :func:`write_tokens`.
     """
-    texts = list(read_table(text).values())
-    tokens = write_tokens(texts, Path(output), token_type, vocab_size, symbols=symbols, normalisation=normalisation)
+    tokens = write_tokens(
+        TableTexts(Path(text)), Path(output), token_type, vocab_size, symbols=symbols, normalisation=normalisation
+    )
     print(f"{len(tokens)} tokens -> {Path(output) / 'tokens.txt'}")
     say_if_fewer(len(tokens) - 2, vocab_size)  # without blank, start and end; sentencepiece counts the unknown one
     return tokens
+
+
+@dataclass(frozen=True)
+class TableTexts:
+    """The texts of a Kaldi ``text`` file, read anew each time that they are gone through."""
+
+    path: Path
+
+    def __iter__(self) -> Iterator[str]:
+        return (value for _, value in table_lines(self.path))
 
 
 def say_if_fewer(pieces: int, vocab_size: int) -> None:
@@ -151,7 +171,7 @@ def say_if_fewer(pieces: int, vocab_size: int) -> None:
 
 
 def write_tokens(
-    texts: Sequence[str],
+    texts: Iterable[str],
     output: Path,
     token_type: str,
     vocab_size: int = 0,
@@ -161,7 +181,7 @@ def write_tokens(
     """Write ``tokens.txt``, the tokens' prior ``prior.txt`` and, for word pieces, ``bpe.model`` to a folder.
 
     Args:
-        texts: transcripts.
+        texts: transcripts, which are gone through several times.
         output: the folder.
         token_type: ``bpe``, ``unigram``, ``char`` or ``word``.
         vocab_size: number of word pieces.
@@ -187,8 +207,8 @@ def write_tokens(
         processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
         sequences: Iterable[list[str]] = (processor.encode(text, out_type=str) for text in texts)
     elif token_type == "char":
-        sequences = [_characters(text, symbols) for text in texts]
-        characters = {character for sequence in sequences for character in sequence} - {SPACE, *symbols}
+        sequences = (_characters(text, symbols) for text in texts)
+        characters = {char for text in texts for char in _characters(text, symbols)} - {SPACE, *symbols}
         tokens = token_list([SPACE, *symbols, *sorted(characters)])
     else:
         tokens = token_list([*symbols, *sorted({word for text in texts for word in text.split()} - set(symbols))])

@@ -121,7 +121,7 @@ def _words(words: Iterable[str]) -> str:
 
 def _plain_or_gzip(file: Path) -> list[str]:
     if file.suffix != ".gz":
-        return text_lines(file)
+        return list(text_lines(file))
     try:
         lines = gzip.decompress(file.read_bytes()).decode("utf-8").splitlines()
     except (OSError, EOFError, UnicodeDecodeError) as error:
@@ -145,7 +145,10 @@ def read_nemo(path: str | Path) -> list[NBest]:
     path = Path(path)
     beams = path if path.is_file() else _only(path, "preds_out_width*.tsv", "beams, one file per folder")
     manifest = _only(beams.parent, "*.json", "manifest beside the beams")
-    lines, records = text_lines(beams), [_manifest_line(manifest, *each) for each in enumerate(text_lines(manifest), 1)]
+    lines, records = (
+        list(text_lines(beams)),
+        [_manifest_line(manifest, *each) for each in enumerate(text_lines(manifest), 1)],
+    )
     match = _WIDTH.match(beams.name)
     width = int(match[1]) if match else len(lines) // len(records)
     if len(lines) != width * len(records):

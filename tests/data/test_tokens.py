@@ -1,5 +1,9 @@
 """Token lists and sentencepiece models."""
 
+import io
+import random
+import tracemalloc
+
 import pytest
 import sentencepiece
 from hypothesis import HealthCheck, given, settings
@@ -77,6 +81,32 @@ def test_any_text_gives_a_vocabulary_or_one_clear_line(texts, model_type, size):
         assert letters <= set(model.pieces) and len(model.pieces) < max(size, 2)
         for text in texts:
             assert processor(model.data).decode(processor(model.data).encode(text)) == text
+
+
+def test_pieces_are_those_of_the_whole_texts():
+    """Counts of words give what sentencepiece learns from the texts themselves."""
+    rng = random.Random(0)
+    words = ["".join(rng.choices("abcdefghij", k=rng.randint(2, 9))) for _ in range(300)]
+    texts = [" ".join(rng.choices(words, weights=range(300, 0, -1), k=rng.randint(1, 90))) for _ in range(100)]
+    data = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts), model_writer=data, model_type="bpe", vocab_size=150, bos_id=-1, eos_id=-1,
+        unk_id=0, character_coverage=1.0, minloglevel=2,
+    )  # fmt: skip
+    model = processor(data.getvalue())
+    assert train_pieces(iter(texts), 150).pieces == tuple(model.id_to_piece(index) for index in range(1, 150))
+
+
+def test_texts_larger_than_memory_are_read_line_by_line(tmp_path):
+    """20 MB of a few words: the peak of Python's memory is far below."""
+    line = "the cat sat on the mat " * 1000
+    with (tmp_path / "text").open("w") as file:
+        file.writelines(f"u{number:04d} {line}\n" for number in range(900))
+    tracemalloc.start()
+    make_tokens(tmp_path / "text", tmp_path / "tokens", "bpe", 12)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (tmp_path / "text").stat().st_size > 20e6 and peak < 4e6
 
 
 def test_user_symbols_are_never_split():
