@@ -136,13 +136,18 @@ def statistics_step(run: Run, name: str) -> Step:
             "data": str(run.datadir / name),
             "output": str(run.stats / name),
             "features_conf": run.sections["train"]["features_conf"],
-            "keep_features": run.sections["settings"]["keep_features"],
+            "keep_features": keeps_features(run),
         },
         free=free_of(run),
         inputs=[run.datadir / name / "wav.scp"],
         outputs=[run.stats / name / "statistics.scp"],
         preload=["espnet_ext.longform.recording_features"],
     )
+
+
+def keeps_features(run: Run) -> bool:
+    """Whether the features of the podcasts are computed once: the option, otherwise the setting of the scale."""
+    return run.setting("keep_features") in (True, "true")
 
 
 def compute_statistics(
@@ -195,7 +200,7 @@ def recording_tables(run: Run, name: str) -> list[tuple[Path, str, str]]:
         "words": run.datadir / "manifests" / f"{run.corpus_option}_words_{part}.scp",
         "statistics": stats / "statistics.scp",
     }
-    if run.sections["settings"]["keep_features"]:
+    if keeps_features(run):
         tables["features"] = stats / "features.scp"
     return [(path, key, "text") for key, path in tables.items()]
 
@@ -376,8 +381,10 @@ RECIPE = Recipe(
         "earnings22": "",
         "rev16": "",
         "musan": "",
+        "keep_features": "",
         **dict.fromkeys(ALIGNED, ""),
     },
+    choices={"keep_features": ("true", "false")},
     paths=("tedlium", "earnings22", "rev16", "musan", *ALIGNED),
     needed=("tedlium", "earnings22", "rev16", "musan"),
     tables_of=tables_of,

@@ -24,13 +24,14 @@ stop_stage=9     # last stage to run
 spotify=         # folder of podcasts: podcasts-transcripts, podcasts-audio and metadata.tsv; synthetic if empty
 audio=           # instead of --spotify: folder of recordings, of any length and in folders of any depth
 words=           # for --audio: word times, a ctm file
-text=            # for --audio, if there are no word times: lines 'recording transcript', which --aligner aligns
+text=            # for --audio, if there are no word times: lines 'recording transcript', or a folder of .txt or .stm
 aligner=         # for --text: folder of an ESPnet model with CTC (config.yaml and a checkpoint)
 tedlium=         # folder of TED-LIUM 3, which holds legacy; synthetic if empty
 earnings22=      # folder of Earnings-22: metadata.csv, media and transcripts; synthetic if empty
 rev16=           # folder of Rev16: verbatim_transcripts and media; synthetic if empty
 musan=           # folder of MUSAN, whose music is the noise of figure 2; generated if empty
 check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one
+keep_features=   # true: compute features once and keep them (16 kB per second of audio at full); mini does
 skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part; or the percentage
 # Resources
 ngpu=0           # GPUs of one training

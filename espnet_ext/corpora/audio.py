@@ -1,8 +1,9 @@
 """Any folder of recordings, with the times of their words or with transcripts that a model aligns.
 
-Recordings ``<recording>.wav`` (or ``flac``, ``mp3``, ``ogg``, ``opus``), of any length, rate and number of channels,
-are in folders of any depth. Word times are a file in Kaldi's ctm format, ``recording channel start duration word``, in
-seconds; transcripts a file ``text`` with lines ``recording transcript``.
+Recordings ``<recording>.wav`` (or ``flac``, ``mp3``, ``ogg``, ``opus``, ``sph``), of any length, rate and number of
+channels, are in folders of any depth. Word times are a file in Kaldi's ctm format, ``recording channel start duration
+word``, in seconds. Transcripts are a file with lines ``recording transcript``, or a folder with a file of each
+recording: ``<recording>.txt`` or, as in TED-LIUM, ``<recording>.stm``.
 """
 
 import math
@@ -10,15 +11,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from espnet_ext.corpora import long_recordings
+from espnet_ext.corpora import long_recordings, tedlium
 from espnet_ext.corpora.checks import check_audio_files, require_corpus
 from espnet_ext.corpora.faults import Faults, faults_file, own_files
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.data.manifests import Manifests, write_parts
+from espnet_ext.data.transcript import Word
 from espnet_ext.errors import InputError
-from espnet_ext.longform.word_times import TimedWord, word_faults, write_word_times
+from espnet_ext.longform.word_times import word_faults, write_word_times
 
-AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus")
+AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".sph")
 
 
 def prepare_audio(
@@ -39,7 +41,7 @@ def prepare_audio(
         output_dir: Where ``audio_recordings_<part>.jsonl.gz``, ``audio_supervisions_<part>.jsonl.gz``,
             ``audio_words_<part>.ctm`` and ``audio_words_<part>.scp`` go, and ``audio_<part>_faults.txt``.
         words: The ctm file, or:
-        text: The file of transcripts, and
+        text: The transcripts, and
         aligner: the folder of an ESPnet model with CTC, ``config.yaml`` and a checkpoint, that finds their words.
         part: The part's name in the names of the files.
         num_jobs: Threads.
@@ -56,7 +58,7 @@ def prepare_audio(
     corpus, output = require_corpus(corpus_dir, "the recordings"), Path(output_dir)
     faults = Faults(corpus, faults_file(output, f"audio_{part}"), skip_faulty)
     files = _recordings(corpus, part, faults)
-    spoken = read_ctm(words) if words else {key: _untimed(line) for key, line in read_table(text).items()}
+    spoken = read_ctm(words) if words else {key: _untimed(line) for key, line in _texts(Path(text), faults).items()}
     for key in sorted(spoken.keys() - files.keys()):
         faults.add(part, key, f"no audio of {key} ({words or text})")
     for key in sorted(files.keys() - spoken.keys()):
@@ -65,7 +67,7 @@ def prepare_audio(
     sounds = check_audio_files(faults, {part: list(whole.items())}, None, check_audio, num_jobs)[part]
     output.mkdir(parents=True, exist_ok=True)
 
-    def timed() -> Iterator[tuple[str, list[TimedWord]]]:
+    def timed() -> Iterator[tuple[str, list[Word]]]:
         found = {key: spoken[key] for key in sounds}
         for key, own in found.items() if words else _aligned(found, files, Path(aligner), part, faults):
             fault = word_faults(own, sounds[key].seconds) if own else "no word in it"
@@ -98,17 +100,28 @@ def _recordings(corpus: Path, part: str, faults: Faults) -> dict[str, Path]:
     return found
 
 
-def _untimed(text: str) -> list[TimedWord]:
-    return [TimedWord(word, 0.0, 0.0) for word in text.split()]
+def _texts(path: Path, faults: Faults) -> dict[str, str]:
+    """The transcripts of a file, or of the files in a folder."""
+    if not path.is_dir():
+        return read_table(path)
+    readers = {".txt": long_recordings.transcript_text, ".stm": lambda file: tedlium.read_stm(file)[0]}
+    files = [file for file in sorted(own_files(path, faults)) if file.suffix in readers]
+    if not files:
+        raise InputError(f"{path}: there is no <recording>.txt or .stm in it")
+    return {file.stem: readers[file.suffix](file) for file in files}
 
 
-def read_ctm(path: str | Path) -> dict[str, list[TimedWord]]:
+def _untimed(text: str) -> list[Word]:
+    return [Word(word, 0.0, 0.0) for word in text.split()]
+
+
+def read_ctm(path: str | Path) -> dict[str, list[Word]]:
     """The words of each recording of a ctm file, in the order of the file; lines that begin with ``;;`` are remarks.
 
     Raises:
         InputError: No such file, or a line with fewer than five fields or times that are no numbers.
     """
-    recordings: dict[str, list[TimedWord]] = defaultdict(list)
+    recordings: dict[str, list[Word]] = defaultdict(list)
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -121,7 +134,7 @@ def read_ctm(path: str | Path) -> dict[str, list[TimedWord]]:
             start, seconds = float(fields[2]), float(fields[3])
             if not math.isfinite(start + seconds):
                 raise ValueError(line)
-            recordings[fields[0]].append(TimedWord(fields[4], start, start + seconds))
+            recordings[fields[0]].append(Word(fields[4], start, start + seconds))
         except (IndexError, ValueError):
             raise InputError(
                 f"{path}: line {number} is not 'recording channel start duration word': {line[:60]!r}"
@@ -130,8 +143,8 @@ def read_ctm(path: str | Path) -> dict[str, list[TimedWord]]:
 
 
 def _aligned(
-    spoken: Mapping[str, list[TimedWord]], files: Mapping[str, Path], aligner: Path, part: str, faults: Faults
-) -> Iterator[tuple[str, list[TimedWord]]]:
+    spoken: Mapping[str, list[Word]], files: Mapping[str, Path], aligner: Path, part: str, faults: Faults
+) -> Iterator[tuple[str, list[Word]]]:
     """The words of each recording with the times that a model finds; those it cannot align are faults."""
     from espnet_ext.longform.alignment import load_aligner  # takes seconds
 
@@ -142,4 +155,4 @@ def _aligned(
         except InputError as error:
             faults.add(part, key, f"{key}: {error}")
             continue
-        yield key, [TimedWord(word.text, word.start, word.end) for word in own]
+        yield key, [Word(word.text, word.start, word.end) for word in own]

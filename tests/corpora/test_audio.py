@@ -103,9 +103,18 @@ def test_chapters_with_word_times(chapters):
         assert item.duration == pytest.approx(spoken[item.id][-1].end, abs=0.1)
 
 
-def test_chapters_are_aligned_by_a_model(chapters, model):
+@pytest.mark.parametrize("kind", ["file", "txt", "stm"])
+def test_chapters_are_aligned_by_a_model(chapters, model, kind):
     """A model that has learned nothing puts the words in order into their recordings."""
-    found = prepare_audio(chapters / "audio", chapters / "out", text=chapters / "text", aligner=model)["train"]
+    if kind == "file":
+        text = chapters / "text"
+    else:
+        text = chapters / "texts"
+        text.mkdir()
+        for key, line in read_table(chapters / "text").items():
+            body = f"{key} 1 speaker 0.0 1.0 <o,f0,male> {line}\n" if kind == "stm" else f"{line}\n"
+            (text / f"{key}.{kind}").write_text(body)
+    found = prepare_audio(chapters / "audio", chapters / "out", text=text, aligner=model)["train"]
     table, texts = (read_table(path) for path in (chapters / "out" / "audio_words_train.scp", chapters / "text"))
     for item in found["recordings"]:
         words = read_word_times(item.id, table[item.id])

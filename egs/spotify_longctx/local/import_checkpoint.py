@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A model that P5's authors have published, as one that `espnet-ext decode long` and `transcribe-long` take.
+"""A model that P5's authors have published, as one that `espnet-ext decode long` and `transcribe` take.
 
 Writes config.yaml, model.pth and bpe.model. A checkpoint is a pickle, which can run code: import those that you trust.
 """
