@@ -2,6 +2,7 @@
 
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -73,32 +74,29 @@ def from_manifests(recordings: tuple[Path, ...], supervisions: tuple[Path, ...],
 @click.option("--audio", is_flag=True, help="Decode each audio file and look at its samples.")
 @click.option("--rate", type=common.COUNT, metavar="HZ", help="Sampling rate that the audio must have.")
 @click.option("--features", is_flag=True, help="Read feats.scp, and look for NaN and infinity.")
-@click.option("--no-text", is_flag=True, help="Accept a data dir without text.")
-@click.option("--no-wav", is_flag=True, help="Do not look whether the audio files are there.")
-@click.option("--no-spk-sort", is_flag=True, help="Do not warn where a speaker is not a prefix of its utterances.")
+@click.option("--no-text", "require_text", flag_value=False, default=True, help="Accept a data dir without text.")
+@click.option(
+    "--no-wav", "files", flag_value=False, default=True, help="Do not look whether the audio files are there."
+)
+@click.option(
+    "--no-spk-sort",
+    "speaker_order",
+    flag_value=False,
+    default=True,
+    help="Do not warn where a speaker is not a prefix of its utterances.",
+)
 @click.option(
     "--no-feats", "--non-print", is_flag=True, expose_value=False, help="Accepted for Kaldi's scripts; no effect."
 )
 @click.argument("folder", type=common.PATH, metavar="DIR")
-def validate(
-    audio: bool, rate: int | None, features: bool, no_text: bool, no_wav: bool, no_spk_sort: bool, folder: Path
-) -> None:
+def validate(folder: Path, **checks: Any) -> None:
     """Find faults in a data dir, by file and utterance.
 
     The exit status is 1 if there are any.
     """
     from espnet_ext.data.data_dir_checks import validate_data_dir
 
-    whole = validate_data_dir(
-        folder,
-        require_text=not no_text,
-        files=not no_wav,
-        audio=audio,
-        rate=rate,
-        features=features,
-        speaker_order=not no_spk_sort,
-    )
-    if not whole:
+    if not validate_data_dir(folder, **checks):
         raise click.exceptions.Exit(1)
 
 

@@ -1,6 +1,7 @@
 """``espnet-ext decode``: recognise utterances, long recordings and overlapped speech."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -36,13 +37,10 @@ def asr(
     model: Path,
     data: tuple[Path, ...],
     output: tuple[Path, ...],
-    config: Path | None,
-    lm_config: Path | None,
-    lm_file: Path | None,
     nj: int,
     parallel: Path | None,
-    ngpu: int,
     options: tuple[str, ...],
+    **others: Any,
 ) -> None:
     """Decode Kaldi data dirs with an ESPnet ASR model.
 
@@ -51,18 +49,9 @@ def asr(
     """
     from espnet_ext.upstream.decode import Decoding, decode_all
 
+    given = common.check_espnet_options(options)
     jobs = [
-        Decoding(
-            model_config=model_config,
-            model_file=model,
-            data=source,
-            output=target,
-            config=config,
-            lm_config=lm_config,
-            lm_file=lm_file,
-            ngpu=ngpu,
-            options=common.check_espnet_options(options),
-        )
+        Decoding(model_config, model, data=source, output=target, options=given, **others)
         for source, target in common.pairs(data, output)
     ]
     for job, count in zip(jobs, decode_all(jobs, nj=nj, parallel=parallel), strict=True):

@@ -1,6 +1,7 @@
 """``espnet-ext nbest`` and ``espnet-ext rescore``: N-best lists, and a second pass over them."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -9,6 +10,8 @@ from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.cli.score import NORMALISERS
 from espnet_ext.errors import InputError
 from espnet_ext.rescore import POOLINGS, SCORERS
+
+OF_MODELS = ("scorer", "pooling", "casing", "dtype", "positions", "prompt", "skip_long")  # of rescore, for each --lm
 
 
 @click.group(cls=OrderedGroup)
@@ -155,27 +158,13 @@ def _weights(_context: click.Context, _option: click.Parameter, values: tuple[st
 @common.ngpu(several=True)
 @common.output("Folder for the results.")
 def rescore(
-    nbest: Path,
     ref: Path | None,
-    form: str,
     lm: tuple[str, ...],
-    scorer: str | None,
-    pooling: str | None,
-    casing: str | None,
-    prompt: str | None,
     name: tuple[str, ...],
-    tune_on: tuple[Path, ...],
     tune_ref: tuple[Path, ...],
-    parts: bool,
-    length: bool,
-    end: str,
-    weights: dict[str, float],
-    weight_file: Path | None,
-    skip_long: bool,
-    dtype: str | None,
-    positions: int | None,
     ngpu: int,
     output: Path,
+    **options: Any,
 ) -> None:
     """Rescore N-best lists with language models: a second pass after any decoder (Shivakumar 2023).
 
@@ -197,33 +186,11 @@ def rescore(
 
     if name and len(name) != len(lm):
         raise InputError(f"{len(name)} --name for {len(lm)} --lm: give one for each, or none")
-    labels = name or [f"{scorer or 'lm'}{number if number > 1 else ''}" for number in range(1, len(lm) + 1)]
-    job = second_pass.SecondPass(
-        nbest=nbest,
-        output=output,
-        reference=ref,
-        form=form,
-        tune_references=tune_ref,
-        tune_on=tune_on,
-        parts=parts,
-        length=length,
-        end=end,
-        weights=weights,
-        weight_file=weight_file,
-    )
-    models = [
-        second_pass.LanguageModel(
-            path,
-            label,
-            scorer=scorer,
-            pooling=pooling,
-            casing=casing,
-            dtype=dtype,
-            positions=positions,
-            prompt=prompt,
-            skip_long=skip_long,
-        )
-        for path, label in zip(lm, labels, strict=True)
+    of_models = {option: options.pop(option) for option in OF_MODELS}
+    labels = name or [
+        f"{of_models['scorer'] or 'lm'}{number if number > 1 else ''}" for number in range(1, len(lm) + 1)
     ]
+    job = second_pass.SecondPass(output=output, reference=ref, tune_references=tune_ref, **options)
+    models = [second_pass.LanguageModel(path, label, **of_models) for path, label in zip(lm, labels, strict=True)]
     second_pass.rescore(job, models, ngpu=ngpu, say=click.echo)
     click.echo(f"written to {output}")

@@ -38,9 +38,15 @@ def config(what: str, *, required: bool = False) -> Decorator:
     return path("--config", what, metavar="YAML", required=required)
 
 
-def nj() -> Decorator:
+def nj(place: str = "nj") -> Decorator:
     return click.option(
-        "--nj", type=COUNT, default=1, show_default=True, metavar="N", help="Number of processes or cluster jobs."
+        "--nj",
+        place,
+        type=COUNT,
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Number of processes or cluster jobs.",
     )
 
 

@@ -57,41 +57,62 @@ def prepare() -> None:
 
 
 def _corpus(check_audio: bool = True) -> Callable[[Callable[..., Any]], click.Command]:
-    """A command for a corpus, with the options that most of them have."""
+    """A command for a corpus, with the options that most of them have, by the names that ``prepare_*`` gives them."""
 
     def decorate(function: Callable[..., Any]) -> click.Command:
         if check_audio:
-            function = common.check_audio()(common.nj()(function))
+            function = common.check_audio()(common.nj("num_jobs")(function))
         function = common.skip_faulty()(function)
-        function = common.output("Folder for the manifests.")(function)
-        function = common.path("--corpus", "Folder of the corpus.", metavar="DIR", required=True)(function)
+        for name, place, what in (
+            ("--output", "output_dir", "Folder for the manifests."),
+            ("--corpus", "corpus_dir", "Folder of the corpus."),
+        ):
+            function = click.option(name, place, type=common.PATH, required=True, metavar="DIR", help=what)(function)
         return prepare.command(cls=CorpusCommand)(function)
 
     return decorate
 
 
 def _parts(default: str | None = None) -> Callable[..., Any]:
-    said = default or "those that are there"
-    return click.option("--parts", default=default, metavar="A,B", help=f"Parts of the corpus.  [default: {said}]")
+    return click.option(
+        "--parts",
+        default=default,
+        metavar="A,B",
+        callback=lambda context, option, value: value and common.names(value),
+        help=f"Parts of the corpus.  [default: {default or 'those that are there'}]",
+    )
 
 
 @_corpus()
 @_parts()
-def librispeech(corpus: Path, output: Path, parts: str | None, nj: int, check_audio: str, skip_faulty: float) -> None:
+def librispeech(**options: Any) -> None:
     """Prepare a corpus in the layout of LibriSpeech."""
     from espnet_ext.corpora.librispeech import prepare_librispeech
 
-    prepare_librispeech(corpus, output, parts and common.names(parts), nj, check_audio, skip_faulty)
+    prepare_librispeech(**options)
+
+
+def _folders(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    for value in values:
+        if not value.partition("=")[2]:
+            raise click.BadParameter(f"{value} is not PART=DIR")
+    return {part: folder for part, _, folder in (value.partition("=") for value in values)}
 
 
 @_corpus()
 @_parts()
-@common.path(
-    "--librispeech", "Folder of LibriSpeech.  [default: LibriSpeech in --corpus, if it is there]", metavar="DIR"
+@click.option(
+    "--librispeech",
+    "librispeech_dir",
+    type=common.PATH,
+    metavar="DIR",
+    help="Folder of LibriSpeech.  [default: LibriSpeech in --corpus, if it is there]",
 )
 @click.option(
     "--folder",
+    "folders",
     multiple=True,
+    callback=_folders,
     metavar="PART=DIR",
     help="Folder of a part that has another name or place; repeat it for several.",
 )
@@ -102,47 +123,22 @@ def librispeech(corpus: Path, output: Path, parts: str | None, nj: int, check_au
     metavar="NAME",
     help="Whose layout --corpus has: asru2019, talcs, seame or ascend.",
 )
-@common.path("--mandarin", "Mandarin part: AISHELL-1, aidatatang_200zh or another folder.", metavar="DIR")
+@click.option(
+    "--mandarin",
+    "mandarin_dir",
+    type=common.PATH,
+    metavar="DIR",
+    help="Mandarin part: AISHELL-1, aidatatang_200zh or another folder.",
+)
 @click.option("--allow-pipes", is_flag=True, help="Run the commands in wav.scp of Kaldi data dirs.")
-def asru2019(
-    corpus: Path,
-    output: Path,
-    parts: str | None,
-    librispeech: Path | None,
-    folder: tuple[str, ...],
-    layout: str,
-    mandarin: Path | None,
-    allow_pipes: bool,
-    nj: int,
-    check_audio: str,
-    skip_faulty: float,
-) -> None:
+def asru2019(**options: Any) -> None:
     """Prepare the ASRU 2019 code-switching corpus.
 
     It comes with 460 hours of LibriSpeech.
     """
     from espnet_ext.corpora.asru2019 import prepare_asru2019
 
-    prepare_asru2019(
-        corpus,
-        output,
-        parts and common.names(parts),
-        layout=layout,
-        folders=dict(map(_part_folder, folder)),
-        mandarin_dir=mandarin,
-        allow_pipes=allow_pipes,
-        librispeech_dir=librispeech,
-        num_jobs=nj,
-        check_audio=check_audio,
-        skip_faulty=skip_faulty,
-    )
-
-
-def _part_folder(value: str) -> tuple[str, str]:
-    part, _, folder = value.partition("=")
-    if not folder:
-        raise click.BadParameter(f"{value} is not PART=DIR", param_hint="--folder")
-    return part, folder
+    prepare_asru2019(**options)
 
 
 @_corpus(check_audio=False)
@@ -158,50 +154,50 @@ def _part_folder(value: str) -> tuple[str, str]:
     metavar="N",
     help="Enrolment utterances per speaker.",
 )
-def libricss(corpus: Path, output: Path, enrolment_list: Path | None, utterances: int, skip_faulty: float) -> None:
+def libricss(**options: Any) -> None:
     """Prepare the first channel of LibriCSS.
 
     Writes the recordings cut at silences, with references by speaker, into segments/.
     """
     from espnet_ext.corpora.libricss import prepare_libricss
 
-    prepare_libricss(corpus, output, enrolment_list=enrolment_list, utterances=utterances, skip_faulty=skip_faulty)
+    prepare_libricss(**options)
 
 
 @_corpus()
 @click.option(
     "--part", default="train", show_default=True, metavar="NAME", help="Name of the part in the files' names."
 )
-def spotify(corpus: Path, output: Path, part: str, nj: int, check_audio: str, skip_faulty: float) -> None:
+def spotify(**options: Any) -> None:
     """Prepare the Spotify podcasts."""
     from espnet_ext.corpora.spotify import prepare_spotify
 
-    prepare_spotify(corpus, output, part, nj, check_audio, skip_faulty)
+    prepare_spotify(**options)
 
 
 @_corpus()
 @_parts("dev,test")
-def tedlium(corpus: Path, output: Path, parts: str, nj: int, check_audio: str, skip_faulty: float) -> None:
+def tedlium(**options: Any) -> None:
     """Prepare TED-LIUM 3 as whole talks."""
     from espnet_ext.corpora.tedlium import prepare_tedlium
 
-    prepare_tedlium(corpus, output, common.names(parts), nj, check_audio, skip_faulty)
+    prepare_tedlium(**options)
 
 
 @_corpus()
-def earnings22(corpus: Path, output: Path, nj: int, check_audio: str, skip_faulty: float) -> None:
+def earnings22(**options: Any) -> None:
     """Prepare Earnings-22."""
     from espnet_ext.corpora.earnings22 import prepare_earnings22
 
-    prepare_earnings22(corpus, output, nj, check_audio, skip_faulty)
+    prepare_earnings22(**options)
 
 
 @_corpus()
-def rev16(corpus: Path, output: Path, nj: int, check_audio: str, skip_faulty: float) -> None:
+def rev16(**options: Any) -> None:
     """Prepare Rev16."""
     from espnet_ext.corpora.rev16 import prepare_rev16
 
-    prepare_rev16(corpus, output, nj, check_audio, skip_faulty)
+    prepare_rev16(**options)
 
 
 @click.command()
@@ -210,12 +206,12 @@ def rev16(corpus: Path, output: Path, nj: int, check_audio: str, skip_faulty: fl
 @_parts(",".join(LIBRISPEECH_PARTS))
 @click.option("--lm-text/--no-lm-text", default=True, help="Download the text for language models too (1.5 GB).")
 @click.option("--base-url", metavar="URL", help="Address of a mirror.")
-def download(corpus: str, output: Path, parts: str, lm_text: bool, base_url: str | None) -> None:
+def download(corpus: str, output: Path, parts: list[str], lm_text: bool, base_url: str | None) -> None:
     """Download a corpus, or resume a download.
 
     Archives are checked against their published checksums.
     """
     from espnet_ext.corpora.librispeech import BASE_URL, download_librispeech
 
-    folder = download_librispeech(output, common.names(parts), lm_text=lm_text, base_url=base_url or BASE_URL)
+    folder = download_librispeech(output, parts, lm_text=lm_text, base_url=base_url or BASE_URL)
     click.echo(f"corpus in {folder}")

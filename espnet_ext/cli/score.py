@@ -101,19 +101,7 @@ def _one_system(function: Callable[..., Any]) -> Callable[..., Any]:
 @common.path("--kinds", "Table of utterance and the kind of each word: an error rate for each kind.")
 @_resample
 @_bootstrap
-def wer(
-    ref: Path,
-    hyp: Path,
-    utt2spk: Path | None,
-    output: Path | None,
-    unit: str,
-    normaliser: str,
-    kinds: Path | None,
-    resample: str,
-    replicas: int,
-    seed: int,
-    alignment: bool,
-) -> None:
+def wer(ref: Path, hyp: Path, output: Path | None, resample: str, replicas: int, seed: int, **options: Any) -> None:
     """Word or character error rate of one system.
 
     Prints the rate with its 95% bootstrap interval. --output writes score.json, per_utterance.tsv, alignment.txt and,
@@ -121,17 +109,8 @@ def wer(
     """
     from espnet_ext.scoring.evaluate import Draws, evaluate_words
 
-    result, summary = evaluate_words(
-        ref,
-        hyp,
-        output,
-        unit=unit,
-        utt2spk=utt2spk,
-        normaliser=normaliser,
-        kinds=kinds,
-        draws=Draws(replicas, seed, resample == "speaker"),
-        alignment=alignment,
-    )
+    draws = Draws(replicas, seed, resample == "speaker")
+    result, summary = evaluate_words(ref, hyp, output, draws=draws, **options)
     _print_score(result, summary, output)
 
 
@@ -157,15 +136,12 @@ def wer(
 def mer(
     ref: Path,
     hyp: Path,
-    utt2spk: Path | None,
     output: Path | None,
-    within: int,
-    rules: str,
     scripts: str,
     resample: str,
     replicas: int,
     seed: int,
-    alignment: bool,
+    **options: Any,
 ) -> None:
     """Mixed error rate of one system on code-switching speech.
 
@@ -177,22 +153,13 @@ def mer(
     from espnet_ext.scoring.evaluate import Draws, evaluate_mixed
     from espnet_ext.scoring.score_files import measures_table
 
-    result, summary = evaluate_mixed(
-        ref,
-        hyp,
-        output,
-        utt2spk=utt2spk,
-        within=within,
-        rules=rules,
-        languages=script_pair(scripts),
-        draws=Draws(replicas, seed, resample == "speaker"),
-        alignment=alignment,
-    )
+    draws, languages = Draws(replicas, seed, resample == "speaker"), script_pair(scripts)
+    result, summary = evaluate_mixed(ref, hyp, output, languages=languages, draws=draws, **options)
     _print_score(result, summary, output)
     click.echo(f"\n{measures_table(summary)}\n")
     click.echo(
         f"{summary['switch_points']} switch points in {summary['utterances_with_switch']} utterances; near: within "
-        f"{within} of one. -filtered: the other language is deleted from both texts first"
+        f"{options['within']} of one. -filtered: the other language is deleted from both texts first"
     )
 
 
@@ -224,18 +191,7 @@ def _print_written(output: Path | None) -> None:
 @_timed
 @common.output("Write the reports into this folder.", required=False)
 @_bootstrap
-def sa(
-    ref: Path,
-    hyp: Path,
-    groups: Path | None,
-    normaliser: str,
-    meeteval: bool,
-    collar: float,
-    form: str,
-    output: Path | None,
-    replicas: int,
-    seed: int,
-) -> None:
+def sa(ref: Path, hyp: Path, output: Path | None, collar: float, replicas: int, seed: int, **options: Any) -> None:
     """Speaker-attributed error rates of one system.
 
     SA-WER counts words only under the right speaker. Beside it stand cpWER, tcpWER (where all words have times),
@@ -244,17 +200,7 @@ def sa(
     from espnet_ext.scoring.evaluate import Draws, describe_errors, evaluate_speakers
     from espnet_ext.scoring.score_files import measures_table
 
-    result, summary = evaluate_speakers(
-        ref,
-        hyp,
-        output,
-        groups=groups,
-        meeteval=meeteval,
-        collar=collar,
-        normaliser=normaliser,
-        form=form,
-        draws=Draws(replicas, seed),
-    )
+    result, summary = evaluate_speakers(ref, hyp, output, collar=collar, draws=Draws(replicas, seed), **options)
     low, high = summary["ci95"]
     click.echo(f"SA-WER {summary['value']:.2f} %  (95% interval {low:.2f} to {high:.2f})")
     click.echo(describe_errors(summary, f"words of {summary['utterances']} recordings"))
@@ -309,13 +255,11 @@ def compare(
     ref: Path,
     systems: tuple[str, ...],
     metric: str,
-    form: str,
-    reference_form: str,
     collar: float,
-    utt2spk: Path | None,
     normaliser: str,
     utterances: int,
     output: Path | None,
+    **options: Any,
 ) -> None:
     """Compare systems of any toolkit on one reference.
 
@@ -328,14 +272,8 @@ def compare(
     from espnet_ext.compare.page import write_comparison
     from espnet_ext.compare.tables import plain_text
 
-    compared = compare_systems(
-        ref,
-        [parse_system(text) for text in systems],
-        Measure(metric, normaliser, collar),
-        utt2spk=utt2spk,
-        form=form,
-        reference_form=reference_form,
-    )
+    measure = Measure(metric, normaliser, collar)
+    compared = compare_systems(ref, [parse_system(text) for text in systems], measure, **options)
     if output:
         write_comparison(output, compared, utterances)
     click.echo(plain_text(compared.result))
