@@ -51,7 +51,7 @@ def _selected(
     recipe: Path, scale: str | None, tables: str, rows: str | None
 ) -> "tuple[Tables, list[Table], list[str] | None]":
     from espnet_ext.results.plans.plan import select
-    from espnet_ext.results.plans.tables import load_tables
+    from espnet_ext.results.plans.reading import load_tables
 
     every = load_tables(recipe / "conf" / "tables.yaml", scale)
     wanted_rows = common.names(rows) if rows else None
@@ -92,8 +92,8 @@ def config(recipe: Path, scale: str, system: str | None, decoding: str | None) -
     import yaml
 
     from espnet_ext.results.plans.plan import decode_config, load_scale, system_config
+    from espnet_ext.results.plans.reading import load_tables
     from espnet_ext.results.plans.schema import known
-    from espnet_ext.results.plans.tables import load_tables
 
     if bool(system) == bool(decoding):
         raise InputError("give --system or --decoding")

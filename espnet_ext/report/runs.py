@@ -17,7 +17,8 @@ from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.results.kept.result_files import result_files
-from espnet_ext.results.plans.tables import Tables, load_tables
+from espnet_ext.results.plans.reading import load_tables
+from espnet_ext.results.plans.tables import Tables
 
 TABLES = "conf/tables.yaml"
 # Pictures that are not results: ESPnet's own curves and attention plots of every epoch, and those beside logs. Pictures

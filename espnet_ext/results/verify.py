@@ -15,7 +15,7 @@ from espnet_ext.results.kept.sums import check_sums
 from espnet_ext.results.pages.render import called
 from espnet_ext.results.pages.results_md import recipe_pages, repository_of, repository_pages
 from espnet_ext.results.pages.templates import FACTS
-from espnet_ext.results.plans.tables import load_tables
+from espnet_ext.results.plans.reading import load_tables
 from espnet_ext.results.table_results import collect_from
 
 

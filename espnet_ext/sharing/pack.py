@@ -178,7 +178,7 @@ def of_recipe(folder: Path, decoding: str = "default") -> Packing:
         InputError: the recipe has no such system or decoding, or its language model is not trained.
     """
     from espnet_ext.results.plans.plan import decode_config, load_scale
-    from espnet_ext.results.plans.tables import load_tables
+    from espnet_ext.results.plans.reading import load_tables
 
     folder = folder.resolve()
     recipe = recipe_of(folder)

@@ -14,7 +14,8 @@ from pathlib import Path
 from espnet_ext.data.audio_files import save_audio
 from espnet_ext.synthetic.acoustics import CLEAN, SAMPLE_RATE, draw_scene, record
 from espnet_ext.synthetic.librispeech import Chapter, write_chapter, write_speakers
-from espnet_ext.synthetic.mandarin_english import ENGLISH, MANDARIN, Fragment, bilingual_grammar
+from espnet_ext.synthetic.mandarin_english import ENGLISH, MANDARIN, Fragment
+from espnet_ext.synthetic.mandarin_english_rules import bilingual_grammar
 from espnet_ext.synthetic.parameters import ASRU2019_SIZES, WHAT, BilingualSize, generator, seed_of, size_called
 from espnet_ext.synthetic.voices import BRITISH, Speaker, draw_speakers
 from espnet_ext.work.once import fingerprint, make_folder

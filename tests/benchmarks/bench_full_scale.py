@@ -29,7 +29,7 @@ from espnet_ext.longform.recording_features import RecordingFeatures
 from espnet_ext.rescore.mwer import Example, MwerLoss, backward
 from espnet_ext.results.kept.facts import read_facts, write_facts
 from espnet_ext.results.plans.plan import load_scale, system_config
-from espnet_ext.results.plans.tables import load_tables
+from espnet_ext.results.plans.reading import load_tables
 from espnet_ext.sem import pretraining
 from espnet_ext.upstream.logs import without_warnings
 from espnet_ext.work.yaml_files import deep_merge

@@ -12,7 +12,7 @@ from espnet_ext.rescore.lm_training import parse_small_model
 from espnet_ext.rescore.mwer import Example, MwerLoss, backward
 from espnet_ext.rescore.training import parse_settings
 from espnet_ext.results.plans.plan import load_scale, system_config
-from espnet_ext.results.plans.tables import load_tables
+from espnet_ext.results.plans.reading import load_tables
 
 RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_rescore"
 TABLES = load_tables(RECIPE / "conf" / "tables.yaml")

@@ -15,7 +15,7 @@ import torch
 from runs import EGS, fail_in_each_stage, smoke_run
 
 from espnet_ext.results.plans.plan import load_scale, system_config
-from espnet_ext.results.plans.tables import load_tables
+from espnet_ext.results.plans.reading import load_tables
 
 RECIPE = EGS / "spotify_longctx"
 run = partial(smoke_run, RECIPE.name)

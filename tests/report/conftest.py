@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from espnet_ext.data.kaldi_tables import write_table
 from espnet_ext.results.kept.meta import collect_meta
 from espnet_ext.results.pages.plot_style import save_png
-from espnet_ext.results.plans.tables import load_tables
+from espnet_ext.results.plans.reading import load_tables
 from espnet_ext.results.table_results import collect, write_results
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.score import score_texts

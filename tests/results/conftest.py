@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from espnet_ext.results.plans.tables import Tables, load_tables
+from espnet_ext.results.plans.reading import load_tables
+from espnet_ext.results.plans.tables import Tables
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.score import score_texts
 from espnet_ext.scoring.score_files import summarise, write_reports

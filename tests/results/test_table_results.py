@@ -12,7 +12,7 @@ from espnet_ext.results.kept.keeping import keep_results
 from espnet_ext.results.kept.result_files import read_results
 from espnet_ext.results.pages.render import plain_table
 from espnet_ext.results.pages.results_md import NOTES, read_kept, recipe_pages
-from espnet_ext.results.plans.tables import load_tables
+from espnet_ext.results.plans.reading import load_tables
 from espnet_ext.results.scores import read_scores
 from espnet_ext.results.table_results import collect, write_results
 from espnet_ext.scoring.mixed import score_mixed_texts

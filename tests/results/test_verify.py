@@ -14,7 +14,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.results.kept.kept_scores import kept_scores, merge, read_scores_file, write_scores
 from espnet_ext.results.pages.results_md import write_recipe_report
 from espnet_ext.results.plans.plan import select
-from espnet_ext.results.plans.tables import load_tables
+from espnet_ext.results.plans.reading import load_tables
 from espnet_ext.results.table_results import write_tables
 from espnet_ext.results.verify import verify_recipe
 

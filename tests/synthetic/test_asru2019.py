@@ -18,13 +18,8 @@ from espnet_ext.corpora.asru2019 import prepare_asru2019
 from espnet_ext.errors import InputError
 from espnet_ext.synthetic import parameters
 from espnet_ext.synthetic.asru2019 import draw_sentences, make_asru2019, shards_of, write_reading
-from espnet_ext.synthetic.mandarin_english import (
-    HOMOPHONES,
-    BilingualGrammar,
-    Fragment,
-    Phrase,
-    bilingual_grammar,
-)
+from espnet_ext.synthetic.mandarin_english import BilingualGrammar, Fragment, Phrase
+from espnet_ext.synthetic.mandarin_english_rules import HOMOPHONES, bilingual_grammar
 from espnet_ext.synthetic.voices import BRITISH, draw_speakers
 
 TINY = parameters.BilingualSize(

@@ -25,7 +25,7 @@ from espnet_ext.codeswitch.mixed_text import has_han, mixed_tokens
 from espnet_ext.errors import run_main
 from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.scoring.score_files import read_alignment
-from espnet_ext.synthetic.mandarin_english import HOMOPHONES
+from espnet_ext.synthetic.mandarin_english_rules import HOMOPHONES
 
 RIGHT, OTHER, ELSE = "right", "other_of_the_pair", "something_else"
 

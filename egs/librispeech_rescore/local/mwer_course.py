@@ -26,7 +26,7 @@ from typing import Any
 from espnet_ext.errors import InputError, run_main
 from espnet_ext.results.claims.power import POWER, smallest_difference
 from espnet_ext.results.kept.facts import write_facts
-from espnet_ext.results.plans.tables import load_tables
+from espnet_ext.results.plans.reading import load_tables
 
 DEV_SETS, TEST_SETS = ("dev-clean", "dev-other"), ("test-clean", "test-other")
 RECIPE = Path(__file__).resolve().parents[1]

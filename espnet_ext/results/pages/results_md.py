@@ -22,7 +22,8 @@ from espnet_ext.results.pages.templates import (
     render_sections,
     render_template,
 )
-from espnet_ext.results.plans.tables import Alike, load_tables
+from espnet_ext.results.plans.reading import load_tables
+from espnet_ext.results.plans.tables import Alike
 from espnet_ext.work.files import atomic_write
 
 NOTES = Path("conf") / "results_notes.md"

@@ -9,7 +9,7 @@ import pytest
 from espnet_ext.errors import InputError
 from espnet_ext.results.claims.verdicts import correct, count_verdicts
 from espnet_ext.results.pages.render import claims_table, plain_table
-from espnet_ext.results.plans.tables import load_tables
+from espnet_ext.results.plans.reading import load_tables
 from espnet_ext.results.table_results import collect
 
 UTTERANCES = 96

@@ -9,7 +9,7 @@ import pytest
 
 from espnet_ext.errors import InputError
 from espnet_ext.results.kept.result_files import read_results
-from espnet_ext.results.plans.tables import load_tables
+from espnet_ext.results.plans.reading import load_tables
 from espnet_ext.results.table_results import collect, write_results
 
 

@@ -11,7 +11,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.results.pages.alike import spread_of
 from espnet_ext.results.pages.results_md import recipe_pages, write_recipe_report
 from espnet_ext.results.plans.plan import select
-from espnet_ext.results.plans.tables import load_tables
+from espnet_ext.results.plans.reading import load_tables
 from espnet_ext.results.table_results import collect, write_tables
 
 ALIKE = """

@@ -18,7 +18,7 @@ from espnet_ext.results.plans.plan import (
     system_config,
     systems_needed,
 )
-from espnet_ext.results.plans.tables import load_tables
+from espnet_ext.results.plans.reading import load_tables
 from espnet_ext.results.table_results import collect, write_results, write_tables
 from espnet_ext.scoring.score import score_texts
 from espnet_ext.scoring.score_files import summarise, write_reports

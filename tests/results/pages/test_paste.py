@@ -9,7 +9,7 @@ import pytest
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
 from espnet_ext.results.pages.paste import paste_row, paste_table, shown_columns
-from espnet_ext.results.plans.tables import load_tables
+from espnet_ext.results.plans.reading import load_tables
 from espnet_ext.results.table_results import collect
 
 

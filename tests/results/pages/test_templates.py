@@ -11,7 +11,7 @@ from espnet_ext.results.kept.facts import read_facts, write_facts
 from espnet_ext.results.pages.results_md import write_recipe_report
 from espnet_ext.results.pages.templates import names_of_recipe, render_sections, render_template
 from espnet_ext.results.plans.plan import select
-from espnet_ext.results.plans.tables import load_tables
+from espnet_ext.results.plans.reading import load_tables
 from espnet_ext.results.table_results import write_tables
 
 

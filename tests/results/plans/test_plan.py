@@ -14,7 +14,8 @@ from espnet_ext.results.plans.plan import (
     system_config,
     systems_needed,
 )
-from espnet_ext.results.plans.tables import System, load_tables
+from espnet_ext.results.plans.reading import load_tables
+from espnet_ext.results.plans.tables import System
 
 FULL = """
 settings: {vocab_size: 1000, mixing: {seed: 1, count: 7}}

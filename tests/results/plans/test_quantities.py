@@ -8,7 +8,8 @@ import pytest
 
 from espnet_ext.errors import InputError
 from espnet_ext.results.pages.render import plain_table
-from espnet_ext.results.plans.tables import Column, load_tables
+from espnet_ext.results.plans.reading import load_tables
+from espnet_ext.results.plans.tables import Column
 from espnet_ext.results.table_results import collect
 
 TOY = """

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.plans.tables import Change, Column, RowRef, System, load_tables
+from espnet_ext.results.plans.reading import load_tables
+from espnet_ext.results.plans.tables import Change, Column, RowRef, System
 
 
 def test_toy_is_read(toy: Path):
