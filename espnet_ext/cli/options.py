@@ -55,7 +55,7 @@ def parallel() -> Decorator:
 
 
 def ngpu(several: bool = False) -> Decorator:
-    kind = click.IntRange(min=0) if several else click.Choice([0, 1])
+    kind = click.IntRange(0, None if several else 1)
     return click.option("--ngpu", type=kind, default=0, show_default=True, help="Number of GPUs.")
 
 

@@ -16,7 +16,7 @@ from espnet2.legacy.nets.pytorch_backend.transformer.attention import MultiHeade
 from espnet_ext.codeswitch.languages import NEITHER
 from espnet_ext.codeswitch.trained_decoder import Example, TrainedDecoder
 from espnet_ext.errors import InputError
-from espnet_ext.layers.language_attention import LanguageAttention, Stream
+from espnet_ext.layers.language_attention import LanguageAttention, Stream, stream_scores
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,7 @@ def contributions(attention: Any, x: torch.Tensor, *more: torch.Tensor) -> torch
 
 def _of_stream(stream: Stream, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     attention: MultiHeadedAttention = stream.attention
-    queries, keys, values = attention.forward_qkv(x, x, x)
-    scores = queries @ keys.transpose(-2, -1) / attention.d_k**0.5
-    if stream.weights is not None:
-        scores = scores * stream.weights.unsqueeze(1)
-    if stream.bias is not None:
-        scores = scores + stream.bias.unsqueeze(1)
+    scores, values = stream_scores(stream, x)
     weights = scores.masked_fill(~mask.unsqueeze(1), float("-inf")).softmax(-1)
     projection = attention.linear_out.weight.unflatten(1, (attention.h, attention.d_k))  # (D, heads, d)
     projected = torch.einsum("bhjd,ohd->bhjo", values, projection)

@@ -83,39 +83,12 @@ class BatchRNNDecoder(WholeUtteranceScorer, RNNDecoder):
         memories = memorise(self.att_list[0], x, lengths)
         return [{"z_prev": zeros, "c_prev": zeros, "a_prev": m.uniform(), "memory": m} for m in memories]
 
-    def batch_score(
-        self,
-        ys: torch.Tensor,
-        states: Sequence[State] | Sequence[list[State]],
-        xs: torch.Tensor,
-        xs_mask: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, list[State]]:
-        """Score the next token of n hypotheses of one or several utterances.
+    def batch_logits(self, ys: torch.Tensor, states: Sequence[State]) -> tuple[torch.Tensor, list[State]]:
+        hidden, states = self.batch_hidden(ys, states)
+        return blocked_linear(hidden, self.output.weight, self.output.bias), states
 
-        Args:
-            ys: prefixes, (n, L).
-            states: state of each hypothesis; before the first token of several utterances, the list of their states, n
-                times.
-            xs: encodings of each hypothesis' utterance, (n, T, D). The states hold them; only T is used.
-            xs_mask: False where ``xs`` is padding; not used, since the states hold the lengths.
-
-        Returns:
-            Log-probabilities, (n, vocab_size), and the n states after the last token of ``ys``.
-
-        Raises:
-            InputError: the encodings have grown since the first token, as in streaming search.
-        """
-        hidden, states = self.batch_hidden(ys, states, xs)
-        return torch.log_softmax(blocked_linear(hidden, self.output.weight, self.output.bias), dim=-1), states
-
-    def batch_hidden(
-        self, ys: torch.Tensor, states: Sequence[State] | Sequence[list[State]], xs: torch.Tensor
-    ) -> tuple[torch.Tensor, list[State]]:
-        """The input of the output layer, (n, cells), with ``context_residual`` (n, cells + D), and the new states.
-
-        Arguments and errors are those of :meth:`batch_score`.
-        """
-        states = self.own_states(states, xs)
+    def batch_hidden(self, ys: torch.Tensor, states: Sequence[State]) -> tuple[torch.Tensor, list[State]]:
+        """The input of the output layer, (n, cells), with ``context_residual`` (n, cells + D), and the new states."""
         groups, child_of = _parents(states)
         parents = list(chain.from_iterable(groups))
         z, c = (torch.stack([parent[name] for parent in parents]) for name in ("z_prev", "c_prev"))

@@ -147,29 +147,7 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
             )
         return states
 
-    def batch_score(
-        self,
-        ys: torch.Tensor,
-        states: Sequence[State] | Sequence[list[State]],
-        xs: torch.Tensor,
-        xs_mask: torch.Tensor | None = None,
-    ) -> tuple[torch.Tensor, list[State]]:
-        """Score the next token of n hypotheses of one or several utterances.
-
-        Args:
-            ys: prefixes, (n, L).
-            states: state of each hypothesis; before the first token of several utterances, the list of their states, n
-                times.
-            xs: encodings of each hypothesis' utterance, (n, T, D). The states hold them; only T is used.
-            xs_mask: False where ``xs`` is padding; not used, since the states hold the lengths.
-
-        Returns:
-            Log-probabilities, (n, vocab_size), and the n states after the last token of ``ys``.
-
-        Raises:
-            InputError: the encodings have grown since the first token, as in streaming search.
-        """
-        states = self.own_states(states, xs)
+    def batch_logits(self, ys: torch.Tensor, states: Sequence[State]) -> tuple[torch.Tensor, list[State]]:
         embedding = self.embed(ys[:, -1])
         z, c, context = (torch.stack([state[name] for state in states]) for name in ("z", "c", "context"))
         z, c = self._cell(torch.cat((embedding, context), dim=1), z, c)
@@ -178,7 +156,7 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
         read = blocked_linear(torch.cat((z, embedding, contexts), dim=1), self.readout.weight, self.readout.bias)
         logits = blocked_linear(self.dropout(maxout(read)), self.output.weight, self.output.bias)
         new = zip(states, z.unbind(), c.unbind(), contexts.unbind(), feedback, strict=True)
-        return logits.log_softmax(dim=1), [
+        return logits, [
             {**state, "z": z_row, "c": c_row, "context": context_row, "feedback": beta}
             for state, z_row, c_row, context_row, beta in new
         ]

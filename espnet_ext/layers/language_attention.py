@@ -125,6 +125,17 @@ def attend_by_language(
     return sum(outputs[1:], start=outputs[0])
 
 
+def stream_scores(stream: Stream, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """A stream's scores of all pairs of tokens, (B, heads, L, L), and the values, (B, heads, L, d)."""
+    queries, keys, values = stream.attention.forward_qkv(x, x, x)
+    scores = queries @ keys.transpose(-2, -1) / stream.attention.d_k**0.5
+    if stream.weights is not None:
+        scores = scores * stream.weights.unsqueeze(1)
+    if stream.bias is not None:
+        scores = scores + stream.bias.unsqueeze(1)
+    return scores, values
+
+
 def _attend_to_all(
     mask: torch.Tensor, shown: list[torch.Tensor | None], number: int, stream: Stream, x: torch.Tensor
 ) -> torch.Tensor:
@@ -133,12 +144,7 @@ def _attend_to_all(
     if stream.weights is None and stream.bias is None:
         output = MultiHeadedAttention.forward(attention, x, x, x, mask)
     else:
-        queries, keys, values = attention.forward_qkv(x, x, x)
-        scores = queries @ keys.transpose(-2, -1) / attention.d_k**0.5
-        if stream.weights is not None:
-            scores = scores * stream.weights.unsqueeze(1)
-        if stream.bias is not None:
-            scores = scores + stream.bias.unsqueeze(1)
+        scores, values = stream_scores(stream, x)
         output = attention.forward_attention(values, scores, mask)
     weights = attention.attn
     shown.append(weights if weights is None or stream.shares is None else stream.shares.unsqueeze(1) * weights)

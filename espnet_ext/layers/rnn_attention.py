@@ -155,13 +155,17 @@ def one_each(states: Sequence[State] | Sequence[list[State]]) -> Sequence[State]
 class WholeUtteranceScorer(BatchScorerInterface):
     """Search with a decoder whose hypotheses each have a :data:`State` that holds their utterance as a :class:`Memory`.
 
-    A subclass has ``name``, the decoder's name in ESPnet's configs, ``first_states`` and ``batch_score``.
+    A subclass has ``name``, the decoder's name in ESPnet's configs, ``first_states`` and ``batch_logits``.
     """
 
     name: str
 
     def first_states(self, x: torch.Tensor, lengths: torch.Tensor | None) -> list[State]:
         """States before the first token of the utterances of a padded batch, (B, T, D) with lengths (B,)."""
+        raise NotImplementedError
+
+    def batch_logits(self, ys: torch.Tensor, states: Sequence[State]) -> tuple[torch.Tensor, list[State]]:
+        """Of the next token of n hypotheses, (n, vocab_size), and the states after the last token of ``ys``, (n, L)."""
         raise NotImplementedError
 
     def init_state(self, x: torch.Tensor) -> State:
@@ -185,6 +189,31 @@ class WholeUtteranceScorer(BatchScorerInterface):
         """Log-probabilities of the next token, (vocab_size,), after the prefix ``yseq``, and the state after it."""
         logp, states = self.batch_score(yseq.unsqueeze(0), [state], x.unsqueeze(0))
         return logp[0], states[0]
+
+    def batch_score(
+        self,
+        ys: torch.Tensor,
+        states: Sequence[State] | Sequence[list[State]],
+        xs: torch.Tensor,
+        xs_mask: torch.Tensor | None = None,
+    ) -> tuple[torch.Tensor, list[State]]:
+        """Score the next token of n hypotheses of one or several utterances.
+
+        Args:
+            ys: prefixes, (n, L).
+            states: state of each hypothesis; before the first token of several utterances, the list of their states, n
+                times.
+            xs: encodings of each hypothesis' utterance, (n, T, D). The states hold them; only T is used.
+            xs_mask: False where ``xs`` is padding; not used, since the states hold the lengths.
+
+        Returns:
+            Log-probabilities, (n, vocab_size), and the n states after the last token of ``ys``.
+
+        Raises:
+            InputError: the encodings have grown since the first token, as in streaming search.
+        """
+        logits, new = self.batch_logits(ys, self.own_states(states, xs))
+        return logits.log_softmax(dim=-1), new
 
     def own_states(self, states: Sequence[State] | Sequence[list[State]], xs: torch.Tensor) -> Sequence[State]:
         """The state of each hypothesis, as ``batch_score`` is given them with its encodings, (n, T, D).

@@ -176,7 +176,7 @@ class RNNReadout(torch.nn.Module):
         self, ys: torch.Tensor, states: Sequence[Any], xs: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, list[Any]]:
         """Hidden states, (n, hidden_size), and attention weights, (n, T), for the token after each of n prefixes."""
-        hidden, states = self.decoder.batch_hidden(ys, states, xs)
+        hidden, states = self.decoder.batch_hidden(ys, self.decoder.own_states(states, xs))
         return hidden, torch.stack([state["a_prev"] for state in states]), states
 
 
