@@ -1,11 +1,12 @@
 """Recordings of minutes with word times, in which half of the words are names that only context can tell apart.
 
-Names come in minimal pairs ("Denton", "Fenton"), and a recording has one of each pair. Bursts of noise cover the onset
-of most mentions, so that nothing is left that tells the one from the other. Who hears only the mention must guess; who
-has heard the name elsewhere in the recording knows it. So context helps in proportion to how much of the recording it
-holds (P5, section 4.1, asks how much that is). Two kinds of recordings are for comparison: without bursts, where
-context has nothing to add, and without recurrence, where every mention draws one of the pair anew and context does not
-tell.
+Names come in pairs ("Senton", "Denton"), and a recording has one of each pair. Bursts of noise cover the onset of most
+mentions. Under a burst either of the pair is spoken, drawn anew for each mention, so that nothing of the mention tells
+the name, whatever the noise lets through: neither a rest of its onset nor how long it is. Who hears only the mention
+must guess; who has heard the name elsewhere in the recording knows it. So context helps in proportion to how much of
+the recording it holds (P5, section 4.1, asks how much that is). Two kinds of recordings are for comparison: without
+bursts, where context has nothing to add, and without recurrence, where every mention draws one of the pair anew and
+context does not tell.
 """
 
 import dataclasses
@@ -13,6 +14,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,16 +23,16 @@ from espnet_ext.synthetic.parameters import generator, seed_of
 from espnet_ext.synthetic.voices import Speaker, Speech
 
 LANGUAGE = "en"
-# The members of a pair begin with sounds of one manner and voicing, so that their lengths do not tell them apart.
+# One of a pair begins with a hiss, the other does not, which is easy to hear where no noise covers it.
 NAMES = (
-    ("denton", "benton"),
-    ("marlow", "narlow"),
-    ("tilda", "kilda"),
-    ("dorin", "gorin"),
-    ("melba", "nelba"),
-    ("nadine", "madine"),
-    ("pavel", "tavel"),
-    ("casper", "tasper"),
+    ("senton", "denton"),
+    ("sharlow", "marlow"),
+    ("silda", "wilda"),
+    ("chorin", "lorin"),
+    ("shelba", "nelba"),
+    ("chadine", "nadine"),
+    ("shavel", "ravel"),
+    ("saspin", "raspin"),
 )
 WORDS = {
     "V": ("calls", "sees", "helps", "asks", "tells", "knows", "likes", "visits", "follows", "thanks"),
@@ -42,9 +44,8 @@ PATTERNS = ("NVNE", "NVNLNE", "NLNVNE", "NLNVNLNE")
 DROWNED, CLEAR, OTHER = "drowned", "clear", "other"  # kinds of words: two of names, and the rest
 
 QUIET = Condition(snr=(25, 25), direct=(14, 18), t60=(0.15, 0.2), babble=0.0)
-# A burst begins and ends at a random time, in seconds after the name begins: were they fixed, the length of the vowel
-# that is left would tell how long the first sound was.
-BURST_BEGINS, BURST_ENDS = (-0.06, -0.02), (0.12, 0.2)
+# A burst begins and ends at a random time, in seconds after the name begins.
+BURST_BEGINS, BURST_ENDS = (-0.04, -0.01), (0.08, 0.12)
 BURST_LEVEL = 12.0  # dB above the recording
 _RAMP_SECONDS = 0.005
 _PAUSE = (0.1, 0.4)  # seconds between sentences
@@ -60,6 +61,14 @@ class Word:
     end: float
     ends_sentence: bool = False
     kind: str = OTHER
+
+
+class DrawnWord(NamedTuple):
+    """A word of a sentence: as it is written, as it is spoken (which differs only under a burst), and its kind."""
+
+    text: str
+    spoken: str
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -112,12 +121,14 @@ def render(recording: LongRecording) -> tuple[np.ndarray, tuple[Word, ...]]:
     for number in count():
         if length >= recording.seconds * VOICE_RATE:
             break
-        texts, kinds = draw_sentence(recording, drawn)
-        sentence = " ".join(texts)
+        drawn_words = draw_sentence(recording, drawn)
+        sentence = " ".join(word.spoken for word in drawn_words)
         speech = recording.speaker.speak(sentence, LANGUAGE, generator(recording.seed, "say", recording.id, number))
         pause = np.zeros(int(VOICE_RATE * rng.uniform(*_PAUSE)), dtype=np.float32)
-        timed = word_times(sentence, speech, length)
-        words += [dataclasses.replace(word, kind=kind) for word, kind in zip(timed, kinds, strict=True)]
+        words += [
+            dataclasses.replace(timed, text=word.text, kind=word.kind)
+            for timed, word in zip(word_times(sentence, speech, length), drawn_words, strict=True)
+        ]
         pieces += [speech.samples, pause]
         length += len(speech.samples) + len(pause)
     scene = draw_scene(QUIET, [], generator(recording.seed, "scene", recording.id))
@@ -127,20 +138,23 @@ def render(recording: LongRecording) -> tuple[np.ndarray, tuple[Word, ...]]:
     return drown(samples, starts, generator(recording.seed, "bursts", recording.id)), tuple(moved)
 
 
-def draw_sentence(recording: LongRecording, drawn: random.Random) -> tuple[list[str], list[str]]:
-    """Draw a sentence: its words, and their kinds. No pair is named twice in it."""
+def draw_sentence(recording: LongRecording, drawn: random.Random) -> list[DrawnWord]:
+    """Draw a sentence. No pair is named twice in it."""
     pattern = drawn.choice(PATTERNS)
     pairs = iter(drawn.sample(range(len(NAMES)), pattern.count("N")))
-    texts, kinds = [], []
+    words = []
     for place in pattern:
         if place != "N":
-            texts.append(drawn.choice(WORDS[place]))
-            kinds.append(OTHER)
+            text = drawn.choice(WORDS[place])
+            words.append(DrawnWord(text, text, OTHER))
             continue
         pair = next(pairs)
-        texts.append(recording.names[pair] if recording.recurring else drawn.choice(NAMES[pair]))
-        kinds.append(DROWNED if drawn.random() < recording.drowned else CLEAR)
-    return texts, kinds
+        text = recording.names[pair] if recording.recurring else drawn.choice(NAMES[pair])
+        if drawn.random() < recording.drowned:
+            words.append(DrawnWord(text, drawn.choice(NAMES[pair]), DROWNED))
+        else:
+            words.append(DrawnWord(text, text, CLEAR))
+    return words
 
 
 def drown(samples: np.ndarray, starts: Sequence[float], rng: np.random.Generator) -> np.ndarray:

@@ -215,8 +215,8 @@ LONGFORM_SIZES = {
         voices=6,
     ),
     "mini": LongformSize(
-        {"train": 60, "dev": 4, "control": 20, "tedlium-dev": 1, "tedlium-test": 12, "earnings22": 40, "rev16": 12},
-        (110, 130),
+        {"train": 80, "dev": 4, "control": 16, "tedlium-dev": 1, "tedlium-test": 12, "earnings22": 40, "rev16": 12},
+        (80, 90),
         voices=8,
     ),
 }

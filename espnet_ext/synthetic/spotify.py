@@ -42,7 +42,7 @@ from espnet_ext.synthetic.voices import Speaker, draw_speakers
 from espnet_ext.work.once import fingerprint, make_folder
 from espnet_ext.work.parallel import map_shards
 
-FORMAT = 2  # increase it when the same parameters no longer give the same bytes (voices, grammar ...)
+FORMAT = 3  # increase it when the same parameters no longer give the same bytes (voices, grammar ...)
 UNTRANSCRIBED = 2  # sentences at the start of a TED talk
 DROWNED_SHARE = 0.6  # of the mentions of names, but for the parts below
 PODCASTS = {"train": "spotify", "dev": "spotify-dev", "control": "spotify-control"}
