@@ -18,6 +18,7 @@ from espnet_ext.multitalker.profiles import RATE, Embed, make_profiles, profile
 AUDIO = (".wav", ".flac", ".ogg", ".mp3")
 UNKNOWN = "unknown"
 PAUSE = 0.4  # seconds between two words that end a phrase
+SENTENCE_ENDS = (".", "?", "!", "。", "？", "！")
 PHRASE = 6.0  # seconds of a phrase, at most
 SHORTEST = 1.0  # seconds; what is shorter has the voice of the phrase next to it
 # Cosine of d-vectors above which two voices are one. As many pairs of one real speaker lie below it as pairs of two lie
@@ -87,11 +88,24 @@ def copy_audio(files: Mapping[str, Path], folder: Path, speakers: dict[str, str]
 
 
 def phrases(words: Sequence[Word]) -> list[tuple[Word, ...]]:
-    """Words that follow each other without a pause, up to some seconds."""
+    """Words of one sentence that follow each other without a pause, up to some seconds.
+
+    Whisper gives a pause to the words around it, so that another talker's answer may seem to follow at once: a sentence
+    ends a phrase too.
+
+    >>> words = [Word("Well?", 0.0, 0.5), Word("Yes,", 0.5, 0.7), Word("sir.", 0.7, 1.0), Word("No.", 1.0, 1.2)]
+    >>> [" ".join(word.text for word in phrase) for phrase in phrases(words)]
+    ['Well?', 'Yes, sir.', 'No.']
+    """
     found: list[list[Word]] = []
     for word in words:
         last = found[-1] if found else None
-        if last is None or word.start - last[-1].end > PAUSE or word.end - last[0].start > PHRASE:
+        if (
+            last is None
+            or last[-1].text.endswith(SENTENCE_ENDS)
+            or word.start - last[-1].end > PAUSE
+            or word.end - last[0].start > PHRASE
+        ):
             found.append([word])
         else:
             last.append(word)
