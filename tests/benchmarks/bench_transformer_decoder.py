@@ -2,10 +2,13 @@
 
 import argparse
 import logging
+import shlex
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,6 +18,7 @@ from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
 from espnet2.legacy.nets.scorers.ctc import CTCPrefixScorer
 
 from espnet_ext.decoder.language_transformer import MODES, LanguageTransformerDecoder
+from espnet_ext.results.kept.facts import write_facts
 
 # the beam, blocks, heads and vocabulary of P1, section 4.2, with ESPnet's default of units, and 10 s of speech
 HYPOTHESES, FRAMES, SIZE, BLOCKS, HEADS, UNITS, VOCABULARY = 10, 250, 512, 6, 4, 2048, 4100
@@ -27,6 +31,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="threads of torch")
     parser.add_argument("--rounds", type=int, default=2, help="times that each is run; the fastest counts")
     parser.add_argument("--tokens", type=int, default=60, help="length of the hypotheses")
+    parser.add_argument("--output", help="file of facts to write: how many times as fast as ESPnet's each decoder is")
     args = parser.parse_args()
     logging.disable(logging.WARNING)  # the search's, about its length
     torch.set_num_threads(args.threads)
@@ -38,9 +43,17 @@ def main() -> None:
         f"of {SIZE} with {UNITS} units, vocabulary {VOCABULARY}; the fastest of {args.rounds} rounds"
     )
     with torch.no_grad():
-        score_all(decoders, encodings, args.tokens, args.rounds)
+        ratios = {"batch_score": score_all(decoders, encodings, args.tokens, args.rounds)}
         for margin in (100, 0):
-            search_all(decoders, encodings, args.tokens, args.rounds, margin)
+            ratios[f"search_margin{margin}"] = search_all(decoders, encodings, args.tokens, args.rounds, margin)
+    if args.output:
+        about = "How many times as fast as ESPnet's TransformerDecoder each mode of language_transformer is"
+        write_facts(
+            args.output,
+            about,
+            shlex.join([Path(__file__).name, *sys.argv[1:]]),
+            {"threads": args.threads, "tokens": args.tokens, "rounds": args.rounds, "ratio": ratios},
+        )
 
 
 def make(mode: str | None) -> TransformerDecoder:
@@ -56,8 +69,8 @@ def make(mode: str | None) -> TransformerDecoder:
     return decoder.eval()
 
 
-def score_all(decoders: dict, encodings: torch.Tensor, tokens: int, rounds: int) -> None:
-    """Print the time of ``batch_score`` on hypotheses that share nothing but their first token."""
+def score_all(decoders: dict, encodings: torch.Tensor, tokens: int, rounds: int) -> dict[str, float]:
+    """Print the time of ``batch_score`` on hypotheses that share nothing but their first token; return the ratios."""
     ys = torch.randint(1, EOS, (HYPOTHESES, tokens))
     ys[:, 0] = EOS
 
@@ -73,6 +86,7 @@ def score_all(decoders: dict, encodings: torch.Tensor, tokens: int, rounds: int)
     print(f"\n{'batch_score':28}{'ms a step':>10}{'times faster':>14}")
     for name, seconds in times.items():
         print(f"{name:28}{1000 * seconds / tokens:10.1f}{times[PEER] / seconds:14.1f}")
+    return {name: times[PEER] / times[name] for name in MODES}
 
 
 def products(tokens: int, cached: bool) -> Callable[[], None]:
@@ -108,8 +122,8 @@ def products(tokens: int, cached: bool) -> Callable[[], None]:
     return run
 
 
-def search_all(decoders: dict, encodings: torch.Tensor, tokens: int, rounds: int, margin: int) -> None:
-    """Print the time of a beam search with CTC, and what part of it each scorer takes."""
+def search_all(decoders: dict, encodings: torch.Tensor, tokens: int, rounds: int, margin: int) -> dict[str, float]:
+    """Print the time of a beam search with CTC, and what part of it each scorer takes; return the ratios."""
     ctc = CTC(VOCABULARY, SIZE).eval()
 
     def run(decoder: TransformerDecoder) -> dict[str, float]:
@@ -135,6 +149,7 @@ def search_all(decoders: dict, encodings: torch.Tensor, tokens: int, rounds: int
         parts = (taken["decoder"], taken["ctc"], seconds - taken["decoder"] - taken["ctc"])
         percent = "".join(f"{100 * part / seconds:8.0f}%" for part in parts)
         print(f"{name:28}{seconds:10.2f}{results[PEER][0] / seconds:14.1f} {percent}")
+    return {name: results[PEER][0] / results[name][0] for name in MODES}
 
 
 @contextmanager

@@ -2,51 +2,73 @@
 """Count how homophones of the synthetic corpus are written: the words that only context of their own language tells.
 
 In such a sentence the subject says which of two words of one sound is meant, and words of the other language stand
-between them (espnet_ext/synthetic/mandarin_english.py). Writes a file of facts: by language the number of homophones in
-the references, and of those with words of the other language between subject and homophone; by system and seed how many
-are written right, as the other word of that sound, or as something else.
+between them (HOMOPHONES in espnet_ext/synthetic/mandarin_english_rules.py). Writes a file of facts: by language the
+number of homophones in the references, and of those with words of the other language between subject and homophone; by
+system and seed how many are written right, as the other word of that sound, or as something else.
 
 Example:
   local/homophones.py --systems exp/mini/{baseline,separate}_cs/seed* --output results/homophones.json
 """
 
 import argparse
+import csv
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 from trained_systems import by_name
 
 from espnet_ext.codeswitch.mixed_text import has_han, mixed_tokens
 from espnet_ext.errors import run_main
+from espnet_ext.results.claims.significance import crossed_test
 from espnet_ext.results.kept.facts import write_facts
-from espnet_ext.scoring.score_files import read_alignment
+from espnet_ext.scoring.score_files import Aligned, read_alignment
 from espnet_ext.synthetic.mandarin_english_rules import HOMOPHONES
 
 RIGHT, OTHER, ELSE = "right", "other_of_the_pair", "something_else"
+BOTH = "both"
+Counts = dict[str, dict[str, Counter[str]]]  # language -> speaker -> outcome -> homophones
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     args = parse_arguments(argv)
-    systems = {
-        name: summarise({seed: written(folder / "decode_default" / args.test_set) for seed, folder in seeds.items()})
-        for name, seeds in by_name(args.systems).items()
+    folders = by_name(args.systems)
+    speakers = speakers_of(args.systems[0] / "decode_default" / args.test_set / "per_utterance.tsv")
+    aligned = {
+        name: {seed: list(read_alignment(alignment(folder, args.test_set))) for seed, folder in seeds.items()}
+        for name, seeds in folders.items()
     }
-    first = args.systems[0] / "decode_default" / args.test_set / "alignment.txt"
-    references = [[word for word, _ in each.pairs if word is not None] for each in read_alignment(first)]
-    about = "How homophones of the references are written by each system, as a mean over seeds in percent"
-    command = shlex.join(["local/homophones.py", *(argv or sys.argv[1:])])
+    first = next(iter(next(iter(aligned.values())).values()))
+    references = [[word for word, _ in each.pairs if word is not None] for each in first]
     values = {
         "test_set": args.test_set,
         "references": {language: in_references(references, language) for language in ("zh", "en")},
-        "systems": systems,
+        "systems": summarise(
+            {name: {seed: written(each, speakers) for seed, each in seeds.items()} for name, seeds in aligned.items()}
+        ),
     }
-    write_facts(args.output, about, command, values)
+    about = (
+        "How homophones of the references are written by each system, in percent; lower_by, what is "
+        "not right in the first system minus that here, is a fraction"
+    )
+    write_facts(args.output, about, shlex.join(["local/homophones.py", *(argv or sys.argv[1:])]), values)
     print("written:", args.output)
+
+
+def alignment(folder: Path, test_set: str) -> Path:
+    """The alignment that scoring has written for a system."""
+    return folder / "decode_default" / test_set / "alignment.txt"
+
+
+def speakers_of(path: Path) -> dict[str, str]:
+    """Utterance -> speaker, from the ``per_utterance.tsv`` of a scored test set."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return {row["id"]: row["speaker"] for row in csv.DictReader(file, delimiter="\t")}
 
 
 def in_references(references: Iterable[Sequence[str]], language: str) -> dict[str, int]:
@@ -95,36 +117,60 @@ def _written(entry: str, language: str) -> str:
     return english.upper() if language == "en" else mandarin
 
 
-def written(scored: Path) -> dict[str, Counter[str]]:
-    """Language -> outcome -> number of homophones, from the alignment of a scored test set."""
-    return count(
-        (pair for each in read_alignment(scored / "alignment.txt") for pair in each.pairs), pairs_by_language()
-    )
-
-
-def count(
-    aligned: Iterable[tuple[str | None, str | None]], pairs: dict[str, dict[str, str]]
-) -> dict[str, Counter[str]]:
-    """Language -> outcome -> number of homophones among aligned pairs of reference and hypothesis."""
-    found: dict[str, Counter[str]] = {language: Counter() for language in pairs}
-    for reference, hypothesis in aligned:
-        for language, others in pairs.items():
-            if reference in others:
-                outcome = RIGHT if hypothesis == reference else OTHER if hypothesis == others[reference] else ELSE
-                found[language][outcome] += 1
+def written(aligned: Iterable[Aligned], speakers: Mapping[str, str]) -> Counts:
+    """Language, also both together -> speaker -> outcome -> number of homophones, in aligned utterances."""
+    pairs = pairs_by_language()
+    found: Counts = {language: {speaker: Counter() for speaker in speakers.values()} for language in (*pairs, BOTH)}
+    for utterance in aligned:
+        for reference, hypothesis in utterance.pairs:
+            for language, others in pairs.items():
+                if reference in others:
+                    outcome = RIGHT if hypothesis == reference else OTHER if hypothesis == others[reference] else ELSE
+                    for each in (language, BOTH):
+                        found[each][speakers[utterance.key]][outcome] += 1
     return found
 
 
-def summarise(seeds: dict[str, dict[str, Counter[str]]]) -> dict[str, Any]:
-    """Language -> the number of homophones, and of each outcome the percentage: the mean over seeds, and by seed."""
+def summarise(systems: Mapping[str, Mapping[str, Counts]]) -> dict[str, Any]:
+    """System -> language -> outcome in percent, and a test of what is not right against the first system.
+
+    A mean over seeds, and by seed. The test is that of docs/statistics.md, over the seeds that both have and speakers.
+    """
+    first = next(iter(systems.values()))
     summary: dict[str, Any] = {}
-    for language in next(iter(seeds.values())):
-        total = next(iter(seeds.values()))[language].total()
-        summary[language] = {"homophones": total}
-        for outcome in (RIGHT, OTHER, ELSE):
-            by_seed = {seed: 100 * counts[language][outcome] / total for seed, counts in seeds.items()}
-            summary[language][outcome] = {"mean": fmean(by_seed.values()), "by_seed": by_seed}
+    for name, seeds in systems.items():
+        summary[name] = {}
+        for language in next(iter(seeds.values())):
+            summary[name][language] = outcomes({seed: counts[language] for seed, counts in seeds.items()})
+            common = [seed for seed in seeds if seed in first]
+            if seeds is not first and common:
+                own, base = (table([each[seed][language] for seed in common]) for each in (seeds, first))
+                test = crossed_test(own[0], base[0], own[1])
+                summary[name][language] |= {
+                    "lower_by": test.difference,
+                    "ci95": test.ci95 and list(test.ci95),
+                    "p_value": test.p_value,
+                    "seeds": test.seeds,
+                    "speakers": test.units,
+                }
     return summary
+
+
+def outcomes(seeds: Mapping[str, Mapping[str, Counter[str]]]) -> dict[str, Any]:
+    """The number of homophones, and the percentage of each outcome: the mean over seeds, and by seed."""
+    sums = {seed: sum(speakers.values(), Counter()) for seed, speakers in seeds.items()}
+    summary: dict[str, Any] = {"homophones": next(iter(sums.values())).total()}
+    for outcome in (RIGHT, OTHER, ELSE):
+        by_seed = {seed: 100 * counts[outcome] / counts.total() for seed, counts in sums.items()}
+        summary[outcome] = {"mean": fmean(by_seed.values()), "by_seed": by_seed}
+    return summary
+
+
+def table(seeds: Sequence[Mapping[str, Counter[str]]]) -> tuple[np.ndarray, np.ndarray]:
+    """Homophones that are not right by seed and speaker, and homophones by speaker."""
+    counts = [[speakers[speaker] for speaker in sorted(speakers)] for speakers in seeds]
+    errors = np.array([[each.total() - each[RIGHT] for each in row] for row in counts])
+    return errors, np.array([each.total() for each in counts[0]])
 
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -214,7 +215,7 @@ def read_scores_file(path: str | Path) -> dict[str, Any]:
         KeptFile.model_validate(kept)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file: the tables beside it say that their scores are kept there") from None
-    except (OSError, EOFError, ValueError, ValidationError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, ValidationError) as error:
         first = str(error).splitlines()[0]
         raise InputError(f"{path}: not the scores of a run ({first}); write the tables again") from error
     return kept

@@ -1,4 +1,4 @@
-"""``local/homophones.py`` and ``local/pilot_power.py`` of the code-switching recipe."""
+"""``homophones.py``, ``pilot_power.py`` and ``trainings.py`` in ``local/`` of the code-switching recipe."""
 
 import json
 from statistics import stdev
@@ -6,6 +6,8 @@ from statistics import stdev
 import homophones
 import pilot_power
 import pytest
+import torch
+import trainings
 
 from espnet_ext.errors import InputError
 from espnet_ext.results.kept.facts import read_facts
@@ -22,6 +24,7 @@ def scored(folder, name, pairs):
             for number, each in enumerate(pairs)
         )
     )
+    (out / "per_utterance.tsv").write_text("id\tspeaker\nu0\ta\nu1\tb\nu2\ta\n")
 
 
 @pytest.fixture
@@ -47,6 +50,16 @@ def test_homophones_are_counted_by_language_and_outcome(systems, tmp_path):
     assert base["zh"]["other_of_the_pair"] == {"mean": 75.0, "by_seed": {"1": 100.0, "2": 50.0}}
     assert base["zh"]["right"]["mean"] == 25.0 and base["zh"]["something_else"]["mean"] == 0.0
     assert base["en"]["right"]["by_seed"] == {"1": 100.0, "2": 0.0} and base["en"]["something_else"]["mean"] == 50.0
+    assert base["both"]["homophones"] == 3 and base["both"]["right"]["mean"] == pytest.approx(100 / 3)
+
+
+def test_homophones_that_are_not_right_are_tested_over_seeds_and_speakers(systems, tmp_path):
+    better = tmp_path / "better" / "seed1"
+    scored(better, "test", [[("歌", "歌")], [("FLOWER", "FLOWER")], [("鸽", "歌")]])
+    output = tmp_path / "homophones.json"
+    homophones.main(["--systems", *systems, str(better), "--output", str(output)])
+    found = read_facts(output)["values"]["systems"]["better"]["both"]
+    assert found["lower_by"] == pytest.approx(1 / 3) and found["seeds"] == 1 and found["speakers"] == 2
 
 
 def test_the_spread_of_a_pilot_becomes_what_seeds_can_see(tmp_path):
@@ -71,3 +84,25 @@ def test_a_pilot_that_was_not_scored_is_named(tmp_path):
     pilots = [str(tmp_path / name) for name in ("seed1", "seed2")]
     with pytest.raises(InputError, match="seed1/decode_default/dev/score.json"):
         pilot_power.main(["--pilot", *pilots, "--output", str(tmp_path / "power.json")])
+
+
+def test_the_course_of_trainings_is_read_from_checkpoints(tmp_path):
+    def checkpoint(folder, losses):
+        folder.mkdir(parents=True)
+        stats = {
+            epoch: {"train": {"total_count": 10 * epoch}, "valid": {"loss_att": loss, "loss_ctc": 2 * loss}}
+            for epoch, loss in enumerate(losses, start=1)
+        }
+        torch.save({"model": {}, "reporter": {"stats": stats, "epoch": len(losses)}}, folder / "checkpoint.pth")
+        return str(folder)
+
+    encoder = checkpoint(tmp_path / "encoder", [4.0, 1.0, 2.0])
+    systems = [checkpoint(tmp_path / "base" / "seed1", [3.0, 2.0]), checkpoint(tmp_path / "base" / "seed2", [5.0, 4.0])]
+    output = tmp_path / "trainings.json"
+    trainings.main(["--encoder", encoder, "--systems", *systems, "--output", str(output)])
+    values = read_facts(output)["values"]
+    assert values["encoder"] == {"epochs": 3, "updates": 30, "best_epoch": 2, "dev": [8.0, 2.0, 4.0]}
+    assert values["systems"]["base"]["last"] == 3.0 and values["systems"]["base"]["before_last"] == 4.0
+    assert values["systems"]["base"]["by_seed"]["2"]["updates"] == 20
+    with pytest.raises(InputError, match="train the system first"):
+        trainings.main(["--systems", str(tmp_path), "--output", str(output)])
