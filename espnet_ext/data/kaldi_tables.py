@@ -116,7 +116,7 @@ def text_lines(path: Path) -> Iterator[str]:
 
 
 def _decoded(path: Path, file: Iterable[bytes]) -> Iterator[str]:
-    is_empty = True
+    blank: list[str] | None = []  # lines before the first that holds something; None: it was found
     # Not splitlines(): it also breaks at U+2028 and form feeds, which may occur in a text.
     for number, data in enumerate(file, start=1):
         if number == 1 and data.startswith(b"\xef\xbb\xbf"):
@@ -131,9 +131,13 @@ def _decoded(path: Path, file: Iterable[bytes]) -> Iterator[str]:
             ) from None
         if "\r" in line:
             raise InputError(f"{path}: line {number} has a carriage return in it: end lines with a line feed")
-        is_empty = is_empty and not data.strip()
+        if blank is not None and not data.strip():
+            blank.append(line)
+            continue
+        yield from blank or ()
+        blank = None
         yield line
-    if is_empty:
+    if blank is not None:
         raise InputError(f"{path}: empty file: write it again with the stage that makes it")
 
 

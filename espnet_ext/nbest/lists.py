@@ -93,7 +93,10 @@ def read_nbest(path: str | Path) -> list[NBest]:
             if nbest.utt_id in lists:
                 raise InputError(f"{nbest.utt_id} comes twice: keep one of its lists")
         except ValueError as error:
-            raise InputError(f"{path}: line {number} is not JSON ({error}): write the file again") from None
+            raise InputError(
+                f"{path}: line {number} is not JSON ({error}): write one list per line, or name the --format of a "
+                "decoder's lists"
+            ) from None
         except InputError as error:
             raise InputError(f"{path}: line {number}: {error}") from None
         lists[nbest.utt_id] = nbest

@@ -296,7 +296,9 @@ class LmScorer(torch.nn.Module):
         words = " ".join(islice(texts, CASING_SAMPLE)).split()
 
         def rate(write: Callable[[str], str]) -> float:
-            return len(self.tokenizer(write(" ".join(words)), add_special_tokens=False)["input_ids"]) / len(words)
+            # no warning that the model takes fewer: it does not read them
+            tokens = self.tokenizer(write(" ".join(words)), add_special_tokens=False, verbose=False)["input_ids"]
+            return len(tokens) / len(words)
 
         if not words or (here := rate(CASINGS[self.casing])) <= CASING_GAIN * (lower := rate(str.lower)):
             return None
