@@ -34,7 +34,8 @@ RECIPE = Path(__file__).resolve().parents[1]
 
 def main(argv: Sequence[str] | None = None) -> None:
     args = parse_arguments(argv)
-    lists = {part: rates_of_lists(args.exp, part) for part in (*DEV_SETS, *TEST_SETS)}
+    made = [path.stem.removeprefix("oracle_") for path in sorted((args.exp / "lists").glob("oracle_*.json"))]
+    lists = {part: rates_of_lists(args.exp, part) for part in dict.fromkeys((*DEV_SETS, *TEST_SETS, *made))}
     pairs = [pair.partition(":")[::2] for pair in args.systems]
     claims = sum(len(table.claims) for table in load_tables(RECIPE / "conf/tables.yaml").tables.values())
     values = {
