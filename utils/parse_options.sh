@@ -21,7 +21,11 @@ print_help() {
     while IFS=$'\t' read -r number name text; do printf '  %s %-15s %s\n' "$number" "$name" "$text"; done
 }
 
-command_line="./run.sh $*"
+command_line=./run.sh
+for word in "$@"; do
+  case $word in *[!A-Za-z0-9_,./=:+-]*) word="'$word'" ;; esac # it can be pasted into a shell
+  command_line+=" $word"
+done
 while (($# > 0)); do
   case $1 in
     -h | --help) print_help && exit 0 ;;

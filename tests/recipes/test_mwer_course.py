@@ -35,7 +35,7 @@ def run(tmp_path):
             {"step": step, "dev_mwer": error, "dev_wer": rate, "dev_effective": 1.5}
             for step, error, rate in zip((0, 10, 20), errors, rates, strict=True)
         ]
-        report = {"key": {"lr": 0.1, "posterior_scale": 0.5}, "best_step": best, "history": history}
+        report = {"key": {"lr": 0.1, "posterior_scale": 0.5, "first_pass_weight": 2.0}, "best_step": best, "history": history}
         written(tmp_path / "gpt2_mwer" / f"seed{seed}" / "training.json", report)
         for system, rate in (("gpt2_mwer", 10.0 - seed), ("gpt2_initial", 11.0)):
             for part in ("test-clean", "test-other"):
@@ -62,7 +62,7 @@ def test_course_room_and_what_seeds_can_show(run):
     assert values["compared"]["gpt2_mwer"]["test-other"]["one_claim"] == pytest.approx(smallest_difference(0.5, 2))
     assert values["pilot"] == [
         {"lr": 0.1, "updates": 20, "errors_before": 2.0, "errors_after": 1.25, "wer_before": 25.0, "wer_after": 21.0}
-        | {"posterior_scale": 0.5, "effective": 1.5}
+        | {"posterior_scale": 0.5, "effective": 1.5, "lambda": 2.0}
     ]
 
 
