@@ -23,9 +23,13 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+import matplotlib
+from matplotlib.figure import Figure
+
 from espnet_ext.errors import InputError, run_main
 from espnet_ext.results.claims.power import POWER, smallest_difference
 from espnet_ext.results.kept.facts import write_facts
+from espnet_ext.results.pages.plot_style import BLUE, STYLE, VERMILLION, save_png
 from espnet_ext.results.plans.reading import load_tables
 
 DEV_SETS, TEST_SETS = ("dev-clean", "dev-other"), ("test-clean", "test-other")
@@ -51,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     command = ["local/mwer_course.py", "--exp", "exp/mini", "--systems", *args.systems]
     write_facts(args.output, about, shlex.join(command), values)
-    draw(values, args.output.with_suffix(".png"))
+    save_png(draw_values(values), args.output.with_suffix(".png"), data=values)
     print("written:", args.output)
 
 
@@ -149,16 +153,11 @@ def pilot_of(folder: Path) -> dict[str, Any]:
     return settings | {name: found[name] for name in names}
 
 
-def draw(values: Mapping[str, Any], output: Path) -> None:
+def draw_values(values: Mapping[str, Any]) -> Figure:
     """Expected word errors and word error rate of the dev lists over the updates, a line for each seed.
 
     x: updates; y above: expected word errors per utterance; y below: word error rate in percent.
     """
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    from espnet_ext.results.pages.plot_style import BLUE, STYLE, VERMILLION, save_png
-
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(7.4, 4.8), layout="constrained")
         columns = figure.subplots(2, len(values["systems"]), sharex="col", squeeze=False)
@@ -179,7 +178,7 @@ def draw(values: Mapping[str, Any], output: Path) -> None:
             for each in axes:
                 each.grid(color="0.9", linewidth=0.6)
                 each.spines[["top", "right"]].set_visible(False)
-        save_png(figure, output, data=values)
+        return figure
 
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:

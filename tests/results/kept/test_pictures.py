@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import attention_figures
+import mwer_course
 import numpy as np
 import pytest
 import recording_figure
@@ -24,6 +25,7 @@ ROOT = Path(__file__).parents[3]
 PICTURES = sorted(ROOT.glob("egs/*/results/**/*.png"))
 DRAWN_BY: dict[str, Callable[[dict], Figure]] = {
     "attention": attention_figures.draw_values,
+    "mwer": mwer_course.draw_values,
     "recording": recording_figure.draw_values,
 }
 
