@@ -35,7 +35,11 @@ def run(tmp_path):
             {"step": step, "dev_mwer": error, "dev_wer": rate, "dev_effective": 1.5}
             for step, error, rate in zip((0, 10, 20), errors, rates, strict=True)
         ]
-        report = {"key": {"lr": 0.1, "posterior_scale": 0.5, "first_pass_weight": 2.0}, "best_step": best, "history": history}
+        report = {
+            "key": {"lr": 0.1, "posterior_scale": 0.5, "first_pass_weight": 2.0},
+            "best_step": best,
+            "history": history,
+        }
         written(tmp_path / "gpt2_mwer" / f"seed{seed}" / "training.json", report)
         for system, rate in (("gpt2_mwer", 10.0 - seed), ("gpt2_initial", 11.0)):
             for part in ("test-clean", "test-other"):
