@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from torch.multiprocessing import ProcessExitedException, ProcessRaisedException, spawn
+from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, spawn
 
 from espnet_ext.errors import InputError
 
