@@ -174,6 +174,7 @@ def _carry(
             "seed": seed,
             "output": str(output),
             "history": str(pretraining.history_file(place / "configs", step.name)),
+            "moments": str(pretraining.moments_file(place / "configs", step.name)),
         },
         inputs=[training.note],
         preload=["espnet2.tasks.asr"],

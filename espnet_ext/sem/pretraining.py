@@ -101,7 +101,8 @@ def plan(config: Mapping[str, Any], settings: PretrainSettings, max_tokens: int 
     4. the time reduction of ``config``;
     5. the training itself, with label smoothing. ``max_epoch`` counts the epochs of all steps.
 
-    A schedule ``newbob_multi_epoch`` continues from step to step.
+    A schedule ``newbob_multi_epoch`` continues from step to step, and so do the moments of ``continued_adam`` where a
+    step has no new parameters.
 
     Args:
         config: config of the training itself.
@@ -195,6 +196,8 @@ def write_plan(
         values = sized(step.config, audio_share(step.selection))
         if values.get("scheduler") == "newbob_multi_epoch" and number:
             values = deep_merge(values, {"scheduler_conf": {"history": str(history_file(folder, step.name))}})
+        if values.get("optim") == "continued_adam" and number:
+            values = deep_merge(values, {"optim_conf": {"moments": str(moments_file(folder, step.name))}})
         write_yaml(path, values, f"Pre-training: {step.name} of {config}")
         written.append((step, path))
     return written
@@ -211,7 +214,12 @@ def history_file(configs: Path, name: str) -> Path:
     return configs / f"{name}.history.json"
 
 
-def carry_parameters(before: str, config: Path, seed: int, output: str, history: str) -> list[str]:
+def moments_file(configs: Path, name: str) -> Path:
+    """The optimiser's moments that a step begins with, in the folder of its initial parameters."""
+    return configs.parent / "initial" / name / "moments.pth"
+
+
+def carry_parameters(before: str, config: Path, seed: int, output: str, history: str, moments: str) -> list[str]:
     """Write the initial parameters of a step, carried over from the step before; a file for ``--init_param``.
 
     Args:
@@ -220,6 +228,7 @@ def carry_parameters(before: str, config: Path, seed: int, output: str, history:
         seed: seed of the new layers' values.
         output: the file to write.
         history: file for the learning rates and dev scores of all epochs so far, if the schedule keeps them.
+        moments: file for the optimiser's moments, written if the next step has no new parameters.
 
     Returns:
         Names of the new parameters and buffers.
@@ -244,7 +253,12 @@ def carry_parameters(before: str, config: Path, seed: int, output: str, history:
     state, fresh = carry(old, new, *layers)
     with atomic_write(output, "wb") as file:
         torch.save(state, file)
-    past = [state for state in load_checkpoint(Path(before) / "checkpoint.pth")["schedulers"] if state]
+    checkpoint = load_checkpoint(Path(before) / "checkpoint.pth")
+    Path(moments).unlink(missing_ok=True)
+    if checkpoint["optimizers"] and not fresh:
+        with atomic_write(moments, "wb") as file:
+            torch.save(checkpoint["optimizers"][0]["state"], file)
+    past = [state for state in checkpoint["schedulers"] if state]
     if past and "past" in past[0]:
         write_json(history, past[0]["past"])
     print(f"{output}: {len(state) - len(fresh)} parameters and buffers of {model}, {len(fresh)} new ones")

@@ -53,6 +53,11 @@ def english_grammar() -> Grammar:
     return Grammar(rules())
 
 
+def phrase_grammar() -> Grammar:
+    """Phrases such as TWO SMALL RED BOXES, of 40 words of :func:`english_grammar`, which small models soon learn."""
+    return Grammar(rules() | _phrase_rules(), start="phrase", min_words=3, max_words=4)
+
+
 def text_grammar() -> Grammar:
     """Another kind of English text with the same words, for language models that must not know the speech beforehand.
 
@@ -206,6 +211,20 @@ def _clauses(number: str) -> Rules:
             (1, f"<subject.{number}> will <rest.pl> <where>"),
             (2, f"<animals.{number}> <animal.verb.{number}> <where>"),
             (1, f"<animals.{number}> <frequency> <animal.verb.{number}> <where>"),
+        ),
+    }
+
+
+def _phrase_rules() -> Rules:
+    things = [f"<{name}.pl>" for name in (*_OBJECTS, "animal")]
+    return {
+        "colour": _equal("red", "green", "white"),
+        "quality": _equal("heavy", "small", "broken", "beautiful"),
+        "things": tuple((float(len(_lexicon()[name[1:-1]])), name) for name in things),  # each noun equally often
+        "phrase": (
+            (3, "<number> <quality> <colour> <things>"),
+            (1, "<number> <colour> <things>"),
+            (1, "<number> <quality> <things>"),
         ),
     }
 

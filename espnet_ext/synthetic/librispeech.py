@@ -10,7 +10,7 @@ import numpy as np
 
 from espnet_ext.data.audio_files import save_audio
 from espnet_ext.synthetic.acoustics import SAMPLE_RATE, Condition, draw_scene, record
-from espnet_ext.synthetic.english import Grammar, english_grammar, text_grammar
+from espnet_ext.synthetic.english import Grammar, english_grammar, phrase_grammar, text_grammar
 from espnet_ext.synthetic.parameters import LIBRISPEECH_SIZES, WHAT, PartSize, Size, generator, seed_of, size_called
 from espnet_ext.synthetic.voices import Speaker, draw_speakers
 from espnet_ext.work.once import fingerprint, make_folder
@@ -72,6 +72,7 @@ def make_librispeech(output: str | Path, size: str = "mini", seed: int = 0, nj: 
         "seed": seed,
         **({"text": "other grammar"} if wanted.other_text else {}),
         **({"variants": list(wanted.variants)} if wanted.variants else {}),
+        **({"sentences": "phrases"} if wanted.phrases else {}),
     }
     return make_folder(output, fingerprint(parameters), lambda folder: write_corpus(folder, wanted, seed, nj), WHAT)
 
@@ -82,7 +83,7 @@ def write_corpus(folder: Path, size: Size, seed: int, nj: int) -> None:
     speakers = draw_speakers(
         {part: part_size.speakers for part, part_size in parts.items()}, seed, size.voices, size.variants
     )
-    sentences, held_out = draw_sentences(parts, english_grammar(), seed)
+    sentences, held_out = draw_sentences(parts, spoken_grammar(size), seed)
     shards = [
         chapter
         for part, part_size in parts.items()
@@ -95,9 +96,14 @@ def write_corpus(folder: Path, size: Size, seed: int, nj: int) -> None:
     for chapter, duration in zip(shards, seconds, strict=True):
         minutes[chapter.speaker.id] = minutes.get(chapter.speaker.id, 0.0) + duration / 60
     write_speakers(folder / "SPEAKERS.TXT", speakers, minutes)
-    grammar = text_grammar() if size.other_text else english_grammar()
+    grammar = text_grammar() if size.other_text else spoken_grammar(size)
     _write_lm_text(folder / LM_TEXT, grammar, size.lm_sentences, held_out, seed)
     (folder / "README.TXT").write_text(_README, encoding="utf-8")
+
+
+def spoken_grammar(size: Size) -> Grammar:
+    """What is spoken in a corpus: sentences, or phrases of a few words."""
+    return phrase_grammar() if size.phrases else english_grammar()
 
 
 def draw_sentences(

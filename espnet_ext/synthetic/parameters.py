@@ -51,6 +51,7 @@ class Size:
             than variants; see :func:`espnet_ext.synthetic.voices.draw_speakers`.
         other_text: whether the language-model text is of another grammar than the speech.
         variants: the voice variants to draw from; all if there are none.
+        phrases: whether speech and text are phrases of three or four words in place of sentences.
     """
 
     parts: dict[str, PartSize]
@@ -60,6 +61,7 @@ class Size:
     other_text: bool = False
     clean: Condition = CLEAN
     variants: tuple[str, ...] = ()
+    phrases: bool = False
 
 
 def librispeech_size(
@@ -131,6 +133,7 @@ LIBRISPEECH_SIZES = {
             PartSize(28, 2, 28), PartSize(5, 2, 15), 8000, train_parts=_BOTH_TRAIN_PARTS, test=PartSize(40, 4, 5)
         ),
         voices={"train": 24, "dev": 5, "test": 19},
+        phrases=True,
     ),
     # Like mini, with half of the training set and smaller test sets.
     "demo": replace(
@@ -138,6 +141,7 @@ LIBRISPEECH_SIZES = {
             PartSize(28, 1, 28), PartSize(5, 2, 5), 400, train_parts=_BOTH_TRAIN_PARTS, test=PartSize(20, 2, 5)
         ),
         voices={"train": 24, "dev": 5, "test": 19},
+        phrases=True,
     ),
     # For N-best lists of Whisper: training lists must resemble those of the test sets, so half of them are noisy too.
     "smoke-turns": _turns_size(PartSize(4, 1, 8), PartSize(3, 1, 4), PartSize(3, 1, 4), (4, 3, 3)),

@@ -11,6 +11,7 @@ import yaml
 
 from espnet_ext.encoder.blstm_maxpool import BLSTMMaxPoolEncoder
 from espnet_ext.errors import InputError
+from espnet_ext.optim.continued_adam import ContinuedAdam
 from espnet_ext.sem.curriculum import Selection
 from espnet_ext.sem.pretraining import (
     PretrainSettings,
@@ -148,6 +149,7 @@ def test_from_the_plans_files_to_initial_parameters(tmp_path):
         "model_conf": {"lsm_weight": 0.1},
         "scheduler": "newbob_multi_epoch",
         "scheduler_conf": {"start_lr": 0.001},
+        "optim": "continued_adam",
         "max_epoch": 17,
     }
     (tmp_path / "train.yaml").write_text(yaml.safe_dump(config))
@@ -185,13 +187,25 @@ def test_from_the_plans_files_to_initial_parameters(tmp_path):
     before = tmp_path / "before"
     before.mkdir()
     (tmp_path / "config.yaml").rename(before / "config.yaml")
-    torch.save(model.state_dict(), before / "latest.pth")
     past = [[0.001, 5.5], [0.0012, 4.5]]
-    state = {"model": {}, "reporter": {}, "optimizers": [], "schedulers": [{"past": past}], "scaler": None}
+    adam = torch.optim.Adam(model.parameters())
+    sum((parameter**2).sum() for parameter in model.parameters()).backward()
+    adam.step()
+    torch.save(model.state_dict(), before / "latest.pth")
+    state = {"optimizers": [adam.state_dict()], "schedulers": [{"past": past}]}
     torch.save(state, before / "checkpoint.pth")
-    history = yaml.safe_load(configs["layers3_reduction16"].read_text())["scheduler_conf"]["history"]
+    read = {name: yaml.safe_load(path.read_text()) for name, path in configs.items()}
+    history = read["layers3_reduction16"]["scheduler_conf"]["history"]
     output = str(tmp_path / "init.pth")
-    fresh = carry_parameters(str(before), configs["layers3_reduction16"], 0, output, history)
+    moments = {name: values["optim_conf"]["moments"] for name, values in read.items() if "optim_conf" in values}
+    assert list(moments) == [step.name for step, _ in written][1:]
+    same = [str(before), configs["layers2_reduction16"], 0, output, history, moments["layers2_reduction16"]]
+    assert carry_parameters(*same) == []
+    continued = ContinuedAdam(model.parameters(), lr=0.5, moments=moments["layers2_reduction16"])
+    assert all(continued.state[each]["exp_avg"].equal(adam.state[each]["exp_avg"]) for each in model.parameters())
+    none = moments["layers3_reduction16"]
+    fresh = carry_parameters(str(before), configs["layers3_reduction16"], 0, output, history, none)
+    assert not Path(none).exists()
     assert json.loads(Path(history).read_text()) == past
     assert len(fresh) == 8 and all(name.startswith("encoder.layers.1.") for name in fresh)
 

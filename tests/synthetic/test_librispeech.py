@@ -22,6 +22,7 @@ from espnet_ext.synthetic.librispeech import (
     condition_of,
     draw_sentences,
     make_librispeech,
+    spoken_grammar,
     write_chapter,
 )
 from espnet_ext.synthetic.parameters import LIBRISPEECH_SIZES
@@ -123,7 +124,7 @@ def test_a_chapter_does_not_depend_on_those_before_it(
 @pytest.mark.parametrize("size", LIBRISPEECH_SIZES)
 def test_evaluation_sentences_are_unseen(size: str) -> None:
     parts = LIBRISPEECH_SIZES[size].parts
-    sentences, held_out = draw_sentences(parts, english_grammar(), seed=3)
+    sentences, held_out = draw_sentences(parts, spoken_grammar(LIBRISPEECH_SIZES[size]), seed=3)
     for part in parts:
         count = parts[part].speakers * parts[part].chapters * parts[part].utterances
         assert len(sentences[part]) == len(set(sentences[part])) == count
@@ -178,6 +179,16 @@ def test_the_text_for_language_models_may_be_of_another_grammar() -> None:
     assert words[0] <= words[1]
     assert not set(speech) & set(text)
     assert max(map(len, map(str.split, speech))) < max(map(len, map(str.split, text)))
+
+
+def test_phrases_are_short_and_of_the_same_words() -> None:
+    rng = random.Random(0)
+    sentences, phrases = (
+        [spoken_grammar(LIBRISPEECH_SIZES[size]).sentence(rng).split() for _ in range(4000)]
+        for size in ("smoke", "mini")
+    )
+    assert {len(words) for words in phrases} == {3, 4} and min(map(len, sentences)) == 4
+    assert set().union(*phrases) <= set().union(*sentences) and len(set().union(*phrases)) == 40
 
 
 def test_unknown_size(tmp_path: Path) -> None:

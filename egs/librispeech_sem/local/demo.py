@@ -22,7 +22,7 @@ TRAINING = "6"
 # Stage -> its share of the time, estimated from parts of a run on two cores.
 SHARES = {"1": 0.1, "2": 0.01, "3": 0.02, "4": 0.05, "5": 0.0, TRAINING: 0.65, "7": 0.15, "8": 0.01, "9": 0.01}
 EXPECTED_SECONDS = 480.0
-EPOCHS = 15  # of a system, conf/demo.yaml
+EPOCHS = 10  # of a system, conf/mini.yaml
 PICTURE = EXP / "demo.png"
 
 
@@ -40,13 +40,10 @@ class Progress:
             self.stage, self.within = stage[1], 0.0
         elif shards := re.search(r"(\d+)/(\d+) shards", line):
             self.within = int(shards[1]) / int(shards[2])
-        elif epoch := re.search(r"train (\S+?)/seed1\S*: .*epoch (\d+), batch", line):
-            self.epochs[f"{epoch[1]} now"] = float(epoch[2]) - 1.0
-        elif over := re.search(r"train (\S+?)/seed1(\S*): done", line):
-            # each step of the pre-training has an epoch, but the first one two
-            steps = 2.0 if "nodropout" in over[2] else 1.0 if over[2] else EPOCHS
-            self.epochs[over[1]] = min(EPOCHS, self.epochs.get(over[1], 0.0) + steps)
-            self.epochs[f"{over[1]} now"] = 0.0
+        elif epoch := re.search(r"train (\S+?)/seed1: .*epoch (\d+), batch", line):
+            self.epochs[epoch[1]] = float(epoch[2]) - 1.0
+        elif over := re.search(r"train (\S+?)/seed1: done", line):
+            self.epochs[over[1]] = EPOCHS
         if self.stage == TRAINING:
             self.within = sum(self.epochs.values()) / (EPOCHS * len(SYSTEMS))
 
