@@ -83,9 +83,7 @@ def prepare_asru2019(
         mandarin_dir: The Mandarin part: AISHELL-1, aidatatang_200zh or another folder, in place of ``train-zh``.
         librispeech_dir: LibriSpeech, if it does not lie at ``<corpus_dir>/LibriSpeech``.
         allow_pipes: Run the commands in the ``wav.scp`` of a Kaldi data dir, which may do anything.
-        num_jobs: Threads.
-        check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
-        skip_faulty: The share of each part that may be faulty, and is then left out.
+        num_jobs, check_audio, skip_faulty: See :func:`espnet_ext.corpora.librispeech.prepare_librispeech`.
 
     Returns:
         Part -> ``recordings`` and ``supervisions``, sorted by id.

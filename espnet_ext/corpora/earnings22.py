@@ -34,9 +34,7 @@ def prepare_earnings22(
     Args:
         corpus_dir: The folder described above.
         output_dir: Where ``earnings22_recordings_test.jsonl.gz`` and ``..._supervisions_...`` go (None: nowhere).
-        num_jobs: Threads.
-        check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
-        skip_faulty: The share of each part that may be faulty, and is then left out.
+        num_jobs, check_audio, skip_faulty: See :func:`espnet_ext.corpora.librispeech.prepare_librispeech`.
 
     Raises:
         InputError: More calls of metadata.csv than ``skip_faulty`` allows have no audio or no transcript, the reverse,
@@ -54,8 +52,7 @@ def prepare_earnings22(
             faults.add(PART, call, f"call {call} of metadata.csv has neither audio nor transcript")
     recordings = long_recordings.paired(audio, nlp, long_recordings.nlp_text, PART, faults)
     manifests = long_recordings.manifests_of({PART: recordings}, faults, check_audio, num_jobs)
-    if output_dir is not None:
-        write_parts("earnings22", manifests, Path(output_dir))
+    write_parts("earnings22", manifests, output_dir)
     return manifests
 
 

@@ -122,8 +122,7 @@ def prepare_librispeech(
     prepared = check_parts(root, parts, faults, num_jobs, check_audio)
     faults.settle({part: len(utterances) for part, (utterances, _) in prepared.items()})
     manifests = {part: make_manifests(root / part, *found) for part, found in prepared.items()}
-    if output_dir is not None:
-        write_parts("librispeech", manifests, Path(output_dir))
+    write_parts("librispeech", manifests, output_dir)
     return manifests
 
 

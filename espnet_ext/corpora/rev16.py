@@ -37,9 +37,7 @@ def prepare_rev16(
     Args:
         corpus_dir: The folder described above.
         output_dir: Where ``rev16_recordings_test.jsonl.gz`` and ``..._supervisions_...`` go (None: nowhere).
-        num_jobs: Threads.
-        check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
-        skip_faulty: The share of each part that may be faulty, and is then left out.
+        num_jobs, check_audio, skip_faulty: See :func:`espnet_ext.corpora.librispeech.prepare_librispeech`.
 
     Raises:
         InputError: A folder is missing; or the audio or transcript of more episodes than ``skip_faulty`` allows is
@@ -62,8 +60,7 @@ def prepare_rev16(
         except InputError as error:
             faults.add(PART, id, str(error))
     manifests = long_recordings.manifests_of({PART: recordings}, faults, check_audio, num_jobs)
-    if output_dir is not None:
-        write_parts("rev16", manifests, Path(output_dir))
+    write_parts("rev16", manifests, output_dir)
     return manifests
 
 

@@ -106,8 +106,7 @@ def prepare_spotify(
         write_word_times(Path(output_dir) / f"spotify_words_{part}", words())
     recordings = [long_recordings.Transcribed(id, audio[id], text) for id, text in texts.items()]
     manifests = {part: long_recordings.make_manifests(corpus, recordings, sounds)}
-    if output_dir is not None:
-        write_parts("spotify", manifests, Path(output_dir))
+    write_parts("spotify", manifests, output_dir)
     return manifests
 
 

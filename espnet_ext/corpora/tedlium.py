@@ -36,9 +36,7 @@ def prepare_tedlium(
         output_dir: Where ``tedlium_recordings_<part>.jsonl.gz``, ``tedlium_supervisions_<part>.jsonl.gz`` and
             ``tedlium_ignored_<part>.txt`` (lines ``talk start end``) go.
         parts: Some of ``train``, ``dev``, ``test``.
-        num_jobs: Threads.
-        check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
-        skip_faulty: The share of each part that may be faulty, and is then left out.
+        num_jobs, check_audio, skip_faulty: See :func:`espnet_ext.corpora.librispeech.prepare_librispeech`.
 
     Raises:
         InputError: A folder is missing; or more talks than ``skip_faulty`` allows have audio but no transcript, the

@@ -248,14 +248,16 @@ def write_manifests(recordings: "RecordingSet", supervisions: "SupervisionSet", 
     _write(supervisions, Path(folder) / "supervisions.jsonl.gz")
 
 
-def write_parts(corpus: str, manifests: Mapping[str, Manifests], folder: str | Path) -> None:
+def write_parts(corpus: str, manifests: Mapping[str, Manifests], folder: str | Path | None) -> None:
     """Write a corpus's manifests, each file whole or not at all, and print how much speech each part holds.
 
     Args:
         corpus: the beginning of the files' names, ``<corpus>_recordings_<part>.jsonl.gz`` and ``..._supervisions_...``.
         manifests: part -> its manifests.
-        folder: where they go.
+        folder: where they go; None: nowhere.
     """
+    if folder is None:
+        return
     for part, sets in manifests.items():
         for kind, manifest in sets.items():
             _write(manifest, Path(folder) / f"{corpus}_{kind}_{part}.jsonl.gz")

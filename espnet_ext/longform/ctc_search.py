@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,18 +19,6 @@ class Token(NamedTuple):
     start: int
     end: int
     confidence: float
-
-
-class CTCDecoder(Protocol):
-    """Takes posteriors part by part, and returns tokens as soon as they are final."""
-
-    def step(self, posteriors: np.ndarray) -> list[Token]:
-        """Posteriors of the next frames, (frames, vocabulary). Returns the tokens that have become final."""
-        ...
-
-    def finish(self) -> list[Token]:
-        """The last tokens."""
-        ...
 
 
 class PathTokens:

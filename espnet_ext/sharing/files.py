@@ -26,7 +26,6 @@ from espnet_ext.work.yaml_files import read_yaml, write_yaml
 META, OURS, CARD = "meta.yaml", "espnet_ext.yaml", "README.md"
 CONFIG, MODEL, PRIOR = "config.yaml", "model.pth", "search/prior.txt"
 SETTLED = "decoding.json"  # of a speaker-attributed model: see espnet_ext.multitalker.settled
-FOLDERS = ("model", "lm")
 TASKS = ("asr", "sa_asr", "long", "mt")
 # Lists of words, which may look like paths and never are.
 WORDS = ("token_list", "src_token_list")

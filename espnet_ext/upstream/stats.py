@@ -1,18 +1,19 @@
 """Shapes and feature statistics with ESPnet's ``collect_stats``, in shards (stage 10 of ESPnet's ``asr.sh``)."""
 
 import os
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 from espnet_ext.data import audio_tables
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.upstream import options as espnet_options
-from espnet_ext.upstream.checked_audio import checked_audio
-from espnet_ext.upstream.without_networks import without_networks
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import atomic_write
 from espnet_ext.work.shards import Shard
@@ -192,3 +193,68 @@ def _aggregate(folders: list[Path], job: Statistics) -> None:
             for line in (target / "text_shape").read_text(encoding="utf-8").splitlines():
                 file.write(f"{line},{size}\n")
     whole.rmdir()
+
+
+@contextmanager
+def checked_audio(table: Mapping[str, str], rate: int | None) -> Iterator[None]:
+    """Within this block, ESPnet's data type ``sound`` checks each file that it reads.
+
+    ESPnet drops the rate of a file, and to look at all headers first would open each file twice.
+
+    Args:
+        table: utterance -> audio file, for the messages.
+        rate: in Hz; None: any.
+
+    Raises:
+        InputError: from the reader, for a file without samples or with another rate.
+    """
+    import soundfile
+    from espnet2.train.iterable_dataset import DATA_TYPES
+
+    utterances = {path: utterance for utterance, path in table.items()}
+
+    def read(path: str) -> Any:
+        samples, found = soundfile.read(path)
+        name = f"{utterances.get(path, 'audio')}: {path}"
+        if not len(samples):
+            raise InputError(f"{name} has no samples: replace it, or drop the utterance")
+        if rate and found != rate:
+            raise InputError(f"{name} has {found} Hz, but the model's frontend takes {rate} Hz: resample it")
+        return samples
+
+    with patch.dict(DATA_TYPES, sound=read):
+        yield
+
+
+@contextmanager
+def without_networks() -> Iterator[None]:
+    """Within this block, ASR models are built with an encoder and a decoder that have no parameters.
+
+    A model of 200 million parameters takes ten seconds to build, which is longer than the features of a shard. The
+    statistics of ESPnet's ``collect_stats`` come from the frontend, which is built as it is.
+    """
+    from espnet2.asr.decoder.abs_decoder import AbsDecoder
+    from espnet2.asr.encoder.abs_encoder import AbsEncoder
+    from espnet2.tasks import asr
+
+    class NoEncoder(AbsEncoder):
+        def __init__(self, *args: Any, **options: Any):
+            super().__init__()
+
+        def output_size(self) -> int:
+            return 1
+
+        def forward(self, *args: Any, **options: Any) -> Any:
+            raise NotImplementedError
+
+    class NoDecoder(AbsDecoder):
+        def __init__(self, *args: Any, **options: Any):
+            super().__init__()
+
+        def forward(self, *args: Any, **options: Any) -> Any:
+            raise NotImplementedError
+
+    with ExitStack() as stack:
+        for choices, nothing in ((asr.encoder_choices, NoEncoder), (asr.decoder_choices, NoDecoder)):
+            stack.enter_context(patch.dict(choices.classes, dict.fromkeys(choices.classes, nothing)))
+        yield
