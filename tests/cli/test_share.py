@@ -13,7 +13,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.sharing.pack import of_recipe
 
 ROOT = Path(__file__).resolve().parents[2]
-KEPT = ROOT / "egs/librispeech_sem/results/mini-LibriSpeech-digits"
+KEPT = ROOT / "egs/librispeech_sem/results/mini-synthetic"
 
 
 @pytest.fixture
@@ -22,8 +22,8 @@ def system(tmp_path) -> Path:
     recipe = tmp_path / "egs" / "librispeech_sem"
     shutil.copytree(ROOT / "egs/librispeech_sem/conf", recipe / "conf")
     (recipe / "recipe.py").touch()
-    shutil.copytree(KEPT, recipe / "exp/mini-LibriSpeech-digits/results")
-    folder = recipe / "exp/mini-LibriSpeech-digits/baseline/seed1"
+    shutil.copytree(KEPT, recipe / "exp/mini/results")
+    folder = recipe / "exp/mini/baseline/seed1"
     folder.mkdir(parents=True)
     (folder / "best5.ave.pth").write_bytes(b"weights")
     config = {"encoder": "blstm_maxpool", "token_list": ["a", "b/c"], "bpemodel": "data/mini/tokens/bpe.model"}
