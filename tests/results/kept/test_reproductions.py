@@ -19,6 +19,8 @@ def recipe(tmp_path) -> Path:
     """A recipe with the results that it keeps."""
     folder = tmp_path / "somewhere" / "librispeech_sem"
     shutil.copytree(ROOT / "egs/librispeech_sem/results", folder / "results")
+    (folder / "conf").mkdir()
+    shutil.copy(ROOT / "egs/librispeech_sem/conf/tables.yaml", folder / "conf")
     return folder
 
 
