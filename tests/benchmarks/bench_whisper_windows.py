@@ -3,7 +3,7 @@
 Four synthetic voices read this repository's licence in turns, with pauses of 0.1 to 0.7 s and a little noise; or give a
 recording of your own (--recording, --references). The peer is faster-whisper on the whole recording, which decides by
 itself where the next 30 s begin. Word error rates are of lower-case words without punctuation; cpWER also counts words
-of wrong speakers. Times are of one thread. What is kept is egs/libricss_stitch/results/whisper_windows.json.
+of wrong speakers. Times are of one thread. --output writes a file of facts.
 """
 
 import argparse
