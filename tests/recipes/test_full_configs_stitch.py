@@ -96,6 +96,14 @@ def test_training_is_the_papers(tmp_path):
 @pytest.mark.parametrize("style", STYLES)
 def test_a_first_training_differs_in_its_schedule_alone(style, tmp_path):
     last, first = vars(read(style, "mini", tmp_path)), vars(read(style, "mini", tmp_path, "stitcher_first"))
-    schedule = {"optim_conf", "scheduler", "scheduler_conf", "num_iters_per_epoch", "max_epoch", "patience"}
+    schedule = {
+        "optim_conf",
+        "scheduler",
+        "scheduler_conf",
+        "num_iters_per_epoch",
+        "max_epoch",
+        "patience",
+        "batch_size",
+    }
     differ = {key for key in last if last[key] != first[key]}
     assert differ == schedule | {"log_interval", "keep_nbest_models"}
