@@ -117,7 +117,7 @@ class KeptNumbers:
         return verdict_text(found[0]) if found else "no longer tested"
 
     def effect(self, table: str, text: str, column: str) -> str:
-        """The effect of a claim on a test set with its interval, such as ``1.50 higher [-3.10, +0.10]``."""
+        """The effect of a claim on a test set with its interval, such as ``1.50 higher [-0.10, +3.10]``."""
         test = _named(self.claim(table, text)["tests"], column, f"{self.folder}: {text!r} has no test set")
         return " ".join(cells_of_test(test)[:2])
 

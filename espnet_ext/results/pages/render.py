@@ -13,9 +13,9 @@ from espnet_ext.results.plans.tables import PREFIX
 
 NOT_RUN = "-"
 EFFECT = (
-    "effect: how much lower (as claimed) or higher the error rate is, in points, mean over seeds, with the 95% interval"
-    " for other trainings and other units; p: two-sided, corrected over the claims of this corpus and scale (Holm). A"
-    " verdict needs three seeds on each side."
+    "effect: how much lower (as claimed) or higher the error rate is, in points, mean over seeds, with its 95% interval"
+    " for other trainings and other units (below zero: the other way); p: two-sided, corrected over the claims of this"
+    " corpus and scale (Holm). A verdict needs three seeds on each side."
 )
 REDUCTION = "reduction"  # heads the column of relative reductions
 _PIPES = str.maketrans({"|": r"\|", "\n": " "})
@@ -263,9 +263,8 @@ def cells_of_test(test: Mapping[str, Any] | None) -> tuple[str, str, str, str, s
     """Effect, interval, seeds, units and p-value of a test as text; the effect is positive if it is as claimed."""
     if test is None:
         return "not run", NOT_RUN, NOT_RUN, NOT_RUN, NOT_RUN
-    interval = NOT_RUN if test["ci95"] is None else f"[{test['ci95'][0]:+.2f}, {test['ci95'][1]:+.2f}]"
     units = NOT_RUN if test["units"] is None else count_of(test["units"], test["unit"])
-    return shown_effect(test), interval, " ".join(map(str, test["seeds"])), units, shown_p(test["p_value"])
+    return shown_effect(test), shown_interval(test), " ".join(map(str, test["seeds"])), units, shown_p(test["p_value"])
 
 
 def shown_effect(test: Mapping[str, Any]) -> str:
@@ -275,6 +274,18 @@ def shown_effect(test: Mapping[str, Any]) -> str:
     '1.50 higher'
     """
     return f"{abs(test['lower_by']):.2f} {'higher' if test['lower_by'] < 0 else 'lower'}"
+
+
+def shown_interval(test: Mapping[str, Any]) -> str:
+    """The interval of the effect, in the direction that :func:`shown_effect` names.
+
+    >>> shown_interval({"lower_by": -1.5, "ci95": [-3.1, 0.1]})
+    '[-0.10, +3.10]'
+    """
+    if test["ci95"] is None:
+        return NOT_RUN
+    low, high = test["ci95"] if test["lower_by"] >= 0 else (-test["ci95"][1], -test["ci95"][0])
+    return f"[{low:+.2f}, {high:+.2f}]"
 
 
 def shown_p(p_value: float | None) -> str:
