@@ -7,7 +7,7 @@ import torch
 from bench_latency import ScorerKind, make_scorers
 
 from espnet_ext.nbest.first_pass import parse_first_pass
-from espnet_ext.rescore import lm_training, mwer
+from espnet_ext.rescore import lm_training, mwer_training
 from espnet_ext.rescore.lm_training import parse_small_model
 from espnet_ext.rescore.mwer import Example, MwerLoss, backward
 from espnet_ext.rescore.training import parse_settings
@@ -24,7 +24,7 @@ TRAINED = [name for name, system in TABLES.systems.items() if system.kind == "tr
 def test_every_system_has_settings_that_training_reads(system):
     config = system_config(SECTIONS, TABLES.systems[system])
     on_text = system in ("gpt2_ce", "bert_ce")
-    options = lm_training.OPTIONS if on_text else mwer.OPTIONS
+    options = lm_training.OPTIONS if on_text else mwer_training.OPTIONS
     settings = parse_settings({name: value for name, value in config.items() if name not in options}, seed=1)
     assert settings.lr == 1e-5  # P3, section 4.2.2
     assert settings.batch_size == (16 if on_text else 4)
