@@ -285,7 +285,7 @@ def tables_of(options: Mapping[str, str]) -> str:
 
 def variant(options: Mapping[str, str]) -> str:
     """The end of the folders' names of runs whose recogniser is another one."""
-    whisper = options["recogniser"] == sets.WHISPER  # its mixtures are others
+    whisper = options.get("recogniser") == sets.WHISPER  # its mixtures are others
     far = any(options[name] for name in FAR_FIELD)
     parts = {"whisper": whisper, "speaker_model": options["speaker_model"], "far_field": far}
     return "-".join(name for name, given in parts.items() if given)

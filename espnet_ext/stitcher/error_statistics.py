@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from espnet_ext.data.transcript import SPEAKER
 from espnet_ext.data.turns import Turn, by_recording, read_turns
 from espnet_ext.multitalker.hypotheses import Grouped, group_by_speaker
-from espnet_ext.multitalker.importers import SPEAKER, read_grouped
+from espnet_ext.multitalker.importers import read_grouped
 from espnet_ext.scoring.error_rate import align
 from espnet_ext.stitcher.note import windowing_of
 from espnet_ext.stitcher.simulated_errors import (

@@ -6,11 +6,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.transcript import Word, show_line, spoken_lines, write_transcript
+from espnet_ext.data.transcript import SPEAKER, Word, show_line, spoken_lines, write_transcript
 from espnet_ext.data.turns import write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import Grouped, WindowHypothesis
-from espnet_ext.multitalker.importers import SPEAKER, read_grouped
+from espnet_ext.multitalker.importers import read_grouped
 from espnet_ext.stitcher.guard import guarded
 from espnet_ext.stitcher.long_recordings import cut_at_silence, cut_by_half, merge_parts, renumbered
 from espnet_ext.stitcher.note import ALIGNMENT, STYLES, read_note, require_windows, windowing_of

@@ -21,10 +21,11 @@ from itertools import zip_longest
 from pathlib import Path
 
 from espnet_ext.data.kaldi_tables import read_table, write_table
+from espnet_ext.data.transcript import SPEAKER
 from espnet_ext.data.turns import Turn, by_recording, read_turns, words_by_speaker
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import MOST_WINDOWS, Grouped, WindowHypothesis, is_timed
-from espnet_ext.multitalker.importers import SPEAKER, read_grouped
+from espnet_ext.multitalker.importers import read_grouped
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.by_time import WITHIN
 from espnet_ext.stitcher.long_recordings import Longest, Windows, cut_at_silence, cut_by_half, longest_of, renumbered

@@ -51,7 +51,7 @@ def test_options_after_the_dashes_reach_espnet(monkeypatch, capsys):
             "1 --data and 2 --output: give each --data its own --output",
         ),
         (["--data", "d", "e", "--output", "o"], "unexpected argument e: repeat an option for each of its values"),
-        (["--data", "d", "--output", "o", "--ngpu", "2"], "'--ngpu': '2' is not one of"),
+        (["--data", "d", "--output", "o", "--ngpu", "2"], "'--ngpu': 2 is not in the range"),
         (["--data", "d", "--output", "o", "--nj", "0"], "'--nj': 0 is not in the range x>=1"),
     ],
 )

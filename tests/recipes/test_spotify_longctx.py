@@ -74,7 +74,7 @@ def test_the_loss_falls(smoke):
     log = (smoke[0] / SYSTEM / "log" / "train.log").read_text()
     # On the dev set, whose sequences have one length; those of training grow.
     losses = [float(loss) for loss in re.findall(r"\d+epoch results: .*\[valid\] .*?loss=([0-9.]+)", log)]
-    assert len(losses) > 3 and losses[-1] < 0.95 * losses[0]
+    assert len(losses) > 3 and losses[-1] < 0.97 * losses[0]
 
 
 def test_a_second_run_repeats_nothing(smoke):
