@@ -21,7 +21,7 @@ SETS = ("test-clean", "test-other")
 TRAINING = "6"
 # Stage -> its share of the time, estimated from parts of a run on two cores.
 SHARES = {"1": 0.1, "2": 0.01, "3": 0.02, "4": 0.05, "5": 0.0, TRAINING: 0.65, "7": 0.15, "8": 0.01, "9": 0.01}
-EXPECTED_SECONDS = 480.0
+EXPECTED_SECONDS = 150.0
 EPOCHS = 10  # of a system, conf/mini.yaml
 PICTURE = EXP / "demo.png"
 
@@ -83,7 +83,7 @@ def main() -> None:
     print(f"\nPicture: {RECIPE / PICTURE}")
     print(
         "Next: ./run.sh --table 1 in egs/librispeech_sem trains each system with several seeds, as a comparison needs "
-        "(hours);\n      README.md there says what to expect, RESULTS.md what came out."
+        "(an hour or two);\n      README.md there says what to expect, RESULTS.md what came out."
     )
 
 
