@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from trained_systems import by_name, checkpoint
+from trained_systems import by_name, checkpoint, facts_of
 
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError, run_main
@@ -81,13 +81,7 @@ def summarise(measured: Mapping[str, Mapping[str, Sums]]) -> dict[str, dict[str,
                 if not np.array_equal(words, same):
                     raise InputError(f"{name} has other tokens than {next(iter(measured))}: give one vocabulary")
                 test = crossed_test(table({seed: seeds[seed] for seed in common}, kind)[0], base, words)
-                found[name][kind] |= {
-                    "lower_by": test.difference,
-                    "ci95": test.ci95 and list(test.ci95),
-                    "p_value": test.p_value,
-                    "seeds": test.seeds,
-                    "speakers": test.units,
-                }
+                found[name][kind] |= facts_of(test)
     return found
 
 

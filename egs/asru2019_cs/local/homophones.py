@@ -21,7 +21,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from trained_systems import by_name
+from trained_systems import by_name, facts_of
 
 from espnet_ext.codeswitch.mixed_text import has_han, mixed_tokens
 from espnet_ext.errors import run_main
@@ -146,13 +146,7 @@ def summarise(systems: Mapping[str, Mapping[str, Counts]]) -> dict[str, Any]:
             if seeds is not first and common:
                 own, base = (table([each[seed][language] for seed in common]) for each in (seeds, first))
                 test = crossed_test(own[0], base[0], own[1])
-                summary[name][language] |= {
-                    "lower_by": test.difference,
-                    "ci95": test.ci95 and list(test.ci95),
-                    "p_value": test.p_value,
-                    "seeds": test.seeds,
-                    "speakers": test.units,
-                }
+                summary[name][language] |= facts_of(test)
     return summary
 
 

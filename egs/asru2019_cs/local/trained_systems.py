@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from espnet_ext.errors import InputError
+from espnet_ext.results.claims.significance import CrossedTest
 
 
 def checkpoint(folder: Path, name: str | None) -> Path:
@@ -33,3 +35,14 @@ def by_name(folders: Sequence[Path]) -> dict[str, dict[str, Path]]:
             raise InputError(f"{folder}: there is another system {name} {seed}: rename its folder")
         found[name][seed] = folder
     return found
+
+
+def facts_of(test: CrossedTest) -> dict[str, Any]:
+    """A test over seeds and speakers as a file of facts has it."""
+    return {
+        "lower_by": test.difference,
+        "ci95": test.ci95 and list(test.ci95),
+        "p_value": test.p_value,
+        "seeds": test.seeds,
+        "speakers": test.units,
+    }
