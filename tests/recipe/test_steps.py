@@ -34,7 +34,16 @@ def count():
     sys.exit(1)
 
 
-def fail(text="", status=7, error=None):
+def append_after(pid_file, word):
+    append(word)
+    while not Path(pid_file).exists() or Path(f"/proc/{Path(pid_file).read_text()}").exists():
+        time.sleep(0.01)
+
+
+def fail(text="", status=7, error=None, pid_file=None):
+    if pid_file:
+        Path("writing").write_text(str(os.getpid()))
+        os.replace("writing", pid_file)
     append()
     print(text)
     if error:
@@ -228,13 +237,13 @@ def test_a_full_disk_is_named_before_any_work(tmp_path):
 @pytest.mark.parametrize("limit", [1, 2])
 def test_a_failed_job_fails_the_run_and_starts_no_other(limit, tmp_path):
     body = f"""
-    bad = [step("a", fail)]
-    good = ([step(name, append, arguments={{"word": name}})] for name in "bcd")
+    bad = [step("a", fail, arguments={{"pid_file": "a.pid"}})]
+    good = ([step(name, append_after, arguments={{"word": name, "pid_file": "a.pid"}})] for name in "bcd")
     run_jobs([bad, *good], {limit})
     print("reached")"""
     result = run(tmp_path, body)
     assert result.returncode == 1 and "reached" not in result.stdout and "a: failed" in result.stderr
-    assert len(lines(tmp_path)) <= limit + 1
+    assert len(lines(tmp_path)) == limit, "the job beside the one that failed was waited for, and no other started"
 
 
 @pytest.mark.parametrize("limit", [1, 2])
