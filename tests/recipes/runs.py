@@ -136,7 +136,7 @@ class Run:
             process.send_signal(signal.SIGKILL)
         process.stdout.close()
         process.wait()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while left := self._processes():
             assert time.monotonic() < deadline, f"killed in stage {stage}, but its work goes on:\n{left}"
             time.sleep(0.2)

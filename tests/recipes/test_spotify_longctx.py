@@ -134,7 +134,7 @@ def kill_in(step: str, appears: Path, options: tuple[str, ...], folder: Path, da
     process.send_signal(signal.SIGKILL)
     assert f"{step}" not in [line.partition(": done")[0].strip() for line in process.stdout]
     process.wait()
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while left := subprocess.run(["pgrep", "-af", str(folder)], capture_output=True, text=True, check=False).stdout:
         assert time.monotonic() < until, f"killed in {step}, but its work goes on:\n{left}"
         time.sleep(0.2)
