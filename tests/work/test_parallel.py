@@ -163,17 +163,20 @@ def test_shard_names():
     assert shard_name(Path("x/b"), 0) == "b"
 
 
-def seen_gpu(index: int) -> tuple[int, str]:
-    time.sleep(0.3)  # so that both workers get one
+def seen_gpu(folder: Path) -> tuple[int, str]:
+    (folder / str(os.getpid())).touch()
+    deadline = time.monotonic() + 60
+    while len(list(folder.iterdir())) < 3 and time.monotonic() < deadline:
+        time.sleep(0.05)  # until each worker has got one
     parallel.use_own_gpu()
     parallel.use_own_gpu()  # the second time changes nothing
     return os.getpid(), os.environ["CUDA_VISIBLE_DEVICES"]
 
 
-def test_workers_share_the_gpus(monkeypatch):
+def test_workers_share_the_gpus(monkeypatch, tmp_path):
     """Three workers on two GPUs; a worker keeps its GPU from shard to shard."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
-    found = parallel.map_shards(seen_gpu, list(range(8)), nj=3)
+    found = parallel.map_shards(seen_gpu, [tmp_path] * 8, nj=3)
     by_worker = {worker: {gpu for other, gpu in found if other == worker} for worker, _ in found}
     assert len(by_worker) == 3 and all(len(gpus) == 1 for gpus in by_worker.values())
     assert sorted(min(gpus) for gpus in by_worker.values()) == ["3", "3", "5"]
