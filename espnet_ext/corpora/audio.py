@@ -6,7 +6,6 @@ word``, in seconds. Transcripts are a file with lines ``recording transcript``, 
 recording: ``<recording>.txt`` or, as in TED-LIUM, ``<recording>.stm``.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from espnet_ext.corpora import long_recordings, tedlium
 from espnet_ext.corpora.checks import check_audio_files, require_corpus
 from espnet_ext.corpora.faults import Faults, faults_file, own_files
+from espnet_ext.data.ctm import read_ctm
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.data.manifests import Manifests, write_parts
 from espnet_ext.data.transcript import Word
@@ -58,7 +58,7 @@ def prepare_audio(
     corpus, output = require_corpus(corpus_dir, "the recordings"), Path(output_dir)
     faults = Faults(corpus, faults_file(output, f"audio_{part}"), skip_faulty)
     files = _recordings(corpus, part, faults)
-    spoken = read_ctm(words) if words else {key: _untimed(line) for key, line in _texts(Path(text), faults).items()}
+    spoken = word_times(Path(words)) if words else _untimed(_texts(Path(text), faults))
     for key in sorted(spoken.keys() - files.keys()):
         faults.add(part, key, f"no audio of {key} ({words or text})")
     for key in sorted(files.keys() - spoken.keys()):
@@ -111,34 +111,19 @@ def _texts(path: Path, faults: Faults) -> dict[str, str]:
     return {file.stem: readers[file.suffix](file) for file in files}
 
 
-def _untimed(text: str) -> list[Word]:
-    return [Word(word, 0.0, 0.0) for word in text.split()]
+def _untimed(texts: Mapping[str, str]) -> dict[str, list[Word]]:
+    return {key: [Word(word, 0.0, 0.0) for word in text.split()] for key, text in texts.items()}
 
 
-def read_ctm(path: str | Path) -> dict[str, list[Word]]:
-    """The words of each recording of a ctm file, in the order of the file; lines that begin with ``;;`` are remarks.
+def word_times(path: Path) -> dict[str, list[Word]]:
+    """The words of each recording of a CTM, in the order of the file.
 
     Raises:
-        InputError: No such file, or a line with fewer than five fields or times that are no numbers.
+        InputError: no such file, or a line that is not of the format.
     """
     recordings: dict[str, list[Word]] = defaultdict(list)
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: no ctm file in UTF-8 ({error})") from None
-    for number, line in enumerate(lines, 1):
-        fields = line.split()
-        if not fields or line.startswith(";;"):
-            continue
-        try:
-            start, seconds = float(fields[2]), float(fields[3])
-            if not math.isfinite(start + seconds):
-                raise ValueError(line)
-            recordings[fields[0]].append(Word(fields[4], start, start + seconds))
-        except (IndexError, ValueError):
-            raise InputError(
-                f"{path}: line {number} is not 'recording channel start duration word': {line[:60]!r}"
-            ) from None
+    for word in read_ctm(path):
+        recordings[word.recording].append(Word(word.text, word.start, word.end))
     return dict(recordings)
 
 

@@ -25,6 +25,7 @@ from espnet_ext.corpora.checks import check_audio_files, require_corpus
 from espnet_ext.corpora.faults import Faults, faults_file
 from espnet_ext.data.manifests import Manifests, write_parts
 from espnet_ext.data.transcript import Word
+from espnet_ext.data.turns import Turn, word_spans
 from espnet_ext.errors import InputError
 from espnet_ext.longform.word_times import DROPPED, drop_overlaps, word_faults, write_word_times
 from espnet_ext.work.json_text import parse_json
@@ -165,10 +166,7 @@ def read_transcript(path: Path) -> list[Word]:
     if not entries:
         raise InputError(f"{path}: the transcript holds no word")
     try:
-        return [
-            Word(" ".join(entry["word"].split()), _seconds(entry["startTime"]), _seconds(entry["endTime"]))
-            for entry in entries
-        ]
+        return [word for entry in entries for word in _words(entry)]
     except (KeyError, ValueError, AttributeError):
         raise InputError(f"{path}: a transcript whose words have no times, or none like '12.300s'") from None
 
@@ -178,6 +176,14 @@ def _entries(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     if spoken and spoken[-1] and "speakerTag" in spoken[-1][0]:
         spoken.pop()
     return [entry for words in spoken for entry in words if entry["word"].strip()]
+
+
+def _words(entry: Mapping[str, str]) -> Iterator[Word]:
+    """The word of an entry; where it holds blanks, its words, which share its time by their letters."""
+    words, span = tuple(entry["word"].split()), (_seconds(entry["startTime"]), _seconds(entry["endTime"]))
+    spans = [span] if len(words) == 1 else word_spans(Turn("", "", words, *span))
+    for word, (start, end) in zip(words, spans, strict=True):
+        yield Word(word, start, end)
 
 
 def _seconds(value: str) -> float:

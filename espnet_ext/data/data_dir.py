@@ -18,7 +18,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from espnet_ext.data.kaldi_tables import read_table, text_lines, write_table
+from espnet_ext.data.ctm import ctm_word, nist_lines
+from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write
 
@@ -131,7 +132,7 @@ def read_data_dir(path: str | Path) -> DataDir:
         for field, name in FILES.items()
         if (path / name).exists() or field in ("wav_scp", "utt2spk")
     }
-    return DataDir(**fields, ctm=read_ctm(path / "ctm"))
+    return DataDir(**fields, ctm=read_word_lines(path / "ctm"))
 
 
 def is_command(value: str) -> bool:
@@ -172,22 +173,18 @@ def write_tables(data: DataDir, folder: Path) -> None:
             file.writelines(f"{key} {word}\n" for key in sorted(data.ctm) for word in data.ctm[key])
 
 
-def read_ctm(path: Path) -> dict[str, tuple[str, ...]] | None:
-    """Read ``id channel start duration word`` lines into id -> its words, or None if there is no file.
+def read_word_lines(path: Path) -> dict[str, tuple[str, ...]] | None:
+    """Read a CTM into id -> the rest of its lines, as they are written; None if there is no file.
 
     Raises:
-        InputError: the file is empty or not UTF-8, or a line has fewer fields.
+        InputError: the file is empty or not UTF-8, or a line is not of the format.
     """
     if not path.exists():
         return None
     words: dict[str, list[str]] = {}
-    for number, line in enumerate(text_lines(path), start=1):
-        if not line.strip():
-            continue
-        key, _, word = line.partition(" ")
-        if not key or len(word.split()) < 4:
-            raise InputError(f"{path}: line {number}: expected `utterance channel start duration word`: fix it")
-        words.setdefault(key, []).append(word)
+    for where, line in nist_lines(path):
+        key = ctm_word(line.split(), where).recording
+        words.setdefault(key, []).append(line.strip().removeprefix(key).strip())
     return {key: tuple(lines) for key, lines in words.items()}
 
 

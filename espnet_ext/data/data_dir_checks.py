@@ -20,7 +20,7 @@ from espnet_ext.data.data_dir import (
     format_seconds,
     is_command,
     parse_segment,
-    read_ctm,
+    read_word_lines,
     require_folder,
     segment_recording,
 )
@@ -66,7 +66,7 @@ def scan_data_dir(path: str | Path) -> tuple[DataDir, dict[str, TableScan]]:
     fields = {field: scans[name].table for field, name in FILES.items() if name in scans}
     if (path / "spk2utt").exists():
         scans["spk2utt"] = scan_table(path / "spk2utt")
-    return DataDir(**fields, ctm=read_ctm(path / "ctm")), scans
+    return DataDir(**fields, ctm=read_word_lines(path / "ctm")), scans
 
 
 def validate_data_dir(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from espnet_ext.data.audio_files import Inspected
+from espnet_ext.data.ctm import ctm_word
 from espnet_ext.data.cut_recordings import OVERHANG
 from espnet_ext.data.data_dir import DataDir, format_seconds, is_command, parse_segment, write_data_dir
 from espnet_ext.data.data_dir_checks import check_files, raise_problems, validate
@@ -119,7 +120,7 @@ def _all_or_none(supervisions: Sequence["SupervisionSegment"], field: str) -> di
 
 def _words(item: "SupervisionSegment") -> Iterable[str]:
     for word in sorted(item.alignment["word"], key=lambda word: word.start):
-        start, seconds = format_seconds(word.start - item.start), format_seconds(word.duration)
+        start, seconds = format_seconds(max(0.0, word.start - item.start)), format_seconds(word.duration)
         score = "" if word.score is None else f" {word.score:g}"
         yield f"1 {start} {seconds} {word.symbol}{score}"
 
@@ -195,7 +196,7 @@ def _supervision(data: DataDir, utterance: str, recordings: Mapping[str, "Record
     end = recording.duration if end == -1 else min(end, recording.duration)
     channels = recording.channel_ids
     speaker = data.utt2spk[utterance]
-    words = [_word(line, start) for line in (data.ctm or {}).get(utterance, ())]
+    words = [_word(utterance, line, start) for line in (data.ctm or {}).get(utterance, ())]
     return SupervisionSegment(
         id=utterance,
         recording_id=name,
@@ -210,13 +211,12 @@ def _supervision(data: DataDir, utterance: str, recordings: Mapping[str, "Record
     )
 
 
-def _word(line: str, offset: float) -> "AlignmentItem":
+def _word(utterance: str, line: str, offset: float) -> "AlignmentItem":
     from lhotse.supervision import AlignmentItem
 
-    _, start, seconds, symbol, *score = line.split()
-    return AlignmentItem(
-        symbol, round(float(start) + offset, ndigits=8), float(seconds), float(score[0]) if score else None
-    )
+    word = ctm_word([utterance, *line.split()], f"ctm: {utterance}: `{line}`")
+    seconds = round(word.end - word.start, ndigits=8)
+    return AlignmentItem(word.text, round(word.start + offset, ndigits=8), seconds, word.confidence)
 
 
 def read_manifests(recordings: str | Path, supervisions: str | Path) -> tuple["RecordingSet", "SupervisionSet"]:

@@ -1,7 +1,6 @@
 """Word times of recordings: written to one ctm file, and read for one recording at a time.
 
-Kaldi's ctm has one line per word, ``recording channel start duration word``, in seconds from the recording's start. A
-table ``recording file.ctm:offset`` says where each recording starts, so that the words need not all fit into memory.
+A table ``recording file.ctm:offset`` says where each recording starts, so that the words need not all fit into memory.
 """
 
 import math
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from espnet_ext.data.ctm import ctm_word
 from espnet_ext.data.data_dir import format_seconds
 from espnet_ext.data.kaldi_tables import write_table
 from espnet_ext.data.transcript import Word
@@ -146,14 +146,12 @@ def read_word_times(recording: str, entry: str) -> list[Word]:
         with open(path, "rb") as file:
             file.seek(int(offset))
             for line in file:
-                key, _, rest = line.decode().rstrip("\n").partition(" ")
-                if key != recording:
+                fields = line.decode().split()
+                if fields[:1] != [recording]:
                     break
-                _, start, seconds, text = rest.split(" ", maxsplit=3)
-                words.append(Word(text, float(start), float(start) + float(seconds)))
-                if not math.isfinite(words[-1].end):
-                    raise ValueError(f"{text!r} at {start} s for {seconds} s")
-    except (OSError, ValueError, OverflowError) as error:
+                found = ctm_word(fields, f"word {len(words) + 1}")
+                words.append(Word(found.text, found.start, found.end))
+    except (OSError, ValueError, OverflowError, InputError) as error:
         raise InputError(
             f"{entry}: the word times of {recording} cannot be read ({error}): prepare the corpus again"
         ) from None

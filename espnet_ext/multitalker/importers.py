@@ -3,7 +3,7 @@
 - ``.json``: Whisper's and WhisperX's (``segments``, with ``words`` or without, with ``speaker`` or without), that of
   the pipelines of transformers (``chunks``), or a list of such objects, one per window; or SegLST. A window says
   ``start`` and ``end`` in seconds of the recording, or ``offset`` and ``duration`` if the times in it begin with it.
-- ``.ctm``: of Kaldi, NeMo and NIST, ``utterance channel start duration word [confidence [type [speaker]]]``.
+- ``.ctm``: of Kaldi, NeMo and NIST, see :mod:`espnet_ext.data.ctm`.
 - ``.rttm``: LEXEME lines, ``LEXEME utterance channel start duration word type speaker confidence``.
 - ``.jsonl``: ours, see :mod:`espnet_ext.multitalker.hypotheses`.
 
@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.data.ctm import CTMWord, ctm_word, nist_lines, read_ctm
 from espnet_ext.data.data_dir import Segment, parse_segment
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.data.transcript import SPEAKER
@@ -270,59 +271,27 @@ def _span(start: Any, end: Any) -> Span | None:
     return None if first is None or last is None else (first, last)
 
 
-def _lines(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Lines that hold something, as fields, and where each is."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file of hypotheses: check the path, or decode first") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8 text: convert it with iconv") from None
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip() and not line.startswith(";;"):
-            yield f"{path}: line {number}", line.split()
-
-
 def _read_ctm(path: Path, speaker: str) -> Iterator[HeardWindow]:
-    def words() -> Iterator[tuple[str, HeardWord]]:
-        for where, fields in _lines(path):
-            form = "`utterance channel start duration word [confidence [type [speaker]]]`"
-            word = _timed_word(where, form, fields[2:], fields[5:6], fields[7:8], speaker)
-            yield fields[0], word
-
-    return _by_utterance(words())
+    return _by_utterance(read_ctm(path), speaker)
 
 
 def _read_rttm(path: Path, speaker: str) -> Iterator[HeardWindow]:
-    def words() -> Iterator[tuple[str, HeardWord]]:
-        for where, fields in _lines(path):
-            if fields[0] == "LEXEME":
-                form = "`LEXEME utterance channel start duration word type speaker confidence`"
-                word = _timed_word(where, form, fields[3:], fields[8:9], fields[7:8], speaker)
-                yield fields[1], word
+    layout = "LEXEME utterance channel start duration word type speaker confidence"
 
-    return _by_utterance(words())
+    def words() -> Iterator[CTMWord]:
+        for where, line in nist_lines(path):
+            if line.split()[0] == "LEXEME":
+                timed, labels = line.split()[1:6], line.split()[6:]
+                kind, who, score = [*labels, *["NA"] * 3][:3]
+                yield ctm_word([*timed, score, kind, who] if len(timed) == 5 else timed, where, layout)
 
-
-def _timed_word(
-    where: str, form: str, fields: Sequence[str], score: Sequence[str], who: Sequence[str], speaker: str
-) -> HeardWord:
-    """A word from ``start duration word``, and a confidence and a speaker that a line may have."""
-    try:
-        start, seconds, text, *_ = fields
-        begin, length = _time(start), _time(seconds)
-        confidence = _time(score[0]) if score and score[0] not in ("NA", "<NA>") else None
-        if begin is None or length is None or begin < 0 or length < 0:
-            raise ValueError
-    except ValueError:
-        raise InputError(f"{where}: expected {form}: fix it") from None
-    name = who[0] if who and who[0] not in ("NA", "<NA>") else speaker
-    return HeardWord(name, text, begin, begin + length, confidence)
+    return _by_utterance(words(), speaker)
 
 
-def _by_utterance(words: Iterable[tuple[str, HeardWord]]) -> Iterator[HeardWindow]:
+def _by_utterance(words: Iterable[CTMWord], speaker: str) -> Iterator[HeardWindow]:
     utterances: dict[str, list[HeardWord]] = {}
-    for utterance, word in words:
-        utterances.setdefault(utterance, []).append(word)
+    for word in words:
+        heard = HeardWord(word.speaker or speaker, word.text, word.start, word.end, word.confidence)
+        utterances.setdefault(word.recording, []).append(heard)
     for utterance, own in utterances.items():
         yield HeardWindow(utterance, tuple(sorted(own, key=lambda word: word.start or 0.0)))

@@ -5,12 +5,13 @@ no speakers, so its channels take their place.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from espnet_ext.data.kaldi_tables import read_table, text_lines
+from espnet_ext.data.ctm import is_number, nist_lines, read_ctm
+from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.data.turns import Turn, check_span, read_turns, word_spans
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.normalise import LOWER, NONE, normalised_turns, normaliser_called
@@ -67,16 +68,16 @@ def read_transcripts(path: str | Path, form: str = AUTO) -> Transcripts:
     if form == SEGLST:
         turns = tuple(read_turns(path, may_be_empty=True))
         return Transcripts(path, form, {}, turns, ("",) * len(turns))
-    if form not in FORMATS:
-        raise InputError(f"unknown format {form!r}: choose one of {', '.join(FORMATS)}")
-    return _read_timed(path, form)
+    if form in (STM, CTM):
+        return _read_stm(path) if form == STM else _read_ctm(path)
+    raise InputError(f"unknown format {form!r}: choose one of {', '.join(FORMATS)}")
 
 
 def detect_format(path: Path) -> str:
     """The format of a file: by its name (.trn .stm .ctm .json), else by its first lines; otherwise Kaldi text."""
     if path.suffix.lower() in _SUFFIXES:
         return _SUFFIXES[path.suffix.lower()]
-    lines = [line for _, line in islice(_lines(path), _SAMPLE)]
+    lines = [line for _, line in islice(nist_lines(path), _SAMPLE)]
     if lines and lines[0].lstrip()[:1] in ("[", "{") and path.read_bytes().rstrip()[-1:] in (b"]", b"}"):
         return SEGLST
     for form, fits in ((STM, _is_stm), (CTM, _is_ctm), (TRN, lambda line: _TRN.fullmatch(line) is not None)):
@@ -87,76 +88,57 @@ def detect_format(path: Path) -> str:
 
 def _is_stm(line: str) -> bool:
     fields = line.split(maxsplit=5)
-    return len(fields) >= 5 and all(map(_is_number, fields[3:5]))
+    return len(fields) >= 5 and all(map(is_number, fields[3:5]))
 
 
 def _is_ctm(line: str) -> bool:
     fields = line.split()
-    return len(fields) in (5, 6) and all(map(_is_number, fields[2:4]))
-
-
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"\d+\.?\d*(e-?\d+)?|\.\d+", text) is not None
-
-
-def _lines(path: Path) -> Iterable[tuple[int, str]]:
-    """Numbered lines of NIST's formats, without comments and empty ones."""
-    for number, line in enumerate(text_lines(path), start=1):
-        if line.strip() and not line.startswith(";;"):
-            yield number, line
+    return len(fields) in (5, 6) and all(map(is_number, fields[2:4]))
 
 
 def _read_trn(path: Path) -> dict[str, str]:
     texts: dict[str, str] = {}
-    for number, line in _lines(path):
+    for where, line in nist_lines(path):
         found = _TRN.fullmatch(line)
         if found is None:
-            raise InputError(f"{path}: line {number} does not end in an id in brackets: write `words (id)`")
+            raise InputError(f"{where} does not end in an id in brackets: write `words (id)`")
         text, key = found.groups()
         if key in texts:
-            raise InputError(f"{path}: line {number}: id {key} comes twice: keep one of its lines")
-        texts[key] = _plain(text.strip(), f"{path}: line {number}")
+            raise InputError(f"{where}: id {key} comes twice: keep one of its lines")
+        texts[key] = _plain(text.strip(), where)
     return texts
 
 
-def _read_timed(path: Path, form: str) -> Transcripts:
+def _read_ctm(path: Path) -> Transcripts:
+    words = list(read_ctm(path))
+    turns = tuple(Turn(word.recording, word.channel, (word.text,), word.start, word.end) for word in words)
+    return Transcripts(path, CTM, {}, turns, tuple(word.channel for word in words))
+
+
+def _read_stm(path: Path) -> Transcripts:
     turns: list[Turn] = []
     channels: list[str] = []
     ignored: list[tuple[Turn, str]] = []
-    parse: Callable[[str, str], tuple[Turn, str]] = _stm_line if form == STM else _ctm_line
-    for number, line in _lines(path):
-        where = f"{path}: line {number}"
-        turn, channel = parse(line, where)
-        check_span(turn.start, turn.end, where)
+    for where, line in nist_lines(path):
+        turn, channel = _stm_line(line, where)
         if turn.words == (_IGNORED,):
             ignored.append((replace(turn, words=()), channel))
         else:
             turns.append(turn)
             channels.append(channel)
-    return Transcripts(path, form, {}, tuple(turns), tuple(channels), tuple(ignored))
+    return Transcripts(path, STM, {}, tuple(turns), tuple(channels), tuple(ignored))
 
 
 def _stm_line(line: str, where: str) -> tuple[Turn, str]:
-    name, channel, speaker, start, end, *text = _fields(
-        line, 5, 6, (3, 4), where, "file channel speaker start end words"
-    )
-    words = _plain(_STM_LABEL.sub("", text[0].strip(), count=1) if text else "", where)
+    """The turn of a line, and its channel. (MeetEval's parser, which the tests compare, refuses channels that are
+    letters where a time is a whole number.)"""
+    fields = line.split(maxsplit=5)
+    if not _is_stm(line):
+        raise InputError(f"{where} is not `file channel speaker start end words`: fix it, or force another format")
+    name, channel, speaker, start, end = fields[:5]
+    check_span(float(start), float(end), where)
+    words = _plain(_STM_LABEL.sub("", "".join(fields[5:]).strip(), count=1), where)
     return Turn(name, speaker, tuple(words.split()), float(start), float(end)), channel
-
-
-def _ctm_line(line: str, where: str) -> tuple[Turn, str]:
-    layout = "file channel start duration word [confidence]"
-    name, channel, start, duration, word, *_ = _fields(line, 5, 7, (2, 3), where, layout)
-    return Turn(name, channel, (word,), float(start), float(start) + float(duration)), channel
-
-
-def _fields(line: str, least: int, most: int, numbers: Sequence[int], where: str, layout: str) -> list[str]:
-    """The fields of a line; the last of ``most`` is the rest of the line. (MeetEval's parsers, which the tests compare,
-    refuse channels that are letters where a time is a whole number.)"""
-    fields = line.split(maxsplit=most - 1)
-    if len(fields) < least or not all(_is_number(fields[place]) for place in numbers):
-        raise InputError(f"{where} is not `{layout}`: fix it, or force another format")
-    return fields
 
 
 def _plain(text: str, where: str) -> str:

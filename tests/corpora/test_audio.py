@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from espnet_ext.corpora.audio import prepare_audio, read_ctm
+from espnet_ext.corpora.audio import prepare_audio, word_times
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.longform.word_times import read_word_times
@@ -48,7 +48,7 @@ def test_recordings_with_word_times(folder):
         ("one 1 0.1 0.4 hello\n", "no words of two"),
         ("one 1 0.1 0.4 hello\ntwo 1 0 1 a\nthree 1 0 1 b\n", "no audio of three"),
         ("one 1 0.1 0.4 hello\ntwo 1 1 1 a\ntwo 1 0.2 0.1 b\n", "two: word 2, 'b' at 0.2 s, begins before"),
-        ("one 1 0.1 hello\n", "line 1 is not 'recording channel start duration word'"),
+        ("one 1 0.1 hello\n", "line 1 is not `recording channel start duration word"),
         ("one 1 nan 0.1 hello\n", "line 1 is not"),
     ],
 )
@@ -96,7 +96,7 @@ def test_chapters_with_word_times(chapters):
     found = prepare_audio(chapters / "audio", chapters / "out", words=chapters / "words.ctm")["train"]
     texts = read_table(chapters / "text")
     assert {item.id: item.text for item in found["supervisions"]} == texts
-    spoken = read_ctm(chapters / "words.ctm")
+    spoken = word_times(chapters / "words.ctm")
     for item in found["recordings"]:
         assert item.duration == pytest.approx(spoken[item.id][-1].end, abs=0.1)
 

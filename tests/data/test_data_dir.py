@@ -91,7 +91,7 @@ def test_missing_folder_and_files(tmp_path):
 def test_ctm_lines_must_be_whole(tmp_path):
     (tmp_path / "ctm").write_text("a-1 1 0 0.2 X\na-1 1 0.2\n")
     with pytest.raises(InputError, match="ctm: line 2"):
-        files.read_ctm(tmp_path / "ctm")
+        files.read_word_lines(tmp_path / "ctm")
 
 
 @pytest.mark.parametrize("value", ["r 0", "r 0 x", "r nan 1", "r 0 inf", "r 0 1 2", ""])

@@ -14,7 +14,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from espnet_ext.codeswitch.languages import read_languages
-from espnet_ext.data.data_dir import read_ctm as read_kaldi_ctm
+from espnet_ext.data.data_dir import read_word_lines
 from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.data.tokens import read_prior
 from espnet_ext.data.transcript import Word
@@ -207,7 +207,7 @@ KINDS = {
                 {key: tuple(lines) for key, lines in table.items()},
             )
         ),
-        read_kaldi_ctm,
+        read_word_lines,
     ),
     "alignment": Kind(
         st.dictionaries(NAMES, st.tuples(TEXTS, TEXTS | st.just("")), min_size=1, max_size=3).map(as_alignment),
