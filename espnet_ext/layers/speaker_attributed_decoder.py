@@ -6,6 +6,7 @@ The classes called readouts give these.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,8 +20,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.layers.speaker_inventory import SpeakerQuery, inventory_attention
 
 # The state of a hypothesis: asr: the state of ESPnet's decoder; query: cells and outputs of the speaker query's LSTM,
-# (2, layers, cells); posteriors: logarithms of the speaker posteriors of its tokens, (tokens, K); frames: the frame
-# that each token attends to most, (tokens,)
+# (2, layers, cells); tokens: its last ScoredToken, None before the first
 State = dict[str, Any]
 
 
@@ -93,15 +93,11 @@ class SpeakerAttributedDecoder(torch.nn.Module):
         log_posteriors, weighted = inventory_attention(queries, profiles, present, self.cosine_scale)
         return self.output(hidden + self.profile(weighted)), log_posteriors
 
-    def init_state(self, x: torch.Tensor, profiles: torch.Tensor) -> State:
-        """State before the first token. ``x``: encodings of an utterance, (T, D); ``profiles``: (K, profile_size)."""
+    def init_state(self, x: torch.Tensor) -> State:
+        """State before the first token. ``x``: encodings of an utterance, (T, D), or of several, (B, T, D)."""
         lstm = self.query.lstm
-        return {
-            "asr": self.asr.init_state(x),
-            "query": x.new_zeros(2, lstm.num_layers, lstm.hidden_size),
-            "posteriors": x.new_zeros(0, len(profiles)),
-            "frames": x.new_zeros(0, dtype=torch.long),
-        }
+        cells = x.new_zeros(2, lstm.num_layers, lstm.hidden_size)
+        return {"asr": self.asr.init_state(x), "query": cells, "tokens": None}
 
     def step(
         self,
@@ -110,37 +106,67 @@ class SpeakerAttributedDecoder(torch.nn.Module):
         xs: torch.Tensor,
         speaker_encodings: torch.Tensor,
         profiles: torch.Tensor,
+        present: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, list[State]]:
-        """Score the token after each of n prefixes of one utterance.
+        """Score the token after each of n prefixes of B utterances, n / B of each, utterance after utterance.
 
         Args:
             ys: prefixes that begin with sos, (n, L).
             states: what an earlier call has returned for all tokens but the last ones, or :meth:`init_state`.
-            xs: encodings, the same for all, (n, T, D).
-            speaker_encodings: (T, context_size).
-            profiles: (K, profile_size).
+            xs: encodings of the utterance of each prefix, (n, T, D).
+            speaker_encodings: (B, T, context_size).
+            profiles: (B, K, profile_size).
+            present: where a profile is no padding, (B, K); None: everywhere.
 
         Returns:
             Log-probabilities (P4, eq. 5), (n, vocabulary), and the states, with the posteriors of the token's speaker.
         """
+        utterances = len(speaker_encodings)
         hidden, weights, asr_states = self.asr.step(ys, [state["asr"] for state in states], xs)
         cells = torch.stack([state["query"] for state in states], dim=2)
-        queries, cells = self.query(
-            (weights @ speaker_encodings).unsqueeze(1), ys[:, -1:], (cells[0].contiguous(), cells[1].contiguous())
-        )
+        contexts = (weights.unflatten(0, (utterances, -1)) @ speaker_encodings).flatten(0, 1)
+        queries, cells = self.query(contexts.unsqueeze(1), ys[:, -1:], (cells[0].contiguous(), cells[1].contiguous()))
         cells = torch.stack(cells)
-        frames = weights.argmax(dim=1, keepdim=True)
-        log_posteriors, weighted = inventory_attention(queries, profiles.unsqueeze(0), scale=self.cosine_scale)
-        scores = self.output(hidden + self.profile(weighted.squeeze(1))).log_softmax(dim=-1)
+        queries = queries.squeeze(1).unflatten(0, (utterances, -1))
+        log_posteriors, weighted = inventory_attention(queries, profiles, present, self.cosine_scale)
+        scores = self.output(hidden + self.profile(weighted.flatten(0, 1))).log_softmax(dim=-1)
+        log_posteriors, frames = log_posteriors.flatten(0, 1), weights.argmax(dim=1)
         return scores, [
-            {
-                "asr": asr_state,
-                "query": cells[:, :, row],
-                "posteriors": torch.cat((state["posteriors"], log_posteriors[row])),
-                "frames": torch.cat((state["frames"], frames[row])),
-            }
-            for row, (asr_state, state) in enumerate(zip(asr_states, states, strict=True))
+            {"asr": own, "query": cells[:, :, row], "tokens": ScoredToken(state["tokens"], row, log_posteriors, frames)}
+            for row, (own, state) in enumerate(zip(asr_states, states, strict=True))
         ]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredToken:
+    """The last token of a hypothesis, and those before it: who says it, and where.
+
+    Hypotheses share what was computed in a step, of which each has a row. So a step copies nothing.
+
+    Attributes:
+        before: the token before this one; None: it is the first.
+        row: of the hypothesis in the step.
+        log_posteriors: logarithms of the speaker posteriors of the step's hypotheses, (n, K).
+        frames: the frame that each of them attends to most, (n,).
+    """
+
+    before: "ScoredToken | None"
+    row: int
+    log_posteriors: torch.Tensor
+    frames: torch.Tensor
+
+    def all_tokens(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logarithms of the posteriors, (tokens, K), and frames, (tokens,), from the first token to this one."""
+        tokens: list[ScoredToken] = []
+        token: ScoredToken | None = self
+        while token is not None:
+            tokens.append(token)
+            token = token.before
+        tokens.reverse()
+        return (
+            torch.stack([token.log_posteriors[token.row] for token in tokens]),
+            torch.stack([token.frames[token.row] for token in tokens]),
+        )
 
 
 class RNNReadout(torch.nn.Module):
@@ -169,8 +195,8 @@ class RNNReadout(torch.nn.Module):
         return hidden, torch.stack(weights, dim=1)
 
     def init_state(self, x: torch.Tensor) -> Any:
-        """State before the first token. ``x``: encodings of one utterance, (T, D)."""
-        return self.decoder.init_state(x)
+        """State before the first token. ``x``: encodings of one utterance, (T, D), or of several, (B, T, D)."""
+        return self.decoder.batch_init_state(x)
 
     def step(
         self, ys: torch.Tensor, states: Sequence[Any], xs: torch.Tensor

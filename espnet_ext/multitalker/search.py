@@ -11,6 +11,7 @@ from espnet2.legacy.nets.scorer_interface import BatchScorerInterface
 from espnet2.legacy.nets.scorers.length_bonus import LengthBonus
 
 from espnet_ext.errors import InputError
+from espnet_ext.layers.padding import valid_frames
 from espnet_ext.layers.speaker_attributed_decoder import SpeakerAttributedDecoder, State
 from espnet_ext.layers.speaker_inventory import segment_numbers, segment_posteriors
 from espnet_ext.model.sa_asr import SAASRModel
@@ -83,28 +84,34 @@ class SpeakerHypothesis:
 
 
 class SpeakerScorer(BatchScorerInterface):
-    """The decoder as a scorer for one utterance.
+    """The decoder as a scorer for B utterances of the same length.
 
     Args:
         decoder: the model's.
-        speaker_encodings: (T, D').
-        profiles: (K, E).
+        speaker_encodings: (B, T, D').
+        profiles: (B, K, E), padded along K.
+        present: where a profile is no padding, (B, K).
     """
 
-    def __init__(self, decoder: SpeakerAttributedDecoder, speaker_encodings: torch.Tensor, profiles: torch.Tensor):
+    def __init__(
+        self,
+        decoder: SpeakerAttributedDecoder,
+        speaker_encodings: torch.Tensor,
+        profiles: torch.Tensor,
+        present: torch.Tensor,
+    ):
         self.decoder = decoder
-        self.speaker_encodings = speaker_encodings
-        self.profiles = profiles
+        self.inventory = (speaker_encodings, profiles, present)
 
     def init_state(self, x: torch.Tensor) -> State:
-        """State before the first token. ``x``: encodings, (T, D)."""
-        return self.decoder.init_state(x, self.profiles)
+        """State before the first token. ``x``: encodings, (T, D) or (B, T, D)."""
+        return self.decoder.init_state(x)
 
     def batch_score(
         self, ys: torch.Tensor, states: Sequence[State], xs: torch.Tensor
     ) -> tuple[torch.Tensor, list[State]]:
-        """Log-probabilities of the next token of n hypotheses, (n, vocabulary), and their states after it."""
-        return self.decoder.step(ys, states, xs, self.speaker_encodings, self.profiles)
+        """Log-probabilities of the next token of n hypotheses, n / B of each utterance, and their states after it."""
+        return self.decoder.step(ys, states, xs, *self.inventory)
 
     def score(self, y: torch.Tensor, state: State, x: torch.Tensor) -> tuple[torch.Tensor, State]:
         """The same of one hypothesis: ``y`` (L,), ``x`` (T, D)."""
@@ -148,7 +155,7 @@ def recognise_together(
     options: SearchOptions = SearchOptions(),  # noqa: B008 -- frozen
     nbest: int = 1,
 ) -> list[list[SpeakerHypothesis]]:
-    """Recognise several windows of the same length, which are encoded as one batch; see :func:`recognise`.
+    """Recognise several windows of the same length at once: one batch, one search; see :func:`recognise`.
 
     Args:
         speeches: of each window, all as long: nothing is padded, and each result is that of the window alone.
@@ -163,12 +170,13 @@ def recognise_together(
         model.check_profiles(profiles)
     lengths = torch.full((len(batch),), batch.size(1), device=device)
     encodings, speaker_encodings, _ = model.encode_both(batch, lengths)
-    results = []
-    for row, speaker_row, profiles in zip(encodings, speaker_encodings, known, strict=True):
-        search = _search(model, SpeakerScorer(model.decoder, speaker_row, profiles), options)
-        found = search(x=row, maxlenratio=options.maxlenratio, minlenratio=options.minlenratio)
-        results.append([_hypothesis(model, each, to_words, len(row)) for each in found[:nbest]])
-    return results
+    counts = torch.tensor([len(profiles) for profiles in known], device=device)
+    padded = torch.nn.utils.rnn.pad_sequence(known, batch_first=True)
+    scorer = SpeakerScorer(model.decoder, speaker_encodings, padded, valid_frames(counts, padded.size(1)))
+    found = _search(model, scorer, options)(
+        x=encodings, maxlenratio=options.maxlenratio, minlenratio=options.minlenratio
+    )
+    return [[_hypothesis(model, each, to_words, encodings.size(1)) for each in own[:nbest]] for own in found]
 
 
 def _search(model: SAASRModel, scorer: SpeakerScorer, options: SearchOptions) -> BatchBeamSearch:
@@ -198,10 +206,10 @@ def _search(model: SAASRModel, scorer: SpeakerScorer, options: SearchOptions) ->
 def _hypothesis(
     model: SAASRModel, found: Any, to_words: Callable[[list[str]], Sequence[str]], length: int
 ) -> SpeakerHypothesis:
-    posteriors = found.states["decoder"]["posteriors"].exp()
+    log_posteriors, frames = found.states["decoder"]["tokens"].all_tokens()
+    posteriors = log_posteriors.exp()
     # a search that has reached its maximum length appends an end that was not scored
     tokens = found.yseq[1 : 1 + len(posteriors)].to(posteriors.device)
-    frames = found.states["decoder"]["frames"].to(posteriors.device)
     means = segment_posteriors(posteriors, tokens, model.change)
     numbers = segment_numbers(tokens.unsqueeze(0), model.change)[0]
     segments = []

@@ -87,22 +87,22 @@ def test_rnn_context_has_the_weights_of_the_attention():
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_step_by_step_is_teacher_forcing(name):
+    """Two utterances of two hypotheses each, as in a search; the second has a profile less."""
     decoder, data = build(name), inputs()
+    data["present"][1, 2] = False
+    rows = torch.tensor([0, 0, 1, 1])
     with torch.no_grad():
         scores, log_posteriors = decoder(**data)
-        for b in range(2):
-            x, profiles = data["hs_pad"][b], data["profiles"][b]
-            states = [decoder.init_state(x, profiles)]
-            # a second hypothesis beside it, as in a beam
-            ys = data["ys_in_pad"][b].unsqueeze(0)
-            for n in range(1, 7):
-                step, states = decoder.step(
-                    ys[:, :n].expand(len(states), -1), states, x.expand(len(states), -1, -1),
-                    data["speaker_encodings"][b], profiles,
-                )  # fmt: skip
-                torch.testing.assert_close(step[-1], scores[b, n - 1].log_softmax(-1), atol=1e-5, rtol=1e-4)
-                states = [states[0], states[-1]]
-            torch.testing.assert_close(states[1]["posteriors"], log_posteriors[b], atol=1e-5, rtol=1e-4)
+        states = [decoder.init_state(data["hs_pad"])] * 4
+        for n in range(1, 7):
+            step, states = decoder.step(
+                data["ys_in_pad"][rows, :n], states, data["hs_pad"][rows],
+                data["speaker_encodings"], data["profiles"], data["present"],
+            )  # fmt: skip
+            torch.testing.assert_close(step, scores[rows, n - 1].log_softmax(-1), atol=1e-5, rtol=1e-4)
+            states = [states[0], states[0], states[3], states[3]]
+    for state, expected in zip(states, log_posteriors[rows], strict=True):
+        torch.testing.assert_close(state["tokens"].all_tokens()[0], expected, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", DECODERS)

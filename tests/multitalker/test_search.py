@@ -72,14 +72,19 @@ def test_the_search_finds_what_enumeration_finds(model):
         assert shown(hypothesis) == heard(model, tokens, posteriors)
 
 
-def test_windows_that_are_encoded_together_are_heard_as_alone(model):
-    options, seeds = SearchOptions(beam_size=3, maxlenratio=-5), range(3)
-    inventories = [profiles(2 + seed, seed) for seed in seeds]
-    together = recognise_together(model, [speech(seed) for seed in seeds], inventories, words, options)
-    for seed, found in zip(seeds, together, strict=True):
-        (alone,) = recognise(model, speech(seed), inventories[seed], words, options)
-        assert found[0].tokens == alone.tokens and found[0].speakers == alone.speakers
-        assert found[0].score == pytest.approx(alone.score, abs=1e-4)
+@pytest.mark.parametrize("ctc_weight", [0.0, 0.4])
+@pytest.mark.parametrize("seeds", [(0, 1, 2), (0, 0, 1), (3,)], ids=["three", "two the same", "one"])
+def test_windows_that_are_searched_together_are_heard_as_alone(model, seeds, ctc_weight):
+    options = SearchOptions(beam_size=3, ctc_weight=ctc_weight)
+    inventories = [profiles(2 + place, place) for place in range(len(seeds))]
+    together = recognise_together(model, [speech(seed) for seed in seeds], inventories, words, options, nbest=3)
+    for seed, inventory, found in zip(seeds, inventories, together, strict=True):
+        alone = recognise(model, speech(seed), inventory, words, options, nbest=3)
+        assert [each.tokens for each in found] == [each.tokens for each in alone]
+        for one, other in zip(found, alone, strict=True):
+            assert one.score == pytest.approx(other.score, abs=1e-4)
+            assert shown(one) == shown(other) and one.speakers == other.speakers
+            assert [each.times for each in one.segments] == [each.times for each in other.segments]
 
 
 def first(item: tuple) -> float:
