@@ -80,6 +80,31 @@ def test_the_spread_of_a_pilot_becomes_what_seeds_can_see(tmp_path):
         assert 0 < ten["one_claim"] < ten["all_claims"] < five["all_claims"] and five["one_claim"] < five["all_claims"]
 
 
+def test_pairs_of_trainings_say_what_seeds_and_longer_test_sets_can_see(tmp_path):
+    """Two speakers of 100 and 200 words: differences in points by seed and speaker, from the files of scoring."""
+    errors = {"baseline_cs": ((10, 20), (12, 22)), "separate_cs": ((8, 18), (9, 20))}
+    for system, seeds in errors.items():
+        for seed, counts in enumerate(seeds, start=1):
+            for name in ("dev", "test"):
+                folder = tmp_path / system / f"seed{seed}" / "decode_default" / name
+                folder.mkdir(parents=True)
+                (folder / "score.json").write_text(json.dumps({"value": sum(counts) / 3 + seed}))
+                lines = [
+                    f"{speaker}1\t{words}\t0\t{count - 1}\t1\t0\t{speaker}"
+                    for speaker, words, count in zip("ab", (100, 200), counts, strict=True)
+                ]
+                head = "id\twords\tcorrect\tsub\tdel\tins\tspeaker\n"
+                (folder / "per_utterance.tsv").write_text(head + "\n".join(lines) + "\n")
+    output = tmp_path / "design.json"
+    pilots, others = ([str(tmp_path / system / f"seed{seed}") for seed in (1, 2)] for system in errors)
+    pilot_power.main(["--pilot", *pilots, "--against", *others, "--longer", "4", "--output", str(output)])
+    paired = read_facts(output)["values"]["test"]["paired"]
+    assert paired["by_seed"] == pytest.approx([1.5, 2.0])
+    assert paired["smallest"]["4"]["5"]["one_claim"] < paired["smallest"]["1"]["5"]["one_claim"]
+    with pytest.raises(InputError, match="the same seeds"):
+        pilot_power.main(["--pilot", *pilots, "--against", others[1], others[0], "--output", str(output)])
+
+
 def test_a_pilot_that_was_not_scored_is_named(tmp_path):
     pilots = [str(tmp_path / name) for name in ("seed1", "seed2")]
     with pytest.raises(InputError, match="seed1/decode_default/dev/score.json"):

@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import ArrayLike
 from scipy import optimize, stats
 
 LEVEL = 0.05
@@ -30,6 +32,42 @@ def spread_of(rates: list[float]) -> Spread:
     squares = math.fsum((rate - mean) ** 2 for rate in rates)
     low, high = (float(stats.chi2.ppf(share, freedom)) for share in (0.975, 0.025))
     return Spread(math.sqrt(squares / freedom), (math.sqrt(squares / low), math.sqrt(squares / high)))
+
+
+@dataclass(frozen=True)
+class Components:
+    """What the difference between two systems varies with, as variances: the seed, the unit, and the rest.
+
+    The rest is what neither a seed nor a unit has in common, mostly the chance that a single word is wrong. It halves
+    when each unit has twice as many words; the others do not.
+    """
+
+    seed: float
+    unit: float
+    rest: float
+
+    def standard_error(self, seeds: int, units: int, longer: float = 1.0) -> float:
+        """Of the mean difference, with units that are ``longer`` times as long as the pilot's."""
+        return math.sqrt(self.seed / seeds + self.unit / units + self.rest / longer / (seeds * units))
+
+
+def components_of(differences: ArrayLike) -> Components:
+    """The components of a pilot's differences, (seeds, units): analysis of variance in two directions.
+
+    An estimate below zero counts as zero.
+
+    Raises:
+        ValueError: fewer than two seeds or two units.
+    """
+    values = np.asarray(differences, dtype=float)
+    seeds, units = values.shape
+    if min(seeds, units) < 2:
+        raise ValueError("components need at least two seeds and two units")
+    rows = values.mean(axis=1, keepdims=True)
+    columns = values.mean(axis=0, keepdims=True)
+    rest = float(((values - rows - columns + values.mean()) ** 2).sum() / ((seeds - 1) * (units - 1)))
+    seed, unit = float(rows.var(ddof=1)) - rest / units, float(columns.var(ddof=1)) - rest / seeds
+    return Components(max(0.0, seed), max(0.0, unit), rest)
 
 
 def smallest_difference(sd: float, seeds: int, claims: int = 1, power: float = POWER) -> float:
