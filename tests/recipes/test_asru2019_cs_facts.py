@@ -99,6 +99,7 @@ def test_pairs_of_trainings_say_what_seeds_and_longer_test_sets_can_see(tmp_path
     pilots, others = ([str(tmp_path / system / f"seed{seed}") for seed in (1, 2)] for system in errors)
     pilot_power.main(["--pilot", *pilots, "--against", *others, "--longer", "4", "--output", str(output)])
     paired = read_facts(output)["values"]["test"]["paired"]
+    assert paired["utterances"] == 2 and paired["speakers"] == 2
     assert paired["by_seed"] == pytest.approx([1.5, 2.0])
     assert paired["smallest"]["4"]["5"]["one_claim"] < paired["smallest"]["1"]["5"]["one_claim"]
     with pytest.raises(InputError, match="the same seeds"):

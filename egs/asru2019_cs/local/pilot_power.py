@@ -53,7 +53,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.against:
         values["against"] = args.against[0].resolve().parent.name
         for name in TEST_SETS:
-            values[name]["paired"] = of_pairs(differences(args.pilot, args.against, name), args, claims)
+            first = args.pilot[0] / "decode_default" / name / "per_utterance.tsv"
+            utterances = len(first.read_text(encoding="utf-8").splitlines()) - 1  # of a table with a head
+            pairs = of_pairs(differences(args.pilot, args.against, name), args, claims)
+            values[name]["paired"] = {"utterances": utterances, **pairs}
     about = "Differences in points that a number of seeds can see, from the spread between trainings of a pilot"
     write_facts(args.output, about, shlex.join(["local/pilot_power.py", *(argv or sys.argv[1:])]), values)
     print("written:", args.output)
