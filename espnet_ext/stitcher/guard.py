@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from espnet_ext.data.transcript import Word
-from espnet_ext.data.turns import read_turns, words_by_speaker
+from espnet_ext.data.turns import read_turns, words_by_speaker, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import WindowHypothesis
 from espnet_ext.multitalker.importers import read_grouped
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.by_time import merge_by_time
-from espnet_ext.stitcher.transcripts import Merge
+from espnet_ext.stitcher.transcripts import Merge, whole_turns
+from espnet_ext.stitcher.transcripts import transcripts as merge_all
 from espnet_ext.work.files import write_json
 
 GUARD = "guard.json"
@@ -108,6 +109,36 @@ def settle_guard(
     kept = sum(item.distance <= limit for item in candidates)
     write_json(output, {"edits_per_word": limit, "transcripts": len(candidates), "kept": kept})
     print(f"at most {limit:.3f} edits a word: {kept} of {len(candidates)} transcripts are the stitcher's")
+
+
+def guard_transcripts(
+    hypotheses: Sequence[Path], transcripts: Sequence[Path], outputs: Sequence[Path], limit: float
+) -> None:
+    """Write the transcripts that a guard leaves, from those that a stitcher has made without it.
+
+    Args:
+        hypotheses: of the windows of each set.
+        transcripts: of each set by the stitcher, without a guard (SegLST).
+        outputs: a file for each of them.
+        limit: the most edits a word.
+
+    Raises:
+        InputError: a missing or bad file.
+    """
+    for heard, made, output in zip(hypotheses, transcripts, outputs, strict=True):
+        merge = guarded(_written(words_by_speaker(read_turns(made))), limit)
+        write_turns(output, whole_turns(merge_all(read_grouped(heard), merge)))
+
+
+def _written(stitched: Mapping[str, Mapping[str, Words]]) -> Merge:
+    """What a stitcher has written of a speaker, as a merge; its words have no times."""
+
+    def merge(windows: Sequence[WindowHypothesis]) -> tuple[Word, ...]:
+        first = windows[0]
+        words = stitched.get(first.recording, {}).get(first.speaker, ())
+        return tuple(Word(word, first.start, first.start) for word in words)
+
+    return merge
 
 
 def read_guard(folder: Path) -> float | None:

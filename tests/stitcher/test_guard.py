@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.data.transcript import Word
-from espnet_ext.data.turns import Turn, write_turns
+from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import WindowHypothesis, write_jsonl
 from espnet_ext.scoring.error_rate import count_errors
-from espnet_ext.stitcher.guard import Candidate, guarded, read_guard, settle, settle_guard
+from espnet_ext.stitcher.guard import Candidate, guard_transcripts, guarded, read_guard, settle, settle_guard
 
 WORDS = st.lists(st.sampled_from("ABC"), max_size=5).map(tuple)
 WINDOW = WindowHypothesis("r", 0, "a", ("A", "B", "C", "D"), 0.0, 16.0, ((1, 2), (2, 3), (3, 4), (4, 5)))
@@ -55,6 +55,11 @@ def test_a_limit_is_settled_on_sets_and_read_again(tmp_path):
     settle_guard(*files, tmp_path / "guard.json")
     assert json.loads((tmp_path / "guard.json").read_text()) == {"edits_per_word": 0.25, "transcripts": 2, "kept": 1}
     assert read_guard(tmp_path) == 0.25
+    guard_transcripts(*files[:2], [tmp_path / "kept.json"], 0.25)
+    assert {turn.recording: "".join(turn.words) for turn in read_turns(tmp_path / "kept.json")} == {
+        "r": "AXCD",
+        "s": "ABCD",
+    }
 
 
 @pytest.mark.parametrize("content", ["{", "{}", '{"edits_per_word": -1}', '{"edits_per_word": "many"}'])

@@ -15,7 +15,7 @@ from espnet_ext.results.plans.tables import System
 from espnet_ext.scoring.evaluate import evaluate_speakers
 from espnet_ext.stitcher.ceiling import write_ceiling
 from espnet_ext.stitcher.error_statistics import fit_and_check
-from espnet_ext.stitcher.guard import GUARD, read_guard, settle_guard
+from espnet_ext.stitcher.guard import GUARD, guard_transcripts, read_guard, settle_guard
 from espnet_ext.stitcher.inference import MODEL_FILE, StitcherOptions, merge_windows
 from espnet_ext.stitcher.note import ALIGNMENT, NOTE
 from espnet_ext.stitcher.pairs import SYMBOLS, join_pairs, make_pairs
@@ -195,26 +195,27 @@ def stitch(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
     """Transcripts of all test sets by a system, and their SA-WER; with the guard too, where a row asks for it."""
     plain = [name for name in run.decodings[system.name] if not guards(run, name)]
     guarded = [name for name in run.decodings[system.name] if guards(run, name)]
-    for decoding in plain or [DEFAULT_DECODING]:  # a guard is settled on the transcripts without it
-        yield from transcribe(run, system, seed, decoding, None)
+    for decoding in plain or [DEFAULT_DECODING]:
+        yield transcribe(run, system, seed, decoding)
+        yield from score(run, system, seed, decoding)
     if guarded:
-        limit = guard_step(run, system, seed)
-        yield limit
-        for decoding in guarded:
-            yield from transcribe(run, system, seed, decoding, limit.outputs[0])
+        yield guard_step(run, system, seed)
+    for decoding in guarded:
+        yield guarded_step(run, system, seed, decoding)
+        yield from score(run, system, seed, decoding)
 
 
 def guards(run: Run, decoding: str) -> bool:
     return bool(run.decoding(decoding).get("guard"))
 
 
-def transcribe(run: Run, system: System, seed: int, decoding: str, guard: Path | None) -> Iterator[Step]:
-    """Transcripts of all test sets by a system in one decoding, and their SA-WER."""
+def transcribe(run: Run, system: System, seed: int, decoding: str) -> Step:
+    """Transcripts of all test sets by a system in one decoding."""
     names, folder = sets.test_sets(run), run.expdir / system.name / f"seed{seed}"
     heard = [heard_of(run, system, name) for name in names]
-    outputs = [folder / f"decode_{decoding}" / name / "transcripts.json" for name in names]
+    outputs = [transcripts_of(folder, decoding, name) for name in names]
     trained = [folder / "config.yaml", folder / MODEL_FILE, folder / NOTE] if system.kind == TRAIN else []
-    yield Step(
+    return Step(
         name=f"stitch by {system.name}/seed{seed} ({decoding})",
         log=folder / f"decode_{decoding}" / "log" / "stitch.log",
         function=write_transcripts,
@@ -224,17 +225,25 @@ def transcribe(run: Run, system: System, seed: int, decoding: str, guard: Path |
             "outputs": outputs,
             "method": system.method,
             "stitcher": trained and folder,
-            "guarded": guard is not None,
         },
         free={"ngpu": run.gpu},
-        inputs=[*heard, *trained, *([guard] if guard else [])],
+        inputs=[*heard, *trained],
         outputs=outputs,
         preload=["espnet2.tasks.mt", "espnet_ext.stitcher.rewriting_search"] if trained else [],
     )
-    for name, transcripts in zip(names, outputs, strict=True):
+
+
+def score(run: Run, system: System, seed: int, decoding: str) -> Iterator[Step]:
+    """SA-WER of the transcripts of all test sets, which is also printed."""
+    for name in sets.test_sets(run):
+        transcripts = transcripts_of(run.expdir / system.name / f"seed{seed}", decoding, name)
         yield score_step(run, name, transcripts)
         found = json.loads(transcripts.with_name("score.json").read_text(encoding="utf-8"))
         say(f"SA-WER {found['value']:.2f} %  (95% interval {found['ci95'][0]:.2f} to {found['ci95'][1]:.2f})")
+
+
+def transcripts_of(folder: Path, decoding: str, name: str) -> Path:
+    return folder / f"decode_{decoding}" / name / "transcripts.json"
 
 
 def heard_of(run: Run, system: System, name: str) -> Path:
@@ -245,7 +254,7 @@ def guard_step(run: Run, system: System, seed: int) -> Step:
     """How many edits a word a stitcher may make, settled on the dev sets."""
     folder, names = run.expdir / system.name / f"seed{seed}", ("dev-short", "dev-long")
     heard = [heard_of(run, system, name) for name in names]
-    made = [folder / f"decode_{DEFAULT_DECODING}" / name / "transcripts.json" for name in names]
+    made = [transcripts_of(folder, DEFAULT_DECODING, name) for name in names]
     said = [sets.folder(run, name) / "references.json" for name in names]
     return Step(
         name=f"guard of {system.name}/seed{seed}",
@@ -257,13 +266,28 @@ def guard_step(run: Run, system: System, seed: int) -> Step:
     )
 
 
+def guarded_step(run: Run, system: System, seed: int, decoding: str) -> Step:
+    """The transcripts that the guard leaves of a stitcher's."""
+    folder, names = run.expdir / system.name / f"seed{seed}", sets.test_sets(run)
+    heard = [heard_of(run, system, name) for name in names]
+    made = [transcripts_of(folder, DEFAULT_DECODING, name) for name in names]
+    outputs = [transcripts_of(folder, decoding, name) for name in names]
+    return Step(
+        name=f"guard of {system.name}/seed{seed} ({decoding})",
+        log=folder / f"decode_{decoding}" / "log" / "guard.log",
+        function=write_guarded,
+        arguments={"hypotheses": heard, "transcripts": made, "outputs": outputs, "stitcher": folder},
+        inputs=[*heard, *made, folder / GUARD],
+        outputs=outputs,
+    )
+
+
 def write_transcripts(
     hypotheses: Sequence[Path],
     references: Sequence[Path],
     outputs: Sequence[Path],
     method: str,
     stitcher: Path | None,
-    guarded: bool,
     ngpu: int,
 ) -> None:
     """Merge the windows of each set; only the ceiling knows the references."""
@@ -271,11 +295,17 @@ def write_transcripts(
         for heard, said, output in zip(hypotheses, references, outputs, strict=True):
             write_ceiling(heard, said, output)
         return
-    options = None
-    if stitcher:
-        device, guard = "cuda" if ngpu else "cpu", read_guard(stitcher) if guarded else None
-        options = StitcherOptions(stitcher, device=device, guard=guard)
+    options = StitcherOptions(stitcher, device="cuda" if ngpu else "cpu") if stitcher else None
     merge_windows(hypotheses, outputs, method, options)
+
+
+def write_guarded(
+    hypotheses: Sequence[Path], transcripts: Sequence[Path], outputs: Sequence[Path], stitcher: Path
+) -> None:
+    """Keep a stitcher's transcripts where its guard allows."""
+    limit = read_guard(stitcher)
+    assert limit is not None  # the step before has settled it
+    guard_transcripts(hypotheses, transcripts, outputs, limit)
 
 
 def score_step(run: Run, name: str, transcripts: Path) -> Step:
