@@ -1,5 +1,6 @@
 """Whether a paper's claims hold on results: tests over seeds crossed with units, corrected for the number of claims."""
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from espnet_ext.results.scores import Scores, SeedScore, errors_by_unit
 HOLDS, CONTRADICTED, UNDECIDED, NOT_RUN = "holds", "contradicted", "undecided", "not run"
 VERDICTS = (HOLDS, CONTRADICTED, UNDECIDED, NOT_RUN)
 SIGNIFICANCE = 0.05
+CHANGE = " -> "  # between the rows of a change
 NOT_KEPT = "scores by recording are not kept"
 
 
@@ -51,23 +53,45 @@ def judge_claim(claim: Claim, tables: Tables, scores: Scores) -> dict[str, Any]:
 def correct(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Correct the claims of a recipe's tables for their number, and decide them.
 
-    The claims that are tested on one corpus and scale are one family (Holm). A claim holds if it points the right way
-    in each of its columns, and is contradicted if it points the wrong way in one, in both cases with a corrected
-    p-value below 0.05.
+    The claims that are tested on one corpus and scale are one family (Holm); a comparison that stands in several tables
+    is one member of it, see :func:`_comparison`. A claim holds if it points the right way in each of its columns, and
+    is contradicted if it points the wrong way in one, in both cases with a corrected p-value below 0.05.
     """
-    families: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
+    families: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     made = [{**result, "claims": [dict(claim) for claim in result["claims"]]} for result in results]
-    for number, result in enumerate(made):
-        family = families.setdefault((result["recipe"], result["meta"]["corpus"], result["scale"]), [])
-        family += [(number, place) for place, claim in enumerate(result["claims"]) if claim["p_value"] is not None]
+    for result in made:
+        families.setdefault((result["recipe"], result["meta"]["corpus"], result["scale"]), []).append(result)
     for family in families.values():
-        claims = [made[number]["claims"][place] for number, place in family]
-        for claim, p_value in zip(claims, holm([claim["p_value"] for claim in claims]), strict=True):
-            claim["p_corrected"] = p_value
-            claim["verdict"] = UNDECIDED
-            if p_value < SIGNIFICANCE:
-                claim["verdict"] = CONTRADICTED if _reversed(claim) else HOLDS
+        systems = _systems(family)
+        comparisons: dict[str, list[dict[str, Any]]] = {}
+        for claim in (claim for result in family for claim in result["claims"] if claim["p_value"] is not None):
+            comparisons.setdefault(_comparison(claim, systems), []).append(claim)
+        p_values = [claims[0]["p_value"] for claims in comparisons.values()]
+        for claims, p_value in zip(comparisons.values(), holm(p_values), strict=True):
+            for claim in claims:
+                claim["p_corrected"] = p_value
+                claim["verdict"] = UNDECIDED
+                if p_value < SIGNIFICANCE:
+                    claim["verdict"] = CONTRADICTED if _reversed(claim) else HOLDS
     return made
+
+
+def _systems(family: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """System and decoding of each row, by the name that claims have for it, "table/row"."""
+    return {
+        f"{result['table']}/{row['name']}": [row["system"], row["decoding"]]
+        for result in family
+        for row in result["rows"]
+    }
+
+
+def _comparison(claim: Mapping[str, Any], systems: Mapping[str, list[str]]) -> str:
+    """What a claim tests: equal for two claims on the same systems and decodings with the same tests.
+
+    A row of a table that is not at hand is only equal to itself, and claims with other seeds are other tests.
+    """
+    sides = [[systems.get(row, row) for row in claim[side].split(CHANGE)] for side in ("better", "worse")]
+    return json.dumps([sides, claim["margin"], claim["tests"]], sort_keys=True)
 
 
 def count_verdicts(results: Sequence[Mapping[str, Any]]) -> dict[str, int]:
@@ -180,4 +204,4 @@ def _reversed(claim: Mapping[str, Any]) -> bool:
 
 
 def _label(side: RowRef | Change) -> str:
-    return " -> ".join(f"{ref.table}/{ref.row}" for ref in rows_of(side))
+    return CHANGE.join(f"{ref.table}/{ref.row}" for ref in rows_of(side))

@@ -161,9 +161,38 @@ def test_the_correction_counts_the_claims_of_a_recipes_corpus(run: Callable, jud
     other = {**result, "meta": {**result["meta"], "corpus": "another"}}
     alone = correct([result])[0]["claims"][0]["p_corrected"]
     assert [claim["p_corrected"] for claim in correct([result, other])[1]["claims"]][0] == alone
-    many = correct([result] * 10)
+    many = correct([_table(result, f"table{number}", f"new{number}") for number in range(10)])
     assert many[0]["claims"][0]["p_corrected"] > alone and correct(many) == many
     assert count_verdicts([result]) == {"holds": 1, "contradicted": 1}
+
+
+def _table(result: dict, name: str, system: str) -> dict:
+    """The result as a table of another name, in which another system has the place of the first."""
+    rows = [{**row, "system": system if row["system"] == "new" else row["system"]} for row in result["rows"]]
+    sides = ("better", "worse")
+    claims = [
+        {**claim, **{side: claim[side].replace("1/", f"{name}/") for side in sides}} for claim in result["claims"]
+    ]
+    return {**result, "table": name, "rows": rows, "claims": claims}
+
+
+def test_a_comparison_in_two_tables_counts_once(run: Callable, judged: Callable):
+    run(3)
+    result = judged()
+    again = _table(result, "2", "new")
+    for found in correct([result, again]):
+        assert [claim["p_corrected"] for claim in found["claims"]] == [c["p_corrected"] for c in result["claims"]]
+    # Of other systems, with another margin, or with other seeds it is another comparison, even if all numbers agree.
+    shorter = [{**c, "tests": {k: {**t, "seeds": [1, 2]} for k, t in c["tests"].items()}} for c in again["claims"]]
+    others = (
+        _table(result, "2", "third"),
+        {**again, "claims": [{**claim, "margin": 0.1} for claim in again["claims"]]},
+        {**again, "claims": shorter},
+        {**again, "rows": []},  # a table that is not at hand
+    )
+    for other in others:
+        least = min(claim["p_value"] for claim in result["claims"])
+        assert min(claim["p_corrected"] for claim in correct([result, other])[0]["claims"]) == pytest.approx(4 * least)
 
 
 def test_no_worse_by_more_than_a_margin(toy: Path, run: Callable, judged: Callable):
