@@ -58,12 +58,13 @@ def test_the_page_shows_all_of_them_row_by_row(recipe, run):
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("|")]
     start = next(number for number, row in enumerate(rows) if row[0] == "baseline")
     own = [row for row in rows[start:] if row[1] == "this repository"]
+    result = json.loads((run / "table1.json").read_text())
+    seeds = next(" ".join(map(str, row["seeds"])) for row in result["rows"] if row["name"] == "baseline")
     assert rows[start][1] == "the paper" and rows[start][3] == "4.19" and own
     for name in ("Ada Example", "Bo Example"):
         (line,) = [row for row in rows[start:] if row[1] == name][:1]
-        assert line[2] == "synthetic, mini" and line[3] == "7.77 ± 0.01 [7.00, 8.50]" and line[-1] == "1 2 3"
-    command = json.loads((run / "table1.json").read_text())["meta"]["command"]
-    commit = json.loads((run / "table1.json").read_text())["meta"]["git"]["commit"]
+        assert line[2] == "synthetic, mini" and line[3] == "7.77 ± 0.01 [7.00, 8.50]" and line[-1] == seeds
+    command, commit = result["meta"]["command"], result["meta"]["git"]["commit"]
     assert section.count(f"`{command}`") == 2 and f"commit {commit[:12]}" in section
     call(["table", "verify", "--recipe", str(recipe)])
 
