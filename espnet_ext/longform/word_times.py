@@ -141,7 +141,7 @@ def read_word_times(recording: str, entry: str) -> list[Word]:
             older than the file.
     """
     path, _, offset = entry.rpartition(":")
-    words = []
+    words: list[Word] = []
     try:
         with open(path, "rb") as file:
             file.seek(int(offset))

@@ -10,19 +10,21 @@ time. Windows of the same length are recognised together, greedily.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import batched
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.transcript import Word
 from espnet_ext.data.turns import Turn, by_recording, read_turns
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples, read_spans
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import NOBODY, WindowHypothesis, write_jsonl
 from espnet_ext.multitalker.windows import parse_window_id
-from espnet_ext.nbest.whisper import BUNDLED, MOST_TOKENS, RATE, TRAINED_WINDOW, bundled_folder
+from espnet_ext.nbest.whisper import MOST_TOKENS, RATE, TRAINED_WINDOW, bundled_folder
 from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
 from espnet_ext.work.parallel import map_shards
 
@@ -34,59 +36,70 @@ FRAMES_PER_SECOND = 100
 _WINDOWS_OF_A_SHARD = 200
 
 
-class HeardWord(NamedTuple):
-    """A word as Whisper writes it, with its start and end in seconds from the window's start, and its probability."""
-
-    text: str
-    start: float
-    end: float
-    confidence: float
-
-
-def whole_words(parts: Iterable[HeardWord]) -> tuple[HeardWord, ...]:
+def whole_words(parts: Iterable[Word]) -> tuple[Word, ...]:
     """Join what is written without a blank between: Whisper's aligner divides words at punctuation.
 
     A word ends with its last letter: Whisper gives the pause after a word to its full stop.
 
-    >>> whole_words([HeardWord(" o", 0, 1, 0.9), HeardWord("'clock", 1, 2, 0.5), HeardWord(".", 2, 4, 0.1)])
-    (HeardWord(text=" o'clock.", start=0, end=2, confidence=0.5),)
+    >>> whole_words([Word(" o", 0, 1, 0.9), Word("'clock", 1, 2, 0.5), Word(".", 2, 4, 0.1)])
+    (Word(text=" o'clock.", start=0, end=2, confidence=0.5),)
     """
-    joined: list[HeardWord] = []
+    joined: list[Word] = []
     for part in parts:
         if joined and not part.text.startswith(" "):
             last = joined.pop()
             text, spoken = last.text + part.text, any(map(str.isalnum, part.text))
-            until, confidence = (part.end, min(last.confidence, part.confidence)) if spoken else last[2:]
-            part = HeardWord(text, last.start, until, confidence)
+            end = replace(part, confidence=min(last.confidence, part.confidence)) if spoken else last
+            part = replace(end, text=text, start=last.start)
         joined.append(part)
     return tuple(joined)
 
 
-class WindowWhisper:
-    """Whisper on batches of windows.
+def inside(word: Word, start: float, end: float) -> tuple[float, float]:
+    """A word's start and end in the recording, for a word of a window; Whisper's may lie past the window's end.
+
+    >>> inside(Word("late", 1.5, 2.5), 10.0, 12.0)
+    (11.5, 12.0)
+    """
+    first = min(max(start, start + word.start), end)
+    return first, min(max(first, start + word.end), end)
+
+
+def load(model: str | Path | None, device: str = "cpu", threads: int = 0) -> Any:
+    """The network of faster-whisper.
 
     Args:
-        model: a folder of CTranslate2 with an English model, or ``bundled``.
+        model: a folder of CTranslate2, or None: tiny.en, whose weights are in a package.
 
     Raises:
-        InputError: there is no such model, it is multilingual, or faster-whisper is not installed.
+        InputError: the extra ``whisper`` is not installed.
+    """
+    try:
+        from faster_whisper import WhisperModel
+
+        folder = Path(model) if model else bundled_folder()
+    except (ImportError, InputError) as error:
+        raise InputError(
+            f"Whisper is not installed ({error}): pip install 'espnet_ext[whisper]', or name another model with --model"
+        ) from error
+    kind = "int8" if device == "cpu" else "float16"
+    return WhisperModel(str(folder), device=device, compute_type=kind, cpu_threads=threads)
+
+
+class WindowWhisper:
+    """Whisper tiny.en on batches of windows.
+
+    Raises:
+        InputError: as :func:`load`.
     """
 
-    def __init__(self, model: str = BUNDLED) -> None:
-        try:
-            from faster_whisper import WhisperModel
-            from faster_whisper.tokenizer import Tokenizer
-        except ImportError as error:
-            raise InputError("Whisper in windows needs faster-whisper: pip install faster-whisper") from error
-        folder = bundled_folder() if model == BUNDLED else Path(model)
-        if not (folder / "model.bin").is_file():
-            raise InputError(f"{folder}: it has no model.bin: give a Whisper that CTranslate2 has converted")
-        self._network = WhisperModel(str(folder), device="cpu", compute_type="int8", cpu_threads=1)
-        if self._network.model.is_multilingual:
-            raise InputError(f"{folder}: it is multilingual: give an English model, such as tiny.en")
+    def __init__(self) -> None:
+        self._network = load(None, threads=1)
+        from faster_whisper.tokenizer import Tokenizer
+
         self._tokenizer = Tokenizer(self._network.hf_tokenizer, multilingual=False)
 
-    def hear(self, windows: Sequence[np.ndarray]) -> list[tuple[HeardWord, ...]]:
+    def hear(self, windows: Sequence[np.ndarray]) -> list[tuple[Word, ...]]:
         """Recognise windows, in batches of equal length.
 
         Args:
@@ -95,13 +108,13 @@ class WindowWhisper:
         lengths: dict[int, list[int]] = {}
         for place, samples in enumerate(windows):
             lengths.setdefault(min(TRAINED_WINDOW, math.ceil(len(samples) / RATE) + PADDING), []).append(place)
-        heard: dict[int, tuple[HeardWord, ...]] = {}
+        heard: dict[int, tuple[Word, ...]] = {}
         for seconds, places in lengths.items():
             for batch in batched(places, TOGETHER):
                 heard |= zip(batch, self._batch([windows[place] for place in batch], seconds), strict=True)
         return [heard[place] for place in range(len(windows))]
 
-    def _batch(self, windows: Sequence[np.ndarray], seconds: int) -> Iterator[tuple[HeardWord, ...]]:
+    def _batch(self, windows: Sequence[np.ndarray], seconds: int) -> Iterator[tuple[Word, ...]]:
         from ctranslate2 import StorageView
 
         model, frames = self._network.model, seconds * FRAMES_PER_SECOND
@@ -118,7 +131,7 @@ class WindowWhisper:
         spoken = [min(frames, max(2, len(samples) * FRAMES_PER_SECOND // RATE)) for samples in windows]
         for words in self._network.find_alignment(self._tokenizer, tokens, encoded, spoken):
             yield whole_words(
-                HeardWord(word["word"], float(word["start"]), float(word["end"]), float(word["probability"]))
+                Word(word["word"], float(word["start"]), float(word["end"]), float(word["probability"]))
                 for word in words
                 if word["word"].strip()
             )
@@ -188,7 +201,7 @@ def _window(utterance: str) -> tuple[str, int]:
 
 
 def by_turns(
-    words: Sequence[HeardWord], window: WindowHypothesis, turns: Sequence[Turn], normalise: Callable[[str], str]
+    words: Sequence[Word], window: WindowHypothesis, turns: Sequence[Turn], normalise: Callable[[str], str]
 ) -> list[WindowHypothesis]:
     """What was heard of each speaker in a window: a word belongs to the turn that is nearest to its middle.
 
@@ -200,8 +213,7 @@ def by_turns(
     """
     own: dict[str, list[tuple[str, tuple[float, float], float]]] = {}
     for word in words:
-        start = min(max(window.start, window.start + word.start), window.end)
-        end = min(max(start, window.start + word.end), window.end)
+        start, end = inside(word, window.start, window.end)
         start = max(start, end - LONGEST_WORD)
         middle = (start + end) / 2
         turn = min(turns, key=lambda turn: max(turn.span[0] - middle, middle - turn.span[1]))

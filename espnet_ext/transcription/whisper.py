@@ -15,7 +15,8 @@ from espnet_ext.data.transcript import SPEAKER, Line, Word, lines_of, spoken_lin
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import RecordingAudio, opened
 from espnet_ext.multitalker.hypotheses import NOBODY, WindowHypothesis
-from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.multitalker.whisper import inside, load
+from espnet_ext.multitalker.windows import RecordingWindow, Windowing
 from espnet_ext.stitcher.by_time import merge_by_time
 from espnet_ext.transcription.engines import RATE, Engine, Request
 from espnet_ext.transcription.voices import enrolled_profiles, tell_voices
@@ -65,26 +66,6 @@ def whisper(model: str | Path | None, request: Request) -> Engine:
     return in_windows if tells or request.given() & {"window", "window_overlap"} else whole
 
 
-def load(model: str | Path | None, device: str = "cpu", threads: int = 0) -> Any:
-    """The network; None: tiny.en, whose weights are in a package.
-
-    Raises:
-        InputError: the extra ``whisper`` is not installed.
-    """
-    from espnet_ext.nbest.whisper import bundled_folder
-
-    try:
-        from faster_whisper import WhisperModel
-
-        folder = Path(model) if model else bundled_folder()
-    except (ImportError, InputError) as error:
-        raise InputError(
-            f"Whisper is not installed ({error}): pip install 'espnet_ext[whisper]', or name another model with --model"
-        ) from error
-    kind = "int8" if device == "cpu" else "float16"
-    return WhisperModel(str(folder), device=device, compute_type=kind, cpu_threads=threads)
-
-
 def hear(
     network: Any, audio: RecordingAudio, windowing: Windowing = WINDOWS, language: str = "en"
 ) -> Iterator[WindowHypothesis]:
@@ -103,12 +84,11 @@ def hear(
             tuple("-".join(word.word.split()) for word in found),
             window.start,
             window.end,
-            times=tuple(_inside(word.start, word.end, window.start, window.end) for word in found) or None,
+            times=tuple(_times(word, window) for word in found) or None,
             confidences=tuple(word.probability for word in found) or None,
         )
 
 
-def _inside(start: float, end: float, begin: float, until: float) -> tuple[float, float]:
-    """A word's time in the recording; Whisper's may lie past the end of the window."""
-    first = min(max(begin, begin + start), until)
-    return round(first, 3), round(min(max(first, begin + end), until), 3)
+def _times(word: Any, window: RecordingWindow) -> tuple[float, float]:
+    start, end = inside(Word(word.word, word.start, word.end), window.start, window.end)
+    return round(start, 3), round(end, 3)
