@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from espnet_ext.corpora import long_recordings, tedlium
-from espnet_ext.corpora.checks import check_audio_files, require_corpus
+from espnet_ext.corpora.checks import audio_files, check_audio_files, require_corpus
 from espnet_ext.corpora.faults import Faults, faults_file, own_files
 from espnet_ext.data.ctm import read_ctm
 from espnet_ext.data.kaldi_tables import read_table
@@ -19,8 +19,6 @@ from espnet_ext.data.manifests import Manifests, write_parts
 from espnet_ext.data.transcript import Word
 from espnet_ext.errors import InputError
 from espnet_ext.longform.word_times import word_faults, write_word_times
-
-AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".sph")
 
 
 def prepare_audio(
@@ -44,9 +42,7 @@ def prepare_audio(
         text: The transcripts, and
         aligner: the folder of an ESPnet model with CTC, ``config.yaml`` and a checkpoint, that finds their words.
         part: The part's name in the names of the files.
-        num_jobs: Threads.
-        check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
-        skip_faulty: The share of the recordings that may be faulty, and is then left out.
+        num_jobs, check_audio, skip_faulty: See :func:`espnet_ext.corpora.librispeech.prepare_librispeech`.
 
     Raises:
         InputError: Neither or both of ``words`` and ``text``, or no ``aligner`` for ``text``. More recordings than
@@ -57,7 +53,7 @@ def prepare_audio(
         raise InputError("recordings need --words CTM, or --text FILE and --aligner DIR (a model with CTC)")
     corpus, output = require_corpus(corpus_dir, "the recordings"), Path(output_dir)
     faults = Faults(corpus, faults_file(output, f"audio_{part}"), skip_faulty)
-    files = _recordings(corpus, part, faults)
+    files = audio_files(own_files(corpus, faults), part, faults)
     spoken = word_times(Path(words)) if words else _untimed(_texts(Path(text), faults))
     for key in sorted(spoken.keys() - files.keys()):
         faults.add(part, key, f"no audio of {key} ({words or text})")
@@ -85,19 +81,6 @@ def prepare_audio(
     manifests = {part: long_recordings.make_manifests(corpus, recordings, good)}
     write_parts("audio", manifests, output)
     return manifests
-
-
-def _recordings(corpus: Path, part: str, faults: Faults) -> dict[str, Path]:
-    found: dict[str, Path] = {}
-    for path in sorted(own_files(corpus, faults)):
-        if path.suffix.lower() not in AUDIO:
-            continue
-        if path.stem in found:
-            faults.add(part, path.stem, f"recording {path.stem} comes twice ({found[path.stem]} and {path})")
-        elif any(space in path.stem for space in " \t"):
-            faults.add(part, path.stem, f"a name with a space in it ({path}): rename it")
-        found.setdefault(path.stem, path)
-    return found
 
 
 def _texts(path: Path, faults: Faults) -> dict[str, str]:

@@ -4,20 +4,21 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from espnet_ext.corpora.checks import audio_files
 from espnet_ext.corpora.faults import Faults, own_files
 from espnet_ext.data.data_dir import DataDir
 from espnet_ext.data.kaldi_tables import read_table
 
-AUDIO = (".wav", ".flac")
 _LIST = re.compile(r"text|.*trans.*\.txt")
 
 
 def scan_audio_folder(folder: Path, part: str, faults: Faults) -> DataDir:
     """Read the transcripts and list the audio files, without opening audio.
 
-    Audio files ``<utterance>.wav`` or ``.flac`` are in folders of any depth. The transcripts are lines
-    ``<utterance> <text>`` of files that are called ``text``, or whose name contains ``trans`` and ends in ``.txt``. If
-    there is no such file, each transcript is in a file ``<utterance>.txt``. ``README*.txt`` is ignored.
+    Audio files ``<utterance>.wav`` (or ``flac``, ``mp3``, ``ogg``, ``opus``, ``sph``) are in folders of any depth. The
+    transcripts are lines ``<utterance> <text>`` of files that are called ``text``, or whose name contains ``trans`` and
+    ends in ``.txt``. If there is no such file, each transcript is in a file ``<utterance>.txt``. ``README*.txt`` is
+    ignored.
 
     The table ``utt2spk`` in ``folder``, if it exists, names the speakers. Otherwise the speaker is the name of the
     folder that the audio is in if the utterance's id begins with it; if the id contains it further on, the id up to
@@ -28,7 +29,7 @@ def scan_audio_folder(folder: Path, part: str, faults: Faults) -> DataDir:
     others, are ignored.
     """
     files = list(own_files(folder, faults))
-    audio = _audio(files, part, faults)
+    audio = audio_files(files, part, faults)
     texts = _texts(files, part, faults)
     for key, (_, path) in texts.items():
         if key not in audio:
@@ -48,19 +49,6 @@ def scan_audio_folder(folder: Path, part: str, faults: Faults) -> DataDir:
         utt2spk={key: speakers[key] for key in audio},
         text={key: texts[key][0] for key in audio},
     )
-
-
-def _audio(files: Sequence[Path], part: str, faults: Faults) -> dict[str, Path]:
-    audio: dict[str, Path] = {}
-    for path in files:
-        if path.suffix.lower() not in AUDIO:
-            continue
-        if path.stem in audio:
-            faults.add(part, path.stem, f"utterance {path.stem} comes twice ({audio[path.stem]} and {path})")
-        elif any(space in path.stem for space in " \t"):
-            faults.add(part, path.stem, f"an id with a space in it ({path})")
-        audio.setdefault(path.stem, path)
-    return audio
 
 
 def _texts(files: Sequence[Path], part: str, faults: Faults) -> dict[str, tuple[str, Path]]:

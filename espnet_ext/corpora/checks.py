@@ -1,11 +1,13 @@
 """Checks that the corpora share: the corpus folder, and the audio files of its parts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from espnet_ext.corpora.faults import Faults
 from espnet_ext.data.audio_files import Inspected, decodes, inspect_files
 from espnet_ext.errors import InputError
+
+AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".sph")
 
 
 def require_corpus(corpus_dir: str | Path, needs: str) -> Path:
@@ -18,6 +20,20 @@ def require_corpus(corpus_dir: str | Path, needs: str) -> Path:
     if not corpus.is_dir():
         raise InputError(f"{corpus}: no such corpus folder: give the folder that holds {needs}")
     return corpus
+
+
+def audio_files(files: Iterable[Path], part: str, faults: Faults) -> dict[str, Path]:
+    """The audio among files, by name without ending, sorted; a name that comes twice or holds a space is a fault."""
+    found: dict[str, Path] = {}
+    for path in sorted(files):
+        if path.suffix.lower() not in AUDIO:
+            continue
+        if path.stem in found:
+            faults.add(part, path.stem, f"{path.stem} comes twice ({found[path.stem]} and {path})")
+        elif any(space in path.stem for space in " \t"):
+            faults.add(part, path.stem, f"a name with a space in it ({path}): rename it")
+        found.setdefault(path.stem, path)
+    return found
 
 
 def check_audio_files(

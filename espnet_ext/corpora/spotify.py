@@ -52,8 +52,7 @@ def prepare_spotify(
             ``spotify_words_<part>.ctm`` and ``spotify_words_<part>.scp`` go (None: nowhere), and
             ``spotify_<part>_faults.txt`` with all faults, if there are any.
         part: The part's name in the names of the files.
-        num_jobs: Threads.
-        check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
+        num_jobs, check_audio: See :func:`espnet_ext.corpora.librispeech.prepare_librispeech`.
         skip_faulty: The share of the episodes that may be faulty, and is then left out. If it is above 0, overlapping
             word times only drop their region, and as large a share of the audio may be dropped so.
 

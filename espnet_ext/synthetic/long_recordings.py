@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from espnet_ext.data.transcript import Word
 from espnet_ext.synthetic.acoustics import SAMPLE_RATE, VOICE_RATE, Condition, draw_scene, record_shifted
 from espnet_ext.synthetic.parameters import generator, seed_of
 from espnet_ext.synthetic.voices import Speaker, Speech
@@ -52,13 +53,10 @@ _PAUSE = (0.1, 0.4)  # seconds between sentences
 _PEAK = 0.89
 
 
-@dataclass(frozen=True)
-class Word:
-    """A word as it is written, when it is spoken, in seconds from the recording's start, and its kind."""
+@dataclass(frozen=True, slots=True)
+class SentenceWord(Word):
+    """A word as it is written, when it is spoken, and its kind."""
 
-    text: str
-    start: float
-    end: float
     ends_sentence: bool = False
     kind: str = OTHER
 
@@ -111,12 +109,12 @@ def draw_recording(
     return LongRecording(key, own, names, float(rng.uniform(*seconds)), seed, drowned, recurring)
 
 
-def render(recording: LongRecording) -> tuple[np.ndarray, tuple[Word, ...]]:
+def render(recording: LongRecording) -> tuple[np.ndarray, tuple[SentenceWord, ...]]:
     """Speak and record: samples at 16 kHz, int16, (samples,), and the words in order, none overlapping."""
     drawn = random.Random(seed_of(recording.seed, "sentences", recording.id))
     rng = generator(recording.seed, "speech", recording.id)
     pieces: list[np.ndarray] = []
-    words: list[Word] = []
+    words: list[SentenceWord] = []
     length = 0
     for number in count():
         if length >= recording.seconds * VOICE_RATE:
@@ -179,7 +177,7 @@ def drown(samples: np.ndarray, starts: Sequence[float], rng: np.random.Generator
     return np.round(noisy).astype(np.int16)
 
 
-def word_times(sentence: str, speech: Speech, offset: int) -> list[Word]:
+def word_times(sentence: str, speech: Speech, offset: int) -> list[SentenceWord]:
     """The words of a sentence with their times: a word ends where the next begins, the last with the speech.
 
     Words whose beginning the synthesiser does not tell share the time of the word before, by their numbers of letters.
@@ -200,6 +198,6 @@ def word_times(sentence: str, speech: Speech, offset: int) -> list[Word]:
     )
     times = (begins + offset) / VOICE_RATE
     return [
-        Word(word, float(times[index]), float(times[index + 1]), index == len(places) - 1)
+        SentenceWord(word, float(times[index]), float(times[index + 1]), ends_sentence=index == len(places) - 1)
         for index, word in enumerate(sentence.split())
     ]

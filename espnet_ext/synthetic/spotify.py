@@ -33,7 +33,7 @@ from espnet_ext.synthetic.long_recordings import (
     QUIET,
     WORDS,
     LongRecording,
-    Word,
+    SentenceWord,
     draw_recording,
     render,
 )
@@ -159,7 +159,7 @@ def write_file(file: RecordingFiles) -> tuple[float, str]:
     samples, words = render(file.recording)
     seconds = len(samples) / SAMPLE_RATE
     write_audio(Path(file.audio), samples)
-    transcribed: Sequence[Word] = words
+    transcribed: Sequence[SentenceWord] = words
     if file.transcript.endswith(".json"):
         text = google_json(words)
     elif file.transcript.endswith(".stm"):
@@ -222,9 +222,9 @@ def _write_table(path: Path, fields: Sequence[str], rows: Sequence[Sequence[str]
 # --- files as the corpora have them ---
 
 
-def sentences_of(words: Sequence[Word]) -> Iterator[list[Word]]:
+def sentences_of(words: Sequence[SentenceWord]) -> Iterator[list[SentenceWord]]:
     """The words, sentence by sentence."""
-    sentence: list[Word] = []
+    sentence: list[SentenceWord] = []
     for word in words:
         sentence.append(word)
         if word.ends_sentence:
@@ -234,7 +234,7 @@ def sentences_of(words: Sequence[Word]) -> Iterator[list[Word]]:
         yield sentence
 
 
-def written(sentence: Sequence[Word]) -> list[tuple[str, str]]:
+def written(sentence: Sequence[SentenceWord]) -> list[tuple[str, str]]:
     """Words as in print, with the punctuation after each: a capital at the beginning, a full stop at the end."""
     last = len(sentence) - 1
     return [
@@ -243,7 +243,7 @@ def written(sentence: Sequence[Word]) -> list[tuple[str, str]]:
     ]
 
 
-def google_json(words: Sequence[Word]) -> str:
+def google_json(words: Sequence[SentenceWord]) -> str:
     """A podcast's transcript as Google's recogniser gives it: results, and a last one with all words and speakers.
 
     It is without capitals and punctuation, so that a small corpus has few tokens.
@@ -269,7 +269,7 @@ def _google_time(seconds: float) -> str:
     return f"{round(seconds, 1):.3f}s"
 
 
-def nlp_table(words: Sequence[Word]) -> str:
+def nlp_table(words: Sequence[SentenceWord]) -> str:
     """A transcript in Rev's nlp format: one token per line, without times, below a header."""
     lines = [NLP_HEADER]
     for sentence in sentences_of(words):
@@ -278,7 +278,7 @@ def nlp_table(words: Sequence[Word]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def stm(talk: str, words: Sequence[Word], seconds: float, untranscribed: int) -> str:
+def stm(talk: str, words: Sequence[SentenceWord], seconds: float, untranscribed: int) -> str:
     """A talk in TED-LIUM's stm format, one sentence per line. Scoring ignores the first ``untranscribed`` sentences and
     the gaps between the others."""
     lines = []

@@ -252,10 +252,10 @@ def test_folder_without_transcripts(corpus: Path) -> None:
 
 def test_duplicates(corpus: Path) -> None:
     listed(corpus, *LINES, "G2-1 好", "G1-0 好")
-    refused(corpus, "utterance G1-0 comes twice")
+    refused(corpus, "G1-0 comes twice")
     listed(corpus, *LINES, "G2-1 好")
     audio(corpus / "train-cs" / "G3" / "G1-0.wav")
-    refused(corpus, r"utterance G1-0 comes twice \(.*/G1/G1-0.wav and .*/G3/G1-0.wav\)")
+    refused(corpus, r"G1-0 comes twice \(.*/G1/G1-0.wav and .*/G3/G1-0.wav\)")
 
 
 @pytest.mark.parametrize("line", ["G2-1", "G2-1 ", "G2-1 \t "])
@@ -292,7 +292,7 @@ def test_utt2spk_with_gaps(corpus: Path) -> None:
 
 def test_space_in_a_file_name(corpus: Path) -> None:
     audio(corpus / "train-cs" / "G1" / "G1 2.wav")
-    refused(corpus, r"an id with a space in it \(.*/G1 2.wav\)")
+    refused(corpus, r"a name with a space in it \(.*/G1 2.wav\)")
 
 
 # --- Kaldi data dirs ---

@@ -66,7 +66,7 @@ def test_words_or_text_and_a_model(folder):
 
 def test_two_recordings_of_one_name_are_refused(folder):
     soundfile.write(folder / "audio" / "one.wav", np.zeros(100, np.int16), 16000)
-    with pytest.raises(InputError, match="recording one comes twice"):
+    with pytest.raises(InputError, match="one comes twice"):
         prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from espnet_ext.errors import run_main
 from espnet_ext.results.kept.facts import write_facts
-from espnet_ext.synthetic.long_recordings import CLEAR, DROWNED, NAMES, Word, render
+from espnet_ext.synthetic.long_recordings import CLEAR, DROWNED, NAMES, SentenceWord, render
 from espnet_ext.synthetic.parameters import LONGFORM_SIZES
 from espnet_ext.synthetic.spotify import shards_of
 from espnet_ext.work.yaml_files import read_yaml
@@ -26,20 +26,16 @@ ABOUT = (
 )
 
 
-def middle(word: Word) -> float:
-    return (word.start + word.end) / 2
-
-
-def told(words: Sequence[Word], pair_of: dict[str, int], context: float, stride: float) -> list[bool]:
+def told(words: Sequence[SentenceWord], pair_of: dict[str, int], context: float, stride: float) -> list[bool]:
     """For each drowned name, whether a window that covers it has a clear mention of its pair."""
-    clear = [(pair_of[word.text], middle(word)) for word in words if word.kind == CLEAR]
+    clear = [(pair_of[word.text], word.middle) for word in words if word.kind == CLEAR]
     found = []
     for word in words:
         if word.kind != DROWNED:
             continue
         step = context * stride
-        latest = int(middle(word) / step)
-        starts = [number * step for number in range(latest + 1) if number * step + context > middle(word)]
+        latest = int(word.middle / step)
+        starts = [number * step for number in range(latest + 1) if number * step + context > word.middle]
         pair = pair_of[word.text]
         found.append(any(start <= at < start + context for start in starts for name, at in clear if name == pair))
     return found
