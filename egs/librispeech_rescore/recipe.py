@@ -13,6 +13,7 @@ from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, rescore
 from espnet_ext.results.plans.plan import system_config
 from espnet_ext.results.plans.schema import TRAIN
 from espnet_ext.results.plans.tables import System
+from espnet_ext.work.once import stamps
 from espnet_ext.work.yaml_files import read_yaml
 
 TEST_SETS = ("test-clean", "test-other")
@@ -84,7 +85,7 @@ def convert_steps(run: Run, folder: Path) -> Iterator[Step]:
             log=run.expdir / "lists" / "log" / f"{part}.log",
             function=convert,
             arguments={"source": source, "reference": reference, "output": output},
-            depends=asr.stamps(source) if source.is_dir() else None,
+            depends=stamps(source) if source.is_dir() else None,
             inputs=[reference],
             outputs=[output],
         )

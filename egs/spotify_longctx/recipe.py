@@ -10,7 +10,8 @@ from typing import Any
 from espnet_ext.errors import InputError
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Recipe, Run
-from espnet_ext.recipe.steps import Step, last_line, run_jobs, run_steps, say
+from espnet_ext.recipe.step_logs import last_line
+from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
 from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
 from espnet_ext.results.plans.plan import load_scale
 from espnet_ext.results.plans.tables import System

@@ -19,18 +19,7 @@ from espnet_ext.recipe.training import (
     train_step,
 )
 from espnet_ext.results.plans.tables import System, Table
-from espnet_ext.work.files import files_below
-from espnet_ext.work.once import fingerprint
-
-
-def stamps(*folders: Path) -> str:
-    """A hash of the names, sizes and times of all files below folders. It changes when a file does."""
-    found = []
-    for folder in folders:
-        for path in files_below(folder):
-            status = path.stat() if path.exists() else None
-            found.append([str(path), status and (status.st_size, status.st_mtime_ns)])
-    return fingerprint(found)
+from espnet_ext.work.once import stamps
 
 
 def synthetic_corpus(run: Run, corpus: str, folder: Path | None = None, size: str = "") -> Step:
@@ -406,19 +395,14 @@ def train_and_average(
     yield average_step(run, folder, run.setting("average"))
 
 
-def tables(run: Run) -> None:
-    """Write and print the tables of a run: the paper's numbers and its own."""
-    write_selected(run, run.selected)
-
-
-def write_selected(run: Run, selected: Sequence[Table]) -> None:
-    """Write and print tables, including rows that earlier runs have filled."""
+def tables(run: Run, selected: Sequence[Table] | None = None) -> None:
+    """Write and print tables (default: those of the run), including rows that earlier runs have filled."""
     from espnet_ext.results.table_results import write_tables
 
     rows = [name.strip() for name in run.options["rows"].split(",")] if run.options["rows"] else None
     write_tables(
         run.tables,
-        selected,
+        run.selected if selected is None else selected,
         rows,
         run.expdir,
         scale=run.scale,

@@ -5,13 +5,11 @@ out of memory or is killed stops nothing else. Its output goes to its log. A ste
 holds the step's key: a hash of the function's arguments and of the contents of those that are files.
 """
 
-import errno
 import inspect
 import io
 import logging
 import math
 import os
-import shutil
 import signal
 import sys
 import time
@@ -27,24 +25,17 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.guard import end_with_parent, kill_group
+from espnet_ext.recipe.step_logs import cannot_write, failure_text, last_line
 from espnet_ext.work import once
 
 FAILED, DONE_BY_ANOTHER, NOT_BEGUN = 1, 75, 76  # exit statuses of a step's process
 BEGUN = ".begun.json"  # in a folder whose work is resumed: the key under which it was started
 SAY_SECONDS = 10.0
 POLL_SECONDS = 0.2
-LEAST_FREE = 256 * 1024  # bytes: with less, a disk counts as full
 
 
 class StepFailed(InputError):
     """A step failed, and the end of its log was shown."""
-
-
-def last_line(log: Path, without: str = "\0") -> str:
-    """The last line of a log, to show progress. Lines that begin with # or contain ``without`` are left out."""
-    lines = _tail(log, 4000).replace("\r", "\n").splitlines()
-    shown = (line for line in reversed(lines) if line.strip() and not line.startswith("#") and without not in line)
-    return next(shown, "")[:120]
 
 
 @dataclass(frozen=True)
@@ -217,7 +208,7 @@ class _Started:
             say(f"{self.step.name}: done by another run")
         else:
             if status != NOT_BEGUN:
-                _show_failure(self.step, status)
+                print(failure_text(self.step.name, self.step.log, status), file=sys.stderr, flush=True)
             raise StepFailed(f"{self.step.name}: failed")
 
 
@@ -265,7 +256,7 @@ def _do(step: Step, key: str) -> int:
                 return FAILED
             once.write_note(step.note, key, step=step.name)
     except OSError as error:
-        raise InputError(_cannot_write(step, error)) from None
+        raise InputError(cannot_write(step.name, step.log, error)) from None
     return 0
 
 
@@ -328,48 +319,6 @@ def _redirect(log: Path, head: str) -> None:
 def _call_of(step: Step) -> str:
     values = ", ".join(f"{name}={value!s}" for name, value in {**step.arguments, **step.free}.items())
     return f"{step.function.__module__}.{step.function.__qualname__}({values})"
-
-
-def _show_failure(step: Step, status: int) -> None:
-    how = f"killed by signal {-status}" if status < 0 else f"failed with status {status}"
-    lines = [f"\n{step.name}: {how}. The end of its log:"]
-    text = _tail(step.log, 20000) if step.log.exists() else ""
-    for line in [line for line in text.splitlines() if line.strip()][-15:]:
-        # an error is shown in full, however long its paths are; other lines are cut
-        lines.append(f"   | {line if line.startswith('error: ') else line[:300]}")
-    full = any(words in text.lower() for words in ("no space left on device", "disk quota exceeded"))
-    if full or disk_is_full(step.log.parent):
-        lines.append(f"   the disk of {step.log.parent} is full: make room first")
-    lines.append(f"   log:  {step.log}")
-    lines.append("   then: fix the cause and run the same command again; what is done is not repeated.\n")
-    print("\n".join(lines), file=sys.stderr, flush=True)
-
-
-def _cannot_write(step: Step, error: OSError) -> str:
-    path = Path(error.filename) if error.filename else step.log
-    start = f"{step.name}: cannot write {path}: "
-    if error.errno in (errno.ENOSPC, errno.EDQUOT) or disk_is_full(step.log.parent):
-        return f"{start}the disk of {path.parent} is full: make room and run the same command again"
-    return f"{start}{error.strerror}: make sure that you may write there"
-
-
-def disk_is_full(folder: Path) -> bool:
-    """Is there almost no space left on the disk of a folder?"""
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    try:
-        return shutil.disk_usage(folder).free < LEAST_FREE
-    except OSError:
-        return False
-
-
-def _tail(path: Path, count: int) -> str:
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - count))
-            return file.read().decode(errors="replace")
-    except OSError:
-        return ""
 
 
 def _paths(values: Iterable[Any]) -> Iterator[Path]:

@@ -39,14 +39,13 @@ from espnet_ext.rescore.prefix_trees import padded
 from espnet_ext.rescore.processes import device_for, launch
 from espnet_ext.rescore.scorers import load_lm
 from espnet_ext.rescore.training import (
-    TrainingSettings,
     TrainingTask,
     digest,
     module_digest,
-    parse_settings,
     summary,
     train,
 )
+from espnet_ext.rescore.training_settings import TrainingSettings, read_config
 from espnet_ext.rescore.vocabulary import log_probs
 
 DEV_BATCH = 64
@@ -105,11 +104,8 @@ def adapt_language_model(
     """
     if ngpu > 1:
         return launch(adapt_language_model, ngpu, values, texts, dev_texts, output, seed=seed, ngpu=1, say=say)
-    chosen = {name: values.get(name, default) for name, default in OPTIONS.items()}
-    settings = parse_settings({name: value for name, value in values.items() if name not in OPTIONS}, seed=seed)
+    chosen, settings = read_config(values, OPTIONS, seed, "training on text")
     device = device_for(ngpu)
-    if chosen["lm"] is None:
-        raise InputError("training on text: lm is missing: give the folder or hub name of a language model")
     lines = sample(sentences(texts.text, texts.transcripts), chosen["sentences"], seed)
     dev_lines = list(sentences(dev_texts.text, dev_texts.transcripts))
     scorer = load_lm(chosen["lm"], chosen["scorer"], None, chosen["casing"], chosen["dtype"]).to(device)

@@ -22,14 +22,13 @@ from espnet_ext.rescore.processes import device_for, launch, map_shared, rank
 from espnet_ext.rescore.scorers import load_lm, score_lists
 from espnet_ext.rescore.second_pass import NewScores, add_scores
 from espnet_ext.rescore.training import (
-    TrainingSettings,
     TrainingTask,
     digest,
     module_digest,
-    parse_settings,
     summary,
     train,
 )
+from espnet_ext.rescore.training_settings import TrainingSettings, read_config
 
 SCORES = "lm"
 CACHE = "counts"  # folder in a training's folder
@@ -146,11 +145,8 @@ def train_rescorer(
     """
     if ngpu > 1:
         return launch(train_rescorer, ngpu, values, lists, dev_lists, output, seed=seed, ngpu=1, cache=cache, say=say)
-    chosen = {name: values.get(name, default) for name, default in OPTIONS.items()}
-    settings = parse_settings({name: value for name, value in values.items() if name not in OPTIONS}, seed=seed)
+    chosen, settings = read_config(values, OPTIONS, seed, "MWER training")
     device = device_for(ngpu)
-    if chosen["lm"] is None:
-        raise InputError("MWER training: lm is missing: give the folder or hub name of a language model")
     train_on, dev = ([nbest for path in paths for nbest in read_lists(path)] for paths in (lists, dev_lists))
     torch.manual_seed(seed)  # for a new pooling layer
     scorer = load_lm(*(chosen[name] for name in ("lm", "scorer", "pooling", "casing", "dtype"))).to(device)

@@ -17,7 +17,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.files import write_json
+from espnet_ext.work.files import files_below, write_json
 
 NOTE = ".made.json"
 POLL_SECONDS = 10.0
@@ -40,6 +40,16 @@ def digest(path: str | Path) -> str | None:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return None
+
+
+def stamps(*folders: Path) -> str:
+    """A hash of the names, sizes and times of all files below folders. It changes when a file does."""
+    found = []
+    for folder in folders:
+        for path in files_below(folder):
+            status = path.stat() if path.exists() else None
+            found.append([str(path), status and (status.st_size, status.st_mtime_ns)])
+    return fingerprint(found)
 
 
 def is_noted(note: str | Path, key: str) -> bool:

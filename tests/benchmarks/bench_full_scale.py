@@ -9,7 +9,6 @@ keeps all of them as facts, from which docs/clusters.md is rendered.
 
 import argparse
 import json
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,34 +20,20 @@ import numpy as np
 import soundfile
 import torch
 import yaml
-from torch.utils.flop_counter import FlopCounterMode
+from full_scale_counts import A100, REACHED, STATES, WORD_START, count, full_config, full_section, gpu_hours
+from full_scale_text import cost_of_language_model, cost_of_rescoring, cost_of_stitcher
 
 import espnet_ext
 from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.longform.recording_features import RecordingFeatures
-from espnet_ext.rescore.mwer import Example, MwerLoss, backward
 from espnet_ext.results.kept.facts import read_facts, write_facts
-from espnet_ext.results.plans.plan import load_scale, system_config
-from espnet_ext.results.plans.reading import load_tables
 from espnet_ext.sem import pretraining
 from espnet_ext.upstream.logs import without_warnings
-from espnet_ext.work.yaml_files import deep_merge
-
-EGS = Path(__file__).parents[2] / "egs"
-sys.path[:0] = [str(EGS / recipe / "local") for recipe in ("librispeech_rescore", "spotify_longctx")]
-from bench_latency import make_scorers  # noqa: E402 -- of the recipe
-from context_cost import LiveBytes  # noqa: E402 -- of the recipe
 
 RATE = 16000
-WORD_START = "\u2581"
 TOKENS_A_SECOND = 3  # 150 words a minute, some of two tokens
-# NVIDIA's data sheet of the A100: 19.5 TFLOP/s in FP32, which is ESPnet's default, and 312 in bfloat16 (--use_amp true)
-A100 = {"FP32": 19.5e12, "AMP": 312e12}
-REACHED = {"FP32": 0.5, "AMP": 0.2}  # assumed shares of that speed
 MIXTURES, MIXTURE_SECONDS = 500_000, 29.4  # mixing.train_sa of conf/full.yaml; P4, section 4.1.1
 STITCH_BATCH = 500.0  # batch_bins of sa_asr_lstm in conf/full.yaml
-STITCH_TOKENS = 50_000  # batch_bins of stitcher in conf/full.yaml: tokens read and written
-STATES = {"adam": 2, "madgrad": 3}  # tensors of the parameters' size that the optimizer keeps
 FLAC_GB_AN_HOUR = 0.062  # of LibriSpeech: archives of 6.3, 23 and 30 GB for 960 h, by openslr.org/12
 WAV_GB_AN_HOUR = 0.1152  # 16 bits at 16 kHz
 OGG_GB_AN_HOUR = 0.034  # of the podcasts: their archive is called podcasts-audio-only-2TB, and has 58,000 h
@@ -105,17 +90,6 @@ def asr_model(config: dict, tokens: int, features: int = 0) -> tuple[torch.nn.Mo
         return task.build_model(args), config
 
 
-def full_config(recipe: str, system: str) -> dict:
-    """The training config of a system at scale full."""
-    systems = load_tables(EGS / recipe / "conf" / "tables.yaml").systems
-    return system_config(load_scale(EGS / recipe, "full"), systems[system])
-
-
-def full_section(recipe: str, section: str) -> dict:
-    """A section of a recipe's conf/full.yaml."""
-    return load_scale(EGS / recipe, "full")[section]
-
-
 def of_table(recipe: str, system: str, tokens: int) -> Callable[[], tuple[torch.nn.Module, dict]]:
     return lambda: asr_model(full_config(recipe, system), tokens)
 
@@ -167,20 +141,6 @@ TRAININGS = {
 }
 
 
-def count(forward: Callable[[], torch.Tensor], model: torch.nn.Module) -> tuple[int, int]:
-    """Operations of a training step, and the bytes that are alive between its two halves, the model's own left out."""
-    # fused recurrent layers are not seen by torch's counter; without oneDNN they are products, which are
-    with FlopCounterMode(display=False) as flops, LiveBytes() as live, torch.backends.mkldnn.flags(enabled=False):
-        for parameter in model.parameters():
-            live.add(parameter)
-        before = live.now
-        loss = forward()
-        kept = live.now - before
-        loss.backward()
-    model.zero_grad(set_to_none=True)
-    return flops.get_total_flops(), kept
-
-
 def audio_loss(model: torch.nn.Module, seconds: float, features: int) -> torch.Tensor:
     shape = (1, round(seconds * 100), features) if features else (1, round(seconds * RATE))
     tokens = round(seconds * TOKENS_A_SECOND)
@@ -196,11 +156,6 @@ def audio_loss(model: torch.nn.Module, seconds: float, features: int) -> torch.T
         windows = round(seconds / 0.8)  # of 1.6 s every 0.8 s, computed before the training
         batch |= {"d_vectors": torch.randn(1, windows, 256), "d_vectors_lengths": torch.tensor([windows])}
     return model.train()(**batch)[0]
-
-
-def gpu_hours(operations: float) -> dict[str, float]:
-    """Hours of an A100 by precision."""
-    return {kind: operations / (A100[kind] * REACHED[kind]) / 3600 for kind in A100}
 
 
 def cost_of_training(training: Training) -> dict:
@@ -254,40 +209,6 @@ def cost_of_pretraining() -> dict:
     }
 
 
-LM_WORDS, LM_SENTENCES = 803_000_000, 40_400_000  # of LibriSpeech's text for language models
-LM_PIECES_A_WORD = 1.3  # of 10,000 word pieces; assumed
-
-
-def cost_of_language_model(*overlays: str) -> dict:
-    """The Transformer of P2's Table 5: a sentence of 64 tokens is counted, and multiplied by all tokens and passes."""
-    from espnet2.tasks.lm import LMTask
-
-    config = full_section("librispeech_sem", "lm")
-    for name in overlays:
-        config = deep_merge(config, full_section("librispeech_sem", name))
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "train.yaml"
-        path.write_text(yaml.safe_dump(config))
-        args = LMTask.get_parser().parse_args(["--config", str(path), "--output_dir", folder, "--token_type", "bpe"])
-    args.token_list = ["<blank>", "<unk>", *(f"{WORD_START}P{number}" for number in range(9997)), "<sos/eos>"]
-    model = LMTask.build_model(args).train()
-    text = torch.randint(2, 9000, (1, 64))
-    flops, _ = count(lambda: model(text=text, text_lengths=torch.tensor([64]))[0], model)
-    tokens = LM_WORDS * LM_PIECES_A_WORD
-    passes = config["max_epoch"] * config["num_iters_per_epoch"] * config["batch_size"] / LM_SENTENCES
-    operations = flops / 65 * tokens * passes  # the end token counts too
-    size = sum(parameter.numel() for parameter in model.parameters())
-    return {
-        "parameters": size,
-        "flops_per_token": flops / 65,
-        "tokens": tokens,
-        "passes": passes,
-        "operations": operations,
-        "gpu_hours": gpu_hours(operations),
-        "checkpoints_gb": size * 4 * (config["keep_nbest_models"] + 1 + STATES[config["optim"]]) / 1e9,
-    }
-
-
 PODCAST_HOURS = 58_000
 LOADED_SECONDS = 300
 
@@ -314,76 +235,6 @@ def cost_of_loading() -> dict:
         "hours": PODCAST_HOURS,
         "cpu_hours_a_pass": an_hour * PODCAST_HOURS / 3600,
         "statistics_gb": PODCAST_HOURS * 2 * 2 * 80 * 4 / 1e9,  # podcasts of half an hour: two rows of 80 each
-    }
-
-
-UTTERANCES, WORDS = 281_241, 9_400_000  # LibriSpeech's 960 h
-PIECES_A_WORD = 1.3  # of GPT-2 and BERT, for LibriSpeech's English; assumed
-HYPOTHESES, COUNTED_HYPOTHESES, COUNTED_TOKENS = 10, 2, 8
-
-
-def cost_of_rescoring() -> dict:
-    """MWER on lists of ten hypotheses. Counted on a list of two short ones: a PLL takes a copy of the text a token."""
-    tokens = round(WORDS * PIECES_A_WORD / UTTERANCES)
-    found = {}
-    for kind, scorer in make_scorers():
-        if kind.pooling == "attention":
-            continue  # the same model under another small layer
-        texts = tuple(
-            " ".join(f"w{number}" for number in range(place, place + COUNTED_TOKENS))
-            for place in range(0, 100 * COUNTED_HYPOTHESES, 100)
-        )
-        batch = [Example("u", texts, (-1.0, -2.0), (0, 1), texts[0])]
-        backward(scorer.train(), batch, MwerLoss(ce_weight=0.0))  # the first call also tries what the model can take
-        with FlopCounterMode(display=False) as counter:
-            backward(scorer, batch, MwerLoss(ce_weight=0.0))
-        flops = counter.get_total_flops()
-        power = 2 if kind.scorer == "pll" else 1
-        scale = HYPOTHESES / COUNTED_HYPOTHESES * (tokens / COUNTED_TOKENS) ** power
-        found[str(kind)] = {
-            "parameters": sum(parameter.numel() for parameter in scorer.parameters()),
-            "flops_counted": flops,
-            "power": power,
-            "tokens": tokens,
-            "lists": UTTERANCES,
-            "operations": flops * scale * UTTERANCES,
-            "gpu_hours": gpu_hours(flops * scale * UTTERANCES),
-        }
-    return found
-
-
-STITCHED, STITCHED_WORDS = 50_083, 193  # P4, Table 1: training recordings, words of each
-
-
-def cost_of_stitcher() -> dict:
-    """One epoch, with one recording a batch; windows that overlap by half hear each word twice."""
-    from espnet2.tasks.mt import MTTask
-
-    tokens = round(STITCHED_WORDS * PIECES_A_WORD)
-    names = ["<blank>", "<unk>", *(f"{WORD_START}P{number}" for number in range(16000 - 3)), "<sos/eos>"]
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "train.yaml"
-        path.write_text(yaml.safe_dump(full_section("libricss_stitch", "stitcher")))
-        options = ["--config", str(path), "--output_dir", folder, "--token_type", "bpe", "--src_token_type", "bpe"]
-        args = MTTask.get_parser().parse_args(options)
-    args.token_list = args.src_token_list = names
-    model = MTTask.build_model(args).train()
-    source, target = torch.randint(2, 1000, (1, 2 * tokens)), torch.randint(2, 1000, (1, tokens))
-    lengths = {"src_text_lengths": torch.tensor([2 * tokens]), "text_lengths": torch.tensor([tokens])}
-    flops, kept = count(lambda: model(src_text=source, text=target, **lengths)[0], model)
-    size = sum(parameter.numel() for parameter in model.parameters())
-    return {
-        "parameters": size,
-        "flops_per_recording": flops,
-        "tokens_read": 2 * tokens,
-        "tokens_written": tokens,
-        "recordings": STITCHED,
-        "operations": flops * STITCHED,
-        "gpu_hours": gpu_hours(flops * STITCHED),
-        "memory_fixed_gb": 16 * size / 1e9,
-        "memory_mb_per_recording": kept / 1e6,
-        "batch_tokens": STITCH_TOKENS,
-        "memory_gb": (16 * size + kept * STITCH_TOKENS / (3 * tokens)) / 1e9,
     }
 
 

@@ -1,24 +1,17 @@
-"""The language-related decoder against ESPnet's and against its own forward pass, and in ESPnet's beam search."""
+"""The language-related decoder against ESPnet's and against its own forward pass."""
 
 import re
 
 import pytest
 import torch
-from espnet2.asr.ctc import CTC
 from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
-from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
-from espnet2.legacy.nets.beam_search import BeamSearch
-from espnet2.legacy.nets.scorers.ctc import CTCPrefixScorer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_decoders import EOS, FRAMES, OTHERS, SIZE, VOCAB, encodings, make, teach, tokens
 
 from espnet_ext.decoder.language_transformer import MODES, UNKNOWN, LanguageTransformerDecoder
 from espnet_ext.errors import InputError
-from espnet_ext.search.ended import forget_ended
 
-VOCAB, SIZE, FRAMES = 24, 16, 16
-EOS = VOCAB - 1
-OTHERS = [mode for mode in MODES if mode != "none"]
 # what ESPnet's blocks can be besides their default
 KINDS = {
     "default": {},
@@ -29,40 +22,6 @@ KINDS = {
     "no_output_layer": {"use_output_layer": False},
     "checkpoint": {"gradient_checkpoint_layers": [1, 3]},
 }
-
-
-def make(mode: str = "none", cls=LanguageTransformerDecoder, seed: int = 0, **options) -> TransformerDecoder:
-    """A small decoder in double precision whose tokens are of two languages or neither, ``<sos/eos>`` of neither."""
-    torch.manual_seed(seed)
-    if cls is LanguageTransformerDecoder:
-        options["mode"] = mode
-    options = {"attention_heads": 2, "linear_units": 20, "num_blocks": 3, "dropout_rate": 0.0} | options
-    decoder = cls(VOCAB, SIZE, positional_dropout_rate=0.0, **options).double().eval()
-    for parameter in decoder.parameters():  # larger than ESPnet's, so that attention tells positions apart
-        torch.nn.init.normal_(parameter, std=0.5)
-    if mode != "none":
-        decoder.token_languages.random_(0, 3)
-        decoder.token_languages[EOS] = 0
-    return decoder
-
-
-def encodings(count: int = 1) -> torch.Tensor:
-    return torch.randn(count, FRAMES, SIZE, dtype=torch.float64, generator=torch.Generator().manual_seed(count))
-
-
-def tokens(count: int, length: int, seed: int = 0) -> torch.Tensor:
-    """Random sequences that begin with sos, (count, length)."""
-    ys = torch.randint(0, EOS, (count, length), generator=torch.Generator().manual_seed(seed))
-    ys[:, 0] = EOS
-    return ys
-
-
-def teach(decoder: TransformerDecoder, x: torch.Tensor, ys: torch.Tensor) -> torch.Tensor:
-    """Log-probabilities after each token by the forward pass, (n, L, vocabulary); ``x``: (T, D)."""
-    count, length = ys.shape
-    xs = x.expand(count, -1, -1)
-    scores, _ = decoder(xs, torch.full((count,), len(x)), ys, torch.full((count,), length))
-    return scores.log_softmax(-1) if decoder.output_layer else scores
 
 
 def score_in_steps(decoder: TransformerDecoder, x: torch.Tensor, ys: torch.Tensor) -> torch.Tensor:
@@ -299,57 +258,6 @@ def test_a_tokens_score_never_depends_on_later_tokens(mode):
         assert torch.equal(teach(decoder, x, later)[:, :position], scores[:, :position])
 
 
-# ---- in ESPnet's beam search
-
-
-def search(decoder: torch.nn.Module, cls: type = BatchBeamSearch, ctc_weight: float = 0.0, **options) -> BeamSearch:
-    torch.manual_seed(1)
-    ctc = CTC(VOCAB, SIZE).double()
-    return cls(
-        scorers={"decoder": decoder, "ctc": CTCPrefixScorer(ctc, EOS)},
-        weights={"decoder": 1.0 - ctc_weight, "ctc": ctc_weight},
-        beam_size=4,
-        vocab_size=VOCAB,
-        sos=EOS,
-        eos=EOS,
-        pre_beam_score_key="full",
-        **options,
-    )
-
-
-def best(hypotheses: list, count: int = 4) -> list[tuple]:
-    # ESPnet has the CTC scores of one hypothesis in single precision
-    return [(hyp.yseq.tolist(), pytest.approx(float(hyp.score.detach()), abs=1e-5)) for hyp in hypotheses[:count]]
-
-
-@pytest.mark.parametrize("ctc_weight", [0.0, 0.3])
-@pytest.mark.parametrize("mode", MODES)
-def test_batched_search_finds_what_one_by_one_search_finds(mode, ctc_weight):
-    decoder = make(mode)
-    xs, lengths = encodings(3), torch.tensor([FRAMES, 12, 14])
-    with torch.no_grad():
-        expected = [
-            best(search(decoder, BeamSearch, ctc_weight)(x[:length], maxlenratio=-6, minlenratio=-4))
-            for x, length in zip(xs, lengths, strict=True)
-        ]
-        batched = search(decoder, ctc_weight=ctc_weight)
-        for x, length, hypotheses in zip(xs, lengths, expected, strict=True):
-            assert best(batched(x[:length], maxlenratio=-6, minlenratio=-4)) == hypotheses
-        together = batched(xs, maxlenratio=-6, minlenratio=-4, x_lengths=lengths)
-    assert [best(hypotheses) for hypotheses in together] == expected
-    assert expected[0] != expected[1] != expected[2]
-
-
-def test_a_search_with_espnets_decoder_finds_the_same():
-    xs, lengths = encodings(3), torch.tensor([FRAMES, 12, 14])
-    for options in ({}, {"hyp_primer": [EOS, 3, 4]}, {"return_hs": True}):
-        found = [
-            search(make(cls=cls), ctc_weight=0.3, **options)(xs, maxlenratio=-8, x_lengths=lengths)
-            for cls in (LanguageTransformerDecoder, TransformerDecoder)
-        ]
-        assert [best(hypotheses) for hypotheses in found[0]] == [best(hypotheses) for hypotheses in found[1]]
-
-
 @pytest.mark.parametrize("mode", OTHERS)
 def test_all_modes_start_from_the_same_values(mode):
     """So that seeds are pairs: what is not the attention is equal, and each stream is the attention it replaces."""
@@ -365,22 +273,6 @@ def test_all_modes_start_from_the_same_values(mode):
     for name, value in state.items():
         assert torch.equal(value, start[re.sub(r"self_attn\.\d\.", "self_attn.", name)]), name
     assert after[0] == after[1]
-
-
-def test_hypotheses_that_have_ended_keep_nothing():
-    """They wait for the end of the search, which holds the keys and values of the whole batch."""
-    decoder = make()
-    xs = encodings(2)
-    plain, forgetting = search(decoder), search(decoder)
-    forget_ended(forgetting)
-    kept, ended = ([hyp for found in each(xs, maxlenratio=-6) for hyp in found] for each in (plain, forgetting))
-    assert ended and all(hyp.states["decoder"] is None for hyp in ended)
-    assert all(hyp.states["decoder"] is not None for hyp in kept)
-    assert [hyp.yseq.tolist() for hyp in ended] == [hyp.yseq.tolist() for hyp in kept]
-    # and yet they can be scored again
-    hyp = ended[0]
-    score, _ = decoder.score(hyp.yseq, hyp.states["decoder"], xs[0])
-    torch.testing.assert_close(score, teach(decoder, xs[0], hyp.yseq.unsqueeze(0))[0, -1], rtol=1e-9, atol=1e-9)
 
 
 # ---- what is refused

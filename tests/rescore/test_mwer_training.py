@@ -14,7 +14,7 @@ from espnet_ext.rescore.mwer import MwerLoss
 from espnet_ext.rescore.mwer_training import evaluate, train_mwer, tuned_weight
 from espnet_ext.rescore.pooled import PooledScorer
 from espnet_ext.rescore.scorers import load_lm, score_lists
-from espnet_ext.rescore.training import TrainingSettings
+from espnet_ext.rescore.training_settings import TrainingSettings
 
 RIGHT = ["the cat sat on the mat", "a dog ran", "two cats ran home", "he sat at home"]
 # the same words in another order, so that no model at random has a firm opinion

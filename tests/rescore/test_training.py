@@ -9,14 +9,13 @@ import torch
 
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.training import (
-    TrainingSettings,
     TrainingTask,
     digest,
     module_digest,
-    parse_settings,
     summary,
     train,
 )
+from espnet_ext.rescore.training_settings import TrainingSettings, parse_settings
 from espnet_ext.work.files import atomic_write
 
 SETTINGS = TrainingSettings(batch_size=3, epochs=4, lr=0.05, warmup_steps=2, evaluate_every=3, seed=7)

@@ -19,6 +19,7 @@ from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
+from espnet_ext.work.once import stamps
 from espnet_ext.work.yaml_files import deep_merge
 
 MIXTURES = ("dev-short", "dev-long", "test-short", "test-long")
@@ -148,7 +149,7 @@ def libricss_step(run: Run, corpus: Path) -> Step:
             "skip_faulty": run.skip_faulty,
         },
         notice=faults_file(run.datadir / LIBRICSS, "libricss"),
-        depends=asr.stamps(corpus),
+        depends=stamps(corpus),
         inputs=[enrolment],
         outputs=[folder(run, LIBRICSS) / "inventory"],
         preload=["lhotse"],
@@ -288,7 +289,7 @@ def counts_steps(run: Run) -> Iterator[Step]:
 
 
 def write_table_1(run: Run) -> None:
-    asr.write_selected(replace(run, options={**run.options, "rows": ""}), [run.tables.tables["1"]])
+    asr.tables(replace(run, options={**run.options, "rows": ""}), [run.tables.tables["1"]])
 
 
 def windowing(run: Run, windows: str) -> Windowing:

@@ -1,0 +1,59 @@
+"""What a user sees of a step's log: its last line while it runs, its end and the way on after a failure."""
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+LEAST_FREE = 256 * 1024  # bytes: with less, a disk counts as full
+
+
+def last_line(log: Path, without: str = "\0") -> str:
+    """The last line of a log, to show progress. Lines that begin with # or contain ``without`` are left out."""
+    lines = _tail(log, 4000).replace("\r", "\n").splitlines()
+    shown = (line for line in reversed(lines) if line.strip() and not line.startswith("#") and without not in line)
+    return next(shown, "")[:120]
+
+
+def failure_text(name: str, log: Path, status: int) -> str:
+    """How the step ``name`` ended, the last lines of its log, and what to do."""
+    how = f"killed by signal {-status}" if status < 0 else f"failed with status {status}"
+    lines = [f"\n{name}: {how}. The end of its log:"]
+    text = _tail(log, 20000)
+    for line in [line for line in text.splitlines() if line.strip()][-15:]:
+        # an error is shown in full, however long its paths are; other lines are cut
+        lines.append(f"   | {line if line.startswith('error: ') else line[:300]}")
+    full = any(words in text.lower() for words in ("no space left on device", "disk quota exceeded"))
+    if full or disk_is_full(log.parent):
+        lines.append(f"   the disk of {log.parent} is full: make room first")
+    lines.append(f"   log:  {log}")
+    lines.append("   then: fix the cause and run the same command again; what is done is not repeated.\n")
+    return "\n".join(lines)
+
+
+def cannot_write(name: str, log: Path, error: OSError) -> str:
+    """Why a step cannot write its log or its note, and what to do."""
+    path = Path(error.filename) if error.filename else log
+    start = f"{name}: cannot write {path}: "
+    if error.errno in (errno.ENOSPC, errno.EDQUOT) or disk_is_full(log.parent):
+        return f"{start}the disk of {path.parent} is full: make room and run the same command again"
+    return f"{start}{error.strerror}: make sure that you may write there"
+
+
+def disk_is_full(folder: Path) -> bool:
+    """Is there almost no space left on the disk of a folder?"""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        return shutil.disk_usage(folder).free < LEAST_FREE
+    except OSError:
+        return False
+
+
+def _tail(path: Path, count: int) -> str:
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - count))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
