@@ -7,7 +7,7 @@ from dataclasses import asdict
 import numpy as np
 import soxr
 from full_scale_counts import full_section
-from full_scale_text import UTTERANCES, WORDS
+from full_scale_text import UTTERANCES
 
 from espnet_ext.nbest.first_pass import parse_first_pass
 from espnet_ext.nbest.whisper import BUNDLED, RATE, load_whisper
@@ -16,12 +16,13 @@ from espnet_ext.synthetic.english import english_grammar
 from espnet_ext.synthetic.voices import draw_speakers
 
 MEASURED = 3
+SECONDS, PAUSE = 960 * 3600 / UTTERANCES, 0.3  # of LibriSpeech's utterances on average; between our sentences
 
 
 def cost_of_first_pass() -> dict:
     """Tiny.en with the beam, window and number format of scale full; one utterance a search, the fastest on a CPU.
 
-    Voices say as many words as an utterance of LibriSpeech has on average. The first search is not counted.
+    Voices speak as long as an utterance of LibriSpeech lasts on average. The first search is not counted.
     """
     given = full_section("librispeech_rescore", "first_pass") | {"model": BUNDLED, "batch": 1}
     settings, nbest = parse_first_pass(given)
@@ -49,10 +50,9 @@ def cost_of_first_pass() -> dict:
 
 def utterance(seed: int) -> np.ndarray:
     """Synthetic speech at Whisper's sampling rate, (samples,)."""
-    draw, grammar = random.Random(seed), english_grammar()
-    said: list[str] = []
-    while len(said) < round(WORDS / UTTERANCES):
-        said += grammar.sentence(draw).split()
+    draw, grammar, rng = random.Random(seed), english_grammar(), np.random.default_rng(seed)
     (speaker,) = draw_speakers({"voice": 1}, seed)["voice"]
-    samples = speaker.say(" ".join(said), "en", np.random.default_rng(seed))
-    return soxr.resample(samples, VOICE_RATE, RATE).astype(np.float32)
+    pieces: list[np.ndarray] = []
+    while sum(map(len, pieces)) < SECONDS * VOICE_RATE:
+        pieces += [speaker.say(grammar.sentence(draw), "en", rng), np.zeros(round(PAUSE * VOICE_RATE))]
+    return soxr.resample(np.concatenate(pieces), VOICE_RATE, RATE).astype(np.float32)
