@@ -213,6 +213,7 @@ def asr_train_step(
     files: Mapping[str, Path] | None = None,
     inputs: Sequence[Path] = (),
     shapes: Path | None = None,
+    sound: str = "sound",
 ) -> Step:
     """Train one ASR model on a training and a development data dir, with the statistics of the training set.
 
@@ -221,6 +222,7 @@ def asr_train_step(
         files: options whose values are files.
         inputs: more files that the training depends on.
         shapes: shape file of the utterances to train on (default: all).
+        sound: ESPnet's type of the audio.
     """
     stats = run.stats / train
     words = [
@@ -231,7 +233,7 @@ def asr_train_step(
     ]
     part_shapes = {"train": shapes or stats / "train" / "speech_shape", "valid": stats / "valid" / "speech_shape"}
     for part, name in (("train", train), ("valid", valid)):
-        tables = [(run.datadir / name / "wav.scp", "speech", "sound"), (run.datadir / name / "text", "text", "text")]
+        tables = [(run.datadir / name / "wav.scp", "speech", sound), (run.datadir / name / "text", "text", "text")]
         words += [*data_options(part, tables), f"--{part}_shape_file", str(part_shapes[part])]
     made = [run.datadir / train / "text", run.datadir / valid / "text", tokens / "tokens.txt"]
     made += [stats / "train" / "feats_stats.npz", part_shapes["train"]]
