@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from espnet_ext.recipe import asr
+from espnet_ext.recipe import asr, systems
 from espnet_ext.recipe.language_model import train_language_model
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
@@ -199,12 +199,12 @@ def training(run: Run) -> None:
 
 def decoding(run: Run) -> None:
     run.each_system(
-        lambda run, system, seed, nj: asr.decode_system(run, system, seed, nj, TEST_SETS, asr.tokens_dir(run))
+        lambda run, system, seed, nj: systems.decode_system(run, system, seed, nj, TEST_SETS, asr.tokens_dir(run))
     )
 
 
 def scoring(run: Run) -> None:
-    run_jobs([asr.score_systems(run, TEST_SETS)])
+    run_jobs([systems.score_systems(run, TEST_SETS)])
 
 
 RECIPE = Recipe(

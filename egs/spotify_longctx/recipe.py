@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -258,7 +258,7 @@ def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step
         inputs=[folder / "config.yaml", *dict.fromkeys(Path(job["data"]) / "wav.scp" for job in jobs)],
         outputs=[Path(job["output"]) / "text" for job in jobs],
         preload=["espnet_ext.longform.decode", "espnet_ext.longform.posteriors", "espnet2.tasks.asr"],
-        progress=decode_progress,
+        progress=partial(last_line, without="libmpg123"),  # of the MP3 decoder, about frames that nothing reads
     )
 
 
@@ -292,11 +292,6 @@ def decode_windows(
         for job in jobs
     ]
     print(f"{decode_long(*decodings, nj=nj, parallel=parallel)} recordings decoded")
-
-
-def decode_progress(log: Path) -> str:
-    """The last line of a log, without the MP3 decoder's remarks about frames before those that are read."""
-    return last_line(log, without="libmpg123")
 
 
 @for_systems

@@ -1,24 +1,22 @@
 """Steps and stages that several recipes share, from the corpus to the tables."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.corpora.faults import faults_file
-from espnet_ext.data.data_dir_parts import combine_data_dirs
+from espnet_ext.data.data_dir_parts import combine_data_dirs, subset_data_dir
 from espnet_ext.data.manifests import data_dirs_from_manifests
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
 from espnet_ext.recipe.training import (
-    average_step,
-    averaged,
     data_options,
     free_of,
     token_options,
     train_step,
 )
-from espnet_ext.results.plans.tables import System, Table
+from espnet_ext.results.plans.tables import Table
 from espnet_ext.work.once import stamps
 
 
@@ -109,17 +107,23 @@ def format_step(run: Run, corpus: str, parts: Mapping[str, str], *, title: str =
 
 def combine_step(run: Run, name: str, sources: Sequence[str]) -> Step:
     """Combine data dirs of ``run.datadir`` into one. The name of the source is appended to its ids."""
-    folders = [run.datadir / source for source in sources]
+    folders = [str(run.datadir / source) for source in sources]
+    return _derived_step(run, name, sources, combine_data_dirs, sources=folders, suffix_source=True)
+
+
+def subset_step(run: Run, name: str, source: str, count: int, how: str) -> Step:
+    """A data dir of ``run.datadir`` with some of the utterances of another (:func:`subset_data_dir`)."""
+    return _derived_step(run, name, [source], subset_data_dir, source=str(run.datadir / source), count=count, how=how)
+
+
+def _derived_step(run: Run, name: str, parts: Sequence[str], make: Callable[..., object], **arguments: Any) -> Step:
+    """A data dir that is made of others."""
     return Step(
         name=f"data dir {name}",
         log=run.datadir / "log" / f"format_{name}.log",
-        function=combine_data_dirs,
-        arguments={
-            "destination": str(run.datadir / name),
-            "sources": [str(folder) for folder in folders],
-            "suffix_source": True,
-        },
-        inputs=[folder / table for folder in folders for table in ("wav.scp", "text")],
+        function=make,
+        arguments={"destination": str(run.datadir / name), **arguments},
+        inputs=[run.datadir / part / table for part in parts for table in ("wav.scp", "text")],
         outputs=[run.datadir / name / "text"],
     )
 
@@ -213,7 +217,6 @@ def asr_train_step(
     files: Mapping[str, Path] | None = None,
     inputs: Sequence[Path] = (),
     shapes: Path | None = None,
-    sound: str = "sound",
 ) -> Step:
     """Train one ASR model on a training and a development data dir, with the statistics of the training set.
 
@@ -222,7 +225,6 @@ def asr_train_step(
         files: options whose values are files.
         inputs: more files that the training depends on.
         shapes: shape file of the utterances to train on (default: all).
-        sound: ESPnet's type of the audio.
     """
     stats = run.stats / train
     words = [
@@ -233,7 +235,7 @@ def asr_train_step(
     ]
     part_shapes = {"train": shapes or stats / "train" / "speech_shape", "valid": stats / "valid" / "speech_shape"}
     for part, name in (("train", train), ("valid", valid)):
-        tables = [(run.datadir / name / "wav.scp", "speech", sound), (run.datadir / name / "text", "text", "text")]
+        tables = [(run.datadir / name / "wav.scp", "speech", "sound"), (run.datadir / name / "text", "text", "text")]
         words += [*data_options(part, tables), f"--{part}_shape_file", str(part_shapes[part])]
     made = [run.datadir / train / "text", run.datadir / valid / "text", tokens / "tokens.txt"]
     made += [stats / "train" / "feats_stats.npz", part_shapes["train"]]
@@ -314,21 +316,6 @@ def decode_sets(
         print(f"{count} utterances -> {job.output / 'text'}")
 
 
-def decode_system(
-    run: Run, system: System, seed: int, nj: int, sets: Sequence[str], tokens: Path, data: Path | None = None
-) -> Iterator[Step]:
-    """All decodings of a system: one step for those with its model alone, one for those with a language model too."""
-    folder = run.expdir / system.name / f"seed{seed}"
-    model = folder / averaged(run.setting("average"))
-    names = list(run.decodings.get(system.name, {}))
-    fused = [name for name in names if run.decoding(name).get("lm_weight")]
-    for group, lm in (([name for name in names if name not in fused], None), (fused, run.lm)):
-        prior = any(run.decoding(name).get("prior_weight") for name in group)
-        options = ["--prior_file", str(tokens / "prior.txt")] if prior else []
-        if group:
-            yield decode_steps(run, folder, model, group, sets, nj, options=options, lm=lm, data=data)
-
-
 def score_step(run: Run, part: str, folder: Path, rate: str = "wer", **options: Any) -> Step:
     """Word error rate of a decoding, or with ``mer`` the mixed error rate of Mandarin and English."""
     return Step(
@@ -357,27 +344,6 @@ def score(reference: Path, hypothesis: Path, utt2spk: Path, output: str, rate: s
     _, summary = evaluate(reference, hypothesis, Path(output), utt2spk=utt2spk, **options)[:2]
     low, high = summary["ci95"]
     print(f"{rate.upper()} {summary['value']:.2f} %  (95% interval {low:.2f} to {high:.2f})")
-
-
-def score_systems(run: Run, sets: Sequence[str], rate: str = "wer", **options: Any) -> Iterator[Step]:
-    """The error rates of all decodings of all systems and seeds."""
-    for system in run.systems:
-        for seed in run.seeds_of(system):
-            for decoding in run.decodings.get(system.name, {}):
-                for part in sets:
-                    folder = run.expdir / system.name / f"seed{seed}" / f"decode_{decoding}" / part
-                    yield score_step(run, part, folder, rate, **options)
-
-
-def train_and_average(
-    run: Run, system: System, seed: int, train: str, valid: str, tokens: Path, *, options: Sequence[str] = ()
-) -> Iterator[Step]:
-    """A system's training, and the mean of its epochs, which is decoded."""
-    folder = run.expdir / system.name / f"seed{seed}"
-    token_type = run.sections["settings"]["token_type"]
-    config = run.system_config(system)
-    yield asr_train_step(run, folder, config, train, valid, tokens, token_type, seed, options=options)
-    yield average_step(run, folder, run.setting("average"))
 
 
 def tables(run: Run, selected: Sequence[Table] | None = None) -> None:

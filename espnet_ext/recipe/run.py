@@ -212,17 +212,15 @@ class Run:
         """The merged config of a decoding."""
         return decode_config(self.sections, self.tables, decoding)
 
-    def each_system(self, work: "Callable[[Run, System, int, int], Iterable[Step]]", processes: int = 0) -> None:
-        """Run a chain of steps for each system and seed, several in parallel.
+    def each_system(self, work: "Callable[[Run, System, int, int], Iterable[Step]]") -> None:
+        """Run a chain of steps for each system and seed, several in parallel; with GPUs, one by one.
 
         Args:
             work: makes the chain from the run, a system, a seed, and the number of processes that the chain may use.
-            processes: how many processes share this machine (default: --nj). With GPUs, chains run one by one.
         """
         pairs = [(system, seed) for system in self.systems for seed in self.seeds_of(system)]
-        processes = processes or self.nj
-        limit = 1 if self.ngpu else max(1, min(len(pairs), processes))
-        run_jobs((work(self, system, seed, max(1, processes // limit)) for system, seed in pairs), limit)
+        limit = 1 if self.ngpu else max(1, min(len(pairs), self.nj))
+        run_jobs((work(self, system, seed, max(1, self.nj // limit)) for system, seed in pairs), limit)
 
 
 def load_recipe(folder: Path) -> Recipe:

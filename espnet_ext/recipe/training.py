@@ -60,7 +60,6 @@ def train_step(
     name: str = "",
     inputs: Sequence[Path] = (),
     files: Mapping[str, Path] | None = None,
-    log: str = "train.log",
 ) -> Step:
     """A complete training, resumed from ``folder`` if an earlier one was killed.
 
@@ -77,7 +76,7 @@ def train_step(
     spread = run.train_options or (("--multiprocessing_distributed", "true") if run.ngpu > 1 else ())
     return Step(
         name=name or f"train {folder.relative_to(run.expdir)}",
-        log=folder / "log" / log,
+        log=folder / "log" / "train.log",
         function=run_command,
         arguments={"command": command, "options": [*given, "--output_dir", str(folder), "--resume", "true", *options]},
         free={"launch": run.launch, "more": spread, "ngpu": run.ngpu},

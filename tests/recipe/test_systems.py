@@ -3,7 +3,7 @@
 from pathlib import Path
 from types import SimpleNamespace
 
-from espnet_ext.recipe.asr import decode_system
+from espnet_ext.recipe.systems import decode_system
 
 DECODINGS = {"default": {}, "prior": {"prior_weight": 0.003}, "lm": {"lm_weight": 0.4, "prior_weight": 0.003}}
 
