@@ -10,7 +10,6 @@ from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.errors import InputError
 
 NOISES = ("music", "noise", "speech")
-PRECISIONS = ("float32", "bfloat16")
 
 
 @click.group(cls=OrderedGroup)
@@ -28,9 +27,7 @@ def decode() -> None:
 @common.config("Options of espnet2.bin.asr_inference.")
 @common.path("--lm-config", "The config.yaml of a language model.", metavar="YAML")
 @common.path("--lm-file", "Checkpoint of the language model.")
-@common.nj()
-@common.parallel()
-@common.ngpu()
+@common.processes()
 @common.espnet_options("asr_inference")
 def asr(
     model_config: Path,
@@ -70,26 +67,14 @@ def asr(
     metavar="SHARE",
     help="Step from window to window, as a share of a window.  [default: 0.125]",
 )
-@click.option(
-    "--batch-seconds",
-    type=float,
-    metavar="SECONDS",
-    help="Audio that is encoded together, at least a window.  [default: 60]",
-)
-@click.option(
-    "--precision", type=click.Choice(PRECISIONS), help="bfloat16: half of the memory on GPUs.  [default: float32]"
-)
 @click.option("--noise", type=click.Choice(NOISES), help="Mix noise of this kind into the recordings.")
 @click.option("--snr", type=float, metavar="DB", help="Signal-to-noise ratio of the noise.")
 @common.seed(default=None)
 @click.option("--beam-size", type=common.COUNT, metavar="N", help="Beam search.  [default: greedy search]")
-@click.option("--lm-weight", type=float, help="Weight of --ngram.  [default: 1]")
-@common.path("--ngram", "An n-gram model over the model's tokens, from `espnet-ext data ngram`.", metavar="ARPA")
+@common.moving_windows()
 @common.path("--zeroed", "Silence these regions: a file with lines `recording start end`.")
 @common.path("--musan", "Folder of MUSAN, for its noise.  [default: music is generated]", metavar="DIR")
-@common.nj()
-@common.parallel()
-@common.ngpu()
+@common.processes()
 def long(
     model_config: Path,
     model: Path,
@@ -148,9 +133,7 @@ def long(
 )
 @common.output("Folder for the results of each --data.", several=True)
 @common.config("Options of the beam search.  [default: decoding.json in the model's folder]")
-@common.nj()
-@common.parallel()
-@common.ngpu()
+@common.processes()
 def speakers(
     model_config: Path,
     model: Path,
@@ -208,9 +191,7 @@ def speakers(
 )
 @click.option("--language", help="Language, for multilingual models.  [default: en]")
 @click.option("--compute-type", help="CTranslate2's: float32, int8, float16 ...  [default: float32]")
-@common.nj()
-@common.parallel()
-@common.ngpu()
+@common.processes()
 def whisper(
     data: tuple[Path, ...],
     output: tuple[Path, ...],

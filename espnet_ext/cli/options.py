@@ -18,6 +18,7 @@ COUNT = click.IntRange(min=1)
 CHECKS = ("auto", "header", "full")
 UNITS = ("word", "char", "mixed")
 NBEST_FORMATS = ("auto", "espnet", "kaldi", "nemo", "icefall", "wenet", "whisper", "mlm", "srilm", "jsonl")
+PRECISIONS = ("float32", "bfloat16")
 SCALES = ("smoke", "mini", "full", "demo")
 
 
@@ -57,6 +58,40 @@ def parallel() -> Decorator:
 def ngpu(several: bool = False) -> Decorator:
     kind = click.IntRange(0, None if several else 1)
     return click.option("--ngpu", type=kind, default=0, show_default=True, help="Number of GPUs.")
+
+
+def processes() -> Decorator:
+    """``--nj``, ``--parallel`` and ``--ngpu``: how a command's work is spread."""
+    return lambda function: nj()(parallel()(ngpu()(function)))
+
+
+def moving_windows(of: str = "") -> Decorator:
+    """The options of recordings that are decoded in windows by a model's CTC; ``of`` begins their help."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in (
+            click.option("--lm-weight", type=float, metavar="WEIGHT", help="Weight of --ngram.  [default: 1]"),
+            path(
+                "--ngram",
+                f"{of}An n-gram model over the model's tokens, from `espnet-ext data ngram`; needs --beam-size.",
+                metavar="ARPA",
+            ),
+            click.option(
+                "--precision",
+                type=click.Choice(PRECISIONS),
+                help=f"{of}bfloat16: half of the memory on GPUs.  [default: float32]",
+            ),
+            click.option(
+                "--batch-seconds",
+                type=float,
+                metavar="SECONDS",
+                help=f"{of}Audio that is encoded together, at least a window.  [default: 60]",
+            ),
+        ):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 def seed(default: int | None = 0) -> Decorator:

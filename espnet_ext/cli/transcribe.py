@@ -7,7 +7,6 @@ from typing import Any
 import click
 
 from espnet_ext.cli import options as common
-from espnet_ext.cli.decode import PRECISIONS
 from espnet_ext.errors import InputError
 
 METHODS = ("no", "block", "overlapping", "time_aware")
@@ -38,17 +37,7 @@ METHODS = ("no", "block", "overlapping", "time_aware")
 @common.window_overlap(None, most="1; with speakers 0.5")
 @click.option("--beam-size", type=common.COUNT, metavar="N", help="Hypotheses of the search.  [default: the model's]")
 @common.config("Options of the beam search, over the model's own.")
-@common.path(
-    "--ngram", "For long files: an n-gram model from `espnet-ext data ngram`; needs --beam-size.", metavar="ARPA"
-)
-@click.option("--lm-weight", type=float, metavar="WEIGHT", help="Weight of --ngram.  [default: 1]")
-@click.option(
-    "--batch-seconds",
-    type=float,
-    metavar="SECONDS",
-    help="For long files: audio encoded at once.  [default: 60]",
-)
-@click.option("--precision", type=click.Choice(PRECISIONS), help="For long files; bfloat16 is for GPUs.")
+@common.moving_windows("For long files: ")
 @click.option(
     "--method", type=click.Choice(METHODS), help="How a speaker-attributed model's windows are merged; no: do not cut."
 )

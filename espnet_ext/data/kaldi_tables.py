@@ -36,14 +36,14 @@ class TableScan:
     lines_without_id: tuple[int, ...] = ()
 
 
-def read_table(path: str | Path, *, require_sorted: bool = False) -> dict[str, str]:
+def read_table(path: str | Path) -> dict[str, str]:
     """Read a table such as ``text`` or ``utt2spk`` into ``{id: rest of the line}``, in the file's order.
 
     A line that holds nothing but an id gives ``""``. White space around the value is dropped.
 
     Raises:
-        InputError: the file is missing, empty or not UTF-8; a line has no id; an id comes twice; or, if
-            ``require_sorted``, the ids are out of order. The message names the file and the line or id.
+        InputError: the file is missing, empty or not UTF-8; a line has no id; or an id comes twice. The
+            message names the file and the line or id.
     """
     scan = scan_table(path)
     if scan.lines_without_id:
@@ -52,8 +52,6 @@ def read_table(path: str | Path, *, require_sorted: bool = False) -> dict[str, s
         )
     if scan.duplicates:
         raise InputError(f"{path}: id {scan.duplicates[0]} comes twice: keep one of its lines")
-    if require_sorted and scan.unsorted:
-        raise InputError(f"{path}: not sorted: {scan.unsorted[0]} comes too late: sort it with `LC_ALL=C sort`")
     return scan.table
 
 

@@ -57,9 +57,7 @@ class Line:
 Recordings = Mapping[str, Sequence[Line]]
 
 
-def lines_of(
-    words: Iterable[Word], *, pause: float = PAUSE, longest: float = LONGEST, widest: int = WIDEST
-) -> Iterator[Line]:
+def lines_of(words: Iterable[Word]) -> Iterator[Line]:
     """Lines of words, each as soon as it is full. A line ends at a pause, or where it would be too long or too wide.
 
     >>> words = [Word("one", 0.0, 0.3), Word("two", 0.4, 0.7), Word("three", 2.0, 2.4)]
@@ -69,7 +67,7 @@ def lines_of(
     own: list[Word] = []
     for word in words:
         width = sum(len(other.text) + 1 for other in own) + len(word.text)
-        if own and (word.start - own[-1].end >= pause or word.end - own[0].start > longest or width > widest):
+        if own and (word.start - own[-1].end >= PAUSE or word.end - own[0].start > LONGEST or width > WIDEST):
             yield Line(tuple(own))
             own = []
         own.append(word)

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.windows import RecordingWindow
 from espnet_ext.work.files import atomic_write
 from espnet_ext.work.json_text import parse_json
 
@@ -185,11 +184,10 @@ def _refuse_twice(hypotheses: Iterable[WindowHypothesis], path: str | Path) -> N
         seen.add(key)
 
 
-def group_by_speaker(hypotheses: Iterable[WindowHypothesis], windows: Iterable[RecordingWindow] = ()) -> Grouped:
+def group_by_speaker(hypotheses: Iterable[WindowHypothesis]) -> Grouped:
     """Group hypotheses by recording and speaker, with an empty one wherever a speaker is silent (P4, 3.1).
 
-    A recording's windows are those given and those of the hypotheses. A window that is missing between others is filled
-    in at their distance: nobody was heard in it.
+    A window that is missing between others is filled in at their distance: nobody was heard in it.
 
     Returns:
         recording -> speaker -> one hypothesis per window, window 0 first. A recording in which nobody was heard has no
@@ -201,9 +199,6 @@ def group_by_speaker(hypotheses: Iterable[WindowHypothesis], windows: Iterable[R
     """
     heard: dict[str, dict[str, dict[int, WindowHypothesis]]] = {}
     spans: dict[str, dict[int, tuple[float, float]]] = {}
-    for window in windows:
-        heard.setdefault(window.recording, {})
-        spans.setdefault(window.recording, {})[window.index] = (window.start, window.end)
     for item in hypotheses:
         speakers = heard.setdefault(item.recording, {})
         if item.speaker != NOBODY:
