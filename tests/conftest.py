@@ -10,9 +10,14 @@ import numpy as np
 import psutil
 import pytest
 import soundfile
+from hypothesis import HealthCheck, settings
 
 # Models of tests are tiny: more threads make nothing faster, and on a busy machine they wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# On a busy machine an example takes as long as it takes: no test fails by the clock.
+settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any speed")
 
 # ESPnet's tasks look into the command line for their defaults, and take pytest's --ignore for one of their options.
 del sys.argv[1:]
@@ -45,6 +50,18 @@ MODEL = {
     "decoder": "transformer",
     "decoder_conf": {"attention_heads": 2, "linear_units": 8, "num_blocks": 1},
     "model_conf": {"ctc_weight": 0.3},
+}
+SMALL_TRAINING = {
+    "optim": "adam",
+    "optim_conf": {"lr": 0.01},
+    "batch_type": "sorted",
+    "batch_size": 2,
+    "max_epoch": 2,
+    "num_workers": 0,
+    "num_att_plot": 0,
+    "use_tensorboard": False,
+    "use_matplotlib": False,
+    "keep_nbest_models": 2,
 }
 SA_ASR_TOKENS = ["<blank>", "<unk>", "<sc>", "A", "B", "C", "<sos/eos>"]
 
@@ -211,6 +228,54 @@ def make_data_dir():
         return folder
 
     return make
+
+
+@pytest.fixture(scope="session")
+def make_training_data():
+    """Return a function that writes what ESPnet's training reads of utterances: tables, shapes and tokens.
+
+    Speech is float32, (frames, features) or samples at 16 kHz; texts have words, or are characters.
+    """
+
+    def make(folder: Path, speech: list[np.ndarray], texts: list[str], tokens: list[str], words: bool = True) -> Path:
+        lines: dict[str, list[str]] = {name: [] for name in ("speech.scp", "text", "speech_shape", "text_shape")}
+        for number, (signal, text) in enumerate(zip(speech, texts, strict=True)):
+            path = folder / f"u{number}{'.flac' if signal.ndim == 1 else '.npy'}"
+            soundfile.write(path, signal, 16000) if signal.ndim == 1 else np.save(path, signal)
+            lines["speech.scp"].append(f"u{number} {path}")
+            lines["text"].append(f"u{number} {text}")
+            lines["speech_shape"].append(f"u{number} {','.join(map(str, signal.shape))}")
+            lines["text_shape"].append(f"u{number} {len(text.split() if words else text)},{len(tokens)}")
+        for name, rows in {**lines, "tokens.txt": tokens}.items():
+            (folder / name).write_text("".join(f"{row}\n" for row in rows))
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def train_small():
+    """Return a function that trains on such data by our asr_train, for a few updates; it gives the saved config."""
+
+    def train(data: Path, output: Path, config: dict[str, Any], *options: str) -> dict[str, Any]:
+        import yaml
+
+        from espnet_ext.bin import asr_train
+
+        output.mkdir(parents=True, exist_ok=True)
+        (output / "train.yaml").write_text(yaml.safe_dump(SMALL_TRAINING | config))
+        command = ["--config", str(output / "train.yaml"), "--output_dir", str(output), "--ngpu", "0"]
+        command += ["--token_list", str(data / "tokens.txt"), *options]
+        kind = "sound" if list(data.glob("*.flac")) else "npy"
+        for part in ("train", "valid"):
+            for table in (f"{data / 'speech.scp'},speech,{kind}", f"{data / 'text'},text,text"):
+                command += [f"--{part}_data_path_and_name_and_type", table]
+            for shape in ("speech_shape", "text_shape"):
+                command += [f"--{part}_shape_file", str(data / shape)]
+        asr_train.main(command)
+        return yaml.safe_load((output / "config.yaml").read_text())
+
+    return train
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,6 @@ import yaml
 from espnet2.bin.asr_inference import Speech2Text
 
 import espnet_ext
-from espnet_ext.bin import asr_train
 from espnet_ext.errors import InputError
 from espnet_ext.registry import ASR_SLOTS, MT_SLOTS, PLUGINS, SLOTS, classes_of
 
@@ -70,31 +69,22 @@ def make_package(folder: Path, name: str, entries: str, module: str = TOY_MODULE
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory) -> Path:
-    """Four utterances of tones for words, tokens and statistics: a Kaldi data dir with shape files."""
-    folder = tmp_path_factory.mktemp("data")
+def data(tmp_path_factory, make_training_data) -> Path:
+    """Four utterances of tones for words, and statistics."""
     time = np.arange(4000) / RATE
     random = np.random.default_rng(0)
-    lines = {"wav.scp": [], "text": [], "speech_shape": [], "text_shape": []}
-    for number, text in enumerate(TEXTS):
-        wave = np.concatenate([0.3 * np.sin(2 * np.pi * WORDS[word] * time) for word in text.split()])
-        path = folder / f"u{number}.flac"
-        soundfile.write(path, wave + 1e-3 * random.standard_normal(len(wave)), RATE)
-        lines["wav.scp"].append(f"u{number} {path}")
-        lines["text"].append(f"u{number} {text}")
-        lines["speech_shape"].append(f"u{number} {len(wave)}")
-        lines["text_shape"].append(f"u{number} {len(text.split())},{len(WORDS) + 3}")
-    for name, rows in lines.items():
-        (folder / name).write_text("".join(f"{row}\n" for row in rows))
+    waves = [np.concatenate([0.3 * np.sin(2 * np.pi * WORDS[word] * time) for word in text.split()]) for text in TEXTS]
+    speech = [wave + 1e-3 * random.standard_normal(len(wave)) for wave in waves]
     tokens = ["<blank>", "<unk>", *sorted(WORDS), "<sos/eos>"]
-    (folder / "tokens.txt").write_text("".join(f"{token}\n" for token in tokens))
+    folder = make_training_data(tmp_path_factory.mktemp("data"), speech, TEXTS, tokens)
     np.savez(folder / "feats_stats.npz", count=100, sum=np.full(40, 60.0), sum_square=np.full(40, 100 * (0.36 + 0.02)))
     return folder
 
 
-def train(data: Path, output: Path, **config) -> dict:
-    """A few steps through ESPnet's training command. Returns the configuration that it saved."""
-    settings = {
+@pytest.fixture(scope="module")
+def train(data, train_small):
+    """Return a function that trains our plugins, changed by its arguments, for a few steps."""
+    config = {
         "frontend": "power_mel",
         "frontend_conf": {"n_mels": 40},
         "normalize": "sem_global_mvn",
@@ -104,37 +94,17 @@ def train(data: Path, output: Path, **config) -> dict:
         "decoder": "rnn",
         "decoder_conf": {"hidden_size": 8, "att_conf": {"atype": "location", "adim": 8, "aconv_filts": 5}},
         "model_conf": {"ctc_weight": 0.5},
-        "optim": "adam",
-        "optim_conf": {"lr": 0.01},
         "token_type": "word",
-        "batch_type": "sorted",
-        "batch_size": 2,
-        "max_epoch": 2,
-        "num_workers": 0,
-        "num_att_plot": 0,
-        "use_tensorboard": False,
-        "use_matplotlib": False,
-        "keep_nbest_models": 2,
-        **config,
     }
-    output.mkdir(parents=True)
-    (output / "train.yaml").write_text(yaml.safe_dump(settings))
-    command = ["--config", str(output / "train.yaml"), "--output_dir", str(output), "--ngpu", "0"]
-    command += ["--token_list", str(data / "tokens.txt"), "--normalize_conf", f"stats_file={data / 'feats_stats.npz'}"]
-    for part in ("train", "valid"):
-        command += [f"--{part}_data_path_and_name_and_type", f"{data / 'wav.scp'},speech,sound"]
-        command += [f"--{part}_data_path_and_name_and_type", f"{data / 'text'},text,text"]
-        for shape in ("speech_shape", "text_shape"):
-            command += [f"--{part}_shape_file", str(data / shape)]
-    asr_train.main(command)
-    return yaml.safe_load((output / "config.yaml").read_text())
+    stats = ("--normalize_conf", f"stats_file={data / 'feats_stats.npz'}")
+    return lambda output, **changes: train_small(data, output, config | changes, *stats)
 
 
 @pytest.fixture(scope="module")
-def trained(data, tmp_path_factory) -> Path:
+def trained(train, tmp_path_factory) -> Path:
     """The folder of a small system of our plugins, trained for four steps."""
     output = tmp_path_factory.mktemp("exp") / "ours"
-    train(data, output)
+    train(output)
     return output
 
 
@@ -207,12 +177,12 @@ def test_decodes_through_espnets_speech2text(trained, data):
     assert recogniser(speech)[0][3].score == hypothesis.score
 
 
-def test_third_party_package_trains_and_decodes(data, tmp_path, monkeypatch):
+def test_third_party_package_trains_and_decodes(train, tmp_path, monkeypatch):
     package = make_package(tmp_path / "site", "toy_encoders", "encoder.Toy_Encoder = toy_encoders:ToyEncoder\n")
     monkeypatch.syspath_prepend(package)
     espnet_ext.register()
     espnet_ext.register()
-    config = train(data, tmp_path / "exp", encoder="toy_encoder", encoder_conf={"size": 6}, max_epoch=1)
+    config = train(tmp_path / "exp", encoder="toy_encoder", encoder_conf={"size": 6}, max_epoch=1)
     assert config["encoder"] == "toy_encoder"
     recogniser = Speech2Text(
         asr_train_config=str(tmp_path / "exp" / "config.yaml"),

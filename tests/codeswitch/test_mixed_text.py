@@ -61,7 +61,7 @@ def test_tokens(text, tokens):
 
 
 @given(TEXTS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_tokens_equal_those_of_a_walk_and_keep_every_character(text):
     tokens = mixed_tokens(text)
     assert tokens == walked(text)
@@ -72,7 +72,7 @@ def test_tokens_equal_those_of_a_walk_and_keep_every_character(text):
 @given(
     st.lists(st.sampled_from(["我", "去", "𠀀", "go", "don't", "9"]), max_size=12), st.randoms(use_true_random=False)
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_spaces_beside_han_do_not_matter(tokens, generator):
     text = ""
     for token in tokens:

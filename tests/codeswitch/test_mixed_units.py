@@ -104,7 +104,7 @@ def lines(draw: st.DrawFn) -> tuple[str, list[str]]:
 
 
 @given(lines())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_encoding_and_decoding_gives_the_tokens_back(tokenizer, line: tuple[str, list[str]]) -> None:
     text, expected = line
     pieces = tokenizer.text2tokens(text)
@@ -116,7 +116,7 @@ def test_encoding_and_decoding_gives_the_tokens_back(tokenizer, line: tuple[str,
 
 
 @given(lines())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_only_rare_characters_become_unknown_and_each_becomes_one(
     tokenizer, converter, line: tuple[str, list[str]]
 ) -> None:
@@ -130,7 +130,7 @@ def test_only_rare_characters_become_unknown_and_each_becomes_one(
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_hypothesis_is_readable(tokenizer, tokens: list[str], data: st.DataObject) -> None:
     """Whatever units a model puts in a row: no blank beside a Han character or the unknown mark, no character lost."""
     units = [token for token in tokens[1:-1] if token != "▁"]

@@ -83,7 +83,7 @@ MESSY = st.text(
 
 
 @given(MESSY)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_rules_leave_one_form(text: str) -> None:
     once = MANDARIN_ENGLISH(text)
     assert MANDARIN_ENGLISH(once) == once
@@ -100,7 +100,7 @@ def test_rules_leave_one_form(text: str) -> None:
 
 
 @given(st.lists(st.sampled_from(["我", "们", "APP", "DON'T", "7"]), max_size=12), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_blanks_beside_han_say_nothing(tokens: list[str], data: st.DataObject) -> None:
     """Any spacing that keeps words apart has the same tokens, before and after the rules."""
     text = ""
@@ -134,7 +134,7 @@ def test_librispeech(written: str, transcript: str) -> None:
 
 
 @given(st.text(st.sampled_from("aB1,.' s-[]É0"), max_size=30))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_librispeech_has_one_form_of_a_text(text: str) -> None:
     once = LIBRISPEECH(text)
     assert LIBRISPEECH(once) == once

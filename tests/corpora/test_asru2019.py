@@ -2,12 +2,10 @@
 
 import gzip
 import json
-import re
 from pathlib import Path
 
-import numpy as np
 import pytest
-import soundfile
+from bad_corpora import each_damage, refused_by, write_noise
 
 from espnet_ext.corpora.asru2019 import PARTS, RULES, prepare_asru2019
 from espnet_ext.corpora.audio_folder import scan_audio_folder as scan
@@ -19,27 +17,20 @@ from espnet_ext.data.manifests import data_dirs_from_manifests
 from espnet_ext.errors import InputError
 
 
-def audio(path: Path, seconds: float = 0.3, rate: int = 16000, channels: int = 1) -> str:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    noise = np.random.default_rng(0).uniform(-0.1, 0.1, (int(rate * seconds), channels))
-    soundfile.write(path, noise, rate)
-    return str(path)
-
-
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     """Code-switching training speech with a list, Mandarin with a transcript a file, a Kaldi data dir, and English."""
     root = tmp_path / "corpus"
     for speaker in ("G1", "G2"):
         for number in range(2):
-            audio(root / "train-cs" / speaker / f"{speaker}-{number}.wav")
+            write_noise(root / "train-cs" / speaker / f"{speaker}-{number}.wav")
             name = f"T9{speaker}S{number}"
-            audio(root / "train-zh" / "wav" / speaker / f"{name}.wav")
+            write_noise(root / "train-zh" / "wav" / speaker / f"{name}.wav")
             (root / "train-zh" / "wav" / speaker / f"{name}.txt").write_text(f"我 喜欢 {'茶' * (number + 1)}。\n")
     lines = ["G1-0 我的 ｄoctor 很忙。", "G1-1\t[NOISE] 他 don’t 去", "G2-0 好", "G2-1  ok ， 三 点"]
     (root / "train-cs" / "transcript.txt").write_text("\n".join(lines) + "\n")
     dev = DataDir(
-        wav_scp={key: audio(tmp_path / "elsewhere" / f"{key}.wav") for key in ("d1", "d2")},
+        wav_scp={key: write_noise(tmp_path / "elsewhere" / f"{key}.wav") for key in ("d1", "d2")},
         utt2spk={"a-1": "a", "a-2": "a", "b-1": "b"},
         text={"a-1": "我 like 茶", "a-2": "茶", "b-1": "100"},
         segments={"a-1": "d1 0 0.1", "a-2": "d1 0.1 0.3", "b-1": "d2 0 0.3"},
@@ -47,7 +38,7 @@ def corpus(tmp_path: Path) -> Path:
     write_data_dir(dev, root / "dev")
     for part in ("train-clean-100", "train-clean-360"):
         chapter = root / "LibriSpeech" / part / "7" / "70"
-        audio(chapter / "7-70-0000.flac")
+        write_noise(chapter / "7-70-0000.flac")
         (chapter / "7-70.trans.txt").write_text("7-70-0000 THE DOGS' TEA\n")
     return root
 
@@ -56,16 +47,7 @@ def scan_audio_folder(folder: Path) -> DataDir:
     return scan(folder, folder.name, Faults(folder))
 
 
-def refused(corpus: Path, *patterns: str, **options) -> None:
-    """The corpus is refused in one line that has the patterns, and nothing is written."""
-    output = corpus.parent / "manifests"
-    with pytest.raises(InputError) as error:
-        prepare_asru2019(corpus, output, **options)
-    message = str(error.value)
-    assert "\n" not in message
-    for pattern in patterns:
-        assert re.search(pattern, message), message
-    assert not list(output.glob("*.gz"))
+refused = refused_by(prepare_asru2019)
 
 
 def listed(corpus: Path, *lines: str) -> None:
@@ -254,7 +236,7 @@ def test_duplicates(corpus: Path) -> None:
     listed(corpus, *LINES, "G2-1 好", "G1-0 好")
     refused(corpus, "G1-0 comes twice")
     listed(corpus, *LINES, "G2-1 好")
-    audio(corpus / "train-cs" / "G3" / "G1-0.wav")
+    write_noise(corpus / "train-cs" / "G3" / "G1-0.wav")
     refused(corpus, r"G1-0 comes twice \(.*/G1/G1-0.wav and .*/G3/G1-0.wav\)")
 
 
@@ -291,7 +273,7 @@ def test_utt2spk_with_gaps(corpus: Path) -> None:
 
 
 def test_space_in_a_file_name(corpus: Path) -> None:
-    audio(corpus / "train-cs" / "G1" / "G1 2.wav")
+    write_noise(corpus / "train-cs" / "G1" / "G1 2.wav")
     refused(corpus, r"a name with a space in it \(.*/G1 2.wav\)")
 
 
@@ -313,17 +295,7 @@ def test_commands_in_wav_scp(corpus: Path) -> None:
 
 
 @pytest.mark.parametrize("check_audio", ["header", "full"])
-@pytest.mark.parametrize(
-    ("damage", "pattern"),
-    [
-        (lambda path: path.write_bytes(b""), "empty audio file .0 bytes. for"),
-        (lambda path: path.write_bytes(b"no sound at all" * 99), "corrupt audio .* of"),
-        (lambda path: audio(path, rate=8000), "sampling rate 8000 Hz, not 16000 Hz, of"),
-        (lambda path: audio(path, channels=2), "2 channels instead of one in the audio of"),
-        (lambda path: audio(path, seconds=0), "no samples in the audio of"),
-    ],
-    ids=["zero bytes", "garbage", "sampling rate", "stereo", "zero frames"],
-)
+@each_damage
 @pytest.mark.parametrize(
     ("place", "key"),
     [("corpus/train-zh/wav/G1/T9G1S0.wav", "T9G1S0"), ("elsewhere/d1.wav", "d1")],

@@ -2,16 +2,15 @@
 
 import gzip
 import json
-import re
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
+from bad_corpora import each_damage, refused_by
 
 from espnet_ext.corpora.librispeech import prepare_librispeech
-from espnet_ext.errors import InputError
 
 DIGITS = Path(__file__).resolve().parents[3] / "shared" / "data" / "LibriSpeech-digits"
 
@@ -41,16 +40,7 @@ def transcripts(corpus: Path) -> Path:
     return chapter(corpus) / "7-70.trans.txt"
 
 
-def refused(corpus: Path, *patterns: str, **options) -> None:
-    """The corpus is refused in one line that has the patterns, and nothing is written."""
-    output = corpus.parent / "manifests"
-    with pytest.raises(InputError) as error:
-        prepare_librispeech(corpus, output, **options)
-    message = str(error.value)
-    assert "\n" not in message
-    for pattern in patterns:
-        assert re.search(pattern, message), message
-    assert not list(output.glob("*.gz"))
+refused = refused_by(prepare_librispeech)
 
 
 def test_manifests_hold_what_lies_on_disk(corpus: Path) -> None:
@@ -201,17 +191,7 @@ def test_many_faults_in_one_line(corpus: Path) -> None:
 
 
 @pytest.mark.parametrize("check_audio", ["header", "full"])
-@pytest.mark.parametrize(
-    ("damage", "pattern"),
-    [
-        (lambda path: path.write_bytes(b""), "empty audio file .0 bytes. for"),
-        (lambda path: path.write_bytes(b"no flac at all" * 99), "corrupt audio .* of"),
-        (lambda path: soundfile.write(path, noise(), 8000), "sampling rate 8000 Hz, not 16000 Hz, of"),
-        (lambda path: soundfile.write(path, noise(channels=2), 16000), "2 channels instead of one in the audio of"),
-        (lambda path: soundfile.write(path, noise(0), 16000, format="WAV"), "no samples in the audio of"),
-    ],
-    ids=["zero bytes", "garbage", "sampling rate", "stereo", "zero frames"],
-)
+@each_damage
 def test_bad_audio(corpus: Path, damage, pattern: str, check_audio: str) -> None:
     damage(chapter(corpus) / "7-70-0001.flac")
     refused(corpus, rf"({pattern}).* 7-70-0001 \(.*/7-70-0001.flac\)", check_audio=check_audio)

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.data import data_dir as files
@@ -15,7 +15,7 @@ def listing(folder):
 
 
 @given(st.data())
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=25)
 def test_written_dirs_read_back(tmp_path_factory, data_dirs, data):
     whole = data.draw(data_dirs)
     path = tmp_path_factory.mktemp("data") / "train"

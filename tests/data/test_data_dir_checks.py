@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 import soundfile
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.data.data_dir import DataDir, read_data_dir, write_data_dir
@@ -218,7 +218,7 @@ def contents(path):
 
 
 @given(st.data(), st.lists(DAMAGE, min_size=1, max_size=6))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 def test_any_damaged_dir_is_sound_after_the_repair_which_is_idempotent(tmp_path_factory, data_dirs, data, damages):
     whole = data.draw(data_dirs)
     path = tmp_path_factory.mktemp("damaged") / "train"

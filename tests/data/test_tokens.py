@@ -55,7 +55,7 @@ def pieces(request):
 
 
 @given(st.lists(st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ", min_size=1, max_size=9), min_size=1, max_size=8))
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_encoding_and_decoding_gives_the_text_back(pieces, words):
     assert {letter for text in TEXTS for letter in text} == set("ABCDEFGHIJKLMNOPQRSTUVWXYZ ")
     text, model = " ".join(words), processor(pieces.data)
@@ -69,7 +69,7 @@ def test_encoding_and_decoding_gives_the_text_back(pieces, words):
     st.sampled_from(["bpe", "unigram"]),
     st.integers(0, 60),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_text_gives_a_vocabulary_or_one_clear_line(texts, model_type, size):
     letters = {letter for text in texts for letter in text}
     try:

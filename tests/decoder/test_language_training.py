@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 import torch
-import yaml
 
 import espnet_ext
-from espnet_ext.bin import asr_train
 from espnet_ext.codeswitch.languages import read_languages, write_languages
 from espnet_ext.decoder.language_transformer import MODES, LanguageTransformerDecoder
 from espnet_ext.errors import InputError
@@ -17,68 +15,36 @@ TEXTS = ["AB 你好", "CA好", "你 B", "好好 ABC"]
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    """Four utterances of random features, their transcripts, tokens and the tokens' languages."""
-    folder = tmp_path_factory.mktemp("data")
-    random = np.random.default_rng(0)
-    lines = {name: [] for name in ("feats.scp", "text", "feats_shape", "text_shape")}
-    for number, text in enumerate(TEXTS):
-        path = folder / f"u{number}.npy"
-        np.save(path, random.normal(size=(60, 8)).astype(np.float32))
-        lines["feats.scp"].append(f"u{number} {path}")
-        lines["text"].append(f"u{number} {text}")
-        lines["feats_shape"].append(f"u{number} 60,8")
-        lines["text_shape"].append(f"u{number} {len(text)},{len(TOKENS)}")
-    for name, rows in lines.items():
-        (folder / name).write_text("".join(f"{row}\n" for row in rows))
-    (folder / "tokens.txt").write_text("".join(f"{token}\n" for token in TOKENS))
-    return folder
+def data(tmp_path_factory, make_training_data):
+    """Four utterances of random features and their transcripts."""
+    speech = list(np.random.default_rng(0).normal(size=(4, 60, 8)).astype(np.float32))
+    return make_training_data(tmp_path_factory.mktemp("data"), speech, TEXTS, TOKENS, words=False)
 
 
-def train(data, output, **decoder_conf) -> None:
-    """A few steps through our asr_train; the average of two epochs is valid.acc.ave.pth."""
-    settings = {
+def config(**decoder_conf) -> dict:
+    return {
         "input_size": 8,
         "encoder": "transformer",
         "encoder_conf": {"output_size": 16, "attention_heads": 2, "linear_units": 16, "num_blocks": 1},
         "decoder": "language_transformer",
         "decoder_conf": {"attention_heads": 2, "linear_units": 16, "num_blocks": 2, **decoder_conf},
         "model_conf": {"ctc_weight": 0.3},
-        "optim": "adam",
-        "optim_conf": {"lr": 0.01},
         "token_type": "char",
-        "batch_type": "sorted",
-        "batch_size": 2,
-        "max_epoch": 2,
-        "num_workers": 0,
         "num_att_plot": 1,
-        "use_tensorboard": False,
-        "use_matplotlib": False,
-        "keep_nbest_models": 2,
     }
-    output.mkdir(parents=True)
-    (output / "train.yaml").write_text(yaml.safe_dump(settings))
-    command = ["--config", str(output / "train.yaml"), "--output_dir", str(output), "--ngpu", "0"]
-    command += ["--token_list", str(data / "tokens.txt")]
-    for part in ("train", "valid"):
-        command += [f"--{part}_data_path_and_name_and_type", f"{data / 'feats.scp'},speech,npy"]
-        command += [f"--{part}_data_path_and_name_and_type", f"{data / 'text'},text,text"]
-        for shape in ("feats_shape", "text_shape"):
-            command += [f"--{part}_shape_file", str(data / shape)]
-    asr_train.main(command)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_trains_and_decodes_through_espnets_commands(mode, data, tmp_path):
+def test_trains_and_decodes_through_espnets_commands(mode, data, train_small, tmp_path):
     espnet_ext.register()
     languages = tmp_path / "languages.txt"
     write_languages(languages, TOKENS)
-    train(data, tmp_path / "exp", mode=mode, languages_file=str(languages))
+    train_small(data, tmp_path / "exp", config(mode=mode, languages_file=str(languages)))
     # decoding needs no file
     languages.unlink()
     model = tmp_path / "exp" / "valid.acc.ave.pth"
     command = ["--asr_train_config", tmp_path / "exp" / "config.yaml", "--asr_model_file", model, "--beam_size", 3]
-    command += ["--data_path_and_name_and_type", f"{data / 'feats.scp'},speech,npy", "--num_workers", 0, "--nbest", 2]
+    command += ["--data_path_and_name_and_type", f"{data / 'speech.scp'},speech,npy", "--num_workers", 0, "--nbest", 2]
     command += ["--output_dir", tmp_path / "decode", "--batch_size", 2, "--maxlenratio", 0.5]
     inference.main([str(part) for part in command])
     lines = (tmp_path / "decode" / "1best_recog" / "token").read_text().splitlines()
@@ -97,11 +63,11 @@ def test_trains_and_decodes_through_espnets_commands(mode, data, tmp_path):
 
 
 @pytest.mark.parametrize("given", [None, "gone.txt"])
-def test_training_without_the_languages_is_refused(given, data, tmp_path):
+def test_training_without_the_languages_is_refused(given, data, train_small, tmp_path):
     espnet_ext.register()
     message = f"not known, {'gone.txt is not there' if given else 'languages_file is not set'}: set languages_file"
     with pytest.raises(InputError, match=message):
-        train(data, tmp_path / "exp", mode="shared", languages_file=given)
+        train_small(data, tmp_path / "exp", config(mode="shared", languages_file=given))
 
 
 def test_languages_come_from_the_file(tmp_path):

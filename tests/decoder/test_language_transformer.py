@@ -142,7 +142,7 @@ def test_only_the_blocks_named_tell_languages_apart(mode):
 # ---- scores in steps
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 1000), count=st.integers(1, 4), length=st.integers(1, 14))
 @pytest.mark.parametrize("mode", MODES)
 def test_scores_in_steps_are_those_of_the_forward_pass(mode, seed, count, length):

@@ -30,7 +30,7 @@ def encoder() -> BLSTMMaxPoolEncoder:
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.integers(0, 9))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_batch_equals_utterances_one_by_one(encoder, lengths, extra):
     x = torch.randn(len(lengths), max(lengths) + extra, 5, generator=torch.Generator().manual_seed(1)).double()
     out, out_lengths, states = encoder(x, torch.tensor(lengths))
@@ -57,7 +57,7 @@ def test_other_pooling(pooling, num_layers):
 
 
 @given(st.integers(1, 9), st.lists(st.integers(1, 50), min_size=1, max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_max_pool_is_the_maximum_of_valid_frames(factor, lengths):
     # negative throughout: zeros of padding must not win
     x = -torch.rand(len(lengths), max(lengths), 2, generator=torch.Generator().manual_seed(2)) - 1.0

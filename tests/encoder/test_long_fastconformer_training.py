@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 import torch
-import yaml
 from espnet2.bin.asr_inference import Speech2Text
 
 import espnet_ext
-from espnet_ext.bin import asr_train
 from espnet_ext.scheduler.warmup_cosine import WarmupCosine
 
 TOKENS = ["<blank>", "<unk>", "A", "B", "C", "<sos/eos>"]
@@ -15,59 +13,31 @@ TEXTS = ["A B", "C A", "B", "B B C"]
 FRAMES = [96, 96, 96, 75]  # batches with and without padding
 
 
+CONFIG = {
+    "input_size": 8,
+    "encoder": "long_fastconformer",
+    "encoder_conf": {"output_size": 16, "attention_heads": 2, "num_blocks": 2, "subsampling_channels": 4},
+    "model_conf": {"ctc_weight": 1.0},
+    "optim": "madgrad",
+    "optim_conf": {"lr": 0.003, "momentum": 0.9},
+    "scheduler": "warmup_cosine",
+    "scheduler_conf": {"warmup_steps": 2, "total_steps": 6},
+    "grad_clip": 0.8,
+    "token_type": "word",
+    "best_model_criterion": [["valid", "loss", "min"]],
+    "keep_nbest_models": 3,
+}
+
+
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    """Four recordings of random features, their transcripts and tokens."""
-    folder = tmp_path_factory.mktemp("data")
+def data(tmp_path_factory, make_training_data):
+    """Four recordings of random features and their transcripts."""
     random = np.random.default_rng(0)
-    lines = {name: [] for name in ("feats.scp", "text", "feats_shape", "text_shape")}
-    for number, (text, frames) in enumerate(zip(TEXTS, FRAMES, strict=True)):
-        path = folder / f"u{number}.npy"
-        np.save(path, random.normal(size=(frames, 8)).astype(np.float32))
-        lines["feats.scp"].append(f"u{number} {path}")
-        lines["text"].append(f"u{number} {text}")
-        lines["feats_shape"].append(f"u{number} {frames},8")
-        lines["text_shape"].append(f"u{number} {len(text.split())},{len(TOKENS)}")
-    for name, rows in lines.items():
-        (folder / name).write_text("".join(f"{row}\n" for row in rows))
-    (folder / "tokens.txt").write_text("".join(f"{token}\n" for token in TOKENS))
-    return folder
+    speech = [random.normal(size=(frames, 8)).astype(np.float32) for frames in FRAMES]
+    return make_training_data(tmp_path_factory.mktemp("data"), speech, TEXTS, TOKENS)
 
 
-def train(data, output, max_epoch: int) -> None:
-    """Epochs of two updates each through our asr_train, a new training or one that goes on."""
-    settings = {
-        "input_size": 8,
-        "encoder": "long_fastconformer",
-        "encoder_conf": {"output_size": 16, "attention_heads": 2, "num_blocks": 2, "subsampling_channels": 4},
-        "model_conf": {"ctc_weight": 1.0},
-        "optim": "madgrad",
-        "optim_conf": {"lr": 0.003, "momentum": 0.9},
-        "scheduler": "warmup_cosine",
-        "scheduler_conf": {"warmup_steps": 2, "total_steps": 6},
-        "grad_clip": 0.8,
-        "token_type": "word",
-        "batch_type": "sorted",
-        "batch_size": 2,
-        "num_workers": 0,
-        "use_tensorboard": False,
-        "use_matplotlib": False,
-        "best_model_criterion": [["valid", "loss", "min"]],
-        "keep_nbest_models": 3,
-    }
-    output.mkdir(parents=True, exist_ok=True)
-    (output / "train.yaml").write_text(yaml.safe_dump(settings))
-    command = ["--config", str(output / "train.yaml"), "--output_dir", str(output), "--ngpu", "0"]
-    command += ["--token_list", str(data / "tokens.txt"), "--max_epoch", str(max_epoch), "--resume", "true"]
-    for part in ("train", "valid"):
-        command += [f"--{part}_data_path_and_name_and_type", f"{data / 'feats.scp'},speech,npy"]
-        command += [f"--{part}_data_path_and_name_and_type", f"{data / 'text'},text,text"]
-        for shape in ("feats_shape", "text_shape"):
-            command += [f"--{part}_shape_file", str(data / shape)]
-    asr_train.main(command)
-
-
-def test_trains_resumes_and_decodes_through_espnets_commands(data, tmp_path, monkeypatch):
+def test_trains_resumes_and_decodes_through_espnets_commands(data, train_small, tmp_path, monkeypatch):
     espnet_ext.register()
     used = []
     step = WarmupCosine.step
@@ -76,10 +46,14 @@ def test_trains_resumes_and_decodes_through_espnets_commands(data, tmp_path, mon
         used.append(self.optimizer.param_groups[0]["lr"])
         step(self, *args)
 
-    train(data, tmp_path / "whole", 3)
-    train(data, tmp_path / "cut", 2)
+    def train(name: str, epochs: int) -> None:
+        """Epochs of two updates each, a new training or one that is resumed."""
+        train_small(data, tmp_path / name, CONFIG, "--max_epoch", str(epochs), "--resume", "true")
+
+    train("whole", 3)
+    train("cut", 2)
     monkeypatch.setattr(WarmupCosine, "step", spy)
-    train(data, tmp_path / "cut", 3)
+    train("cut", 3)
     # building a scheduler steps it once; the last two of six updates follow
     cosine = [0.0015 * (1 + np.cos(np.pi * done / 5)) for done in (3, 4)]
     np.testing.assert_allclose(used[-2:], cosine)

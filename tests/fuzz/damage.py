@@ -20,7 +20,6 @@ INPUTS = int(os.environ.get("FUZZ_INPUTS", "100"))
 AT_ONCE = 20
 FUZZ = settings(
     max_examples=-(-INPUTS // AT_ONCE),
-    deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),
 )

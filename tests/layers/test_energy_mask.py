@@ -62,7 +62,7 @@ def test_low_precision_gives_the_mask_of_its_own_values(dtype):
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=5), st.integers(1, 41), st.integers(0, 2**31))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_peak_is_numpys_nearest_rank(lengths, channels, seed):
     # rounding makes ties
     x = np.random.default_rng(seed).uniform(0, 2, (len(lengths), max(lengths) + 2, channels)).round(2)

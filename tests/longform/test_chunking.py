@@ -28,7 +28,7 @@ def test_lengths_of_the_paper():
     assert [schedule.sequences(length) for length in (5, 10, 41, 655, 3600)] == [720, 360, 88, 6, 1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(DURATIONS, SCHEDULES, st.integers(1, 3), st.none() | st.integers(0, 9))
 def test_chunks_cover_every_recording_in_order(durations, schedule, passes, seed):
     covered = {recording: [] for recording in durations}

@@ -9,7 +9,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.longform.posteriors import PosteriorMean, windows
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(1, 500), st.integers(1, 12), st.integers(1, 30), st.floats(0.05, 1.0))
 def test_windows_cover_the_recording(length, unit, frames, stride):
     places = list(windows(length, unit, frames, stride))

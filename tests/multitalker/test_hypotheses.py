@@ -6,13 +6,14 @@ from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import (
+    NOBODY,
     WindowHypothesis,
     group_by_speaker,
     read_jsonl,
     word_times,
     write_jsonl,
 )
-from espnet_ext.multitalker.windows import RecordingWindow, Windowing
+from espnet_ext.multitalker.windows import Windowing
 
 WINDOWING = Windowing(16.0, 0.5)
 
@@ -35,7 +36,7 @@ def some_hypotheses(draw):
     ]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(some_hypotheses())
 def test_jsonl_comes_back(tmp_path_factory, hypotheses):
     path = tmp_path_factory.mktemp("jsonl") / "hyp.jsonl"
@@ -93,7 +94,8 @@ def test_jsonl_refuses_other_files(tmp_path):
 
 def test_grouping_fills_in_silence():
     windows = WINDOWING.cut("r", 30.0) + WINDOWING.cut("silent", 20.0)
-    grouped = group_by_speaker([hypothesis(1, "b"), hypothesis(0, "a")], windows[:1] + windows[2:])
+    silent = [WindowHypothesis(w.recording, w.index, NOBODY, (), w.start, w.end) for w in windows[:1] + windows[2:]]
+    grouped = group_by_speaker([*silent, hypothesis(1, "b"), hypothesis(0, "a")])
     assert list(grouped) == ["r", "silent"]
     assert [[item.words for item in grouped["r"][speaker]] for speaker in ("a", "b")] == [
         [("ONE", "TWO"), (), ()],
@@ -116,7 +118,7 @@ def test_nobody_heard_in_any_window():
 
 def test_windows_that_disagree():
     with pytest.raises(InputError, match="r: window 0 goes from 0.0 to 12.0 s, but from 0.0 to 16.0 s for speaker a"):
-        group_by_speaker([hypothesis(0)], [RecordingWindow("r", 0, 0.0, 12.0)])
+        group_by_speaker([WindowHypothesis("r", 0, NOBODY, (), 0.0, 12.0), hypothesis(0)])
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_wanted_overlap(overlap):
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0, 0.9))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_starts(seed, overlap):
     for mixture in plan_mixtures(sources(3, 4), MixtureSettings((1, 6), 3, overlap, seed=seed), prefix="m"):
         starts = [part.start for part in mixture.parts]

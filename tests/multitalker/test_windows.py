@@ -19,7 +19,7 @@ def test_shift_of_the_papers_overlaps(overlap, shift):
     assert windows[-1].end == 60.0
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.floats(0.01, 500), st.floats(1, 30), st.floats(0, 0.5))
 def test_windows_cover_the_recording(seconds, length, overlap):
     windows = Windowing(length, overlap).cut("r", seconds)

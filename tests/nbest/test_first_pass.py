@@ -181,7 +181,7 @@ def test_pieces_of_similar_length_are_decoded_together(batch: int, threads: int)
 
 
 @given(st.lists(SCORED, min_size=1, max_size=3), st.integers(1, 6))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_combinations_are_the_best_of_all(pieces: list, count: int) -> None:
     every: dict[str, float] = {}
     for choice in product(*pieces):
@@ -195,7 +195,7 @@ def test_combinations_are_the_best_of_all(pieces: list, count: int) -> None:
 
 
 @given(st.integers(1, 400), st.integers(20, 100), st.integers(0, 1000))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_pieces_are_short_enough_and_lose_nothing(length: int, longest: int, seed: int) -> None:
     samples = np.random.default_rng(seed).normal(size=length)
     pieces = cut(samples, longest, quiet=4)

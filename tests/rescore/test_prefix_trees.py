@@ -7,7 +7,7 @@ from espnet_ext.rescore.prefix_trees import PADDING, grow, in_batches, stack
 texts = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lists=st.lists(texts, min_size=1, max_size=3), most=st.integers(1, 30), masked=st.booleans())
 def test_rows_hold_every_hypothesis_with_its_own_prefixes(lists, most, masked):
     trees, told = [], []

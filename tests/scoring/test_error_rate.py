@@ -65,7 +65,7 @@ def check_against_peers(reference: list[str], hypothesis: list[str]) -> None:
 @example(["a"], ["a"] * 12)
 @example(["a"] * 12, ["a"])
 @example(["a", "b"] * 6, ["b", "a"] * 6)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_counts_equal_jiwer_kaldialign_and_the_textbook(reference, hypothesis):
     check_against_peers(reference, hypothesis)
 
@@ -93,7 +93,7 @@ def test_thousands_of_words():
 
 
 @given(REFERENCES, HYPOTHESES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_alignment_holds_both_texts_and_agrees_with_the_counts(reference, hypothesis):
     pairs = align(reference, hypothesis)
     assert [left for left, _ in pairs if left is not None] == reference

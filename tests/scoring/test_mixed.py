@@ -97,7 +97,7 @@ def count_mixed_errors(reference, hypothesis):
 @example(["我", "go"], ["go", "我"])
 @example(["我"], ["go"] * 12)
 @example(["go"], [])
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_counts_equal_jiwer_and_the_split_a_table_by_hand(reference, hypothesis):
     counts = count_mixed_errors(reference, hypothesis)
     peer = jiwer.process_words(" ".join(reference), " ".join(hypothesis))
@@ -112,7 +112,7 @@ def test_counts_equal_jiwer_and_the_split_a_table_by_hand(reference, hypothesis)
 
 
 @given(REFERENCES, HYPOTHESES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_all_is_the_mean_of_both_weighted_by_reference_tokens(reference, hypothesis):
     counts = count_mixed_errors(reference, hypothesis)
     share = sum(map(has_han, reference)) / len(reference)
@@ -122,7 +122,7 @@ def test_all_is_the_mean_of_both_weighted_by_reference_tokens(reference, hypothe
 
 
 @given(REFERENCES, HYPOTHESES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_filtered_counts_equal_jiwer_on_each_language_alone(reference, hypothesis):
     for counts, wanted in zip(count_filtered_errors(reference, hypothesis), (True, False), strict=True):
         left, right = ([token for token in side if has_han(token) == wanted] for side in (reference, hypothesis))
@@ -134,7 +134,7 @@ def test_filtered_counts_equal_jiwer_on_each_language_alone(reference, hypothesi
 
 
 @given(REFERENCES, st.lists(st.sampled_from(["我", "你", "去"]), max_size=12))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_one_language_on_both_sides_is_the_plain_error_rate(reference, hypothesis):
     characters = [token for token in reference if has_han(token)]
     assume(characters)
@@ -231,7 +231,7 @@ def near_by_definition(pairs: list, within: int) -> list:
 
 
 @given(st.lists(TOKENS, max_size=12), st.lists(TOKENS, max_size=12), st.integers(1, 4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_classes_equal_the_definition_and_add_up(reference, hypothesis, within):
     pairs = align(reference, hypothesis)
     near, rest = split_at_switches(pairs, str.isascii, within)

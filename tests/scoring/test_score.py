@@ -42,7 +42,7 @@ def test_files_are_scored_by_utterance_speaker_and_in_total(tmp_path):
 
 
 @given(TEXTS, st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_words_and_characters_equal_jiwer(texts, generator):
     references = {f"u{index}": f"x {text}" for index, text in enumerate(texts)}
     hypotheses = {

@@ -71,7 +71,7 @@ WORDS = st.lists(st.sampled_from(["a", "bbb", "你好", "e\u0301", "*", "cc"]), 
 
 
 @given(WORDS, WORDS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_marks_stand_at_the_beginning_of_their_words(reference, hypothesis):
     pairs = align(reference, hypothesis)
     rows = [line[6:] for line in format_alignment(pairs).splitlines()]

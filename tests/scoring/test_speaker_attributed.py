@@ -45,7 +45,7 @@ SAID = st.dictionaries(
 
 
 @given(SAID.filter(bool), SAID)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_measure_by_its_definition(real, heard):
     result = score_speakers(turns(real), turns(heard) or [Turn("r", "", ())])
     errors = sum(levenshtein(real.get(name, "").split(), heard.get(name, "").split()) for name in {*real, *heard})

@@ -49,7 +49,7 @@ class Beam:
                 assert torch.equal(values[path.group][:, path.nodes], -expected)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10_000), groups=st.integers(1, 3), each=st.integers(1, 4), steps=st.integers(1, 30))
 def test_each_hypothesis_finds_what_it_was_given(seed, groups, each, steps):
     source = random.Random(seed)

@@ -54,7 +54,7 @@ def best_of_all(decoder: Bigram, lm: Bigram, log_prior: np.ndarray, prior_weight
     return best
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10_000), prior_weight=st.floats(0.01, 1.5), lm_weight=st.floats(0.0, 1.0))
 @pytest.mark.parametrize("search_class", [BeamSearch, BatchBeamSearch])
 def test_search_finds_the_best_of_all_hypotheses(search_class, seed, prior_weight, lm_weight, tmp_path_factory):

@@ -45,7 +45,7 @@ def test_perfect_windows_of_any_overlap_come_out_whole(length, shift, seconds):
     assert words(merge_by_time(windows(text, length, shift, jitter=0.4))) == text
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from("AB"), min_size=1, max_size=80), st.sampled_from([2.0, 4.0, 6.0, 8.0]))
 def test_two_words_that_come_back_all_the_time(text, shift):
     assert words(merge_by_time(windows(text, 8.0, shift))) == text
@@ -112,7 +112,7 @@ def total(left, right, pairs) -> int:
 LISTS = st.lists(st.tuples(st.sampled_from("AB"), st.integers(0, 4)), max_size=4)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(LISTS, LISTS, st.sampled_from([0.5, 1.0, 9.0]))
 def test_the_alignment_is_the_best_of_all(left, right, within):
     left, right = timed(*sorted(left, key=lambda item: item[1])), timed(*sorted(right, key=lambda item: item[1]))
@@ -123,7 +123,7 @@ def test_the_alignment_is_the_best_of_all(left, right, within):
     assert total(left, right, pairs) == best_sum(left, right, within)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.lists(st.tuples(st.sampled_from("ABC"), st.floats(0, 16)), max_size=5), min_size=1, max_size=6))
 def test_pairs_of_odd_and_even_windows_within_a_second(spoken):
     """No pair is further apart than allowed, and no word is lost."""

@@ -13,7 +13,7 @@ from espnet_ext.stitcher.ceiling import best_choice, slots_of, write_ceiling
 SLOTS = st.lists(st.sampled_from([("A",), ("B",), ("A", None), ("A", "B"), ("C", "B")]), max_size=6)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(SLOTS, st.lists(st.sampled_from("ABC"), max_size=6))
 def test_no_choice_has_fewer_errors(slots, reference):
     found = best_choice(slots, reference)

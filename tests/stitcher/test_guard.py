@@ -31,7 +31,7 @@ def test_a_transcript_that_is_near_stays_and_one_that_is_far_does_not():
     assert texts("A", 1.0) == "A"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(WORDS, WORDS, WORDS), max_size=5))
 def test_the_settled_limit_makes_the_fewest_errors_of_all_limits(items):
     candidates = [Candidate(*item) for item in items]

@@ -212,15 +212,6 @@ def test_bad_input(overfitted, tmp_path):
     assert not output.exists()
 
 
-def test_a_ctm_of_one_speaker(tmp_path, capsys):
-    (tmp_path / "segments").write_text("w0 long 0 16\nw1 long 8 24\n")
-    (tmp_path / "hyp.ctm").write_text("w0 1 1.0 0.5 A\nw0 1 9.0 0.5 B\nw1 A 1.0 0.5 B\nw1 A 12.0 0.5 C\n")
-    segments = tmp_path / "segments"
-    merge_windows([tmp_path / "hyp.ctm"], [tmp_path / "out"], "overlapping", segments=segments, speaker="me")
-    assert read_turns(tmp_path / "out") == [Turn("long", "me", ("A", "B", "C"))]
-    assert "1 recordings, 3 words" in capsys.readouterr().out
-
-
 def test_windows_that_are_not_the_stitchers_are_refused(overfitted, tmp_path):
     """It has learnt from windows of 4 s that overlap by half."""
     _, model, _ = overfitted("wc")
@@ -237,16 +228,6 @@ def test_a_guarded_stitcher(overfitted):
     merge_windows([folder / "few.jsonl"], [folder / "by_time.json"], "time_aware")
     assert guarded == read_turns(folder / "by_time.json")
     assert merge(folder, "wc", "few", model, guard=9.0) == merge(folder, "wc", "few", model)
-
-
-def test_several_sets_at_once(tmp_path):
-    for name, word in (("one", "A"), ("two", "C")):
-        write_jsonl(tmp_path / f"{name}.jsonl", [WindowHypothesis("r", 0, "a", (word,), 0.0, 16.0)])
-    inputs, outputs = ([tmp_path / f"{name}.{kind}" for name in ("one", "two")] for kind in ("jsonl", "json"))
-    merge_windows(inputs, outputs, "block")
-    assert [read_turns(path)[0].words for path in outputs] == [("A",), ("C",)]
-    with pytest.raises(InputError, match="2 --hypotheses and 1 --output: give each its own"):
-        merge_windows(inputs, outputs[:1], "block")
 
 
 def test_pairs_as_pieces(overfitted):

@@ -53,7 +53,7 @@ TEXTS = st.lists(st.lists(st.sampled_from("ABC"), max_size=3).map(" ".join), min
 
 
 @given(TEXTS, st.integers(1, 8), st.integers(1, 16))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_stretches_hold_all_words_and_are_no_longer_than_they_must_be(spoken, most, words):
     some, longest = windows(*spoken), Longest(most, words)
     stretches = cut_at_silence(some, longest)
@@ -63,7 +63,7 @@ def test_stretches_hold_all_words_and_are_no_longer_than_they_must_be(spoken, mo
 
 
 @given(TEXTS, st.integers(1, 8), st.integers(1, 30), st.sampled_from([0.0, 0.25, 0.5]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_parts_cover_all_windows_and_share_none_with_the_next_but_one(spoken, most, words, overlap):
     some = windows(*spoken, overlap=overlap)
     parts = cut_by_half(some, Longest(most, words))

@@ -68,7 +68,7 @@ TEXTS = st.lists(st.lists(st.sampled_from("ABCD"), max_size=6).map(" ".join), mi
 
 
 @given(TEXTS, st.sampled_from([0.0, 0.25, 0.5]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_alignment_equals_the_full_dynamic_programme(texts, overlap):
     hypotheses = windows(*texts, overlap=overlap)
     edits, expected = full_alignment(hypotheses)
@@ -78,7 +78,7 @@ def test_alignment_equals_the_full_dynamic_programme(texts, overlap):
 
 
 @given(TEXTS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_every_word_stands_in_one_pair_and_in_order(texts):
     pairs = align_windows(windows(*texts))
     for side in (0, 1):

@@ -47,7 +47,7 @@ TEXTS = st.lists(st.lists(st.sampled_from("ABC"), max_size=5).map(" ".join), min
 
 
 @given(TEXTS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_nothing_is_lost(texts):
     sides = serialise_windows(windows(*texts), "alignment")
     assert len(sides[0]) == len(sides[1])

@@ -65,7 +65,7 @@ def test_without_times_words_share_their_window():
     assert stitched_times(["A"], [window(0, "")]) == (Word("A", 0.0, 0.0),)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.sampled_from("ABCX"), max_size=8))
 def test_starts_never_fall(words):
     times = stitched_times(words, HEARD)
