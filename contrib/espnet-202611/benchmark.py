@@ -12,8 +12,9 @@ from pathlib import Path
 
 import torch
 from espnet2.asr.decoder.rnn_decoder import RNNDecoder
+from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
 from espnet2.legacy.nets.ctc_prefix_score import CTCPrefixScoreTH
-from patched import CTC, RNN, apply
+from patched import CTC, RNN, TRANSFORMER, apply
 
 BEAM, REPEATS = 10, 7
 
@@ -69,12 +70,31 @@ def decoder_steps(kind: type, batched: bool, frames: int, cells: int) -> Callabl
     return torch.no_grad()(together if batched else one_by_one)
 
 
+def transformer_search(kind: type, frames: int, size: int, tokens: int = 30) -> Callable[[], object]:
+    """Labels of a beam of hypotheses of one utterance, as the batched search asks for them."""
+    torch.manual_seed(0)
+    decoder = kind(1000, size, linear_units=4 * size).eval()
+    encodings = torch.randn(frames, size)
+    ys = torch.randint(0, 999, (BEAM, tokens))
+
+    def work() -> None:
+        states = [None] * BEAM
+        for length in range(1, tokens + 1):
+            _, states = decoder.batch_score(ys[:, :length], states, encodings.expand(BEAM, -1, -1))
+
+    return torch.no_grad()(work)
+
+
 def main() -> None:
     logging.disable(logging.WARNING)  # the attention's, one at each step
     with tempfile.TemporaryDirectory() as folder:
         load = apply(Path(folder))
-        scan, batched = load(CTC).CTCPrefixScoreTH, load(RNN).RNNDecoder
-    print(f"{torch.get_num_threads()} threads, {BEAM} hypotheses, ten labels each")
+        scan, batched, cached = (
+            load(CTC).CTCPrefixScoreTH,
+            load(RNN).RNNDecoder,
+            load(TRANSFORMER).TransformerDecoder,
+        )
+    print(f"{torch.get_num_threads()} threads, {BEAM} hypotheses of ten labels, with the transformer of thirty")
     for frames in (100, 400, 1000):
         ratio(
             f"CTC prefix scores, {frames} frames",
@@ -86,6 +106,12 @@ def main() -> None:
             f"RNN decoder, {cells} cells, 200 frames",
             decoder_steps(RNNDecoder, False, 200, cells),
             decoder_steps(batched, True, 200, cells),
+        )
+    for size in (256, 512):
+        ratio(
+            f"transformer decoder, 6 layers of {size}, 200 frames",
+            transformer_search(TransformerDecoder, 200, size),
+            transformer_search(cached, 200, size),
         )
 
 

@@ -14,11 +14,12 @@ HERE = Path(__file__).resolve().parent
 PATCHES = sorted(HERE.glob("*.patch"))
 CTC = "espnet2/legacy/nets/ctc_prefix_score.py"
 RNN = "espnet2/asr/decoder/rnn_decoder.py"
+TRANSFORMER = "espnet2/asr/decoder/transformer_decoder.py"
 
 
 def copy_sources(folder: Path) -> Path:
     """Copy the files that the patches change into ``folder``, and return it."""
-    for name in (CTC, RNN):
+    for name in (CTC, RNN, TRANSFORMER):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(Path(espnet2.__file__).parents[1] / name, folder / name)
     return folder

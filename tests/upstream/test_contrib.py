@@ -5,7 +5,7 @@ from importlib.metadata import version
 
 import pytest
 import torch
-from patched import CTC, PATCHES, RNN, apply, copy_sources
+from patched import CTC, PATCHES, RNN, TRANSFORMER, apply, copy_sources
 
 pytestmark = pytest.mark.skipif(
     version("espnet").partition(".")[0] != "202611", reason="the patches are for ESPnet 202611"
@@ -19,7 +19,7 @@ def patched(tmp_path_factory):
 
 
 def test_each_patch_applies_alone_and_by_patch(tmp_path):
-    assert len(PATCHES) == 2
+    assert len(PATCHES) == 3
     for patch in PATCHES:
         root = copy_sources(tmp_path / patch.stem)
         subprocess.run(["patch", "-p1", "--dry-run", "-i", str(patch)], cwd=root, check=True, capture_output=True)
@@ -90,3 +90,98 @@ def test_hypotheses_of_utterances_of_different_length(patched):
             for length in (1, 2):
                 score, state = decoder.score(ys[row, :length], state, encodings)
             torch.testing.assert_close(scores[row], score, atol=1e-5, rtol=1e-5)
+
+
+TOKENS = torch.tensor([[6, 1, 2, 3, 1], [6, 4, 4, 1, 5], [6, 2, 5, 0, 3], [6, 2, 5, 0, 1]])
+
+
+def transformers(patched, **options):
+    """ESPnet's decoder and the patched one, with the same parameters."""
+    from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
+
+    torch.manual_seed(3)
+    own = TransformerDecoder(7, 8, attention_heads=2, linear_units=12, num_blocks=3, **options).eval()
+    changed = patched(TRANSFORMER).TransformerDecoder(7, 8, attention_heads=2, linear_units=12, num_blocks=3, **options)
+    changed.load_state_dict(own.state_dict())
+    return own, changed.eval()
+
+
+@torch.no_grad()
+def step_by_step(decoder, encodings, first=1, mask=None, **options):
+    """Scores of each step, in which hypotheses are exchanged as a search does; ``encodings``: of each step, or one."""
+    states, found = [None] * len(TOKENS), []
+    order = torch.tensor([1, 0, 3, 3])  # within each half, so that two utterances of two hypotheses keep theirs
+    ys = TOKENS
+    for length in range(first, TOKENS.size(1) + 1):
+        xs = encodings(length) if callable(encodings) else encodings
+        scores, states = decoder.batch_score(ys[:, :length], states, xs, xs_mask=mask, **options)
+        found.append(scores)
+        ys = torch.cat((ys[order, :length], ys[:, length:]), 1)
+        states = [decoder.select_state(states, index) for index in order.tolist()]
+    return found
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"normalize_before": False},
+        {"concat_after": True},
+        {"qk_norm": True},
+        {"use_sdpa": True},
+        {"normalize_before": False, "concat_after": True, "use_output_layer": False},
+    ],
+)
+@pytest.mark.parametrize("first", [1, 3])  # 3: a search that begins with a prompt
+def test_keys_and_values_at_hand_change_no_score(patched, options, first):
+    encodings = torch.randn(9, 8, generator=torch.Generator().manual_seed(4)).expand(4, -1, -1)
+    own, changed = (step_by_step(each, encodings, first) for each in transformers(patched, **options))
+    torch.testing.assert_close(changed, own, atol=1e-5, rtol=1e-5)
+
+
+def test_hidden_states_of_the_transformer(patched):
+    encodings = torch.randn(9, 8, generator=torch.Generator().manual_seed(4)).expand(4, -1, -1)
+    own, changed = (step_by_step(each, encodings, return_hs=True) for each in transformers(patched))
+    torch.testing.assert_close(changed, own, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "each", [(0, 0, 1, 1), (0, 0, 0, 1)]
+)  # the latter no search does, and it is right all the same
+def test_transformer_and_utterances_of_different_length(patched, each):
+    generator = torch.Generator().manual_seed(5)
+    batch = torch.randn(2, 9, 8, generator=generator)
+    mask = (torch.arange(9) < torch.tensor([[9], [6]])).unsqueeze(1)
+    rows = torch.tensor(each)
+    own, changed = transformers(patched)
+    calls = [step_by_step(decoder, batch[rows], mask=mask[rows]) for decoder in (own, changed)]
+    torch.testing.assert_close(calls[1], calls[0], atol=1e-5, rtol=1e-5)
+
+
+def test_encodings_that_grow_as_in_a_streaming_search(patched):
+    encodings = torch.randn(9, 8, generator=torch.Generator().manual_seed(6))
+    own, changed = (
+        step_by_step(each, lambda length: encodings[: 4 + length].expand(4, -1, -1)) for each in transformers(patched)
+    )
+    torch.testing.assert_close(changed, own, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("lengths", [(9,), (9, 6)])
+def test_whole_search_with_the_patched_transformer(patched, lengths):
+    from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
+
+    batch = torch.randn(len(lengths), max(lengths), 8, generator=torch.Generator().manual_seed(7))
+    found = []
+    for decoder in transformers(patched):
+        search = BatchBeamSearch(
+            beam_size=3, vocab_size=7, weights={"decoder": 1.0}, scorers={"decoder": decoder}, sos=6, eos=6
+        )
+        with torch.no_grad():
+            if len(lengths) == 1:
+                nbest = [search(batch[0], maxlenratio=0.8)]
+            else:
+                nbest = search(batch, maxlenratio=0.8, x_lengths=torch.tensor(lengths))
+        found.append([[(hypothesis.yseq.tolist(), float(hypothesis.score)) for hypothesis in one] for one in nbest])
+    for own, changed in zip(*found, strict=True):
+        assert [tokens for tokens, _ in changed] == [tokens for tokens, _ in own] and own
+        assert [score for _, score in changed] == pytest.approx([score for _, score in own], abs=1e-4)
