@@ -13,7 +13,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.layers.batch_renorm import Ramp
 from espnet_ext.layers.conformer import NORMS, ConformerLayer
 from espnet_ext.layers.conv_subsampling import ConvSubsampling
-from espnet_ext.layers.padding import valid_frames
+from espnet_ext.layers.padding import Padding
 from espnet_ext.layers.positions import rotation, sinusoids
 
 # Convolutions of stride 2, whether they are depthwise separable, and their channels (None: output_size).
@@ -24,7 +24,7 @@ POSITIONS = ("rotary", "sinusoidal", "fourier", "none")
 class LongFastConformerEncoder(AbsEncoder):
     """FastConformer with dense attention and self-conditioned CTC (P5, sections 2.1, 2.4 and 3.2).
 
-    If all utterances of a batch have the same length, attention needs no mask, and torch can use its flash kernel.
+    Attention has no mask, so that torch can use its flash kernel: it runs once for each length of a batch's utterances.
 
     Self-conditioning (Nozaki & Komatsu 2021): after every layer but the last, the softmax of the model's CTC head is
     projected back and added to the input of the next layer. ESPnet's ``ESPnetASRModel`` passes the head, and sets
@@ -148,7 +148,7 @@ class LongFastConformerEncoder(AbsEncoder):
             )
         x, lengths = self.subsampling(xs_pad[:, : int(ilens.max())], ilens)
         frames = x.size(1)
-        valid = valid_frames(lengths, frames) if bool(lengths.min() < frames) else None
+        padding = Padding.of(lengths, frames)
         turned = None
         if self.positions == "rotary":
             turned = rotation(frames, self.head_size, self.rotary_base, x.device)
@@ -157,12 +157,12 @@ class LongFastConformerEncoder(AbsEncoder):
         elif self.fourier is not None:
             x = self.fourier(x)
         for number, layer in enumerate(self.layers, start=1):
-            x = layer(x, valid, turned)
+            x = layer(x, padding, turned)
             if self.interctc_use_conditioning and number < len(self.layers):
                 assert ctc is not None and self.conditioning_layer is not None  # checked above
                 x = x + self.conditioning_layer(ctc.softmax(self.after_norm(x)))
         x = self.after_norm(self.after_norm(x) if self.double_norm else x)
-        return x if valid is None else x.masked_fill(~valid.unsqueeze(-1), 0.0), lengths, None
+        return x if padding is None else x.masked_fill(~padding.valid.unsqueeze(-1), 0.0), lengths, None
 
 
 def _check_numbers(size: int, heads: int, blocks: int, kernel: int, base: float) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch.nn.functional import glu, scaled_dot_product_attention, silu
 
 from espnet_ext.layers.batch_renorm import BatchRenorm, Ramp
+from espnet_ext.layers.padding import Padding
 from espnet_ext.layers.positions import rotate
 
 NORMS = ("batch_renorm", "batch", "layer")
@@ -15,6 +16,8 @@ NORMS = ("batch_renorm", "batch", "layer")
 
 class SelfAttention(torch.nn.Module):
     """Multi-head self-attention that never stores its scores: memory grows linearly with the length.
+
+    It never has a mask, with which torch would leave the flash kernel: utterances of one length attend together.
 
     Args:
         size: dimension of the input and the output, D.
@@ -31,26 +34,32 @@ class SelfAttention(torch.nn.Module):
     def forward(
         self,
         x: torch.Tensor,
-        valid: torch.Tensor | None = None,
+        padding: Padding | None = None,
         rotation: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
-        """Attend from every frame to every valid frame.
+        """Attend from every frame to every frame of its utterance.
 
         Args:
             x: (B, T, D).
-            valid: False on padded frames, (B, T); None: there are none. Without a mask torch uses the flash kernel.
+            padding: which frames are padding; None: there are none.
             rotation: for queries and keys, cosine and sine, (T, D / heads / 2) each; None: no rotation.
 
         Returns:
-            (B, T, D).
+            (B, T, D), 0 on padded frames.
         """
         projected = self.queries_keys_values(x).unflatten(-1, (3, self.heads, -1))
         queries, keys, values = projected.permute(2, 0, 3, 1, 4)
         if rotation is not None:
             queries, keys = rotate(queries, *rotation), rotate(keys, *rotation)
-        mask = None if valid is None else valid[:, None, None]
         dropout = self.dropout_rate if self.training else 0.0
-        context = scaled_dot_product_attention(queries, keys, values, attn_mask=mask, dropout_p=dropout)
+        if padding is None:
+            context = scaled_dot_product_attention(queries, keys, values, dropout_p=dropout)
+        else:
+            context = torch.zeros_like(values)
+            for rows, length in padding.groups:
+                parts = (part[:, :, :length].index_select(0, rows) for part in (queries, keys, values))
+                found = scaled_dot_product_attention(*parts, dropout_p=dropout)
+                context[:, :, :length].index_copy_(0, rows, found.to(context.dtype))
         return self.output(context.transpose(1, 2).flatten(2))
 
 
@@ -75,8 +84,9 @@ class ConvolutionModule(torch.nn.Module):
             self.norm = BatchRenorm(size, ramp if norm == "batch_renorm" else None)
         self.output = torch.nn.Linear(size, size)
 
-    def forward(self, x: torch.Tensor, valid: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, padding: Padding | None = None) -> torch.Tensor:
         """Convolve over time; arguments as in :meth:`SelfAttention.forward`. Returns (B, T, D)."""
+        valid = None if padding is None else padding.valid
         x = glu(self.gated(x), dim=-1)
         if valid is not None:
             x = x * valid.unsqueeze(-1)
@@ -123,13 +133,13 @@ class ConformerLayer(torch.nn.Module):
     def forward(
         self,
         x: torch.Tensor,
-        valid: torch.Tensor | None = None,
+        padding: Padding | None = None,
         rotation: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
         """Arguments as in :meth:`SelfAttention.forward`. Returns (B, T, D)."""
         x = x + 0.5 * self.first_feed_forward(x)
-        x = x + self.dropout(self.attention(self.attention_norm(x), valid, rotation))
-        x = x + self.dropout(self.convolution(self.convolution_norm(x), valid))
+        x = x + self.dropout(self.attention(self.attention_norm(x), padding, rotation))
+        x = x + self.dropout(self.convolution(self.convolution_norm(x), padding))
         x = x + 0.5 * self.second_feed_forward(x)
         return self.norm(x)
 

@@ -49,7 +49,7 @@ def main() -> None:
     found["real_time_factor"] = found["wall_s"] / seconds
     print(f"{args.threads} threads: {found}")
     if args.output:
-        runs = read_facts(args.output)["runs"] if args.output.is_file() else {}
+        runs = read_facts(args.output)["values"]["runs"] if args.output.is_file() else {}
         command = "python tests/benchmarks/bench_hour.py --audio DIR --threads N --output docs/results/hour.json"
         runs = dict(sorted((runs | {str(args.threads): found}).items()))
         write_facts(args.output, ABOUT, command, {"window_s": WINDOW, "runs": runs})

@@ -8,7 +8,8 @@ from espnet2.asr.encoder.conformer_encoder import EncoderLayer, MultiHeadedAtten
 from espnet_ext.layers import conformer
 from espnet_ext.layers.batch_renorm import Ramp
 from espnet_ext.layers.conformer import NORMS, ConformerLayer, SelfAttention
-from espnet_ext.layers.positions import rotation
+from espnet_ext.layers.padding import Padding
+from espnet_ext.layers.positions import rotate, rotation
 
 SIZE, HEADS, UNITS, KERNEL = 12, 3, 20, 5
 
@@ -85,9 +86,9 @@ def test_is_espnets_layer(layer):
 def test_padding_changes_nothing(layer):
     lengths = [17, 5, 1]
     x = torch.randn(3, 17, SIZE).double()
-    valid = torch.arange(17) < torch.tensor(lengths).unsqueeze(1)
+    padding = Padding.of(torch.tensor(lengths), 17)
     turned = rotation(17, SIZE // HEADS, 1e4)
-    out = layer(x.masked_fill(~valid.unsqueeze(-1), 1e3), valid, turned)
+    out = layer(x.masked_fill(~padding.valid.unsqueeze(-1), 1e3), padding, turned)
     for row, utterance, length in zip(out, x, lengths, strict=True):
         alone = layer(utterance[None, :length], None, tuple(part[:length] for part in turned))
         torch.testing.assert_close(row[:length], alone[0])
@@ -105,6 +106,52 @@ def test_attention_is_the_equation():
         weights = scores.exp() / scores.exp().sum(1, keepdim=True)
         heads.append(weights @ values[:, part])
     torch.testing.assert_close(attention(x)[0], torch.cat(heads, dim=1) @ attention.output.weight.T)
+
+
+def masked(attention: SelfAttention, x: torch.Tensor, valid: torch.Tensor, turned) -> torch.Tensor:
+    """The same attention in one call of torch's, with a mask for padding."""
+    projected = attention.queries_keys_values(x).unflatten(-1, (3, attention.heads, -1))
+    queries, keys, values = projected.permute(2, 0, 3, 1, 4)
+    queries, keys = rotate(queries, *turned), rotate(keys, *turned)
+    found = torch.nn.functional.scaled_dot_product_attention(queries, keys, values, attn_mask=valid[:, None, None])
+    return attention.output(found.transpose(1, 2).flatten(2)) * valid.unsqueeze(-1)
+
+
+@pytest.mark.parametrize("lengths", [[9, 4, 9, 1, 4], [9, 9], [3, 9, 9, 9]])
+def test_attention_by_length_is_that_with_a_mask(lengths, monkeypatch):
+    """Outputs and gradients; and torch's attention, which leaves its flash kernel for a mask, never gets one."""
+    torch.manual_seed(2)
+    attention, turned = SelfAttention(8, 2).double(), rotation(9, 4, 1e4)
+    lengths = torch.tensor(lengths)
+    x = torch.randn(len(lengths), 9, 8).double().requires_grad_()
+    weights = torch.randn(len(lengths), 9, 8).double() * (torch.arange(9) < lengths.unsqueeze(1)).unsqueeze(-1)
+    calls = []
+    theirs = conformer.scaled_dot_product_attention
+    monkeypatch.setattr(
+        conformer,
+        "scaled_dot_product_attention",
+        lambda *args, **options: calls.append(options) or theirs(*args, **options),
+    )
+    results = []
+    for out in (
+        attention(x, Padding.of(lengths, 9), turned),
+        masked(attention, x, torch.arange(9) < lengths.unsqueeze(1), turned),
+    ):
+        gradients = torch.autograd.grad((out * weights).sum(), [x, *attention.parameters()])
+        results.append((out, gradients))
+    torch.testing.assert_close(results[0], results[1])
+    assert len(calls) == len(set(lengths.tolist())) and not any(call.get("attn_mask") is not None for call in calls)
+
+
+def test_attention_by_length_in_half_precision():
+    torch.manual_seed(3)
+    attention, turned = SelfAttention(8, 2), rotation(9, 4, 1e4)
+    x = torch.randn(3, 9, 8)
+    with torch.autocast("cpu", torch.bfloat16):
+        out = attention(x, Padding.of(torch.tensor([9, 5, 5]), 9), turned)
+    assert out.dtype == torch.bfloat16
+    valid = torch.arange(9) < torch.tensor([[9], [5], [5]])
+    torch.testing.assert_close(out.float(), masked(attention, x, valid, turned), atol=0.05, rtol=0.05)
 
 
 def test_dropout_in_training_only():
