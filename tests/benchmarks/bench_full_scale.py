@@ -9,7 +9,6 @@ keeps all of them as facts, from which docs/clusters.md is rendered.
 
 import argparse
 import json
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,15 +16,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import soundfile
 import torch
 import yaml
 from full_scale_counts import A100, REACHED, STATES, WORD_START, count, full_config, full_section, gpu_hours
 from full_scale_text import cost_of_language_model, cost_of_rescoring, cost_of_stitcher
 
 import espnet_ext
-from espnet_ext.longform.recording_audio import RecordingAudio
-from espnet_ext.longform.recording_features import RecordingFeatures
 from espnet_ext.results.kept.facts import read_facts, write_facts
 from espnet_ext.sem import pretraining
 from espnet_ext.upstream.logs import without_warnings
@@ -209,35 +205,6 @@ def cost_of_pretraining() -> dict:
     }
 
 
-PODCAST_HOURS = 58_000
-LOADED_SECONDS = 300
-
-
-def cost_of_loading() -> dict:
-    """P5: a podcast (stereo at 44.1 kHz, Vorbis) is decoded, resampled and turned into features, on one core.
-
-    Noise stands for speech. The statistics need one pass before training, and training one more.
-    """
-    features = RecordingFeatures(**full_section("spotify_longctx", "train")["features_conf"])
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "podcast.ogg"
-        generator = np.random.default_rng(0)
-        with soundfile.SoundFile(path, "w", 44100, 2) as file:
-            for _ in range(LOADED_SECONDS):  # libsndfile's Vorbis encoder takes no more at a time
-                file.write(generator.normal(0.0, 0.1, (44100, 2)).astype(np.float32))
-        with RecordingAudio("podcast", path, features.rate) as audio:
-            begin = time.process_time()
-            features.compute(audio, 0, features.frames(audio.length))
-            seconds = time.process_time() - begin
-    an_hour = seconds / LOADED_SECONDS * 3600
-    return {
-        "cpu_seconds_an_hour": an_hour,
-        "hours": PODCAST_HOURS,
-        "cpu_hours_a_pass": an_hour * PODCAST_HOURS / 3600,
-        "statistics_gb": PODCAST_HOURS * 2 * 2 * 80 * 4 / 1e9,  # podcasts of half an hour: two rows of 80 each
-    }
-
-
 ROWS: dict[str, Callable[[], dict]] = {
     **{name: partial(cost_of_training, training) for name, training in TRAININGS.items()},
     "librispeech_sem, pre-training": cost_of_pretraining,
@@ -245,7 +212,6 @@ ROWS: dict[str, Callable[[], dict]] = {
     "librispeech_sem, large language model": partial(cost_of_language_model, "lm_large"),
     "librispeech_rescore": cost_of_rescoring,
     "libricss_stitch, stitcher": cost_of_stitcher,
-    "spotify_longctx, loading": cost_of_loading,
 }
 
 
