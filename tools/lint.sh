@@ -22,6 +22,10 @@ is_shell() {
   [[ $first =~ ^\#!.*[/\ ](ba|da|k)?sh($|\ ) ]]
 }
 
+# The script that Apptainer runs while it builds; {{ torch }}, an argument of the build, becomes $1.
+# shellcheck disable=SC2016
+post_of() { sed -n '/^%post/,/^%test/{/^%/d;s/{{ *torch *}}/$1/g;p}' "$1"; }
+
 run() {
   local shell=() file
   case $1 in
@@ -32,6 +36,7 @@ run() {
         if is_shell "$file"; then shell+=("$file"); fi
       done < <(list_files)
       "$bin/shellcheck" "${shell[@]}"
+      post_of containers/espnet_ext.def | "$bin/shellcheck" --shell sh -
       ;;
     hadolint) "$bin/hadolint" containers/Dockerfile ;;
     deptry) "$bin/deptry" --no-ansi espnet_ext egs/*/local ;;

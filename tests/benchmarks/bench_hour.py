@@ -1,8 +1,8 @@
 """What an hour of audio to subtitles costs: ``espnet-ext transcribe``, with P5's model of 6 layers of 768.
 
-    python tests/benchmarks/bench_hour.py --audio DIR [--threads N] [--output docs/results/hour.json]
+    python tests/benchmarks/bench_hour.py [--audio DIR] [--threads N] [--output docs/results/hour.json]
 
-The recordings of a folder are joined, again and again, until they fill an hour. The model is that of
+The recordings of a folder (noise, if none is given) are joined until they fill an hour. The model is that of
 egs/spotify_longctx/conf/full.yaml with random parameters: its words mean nothing, its time and memory are those of a
 trained one. Windows do not overlap (stride 1). All is counted from the start of the command to its end, with imports
 and the reading of the model; the peak is that of resident memory. Runs with other numbers of threads stay in the file.
@@ -15,9 +15,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import soundfile
 
 from espnet_ext.results.kept.facts import read_facts, write_facts
@@ -27,6 +29,7 @@ from espnet_ext.work.yaml_files import write_yaml
 RATE, TOKENS = 16000, 4096
 WINDOW = 164.0  # seconds, one of P5's contexts
 RECIPE = Path(__file__).parents[2] / "egs" / "spotify_longctx"
+NOISE = np.random.default_rng(0).normal(scale=0.1, size=30 * RATE)
 ABOUT = (
     "An hour of audio to SRT by `espnet-ext transcribe` with P5's model of 6 layers of 768, by the number of threads: "
     "seconds of wall clock and processor, gigabytes of resident memory"
@@ -35,7 +38,7 @@ ABOUT = (
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--audio", type=Path, required=True, metavar="DIR", help="flac or wav files of 16 kHz, mono")
+    parser.add_argument("--audio", type=Path, metavar="DIR", help="flac or wav files of 16 kHz, mono; none: noise")
     parser.add_argument("--threads", type=int, default=1, help="of torch (default: %(default)s)")
     parser.add_argument("--minutes", type=float, default=60.0, help="(default: %(default)s)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="file of facts")
@@ -55,22 +58,28 @@ def main() -> None:
         write_facts(args.output, ABOUT, command, {"window_s": WINDOW, "runs": runs})
 
 
-def join(folder: Path, target: Path, seconds: float) -> float:
-    """Write the recordings of a folder one after the other, again and again, until they fill ``seconds``."""
-    paths = sorted([*folder.rglob("*.flac"), *folder.rglob("*.wav")])
-    if not paths:
-        raise SystemExit(f"{folder}: no flac or wav files in it")
+def join(folder: Path | None, target: Path, seconds: float) -> float:
+    """Write the recordings of a folder, or noise, again and again until they fill ``seconds``; return their seconds."""
     written = 0
     with soundfile.SoundFile(target, "w", RATE, 1) as file:
-        for path in itertools.cycle(paths):
-            samples, rate = soundfile.read(path, dtype="float32")
-            if rate != RATE or samples.ndim > 1:
-                raise SystemExit(f"{path}: not {RATE} Hz, mono")
+        for samples in itertools.cycle([NOISE]) if folder is None else recordings(folder):
             file.write(samples)
             written += len(samples)
             if written >= seconds * RATE:
-                return written / RATE
-    raise AssertionError
+                break
+    return written / RATE
+
+
+def recordings(folder: Path) -> Iterator[np.ndarray]:
+    """The recordings of a folder, from the first again after the last."""
+    paths = sorted([*folder.rglob("*.flac"), *folder.rglob("*.wav")])
+    if not paths:
+        raise SystemExit(f"{folder}: no flac or wav files in it")
+    for path in itertools.cycle(paths):
+        samples, rate = soundfile.read(path, dtype="float32")
+        if rate != RATE or samples.ndim > 1:
+            raise SystemExit(f"{path}: not {RATE} Hz, mono")
+        yield samples
 
 
 def write_model(folder: Path) -> None:

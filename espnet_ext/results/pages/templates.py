@@ -10,6 +10,7 @@ The file is beside the page. :mod:`espnet_ext.results.pages.numbers` has what te
 """
 
 import re
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -67,9 +68,14 @@ def names_of_recipe(recipe_dir: str | Path) -> dict[str, Any]:
 
 
 def names_of_repository(root: str | Path) -> dict[str, Any]:
-    """What templates of the repository's own pages may say: ``recipe``, and ``fact`` of ``docs/results``."""
-    root = Path(root)
-    return {
+    """What templates of the repository's own pages may say: ``recipe``, ``fact`` of ``docs/results``, ``repository``.
+
+    The last is the repository's address in ``pyproject.toml``, if it has one.
+    """
+    root, project = Path(root), Path(root) / "pyproject.toml"
+    settings = tomllib.loads(project.read_text(encoding="utf-8")) if project.is_file() else {}
+    address = settings.get("project", {}).get("urls", {}).get("Repository")
+    return ({"repository": address} if address else {}) | {
         "recipe": _recipes(root / "egs"),
         "fact": lambda name, *keys: fact(root / FACTS, name, *keys),
     }

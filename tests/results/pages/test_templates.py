@@ -9,7 +9,7 @@ import pytest
 from espnet_ext.errors import InputError
 from espnet_ext.results.kept.facts import read_facts, write_facts
 from espnet_ext.results.pages.results_md import write_recipe_report
-from espnet_ext.results.pages.templates import names_of_recipe, render_sections, render_template
+from espnet_ext.results.pages.templates import names_of_recipe, names_of_repository, render_sections, render_template
 from espnet_ext.results.plans.plan import select
 from espnet_ext.results.plans.reading import load_tables
 from espnet_ext.results.table_results import write_tables
@@ -126,3 +126,12 @@ def test_facts_with_other_keys_are_refused(recipe: Path):
     path.write_text("{")
     with pytest.raises(InputError, match="seen.json: not a file of facts"):
         read_facts(path)
+
+
+def test_the_address_of_the_repository_is_one_setting(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("git clone {{ repository }}")
+    with pytest.raises(InputError, match="repository"):
+        render_template(page, names_of_repository(tmp_path))
+    (tmp_path / "pyproject.toml").write_text('[project.urls]\nRepository = "https://git.somewhere.org/a"\n')
+    assert render_template(page, names_of_repository(tmp_path)) == "git clone https://git.somewhere.org/a\n"
