@@ -15,6 +15,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers, search_options
+from espnet_ext.multitalker.mixture_plan import ON_THE_FLY
 from espnet_ext.multitalker.precomputed_d_vectors import write_d_vectors
 from espnet_ext.multitalker.profiles import read_profiles
 from espnet_ext.multitalker.settled import Settled, write_settled
@@ -152,6 +153,7 @@ def train_recogniser(run: Run) -> Iterator[Step]:
             options=options,
             files=before,
             inputs=inputs,
+            sound="mixed_sound" if sets.mixing(run)["train_sa"].audio == ON_THE_FLY else "sound",
         )
         window = run.sections["settings"]["window"] if training == "windows" else None
         write_settled(output, Settled(search_options(run.sections["decode"], "section decode"), window))

@@ -1,5 +1,6 @@
 """The stages of run.sh: N-best lists by a first pass, language models trained to rescore them, and error rates."""
 
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ ESPNET = "espnet"  # a value of --first_pass
 ADAPTATION = "lm_adapt"  # section of the systems that are trained on text; all others are trained on lists
 RULES = "librispeech"  # the normaliser of hypotheses and references, of Whisper's lists and in scoring
 HERE = Path(__file__).parent
+
+Scorer = tuple[str, str, str | None]  # language model, score and pooling
 
 
 def train_parts(run: Run) -> list[str]:
@@ -324,27 +327,35 @@ def scoring(run: Run) -> None:
     for system in run.systems:
         if system.kind == TRAIN:
             write_quantities(run.expdir / system.name)
-    models = {system.name: system_config(run.sections, system) for system in run.systems if system.config}
-    if models:
-        run_steps(latency_step(run, models))
+    scorers = {system.name: scorer_of(run, system) for system in run.systems if system.config}
+    steps = {scorer: latency_step(run, scorer) for scorer in dict.fromkeys(scorers.values())}
+    run_steps(*steps.values())
+    for name, scorer in scorers.items():
+        shutil.copyfile(steps[scorer].outputs[0], run.expdir / name / "latency.json")
 
 
-def latency_step(run: Run, systems: Mapping[str, Mapping[str, Any]]) -> Step:
-    """Measure how long the scorers of systems, given by their configs, take at full size: ``<system>/latency.json``."""
-    output = run.expdir / "latency.json"
-    kinds = {name: [config.get(key) for key in ("lm", "scorer", "pooling")] for name, config in systems.items()}
+def scorer_of(run: Run, system: System) -> Scorer:
+    """What a system's latency depends on."""
+    config = system_config(run.sections, system)
+    return config["lm"], config["scorer"], config.get("pooling")
+
+
+def latency_step(run: Run, scorer: Scorer) -> Step:
+    """Measure how long a scorer takes at full size, once for all systems that have it."""
+    name = "_".join(part for part in scorer if part)
+    output = run.expdir / "latency" / f"{name}.json"
     return Step(
-        name="latency",
-        log=run.expdir / "log" / "latency.log",
+        name=f"latency of {name}",
+        log=run.expdir / "log" / f"latency_{name}.log",
         function=measure_latency,
-        arguments={"systems": kinds, "output": output, "options": run.sections["settings"]["latency"]},
-        outputs=[output, *(run.expdir / name / "latency.json" for name in systems)],
+        arguments={"scorer": scorer, "output": output, "options": run.sections["settings"]["latency"]},
+        outputs=[output],
     )
 
 
-def measure_latency(systems: Mapping[str, Sequence[str]], output: Path, options: Mapping[str, Any]) -> None:
+def measure_latency(scorer: Scorer, output: Path, options: Mapping[str, Any]) -> None:
     bench = load_script(HERE / "local" / "bench_latency.py")
-    bench.measure_systems({name: bench.ScorerKind(*kind) for name, kind in systems.items()}, output, **options)
+    bench.measure_scorer(bench.ScorerKind(*scorer), output, **options)
 
 
 RECIPE = Recipe(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from espnet_ext.data.data_dir import is_command, require_folder
 from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.utterance_audio import is_mix
 from espnet_ext.errors import InputError
 
 
@@ -88,6 +89,6 @@ def blame_audio(table: Mapping[str, str]) -> None:
     from espnet_ext.data.audio_files import inspect_audio
 
     for utterance, path in table.items():
-        fault = inspect_audio(path, mono=False).fault
+        fault = None if is_mix(path) else inspect_audio(path, mono=False).fault  # reading a recipe blames its parts
         if fault:
             raise InputError(f"{fault} {utterance}: {path}: replace it, or drop the utterance")

@@ -1,9 +1,12 @@
 """The samples of a data dir's utterances: ``wav.scp``, cut by ``segments`` where there is that file.
 
-Only these two tables are read, so that any Kaldi data dir will do, with or without transcripts and speakers.
+Only these two tables are read, so that any Kaldi data dir will do, with or without transcripts and speakers. An audio
+file may be a recipe for one, ``.mix``: it names the files that are added up when it is read.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +16,11 @@ import soundfile
 from espnet_ext.data.data_dir import parse_segment, require_folder
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.errors import InputError
+from espnet_ext.work.files import write_json
+
+MIX = ".mix"
+_PEAK = 0.99
+_SHORTER_SECONDS = 0.01  # by which a file may be shorter than its manifest says
 
 
 class AudioSpan(NamedTuple):
@@ -69,6 +77,10 @@ def read_samples(utterance: str, span: AudioSpan, rate: int) -> np.ndarray:
         InputError: the file is missing or cannot be decoded; it has another rate or several channels; the utterance has
             no samples, or some that are NaN or infinite.
     """
+    if is_mix(span.path):
+        samples, _ = read_mix(span.path, rate)
+        end = len(samples) if span.end == -1 else round(span.end * rate)
+        return samples[round(span.start * rate) : end]
     try:
         with soundfile.SoundFile(span.path) as file:
             if file.samplerate != rate:
@@ -93,3 +105,77 @@ def read_samples(utterance: str, span: AudioSpan, rate: int) -> np.ndarray:
     if not np.isfinite(samples).all():
         raise InputError(f"{span.path}: utterance {utterance}: NaN or infinite samples: replace the file")
     return samples
+
+
+@dataclass(frozen=True)
+class MixedPart:
+    """An audio file in a mixture: its utterance, for messages, and where it starts and how long it is, in seconds."""
+
+    utterance: str
+    path: str
+    start: float
+    seconds: float
+
+
+def is_mix(path: str | Path) -> bool:
+    """Is this a recipe for audio?"""
+    return str(path).endswith(MIX)
+
+
+def write_mix(path: str | Path, seconds: float, parts: Sequence[MixedPart], rate: int) -> None:
+    """Write a recipe for audio that :func:`read_samples` reads: some hundred bytes of JSON."""
+    write_json(Path(path), {"rate": rate, "seconds": seconds, "parts": [asdict(part) for part in parts]})
+
+
+def read_mix(path: str | Path, rate: int | None = None) -> tuple[np.ndarray, int]:
+    """The samples of a recipe for audio, bit by bit those that a file of 16 bits would have, and their rate in Hz.
+
+    Args:
+        path: of :func:`write_mix`.
+        rate: the sampling rate in Hz that it must have; None: any.
+
+    Raises:
+        InputError: not a recipe, one of another rate, or audio that cannot be read.
+    """
+    try:
+        recipe = json.loads(Path(path).read_text(encoding="utf-8"))
+        found, seconds = int(recipe["rate"]), float(recipe["seconds"])
+        parts = [MixedPart(**part) for part in recipe["parts"]]
+    except OSError:
+        raise InputError(f"{path}: no such file: prepare the mixtures again") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: not a mixture ({error!r}): prepare the mixtures again") from None
+    if rate and found != rate:
+        raise InputError(f"{path}: sampling rate {found} Hz, not {rate} Hz: prepare the mixtures again")
+    mixed = mix_parts(Path(path).stem, seconds, parts, found)
+    return np.clip(np.rint(mixed * np.float32(32768)), -32768, 32767) / np.float32(32768), found
+
+
+def mix_parts(name: str, seconds: float, parts: Sequence[MixedPart], rate: int) -> np.ndarray:
+    """Add up audio files at their own levels: float32 in -1 .. 1, (samples,).
+
+    A sum that would overload is turned down as a whole.
+
+    Args:
+        name: of the mixture, for messages.
+        seconds: its length.
+        parts: none ends later than that.
+        rate: in Hz.
+
+    Raises:
+        InputError: an audio file that cannot be read, or one that is shorter than its part.
+    """
+    total = np.zeros(round(seconds * rate), dtype=np.float32)
+    for part in parts:
+        samples = read_samples(part.utterance, AudioSpan(part.path), rate)
+        length = len(samples) / rate
+        if part.seconds - length > _SHORTER_SECONDS:
+            raise InputError(
+                f"{part.path}: mixture {name} is longer than its parts: utterance {part.utterance} has {length:.2f} s, "
+                f"not {part.seconds:.2f} s: prepare the corpus again"
+            )
+        start = round(part.start * rate)
+        samples = samples[: len(total) - start]
+        total[start : start + len(samples)] += samples
+    peak = float(np.abs(total).max())
+    return total * (_PEAK / peak) if peak > _PEAK else total

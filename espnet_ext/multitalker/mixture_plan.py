@@ -16,6 +16,7 @@ from espnet_ext.data.turns import Turn, by_recording
 from espnet_ext.errors import InputError
 from espnet_ext.work.parallel import map_shards
 
+ON_THE_FLY = "on_the_fly"
 _BISECTIONS = 30
 _MIXTURES_OF_A_SHARD = 500
 
@@ -81,7 +82,8 @@ class MixtureSettings:
         gap: the shortest time between two starts, in seconds.
         count: number of mixtures; None: as many as one pass over the utterances gives.
         seed: seed of all random choices.
-        audio: whether audio is written; without it a set has only its references and text.
+        audio: whether audio is written; without it a set has only its references and text. ``on_the_fly``: it is mixed
+            whenever it is read, and only recipes for it are written.
 
     Raises:
         InputError: a number that makes no sense.
@@ -93,7 +95,7 @@ class MixtureSettings:
     gap: float = 0.5
     count: int | None = None
     seed: int = 0
-    audio: bool = True
+    audio: bool | str = True
 
     @classmethod
     def from_mapping(cls, name: str, options: Mapping[str, Any]) -> "MixtureSettings":
@@ -124,6 +126,7 @@ class MixtureSettings:
             f"at most {self.speakers} speakers per mixture": self.speakers < 1,
             f"an overlap of {self.overlap} (a share of the speech time, below 1)": not 0 <= self.overlap < 1,
             f"{self.gap} s between starts": not 0 <= self.gap < float("inf"),
+            f"audio: {self.audio} (true, false or {ON_THE_FLY})": self.audio not in (True, False, ON_THE_FLY),
             f"{self.count} mixtures": self.count is not None and self.count < 1,
         }
         for what, found in faults.items():

@@ -3,7 +3,8 @@
 A set's folder holds ``audio/<mixture>.flac``; ``recordings.jsonl.gz`` and ``supervisions.jsonl.gz`` (Lhotse manifests,
 one supervision per utterance, with its speaker); ``references.json`` (SegLST); and a data dir whose utterances are the
 mixtures: ``wav.scp``, ``text`` (serialised, with ``<sc>``), ``text_speakers`` (the speaker of each part of ``text``),
-``utt2spk`` (each mixture is its own speaker), ``utt2dur``; ``mixed_utterances``: the ids of what was mixed.
+``utt2spk`` (each mixture is its own speaker), ``utt2dur``; ``mixed_utterances``: the ids of what was mixed. A set that
+is mixed on the fly has recipes, ``audio/<mixture>.mix``, in place of audio, and no manifests.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,9 +18,10 @@ from espnet_ext.data.audio_files import save_audio
 from espnet_ext.data.data_dir import DataDir, format_seconds, read_data_dir, write_tables
 from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.data.turns import Turn, by_recording, read_turns, serialise, word_spans, write_turns
-from espnet_ext.data.utterance_audio import AudioSpan, read_samples
+from espnet_ext.data.utterance_audio import MIX, AudioSpan, MixedPart, mix_parts, read_samples, write_mix
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.mixture_plan import (
+    ON_THE_FLY,
     UNITS,
     Mixture,
     MixtureSettings,
@@ -33,8 +35,6 @@ from espnet_ext.work.files import write_json
 from espnet_ext.work.parallel import map_shards
 
 SAMPLING_RATE = 16000
-_PEAK = 0.99
-_SHORTER_SECONDS = 0.01  # by which a file may be shorter than its manifest says
 _MIXTURES_OF_A_SHARD, _CUTS_OF_A_SHARD = 50, 200
 
 
@@ -45,6 +45,7 @@ class MixtureShard:
     name: str
     mixtures: tuple[Mixture, ...]
     folder: str
+    on_the_fly: bool
 
 
 def make_mixtures(
@@ -73,7 +74,7 @@ def make_mixtures(
     sources = [source for files in manifests for source in read_sources(*files, left_out)]
     mixtures = plan_mixtures(sources, settings, prefix=name.replace(" ", "-"), nj=nj)
     if settings.audio:
-        write_mixtures(mixtures, output, nj=nj)
+        write_mixtures(mixtures, output, on_the_fly=settings.audio == ON_THE_FLY, nj=nj)
     else:
         write_references(mixtures, output)
     print(counts_line(name, count_set(mixtures)))
@@ -108,27 +109,13 @@ def enrolment_utterances(path: str | Path) -> frozenset[str]:
 
 
 def mix(mixture: Mixture) -> np.ndarray:
-    """Add up a mixture's utterances at their own levels: float32 in -1 .. 1, (samples,), 16 kHz.
+    """The samples of a mixture, see :func:`espnet_ext.data.utterance_audio.mix_parts`: float32, (samples,), 16 kHz."""
+    return mix_parts(mixture.name, mixture.seconds, mixed_parts(mixture), SAMPLING_RATE)
 
-    A sum that would overload is turned down as a whole.
 
-    Raises:
-        InputError: an audio file that cannot be read, or one that ends before the plan says.
-    """
-    total = np.zeros(round(mixture.seconds * SAMPLING_RATE), dtype=np.float32)
-    for part in mixture.parts:
-        samples = read_samples(part.source.id, AudioSpan(part.source.path), SAMPLING_RATE)
-        lacking = part.source.seconds - len(samples) / SAMPLING_RATE
-        if lacking > _SHORTER_SECONDS:
-            raise InputError(
-                f"{part.source.path}: mixture {mixture.name} is longer than its parts: utterance {part.source.id} has "
-                f"{len(samples) / SAMPLING_RATE:.2f} s, not {part.source.seconds:.2f} s: prepare the corpus again"
-            )
-        start = round(part.start * SAMPLING_RATE)
-        samples = samples[: len(total) - start]
-        total[start : start + len(samples)] += samples
-    peak = float(np.abs(total).max())
-    return total * (_PEAK / peak) if peak > _PEAK else total
+def mixed_parts(mixture: Mixture) -> list[MixedPart]:
+    """What is added up."""
+    return [MixedPart(part.source.id, part.source.path, part.start, part.source.seconds) for part in mixture.parts]
 
 
 def write_shard(shard: MixtureShard) -> int:
@@ -137,14 +124,18 @@ def write_shard(shard: MixtureShard) -> int:
     A mixture that is one utterance is not written again: it is the utterance's own file.
     """
     for mixture in (mixture for mixture in shard.mixtures if not is_copy(mixture)):
-        save_audio(_audio_path(shard.folder, mixture), mix(mixture), SAMPLING_RATE, subtype="PCM_16")
+        path = _audio_path(shard.folder, mixture, shard.on_the_fly)
+        if shard.on_the_fly:
+            write_mix(path, mixture.seconds, mixed_parts(mixture), SAMPLING_RATE)
+        else:
+            save_audio(path, mix(mixture), SAMPLING_RATE, subtype="PCM_16")
     return len(shard.mixtures)
 
 
-def _audio_path(folder: str | Path, mixture: Mixture) -> str:
+def _audio_path(folder: str | Path, mixture: Mixture, on_the_fly: bool) -> str:
     if is_copy(mixture):
         return mixture.parts[0].source.path
-    return str(Path(folder) / "audio" / f"{mixture.name}.flac")
+    return str(Path(folder) / "audio" / f"{mixture.name}{MIX if on_the_fly else '.flac'}")
 
 
 def is_copy(mixture: Mixture) -> bool:
@@ -157,8 +148,11 @@ def _readable(path: str) -> bool:
     return path.endswith((".flac", ".wav"))
 
 
-def write_mixtures(mixtures: Sequence[Mixture], folder: str | Path, *, nj: int = 1) -> None:
+def write_mixtures(mixtures: Sequence[Mixture], folder: str | Path, *, on_the_fly: bool = False, nj: int = 1) -> None:
     """Write a set of mixtures into a folder (see this module's description); the tables last.
+
+    Args:
+        on_the_fly: write recipes in place of audio, which are mixed whenever they are read, and no manifests.
 
     Raises:
         InputError: as :func:`mix`.
@@ -166,14 +160,16 @@ def write_mixtures(mixtures: Sequence[Mixture], folder: str | Path, *, nj: int =
     folder = Path(folder).resolve()
     (folder / "audio").mkdir(parents=True, exist_ok=True)
     shards = [
-        MixtureShard(group[0].name, tuple(group), str(folder)) for group in batched(mixtures, _MIXTURES_OF_A_SHARD)
+        MixtureShard(group[0].name, tuple(group), str(folder), on_the_fly)
+        for group in batched(mixtures, _MIXTURES_OF_A_SHARD)
     ]
     map_shards(write_shard, shards, nj=nj, describe="mixtures")
-    _write_manifests(mixtures, folder)
+    if not on_the_fly:
+        _write_manifests(mixtures, folder)
     text = write_references(mixtures, folder)
     seconds = {mixture.name: format_seconds(mixture.seconds) for mixture in mixtures}
     data = DataDir(
-        wav_scp={mixture.name: _audio_path(folder, mixture) for mixture in mixtures},
+        wav_scp={mixture.name: _audio_path(folder, mixture, on_the_fly) for mixture in mixtures},
         utt2spk={mixture.name: mixture.name for mixture in mixtures},
         text=text,
         utt2dur=seconds,
@@ -206,7 +202,9 @@ def _write_manifests(mixtures: Sequence[Mixture], folder: Path) -> None:
 
     from espnet_ext.data.manifests import write_manifests
 
-    recordings = [Recording.from_file(_audio_path(folder, mixture), recording_id=mixture.name) for mixture in mixtures]
+    recordings = [
+        Recording.from_file(_audio_path(folder, mixture, False), recording_id=mixture.name) for mixture in mixtures
+    ]
     supervisions = [
         SupervisionSegment(
             id=f"{mixture.name}-{number}",

@@ -5,20 +5,25 @@ of type ``text``, ``speakers`` (the name of each utterance's speaker, in the sam
 the speakers to choose from). Their profiles come from ``--profiles``. Without an inventory, the profiles are those of
 the mixture's speakers and of others, up to ``--inventory_size``; in training they are drawn again in each epoch.
 ``d_vectors`` (type ``kaldi_ark``) come from :mod:`espnet_ext.multitalker.precomputed_d_vectors`; without them they are
-computed in each epoch.
+computed in each epoch. ``speech`` of type ``mixed_sound`` is as ``sound``, and recordings may be recipes (``.mix``,
+:mod:`espnet_ext.data.utterance_audio`), which are mixed when they are read.
 """
 
 import argparse
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from typing import Any
 
 import numpy as np
+import soundfile
 from espnet2.asr.encoder.abs_encoder import AbsEncoder
 from espnet2.tasks.asr import ASRTask, encoder_choices, frontend_choices
 from espnet2.train.class_choices import ClassChoices
+from espnet2.train.dataset import DATA_TYPES
 
+from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.utterance_audio import is_mix, read_mix
 from espnet_ext.model.sa_asr import SAASRModel
 from espnet_ext.multitalker.inventories import Inventories, segment_labels
 from espnet_ext.multitalker.profiles import read_profiles
@@ -26,6 +31,27 @@ from espnet_ext.multitalker.profiles import read_profiles
 speaker_encoder_choices = ClassChoices("speaker_encoder", classes={}, type_check=AbsEncoder, default="rnn")
 # The same dict, not a copy: every encoder plugin is a speaker encoder too.
 speaker_encoder_choices.classes = encoder_choices.classes
+MIXED_SOUND = "mixed_sound"
+
+
+class MixedSound(Mapping[str, np.ndarray]):
+    """The recordings of a ``wav.scp``, which may be recipes: float32, (samples,), each read when it is asked for."""
+
+    def __init__(self, path: str):
+        self._paths = read_table(path)
+
+    def __getitem__(self, key: str) -> np.ndarray:
+        path = self._paths[key]
+        return read_mix(path)[0] if is_mix(path) else soundfile.read(path, dtype="float32")[0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+
+DATA_TYPES[MIXED_SOUND] = {"func": MixedSound, "kwargs": [], "help": "wav.scp with files or recipes (.mix)"}
 
 
 class SAASRTask(ASRTask):

@@ -1,12 +1,12 @@
 """Steps and stages that several recipes share, from the corpus to the tables."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.corpora.faults import faults_file
-from espnet_ext.data.data_dir_parts import combine_data_dirs, subset_data_dir
+from espnet_ext.data.data_dir_parts import combine_data_dirs
 from espnet_ext.data.manifests import data_dirs_from_manifests
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
@@ -107,23 +107,17 @@ def format_step(run: Run, corpus: str, parts: Mapping[str, str], *, title: str =
 
 def combine_step(run: Run, name: str, sources: Sequence[str]) -> Step:
     """Combine data dirs of ``run.datadir`` into one. The name of the source is appended to its ids."""
-    folders = [str(run.datadir / source) for source in sources]
-    return _derived_step(run, name, sources, combine_data_dirs, sources=folders, suffix_source=True)
-
-
-def subset_step(run: Run, name: str, source: str, count: int, how: str) -> Step:
-    """A data dir of ``run.datadir`` with some of the utterances of another (:func:`subset_data_dir`)."""
-    return _derived_step(run, name, [source], subset_data_dir, source=str(run.datadir / source), count=count, how=how)
-
-
-def _derived_step(run: Run, name: str, parts: Sequence[str], make: Callable[..., object], **arguments: Any) -> Step:
-    """A data dir that is made of others."""
+    folders = [run.datadir / source for source in sources]
     return Step(
         name=f"data dir {name}",
         log=run.datadir / "log" / f"format_{name}.log",
-        function=make,
-        arguments={"destination": str(run.datadir / name), **arguments},
-        inputs=[run.datadir / part / table for part in parts for table in ("wav.scp", "text")],
+        function=combine_data_dirs,
+        arguments={
+            "destination": str(run.datadir / name),
+            "sources": [str(folder) for folder in folders],
+            "suffix_source": True,
+        },
+        inputs=[folder / table for folder in folders for table in ("wav.scp", "text")],
         outputs=[run.datadir / name / "text"],
     )
 
@@ -217,6 +211,7 @@ def asr_train_step(
     files: Mapping[str, Path] | None = None,
     inputs: Sequence[Path] = (),
     shapes: Path | None = None,
+    sound: str = "sound",
 ) -> Step:
     """Train one ASR model on a training and a development data dir, with the statistics of the training set.
 
@@ -225,6 +220,7 @@ def asr_train_step(
         files: options whose values are files.
         inputs: more files that the training depends on.
         shapes: shape file of the utterances to train on (default: all).
+        sound: ESPnet's type of the audio.
     """
     stats = run.stats / train
     words = [
@@ -235,7 +231,7 @@ def asr_train_step(
     ]
     part_shapes = {"train": shapes or stats / "train" / "speech_shape", "valid": stats / "valid" / "speech_shape"}
     for part, name in (("train", train), ("valid", valid)):
-        tables = [(run.datadir / name / "wav.scp", "speech", "sound"), (run.datadir / name / "text", "text", "text")]
+        tables = [(run.datadir / name / "wav.scp", "speech", sound), (run.datadir / name / "text", "text", "text")]
         words += [*data_options(part, tables), f"--{part}_shape_file", str(part_shapes[part])]
     made = [run.datadir / train / "text", run.datadir / valid / "text", tokens / "tokens.txt"]
     made += [stats / "train" / "feats_stats.npz", part_shapes["train"]]

@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 from espnet_ext.data import audio_tables
 from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.utterance_audio import is_mix, read_mix
 from espnet_ext.errors import InputError
 from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work
@@ -214,7 +215,7 @@ def checked_audio(table: Mapping[str, str], rate: int | None) -> Iterator[None]:
     utterances = {path: utterance for utterance, path in table.items()}
 
     def read(path: str) -> Any:
-        samples, found = soundfile.read(path)
+        samples, found = read_mix(path) if is_mix(path) else soundfile.read(path)
         name = f"{utterances.get(path, 'audio')}: {path}"
         if not len(samples):
             raise InputError(f"{name} has no samples: replace it, or drop the utterance")

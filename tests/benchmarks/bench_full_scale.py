@@ -3,7 +3,8 @@
 Counted, on a CPU with random audio: the operations (torch's FlopCounterMode, forward and backward) and the bytes that
 the backward pass needs, for two lengths of one utterance; their difference gives what a second of audio costs.
 Multiplied up by what the config and the paper say: hours of audio, epochs, the size of a batch. Assumed, and named so:
-a GPU's speed, what an hour of audio takes on a disk, tokens of a word. ``--only NAME`` counts one row; ``--output``
+a GPU's speed, what an hour of audio takes on a disk, tokens of a word. Measured: loading of audio, and Whisper's first
+pass, on one core. ``--only NAME`` counts one row; ``--output``
 keeps all of them as facts, from which docs/clusters.md is rendered.
 """
 
@@ -19,6 +20,7 @@ import numpy as np
 import torch
 import yaml
 from full_scale_counts import A100, REACHED, STATES, WORD_START, count, full_config, full_section, gpu_hours
+from full_scale_first_pass import cost_of_first_pass
 from full_scale_text import cost_of_language_model, cost_of_rescoring, cost_of_stitcher
 
 import espnet_ext
@@ -211,6 +213,7 @@ ROWS: dict[str, Callable[[], dict]] = {
     "librispeech_sem, language model": cost_of_language_model,
     "librispeech_sem, large language model": partial(cost_of_language_model, "lm_large"),
     "librispeech_rescore": cost_of_rescoring,
+    "librispeech_rescore, first pass": cost_of_first_pass,
     "libricss_stitch, stitcher": cost_of_stitcher,
 }
 

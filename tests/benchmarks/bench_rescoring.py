@@ -1,4 +1,9 @@
-"""Scoring of N-best lists at the size of GPT-2 and BERT: prefix trees against padded batches, PLL against naive PLL."""
+"""Scoring of N-best lists at the size of GPT-2 and BERT: prefix trees against padded batches, PLL against naive PLL.
+
+``--output`` keeps what is printed as facts, from which the README of librispeech_rescore is rendered:
+
+  python tests/benchmarks/bench_rescoring.py --output egs/librispeech_rescore/results/scoring_speed.json
+"""
 
 import argparse
 import itertools
@@ -8,6 +13,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
@@ -15,6 +21,7 @@ from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadMode
 from espnet_ext.rescore.causal import CausalScorer
 from espnet_ext.rescore.pll import PllScorer
 from espnet_ext.rescore.scorers import score_lists
+from espnet_ext.results.kept.facts import write_facts
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "egs" / "librispeech_rescore" / "local"))
 from bench_latency import BERT_CASED, word_tokenizer  # noqa: E402 -- of the recipe
@@ -33,6 +40,7 @@ def main() -> None:
     parser.add_argument("--nbest", type=int, default=10, choices=list(SITES), help="hypotheses a list")
     parser.add_argument("--layers", type=int, default=12, help="layers of both models")
     parser.add_argument("--only", choices=("gpt2", "bert"), help="one of the two models")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="keep the numbers as facts")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
@@ -44,11 +52,20 @@ def main() -> None:
         f"cpu, {args.threads} threads, {args.layers} layers of 768; the fastest of {args.rounds} rounds by "
         f"time.{clock.__name__}"
     )
+    measure = partial(compare, clock=clock, rounds=args.rounds)
+    values: dict[str, Any] = {"threads": args.threads, "layers": args.layers, "rounds": args.rounds}
     with torch.no_grad():
         if args.only != "bert":
-            causal(lists, args.layers, partial(report, clock=clock, rounds=args.rounds))
+            values["gpt2"] = causal(lists, args.layers, measure)
         if args.only != "gpt2":
-            masked(lists[: max(1, args.lists // 24)], args.layers, partial(report, clock=clock, rounds=args.rounds))
+            values["bert"] = masked(lists[: max(1, args.lists // 24)], args.layers, measure)
+    if args.output:
+        about = (
+            f"Scoring of N-best lists: hypotheses per second by time.{clock.__name__}, the fastest of some rounds, and "
+            "how many times as fast ours is, in the fastest rounds and in each"
+        )
+        given = [f"--{name} {value}" for name, value in vars(args).items() if name != "output" and value is not None]
+        write_facts(args.output, about, " ".join(["tests/benchmarks/bench_rescoring.py", *given]), values)
 
 
 def make_list(source: random.Random, nbest: int, length: int) -> list[str]:
@@ -70,8 +87,8 @@ def make_list(source: random.Random, nbest: int, length: int) -> list[str]:
     return hypotheses
 
 
-def causal(lists: list[list[str]], layers: int, show: Callable) -> None:
-    """Print hypotheses a second of prefix trees, of padded batches, and of batches with everything computed."""
+def causal(lists: list[list[str]], layers: int, measure: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    """Hypotheses a second of prefix trees, of padded batches, and of batches with everything computed."""
     config = GPT2Config(n_layer=layers)
     scorer = CausalScorer(GPT2LMHeadModel(config).eval(), word_tokenizer(config.vocab_size, bert=False))
     padded = CausalScorer(scorer.model, scorer.tokenizer)
@@ -82,11 +99,11 @@ def causal(lists: list[list[str]], layers: int, show: Callable) -> None:
         nodes += len({tuple(ids[: end + 1]) for _, ids in texts for end in range(len(ids))})
     works = {
         "prefix trees": partial(score_lists, scorer, lists),
-        "padded batches, like lengths together, logits of tokens": partial(score_lists, padded, lists),
-        "a padded batch a list, logits of padding too": partial(plain_causal, scorer, lists),
+        "padded batches of similar lengths, logits of tokens only": partial(score_lists, padded, lists),
+        "one padded batch per list, logits of padding too": partial(plain_causal, scorer, lists),
     }
     print(f"\nGPT-2: {tokens / nodes:.2f} tokens a node ({len(lists)} lists, {tokens} tokens, {nodes} nodes)")
-    show(works, lists, "prefix trees")
+    return {"lists": len(lists), "tokens_a_node": tokens / nodes, "rows": measure(works, lists)}
 
 
 def plain_causal(scorer: CausalScorer, lists: list[list[str]]) -> list[list[float]]:
@@ -103,19 +120,19 @@ def plain_causal(scorer: CausalScorer, lists: list[list[str]]) -> list[list[floa
     return scores
 
 
-def masked(lists: list[list[str]], layers: int, show: Callable) -> None:
-    """Print hypotheses a second of PLL, ours and naive."""
+def masked(lists: list[list[str]], layers: int, measure: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    """Hypotheses a second of PLL, ours and naive."""
     config = BertConfig(**BERT_CASED, num_hidden_layers=layers)
     tokenizer = word_tokenizer(config.vocab_size, bert=True)
     scorer = PllScorer(BertForMaskedLM(config).eval(), tokenizer)
     copies = sum(len(chunk.ids) for chunk in scorer.chunks(lists))
     terms = sum(len(chunk.hyps) for chunk in scorer.chunks(lists))
     works = {
-        "copies once, logits under the mask": partial(score_lists, scorer, lists),
-        "naive: a batch a hypothesis, logits everywhere": partial(plain_pll, scorer, lists),
+        "shared copies once, logits of masked tokens only": partial(score_lists, scorer, lists),
+        "naive: one batch per hypothesis, logits everywhere": partial(plain_pll, scorer, lists),
     }
     print(f"\nBERT, PLL: {terms / copies:.2f} tokens a masked copy ({len(lists)} lists, {copies} copies)")
-    show(works, lists, "copies once, logits under the mask")
+    return {"lists": len(lists), "tokens_a_copy": terms / copies, "rows": measure(works, lists)}
 
 
 def plain_pll(scorer: PllScorer, lists: list[list[str]]) -> list[list[float]]:
@@ -133,26 +150,38 @@ def plain_pll(scorer: PllScorer, lists: list[list[str]]) -> list[list[float]]:
     return scores
 
 
-def report(
+def compare(
     works: dict[str, Callable[[], list[list[float]]]],
     lists: list[list[str]],
-    ours: str,
     clock: Callable[[], float],
     rounds: int,
-) -> None:
-    """Print a table of what each work does in a second, and how far its scores are from ours."""
-    best: dict[str, float] = {}
+) -> dict[str, Any]:
+    """What each work does in a second, how many times as fast the first is, and how far its scores are from others'.
+
+    Printed as a table, and returned by work. ``ratios``: of each round.
+    """
+    times: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(rounds):  # in turns, so that the machine's other work falls on all
         results = {}
         for name, work in works.items():
             start = clock()
             results[name] = work()
-            best[name] = min(best.get(name, float("inf")), clock() - start)
+            times[name].append(clock() - start)
+    ours = next(iter(works))
     hypotheses = sum(map(len, lists))
-    print(f"{'':58}{'hypotheses/s':>13}{'ours is faster':>16}{'differs by':>12}")
-    for name, seconds in best.items():
-        difference = (torch.tensor(results[name]) - torch.tensor(results[ours])).abs().max()
-        print(f"{name:58}{hypotheses / seconds:13.2f}{seconds / best[ours]:16.2f}{difference:12.0e}")
+    print(f"{'':58}{'hypotheses/s':>13}{'ours is faster':>16}{'in each round':>20}{'differs by':>12}")
+    rows = {}
+    for name, seconds in times.items():
+        row = rows[name] = {
+            "hypotheses_a_second": hypotheses / min(seconds),
+            "ratio": min(seconds) / min(times[ours]),
+            "ratios": [other / own for other, own in zip(seconds, times[ours], strict=True)],
+            "differs_by": (torch.tensor(results[name]) - torch.tensor(results[ours])).abs().max().item(),
+        }
+        low, high = min(row["ratios"]), max(row["ratios"])
+        between = f"{low:.2f} to {high:.2f}"
+        print(f"{name:58}{row['hypotheses_a_second']:13.2f}{row['ratio']:16.2f}{between:>20}{row['differs_by']:12.0e}")
+    return rows
 
 
 if __name__ == "__main__":

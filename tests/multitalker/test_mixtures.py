@@ -5,15 +5,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from espnet2.train.dataset import sound_loader
 
 from espnet_ext.data.data_dir import DataDir, read_data_dir
 from espnet_ext.data.data_dir_checks import validate
 from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.data.manifests import from_data_dir, read_manifests, write_manifests
 from espnet_ext.data.turns import Turn, read_turns, write_turns
+from espnet_ext.data.utterance_audio import AudioSpan, read_samples
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.mixture_plan import Mixture, MixtureSettings, Part, SourceUtterance, plan_mixtures
 from espnet_ext.multitalker.mixtures import make_mixtures, mix, read_sources, write_counts, write_mixtures
+from espnet_ext.multitalker.task import MixedSound
 
 
 @pytest.fixture
@@ -100,6 +103,54 @@ def test_a_set_on_disk(corpus, tmp_path, nj):
         (mixture.name, part.source.id, part.start) for mixture in mixtures for part in mixture.parts
     }
     assert read_turns(tmp_path / "set" / "references.json") == [turn for mixture in mixtures for turn in mixture.turns]
+
+
+def test_a_set_that_is_mixed_on_the_fly_has_the_samples_of_the_written_one(corpus, tmp_path):
+    """Bit by bit, also where a sum is turned down, in all ways in which audio is read."""
+    loud, (first, _, third, _) = tmp_path / "loud.wav", sources(corpus)
+    soundfile.write(loud, np.random.default_rng(1).uniform(-0.9, 0.9, 8000), 16000)
+    shout = SourceUtterance("c-1", "c", str(loud), 0.5, ("A",))
+    mixtures = [
+        Mixture("one", (Part(first, 0.0),)),
+        Mixture("two", (Part(first, 0.0), Part(third, 0.25))),
+        Mixture("three", (Part(shout, 0.0), Part(shout, 0.1), Part(third, 0.3))),
+    ]
+    write_mixtures(mixtures, tmp_path / "written")
+    write_mixtures(mixtures, tmp_path / "mixed", on_the_fly=True)
+    assert sorted(path.name for path in (tmp_path / "mixed" / "audio").iterdir()) == ["three.mix", "two.mix"]
+    assert sum(path.stat().st_size for path in (tmp_path / "mixed" / "audio").iterdir()) < 2000
+    written, mixed = (read_data_dir(tmp_path / name) for name in ("written", "mixed"))
+    expected, found = (
+        sound_loader(tmp_path / "written" / "wav.scp", "float32"),
+        MixedSound(tmp_path / "mixed" / "wav.scp"),
+    )
+    assert list(found) == list(expected) == ["one", "three", "two"]
+    for name in found:
+        assert found[name].dtype == np.float32
+        np.testing.assert_array_equal(found[name], expected[name])
+        for span in ((0.0, -1.0), (0.1, 0.4), (0.3, 9.0)):
+            one, other = (read_samples(name, AudioSpan(data.wav_scp[name], *span), 16000) for data in (mixed, written))
+            np.testing.assert_array_equal(one, other)
+    for name in ("text", "text_speakers", "references.json", "utt2dur", "mixed_utterances"):
+        assert (tmp_path / "mixed" / name).read_bytes() == (tmp_path / "written" / name).read_bytes()
+
+
+def test_bad_recipes(corpus, tmp_path):
+    first = sources(corpus)[0]
+    write_mixtures([Mixture("m", (Part(first, 0.0), Part(first, 0.3)))], tmp_path / "set", on_the_fly=True)
+    path = tmp_path / "set" / "audio" / "m.mix"
+    with pytest.raises(InputError, match="m.mix: sampling rate 16000 Hz, not 8000 Hz"):
+        read_samples("m", AudioSpan(str(path)), 8000)
+    Path(first.path).unlink()
+    with pytest.raises(InputError, match="a-1.flac: utterance a-1: no such audio file"):
+        read_samples("m", AudioSpan(str(path)), 16000)
+    path.write_text("{}")
+    with pytest.raises(InputError, match="m.mix: not a mixture"):
+        read_samples("m", AudioSpan(str(path)), 16000)
+    with pytest.raises(InputError, match="gone.mix: no such file"):
+        read_samples("m", AudioSpan("gone.mix"), 16000)
+    with pytest.raises(InputError, match="audio: later"):
+        MixtureSettings((2, 3), 2, 0.2, audio="later")
 
 
 def test_a_set_is_made_and_counted(corpus, tmp_path, capsys):

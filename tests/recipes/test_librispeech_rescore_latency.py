@@ -42,25 +42,18 @@ def test_a_list_is_as_long_as_the_papers():
         assert scorer.tokenizer.unk_token_id not in tokens
 
 
-def test_systems_of_the_recipe_have_their_times(tmp_path):
-    systems = {
-        "gpt2_ce": latency.ScorerKind("gpt2", "causal"),
-        "rescorebert": latency.ScorerKind("bert-base-cased", "pooled", "cls"),
-    }
-    latency.measure_systems(systems, tmp_path / "latency.json", runs=1, seconds=0, layers=1)
-    rows = json.loads((tmp_path / "latency.json").read_text())["rows"]
-    times = {(row["kind"]["lm"], row["kind"]["scorer"], row["kind"]["pooling"]): row["milliseconds"] for row in rows}
-    assert len(times) == 2  # no time is spent on the others
-    for name, kind in systems.items():
-        written = json.loads((tmp_path / name / "latency.json").read_text())
-        assert written["unit"] == "ms" and written["meta"]["layers"] == 1
-        assert written["value"] == pytest.approx(times[kind.lm, kind.scorer, kind.pooling], abs=0.05)
+def test_a_scorer_of_the_recipe_has_its_time(tmp_path):
+    output = tmp_path / "latency" / "rescorebert.json"
+    kind = latency.ScorerKind("bert-base-cased", "pooled", "cls")
+    found = latency.measure_scorer(kind, output, runs=1, seconds=0, layers=1)
+    written = json.loads(output.read_text())
+    assert written["unit"] == "ms" and written["runs"] == 1 and written["meta"]["layers"] == 1
+    assert written["value"] == pytest.approx(found.milliseconds, abs=0.05)
 
 
-def test_a_system_of_another_scorer_is_refused(tmp_path):
-    systems = {"mine": latency.ScorerKind("gpt2", "pooled", "cls")}
-    with pytest.raises(InputError, match="mine: no scorer 'gpt2 pooled cls' is measured: known are gpt2 causal, gpt2"):
-        latency.measure_systems(systems, tmp_path / "latency.json", runs=1, seconds=0, layers=1)
+def test_another_scorer_is_refused(tmp_path):
+    with pytest.raises(InputError, match="no scorer 'gpt2 pooled cls' is measured: known are gpt2 causal, gpt2"):
+        latency.measure_scorer(latency.ScorerKind("gpt2", "pooled", "cls"), tmp_path / "x.json", runs=1, seconds=0)
     assert not list(tmp_path.iterdir())
 
 

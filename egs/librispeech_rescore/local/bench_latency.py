@@ -2,8 +2,7 @@
 """Measure the latency column of P3, Table 1: the time that each scorer takes for ten random hypotheses of 64 tokens.
 
 The models have the paper's size and random weights, which do not change the time. Runs on a GPU if there is one.
-Writes a file of facts. Stage 8 of the recipe calls `measure_systems`, which writes FOLDER/<system>/latency.json for
-tables.
+Writes a file of facts. Stage 8 of the recipe calls `measure_scorer`, once for all systems that have a scorer.
 
 Example:
   local/bench_latency.py --output results/latency.json --threads 1
@@ -12,7 +11,7 @@ Example:
 import argparse
 import statistics
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -91,40 +90,35 @@ class Latency:
     runs: int
 
 
-def measure_systems(
-    systems: Mapping[str, ScorerKind],
+def measure_scorer(
+    kind: ScorerKind,
     output: Path,
     *,
     runs: int = RUNS,
     seconds: float = SECONDS,
     threads: int = 1,
     layers: int | None = None,
-) -> list[Latency]:
-    """Measure the scorers of systems, write JSON, and for each system ``<folder of output>/<system>/latency.json``.
+) -> Latency:
+    """Measure a scorer and write JSON: the median as ``value``, its unit, quartiles, runs, device, and how it was made.
 
     Args:
-        systems: name and scorer of each system.
-        output: JSON file with all results.
+        kind: the scorer.
+        output: the JSON file.
         runs, seconds: see :func:`measure`.
         threads: threads of torch.
-        layers: layers of both models; 12, as in GPT-2 and BERT, if None.
+        layers: layers of the model; 12, as in GPT-2 and BERT, if None.
 
     Raises:
-        InputError: a system whose scorer is not one of P3's.
+        InputError: the scorer is not one of P3's.
     """
-    for name, kind in systems.items():
-        if kind not in KINDS:
-            raise InputError(f"{name}: no scorer '{kind}' is measured: known are {', '.join(map(str, KINDS))}")
+    if kind not in KINDS:
+        raise InputError(f"no scorer '{kind}' is measured: known are {', '.join(map(str, KINDS))}")
     size = {} if layers is None else {"num_hidden_layers": layers}
-    found = measured(set(systems.values()), runs, seconds, threads, **size)
-    times = {row.kind: row for row in found}
+    (found,) = measured([kind], runs, seconds, threads, **size)
+    spread = {"quartiles": [round(value, 1) for value in found.quartiles], "runs": found.runs, "device": found.device}
     meta = {"threads": threads, "layers": layers, "hardware": hardware(), "versions": versions()}
-    for name, kind in systems.items():
-        quantity = output.parent / name / "latency.json"
-        quantity.parent.mkdir(parents=True, exist_ok=True)
-        values = {"value": round(times[kind].milliseconds, 1), "unit": "ms", "device": times[kind].device, "meta": meta}
-        write_json(quantity, values)
-    write_json(output, {"rows": [asdict(row) for row in found], "meta": meta})
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_json(output, {"value": round(found.milliseconds, 1), "unit": "ms", **spread, "meta": meta})
     return found
 
 
@@ -171,13 +165,13 @@ def measure(scorer: LmScorer, hypotheses: list[str], runs: int, seconds: float) 
         scorer: the scorer, on its device.
         hypotheses: the list.
         runs: most runs.
-        seconds: time after which no further run starts.
+        seconds: time, by the clock of the runs, after which no further run starts.
     """
     on_one_thread = scorer.model.device.type == "cpu" and torch.get_num_threads() == 1
     clock = time.process_time if on_one_thread else time.perf_counter
     times: list[float] = []
-    begin = time.perf_counter()
-    while not times or (len(times) <= runs and time.perf_counter() - begin < seconds):
+    begin = clock()
+    while not times or (len(times) <= runs and clock() - begin < seconds):
         start = clock()
         score_lists(scorer, [hypotheses])  # the scores end on the CPU, so a GPU has finished
         times.append(1000 * (clock() - start))
