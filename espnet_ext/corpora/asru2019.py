@@ -16,9 +16,9 @@ Folders with other names or places can be given one by one, and so can LibriSpee
 
 - a Kaldi data dir: wav.scp, text, utt2spk, and segments if necessary. Recordings with segments are cut to a file for
   each utterance, in the folder of the manifests. Commands in wav.scp (sph2pipe) run with --allow-pipes only; or
-- audio files <utterance>.wav (or .flac) in folders of any depth, with lists of lines "<utterance> <text>" in files
-  called "text" or "*trans*.txt", or otherwise with one <utterance>.txt for each audio file. A file utt2spk in the
-  part's folder names the speakers; without one, they come from ids such as T0055G0013S0001 (task T0055, speaker
+- audio files <utterance>.wav (or .flac, .mp3 ...) in folders of any depth, with lists of lines "<utterance> <text>"
+  in files called "text" or "*trans*.txt", or otherwise with one <utterance>.txt for each audio file. A file utt2spk in
+  the part's folder names the speakers; without one, they come from ids such as T0055G0013S0001 (task T0055, speaker
   G0013), or else from the folder that the audio is in, if the utterance's id holds its name.
 
 Audio is 16 kHz with one channel. All text goes through the same named rules: half-width forms, no noise marks, upper

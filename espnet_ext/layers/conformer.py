@@ -57,8 +57,8 @@ class SelfAttention(torch.nn.Module):
         else:
             context = torch.zeros_like(values)
             for rows, length in padding.groups:
-                parts = (part[:, :, :length].index_select(0, rows) for part in (queries, keys, values))
-                found = scaled_dot_product_attention(*parts, dropout_p=dropout)
+                q, k, v = (part[:, :, :length].index_select(0, rows) for part in (queries, keys, values))
+                found = scaled_dot_product_attention(q, k, v, dropout_p=dropout)
                 context[:, :, :length].index_copy_(0, rows, found.to(context.dtype))
         return self.output(context.transpose(1, 2).flatten(2))
 

@@ -11,7 +11,8 @@ this module calls the general beam search below it.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import batched
@@ -174,15 +175,9 @@ class _TransformersWhisper(Whisper):
         import torch
         from transformers import AutoTokenizer, WhisperForConditionalGeneration
 
-        try:
+        with _loading(settings.model):
             self._model = WhisperForConditionalGeneration.from_pretrained(settings.model)
             tokenizer = AutoTokenizer.from_pretrained(settings.model)
-        except (OSError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise InputError(
-                f"{settings.model}: neither a folder with a Whisper model nor a model on the hub that can be fetched "
-                f"({reason})"
-            ) from None
         self._model.eval().to(torch.device(settings.device))
         config, defaults = self._model.config, self._model.generation_config
         # If the model does not say, decide by the size of the vocabulary, as OpenAI's own code does.
@@ -224,6 +219,18 @@ class _TransformersWhisper(Whisper):
         return [list(own) for own in batched(pairs, self.settings.beam)]
 
 
+@contextmanager
+def _loading(model: str) -> Iterator[None]:
+    """Raise InputError with the name of the model if ``transformers`` cannot load it."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(
+            f"{model}: neither a folder with a Whisper model nor a model on the hub that can be fetched ({reason})"
+        ) from None
+
+
 @lru_cache(maxsize=1)
 def load_whisper(settings: WhisperSettings) -> Whisper:
     """Load a model; the last one is kept for the worker's next shard.
@@ -263,15 +270,9 @@ def converted(settings: WhisperSettings, folder: Path) -> WhisperSettings:
     def write(output: Path) -> None:
         from transformers import AutoTokenizer
 
-        try:
+        with _loading(settings.model):
             TransformersConverter(settings.model).convert(str(output), force=True)
             AutoTokenizer.from_pretrained(settings.model).backend_tokenizer.save(str(output / "tokenizer.json"))
-        except (OSError, ValueError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise InputError(
-                f"{settings.model}: neither a folder with a Whisper model nor a model on the hub that can be fetched "
-                f"({reason})"
-            ) from None
 
     make_folder(folder, fingerprint({"model": settings.model}), write, "converted Whisper")
     return replace(settings, model=str(folder))
