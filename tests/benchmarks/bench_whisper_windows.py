@@ -100,7 +100,7 @@ def measure(recording: Path, references: Path) -> dict[str, Any]:
         return {
             "wer": round(100 * count_errors(reference, text).rate, 1),
             "words": len(text),
-            "backwards": sum(one > other for one, other in pairwise(spans)),
+            "backwards": sum(bool(one > other) for one, other in pairwise(spans)),
             "seconds": seconds and round(seconds, 1),
         }
 
