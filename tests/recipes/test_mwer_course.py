@@ -41,10 +41,12 @@ def run(tmp_path):
             "history": history,
         }
         written(tmp_path / "gpt2_mwer" / f"seed{seed}" / "training.json", report)
-        for system, rate in (("gpt2_mwer", 10.0 - seed), ("gpt2_initial", 11.0)):
+        for system, rate in (("gpt2_mwer", 10 - seed), ("gpt2_initial", 11)):
             for part in ("test-clean", "test-other"):
                 folder = tmp_path / system / f"seed{seed}" / "decode_default" / part
                 written(folder / "score.json", {"value": rate})
+                lines = [f"{speaker}\t100\t90\t{errors}\t1\t0\n" for speaker, errors in (("a", 7), ("b", 2 * rate))]
+                (folder / "per_speaker.tsv").write_text("id\twords\tcorrect\tsub\tdel\tins\n" + "".join(lines))
     return tmp_path
 
 
@@ -63,7 +65,12 @@ def test_course_room_and_what_seeds_can_show(run):
     assert (system["fell"], system["errors_before"], system["errors_after"]) == (1, 2.0, 1.625)
     assert values["compared"]["gpt2_mwer"]["test-clean"]["differences"] == [-2.0, -3.0]
     assert values["compared"]["gpt2_mwer"]["test-other"]["sd"] == pytest.approx(sqrt(0.5))
-    assert values["compared"]["gpt2_mwer"]["test-other"]["one_claim"] == pytest.approx(smallest_difference(0.5, 2))
+    # speaker a: 0 and 0, b: -4 and -6 points by seed: means -2 and -3 of seeds, 0 and -5 of speakers, and four rests of
+    # half a point; of the means' variances, 0.5 and 12.5, half a rest is due to the rest
+    found = values["compared"]["gpt2_mwer"]["test-other"]
+    assert found["variance"] == pytest.approx({"seed": 0.0, "speaker": 12.0, "rest": 1.0})
+    error = sqrt(12.0 / 20 + 1.0 / (20 * 8))
+    assert found["smallest"]["20"]["8"] == pytest.approx(smallest_difference(error * sqrt(8 / 2), 8))
     assert values["pilot"] == [
         {"lr": 0.1, "updates": 20, "errors_before": 2.0, "errors_after": 1.25, "wer_before": 25.0, "wer_after": 21.0}
         | {"posterior_scale": 0.5, "effective": 1.5, "lambda": 2.0}
