@@ -1,8 +1,9 @@
 """Time of a step of the search with ESPnet's code and with the patched code, in turns in one process.
 
-python contrib/espnet-202611/benchmark.py
+python contrib/espnet-202611/benchmark.py [--output docs/results/contrib.json]
 """
 
+import argparse
 import logging
 import statistics
 import tempfile
@@ -16,11 +17,13 @@ from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
 from espnet2.legacy.nets.ctc_prefix_score import CTCPrefixScoreTH
 from patched import CTC, RNN, TRANSFORMER, apply
 
+from espnet_ext.results.kept.facts import write_facts
+
 BEAM, REPEATS = 10, 7
 
 
-def ratio(name: str, before: Callable[[], object], after: Callable[[], object]) -> None:
-    """Print the medians of both and their ratio, after one run that is not counted."""
+def ratio(name: str, before: Callable[[], object], after: Callable[[], object]) -> float:
+    """Print the medians of both, after one run that is not counted, and return their ratio."""
     times: dict[Callable[[], object], list[float]] = {before: [], after: []}
     for repeat in range(REPEATS + 1):
         for work in (before, after):
@@ -29,7 +32,8 @@ def ratio(name: str, before: Callable[[], object], after: Callable[[], object]) 
             if repeat:
                 times[work].append(time.perf_counter() - start)
     old, new = (1000 * statistics.median(times[work]) for work in (before, after))
-    print(f"{name}: ESPnet {old:.1f} ms, patched {new:.1f} ms, {old / new:.1f} times as fast")
+    print(f"{name}: ESPnet {old:.1f} ms, patched {new:.1f} ms, {old / new:.1f} times as fast", flush=True)
+    return old / new
 
 
 def prefix_scores(kind: type, frames: int, labels: int) -> Callable[[], object]:
@@ -86,33 +90,39 @@ def transformer_search(kind: type, frames: int, size: int, tokens: int = 30) -> 
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, metavar="FILE", help="keep the ratios as facts")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
     logging.disable(logging.WARNING)  # the attention's, one at each step
     with tempfile.TemporaryDirectory() as folder:
         load = apply(Path(folder))
-        scan, batched, cached = (
-            load(CTC).CTCPrefixScoreTH,
-            load(RNN).RNNDecoder,
-            load(TRANSFORMER).TransformerDecoder,
-        )
-    print(f"{torch.get_num_threads()} threads, {BEAM} hypotheses of ten labels, with the transformer of thirty")
+        scan, batched = load(CTC).CTCPrefixScoreTH, load(RNN).RNNDecoder
+        cached = load(TRANSFORMER).TransformerDecoder
+    print(f"one thread, {BEAM} hypotheses of ten labels, with the transformer of thirty")
+    found: dict[str, dict[str, float]] = {"ctc": {}, "rnn": {}, "transformer": {}}
     for frames in (100, 400, 1000):
-        ratio(
+        found["ctc"][str(frames)] = ratio(
             f"CTC prefix scores, {frames} frames",
             prefix_scores(CTCPrefixScoreTH, frames, 1000),
             prefix_scores(scan, frames, 1000),
         )
     for cells in (320, 1024):
-        ratio(
+        found["rnn"][str(cells)] = ratio(
             f"RNN decoder, {cells} cells, 200 frames",
             decoder_steps(RNNDecoder, False, 200, cells),
             decoder_steps(batched, True, 200, cells),
         )
     for size in (256, 512):
-        ratio(
+        found["transformer"][str(size)] = ratio(
             f"transformer decoder, 6 layers of {size}, 200 frames",
             transformer_search(TransformerDecoder, 200, size),
             transformer_search(cached, 200, size),
         )
+    if args.output:
+        about = "How many times as fast a step of the search is with each patch, one thread: by frames, cells and size"
+        command = "python contrib/espnet-202611/benchmark.py --output docs/results/contrib.json"
+        write_facts(args.output, about, command, {"hypotheses": BEAM, "ratio": found})
 
 
 if __name__ == "__main__":
