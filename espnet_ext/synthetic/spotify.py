@@ -42,8 +42,9 @@ from espnet_ext.synthetic.voices import Speaker, draw_speakers
 from espnet_ext.work.once import fingerprint, make_folder
 from espnet_ext.work.parallel import map_shards
 
-FORMAT = 3  # increase it when the same parameters no longer give the same bytes (voices, grammar ...)
+FORMAT = 4  # increase it when the same parameters no longer give the same bytes (voices, grammar ...)
 UNTRANSCRIBED = 2  # sentences at the start of a TED talk
+FIRST_TALKS = 2012  # the year in the names of the speakers' first talks
 DROWNED_SHARE = 0.6  # of the mentions of names, but for the parts below
 PODCASTS = {"train": "spotify", "dev": "spotify-dev", "control": "spotify-control"}
 _CLEAR_PARTS = ("rev16",)
@@ -115,7 +116,7 @@ def shards_of(folder: Path, size: LongformSize, seed: int) -> list[RecordingFile
     """The recordings of all parts. All parts share the voices; each recording has its own pitch and rate."""
     speakers = draw_speakers({"every part": size.voices}, seed)["every part"]
     return [
-        _file(folder, part, index, _draw(part, index, speakers[index % len(speakers)], size, seed))
+        _file(folder, part, index, _draw(part, index, speakers[index % len(speakers)], size, seed), size.voices)
         for part, number in size.recordings.items()
         for index in range(number)
     ]
@@ -127,7 +128,7 @@ def _draw(part: str, index: int, speaker: Speaker, size: LongformSize, seed: int
     return draw_recording(part, index, speaker, size.seconds, seed, drowned, recurring)
 
 
-def _file(folder: Path, part: str, index: int, recording: LongRecording) -> RecordingFiles:
+def _file(folder: Path, part: str, index: int, recording: LongRecording, voices: int) -> RecordingFiles:
     if part in PODCASTS:
         root = folder / PODCASTS[part]
         show, episode = (_base62(generator(recording.seed, kind, recording.id)) for kind in ("show", "episode"))
@@ -138,7 +139,7 @@ def _file(folder: Path, part: str, index: int, recording: LongRecording) -> Reco
         )
     if part.startswith("tedlium"):
         root = folder / "TEDLIUM_release-3" / "legacy" / part.removeprefix("tedlium-")
-        talk = f"Speaker{recording.speaker.id}_2012"
+        talk = f"Speaker{recording.speaker.id}_{FIRST_TALKS + index // voices}"  # a talk of each speaker a year
         return RecordingFiles(
             recording, part, talk, str(root / "sph" / f"{talk}.sph"), str(root / "stm" / f"{talk}.stm")
         )

@@ -12,10 +12,10 @@ from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.longform.word_times import read_word_times
 from espnet_ext.synthetic import long_recordings, parameters
-from espnet_ext.synthetic.spotify import make_spotify, write_audio
+from espnet_ext.synthetic.spotify import make_spotify, shards_of, write_audio
 from espnet_ext.synthetic.voices import draw_speakers
 
-PARTS = {"train": 3, "dev": 1, "control": 1, "tedlium-dev": 1, "tedlium-test": 1, "earnings22": 1, "rev16": 2}
+PARTS = {"train": 3, "dev": 1, "control": 1, "tedlium-dev": 1, "tedlium-test": 3, "earnings22": 1, "rev16": 2}
 TINY = parameters.LongformSize(PARTS, (6, 9), voices=2)
 
 
@@ -49,7 +49,7 @@ def test_the_readers_take_it(corpora, tmp_path):
     assert (tmp_path / "tedlium_ignored_test.txt").is_file()
     tests = [talks["test"], earnings22.prepare_earnings22(corpus / "earnings22")["test"]]
     tests.append(rev16.prepare_rev16(corpus / "rev16")["test"])
-    assert [len(manifests["supervisions"]) for manifests in tests] == [1, 1, 2]
+    assert [len(manifests["supervisions"]) for manifests in tests] == [3, 1, 2]
     for manifests in tests:
         assert all(len(item.text.split()) > 4 for item in manifests["supervisions"])
 
@@ -64,6 +64,15 @@ def test_the_readers_take_it(corpora, tmp_path):
             spoken[int(16000 * word.start) : int(16000 * word.end)] = True
         # Words are where the sound is; bursts reach a little into the pauses.
         assert np.median(np.abs(samples[spoken])) > 2 * np.median(np.abs(samples[~spoken]))
+
+
+@pytest.mark.parametrize("size", ["tiny", *parameters.LONGFORM_SIZES])
+def test_each_recording_has_files_of_its_own(size, tmp_path):
+    """Also where a part has more recordings than there are voices."""
+    wanted = TINY if size == "tiny" else parameters.LONGFORM_SIZES[size]
+    shards = shards_of(tmp_path, wanted, seed=0)
+    assert len({shard.audio for shard in shards}) == len({shard.transcript for shard in shards}) == len(shards)
+    assert len({(shard.part, shard.id) for shard in shards}) == len(shards) == sum(wanted.recordings.values())
 
 
 @pytest.mark.parametrize("ending", ["ogg", "mp3", "sph"])
