@@ -5,7 +5,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.corpora.faults import faults_file
 from espnet_ext.data.data_dir_parts import combine_data_dirs
 from espnet_ext.data.manifests import data_dirs_from_manifests
 from espnet_ext.recipe.run import Run
@@ -55,7 +54,6 @@ def manifests(run: Run, corpus: str, folders: Sequence[Path], /, *, title: str =
         corpus: a module of :mod:`espnet_ext.corpora`; its function ``prepare_<corpus>`` is called.
         options: arguments of that function, besides ``output_dir``, ``num_jobs``, ``check_audio`` and ``skip_faulty``.
     """
-    part = f"_{options['part']}" if "part" in options else ""
     return Step(
         name=f"manifests of {title or run.corpus_name}",
         log=run.datadir / "log" / f"manifests{'_' + title.replace(', ', '_') if title else ''}.log",
@@ -71,7 +69,6 @@ def manifests(run: Run, corpus: str, folders: Sequence[Path], /, *, title: str =
         depends=stamps(*folders),
         outputs=[run.datadir / "manifests"],
         preload=["lhotse", f"espnet_ext.corpora.{corpus}"],
-        notice=faults_file(run.datadir / "manifests", f"{corpus}{part}"),
     )
 
 

@@ -5,6 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
+WARNINGS = 5  # so many of a step are shown
 LEAST_FREE = 256 * 1024  # bytes: with less, a disk counts as full
 
 
@@ -13,6 +14,17 @@ def last_line(log: Path, without: str = "\0") -> str:
     lines = _tail(log, 4000).replace("\r", "\n").splitlines()
     shown = (line for line in reversed(lines) if line.strip() and not line.startswith("#") and without not in line)
     return next(shown, "")[:120]
+
+
+def warnings_in(log: Path) -> list[str]:
+    """The lines of a log that begin with ``warning:``, what must not be overlooked; of many the first few."""
+    try:
+        with open(log, encoding="utf-8", errors="replace") as file:
+            found = [line.rstrip() for line in file if line.startswith("warning: ")]
+    except OSError:
+        return []
+    more = [f"and {len(found) - WARNINGS:,} more warnings in {log}"] if len(found) > WARNINGS else []
+    return found[:WARNINGS] + more
 
 
 def failure_text(name: str, log: Path, status: int) -> str:

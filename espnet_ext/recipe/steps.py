@@ -25,7 +25,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.guard import end_with_parent, kill_group
-from espnet_ext.recipe.step_logs import cannot_write, failure_text, last_line
+from espnet_ext.recipe.step_logs import cannot_write, failure_text, last_line, warnings_in
 from espnet_ext.work import once
 
 FAILED, DONE_BY_ANOTHER, NOT_BEGUN = 1, 75, 76  # exit statuses of a step's process
@@ -56,8 +56,8 @@ class Step:
             refused. Logs of earlier starts are kept in a file with the ending ``.earlier.log``.
         preload: modules that the stage's process imports first, so that its steps share them.
         progress: makes a short line from the log, which is shown every ten seconds.
-        notice: a file that the function writes if something must not be overlooked. Its first line is shown after the
-            step, also if the step was done before.
+
+    Lines of its log that begin with ``warning:`` are shown after it, also if it was done before.
     """
 
     name: str
@@ -71,7 +71,6 @@ class Step:
     resumes: Path | None = None
     preload: Sequence[str] = ()
     progress: Callable[[Path], str] = last_line
-    notice: Path | None = None
 
     @property
     def note(self) -> Path:
@@ -155,7 +154,7 @@ def _advance(chain: Iterator[Step], running: "dict[Any, _Started]") -> None:
         key = step.key()
         if step.is_done(key):
             say(f"{step.name}: done before")
-            _show_notice(step)
+            _show_warnings(step)
             continue
         if step.resumes is not None:
             _refuse_other_work(step, step.resumes, key)
@@ -203,7 +202,7 @@ class _Started:
         kill_group(self.process.pid)  # processes that it left running
         if status == 0:
             say(f"{self.step.name}: done in {time.monotonic() - self.began:.0f} s")
-            _show_notice(self.step)
+            _show_warnings(self.step)
         elif status == DONE_BY_ANOTHER:
             say(f"{self.step.name}: done by another run")
         else:
@@ -212,10 +211,9 @@ class _Started:
             raise StepFailed(f"{self.step.name}: failed")
 
 
-def _show_notice(step: Step) -> None:
-    if step.notice and step.notice.is_file():
-        with open(step.notice, encoding="utf-8") as file:
-            say(f"{step.name}: {file.readline().lstrip('# ').strip()}; see {step.notice}")
+def _show_warnings(step: Step) -> None:
+    for warning in warnings_in(step.log):
+        say(f"{step.name}: {warning}")
 
 
 def _child(step: Step, key: str, parent: int) -> None:

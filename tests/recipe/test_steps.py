@@ -51,6 +51,11 @@ def fail(text="", status=7, error=None, pid_file=None):
     sys.exit(status)
 
 
+def warn(count):
+    for number in range(count):
+        print(f"warning: {number} was left out", file=sys.stderr)
+
+
 def two_processes():
     subprocess.Popen(["sleep", "30.5"])
     append()
@@ -114,12 +119,14 @@ def test_a_step_runs_again_only_when_what_it_depends_on_changes(tmp_path):
     assert "append: done before" in result.stdout
 
 
-def test_what_must_not_be_overlooked_is_shown_each_time(tmp_path):
-    body = 'run_steps(step("append", append, arguments={"output": "left_out"}, notice=Path("left_out")))'
-    for status in ("done in", "done before"):
-        result = run(tmp_path, body)
-        first = (tmp_path / "left_out").read_text()
-        assert status in result.stdout and f"append: {first}; see left_out" in result.stdout, result.stderr
+def test_warnings_of_a_step_are_shown_each_time(tmp_path):
+    for count, more in ((2, ""), (7, "and 2 more warnings in log/warn.log")):
+        for status in ("done in", "done before"):
+            result = run(tmp_path, f'run_steps(step("warn", warn, arguments={{"count": {count}}}))')
+            shown = [f"   warn: warning: {number} was left out" for number in range(min(count, 5))]
+            said = result.stdout.splitlines()
+            assert status in said[0] and said[1 : 1 + len(shown)] == shown, result.stderr
+            assert said[1 + len(shown) :] == ([f"   warn: {more}"] if more else [])
 
 
 @pytest.mark.parametrize(

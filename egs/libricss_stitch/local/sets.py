@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.corpora.faults import faults_file
 from espnet_ext.corpora.libricss import ENROLMENT_LIST, find_release, prepare_libricss
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.inventories import write_inventories
@@ -148,7 +147,6 @@ def libricss_step(run: Run, corpus: Path) -> Step:
             "enrolment_list": enrolment,
             "skip_faulty": run.skip_faulty,
         },
-        notice=faults_file(run.datadir / LIBRICSS, "libricss"),
         depends=stamps(corpus),
         inputs=[enrolment],
         outputs=[folder(run, LIBRICSS) / "inventory"],
