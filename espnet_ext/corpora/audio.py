@@ -37,7 +37,7 @@ def prepare_audio(
     Args:
         corpus_dir: The folder of the recordings.
         output_dir: Where ``audio_recordings_<part>.jsonl.gz``, ``audio_supervisions_<part>.jsonl.gz``,
-            ``audio_words_<part>.ctm`` and ``audio_words_<part>.scp`` go, and ``audio_<part>_faults.txt``.
+            ``audio_words_<part>.words`` and ``audio_words_<part>.scp`` go, and ``audio_<part>_faults.txt``.
         words: The ctm file, or:
         text: The transcripts, and
         aligner: the folder of an ESPnet model with CTC, ``config.yaml`` and a checkpoint, that finds their words.

@@ -11,7 +11,7 @@ The last result repeats all words, each with a speaker tag, and is left out. The
 up to three folders down; their union is taken. The archives unpack to ``podcasts-transcripts-0to2``, ``-3to5`` and
 ``-6to7``, each with ``spotify-podcasts-2020/podcasts-transcripts`` inside.
 
-Word times go to a ctm file, not into the manifests: the complete dataset has 600 million words.
+Word times go to a binary file, not into the manifests: the complete dataset has 600 million words.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ def prepare_spotify(
     Args:
         corpus_dir: The folder described above.
         output_dir: Where ``spotify_recordings_<part>.jsonl.gz``, ``spotify_supervisions_<part>.jsonl.gz``,
-            ``spotify_words_<part>.ctm`` and ``spotify_words_<part>.scp`` go (None: nowhere), and
+            ``spotify_words_<part>.words`` and ``spotify_words_<part>.scp`` go (None: nowhere), and
             ``spotify_<part>_faults.txt`` with all faults, if there are any.
         part: The part's name in the names of the files.
         num_jobs, check_audio: See :func:`espnet_ext.corpora.librispeech.prepare_librispeech`.

@@ -21,7 +21,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -39,17 +38,11 @@ from espnet_ext.errors import InputError
 from espnet_ext.longform.chunking import Chunk, Schedule, batches
 from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.longform.recording_features import ChannelStatistics, RecordingFeatures
-from espnet_ext.longform.word_times import RecordingWords, read_word_times
+from espnet_ext.longform.word_times import read_word_times
 
 TABLES = ("speech", "duration", "words", "statistics")
 FEATURES = "features"
 Item = tuple[str, dict[str, np.ndarray]]
-
-
-# Batches take chunks of the same recordings again and again, of some 720 at sequences of 5 s.
-@lru_cache(maxsize=2048)
-def _words_of(recording: str, entry: str) -> RecordingWords:
-    return RecordingWords(read_word_times(recording, entry))
 
 
 @dataclass(frozen=True)
@@ -111,7 +104,7 @@ class ChunkDataset(Dataset):
         rate, hop = self.features.rate, self.features.hop
         start, end = (round(time * rate / hop) for time in (chunk.start, chunk.end))
         speech = self._kept(name, start, end) if self.recordings.features else self._computed(name, start, end)
-        words = _words_of(name, self.recordings.words[name])
+        words = read_word_times(name, self.recordings.words[name])
         for first, last in words.dropped(chunk.start, chunk.end):  # like silence: nobody knows what is said
             speech[round(first * rate / hop) - start : round(last * rate / hop) - start] = 0.0
         text = words.text(chunk.start, chunk.end)

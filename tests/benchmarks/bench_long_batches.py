@@ -21,7 +21,7 @@ from espnet_ext.data.transcript import Word
 from espnet_ext.longform.chunking import Chunk, Schedule, batches
 from espnet_ext.longform.recording_features import RecordingFeatures, write_statistics
 from espnet_ext.longform.training import ChunkDataset, Recordings
-from espnet_ext.longform.word_times import write_word_times
+from espnet_ext.longform.word_times import read_word_times, write_word_times
 from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.results.plans.plan import load_scale
 
@@ -31,11 +31,13 @@ from count_updates import CONTEXTS, drawn_durations  # noqa: E402 -- of the reci
 
 PODCAST_HOURS = 58_000
 LOADED_SECONDS = 300
+PODCAST_SECONDS, WORD_SECONDS = 34 * 60.0, 0.34  # in the mean: 58,000 hours are 100,000 podcasts and 600 million words
 LOADED_CONTEXTS = (10, LOADED_SECONDS)  # seconds
 FRAME_SECONDS = 0.08  # of P5's encodings: 8 frames of 10 ms
 ABOUT = (
-    "Batches of an hour of audio at P5's scale: processor seconds of loading one, from audio and from kept features; "
-    "by context in seconds the share of batches whose sequences differ in length, and calls of attention in a layer"
+    "Batches of an hour of audio at P5's scale: processor seconds of loading one, from audio and from kept features, "
+    "and of reading its words; by context in seconds the share of batches whose sequences differ in length, and calls "
+    "of attention in a layer"
 )
 
 
@@ -69,7 +71,8 @@ def cost_of_loading() -> dict[str, Any]:
         data = Path(folder) / "data"
         write_table(data / "wav.scp", {"podcast": str(path)})
         write_statistics(data, folder, conf, keep_features=True)
-        words = [Word("word", 0.4 * number, 0.4 * number + 0.3) for number in range(int(LOADED_SECONDS / 0.4))]
+        starts = np.arange(0.0, PODCAST_SECONDS, WORD_SECONDS)  # those of a whole podcast are read for each chunk
+        words = [Word("spoken"[: 1 + number % 6], start, start + 0.3) for number, start in enumerate(starts)]
         write_word_times(Path(folder) / "words", [("podcast", words)])
         tables = {name: read_table(Path(folder) / f"{name}.scp") for name in ("words", "statistics", "features")}
         found = {}
@@ -83,11 +86,13 @@ def cost_of_loading() -> dict[str, Any]:
             )
             dataset = ChunkDataset(recordings, features, tokens_of_words)
             found[kind] = [loading(dataset, context) for context in LOADED_CONTEXTS]
+        reading = [cost_of_words(tables["words"]["podcast"], 3600 / context) for context in LOADED_CONTEXTS]
     an_hour = found["audio"][-1]
     return {
         "cpu_seconds_an_hour": an_hour,
         "contexts": list(LOADED_CONTEXTS),
         "batch_core_seconds": found,
+        "words_core_seconds": reading,
         "hours": PODCAST_HOURS,
         "cpu_hours_a_pass": an_hour * PODCAST_HOURS / 3600,
         "statistics_gb": PODCAST_HOURS * 2 * 2 * 80 * 4 / 1e9,  # podcasts of half an hour: two rows of 80 each
@@ -103,6 +108,15 @@ def loading(dataset: ChunkDataset, context: float) -> float:
     for chunk in chunks:
         dataset[chunk]
     return (time.process_time() - begin) / seconds * 3600
+
+
+def cost_of_words(entry: str, chunks: float) -> float:
+    """Processor seconds of reading the words of a podcast for so many chunks, which is part of loading a batch."""
+    times = 1000
+    begin = time.process_time()
+    for _ in range(times):
+        read_word_times("podcast", entry)
+    return (time.process_time() - begin) / times * chunks
 
 
 def tokens_of_words(key: str, data: dict[str, str]) -> dict[str, np.ndarray]:

@@ -115,7 +115,7 @@ def test_chapters_are_aligned_by_a_model(chapters, model, kind):
     found = prepare_audio(chapters / "audio", chapters / "out", text=text, aligner=model)["train"]
     table, texts = (read_table(path) for path in (chapters / "out" / "audio_words_train.scp", chapters / "text"))
     for item in found["recordings"]:
-        words = read_word_times(item.id, table[item.id])
+        words = list(read_word_times(item.id, table[item.id]))
         assert [word.text for word in words] == texts[item.id].split()
         assert all(one.end <= two.start + 0.002 for one, two in zip(words, words[1:], strict=False))
         assert words[-1].end <= item.duration + 0.05

@@ -46,10 +46,10 @@ def several(inputs: st.SearchStrategy) -> st.SearchStrategy[list]:
 
 
 @st.composite
-def damaged(draw: Callable, files: st.SearchStrategy[tuple[str, Any]]) -> list[tuple[bytes, Any]]:
+def damaged(draw: Callable, files: st.SearchStrategy[tuple[str | bytes, Any]]) -> list[tuple[bytes, Any]]:
     """A file and what stands in it; then the file with bytes cut out, put in and exchanged, each with None."""
     text, content = draw(files)
-    data = text.encode()
+    data = text.encode() if isinstance(text, str) else text
     dice = Random(draw(st.integers(0, 1 << 32)))
     return [(data, content), *((damage(data, dice), None) for _ in range(AT_ONCE - 1))]
 

@@ -21,7 +21,7 @@ from espnet_ext.data.transcript import Word
 from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import read_regions, write_regions
-from espnet_ext.longform.word_times import read_word_times, word_faults, write_word_times
+from espnet_ext.longform.word_times import RecordingWords, read_word_times, word_faults, write_word_times
 from espnet_ext.multitalker.hypotheses import (
     WindowHypothesis,
     group_by_speaker,
@@ -271,15 +271,14 @@ def test_what_was_found_is_refused(tmp_path, name, content):
 
 
 @st.composite
-def timed_words(draw) -> tuple[str, Any]:
-    """A CTM of two recordings, in the middle of which the second one begins."""
+def timed_words(draw) -> tuple[bytes, Any]:
+    """The words of two recordings, in the middle of which those of the second one begin."""
     words, place = [], 0.0
     for text, gap in draw(st.lists(st.tuples(WORDS, st.integers(0, 3)), min_size=1, max_size=4)):
         words.append(Word(text, place + gap, place + gap + 0.5))
         place = words[-1].end
-    before = "one 1 0 1 word\n"
-    lines = "".join(f"two 1 {word.start:g} {word.end - word.start:g} {word.text}\n" for word in words)
-    return before + lines, (words, len(before))
+    before = b"\none" + RecordingWords.of([Word("word", 0.0, 1.0)]).to_bytes() + b"\ntwo"
+    return before + RecordingWords.of(words).to_bytes(), (words, len(before))
 
 
 @FUZZ
@@ -288,11 +287,11 @@ def test_word_times(scratch, files, offset):
     for data, expected in files:
         note(data)
         (scratch / "words").write_bytes(data)
-        check_word_times(scratch, *(expected or (None, 15)), offset)
+        check_word_times(scratch, *(expected or (None, 36)), offset)
 
 
 def check_word_times(scratch: Path, words: list[Word] | None, place: int, offset: str) -> None:
-    found = read_or_refuse(lambda path: read_word_times("two", f"{path}:{place}"), scratch / "words", words)
+    found = read_or_refuse(lambda path: list(read_word_times("two", f"{path}:{place}")), scratch / "words", words)
     read_or_refuse(lambda path: read_word_times("two", f"{path}:{offset}"), scratch / "words")
     if found and word_faults(found, seconds=1e9) is None:
         assert all(math.isfinite(word.start) and word.start <= word.end for word in found)
