@@ -5,6 +5,7 @@ generated, so that nothing need be downloaded. The ratio compares mean powers ov
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -43,15 +44,19 @@ class GeneratedMusic:
 
     def _play(self, beat: int) -> np.ndarray:
         rng = np.random.default_rng((self._seed, beat))
-        time = np.arange(self._beat) / self.rate
-        sound = np.zeros(self._beat)
-        for octave in (0, 1, 2):
-            semitone = 12 * octave + rng.choice(_PENTATONIC)
-            pitch = _LOWEST * 2 ** (semitone / 12)
-            for harmonic in range(1, _HARMONICS + 1):
-                sound += np.sin(2 * np.pi * harmonic * pitch * time) / harmonic * np.exp(-time * (2 + harmonic))
-        attack = np.minimum(1, time / 0.01) * np.minimum(1, time[::-1] / 0.01)
-        return (0.1 * sound * attack).astype(np.float32)
+        notes = [_note(12 * octave + int(rng.choice(_PENTATONIC)), self._beat, self.rate) for octave in (0, 1, 2)]
+        return np.sum(notes, axis=0).astype(np.float32)
+
+
+@lru_cache(maxsize=64)  # more than the notes of the scale in three octaves
+def _note(semitone: int, length: int, rate: int) -> np.ndarray:
+    """A plucked string: harmonics that decay the faster the higher they are, (length,)."""
+    time = np.arange(length) / rate
+    pitch = _LOWEST * 2 ** (semitone / 12)
+    sound = np.zeros(length)
+    for harmonic in range(1, _HARMONICS + 1):
+        sound += np.sin(2 * np.pi * harmonic * pitch * time) / harmonic * np.exp(-time * (2 + harmonic))
+    return 0.1 * sound * np.minimum(1, time / 0.01) * np.minimum(1, time[::-1] / 0.01)
 
 
 class NoiseFiles:

@@ -43,6 +43,17 @@ def test_parts_are_parts_of_the_whole(musan):
             assert np.array_equal(noise.read(start, count), whole[start : start + count])
 
 
+def test_music_has_the_pitches_of_its_scale():
+    """One beat: the loudest frequency of each octave is a note of the pentatonic scale on 110 Hz."""
+    beat = GeneratedMusic(5, 16000, 0).read(6400, 6400)
+    assert beat[0] == 0 and beat[-1] == 0
+    power = np.abs(np.fft.rfft(beat * np.hanning(6400), 1 << 17))
+    frequencies = np.fft.rfftfreq(1 << 17, 1 / 16000)
+    lowest = frequencies[np.argmax(np.where(frequencies < 207, power, 0))]
+    semitones = 12 * np.log2(lowest / 110)
+    assert min(abs(semitones - note) for note in (0, 2, 4, 7, 9)) < 0.2
+
+
 def test_folders_that_are_links(musan, tmp_path):
     (musan / "noise" / "free").rename(tmp_path / "elsewhere")
     (musan / "noise" / "free").symlink_to(tmp_path / "elsewhere")
