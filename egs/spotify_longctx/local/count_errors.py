@@ -67,6 +67,7 @@ def added(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--exp", type=Path, default=Path("exp/mini"), help="decoded and scored")
+    parser.add_argument("--decodings", nargs="+", default=["default", "dense"], choices=["default", "dense"])
     parser.add_argument("--contexts", nargs="+", default=["5", "10", "20", "40"], help="seconds")
     parser.add_argument("--seeds", nargs="+", default=["1", "2", "3", "4", "5"])
     parser.add_argument("--output", type=Path, default=Path("results/errors.json"))
@@ -74,7 +75,7 @@ def main() -> None:
     shards = shards_of(Path(), LONGFORM_SIZES["mini"], 0)
     spoken = {f"rev16-{int(shard.id):02d}": render(shard.recording)[1] for shard in shards if shard.part == "rev16"}
     values: dict[str, Any] = {"seeds": len(args.seeds), "near_s": NEAR}
-    for decoding in ("default", "dense"):
+    for decoding in args.decodings:
         stride = read_yaml(args.exp / "configs" / f"decode_{decoding}.yaml")["stride"]
         values[decoding] = {}
         for context in args.contexts:
