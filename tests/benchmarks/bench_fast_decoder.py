@@ -1,0 +1,105 @@
+"""Recognition by ESPnet's ``Speech2Text`` with and without ``fast_decoder``, from samples to text, one thread.
+
+    python tests/benchmarks/bench_fast_decoder.py [--output docs/results/fast_decoder.json]
+
+Two models of the size of ESPnet's own LibriSpeech recipes, with random parameters: a conformer of 12 layers of 512 with
+a ``transformer`` decoder of 6 layers, and the same encoder with an ``rnn`` decoder of one layer of 1,024. Each
+recognises the same ten seconds of noise, with and without CTC, with all other options as they are by default; each
+hypothesis has the same number of tokens, so that both do the same work. In turns in one process, after a turn that is
+not counted.
+"""
+
+import argparse
+import logging
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from espnet2.tasks.asr import ASRTask
+
+from espnet_ext.results.kept.facts import write_facts
+from espnet_ext.upstream.inference import build_speech2text
+from espnet_ext.work.yaml_files import write_yaml
+
+RATE, SECONDS, VOCABULARY, TOKENS, ROUNDS = 16000, 10, 5000, 40, 3
+CONFORMER = {"output_size": 512, "attention_heads": 8, "linear_units": 2048, "num_blocks": 12, "macaron_style": True}
+CONFORMER |= {"use_cnn_module": True, "cnn_module_kernel": 31}
+DECODERS: dict[str, dict[str, Any]] = {
+    "transformer": {"attention_heads": 8, "linear_units": 2048, "num_blocks": 6},
+    "rnn": {"num_layers": 1, "hidden_size": 1024, "att_conf": {"atype": "location", "adim": 512}},
+}
+ABOUT = (
+    "How many times as fast recognition is with fast_decoder, from samples to text, one thread: by decoder, beam and "
+    "weight of CTC the median seconds of ESPnet's and of ours, their ratio, and the least and greatest ratio of a round"
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="(default: %(default)s)")
+    parser.add_argument("--beams", type=int, nargs="+", default=[10], help="(default: 10)")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="file of facts")
+    args = parser.parse_args()
+    logging.disable(logging.WARNING)  # the search's, about its length
+    torch.set_num_threads(1)
+    speech = np.random.default_rng(0).normal(scale=0.1, size=RATE * SECONDS)
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for decoder, options in DECODERS.items():
+            paths = write_model(Path(folder) / decoder, decoder, options)
+            for beam in args.beams:
+                for weight in (0.3, 0.0):
+                    case = {"decoder": decoder, "beam": beam, "ctc_weight": weight}
+                    search = {
+                        "beam_size": beam,
+                        "ctc_weight": weight,
+                        "maxlenratio": -TOKENS,
+                        "minlenratio": 1 - TOKENS,
+                    }
+                    found.append(case | compare(paths | search, speech, args.rounds))
+                    print(found[-1], flush=True)
+    if args.output:
+        command = "python tests/benchmarks/bench_fast_decoder.py --output docs/results/fast_decoder.json"
+        values = {"seconds": SECONDS, "tokens": TOKENS, "vocabulary": VOCABULARY, "rounds": args.rounds, "cases": found}
+        write_facts(args.output, ABOUT, command, values)
+
+
+def write_model(folder: Path, decoder: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Write a model with random parameters, as a training leaves it; return the paths."""
+    torch.manual_seed(0)
+    config = ASRTask.get_default_config() | {"init": None, "normalize": None, "specaug": None}
+    config |= {"token_list": ["<blank>", "<unk>", *(f"w{index}" for index in range(3, VOCABULARY)), "<sos/eos>"]}
+    config |= {"token_type": "word", "encoder": "conformer", "encoder_conf": CONFORMER}
+    config |= {"decoder": decoder, "decoder_conf": options, "model_conf": {"ctc_weight": 0.3}}
+    model = ASRTask.build_model(argparse.Namespace(**config))
+    folder.mkdir()
+    write_yaml(folder / "config.yaml", config, "a model with random parameters")
+    torch.save(model.state_dict(), folder / "model.pth")
+    return {"asr_train_config": folder / "config.yaml", "asr_model_file": folder / "model.pth"}
+
+
+def compare(options: dict[str, Any], speech: np.ndarray, rounds: int) -> dict[str, Any]:
+    """Seconds of both, their ratio, and the range of the ratios of single rounds."""
+    recognisers = {name: build_speech2text(fast_decoder=name == "ours", **options) for name in ("espnet", "ours")}
+    times: dict[str, list[float]] = {name: [] for name in recognisers}
+    for turn in range(rounds + 1):
+        for name, recognise in recognisers.items():
+            start = time.perf_counter()
+            recognise(speech)
+            if turn:
+                times[name].append(time.perf_counter() - start)
+    ratios = [a / b for a, b in zip(times["espnet"], times["ours"], strict=True)]
+    medians = {f"{name}_s": statistics.median(each) for name, each in times.items()}
+    return medians | {
+        "ratio": medians["espnet_s"] / medians["ours_s"],
+        "least": min(ratios),
+        "greatest": max(ratios),
+    }
+
+
+if __name__ == "__main__":
+    main()
