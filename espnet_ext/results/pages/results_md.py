@@ -28,6 +28,7 @@ from espnet_ext.work.files import atomic_write
 
 NOTES = Path("conf") / "results_notes.md"
 REPORT = "RESULTS.md"
+PAGES = ("README.md", "docs/*.md", "contrib/*/README.md", "tests/benchmarks/README.md")  # not of a recipe
 MACHINES = (
     "The same command and seed may give other numbers on another machine, which is part of the spread between "
     "trainings: [docs/reproducibility.md](../../docs/reproducibility.md)."
@@ -118,12 +119,11 @@ def recipe_pages(recipe_dir: str | Path) -> dict[Path, str]:
 
 
 def repository_pages(root: str | Path) -> dict[Path, str]:
-    """The front page and the documents of a repository, with their rendered sections made again."""
+    """The pages of a repository that are not a recipe's, with their rendered sections made again."""
     root = Path(root)
     kept = [result for recipe in sorted(root.glob("egs/*/results")) for result in read_kept(recipe.parent)]
     names = names_of_repository(root) | {"verdicts_of_recipes": lambda: verdicts_of_recipes(kept), "kept": kept}
-    pages = [path for path in (root / "README.md", *sorted(root.glob("docs/*.md"))) if path.is_file()]
-    return {path: render_sections(path, names) for path in pages}
+    return {path: render_sections(path, names) for pages in PAGES for path in sorted(root.glob(pages))}
 
 
 def write_recipe_report(
