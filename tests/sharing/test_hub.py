@@ -1,15 +1,24 @@
-"""Upload and download by name, with a hub that is a folder here, and what each of its errors says."""
+"""Upload and download by name, with huggingface_hub's own client and a hub on this machine; what each error says."""
 
+import json
 import shutil
+import socket
+from pathlib import Path
 
 import huggingface_hub
 import pytest
+import soundfile
+import yaml
+from fake_hub import TOKEN, FakeHub, running
 from huggingface_hub import errors
 
 import espnet_ext
+from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
-from espnet_ext.sharing.find import hub_problem, upload
+from espnet_ext.sharing.find import find_model, hub_problem, upload
 from espnet_ext.sharing.pack import Packing, pack
+
+NAME = "someone/small-model"
 
 
 @pytest.fixture
@@ -19,41 +28,93 @@ def archive(training):
 
 @pytest.fixture
 def hub(monkeypatch, tmp_path):
-    """What was uploaded is what is downloaded."""
-    calls = []
-
-    class Api:
-        def create_repo(self, name, *, private, exist_ok):
-            calls.append(("create", name, private, exist_ok))
-            return f"https://hub.test/{name}"
-
-        def upload_folder(self, *, repo_id, folder_path, ignore_patterns, commit_message):
-            calls.append(("upload", repo_id))
-            shutil.copytree(folder_path, tmp_path / "hub" / repo_id, ignore=shutil.ignore_patterns(*ignore_patterns))
-
-    def snapshot_download(name, *, revision, library_name):
-        folder = tmp_path / "hub" / name
-        if not folder.is_dir():
-            raise errors.LocalEntryNotFoundError("Cannot find the requested files in the disk cache")
-        return str(folder)
-
-    monkeypatch.setattr(huggingface_hub, "HfApi", Api)
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
-    return calls
+    """A running hub; the client's cache is empty, and its token may write."""
+    with running() as server:
+        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", server.address)
+        files = server.address + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(huggingface_hub.constants, "HUGGINGFACE_CO_URL_TEMPLATE", files)
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+        monkeypatch.setenv("HF_TOKEN", TOKEN)
+        yield server
 
 
-def test_what_is_uploaded_can_be_loaded_by_name(archive, hub, tmp_path, noise):
+@pytest.fixture
+def shared(hub: FakeHub, archive) -> FakeHub:
+    """The hub with a packed model, as ``upload`` leaves it there."""
+    upload(archive, NAME)
+    return hub
+
+
+def problem(name: str) -> str:
+    """The line that a downloader sees."""
+    with pytest.raises(InputError) as found:
+        find_model(name)
+    assert "\n" not in str(found.value)
+    return str(found.value)
+
+
+def test_what_is_uploaded_can_be_loaded_by_name(archive, hub, noise):
     expected = espnet_ext.load(archive)(noise)[0][2]
-    assert upload(archive, "someone/small-model", private=True) == "https://hub.test/someone/small-model"
-    assert hub == [("create", "someone/small-model", True, True), ("upload", "someone/small-model")]
-    files = {path.name for path in (tmp_path / "hub/someone/small-model").rglob("*") if path.is_file()}
-    assert {"README.md", "meta.yaml", "config.yaml", "model.pth"} <= files and not any(n.startswith(".") for n in files)
-    assert espnet_ext.load("someone/small-model")(noise)[0][2] == expected
+    assert upload(archive, NAME, private=True) == f"{hub.address}/{NAME}"
+    assert hub.private == {NAME}
+    files = hub.models[NAME]
+    assert {"README.md", "meta.yaml", "model/config.yaml", "model/model.pth"} <= files.keys()
+    assert not any(Path(each).name.startswith(".") for each in files)
+    assert espnet_ext.load(NAME)(noise)[0][2] == expected
 
 
-def test_no_network_is_one_line(hub):
-    with pytest.raises(InputError, match=r"^someone/other: the hub cannot be reached .*: check the network, or give"):
-        espnet_ext.load("someone/other")
+def test_transcribe_takes_the_name_and_needs_the_hub_only_once(shared, archive, noise, tmp_path, monkeypatch):
+    soundfile.write(tmp_path / "a.wav", noise, 16000)
+
+    def transcribe(model: object) -> dict:
+        options = ["--output", str(tmp_path / "out"), "--formats", "json"]
+        assert call(["transcribe", str(tmp_path / "a.wav"), "--model", str(model), *options]) == 0
+        return json.loads((tmp_path / "out/a.json").read_text())["segments"]
+
+    expected = transcribe(archive)
+    assert transcribe(NAME) == expected
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    assert transcribe(NAME) == expected
+
+
+def test_a_name_or_revision_that_is_not_there(shared):
+    assert "someone/other: the hub has no such model, or it is private" in problem("someone/other")
+    assert problem(f"{NAME}@v9") == f"{NAME}@v9: the hub has the model, but not this revision"
+    shared.gated.add(NAME)
+    assert "its authors must grant access first" in problem(NAME)
+
+
+def test_no_network_and_no_copy_is_one_line(hub, monkeypatch):
+    with socket.socket() as closed:  # bound, but it does not listen
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", f"http://127.0.0.1:{closed.getsockname()[1]}")
+        said = problem(NAME)
+    assert said.startswith(f"{NAME}: the hub cannot be reached") and said.endswith("or give a file or folder")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    assert problem(NAME).startswith(f"{NAME}: ")
+
+
+def test_a_model_of_the_hub_that_lacks_a_file(shared):
+    del shared.models[NAME]["model/model.pth"]
+    assert (
+        problem(NAME) == f"{NAME}: lacks model/model.pth, which its meta.yaml names: copy, unpack or download it again"
+    )
+
+
+def test_a_model_of_the_hub_from_another_espnet(shared):
+    files = shared.models[NAME]
+    files["meta.yaml"] = yaml.safe_dump(yaml.safe_load(files["meta.yaml"]) | {"espnet": "202409"}).encode()
+    config = yaml.safe_load(files["model/config.yaml"]) | {"encoder": "of_the_past"}
+    files["model/config.yaml"] = yaml.safe_dump(config).encode()
+    with pytest.raises(InputError, match=rf"^{NAME}: .*packed with ESPnet 202409, this is .*: install that release$"):
+        espnet_ext.load(NAME)
+
+
+def test_uploading_needs_a_token_that_may_write(archive, hub, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "of-a-reader")
+    with pytest.raises(InputError, match=rf"^{NAME}: the hub refuses this \(status 401\): run hf auth login"):
+        upload(archive, NAME)
+    assert hub.models == {}
 
 
 def test_only_a_packed_model_with_its_card_is_uploaded(archive, hub, model, tmp_path):
@@ -63,7 +124,11 @@ def test_only_a_packed_model_with_its_card_is_uploaded(archive, hub, model, tmp_
         upload(archive, "model")
     with pytest.raises(InputError, match="not a packed model"):
         upload(tmp_path / "none.zip", "someone/model")
-    assert hub == []
+    shutil.unpack_archive(archive, tmp_path / "part")
+    (tmp_path / "part/README.md").unlink()
+    with pytest.raises(InputError, match="has no README.md, the model card"):
+        upload(tmp_path / "part", "someone/model")
+    assert hub.models == {}
 
 
 class Response:
