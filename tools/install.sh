@@ -174,7 +174,7 @@ install_packages() {
   cd "$root" # where uv finds [tool.uv] of pyproject.toml
   ((locked == 0)) || options+=(--constraint "$lock")
   if ! command -v cc >/dev/null && ! command -v gcc >/dev/null; then
-    echo "note: there is no C compiler here; editdistance and meeteval have to be compiled (Debian: apt-get install g++)"
+    echo "note: there is no C compiler here; meeteval (and, with Python 3.13, editdistance) needs one (Debian: apt-get install g++)"
   fi
   for attempt in 1 2 3; do
     if ((attempt > 1)); then

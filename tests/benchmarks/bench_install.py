@@ -92,7 +92,7 @@ def repository(machine: Machine) -> dict[str, Any]:
     log = (machine.clone / "tools" / ".bootstrap" / "install.log").read_text()
     output, demo = machine.run(["make", "-C", "tools", "demo"])
     found = {"install": install, "environment_mb": megabytes(venv), "packages": sorted(installed(venv))}
-    rows = [line for line in output.splitlines() if line.startswith(("baseline", "0dB"))]
+    rows = [line for line in output.splitlines() if line.startswith(("baseline", "SEM "))]
     return {**found, **built(log, venv), "demo": demo, "rows": rows, "clone_mb": megabytes(machine.clone)}
 
 
