@@ -45,8 +45,14 @@ def run(tmp_path):
             for part in ("test-clean", "test-other"):
                 folder = tmp_path / system / f"seed{seed}" / "decode_default" / part
                 written(folder / "score.json", {"value": rate})
-                lines = [f"{speaker}\t100\t90\t{errors}\t1\t0\n" for speaker, errors in (("a", 7), ("b", 2 * rate))]
-                (folder / "per_speaker.tsv").write_text("id\twords\tcorrect\tsub\tdel\tins\n" + "".join(lines))
+                lines = [
+                    f"{speaker}-{index}\t50\t40\t{errors}\t1\t0\t{speaker}\n"
+                    for speaker, pair in (("a", (3, 3)), ("b", (rate, rate if part == "test-other" else 11)))
+                    for index, errors in enumerate(pair)
+                ]
+                (folder / "per_utterance.tsv").write_text(
+                    "id\twords\tcorrect\tsub\tdel\tins\tspeaker\n" + "".join(lines)
+                )
     return tmp_path
 
 
@@ -68,9 +74,16 @@ def test_course_room_and_what_seeds_can_show(run):
     # speaker a: 0 and 0, b: -4 and -6 points by seed: means -2 and -3 of seeds, 0 and -5 of speakers, and four rests of
     # half a point; of the means' variances, 0.5 and 12.5, half a rest is due to the rest
     found = values["compared"]["gpt2_mwer"]["test-other"]
-    assert found["variance"] == pytest.approx({"seed": 0.0, "speaker": 12.0, "rest": 1.0})
-    error = sqrt(12.0 / 20 + 1.0 / (20 * 8))
-    assert found["smallest"]["20"]["8"] == pytest.approx(smallest_difference(error * sqrt(8 / 2), 8))
+    assert found["variance"] == pytest.approx({"seed": 0.0, "speaker": 12.0, "words": 0.0, "rest": 1.0})
+    sizes = {(row["speakers"], row["utterances"]): row["seeds"]["8"] for row in found["smallest"]}
+    assert list(sizes) == [(2, 4), (4, 4), (4, 8), (6, 12)]
+    for speakers, utterances in sizes:
+        error = sqrt(12.0 / speakers + 1.0 / (8 * utterances / 2))
+        assert sizes[speakers, utterances] == pytest.approx(smallest_difference(error * sqrt(8 / 2), 8))
+    # on test-clean all of speaker b's errors are in one of two utterances: means -2.5 and 0 of its words, residuals
+    # -1.25 and 1.25, 2 * 2 * 1.25^2 / 100^2 words; halved, since speaker a has none, and less half a rest
+    found = values["compared"]["gpt2_mwer"]["test-clean"]
+    assert found["variance"] == pytest.approx({"seed": 0.0, "speaker": 3.0, "words": 3.0, "rest": 0.25})
     assert values["pilot"] == [
         {"lr": 0.1, "updates": 20, "errors_before": 2.0, "errors_after": 1.25, "wer_before": 25.0, "wer_after": 21.0}
         | {"posterior_scale": 0.5, "effective": 1.5, "lambda": 2.0}

@@ -7,7 +7,7 @@ Writes a file of facts and, beside it, the picture of the trainings:
 - systems: for each, over seeds, expected word errors and word error rate of the dev lists at each evaluation, and how
   much of the way from the first pass to the oracle the model goes before and after MWER training;
 - compared: on each test set the difference between a system and its initial model for each seed, its standard
-  deviation, what it varies with, and the smallest difference that more seeds and speakers find in 80 of 100
+  deviation, what it varies with, and the smallest difference that more seeds, speakers and words find in 80 of 100
   experiments, for this claim alone;
 - pilot: trainings on dev by which settings were chosen.
 
@@ -30,12 +30,20 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.results.claims.power import POWER, components_of, smallest_difference
+from espnet_ext.results.claims.power import POWER, chance_of_words, components_of, smallest_difference
 from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.results.pages.plot_style import BLUE, STYLE, VERMILLION, save_png
 
 DEV_SETS, TEST_SETS = ("dev-clean", "dev-other"), ("test-clean", "test-other")
-SEEDS, SPEAKERS = (5, 8, 10), (10, 20, 30)  # that are tried
+SEEDS = (5, 8, 10)  # that are tried
+TEST_SET_SIZES = (
+    (1, 1),
+    (2, 0.5),
+    (2, 1),
+    (3, 1),
+)  # that are tried: times as many speakers, times as many words of each
+
+Utterance = tuple[int, str, int]  # words, speaker, word errors
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -134,34 +142,51 @@ def compared(exp: Path, system: str, initial: str) -> dict[str, Any]:
         differences = [own - other for own, other in zip(*rates, strict=True)]
         found[part] = {"differences": differences}
         if len(seeds) > 1:
-            rows = [
-                np.subtract(*(rates_of_speakers(exp / name / seed, part) for name in (system, initial)))
-                for seed in seeds
-            ]
-            parts = components_of(rows)
-            found[part] |= {
-                "sd": stdev(differences),
-                "variance": {"seed": parts.seed, "speaker": parts.unit, "rest": parts.rest},
-                "smallest": {
-                    str(speakers): {
-                        # of each of two systems, whose difference has the standard error of the components
-                        str(n): smallest_difference(parts.standard_error(n, speakers) * math.sqrt(n / 2), n)
-                        for n in SEEDS
-                    }
-                    for speakers in SPEAKERS
-                },
-            }
+            utterances = [[utterances_of(exp / name / seed, part) for name in (system, initial)] for seed in seeds]
+            found[part] |= {"sd": stdev(differences), **what_would_decide(utterances)}
     return found
 
 
-def rates_of_speakers(folder: Path, part: str) -> list[float]:
-    """Word error rate in percent of each speaker of a test set, in the order of their names."""
-    path = folder / "decode_default" / part / "per_speaker.tsv"
+def what_would_decide(utterances: Sequence[Sequence[Sequence[Utterance]]]) -> dict[str, Any]:
+    """What the difference varies with, and the smallest that test sets of some sizes find with so many seeds.
+
+    Args:
+        utterances: of each seed and each of the two systems, in one order.
+    """
+    words, names = ([row[place] for row in utterances[0][0]] for place in (0, 1))
+    errors = np.array([[[errors for _, _, errors in own] for own in pair] for pair in utterances])
+    differences = errors[:, 0] - errors[:, 1]
+    speakers = sorted(set(names))
+    member = np.array([[name == speaker for name in names] for speaker in speakers], dtype=float)
+    parts = components_of(100 * differences @ member.T / (member @ words))
+    parts = chance_of_words(parts, words, differences, names)
+    return {
+        "variance": {"seed": parts.seed, "speaker": parts.unit, "words": parts.words, "rest": parts.rest},
+        "smallest": [
+            {
+                "speakers": times * len(speakers),
+                "utterances": round(times * longer * len(names)),
+                "seeds": {
+                    # of each of two systems, whose difference has the standard error of the components
+                    str(n): smallest_difference(
+                        parts.standard_error(n, times * len(speakers), longer) * math.sqrt(n / 2), n
+                    )
+                    for n in SEEDS
+                },
+            }
+            for times, longer in TEST_SET_SIZES
+        ],
+    }
+
+
+def utterances_of(folder: Path, part: str) -> list[Utterance]:
+    """Words, speaker and word errors of each utterance of a test set, in the order of their ids."""
+    path = folder / "decode_default" / part / "per_utterance.tsv"
     if not path.is_file():
         raise InputError(f"{path}: no such file: run stages 3 to 8 first")
     with path.open(encoding="utf-8", newline="") as file:
         rows = sorted(csv.DictReader(file, delimiter="\t"), key=lambda row: row["id"])
-    return [100 * sum(int(row[kind]) for kind in ("sub", "del", "ins")) / int(row["words"]) for row in rows]
+    return [(int(row["words"]), row["speaker"], sum(int(row[kind]) for kind in ("sub", "del", "ins"))) for row in rows]
 
 
 def pilot_of(folder: Path) -> dict[str, Any]:

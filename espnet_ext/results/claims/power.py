@@ -1,7 +1,8 @@
 """What a design of so many seeds can see, before it is run: from the spread between trainings of a pilot."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,17 +39,20 @@ def spread_of(rates: list[float]) -> Spread:
 class Components:
     """What the difference between two systems varies with, as variances: the seed, the unit, and the rest.
 
-    The rest is what neither a seed nor a unit has in common, mostly the chance that a single word is wrong. It halves
+    The rest is what neither a seed nor a unit has in common, mostly the chance that a single word is wrong. ``words``
+    is how much of ``unit`` comes from which words a unit happens to have, see :func:`chance_of_words`. These two halve
     when each unit has twice as many words; the others do not.
     """
 
     seed: float
     unit: float
     rest: float
+    words: float = 0.0
 
     def standard_error(self, seeds: int, units: int, longer: float = 1.0) -> float:
         """Of the mean difference, with units that are ``longer`` times as long as the pilot's."""
-        return math.sqrt(self.seed / seeds + self.unit / units + self.rest / longer / (seeds * units))
+        unit = self.unit - self.words + self.words / longer
+        return math.sqrt(self.seed / seeds + unit / units + self.rest / longer / (seeds * units))
 
 
 def components_of(differences: ArrayLike) -> Components:
@@ -68,6 +72,29 @@ def components_of(differences: ArrayLike) -> Components:
     rest = float(((values - rows - columns + values.mean()) ** 2).sum() / ((seeds - 1) * (units - 1)))
     seed, unit = float(rows.var(ddof=1)) - rest / units, float(columns.var(ddof=1)) - rest / seeds
     return Components(max(0.0, seed), max(0.0, unit), rest)
+
+
+def chance_of_words(parts: Components, words: ArrayLike, differences: ArrayLike, units: Sequence[str]) -> Components:
+    """The components with ``words``, from what utterances differ by within a unit.
+
+    The mean over seeds of a unit's difference is a ratio of sums over its utterances, whose variance is that of a ratio
+    of means (Cochran, Sampling Techniques, eq. 2.39). It holds ``rest / seeds``, which seeds do not share.
+
+    Args:
+        parts: of the same differences, in percent of the words.
+        words: of each utterance, (utterances,).
+        differences: in word errors, (seeds, utterances).
+        units: of each utterance; each has at least two.
+    """
+    sizes, values = np.asarray(words, dtype=float), np.asarray(differences, dtype=float)
+    means, names = values.mean(axis=0), np.asarray(units)
+    variances = []
+    for unit in np.unique(names):
+        own, size = means[names == unit], sizes[names == unit]
+        residuals = own - own.sum() / size.sum() * size
+        variances.append(100**2 * len(own) / (len(own) - 1) * (residuals**2).sum() / size.sum() ** 2)
+    shared = float(np.mean(variances)) - parts.rest / len(values)
+    return replace(parts, words=min(parts.unit, max(0.0, shared)))
 
 
 def smallest_difference(sd: float, seeds: int, claims: int = 1, power: float = POWER) -> float:

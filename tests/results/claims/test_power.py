@@ -1,10 +1,12 @@
 """What a design can see, against simulated experiments and tables of the chi-square distribution."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from espnet_ext.results.claims.power import Components, components_of, smallest_difference, spread_of
+from espnet_ext.results.claims.power import Components, chance_of_words, components_of, smallest_difference, spread_of
 
 
 @pytest.mark.parametrize(("seeds", "claims"), [(3, 1), (5, 1), (10, 18)])
@@ -41,6 +43,32 @@ def test_components_are_those_of_simulated_differences():
     assert sum(parts).mean(axis=(1, 2)).std() == pytest.approx(once.standard_error(seeds, units), rel=0.05)
     thrice = parts[0] + parts[1] + parts[2] / np.sqrt(3)
     assert thrice.mean(axis=(1, 2)).std() == pytest.approx(once.standard_error(seeds, units, longer=3), rel=0.05)
+
+
+@pytest.mark.parametrize(("sd_unit", "sd_utterance"), [(0.0, 1.0), (5.0, 1.0)])
+def test_what_units_differ_by_because_of_their_words_is_told_from_what_they_are(sd_unit, sd_utterance):
+    """Simulated errors of utterances: each unit has a rate, each utterance another, each training some chance."""
+    draw = np.random.default_rng(1)
+    seeds, units, utterances, rounds = 4, 12, 30, 300
+    names = [str(index) for index in range(units) for _ in range(utterances)]
+    found, spread = [], []
+    for _ in range(rounds):
+        words = draw.integers(5, 12, units * utterances)
+        rates = np.repeat(draw.normal(0, sd_unit / 100, units), utterances)
+        own = draw.normal(0, sd_utterance, units * utterances)
+        errors = words * rates + own + draw.normal(0, 0.8, (seeds, units * utterances))
+        sums = errors.reshape(seeds, units, -1).sum(-1) / words.reshape(units, -1).sum(-1)
+        found.append(chance_of_words(components_of(100 * sums), words, errors, names))
+        spread.append(100 * own.reshape(units, -1).sum(-1) / words.reshape(units, -1).sum(-1))
+    chance, unit, rest = np.var(spread), np.mean([each.unit for each in found]), np.mean([each.rest for each in found])
+    words = np.mean([each.words for each in found])
+    assert unit == pytest.approx(chance + sd_unit**2, rel=0.12)
+    if not sd_unit:  # of one pilot, no more than the units' component, which chance often makes too small
+        assert 0.75 * unit < words <= unit
+        return
+    assert words == pytest.approx(chance, rel=0.12)
+    halved = Components(0.0, unit, rest, words).standard_error(seeds, 2 * units, longer=0.5)
+    assert halved == pytest.approx(math.sqrt((2 * chance + sd_unit**2 + 2 * rest / seeds) / (2 * units)), rel=0.05)
 
 
 def test_a_component_is_not_below_zero_and_one_seed_has_none():
