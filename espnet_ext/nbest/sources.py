@@ -64,8 +64,8 @@ FORMATS: Mapping[str, Format] = {
     "mlm": Format(
         "JSON of masked-LM-scoring tools", json_formats.read_mlm_scoring, lambda path: path.suffix == ".json"
     ),
-    "srilm": Format("folder with a file per utterance", text_formats.read_srilm, Path.is_dir),
-    "jsonl": Format("one list per line", read_nbest, lambda path: True),
+    "srilm": Format("folder with a file per utterance", text_formats.read_srilm, text_formats.is_srilm),
+    "jsonl": Format("one list per line", read_nbest, lambda path: not path.is_dir()),
 }
 
 
@@ -82,7 +82,10 @@ def read_lists(path: str | Path, reference: str | Path | None = None, form: str 
     """
     path = Path(path)
     if form == AUTO:
-        form = next(name for name, each in FORMATS.items() if each.fits(path))
+        form = next((name for name, each in FORMATS.items() if each.fits(path)), AUTO)
+        if form == AUTO:
+            known = ", ".join(f"{name} ({each.what})" for name, each in FORMATS.items())
+            raise InputError(f"{path}: not N-best lists in any of these formats: {known}")
     elif form not in FORMATS:
         raise InputError(f"no format {form} of N-best lists: choose one of {', '.join(FORMATS)}")
     lists = FORMATS[form].read(path)

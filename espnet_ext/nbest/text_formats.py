@@ -101,6 +101,18 @@ def read_srilm(path: str | Path) -> list[NBest]:
     return _lists(path, lists)
 
 
+def is_srilm(path: str | Path) -> bool:
+    """Whether the first file of a folder begins as SRILM writes n-best lists."""
+    files = sorted(file for file in Path(path).iterdir() if file.is_file()) if Path(path).is_dir() else []
+    if not files:
+        return False
+    try:
+        first = _plain_or_gzip(files[0])[0]
+        return first.startswith("NBestList") or bool(_srilm_hypothesis(first, "", files[0], 1))
+    except InputError:
+        return False
+
+
 def _srilm_hypothesis(line: str, kind: str, file: Path, number: int) -> Hypothesis:
     try:
         if kind:

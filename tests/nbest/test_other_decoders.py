@@ -101,7 +101,7 @@ def test_srilm(tmp_path):
 def test_faults_of_srilm(tmp_path, text, message):
     write(tmp_path / "u1", text)
     with pytest.raises(InputError, match=message):
-        read_lists(tmp_path)
+        read_lists(tmp_path, form="srilm")
 
 
 def nemo(folder: Path, lines: int = 6) -> Path:

@@ -127,3 +127,18 @@ def test_conversion_normalises_hypotheses_and_references_alike(tmp_path):
         tmp_path / "in.jsonl", tmp_path / "out.jsonl", only_distinct=True, rules=lambda text: text.upper().strip(".")
     )
     assert nbest == NBest("u", (Hypothesis("A B", -1.0),), "A B") and read_lists(tmp_path / "out.jsonl") == [nbest]
+
+
+def test_a_folder_of_no_known_format_is_refused_with_the_formats(tmp_path):
+    """Such as Kaldi's lists after nbest-to-linear: it is not taken for SRILM's."""
+    (tmp_path / "lists").mkdir()
+    with pytest.raises(
+        InputError, match=r"lists: not N-best lists in any of these formats: .*kaldi \(folder with arch"
+    ):
+        read_lists(tmp_path / "lists")
+    (tmp_path / "lists/ac_cost").write_text("u1-1 103.2\n")
+    with pytest.raises(InputError, match="not N-best lists in any of these formats"):
+        read_lists(tmp_path / "lists")
+    (tmp_path / "lists/ac_cost").unlink()
+    (tmp_path / "lists/u1.nbest").write_text("-103.2 -3.2 2 THE CAT\n")
+    assert read_lists(tmp_path / "lists")[0].hyps[0].text == "THE CAT"
