@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import LocalEntryNotFoundError
+from huggingface_hub.utils import logging as hub_logging
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 from transformers.utils import logging
@@ -74,10 +76,7 @@ def load(loader: Any, name: str | Path, dtype: str = "float32") -> tuple[PreTrai
             if base != name:
                 model.load_adapter(str(name))
     except Exception as error:  # mostly OSError, but also what the readers of the files raise
-        raise InputError(
-            f"{name}: no language model and tokenizer that load ({first_line(error)}): give a folder written by "
-            "transformers, or a name on the hub"
-        ) from error
+        raise InputError(f"{name}: no language model and tokenizer that load ({reason(error)}") from error
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
     faults = sorted(key for key in report["missing_keys"] if not key.startswith("pooler."))
@@ -114,19 +113,35 @@ def base_of(name: str | Path) -> str | Path:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Hide transformers' warnings and progress bars in the block."""
-    verbosity, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    """Hide progress bars and warnings of transformers and of the hub's client, which names each of its attempts."""
+    verbosity, bar, hubs = logging.get_verbosity(), logging.is_progress_bar_enabled(), hub_logging.get_verbosity()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+    hub_logging.set_verbosity_error()
     try:
         yield
     finally:
         logging.set_verbosity(verbosity)
+        hub_logging.set_verbosity(hubs)
         if bar:
             logging.enable_progress_bar()
 
 
-def first_line(error: Exception) -> str:
+def reason(error: BaseException) -> str:
+    """Why a model does not load, in a bracket that ends here, and what to do.
+
+    >>> reason(OSError("no such thing"))
+    'no such thing): give a folder written by transformers, or a name on the hub'
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, LocalEntryNotFoundError):
+            return "the hub cannot be reached, and there is no copy here): check the network, or give a folder"
+        cause = cause.__cause__
+    return f"{first_line(error)}): give a folder written by transformers, or a name on the hub"
+
+
+def first_line(error: BaseException) -> str:
     """The first line of an error's message."""
     return str(error).strip().split("\n")[0]
 
@@ -138,11 +153,10 @@ def config_of(name: str | Path) -> PreTrainedConfig:
         InputError: there is no such model.
     """
     try:
-        return AutoConfig.from_pretrained(base_of(name))
+        with quiet():
+            return AutoConfig.from_pretrained(base_of(name))
     except (OSError, ValueError) as error:
-        raise InputError(
-            f"{name}: no language model ({first_line(error)}): give a folder or a name on the hub"
-        ) from error
+        raise InputError(f"{name}: no language model ({reason(error)}") from error
 
 
 def reads_both_ways(config: PreTrainedConfig) -> bool:
