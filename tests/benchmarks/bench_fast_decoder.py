@@ -4,7 +4,7 @@
 
 Two models of the size of ESPnet's own LibriSpeech recipes, with random parameters: a conformer of 12 layers of 512 with
 a ``transformer`` decoder of 6 layers, and the same encoder with an ``rnn`` decoder of one layer of 1,024. Each
-recognises the same ten seconds of noise, with and without CTC, with all other options as they are by default; each
+recognises the same ten seconds of noise, with all options but beam and CTC's weight as they are by default; each
 hypothesis has the same number of tokens, so that both do the same work. In turns in one process, after a turn that is
 not counted.
 """
@@ -42,6 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="(default: %(default)s)")
     parser.add_argument("--beams", type=int, nargs="+", default=[10], help="(default: 10)")
+    parser.add_argument("--ctc-weights", type=float, nargs="+", default=[0.3], help="(default: 0.3)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="file of facts")
     args = parser.parse_args()
     logging.disable(logging.WARNING)  # the search's, about its length
@@ -52,7 +53,7 @@ def main() -> None:
         for decoder, options in DECODERS.items():
             paths = write_model(Path(folder) / decoder, decoder, options)
             for beam in args.beams:
-                for weight in (0.3, 0.0):
+                for weight in args.ctc_weights:
                     case = {"decoder": decoder, "beam": beam, "ctc_weight": weight}
                     search = {
                         "beam_size": beam,
