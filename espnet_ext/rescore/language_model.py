@@ -262,7 +262,8 @@ class LmScorer(torch.nn.Module):
         write = CASINGS[self.casing]
         pairs = zip(contexts or [None] * len(lists), lists, strict=True)
         texts = [f"{context or ''} {write(' '.join(text.split()))}".strip() for context, own in pairs for text in own]
-        tokens = self.tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
+        # no warning of the tokenizer's own about long texts, which are refused or left out by name
+        tokens = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
         return [[*self.before, *ids, *self.after] for ids in tokens]
 
     def context_lengths(
@@ -276,7 +277,8 @@ class LmScorer(torch.nn.Module):
             return [len(self.before)] * len(encoded)
         lengths = []
         for context, hypotheses in zip(contexts, encoded, strict=True):
-            alone = [*self.before, *self.tokenizer((context or "").strip(), add_special_tokens=False)["input_ids"]]
+            prompt = self.tokenizer((context or "").strip(), add_special_tokens=False, verbose=False)["input_ids"]
+            alone = [*self.before, *prompt]
             rows = [alone, *(ids for _, ids in hypotheses)]
             shared = takewhile(lambda column: len(set(column)) == 1, zip(*rows, strict=False))
             lengths.append(max(len(self.before), sum(1 for _ in shared)))

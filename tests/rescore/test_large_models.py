@@ -1,6 +1,7 @@
 """Language models of today at the size of toys: bfloat16, LoRA, activations computed again, several processes."""
 
 import json
+import logging
 import os
 from pathlib import Path
 
@@ -215,12 +216,15 @@ def test_the_end_tokens_part_is_the_last_term(llama):
         assert score.end == pytest.approx(last, abs=1e-4)
 
 
-def test_hypotheses_that_are_too_long_are_skipped_by_an_option(llama):
+def test_hypotheses_that_are_too_long_are_skipped_by_an_option(llama, monkeypatch, caplog):
     scorer = load_lm(llama)
+    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
+    scorer.tokenizer.model_max_length = 64  # the tokenizer would warn of errors that cannot come
     lists = [["the cat", "cat " * 100], ["cat " * 100], ["mat"]]
     found = score_hypotheses(scorer, lists, skip_long=True)
     assert [[score is None for score in own] for own in found] == [[False, True], [True], [False]]
     assert found[0][0].total == pytest.approx(score_lists(scorer, [["the cat"]])[0][0], abs=1e-5)
+    assert "indexing errors" not in caplog.text
 
 
 def test_a_model_that_sees_later_tokens_is_refused(make_causal):
