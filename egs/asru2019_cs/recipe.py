@@ -15,12 +15,16 @@ from espnet_ext.upstream.encodings import SHAPES, write_encodings
 from espnet_ext.work.yaml_files import deep_merge
 
 TEST_SETS = ("dev", "test")
-VALID_SET = "dev"
 
 
 def train_parts(run: Run) -> list[str]:
     """All parts that a system may be trained on. They share one vocabulary, so every table needs all of them."""
     return run.sections["settings"]["train_parts"]
+
+
+def valid_set(run: Run) -> str:
+    """The data dir on which trainings are watched: dev, or the first utterances of each of its speakers."""
+    return "valid" if run.sections["settings"]["valid_utterances"] else "dev"
 
 
 def training_set(system: System) -> str:
@@ -64,9 +68,11 @@ def part_folders(run: Run) -> dict[str, str]:
 
 def format_data(run: Run) -> None:
     sets = ["+".join(train_parts(run)), *training_sets(run)]
+    few = run.sections["settings"]["valid_utterances"]
     run_steps(
         asr.format_step(run, "asru2019", {part: part for part in (*train_parts(run), *TEST_SETS)}),
         *(asr.combine_step(run, name, name.split("+")) for name in dict.fromkeys(sets) if "+" in name),
+        *([asr.subset_step(run, valid_set(run), "dev", few, "first_per_speaker")] if few else []),
     )
 
 
@@ -93,7 +99,7 @@ def statistics(run: Run) -> None:
     token_type = run.sections["settings"]["token_type"]
     config = run.section_config("train")  # all systems have the same features
     for name in ["+".join(train_parts(run))] if shared(run) else training_sets(run):
-        run_steps(asr.statistics_step(run, config, name, VALID_SET, asr.tokens_dir(run), token_type))
+        run_steps(asr.statistics_step(run, config, name, valid_set(run), asr.tokens_dir(run), token_type))
 
 
 def encoder(run: Run) -> None:
@@ -106,10 +112,10 @@ def encoder(run: Run) -> None:
     config = run.section_config("train", run.sections["encoder"], name="encoder")
     run_steps(
         asr.asr_train_step(
-            run, folder, config, all_data, VALID_SET, asr.tokens_dir(run), settings["token_type"], seed=1
+            run, folder, config, all_data, valid_set(run), asr.tokens_dir(run), settings["token_type"], seed=1
         ),
         average_step(run, folder, settings["encoder_average"], criterion="valid.loss.min"),
-        *(encode_step(run, name) for name in (*training_sets(run), *TEST_SETS)),
+        *(encode_step(run, name) for name in dict.fromkeys((*training_sets(run), valid_set(run), *TEST_SETS))),
     )
 
 
@@ -151,7 +157,7 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
         yield average_step(run, run.expdir / system.name / f"seed{seed}", run.setting("average"))
         return
     yield from systems.train_and_average(
-        run, system, seed, training_set(system), VALID_SET, asr.tokens_dir(run), options=language_options(run)
+        run, system, seed, training_set(system), valid_set(run), asr.tokens_dir(run), options=language_options(run)
     )
 
 
@@ -166,7 +172,7 @@ def train_decoder_step(run: Run, system: System, seed: int) -> Step:
     words = ["--seed", str(seed), *token_options(asr.tokens_dir(run), run.sections["settings"]["token_type"])]
     words += [*language_options(run), "--init_param", f"{encoder_model(run)}:ctc:ctc"]
     made = [encoder_model(run), asr.tokens_dir(run) / "tokens.txt"]
-    for part, name in (("train", training_set(system)), ("valid", VALID_SET)):
+    for part, name in (("train", training_set(system)), ("valid", valid_set(run))):
         folder = encodings(run) / name
         tables = [(folder / "feats.scp", "speech", "kaldi_ark"), (folder / "text", "text", "text")]
         words += [*data_options(part, tables), f"--{part}_shape_file", str(folder / SHAPES)]

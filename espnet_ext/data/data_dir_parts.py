@@ -103,6 +103,13 @@ def per_speaker(data: DataDir, count: int) -> list[str]:
     return sorted(chosen)
 
 
+def first_per_speaker(data: DataDir, count: int) -> list[str]:
+    """The first ``count`` utterances of each speaker; all if a speaker has fewer. InputError if count < 1."""
+    if count < 1:
+        raise InputError(f"a subset of {count} utterances per speaker was asked for: give at least 1")
+    return sorted(one for utterances in data.spk2utt.values() for one in utterances.split()[:count])
+
+
 def of_speakers(data: DataDir, speakers: Sequence[str]) -> list[str]:
     """All utterances of these speakers; InputError if one of the speakers is not there."""
     for speaker in speakers:
@@ -237,7 +244,14 @@ def split(data: DataDir, parts: int, *, by: str = "utterance") -> list[DataDir]:
 
 # --- the same on folders ---
 
-CHOICES = {"first": first, "last": last, "shortest": shortest, "per_speaker": per_speaker, "spread": spread}
+CHOICES = {
+    "first": first,
+    "last": last,
+    "shortest": shortest,
+    "per_speaker": per_speaker,
+    "first_per_speaker": first_per_speaker,
+    "spread": spread,
+}
 
 
 def subset_data_dir(
@@ -253,7 +267,7 @@ def subset_data_dir(
 
     Args:
         source, destination: data dirs, not the same one.
-        count: how many utterances; of each speaker if ``how`` is ``per_speaker``.
+        count: how many utterances; of each speaker if ``how`` says so.
         how: a key of ``CHOICES``.
         utterance_list, speaker_list: a file whose first column names utterances or speakers, instead of ``count``.
 

@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.data_dir_parts import combine_data_dirs
+from espnet_ext.data.data_dir_parts import combine_data_dirs, subset_data_dir
 from espnet_ext.data.manifests import data_dirs_from_manifests
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
@@ -115,6 +115,23 @@ def combine_step(run: Run, name: str, sources: Sequence[str]) -> Step:
             "suffix_source": True,
         },
         inputs=[folder / table for folder in folders for table in ("wav.scp", "text")],
+        outputs=[run.datadir / name / "text"],
+    )
+
+
+def subset_step(run: Run, name: str, source: str, count: int, how: str) -> Step:
+    """A data dir of ``run.datadir`` with some of the utterances of another (:func:`subset_data_dir`)."""
+    return Step(
+        name=f"data dir {name}",
+        log=run.datadir / "log" / f"format_{name}.log",
+        function=subset_data_dir,
+        arguments={
+            "source": str(run.datadir / source),
+            "destination": str(run.datadir / name),
+            "count": count,
+            "how": how,
+        },
+        inputs=[run.datadir / source / table for table in ("wav.scp", "text")],
         outputs=[run.datadir / name / "text"],
     )
 

@@ -7,6 +7,7 @@ that the text rules have something to do.
 
 import dataclasses
 import random
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import batched
 from pathlib import Path
@@ -94,16 +95,27 @@ def _write_corpus(folder: Path, size: BilingualSize, seed: int, nj: int) -> None
 def shards_of(folder: Path, size: BilingualSize, seed: int) -> tuple[list[Reading], list[Chapter]]:
     """The work: readings of the challenge's parts and chapters of LibriSpeech, one for each speaker and part."""
     readers = _readers(size, seed)
-    sentences = draw_sentences({part: size.utterances[part] * len(readers[part]) for part in LANGUAGES}, seed)
-    shared = {
-        part: zip(readers[part], batched(sentences[part], size.utterances[part]), strict=True) for part in LANGUAGES
-    }
+    counts, later = (
+        {part: number * len(readers[part]) for part, number in each.items()} for each in (size.utterances, size.later)
+    )
+    sentences = draw_sentences(counts, seed, later)
+    shared = {part: zip(readers[part], _shares(sentences[part], size, part), strict=True) for part in LANGUAGES}
     readings = [_reading(folder / part, speaker, read, seed) for part in _TASKS for speaker, read in shared[part]]
     chapters = [
         _chapter(folder / LIBRISPEECH / ENGLISH_PARTS[index % _EVERY > 0], speaker, read, seed)
         for index, (speaker, read) in enumerate(shared[LIBRISPEECH])
     ]
     return readings, chapters
+
+
+def _shares(sentences: list[Sentence], size: BilingualSize, part: str) -> Iterator[tuple[Sentence, ...]]:
+    """What each speaker of a part reads: a share of the first sentences, then one of those that were drawn later."""
+    first, later = size.utterances[part], size.later.get(part, 0)
+    border = first * len(sentences) // (first + later)
+    shares = batched(sentences[:border], first)
+    if not later:
+        return shares
+    return (one + other for one, other in zip(shares, batched(sentences[border:], later), strict=True))
 
 
 def _reading(folder: Path, speaker: Speaker, sentences: tuple[Sentence, ...], seed: int) -> Reading:
@@ -143,8 +155,13 @@ def _readers(size: BilingualSize, seed: int) -> dict[str, list[Speaker]]:
     return {part: speakers[part] if part in EVALUATION else speakers["train"] for part in LANGUAGES}
 
 
-def draw_sentences(counts: dict[str, int], seed: int) -> dict[str, list[Sentence]]:
+def draw_sentences(
+    counts: Mapping[str, int], seed: int, later: Mapping[str, int] | None = None
+) -> dict[str, list[Sentence]]:
     """Draw as many sentences of each part of ``LANGUAGES`` as ``counts`` says, all different within a part.
+
+    ``later`` says how many more sentences of ``dev`` and ``test`` are drawn after all others, and follow those of their
+    part. So the others do not depend on them.
 
     Every fragment of a mixed sentence occurs in a monolingual training sentence (P1, section 1). No training sentence
     says, in any language, what a sentence of ``dev`` or ``test`` says; nor do these two share a sentence.
@@ -153,11 +170,12 @@ def draw_sentences(counts: dict[str, int], seed: int) -> dict[str, list[Sentence
     sentences: dict[str, list[Sentence]] = {}
     trained: set[str] = set()
     held_out: set[str] = set()
-    for part, language in LANGUAGES.items():
-        rng = random.Random(seed_of(seed, "sentences", part))
+    for part, count in [*((part, counts[part]) for part in LANGUAGES), *(later or {}).items()]:
+        language = LANGUAGES[part]
+        rng = random.Random(seed_of(seed, "sentences", part, *(["later"] if part in sentences else [])))
         monolingual = {MANDARIN: _joined(sentences, "train-zh"), ENGLISH: _joined(sentences, LIBRISPEECH)}
         drawn: dict[Sentence, None] = {}
-        while len(drawn) < counts[part]:
+        while len(drawn) < count:
             phrase = bilingual.derive(rng)
             said = {side: Fragment(side, tuple(phrase.say(side))) for side in (MANDARIN, ENGLISH)}
             meaning = {_bounded(fragment) for fragment in said.values()}
@@ -168,7 +186,7 @@ def draw_sentences(counts: dict[str, int], seed: int) -> dict[str, list[Sentence
                 continue
             drawn[sentence] = None
             (held_out if part in EVALUATION else trained).update(meaning)
-        sentences[part] = list(drawn)
+        sentences[part] = [*sentences.get(part, ()), *drawn]
     return sentences
 
 

@@ -5,7 +5,7 @@ Everything that is drawn has its own random generator, so nothing depends on wha
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -159,11 +159,16 @@ class BilingualSize:
 
     Every training speaker reads in ``train-cs``, in ``train-zh`` and in one of LibriSpeech's two parts, so that a part
     adds a language to training, not voices.
+
+    Attributes:
+        later: how many more utterances each speaker of ``dev`` and ``test`` reads. They are drawn after all others, so
+            that with other numbers here nothing else changes.
     """
 
     speakers: dict[str, int]
     utterances: dict[str, int]  # of each speaker: in train-cs, train-zh, LibriSpeech, dev, test
     voices: int  # variants, which all speakers share; each has a pitch, a rate and an accent of its own
+    later: dict[str, int] = field(default_factory=dict)
 
 
 ASRU2019_SIZES = {
@@ -171,11 +176,13 @@ ASRU2019_SIZES = {
         {"train": 4, "dev": 2, "test": 2},
         {"train-cs": 8, "train-zh": 8, "LibriSpeech": 6, "dev": 4, "test": 4},
         voices=4,
+        later={"dev": 2},
     ),
     "mini": BilingualSize(
         {"train": 22, "dev": 12, "test": 14},
         {"train-cs": 36, "train-zh": 48, "LibriSpeech": 48, "dev": 9, "test": 20},
         voices=4,
+        later={"dev": 21, "test": 40},
     ),
 }
 

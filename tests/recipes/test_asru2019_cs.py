@@ -66,6 +66,13 @@ def test_a_system_is_trained_on_the_parts_it_names(smoke):
     assert len(lines) == sum(map(len, parts))
 
 
+def test_trainings_are_watched_on_the_first_utterances_of_each_speaker_of_dev(smoke):
+    dev, valid = ((smoke / "data" / name / "text").read_text().splitlines() for name in ("dev", "valid"))
+    assert len(dev) == 12 and valid == dev[:4] + dev[6:10]
+    config = yaml.safe_load((smoke / "exp" / "shared_cs_ch" / "seed1" / "config.yaml").read_text())
+    assert "/encodings/valid/feats.scp" in config["valid_data_path_and_name_and_type"][0][0]
+
+
 def test_hypotheses_are_readable_mixed_text(smoke):
     texts = [path.read_text() for path in smoke.glob("exp/*/seed1/decode_default/*/text")]
     assert len(texts) == 6

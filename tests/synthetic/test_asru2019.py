@@ -26,6 +26,7 @@ TINY = parameters.BilingualSize(
     {"train": 2, "dev": 1, "test": 1},
     {"train-cs": 2, "train-zh": 5, "LibriSpeech": 4, "dev": 2, "test": 2},
     voices=4,
+    later={"test": 1},
 )
 MIXED = ("train-cs", "dev", "test")
 
@@ -60,13 +61,14 @@ def derivations() -> list[Phrase]:
 @pytest.fixture(scope="module")
 def mini() -> dict[str, list[tuple[Fragment, ...]]]:
     """The sentences of the size ``mini``."""
-    return draw_sentences(counts("mini"), seed=0)
+    return draw_sentences(counts("mini"), 0, counts("mini", "later"))
 
 
-def counts(size: str) -> dict[str, int]:
+def counts(size: str, which: str = "utterances") -> dict[str, int]:
+    """The sentences of each part: those of all speakers that are drawn first, or those that are drawn ``later``."""
     size = parameters.ASRU2019_SIZES[size]
     groups = {part: part if part in ("dev", "test") else "train" for part in size.utterances}
-    return {part: number * size.speakers[groups[part]] for part, number in size.utterances.items()}
+    return {part: number * size.speakers[groups[part]] for part, number in getattr(size, which).items()}
 
 
 def text(sentence: tuple[Fragment, ...]) -> str:
@@ -220,13 +222,36 @@ def test_few_characters_are_too_rare_to_be_units(mini) -> None:
 
 @pytest.mark.parametrize("size", ["smoke", "mini"])
 def test_evaluation_sentences_are_unseen(size: str, mini) -> None:
-    sentences = mini if size == "mini" else draw_sentences(counts(size), seed=3)
+    later = counts(size, "later")
+    sentences = mini if size == "mini" else draw_sentences(counts(size), 3, later)
     for part, number in counts(size).items():
+        number += later.get(part, 0)
         assert len(sentences[part]) == len({text(sentence) for sentence in sentences[part]}) == number
     trained = {text(sentence) for part in sentences if part not in ("dev", "test") for sentence in sentences[part]}
     evaluation = [text(sentence) for part in ("dev", "test") for sentence in sentences[part]]
     assert len(set(evaluation)) == len(evaluation)
     assert not trained & set(evaluation)
+
+
+def test_sentences_that_are_drawn_later_change_no_others(mini) -> None:
+    alone = draw_sentences(counts("mini"), seed=0)
+    for part, sentences in alone.items():
+        assert mini[part][: len(sentences)] == sentences
+        assert (len(mini[part]) > len(sentences)) == (part in ("dev", "test"))
+
+
+def test_a_speaker_reads_what_was_drawn_later_after_the_rest(tmp_path: Path) -> None:
+    """The first utterances of a speaker, with their ids and so their sound, do not depend on the later ones."""
+    size = parameters.ASRU2019_SIZES["mini"]
+    readings, alone = (shards_of(tmp_path, each, 0)[0] for each in (size, dataclasses.replace(size, later={})))
+    for one, other in zip(readings, alone, strict=True):
+        part = Path(one.folder).parent.name
+        assert one.sentences[: len(other.sentences)] == other.sentences
+        assert len(one.sentences) == size.utterances[part] + size.later.get(part, 0)
+        assert dataclasses.replace(one, sentences=other.sentences) == other
+    assert len({sentence for one in readings for sentence in one.sentences}) == sum(
+        len(one.sentences) for one in readings
+    )
 
 
 def test_another_seed_draws_other_sentences() -> None:
@@ -243,7 +268,7 @@ def test_layout(corpus: Path) -> None:
     assert sorted(path.name for path in corpus.iterdir()) == names
     for part, task in (("train-cs", "T0001"), ("train-zh", "T0002"), ("dev", "T0003"), ("test", "T0004")):
         audio = sorted((corpus / part).rglob("*.wav"))
-        assert len(audio) == {"train-cs": 4, "train-zh": 10, "dev": 2, "test": 2}[part]
+        assert len(audio) == {"train-cs": 4, "train-zh": 10, "dev": 2, "test": 3}[part]
         for path in audio:
             assert re.fullmatch(rf"{task}{path.parent.name}S\d{{4}}", path.stem)
         if part == "train-zh":
@@ -267,6 +292,7 @@ def test_recipe_reads_it(manifests: dict) -> None:
     drawn = draw_sentences(
         {"train-zh": 10, "LibriSpeech": 8, "dev": 2, "test": 2, "train-cs": 4},
         seed=0,
+        later={"test": 1},
     )
     languages = {"train-zh": "zh", "train-clean-100": "en", "train-clean-360": "en"}
     read: dict[str, list[str]] = {}
