@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from espnet_ext.corpora.code_switching import LAYOUTS
+from espnet_ext.corpora import code_switching
+from espnet_ext.corpora.code_switching import LAYOUTS, WITHOUT_DEV
 from espnet_ext.errors import InputError
 from espnet_ext.recipe import asr, systems
 from espnet_ext.recipe.run import Recipe, Run
@@ -15,6 +16,7 @@ from espnet_ext.upstream.encodings import SHAPES, write_encodings
 from espnet_ext.work.yaml_files import deep_merge
 
 TEST_SETS = ("dev", "test")
+SPOKEN = "train-cs"
 
 
 def train_parts(run: Run) -> list[str]:
@@ -22,9 +24,14 @@ def train_parts(run: Run) -> list[str]:
     return run.sections["settings"]["train_parts"]
 
 
+def without_dev(run: Run) -> bool:
+    """Has the corpus no dev set, so that trainings are watched on utterances that are held out of its training part?"""
+    return not run.synthetic and run.options["corpus"] in WITHOUT_DEV
+
+
 def valid_set(run: Run) -> str:
-    """The data dir on which trainings are watched: dev, or the first utterances of each of its speakers."""
-    return "valid" if run.sections["settings"]["valid_utterances"] else "dev"
+    """The data dir on which trainings are watched: dev, or the first utterances of some speakers."""
+    return "valid" if without_dev(run) or run.sections["settings"]["valid_utterances"] else "dev"
 
 
 def training_set(system: System) -> str:
@@ -68,11 +75,22 @@ def part_folders(run: Run) -> dict[str, str]:
 
 def format_data(run: Run) -> None:
     sets = ["+".join(train_parts(run)), *training_sets(run)]
-    few = run.sections["settings"]["valid_utterances"]
+    names = {part: part for part in (*train_parts(run), *TEST_SETS)}
+    settings = run.sections["settings"]
+    chosen = []
+    if without_dev(run):
+        names[SPOKEN] = whole = f"{SPOKEN}-whole"
+        count = settings["held_out_utterances"]
+        chosen = [
+            asr.subset_step(run, valid_set(run), whole, count, "first_per_speaker"),
+            asr.subset_step(run, SPOKEN, whole, count, "after_first_per_speaker"),
+        ]
+    elif count := settings["valid_utterances"]:
+        chosen = [asr.subset_step(run, valid_set(run), "dev", count, "first_per_speaker")]
     run_steps(
-        asr.format_step(run, "asru2019", {part: part for part in (*train_parts(run), *TEST_SETS)}),
+        asr.format_step(run, "asru2019", names),
+        *chosen,
         *(asr.combine_step(run, name, name.split("+")) for name in dict.fromkeys(sets) if "+" in name),
-        *([asr.subset_step(run, valid_set(run), "dev", few, "first_per_speaker")] if few else []),
     )
 
 
@@ -198,6 +216,13 @@ def scoring(run: Run) -> None:
     run_jobs([systems.score_systems(run, TEST_SETS, "mer")])
 
 
+def tables(run: Run) -> None:
+    """The tables; the name of the corpus says what its test sets are called."""
+    others = {} if run.synthetic else code_switching.TEST_SETS.get(run.options["corpus"], {})
+    said = ", ".join(f"{column} is {name}" for column, name in others.items())
+    asr.tables(run, corpus=f"{run.corpus_name} ({said})" if said else None)
+
+
 RECIPE = Recipe(
     corpus="asru2019",
     options={
@@ -221,6 +246,6 @@ RECIPE = Recipe(
         "training": training,
         "decoding": decoding,
         "scoring": scoring,
-        "tables": asr.tables,
+        "tables": tables,
     },
 )

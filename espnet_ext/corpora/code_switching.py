@@ -43,6 +43,12 @@ LAYOUTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "test": ("test_metadata.csv",),
     },
 }
+# Where the test sets have other names: part -> name. SEAME has no dev set: both of its sets are for testing.
+TEST_SETS: Mapping[str, Mapping[str, str]] = {
+    "seame": {"dev": "dev_man", "test": "dev_sge"},
+    "ascend": {"dev": "validation"},
+}
+WITHOUT_DEV = ("seame",)
 MANDARIN = "train-zh"
 # What AISHELL-1 and aidatatang_200zh have in their folder: the file of transcripts, and the folder of training audio.
 ONE_TRANSCRIPT = {

@@ -110,6 +110,15 @@ def first_per_speaker(data: DataDir, count: int) -> list[str]:
     return sorted(one for utterances in data.spk2utt.values() for one in utterances.split()[:count])
 
 
+def after_first_per_speaker(data: DataDir, count: int) -> list[str]:
+    """The utterances that :func:`first_per_speaker` leaves. InputError if it leaves none."""
+    taken = set(first_per_speaker(data, count))
+    left = sorted(set(data.utt2spk) - taken)
+    if not left:
+        raise InputError(f"nothing is left after the first {count} utterances of each speaker: take fewer")
+    return left
+
+
 def of_speakers(data: DataDir, speakers: Sequence[str]) -> list[str]:
     """All utterances of these speakers; InputError if one of the speakers is not there."""
     for speaker in speakers:
@@ -250,6 +259,7 @@ CHOICES = {
     "shortest": shortest,
     "per_speaker": per_speaker,
     "first_per_speaker": first_per_speaker,
+    "after_first_per_speaker": after_first_per_speaker,
     "spread": spread,
 }
 

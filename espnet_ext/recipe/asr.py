@@ -37,6 +37,7 @@ def synthetic_corpus(run: Run, corpus: str, folder: Path | None = None, size: st
             "size": size or run.sections["settings"]["corpus_size"],
         },
         free={"nj": run.nj},
+        outputs=[folder or run.corpus],
         preload=[f"espnet_ext.synthetic.{corpus}"],
     )
 
@@ -356,8 +357,12 @@ def score(reference: Path, hypothesis: Path, utt2spk: Path, output: str, rate: s
     print(f"{rate.upper()} {summary['value']:.2f} %  (95% interval {low:.2f} to {high:.2f})")
 
 
-def tables(run: Run, selected: Sequence[Table] | None = None) -> None:
-    """Write and print tables (default: those of the run), including rows that earlier runs have filled."""
+def tables(run: Run, selected: Sequence[Table] | None = None, *, corpus: str | None = None) -> None:
+    """Write and print tables (default: those of the run), including rows that earlier runs have filled.
+
+    Args:
+        corpus: its name in the tables; the name of its folder by default.
+    """
     from espnet_ext.results.table_results import write_tables
 
     rows = [name.strip() for name in run.options["rows"].split(",")] if run.options["rows"] else None
@@ -367,7 +372,7 @@ def tables(run: Run, selected: Sequence[Table] | None = None) -> None:
         rows,
         run.expdir,
         scale=run.scale,
-        corpus=run.corpus_name,
+        corpus=corpus or run.corpus_name,
         command=run.command,
         lm_perplexity=run.lm / "perplexity" / "ppl",
     )

@@ -23,6 +23,7 @@ def test_choices():
     assert parts_of.shortest(SIX, 3) == ["a-3", "a-4", "c-1"]
     assert parts_of.per_speaker(SIX, 2) == ["a-1", "a-3", "b-1", "c-1"]
     assert parts_of.first_per_speaker(SIX, 2) == ["a-1", "a-2", "b-1", "c-1"]
+    assert parts_of.after_first_per_speaker(SIX, 2) == ["a-3", "a-4"]
     assert parts_of.of_speakers(SIX, ["c", "b"]) == ["b-1", "c-1"]
 
 
@@ -45,6 +46,8 @@ def test_unknown_ids_are_refused():
         parts_of.per_speaker(SIX, 0)
     with pytest.raises(InputError, match="0 utterances per speaker"):
         parts_of.first_per_speaker(SIX, 0)
+    with pytest.raises(InputError, match="nothing is left after the first 4 utterances"):
+        parts_of.after_first_per_speaker(SIX, 4)
 
 
 def test_durations_come_from_what_there_is(audio_dir):
