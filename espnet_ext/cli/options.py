@@ -19,7 +19,6 @@ CHECKS = ("auto", "header", "full")
 UNITS = ("word", "char", "mixed")
 NBEST_FORMATS = ("auto", "espnet", "kaldi", "nemo", "icefall", "wenet", "whisper", "mlm", "srilm", "jsonl")
 PRECISIONS = ("float32", "bfloat16")
-SCALES = ("smoke", "mini", "full", "demo")
 
 
 def path(name: str, what: str, *, metavar: str = "FILE", required: bool = False, several: bool = False) -> Decorator:

@@ -34,7 +34,7 @@ def _recipes(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _scale(default: str | None) -> Callable[..., Any]:
     return click.option(
-        "--scale", type=click.Choice(common.SCALES), default=default, show_default=True, help="Scale of the run."
+        "--scale", metavar="NAME", default=default, show_default=True, help="Scale of the run: a file of conf."
     )
 
 

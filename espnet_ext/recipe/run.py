@@ -19,7 +19,6 @@ from espnet_ext.results.plans.tables import System, Table, Tables
 from espnet_ext.work.yaml_files import deep_merge, write_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-SCALES = ("smoke", "mini", "full", "demo")  # demo: recipes that have conf/demo.yaml
 # The options of every recipe's run.sh, except --stage and --stop_stage, which run.sh itself uses.
 COMMON = {
     "table": "1",
@@ -300,7 +299,7 @@ def _checked(recipe: Recipe, given: Mapping[str, str], caller: Path, folder: Pat
         if name not in defaults:
             raise InputError(f"unknown option --{name} (run.sh --help lists the options)")
     options = {**defaults, **given}
-    choices = {"scale": SCALES, "check_audio": ("auto", "header", "full"), **recipe.choices}
+    choices = {"check_audio": ("auto", "header", "full"), **recipe.choices}
     for name, values in choices.items():
         if options[name] and options[name] not in values:
             raise InputError(f"--{name} takes one of {'|'.join(values)}, not '{options[name]}'")

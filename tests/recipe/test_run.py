@@ -149,7 +149,7 @@ def test_a_cluster_is_the_callers_the_recipes_or_that_of_all_recipes(prepared, t
         (("--rows", "--seed"), "--rows needs a value"),
         (("--scale", "full"), "--scale full needs --librispeech DIR"),
         (("--scale", "full", "--librispeech", "/c"), "--scale full needs --music DIR"),
-        (("--scale", "big"), "--scale takes one of smoke|mini|full|demo, not 'big'"),
+        (("--scale", "big"), "no scale 'big'; known are full, mini"),
         (("--kind", "d"), "--kind takes one of b|c, not 'd'"),
         (("--seed", "1;2"), "--seed takes whole numbers separated by commas, not '1;2'"),
         (("--seed", "$(touch injected)"), "--seed takes whole numbers"),
