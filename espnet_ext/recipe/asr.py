@@ -1,6 +1,6 @@
 """Steps and stages that several recipes share, from the corpus to the tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -105,34 +105,23 @@ def format_step(run: Run, corpus: str, parts: Mapping[str, str], *, title: str =
 
 def combine_step(run: Run, name: str, sources: Sequence[str]) -> Step:
     """Combine data dirs of ``run.datadir`` into one. The name of the source is appended to its ids."""
-    folders = [run.datadir / source for source in sources]
-    return Step(
-        name=f"data dir {name}",
-        log=run.datadir / "log" / f"format_{name}.log",
-        function=combine_data_dirs,
-        arguments={
-            "destination": str(run.datadir / name),
-            "sources": [str(folder) for folder in folders],
-            "suffix_source": True,
-        },
-        inputs=[folder / table for folder in folders for table in ("wav.scp", "text")],
-        outputs=[run.datadir / name / "text"],
-    )
+    folders = [str(run.datadir / source) for source in sources]
+    return _derived_step(run, name, sources, combine_data_dirs, sources=folders, suffix_source=True)
 
 
 def subset_step(run: Run, name: str, source: str, count: int, how: str) -> Step:
     """A data dir of ``run.datadir`` with some of the utterances of another (:func:`subset_data_dir`)."""
+    return _derived_step(run, name, [source], subset_data_dir, source=str(run.datadir / source), count=count, how=how)
+
+
+def _derived_step(run: Run, name: str, parts: Sequence[str], make: Callable[..., object], **arguments: Any) -> Step:
+    """A data dir that is made of others."""
     return Step(
         name=f"data dir {name}",
         log=run.datadir / "log" / f"format_{name}.log",
-        function=subset_data_dir,
-        arguments={
-            "source": str(run.datadir / source),
-            "destination": str(run.datadir / name),
-            "count": count,
-            "how": how,
-        },
-        inputs=[run.datadir / source / table for table in ("wav.scp", "text")],
+        function=make,
+        arguments={"destination": str(run.datadir / name), **arguments},
+        inputs=[run.datadir / part / table for part in parts for table in ("wav.scp", "text")],
         outputs=[run.datadir / name / "text"],
     )
 
