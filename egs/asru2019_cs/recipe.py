@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from espnet_ext.corpora import code_switching
-from espnet_ext.corpora.code_switching import LAYOUTS, WITHOUT_DEV
+from espnet_ext.corpora.code_switching import LAYOUTS, SET_NAMES, WITHOUT_DEV
 from espnet_ext.errors import InputError
 from espnet_ext.recipe import asr, systems
 from espnet_ext.recipe.run import Recipe, Run
@@ -218,7 +217,7 @@ def scoring(run: Run) -> None:
 
 def tables(run: Run) -> None:
     """The tables; the name of the corpus says what its test sets are called."""
-    others = {} if run.synthetic else code_switching.TEST_SETS.get(run.options["corpus"], {})
+    others = {} if run.synthetic else SET_NAMES.get(run.options["corpus"], {})
     said = ", ".join(f"{column} is {name}" for column, name in others.items())
     asr.tables(run, corpus=f"{run.corpus_name} ({said})" if said else None)
 

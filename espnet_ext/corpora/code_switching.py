@@ -44,7 +44,7 @@ LAYOUTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
 }
 # Where the test sets have other names: part -> name. SEAME has no dev set: both of its sets are for testing.
-TEST_SETS: Mapping[str, Mapping[str, str]] = {
+SET_NAMES: Mapping[str, Mapping[str, str]] = {
     "seame": {"dev": "dev_man", "test": "dev_sge"},
     "ascend": {"dev": "validation"},
 }

@@ -17,11 +17,16 @@ SPOKEN = ("train-cs", "dev", "test")
 
 
 @pytest.fixture(scope="module")
-def parts(tmp_path_factory) -> dict[str, list[tuple[str, str, str, Path, float]]]:
+def synthetic(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("synthetic") / "corpus"
+    make_asru2019(str(folder), "smoke", 0, 1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def parts(synthetic) -> dict[str, list[tuple[str, str, str, Path, float]]]:
     """The synthetic corpus: part -> utterances with their speaker, text, audio and seconds."""
-    folder = tmp_path_factory.mktemp("parts")
-    make_asru2019(str(folder / "corpus"), "smoke", 0, 1)
-    manifests = prepare_asru2019(folder / "corpus", folder / "manifests")
+    manifests = prepare_asru2019(synthetic, synthetic.parent / "manifests")
     found = {}
     for part in (*SPOKEN, "train-zh"):
         audio = {item.id: Path(item.sources[0].source) for item in manifests[part]["recordings"]}
@@ -29,7 +34,6 @@ def parts(tmp_path_factory) -> dict[str, list[tuple[str, str, str, Path, float]]
             (item.id, item.speaker, item.text, audio[item.recording_id], item.duration)
             for item in manifests[part]["supervisions"]
         ]
-    found["folder"] = folder / "corpus"
     return found
 
 
@@ -84,11 +88,11 @@ SAID = {"talcs": "", "seame": " (dev is dev_man, test is dev_sge)", "ascend": " 
 
 
 @pytest.mark.parametrize("corpus", list(CORPORA))
-def test_a_public_corpus_goes_from_its_files_to_a_table(corpus, parts, tmp_path):
+def test_a_public_corpus_goes_from_its_files_to_a_table(corpus, parts, synthetic, tmp_path):
     CORPORA[corpus](tmp_path / "corpus", parts)
     aishell(tmp_path, parts)
     options = ["--corpus", corpus, "--asru2019", str(tmp_path / "corpus"), "--mandarin", str(tmp_path / "data_aishell")]
-    options += ["--librispeech", str(parts["folder"] / LIBRISPEECH), "--allow_pipes", "true"]
+    options += ["--librispeech", str(synthetic / LIBRISPEECH), "--allow_pipes", "true"]
     result = run(*options, "--table", "1", "--rows", "baseline", "--nj", "1", folder=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
 

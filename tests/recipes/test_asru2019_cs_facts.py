@@ -24,7 +24,12 @@ def scored(folder, name, pairs):
             for number, each in enumerate(pairs)
         )
     )
-    (out / "per_utterance.tsv").write_text("id\tspeaker\nu0\ta\nu1\tb\nu2\ta\n")
+    rows = [
+        f"u{number}\t{speaker}\t{len(each)}\t{len(each) - wrong}\t{wrong}\t0\t0\n"
+        for number, (each, speaker) in enumerate(zip(pairs, "aba", strict=True))
+        for wrong in [sum(a != b for a, b in each)]
+    ]
+    (out / "per_utterance.tsv").write_text("id\tspeaker\twords\tcorrect\tsub\tdel\tins\n" + "".join(rows))
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ Example:
 """
 
 import argparse
-import csv
 import shlex
 import sys
 from collections import Counter
@@ -27,6 +26,7 @@ from espnet_ext.codeswitch.mixed_text import has_han, mixed_tokens
 from espnet_ext.errors import run_main
 from espnet_ext.results.claims.significance import crossed_test
 from espnet_ext.results.kept.facts import write_facts
+from espnet_ext.results.scores import read_utterances
 from espnet_ext.scoring.score_files import Aligned, read_alignment
 from espnet_ext.synthetic.mandarin_english_rules import HOMOPHONES
 
@@ -67,8 +67,7 @@ def alignment(folder: Path, test_set: str) -> Path:
 
 def speakers_of(path: Path) -> dict[str, str]:
     """Utterance -> speaker, from the ``per_utterance.tsv`` of a scored test set."""
-    with open(path, encoding="utf-8", newline="") as file:
-        return {row["id"]: row["speaker"] for row in csv.DictReader(file, delimiter="\t")}
+    return {key: count.unit for key, count in read_utterances(path).items()}
 
 
 def in_references(references: Iterable[Sequence[str]], language: str) -> dict[str, int]:

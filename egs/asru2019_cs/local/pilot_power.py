@@ -15,7 +15,6 @@ Example:
 """
 
 import argparse
-import csv
 import json
 import math
 import shlex
@@ -31,8 +30,10 @@ from espnet_ext.errors import InputError, run_main
 from espnet_ext.results.claims.power import POWER, components_of, smallest_difference, spread_of
 from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.results.plans.reading import load_tables
+from espnet_ext.results.scores import read_utterances
 
 TEST_SETS = ("dev", "test")
+UTTERANCES = "per_utterance.tsv"
 RECIPE = Path(__file__).resolve().parents[1]
 
 
@@ -53,8 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.against:
         values["against"] = args.against[0].resolve().parent.name
         for name in TEST_SETS:
-            first = args.pilot[0] / "decode_default" / name / "per_utterance.tsv"
-            utterances = len(first.read_text(encoding="utf-8").splitlines()) - 1  # of a table with a head
+            utterances = len(read_utterances(args.pilot[0] / "decode_default" / name / UTTERANCES))
             pairs = of_pairs(differences(args.pilot, args.against, name), args, claims)
             values[name]["paired"] = {"utterances": utterances, **pairs}
     about = "Differences in points that a number of seeds can see, from the spread between trainings of a pilot"
@@ -103,10 +103,9 @@ def differences(pilot: Sequence[Path], against: Sequence[Path], name: str) -> np
 def by_speaker(folder: Path) -> tuple[Counter[str], Counter[str]]:
     """Errors and words of each speaker of a scored test set."""
     errors, words = Counter[str](), Counter[str]()
-    with open(folder / "per_utterance.tsv", encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file, delimiter="\t"):
-            errors[row["speaker"]] += sum(int(row[kind]) for kind in ("sub", "del", "ins"))
-            words[row["speaker"]] += int(row["words"])
+    for count in read_utterances(folder / UTTERANCES).values():
+        errors[count.unit] += count.errors
+        words[count.unit] += count.words
     return errors, words
 
 

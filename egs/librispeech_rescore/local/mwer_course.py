@@ -16,7 +16,6 @@ Example:
 """
 
 import argparse
-import csv
 import json
 import math
 import shlex
@@ -33,17 +32,11 @@ from espnet_ext.errors import InputError, run_main
 from espnet_ext.results.claims.power import POWER, chance_of_words, components_of, smallest_difference
 from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.results.pages.plot_style import BLUE, STYLE, VERMILLION, save_png
+from espnet_ext.results.scores import Count, read_utterances
 
 DEV_SETS, TEST_SETS = ("dev-clean", "dev-other"), ("test-clean", "test-other")
 SEEDS = (5, 8, 10)  # that are tried
-TEST_SET_SIZES = (
-    (1, 1),
-    (2, 0.5),
-    (2, 1),
-    (3, 1),
-)  # that are tried: times as many speakers, times as many words of each
-
-Utterance = tuple[int, str, int]  # words, speaker, word errors
+TEST_SET_SIZES = ((1, 1), (2, 0.5), (2, 1), (3, 1))  # that are tried: times as many speakers, and words of each
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -147,14 +140,14 @@ def compared(exp: Path, system: str, initial: str) -> dict[str, Any]:
     return found
 
 
-def what_would_decide(utterances: Sequence[Sequence[Sequence[Utterance]]]) -> dict[str, Any]:
+def what_would_decide(utterances: Sequence[Sequence[Sequence[Count]]]) -> dict[str, Any]:
     """What the difference varies with, and the smallest that test sets of some sizes find with so many seeds.
 
     Args:
         utterances: of each seed and each of the two systems, in one order.
     """
-    words, names = ([row[place] for row in utterances[0][0]] for place in (0, 1))
-    errors = np.array([[[errors for _, _, errors in own] for own in pair] for pair in utterances])
+    words, names = [each.words for each in utterances[0][0]], [each.unit for each in utterances[0][0]]
+    errors = np.array([[[each.errors for each in own] for own in pair] for pair in utterances])
     differences = errors[:, 0] - errors[:, 1]
     speakers = sorted(set(names))
     member = np.array([[name == speaker for name in names] for speaker in speakers], dtype=float)
@@ -179,14 +172,12 @@ def what_would_decide(utterances: Sequence[Sequence[Sequence[Utterance]]]) -> di
     }
 
 
-def utterances_of(folder: Path, part: str) -> list[Utterance]:
-    """Words, speaker and word errors of each utterance of a test set, in the order of their ids."""
+def utterances_of(folder: Path, part: str) -> list[Count]:
+    """The counts of each utterance of a test set, with its speaker, in the order of their ids."""
     path = folder / "decode_default" / part / "per_utterance.tsv"
     if not path.is_file():
         raise InputError(f"{path}: no such file: run stages 3 to 8 first")
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = sorted(csv.DictReader(file, delimiter="\t"), key=lambda row: row["id"])
-    return [(int(row["words"]), row["speaker"], sum(int(row[kind]) for kind in ("sub", "del", "ins"))) for row in rows]
+    return [count for _, count in sorted(read_utterances(path).items())]
 
 
 def pilot_of(folder: Path) -> dict[str, Any]:
