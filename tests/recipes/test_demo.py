@@ -29,7 +29,7 @@ def test_progress_of_a_whole_run():
 
 def test_remaining_time():
     progress = demo.Progress()
-    assert progress.left(30.0) == "  0% done, about 2 min left"
+    assert progress.left(30.0) == "  0% done, about 4 min left"
     progress.read("== Stage 7: decoding")
     share = progress.share()
     assert progress.left(300.0).endswith(f"about {max(1, round(300 * (1 / share - 1) / 60))} min left")
