@@ -27,8 +27,8 @@ from espnet_ext.synthetic.spotify import shards_of
 from espnet_ext.work.yaml_files import read_yaml
 
 ABOUT = (
-    "Synthetic Rev16 of the scale mini, system base, all seeds together, windows half a window apart (default) and an "
-    "eighth (dense): by context in seconds the words, those substituted, deleted and inserted, and the words and "
+    "Synthetic Rev16 of the scale mini, system base, all seeds together, windows an eighth of a window apart (default) and "
+    "half a window (half): by context in seconds the words, those substituted, deleted and inserted, and the words and "
     "deletions near an edge of a window"
 )
 NEAR = 0.75  # seconds
@@ -67,7 +67,7 @@ def added(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--exp", type=Path, default=Path("exp/mini"), help="decoded and scored")
-    parser.add_argument("--decodings", nargs="+", default=["default", "dense"], choices=["default", "dense"])
+    parser.add_argument("--decodings", nargs="+", default=["default", "half"], choices=["default", "half"])
     parser.add_argument("--contexts", nargs="+", default=["5", "10", "20", "40"], help="seconds")
     parser.add_argument("--seeds", nargs="+", default=["1", "2", "3", "4", "5"])
     parser.add_argument("--output", type=Path, default=Path("results/errors.json"))

@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--contexts", type=float, nargs="+", default=[5, 10, 20, 40], help="seconds")
     parser.add_argument("--output", type=Path, default=Path("results/names.json"))
     args = parser.parse_args()
-    stride = read_yaml("conf/mini.yaml")["decode"]["stride"]
+    stride = read_yaml("conf/full.yaml")["decode"]["stride"]
     pair_of = {name: number for number, pair in enumerate(NAMES) for name in pair}
     shards = shards_of(Path(), LONGFORM_SIZES[args.size], 0)
     recordings = [shard.recording for shard in shards if shard.part == "earnings22"]
