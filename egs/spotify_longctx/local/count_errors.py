@@ -27,9 +27,9 @@ from espnet_ext.synthetic.spotify import shards_of
 from espnet_ext.work.yaml_files import read_yaml
 
 ABOUT = (
-    "Synthetic Rev16 of the scale mini, system base, all seeds together, windows an eighth of a window apart (default) and "
-    "half a window (half): by context in seconds the words, those substituted, deleted and inserted, and the words and "
-    "deletions near an edge of a window"
+    "Synthetic Rev16 of the scale mini, system base, all seeds together, windows an eighth of a window apart (default) "
+    "and half a window (half): by context in seconds the words, those substituted, deleted and inserted, and the words "
+    "and deletions near an edge of a window"
 )
 NEAR = 0.75  # seconds
 
