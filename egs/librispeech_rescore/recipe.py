@@ -200,7 +200,7 @@ def adapted(run: Run, name: str, seed: int) -> Path:
 
 def adapt(run: Run, name: str, seed: int) -> Iterator[Step]:
     """Adapt a language model to the LM text (P3, section 4.2.2); at small scales make it first."""
-    from espnet_ext.rescore.lm_training import TextFiles, make_language_model
+    from espnet_ext.rescore.training.lm_training import TextFiles, make_language_model
 
     family, folder = name.partition("-")[0], adapted(run, name, seed)
     text = run.path("lm_text") or run.corpus / "librispeech-lm-norm.txt.gz"
@@ -230,8 +230,8 @@ def training_step(
     corpus: Mapping[str, Any],
 ) -> Step:
     """Train a language model on text or on lists, whichever ``corpus`` holds; the result is ``folder/model``."""
-    from espnet_ext.rescore.lm_training import adapt_language_model
-    from espnet_ext.rescore.mwer_training import train_rescorer
+    from espnet_ext.rescore.training.lm_training import adapt_language_model
+    from espnet_ext.rescore.training.mwer_training import train_rescorer
 
     values = {**config, "lm": str(model)}
     cache = {"cache": run.expdir / "lists" / "counts"} if "lists" in corpus else {}
@@ -258,7 +258,7 @@ def training(run: Run) -> None:
 
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
     """Train a system on transcripts or on lists; there is nothing to train for initial models and without a model."""
-    from espnet_ext.rescore.lm_training import TextFiles
+    from espnet_ext.rescore.training.lm_training import TextFiles
 
     if system.kind != TRAIN:
         return
@@ -310,7 +310,7 @@ def rescore_step(run: Run, name: str, model: Path, job: SecondPass) -> Step:
         free={"ngpu": run.ngpu},
         inputs=[*files_of_model(model), job.nbest, *job.tune_on],
         outputs=[job.output / "text"],
-        preload=["espnet_ext.rescore.scorers", "matplotlib.figure"],
+        preload=["espnet_ext.rescore.models.scorers", "matplotlib.figure"],
     )
 
 

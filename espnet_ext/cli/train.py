@@ -63,7 +63,7 @@ def lm(
     A causal model learns to predict the next token, a bidirectional one masked tokens. Writes the model with the lowest
     loss on the development text, and training.json. A killed run resumes where it stopped.
     """
-    from espnet_ext.rescore.lm_training import TextFiles, adapt_language_model
+    from espnet_ext.rescore.training.lm_training import TextFiles, adapt_language_model
 
     texts, dev_texts = TextFiles(text, transcripts), TextFiles(dev_text, dev_transcripts)
     adapt_language_model(common.settings(config, given), texts, dev_texts, output, seed=seed, ngpu=ngpu)
@@ -116,7 +116,7 @@ def mwer(
     the JSON of masked-LM-scoring tools, with references; hypotheses and references must be normalised alike. Writes the
     model that rescores the development lists best, and training.json. A killed run resumes where it stopped.
     """
-    from espnet_ext.rescore.mwer_training import train_rescorer
+    from espnet_ext.rescore.training.mwer_training import train_rescorer
 
     train_rescorer(common.settings(config, given), nbest, dev, output, seed=seed, ngpu=ngpu)
 

@@ -71,7 +71,7 @@ class LanguageModel:
     Attributes:
         path: folder, or name on the hub.
         label: name of the scores that it adds.
-        scorer, pooling, casing, dtype: see :func:`espnet_ext.rescore.scorers.load_lm`; None for its default.
+        scorer, pooling, casing, dtype: see :func:`espnet_ext.rescore.models.scorers.load_lm`; None for its default.
         positions: most tokens of a forward pass; None for the default.
         prompt: text that the model reads before the context of each list and its hypotheses.
         skip_long: leave out hypotheses with more tokens than the model takes; otherwise they are refused.
@@ -94,8 +94,8 @@ class LanguageModel:
             InputError: there is no such model, or no GPU.
         """
         # torch and transformers take seconds to import: bad lists are refused without them
+        from espnet_ext.rescore.models.scorers import load_lm, score_hypotheses
         from espnet_ext.rescore.processes import device_for, map_shared
-        from espnet_ext.rescore.scorers import load_lm, score_hypotheses
 
         device = device_for(ngpu)
         model = load_lm(self.path, self.scorer, self.pooling, self.casing, self.dtype).to(device).eval()

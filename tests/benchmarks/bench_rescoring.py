@@ -19,9 +19,9 @@ from typing import Any
 import torch
 from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
 
-from espnet_ext.rescore.causal import CausalScorer
-from espnet_ext.rescore.pll import PllScorer
-from espnet_ext.rescore.scorers import score_lists
+from espnet_ext.rescore.models.causal import CausalScorer
+from espnet_ext.rescore.models.pll import PllScorer
+from espnet_ext.rescore.models.scorers import score_lists
 from espnet_ext.results.kept.facts import write_facts
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "egs" / "librispeech_rescore" / "local"))

@@ -9,7 +9,7 @@ import yaml
 from full_scale_counts import STATES, WORD_START, count, full_section, gpu_hours, make_scorers
 from torch.utils.flop_counter import FlopCounterMode
 
-from espnet_ext.rescore.mwer import Example, MwerLoss, backward
+from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward
 from espnet_ext.work.yaml_files import deep_merge
 
 STITCH_TOKENS = 50_000  # batch_bins of stitcher in conf/full.yaml: tokens read and written

@@ -7,10 +7,10 @@ import torch
 from bench_latency import ScorerKind, make_scorers
 
 from espnet_ext.nbest.first_pass import parse_first_pass
-from espnet_ext.rescore import lm_training, mwer_training
-from espnet_ext.rescore.lm_training import parse_small_model
-from espnet_ext.rescore.mwer import Example, MwerLoss, backward
-from espnet_ext.rescore.training_settings import parse_settings
+from espnet_ext.rescore.training import lm_training, mwer_training
+from espnet_ext.rescore.training.lm_training import parse_small_model
+from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward
+from espnet_ext.rescore.training.settings import parse_settings
 from espnet_ext.results.plans.plan import load_scale, system_config
 from espnet_ext.results.plans.reading import load_tables
 

@@ -55,7 +55,7 @@ import espnet_ext
 espnet_ext.register()
 from espnet2.tasks.asr import encoder_choices
 assert "blstm_maxpool" in encoder_choices.classes
-import espnet_ext.rescore.scorers, espnet_ext.sharing.load, espnet_ext.sharing.pack
+import espnet_ext.rescore.models.scorers, espnet_ext.sharing.load, espnet_ext.sharing.pack
 import espnet_ext.bin.asr_train, espnet_ext.bin.asr_inference, espnet_ext.bin.lm_train
 from espnet_ext.cli.program import call
 call(["score", "wer", "--ref", {str(tmp_path / "ref")!r}, "--hyp", {str(tmp_path / "hyp")!r}])

@@ -31,11 +31,11 @@ from transformers import (
 )
 
 from espnet_ext.errors import InputError, run_main
-from espnet_ext.rescore.causal import CausalScorer
-from espnet_ext.rescore.language_model import LmScorer
-from espnet_ext.rescore.pll import PllScorer
-from espnet_ext.rescore.pooled import PooledScorer
-from espnet_ext.rescore.scorers import score_lists
+from espnet_ext.rescore.models.causal import CausalScorer
+from espnet_ext.rescore.models.language_model import LmScorer
+from espnet_ext.rescore.models.pll import PllScorer
+from espnet_ext.rescore.models.pooled import PooledScorer
+from espnet_ext.rescore.models.scorers import score_lists
 from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.results.kept.meta import hardware, versions
 from espnet_ext.work.files import write_json

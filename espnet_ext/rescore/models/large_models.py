@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.language_model import LmScorer
+from espnet_ext.rescore.models.language_model import LmScorer
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from huggingface_hub.utils import logging as hub_logging
 from transformers import AutoModelForCausalLM
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.language_model import config_of, load, quiet
+from espnet_ext.rescore.models.language_model import config_of, load, quiet
 
 
 @pytest.fixture

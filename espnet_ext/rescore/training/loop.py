@@ -27,7 +27,7 @@ from torch import nn
 from espnet_ext.errors import InputError
 from espnet_ext.rescore import processes
 from espnet_ext.rescore.report import REPORT
-from espnet_ext.rescore.training_settings import TrainingSettings
+from espnet_ext.rescore.training.settings import TrainingSettings
 from espnet_ext.upstream.checkpoint import load_checkpoint
 from espnet_ext.work.files import atomic_write, write_json
 

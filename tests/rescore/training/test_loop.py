@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.training import (
+from espnet_ext.rescore.training.loop import (
     TrainingTask,
     digest,
     module_digest,
     summary,
     train,
 )
-from espnet_ext.rescore.training_settings import TrainingSettings, parse_settings
+from espnet_ext.rescore.training.settings import TrainingSettings, parse_settings
 from espnet_ext.work.files import atomic_write
 
 SETTINGS = TrainingSettings(batch_size=3, epochs=4, lr=0.05, warmup_steps=2, evaluate_every=3, seed=7)
@@ -84,7 +84,7 @@ def test_killed_and_resumed_it_comes_to_the_same_bits(tmp_path, kill_at):
 def test_killed_while_it_finishes(tmp_path, monkeypatch):
     expected = Line().train(tmp_path / "whole")
     with monkeypatch.context() as patch:
-        patch.setattr("espnet_ext.rescore.training.write_json", lambda *args: (_ for _ in ()).throw(Killed()))
+        patch.setattr("espnet_ext.rescore.training.loop.write_json", lambda *args: (_ for _ in ()).throw(Killed()))
         with pytest.raises(Killed):
             Line().train(tmp_path / "killed")
     assert Line().train(tmp_path / "killed")["history"] == expected["history"]

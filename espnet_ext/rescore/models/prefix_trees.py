@@ -20,7 +20,7 @@ import torch
 from transformers import PreTrainedModel
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.vocabulary import states
+from espnet_ext.rescore.models.vocabulary import states
 
 # At most 1 / PADDING of a row may be padding, if the row has at least PADDING positions.
 PADDING = 10

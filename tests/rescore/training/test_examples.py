@@ -6,10 +6,10 @@ import pytest
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest, word_errors
-from espnet_ext.rescore import examples
-from espnet_ext.rescore.examples import check_lengths, make_examples
-from espnet_ext.rescore.lm_training import SmallModel, make_small_model
-from espnet_ext.rescore.mwer import MwerLoss, example
+from espnet_ext.rescore.training import examples
+from espnet_ext.rescore.training.examples import check_lengths, make_examples
+from espnet_ext.rescore.training.lm_training import SmallModel, make_small_model
+from espnet_ext.rescore.training.mwer import MwerLoss, example
 
 LISTS = [
     NBest("u1", (Hypothesis("THE CAT SAT", -1.0), Hypothesis("", -2.0), Hypothesis("A CAT SAT", -3.0)), "THE CAT SAT"),

@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore import vocabulary
-from espnet_ext.rescore.pll import PllScorer
-from espnet_ext.rescore.scorers import score_lists
+from espnet_ext.rescore.models import vocabulary
+from espnet_ext.rescore.models.pll import PllScorer
+from espnet_ext.rescore.models.scorers import score_lists
 
 LISTS = [
     ["the cat sat on the mat", "the cat sat on a mat", "", "the cat sat on"],

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.rescore.prefix_trees import PADDING, grow, in_batches, stack
+from espnet_ext.rescore.models.prefix_trees import PADDING, grow, in_batches, stack
 
 texts = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=6)
 

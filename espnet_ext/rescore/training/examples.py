@@ -12,9 +12,9 @@ import numpy as np
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import NBest, errors_of_lists
-from espnet_ext.rescore.language_model import HypothesisError, LmScorer
-from espnet_ext.rescore.mwer import Example, MwerLoss, example
-from espnet_ext.rescore.training import digest
+from espnet_ext.rescore.models.language_model import HypothesisError, LmScorer
+from espnet_ext.rescore.training.loop import digest
+from espnet_ext.rescore.training.mwer import Example, MwerLoss, example
 from espnet_ext.work.once import fingerprint, make_folder
 
 ERRORS = "errors.npy"

@@ -10,10 +10,10 @@ from transformers import AutoModel
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest
-from espnet_ext.rescore.lm_training import SmallModel, make_small_model
-from espnet_ext.rescore.mwer import Example, MwerLoss, backward, example, expected_errors
-from espnet_ext.rescore.mwer_training import calibrated_scale, loss_for
-from espnet_ext.rescore.pooled import PooledScorer
+from espnet_ext.rescore.models.pooled import PooledScorer
+from espnet_ext.rescore.training.lm_training import SmallModel, make_small_model
+from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward, example, expected_errors
+from espnet_ext.rescore.training.mwer_training import calibrated_scale, loss_for
 
 SENTENCES = ["THE CAT SAT ON THE MAT", "A DOG RAN", "THE DOG SAT", "TWO CATS RAN HOME", "HE SAT AT HOME"]
 SIZES = {

@@ -5,8 +5,8 @@ import torch
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.lm_training import SmallModel, make_small_model
-from espnet_ext.rescore.scorers import load_lm, score_lists
+from espnet_ext.rescore.models.scorers import load_lm, score_lists
+from espnet_ext.rescore.training.lm_training import SmallModel, make_small_model
 
 LISTS = [["THE CAT SAT", "the cat sat on  the mat", ""], [], ["cat"]]
 
@@ -101,7 +101,7 @@ def test_lists_keep_their_order_however_many(gpt2, monkeypatch):
     scorer = load_lm(gpt2)
     lists = [["cat sat"] * (n % 4) + ["the cat " * (n % 7)] for n in range(20)]
     wanted = [flat(score_lists(scorer, [[text] for text in texts])) for texts in lists]
-    monkeypatch.setattr("espnet_ext.rescore.scorers.TOGETHER", 3)
+    monkeypatch.setattr("espnet_ext.rescore.models.scorers.TOGETHER", 3)
     for found, expected in zip(score_lists(scorer, lists), wanted, strict=True):
         assert found == pytest.approx(expected, abs=1e-4)
     assert score_lists(scorer, []) == []

@@ -1,6 +1,7 @@
 """MWER training of a language model on files of N-best lists: what is trained, how it is evaluated, where it begins.
 
-:mod:`espnet_ext.rescore.mwer` has the loss and its gradient, :mod:`espnet_ext.rescore.training` the updates.
+:mod:`espnet_ext.rescore.training.mwer` has the loss and its gradient,
+:mod:`espnet_ext.rescore.training.loop` the updates.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,22 +14,22 @@ import torch
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import NBest, word_errors
 from espnet_ext.nbest.sources import read_lists
-from espnet_ext.rescore.examples import check_lengths, make_examples
 from espnet_ext.rescore.interpolation import FIRST_PASS, combined, tune
-from espnet_ext.rescore.language_model import LmScorer
-from espnet_ext.rescore.large_models import prepare
-from espnet_ext.rescore.mwer import MwerLoss, backward, example
+from espnet_ext.rescore.models.language_model import LmScorer
+from espnet_ext.rescore.models.large_models import prepare
+from espnet_ext.rescore.models.scorers import load_lm, score_lists
 from espnet_ext.rescore.processes import device_for, launch, map_shared, rank
-from espnet_ext.rescore.scorers import load_lm, score_lists
 from espnet_ext.rescore.second_pass import NewScores, add_scores
-from espnet_ext.rescore.training import (
+from espnet_ext.rescore.training.examples import check_lengths, make_examples
+from espnet_ext.rescore.training.loop import (
     TrainingTask,
     digest,
     module_digest,
     summary,
     train,
 )
-from espnet_ext.rescore.training_settings import TrainingSettings, read_config
+from espnet_ext.rescore.training.mwer import MwerLoss, backward, example
+from espnet_ext.rescore.training.settings import TrainingSettings, read_config
 
 SCORES = "lm"
 CACHE = "counts"  # folder in a training's folder
@@ -72,9 +73,9 @@ def train_mwer(
         lists, dev_lists: with references; texts are compared as they are, so normalise them before.
         loss: the loss and its weights.
         settings: the hyperparameters.
-        output: see :func:`espnet_ext.rescore.training.train`.
+        output: see :func:`espnet_ext.rescore.training.loop.train`.
         say: prints progress.
-        cache: folder for what is counted once, see :mod:`espnet_ext.rescore.examples`; None: in ``output``.
+        cache: folder for what is counted once, see :mod:`espnet_ext.rescore.training.examples`; None: in ``output``.
 
     Raises:
         InputError: there are no lists; a list has no reference, or a hypothesis too long for the model; a cross-entropy
@@ -134,7 +135,7 @@ def train_rescorer(
     Args:
         values: the config: the names in ``OPTIONS`` (``lm`` is needed), and the settings of the training.
         lists, dev_lists: as :func:`espnet_ext.nbest.sources.read_lists` takes them, with references.
-        output: see :func:`espnet_ext.rescore.training.train`.
+        output: see :func:`espnet_ext.rescore.training.loop.train`.
         seed: for all random numbers.
         ngpu: GPUs to train on, with a process for each.
         cache: see :func:`train_mwer`.

@@ -12,11 +12,11 @@ from transformers import AutoModelForCausalLM, XLNetConfig, XLNetLMHeadModel
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest, write_nbest
 from espnet_ext.rescore import processes
-from espnet_ext.rescore.causal import CausalScorer
-from espnet_ext.rescore.large_models import parse_lora, prepare
-from espnet_ext.rescore.mwer import Example, MwerLoss, backward
-from espnet_ext.rescore.mwer_training import train_rescorer
-from espnet_ext.rescore.scorers import load_lm, score_hypotheses, score_lists
+from espnet_ext.rescore.models.causal import CausalScorer
+from espnet_ext.rescore.models.large_models import parse_lora, prepare
+from espnet_ext.rescore.models.scorers import load_lm, score_hypotheses, score_lists
+from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward
+from espnet_ext.rescore.training.mwer_training import train_rescorer
 
 TEXTS = [["the cat sat on the mat", "the cat sat on mat", "a cat on the mat", "the cat sat"], ["sat the cat", "cat"]]
 LISTS = [

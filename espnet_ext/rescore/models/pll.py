@@ -7,9 +7,9 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.language_model import Contexts, LmScorer, surrounding
-from espnet_ext.rescore.prefix_trees import in_batches, padded
-from espnet_ext.rescore.vocabulary import is_plain, log_probs
+from espnet_ext.rescore.models.language_model import Contexts, LmScorer, surrounding
+from espnet_ext.rescore.models.prefix_trees import in_batches, padded
+from espnet_ext.rescore.models.vocabulary import is_plain, log_probs
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.language_model import (
+from espnet_ext.rescore.models.language_model import (
     Contexts,
     LmScorer,
     begin_and_end,
@@ -16,7 +16,7 @@ from espnet_ext.rescore.language_model import (
     reads_both_ways,
     surrounding,
 )
-from espnet_ext.rescore.prefix_trees import Rows, TreeLimit, hidden_states, to_rows
+from espnet_ext.rescore.models.prefix_trees import Rows, TreeLimit, hidden_states, to_rows
 
 HEAD = "pooling.safetensors"
 

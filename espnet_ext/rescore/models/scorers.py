@@ -12,8 +12,8 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 
 from espnet_ext.errors import InputError
 from espnet_ext.rescore import SCORERS
-from espnet_ext.rescore.causal import CausalScorer
-from espnet_ext.rescore.language_model import (
+from espnet_ext.rescore.models.causal import CausalScorer
+from espnet_ext.rescore.models.language_model import (
     SETTINGS,
     Contexts,
     HypothesisError,
@@ -22,8 +22,8 @@ from espnet_ext.rescore.language_model import (
     load,
     reads_both_ways,
 )
-from espnet_ext.rescore.pll import PllScorer
-from espnet_ext.rescore.pooled import PooledScorer
+from espnet_ext.rescore.models.pll import PllScorer
+from espnet_ext.rescore.models.pooled import PooledScorer
 
 # Lists that share forward passes: enough to find hypotheses of similar length, few enough for the memory.
 TOGETHER = 64

@@ -4,8 +4,14 @@ import pytest
 from transformers import AutoTokenizer
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.lm_training import SmallModel, byte_pairs, make_small_model, parse_small_model, word_pieces
-from espnet_ext.rescore.scorers import load_lm
+from espnet_ext.rescore.models.scorers import load_lm
+from espnet_ext.rescore.training.lm_training import (
+    SmallModel,
+    byte_pairs,
+    make_small_model,
+    parse_small_model,
+    word_pieces,
+)
 
 TEXTS = ["THE CAT SAT ON THE MAT", "A DOG RAN HOME", "THE CATS RAN"] * 5 + ["DON'T MIND HIM"]
 SIZES = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "max_position_embeddings": 64}

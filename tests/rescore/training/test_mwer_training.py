@@ -8,13 +8,13 @@ import torch
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest
-from espnet_ext.rescore import mwer_training
-from espnet_ext.rescore.lm_training import SmallModel, make_small_model
-from espnet_ext.rescore.mwer import MwerLoss
-from espnet_ext.rescore.mwer_training import evaluate, train_mwer, tuned_weight
-from espnet_ext.rescore.pooled import PooledScorer
-from espnet_ext.rescore.scorers import load_lm, score_lists
-from espnet_ext.rescore.training_settings import TrainingSettings
+from espnet_ext.rescore.models.pooled import PooledScorer
+from espnet_ext.rescore.models.scorers import load_lm, score_lists
+from espnet_ext.rescore.training import mwer_training
+from espnet_ext.rescore.training.lm_training import SmallModel, make_small_model
+from espnet_ext.rescore.training.mwer import MwerLoss
+from espnet_ext.rescore.training.mwer_training import evaluate, train_mwer, tuned_weight
+from espnet_ext.rescore.training.settings import TrainingSettings
 
 RIGHT = ["the cat sat on the mat", "a dog ran", "two cats ran home", "he sat at home"]
 # the same words in another order, so that no model at random has a firm opinion

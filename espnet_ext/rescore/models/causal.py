@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from espnet_ext.rescore.language_model import Contexts, LmScorer, begin_and_end
-from espnet_ext.rescore.prefix_trees import Rows, TreeLimit, inputs_of, padded, to_rows
-from espnet_ext.rescore.vocabulary import is_plain, log_probs
+from espnet_ext.rescore.models.language_model import Contexts, LmScorer, begin_and_end
+from espnet_ext.rescore.models.prefix_trees import Rows, TreeLimit, inputs_of, padded, to_rows
+from espnet_ext.rescore.models.vocabulary import is_plain, log_probs
 
 
 @dataclass(frozen=True, eq=False)

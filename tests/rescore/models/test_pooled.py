@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.pooled import AttentionHead, PooledScorer
-from espnet_ext.rescore.scorers import score_lists
+from espnet_ext.rescore.models.pooled import AttentionHead, PooledScorer
+from espnet_ext.rescore.models.scorers import score_lists
 
 LISTS = [["the cat sat on the mat", "the cat sat on a mat", "", "the cat"], [], ["the matmat sat", "the xyz sat"]]
 END = 4

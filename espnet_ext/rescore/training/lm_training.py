@@ -31,22 +31,22 @@ from transformers import (
 
 from espnet_ext.data.lm_text import sample, sentences
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.causal import CausalScorer
-from espnet_ext.rescore.language_model import CASINGS, LmScorer
-from espnet_ext.rescore.large_models import prepare
-from espnet_ext.rescore.pll import PllScorer
-from espnet_ext.rescore.prefix_trees import padded
+from espnet_ext.rescore.models.causal import CausalScorer
+from espnet_ext.rescore.models.language_model import CASINGS, LmScorer
+from espnet_ext.rescore.models.large_models import prepare
+from espnet_ext.rescore.models.pll import PllScorer
+from espnet_ext.rescore.models.prefix_trees import padded
+from espnet_ext.rescore.models.scorers import load_lm
+from espnet_ext.rescore.models.vocabulary import log_probs
 from espnet_ext.rescore.processes import device_for, launch
-from espnet_ext.rescore.scorers import load_lm
-from espnet_ext.rescore.training import (
+from espnet_ext.rescore.training.loop import (
     TrainingTask,
     digest,
     module_digest,
     summary,
     train,
 )
-from espnet_ext.rescore.training_settings import TrainingSettings, read_config
-from espnet_ext.rescore.vocabulary import log_probs
+from espnet_ext.rescore.training.settings import TrainingSettings, read_config
 
 DEV_BATCH = 64
 MASK_PROBABILITY = 0.15
@@ -94,7 +94,7 @@ def adapt_language_model(
         values: the config: the names in ``OPTIONS`` (``lm`` is needed; ``sentences`` draws that many at random), and
             the settings of the training.
         texts, dev_texts: what to train on, and what to choose the best model by.
-        output: see :func:`espnet_ext.rescore.training.train`.
+        output: see :func:`espnet_ext.rescore.training.loop.train`.
         seed: for all random numbers.
         ngpu: GPUs to train on, with a process for each.
         say: prints progress and the result.
@@ -132,7 +132,7 @@ def train_lm(
         scorer: a ``causal`` or ``pll`` scorer; training writes the text in its casing.
         texts, dev_texts: sentences.
         settings: the hyperparameters.
-        output: see :func:`espnet_ext.rescore.training.train`.
+        output: see :func:`espnet_ext.rescore.training.loop.train`.
         say: prints progress.
         mask_probability: probability that a masked model has to predict a token. A small model from scratch learns
             faster with more than BERT's 0.15; the loss on ``dev_texts`` always masks 0.15.

@@ -14,8 +14,8 @@ import torch
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import NBest, word_errors
-from espnet_ext.rescore.language_model import LmScorer
-from espnet_ext.rescore.training import random_state, replayed
+from espnet_ext.rescore.models.language_model import LmScorer
+from espnet_ext.rescore.training.loop import random_state, replayed
 
 
 @dataclass(frozen=True)
