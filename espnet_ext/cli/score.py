@@ -9,6 +9,7 @@ import click
 from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
 
+MUCH_WRITING = 0.2  # share of the errors that are only case or punctuation, from which on it is said
 NORMALISERS = ("none", "lower", "whisper_english", "librispeech", "mandarin_english")
 MIXED_RULES = ("none", "lower", "mandarin_english")
 COMPARED = ("wer", "cer", "mer", "sawer", "cpwer", "tcpwer")
@@ -112,6 +113,12 @@ def wer(ref: Path, hyp: Path, output: Path | None, resample: str, replicas: int,
     draws = Draws(replicas, seed, resample == "speaker")
     result, summary = evaluate_words(ref, hyp, output, draws=draws, **options)
     _print_score(result, summary, output)
+    if result.of_writing > MUCH_WRITING * result.total.errors:
+        click.echo(
+            f"{result.of_writing} of the {result.total.errors} errors are only case or punctuation: --normaliser lower "
+            "leaves case out, whisper_english and librispeech punctuation too",
+            err=True,
+        )
 
 
 @score.command()

@@ -67,15 +67,17 @@ def transcribe(
     others go on.
     """
     from espnet_ext.transcription.engines import Request, engine_for
-    from espnet_ext.transcription.run import check_kinds, check_names, transcribe_files
+    from espnet_ext.transcription.enrolment import find_enrolment
+    from espnet_ext.transcription.run import check_kinds, check_names, check_output, transcribe_files
 
     wanted, output = common.names(kinds), output or Path("transcripts")
     check_kinds(wanted)
     check_names(files)
     if window is not None and not 0 < window < float("inf"):
         raise InputError(f"--window must be above 0 seconds, not {window:g}")
-    if enrolment and not enrolment.is_dir():
-        raise InputError(f"{enrolment}: no such folder: give one with a folder of audio files per speaker")
+    if enrolment:
+        find_enrolment(enrolment)
+    check_output(output)
     with tempfile.TemporaryDirectory() as folder:
         request = Request(
             enrolment=enrolment,
@@ -84,7 +86,8 @@ def transcribe(
             work=work or Path(folder),
             **options,
         )
-        failures = transcribe_files(engine_for(model, request), files, output, wanted, show=_show, failed=_failed)
+        engine = engine_for(model, request)
+        failures = transcribe_files(engine, files, output, wanted, show=_show, failed=_failed, silent=_silent)
     click.echo(f"{len(files) - failures} of {len(files)} files -> {output}", err=True)
     if failures:
         raise InputError(f"{failures} of {len(files)} files could not be transcribed: their names are above")
@@ -98,3 +101,7 @@ def _show(path: Path, line: Any, share: float) -> None:
 
 def _failed(path: Path, reason: str) -> None:
     click.echo(f"error: {reason}", err=True)
+
+
+def _silent(path: Path) -> None:
+    click.echo(f"{path.name}: no speech found; its transcripts are empty", err=True)

@@ -51,7 +51,10 @@ def read_table(path: str | Path) -> dict[str, str]:
             f"{path}: line {scan.lines_without_id[0]} has no id; each line must be `id value`: delete or fix it"
         )
     if scan.duplicates:
-        raise InputError(f"{path}: id {scan.duplicates[0]} comes twice: keep one of its lines")
+        raise InputError(
+            f"{path}: id {scan.duplicates[0]} comes twice: keep one of its lines, or, if the lines have no ids, begin "
+            "each with one"
+        )
     return scan.table
 
 

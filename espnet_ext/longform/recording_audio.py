@@ -67,6 +67,8 @@ class RecordingAudio:
         try:
             self._file = soundfile.SoundFile(self.path)
         except (soundfile.SoundFileError, OSError):
+            if Path(path).is_dir():
+                raise InputError(f"{path}: is a folder: give its files, as in {path}/*") from None
             what = "corrupt audio" if Path(path).is_file() else "no such audio file"
             raise InputError(f"{path}: recording {name}: {what}: replace the file, or drop the recording") from None
         if not self._file.frames:
@@ -157,6 +159,8 @@ def _readable(path: Path) -> Iterator[Path]:
     if not needs_ffmpeg:
         yield path  # one that is missing is refused when it is opened
         return
+    if not path.stat().st_size:
+        raise InputError(f"{path}: is empty (0 bytes)")
     command = shutil.which("ffmpeg")
     if command is None:
         raise InputError(f"{path}: libsndfile cannot read this file; if it is m4a or video, install ffmpeg")

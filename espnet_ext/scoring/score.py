@@ -44,6 +44,19 @@ class Score:
         """The share of utterances with an error, as a fraction."""
         return sum(counts.errors > 0 for counts in self.utterances.values()) / len(self.utterances)
 
+    @property
+    def of_writing(self) -> int:
+        """How many of the errors are gone if neither case nor punctuation counts.
+
+        >>> score_texts({"u": "Yes, we can."}, {"u": "yes we can't"}).of_writing
+        1
+        """
+        same = {
+            key: count_errors(_plain(self.reference[key], self.unit), _plain(self.hypothesis[key], self.unit))
+            for key in self.utterances
+        }
+        return max(0, self.total.errors - sum(same.values(), ZERO).errors)
+
     def interval(self, *, by_speaker: bool = False, replicas: int = REPLICAS, seed: int = 0) -> tuple[float, float]:
         """95% bootstrap interval of the error rate, as fractions, resampling utterances or whole speakers.
 
@@ -56,6 +69,10 @@ class Score:
         return bootstrap_interval(
             [c.errors for c in counts], [c.reference_length for c in counts], replicas=replicas, seed=seed
         )
+
+
+def _plain(text: str, unit: str) -> list[str]:
+    return split_units("".join(mark for mark in text.lower() if mark.isalnum() or mark.isspace()), unit)
 
 
 def split_units(text: str, unit: str) -> list[str]:

@@ -1,5 +1,6 @@
 """Transcribe files one by one, and write each in several formats. A file that fails is named, and the others go on."""
 
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -25,6 +26,21 @@ def check_kinds(kinds: Sequence[str]) -> None:
         raise InputError(f"--formats: there is no {wrong!r}: choose some of {', '.join(KINDS)}")
 
 
+def check_output(output: Path) -> None:
+    """Make the folder of the results, and see whether files can be written there.
+
+    Raises:
+        InputError: they cannot.
+    """
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=output):
+            pass
+    except OSError as error:
+        reason = "it is a file" if output.is_file() else error.strerror
+        raise InputError(f"--output {output}: cannot write into this folder ({reason}): name another") from None
+
+
 def check_names(files: Sequence[Path]) -> None:
     """Refuse two files whose results would have the same name.
 
@@ -46,6 +62,7 @@ def transcribe_files(
     *,
     show: Callable[[Path, Line, float], None] = lambda path, line, share: None,
     failed: Callable[[Path, str], None] = lambda path, reason: None,
+    silent: Callable[[Path], None] = lambda path: None,
 ) -> int:
     """Transcribe audio files into ``<output>/<name>.<kind>``; return how many failed.
 
@@ -56,12 +73,14 @@ def transcribe_files(
         kinds: some of :data:`KINDS`.
         show: called with each line as it is done, and the share of its file that is done, 0 to 1.
         failed: called with each file that fails, and why.
+        silent: called with each file in which no word is heard; its transcripts are empty.
 
     Raises:
-        InputError: what :func:`check_names` and :func:`check_kinds` refuse, before any work.
+        InputError: what :func:`check_names`, :func:`check_kinds` and :func:`check_output` refuse, before any work.
     """
     check_kinds(kinds)
     check_names(files)
+    check_output(output)
     failures = 0
     for path in files:
         lines = []
@@ -74,6 +93,8 @@ def transcribe_files(
             failures += 1
             failed(path, str(error))
             continue
+        if not lines:
+            silent(path)
         for kind in kinds:
             target = output / f"{path.stem}.{SUFFIXES.get(kind, kind)}"
             if kind == PAGE:

@@ -21,7 +21,8 @@ from espnet_ext.stitcher.inference import Stitcher, StitcherOptions
 from espnet_ext.stitcher.note import read_note, require_windows
 from espnet_ext.stitcher.transcripts import BY_TIME, MERGES, Merge
 from espnet_ext.transcription.engines import Engine, Request
-from espnet_ext.transcription.voices import copy_audio, enrolled, find_enrolment
+from espnet_ext.transcription.enrolment import find_enrolment
+from espnet_ext.transcription.voices import copy_audio, enrolled
 
 OVERLAPS = {"no": 0.0, "block": 0.0, "overlapping": 0.5, BY_TIME: 0.5}  # of windows, by method
 

@@ -4,6 +4,8 @@ A phrase must be some seconds long to tell anything; a short "yes" may go to the
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -11,47 +13,21 @@ import soundfile
 
 from espnet_ext.data.data_dir import DataDir, format_seconds, write_data_dir
 from espnet_ext.data.transcript import Word
-from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import RecordingAudio, opened
 from espnet_ext.multitalker.profiles import RATE, Embed, make_profiles, profile
+from espnet_ext.transcription.enrolment import find_enrolment
 
-AUDIO = (".wav", ".flac", ".ogg", ".mp3")
 UNKNOWN = "unknown"
 PAUSE = 0.4  # seconds between two words that end a phrase
 SENTENCE_ENDS = (".", "?", "!", "。", "？", "！")
 PHRASE = 6.0  # seconds of a phrase, at most
+QUIET = 25.0  # dB below the loudest frame of a word: a pause that the recogniser gave to the word
+FRAME = 0.02  # seconds
 SHORTEST = 1.0  # seconds; what is shorter has the voice of the phrase next to it
 # Cosine of d-vectors above which two voices are one. As many pairs of one real speaker lie below it as pairs of two lie
 # above it (egs/libricss_stitch/local/same_voice.py, results/same_voice-LibriSpeech-digits.json).
 SAME_VOICE = 0.67
 _BLOCK = 60 * RATE  # samples that are copied at a time
-
-
-def find_enrolment(folder: Path) -> dict[str, list[Path]]:
-    """Speaker -> audio files, from a folder with a folder for each speaker.
-
-    Raises:
-        InputError: no such folder, no speaker in it, a speaker without audio files, or a name with a blank or ``=``.
-    """
-    if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder: give one with a folder of audio files for each speaker")
-    found = {
-        path.name: sorted(file for file in path.iterdir() if file.suffix.lower() in AUDIO)
-        for path in sorted(folder.iterdir())
-        if path.is_dir()
-    }
-    if not found:
-        raise InputError(
-            f"{folder}: no folder in it: put each speaker's audio files into a folder of the speaker's name"
-        )
-    for speaker, files in found.items():
-        if not files:
-            raise InputError(
-                f"{folder / speaker}: no audio file in it ({', '.join(AUDIO)}): enrol {speaker}, or remove it"
-            )
-        if len(speaker.split()) != 1 or "=" in speaker:
-            raise InputError(f"{folder / speaker}: a speaker's name must have no blank and no equals sign: rename it")
-    return found
 
 
 def enrolled(folder: Path, embed: Embed, work: Path) -> dict[str, np.ndarray]:
@@ -90,8 +66,7 @@ def copy_audio(files: Mapping[str, Path], folder: Path, speakers: dict[str, str]
 def phrases(words: Sequence[Word]) -> list[tuple[Word, ...]]:
     """Words of one sentence that follow each other without a pause, up to some seconds.
 
-    Whisper gives a pause to the words around it, so that another talker's answer may seem to follow at once: a sentence
-    ends a phrase too.
+    Another talker's answer may follow at once: a sentence ends a phrase too.
 
     >>> words = [Word("Well?", 0.0, 0.5), Word("Yes,", 0.5, 0.7), Word("sir.", 0.7, 1.0), Word("No.", 1.0, 1.2)]
     >>> [" ".join(word.text for word in phrase) for phrase in phrases(words)]
@@ -112,6 +87,20 @@ def phrases(words: Sequence[Word]) -> list[tuple[Word, ...]]:
     return [tuple(each) for each in found]
 
 
+def loud_part(word: Word, audio: RecordingAudio) -> Word:
+    """The word without the pauses at its ends: Whisper gives a pause to the words around it.
+
+    Frames count as a pause if they are QUIET dB below the loudest frame of the word, so that steady noise, however loud
+    it is, leaves the word as it was.
+    """
+    size = round(FRAME * RATE)
+    frames = max(1, round((word.end - word.start) / FRAME))
+    samples = np.asarray(audio.read(round(word.start * RATE), frames * size), dtype=np.float64).reshape(frames, size)
+    level = 10 * np.log10(np.square(samples).mean(axis=1) + 1e-10)
+    loud = np.flatnonzero(level > level.max() - QUIET)
+    return replace(word, start=word.start + loud[0] * FRAME, end=min(word.end, word.start + (loud[-1] + 1) * FRAME))
+
+
 def tell_voices(
     words: Sequence[Word], audio: RecordingAudio, embed: Embed, profiles: Mapping[str, np.ndarray] | None = None
 ) -> dict[str, tuple[Word, ...]]:
@@ -123,7 +112,7 @@ def tell_voices(
         embed: makes an embedding of samples.
         profiles: of enrolled speakers, (E,) each; None: voices are clustered and called speaker1, speaker2 ...
     """
-    said = phrases(words)
+    said = phrases([loud_part(word, audio) for word in words])
     long = [phrase for phrase in said if phrase[-1].end - phrase[0].start >= SHORTEST] or said[:1]
     if not long:
         return {}
@@ -131,9 +120,10 @@ def tell_voices(
     names = match(vectors, profiles) if profiles else cluster(vectors)
     middles = np.array([(phrase[0].start + phrase[-1].end) / 2 for phrase in long])
     spoken: dict[str, list[Word]] = {}
+    whole = iter(words)
     for phrase in said:
         nearest = int(np.argmin(np.abs(middles - (phrase[0].start + phrase[-1].end) / 2)))
-        spoken.setdefault(names[nearest], []).extend(phrase)
+        spoken.setdefault(names[nearest], []).extend(islice(whole, len(phrase)))
     return {name: tuple(own) for name, own in spoken.items()}
 
 

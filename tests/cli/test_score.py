@@ -60,6 +60,15 @@ def test_characters_and_options(files, tmp_path):
     assert not (output / "alignment.txt").exists()
 
 
+def test_errors_of_writing_are_named(files, tmp_path, capsys):
+    keys = [line.split()[0] for line in (tmp_path / "ref").read_text().splitlines()]
+    (tmp_path / "written").write_text("".join(f"{key} One, two three four.\n" for key in keys))
+    call(["score", "wer", "--ref", files["ref"], "--hyp", str(tmp_path / "written")])
+    assert "80 of the 80 errors are only case or punctuation: --normaliser lower" in capsys.readouterr().err
+    call(["score", "wer", "--ref", files["ref"], "--hyp", files["worse"]])
+    assert "punctuation" not in capsys.readouterr().err
+
+
 @pytest.fixture
 def mixed_files(tmp_path):
     """Mandarin-English: in every second utterance ``worse`` has an English word as characters."""

@@ -22,7 +22,7 @@ def test_values_are_the_rest_of_the_line(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a x\nb y\na z\n", r"text: id a comes twice"),
+        (b"a x\nb y\na z\n", r"text: id a comes twice: .*if the lines have no ids, begin each with one"),
         (b"a x\n\nb y\n", r"text: line 2 has no id"),
         (b"a x\n b y\n", r"text: line 2 has no id"),
         (b"a x\nb \xff\n", r"text: line 2 is not UTF-8 \(byte 0xff\)"),

@@ -60,7 +60,7 @@ def test_bad_audio_is_refused_by_name(tmp_path):
     soundfile.write(tmp_path / "nan.wav", np.full(100, np.nan), 16000, subtype="FLOAT")
     for name, fault in (
         ("text.ogg", "corrupt audio"), ("none.ogg", "no such audio file"), ("empty.wav", "no samples"),
-        ("nan.wav", "NaN or infinite"),
+        ("nan.wav", "NaN or infinite"), (".", "is a folder"),
     ):  # fmt: skip
         with (
             pytest.raises(InputError, match=f"recording show: .*{fault}|{fault}"),

@@ -85,6 +85,17 @@ def test_a_file_that_fails_is_named_and_the_others_go_on(audio, tmp_path):
     assert shown == [("my talk.flac", 0.3), ("my talk.flac", 0.8)]
 
 
+def test_silence_is_said_and_an_empty_file_is_named(audio, tmp_path):
+    (tmp_path / "empty.m4a").touch()
+    faults, silent = [], []
+    transcribe_files(
+        lambda path: iter(()), [audio, tmp_path / "empty.m4a"], tmp_path, ["txt"],
+        failed=lambda path, reason: faults.append(reason), silent=silent.append,
+    )  # fmt: skip
+    assert silent == [audio] and (tmp_path / "my talk.txt").read_text() == ""
+    assert faults == [f"{tmp_path / 'empty.m4a'}: is empty (0 bytes)"]
+
+
 @pytest.mark.parametrize(
     "words, message",
     [
@@ -94,6 +105,8 @@ def test_a_file_that_fails_is_named_and_the_others_go_on(audio, tmp_path):
         (["AUDIO", "--model", "no/such/thing"], "no such file or folder"),
         (["AUDIO", "--window", "0"], "--window must be above 0"),
         (["AUDIO", "--enrolment", "nobody"], "nobody: no such folder"),
+        (["AUDIO", "--output", "AUDIO"], "cannot write into this folder .it is a file.: name another"),
+        (["AUDIO", "--output", "/proc/out"], "--output /proc/out: cannot write into this folder"),
     ],
 )
 def test_what_is_refused_before_any_work(words, message, audio):
