@@ -128,7 +128,9 @@ def _weights(_context: click.Context, _option: click.Parameter, values: tuple[st
 @common.casing()
 @click.option("--prompt", help="Text that the models read before each hypothesis, such as its domain.")
 @click.option(
-    "--name", multiple=True, help="Name of the added scores in the lists, one for each --lm.  [default: lm, lm2 ...]"
+    "--name",
+    multiple=True,
+    help="Name of the added scores in the lists, one for each --lm.  [default: second_lm, second_lm2 ...]",
 )
 @common.path(
     "--tune-on", "Development lists to tune the weights on; repeat it for several.", metavar="LISTS", several=True
@@ -188,7 +190,7 @@ def rescore(
         raise InputError(f"{len(name)} --name for {len(lm)} --lm: give one for each, or none")
     of_models = {option: options.pop(option) for option in OF_MODELS}
     labels = name or [
-        f"{of_models['scorer'] or 'lm'}{number if number > 1 else ''}" for number in range(1, len(lm) + 1)
+        f"{of_models['scorer'] or 'second_lm'}{number if number > 1 else ''}" for number in range(1, len(lm) + 1)
     ]
     job = second_pass.SecondPass(output=output, reference=ref, tune_references=tune_ref, **options)
     models = [second_pass.LanguageModel(path, label, **of_models) for path, label in zip(lm, labels, strict=True)]

@@ -9,7 +9,6 @@ import click
 from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
 
-MUCH_WRITING = 0.2  # share of the errors that are only case or punctuation, from which on it is said
 NORMALISERS = ("none", "lower", "whisper_english", "librispeech", "mandarin_english")
 MIXED_RULES = ("none", "lower", "mandarin_english")
 COMPARED = ("wer", "cer", "mer", "sawer", "cpwer", "tcpwer")
@@ -109,6 +108,7 @@ def wer(ref: Path, hyp: Path, output: Path | None, resample: str, replicas: int,
     with --utt2spk, per_speaker.tsv.
     """
     from espnet_ext.scoring.evaluate import Draws, evaluate_words
+    from espnet_ext.scoring.score import MUCH_WRITING
 
     draws = Draws(replicas, seed, resample == "speaker")
     result, summary = evaluate_words(ref, hyp, output, draws=draws, **options)

@@ -1,5 +1,6 @@
 """N-best lists of any decoder: one table of formats, references, and warnings of lists that cannot be right."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.nbest import json_formats, text_formats
 from espnet_ext.nbest.espnet_output import is_espnet_output, read_espnet_output
 from espnet_ext.nbest.lists import NBest, distinct, read_nbest, word_errors, words_of_reference, write_nbest
+from espnet_ext.scoring.score import MUCH_WRITING, score_texts
 
 AUTO = "auto"
 IMPLAUSIBLE = 0.9  # an oracle's word error rate above which lists and references cannot belong together
@@ -143,9 +145,15 @@ def with_references(
     Raises:
         InputError: a list has no reference, or a reference has no list (its utterance would be dropped in silence).
     """
-    lists = list(lists)
+    lists, number = list(lists), re.compile(r"-\d+$")
     if missing := [nbest.utt_id for nbest in lists if nbest.utt_id not in references]:
-        raise InputError(f"{reference_name}: {_count(missing)} of {name} missing: is this another test set?")
+        cuts = {number.sub("", utterance) for utterance in missing} <= references.keys()
+        why = (
+            f"these are Lhotse's ids of cuts, and {reference_name} has those of recordings"
+            if cuts
+            else f"is this another test set? It has {next(iter(references), 'no utterance')}"
+        )
+        raise InputError(f"{reference_name}: {_count(missing)} of {name} missing: {why}")
     if missing := sorted(references.keys() - {nbest.utt_id for nbest in lists}):
         raise InputError(f"{name}: {_count(missing)} of {reference_name} without N-best list: decode the whole set")
     return [replace(nbest, ref=references[nbest.utt_id]) for nbest in lists]
@@ -170,6 +178,13 @@ def warnings_of(lists: Sequence[NBest]) -> list[str]:
         found.append(
             f"warning: the references are in {cases[0]} case, the hypotheses in {cases[1]}: words are compared as they "
             "are written: normalise both (espnet-ext nbest convert --normaliser)"
+        )
+    firsts = ({n.utt_id: n.ref or "" for n in known}, {n.utt_id: n.hyps[0].text for n in known})
+    score = score_texts(*firsts)
+    if cases[0] == cases[1] and score.of_writing > MUCH_WRITING * score.total.errors:
+        found.append(
+            f"warning: {score.of_writing} of the {score.total.errors} errors of the first hypotheses are only case or "
+            "punctuation: normalise both (espnet-ext nbest convert --normaliser)"
         )
     words = sum(len(words_of_reference(nbest)) for nbest in known)
     rate = sum(min(word_errors(nbest)) for nbest in known) / words

@@ -193,7 +193,7 @@ def second_pass(
     """
     if (bool(job.tune_on), bool(job.weights), job.weight_file is not None).count(True) != 1:
         raise InputError(
-            "the interpolation weight: tune it on lists, give it, or give a file with it: exactly one of these"
+            "the weight of the first pass: give exactly one of --tune-on LISTS, --weight X and --weight-file FILE"
         )
     if job.end not in END_CHOICES:
         raise InputError(f"the end token {job.end}: choose one of {', '.join(END_CHOICES)}")

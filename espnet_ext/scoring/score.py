@@ -12,6 +12,7 @@ from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_errors
 from espnet_ext.scoring.normalise import normalised
 
 UNITS = ("word", "char", "mixed")
+MUCH_WRITING = 0.2  # share of the errors that are only case or punctuation, from which on it is worth saying
 WHOLE = "All"  # the name of the whole if a score has parts, as in P1's tables
 
 

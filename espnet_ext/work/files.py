@@ -8,14 +8,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from espnet_ext.errors import InputError
+
 
 @contextmanager
 def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO]:
     """Open a temporary file beside ``path``, and rename it to ``path`` on success. On an error ``path`` is unchanged.
 
     Text is UTF-8. The folder is created if it is missing.
+
+    Raises:
+        InputError: ``path`` is a folder.
     """
     path = Path(path)
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder: name a file")
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -7,7 +7,7 @@ import pytest
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.json_formats import read_mlm_scoring
 from espnet_ext.nbest.lists import Hypothesis, NBest, write_nbest
-from espnet_ext.nbest.sources import FORMATS, convert_lists, read_lists, warnings_of
+from espnet_ext.nbest.sources import FORMATS, convert_lists, read_lists, warnings_of, with_references
 
 LISTS = [NBest("a", (Hypothesis("A B", -1.5), Hypothesis("A", -2.5))), NBest("b", (Hypothesis("C", -0.5),))]
 
@@ -44,7 +44,7 @@ def test_every_source_gives_the_same_lists(source, tmp_path):
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("a A\n", "text: utterance b of .* missing: is this another test set"),
+        ("a A\n", "text: utterance b of .* missing: is this another test set. It has a"),
         ("x A\n", "text: utterance a and 1 more of .* missing"),
         ("a A\nb B\nc C\nd D\n", "utterance c and 1 more of .*text without N-best list: decode the whole set"),
     ],
@@ -118,6 +118,8 @@ def test_unlike_case_is_warned_of():
 def test_references_of_another_set_are_warned_of_and_lists_without_words_are_not():
     (oracle,) = warnings_of(with_texts(["A DOG", "TWO DOGS"], "THE CAT SAT"))
     assert "word error rate of 100 %" in oracle
+    (written,) = warnings_of(with_texts(["the cat. sat,", "on"], "the cat sat"))
+    assert "2 of the 2 errors of the first hypotheses are only case or punctuation" in written
     assert warnings_of([NBest("u", (Hypothesis("A", -1.0),))]) == [] == warnings_of(with_texts(["A"], ""))
 
 
@@ -142,3 +144,9 @@ def test_a_folder_of_no_known_format_is_refused_with_the_formats(tmp_path):
     (tmp_path / "lists/ac_cost").unlink()
     (tmp_path / "lists/u1.nbest").write_text("-103.2 -3.2 2 THE CAT\n")
     assert read_lists(tmp_path / "lists")[0].hyps[0].text == "THE CAT"
+
+
+def test_ids_of_cuts_are_named(tmp_path):
+    lists = [NBest(f"u{number}-{number}", (Hypothesis("A", -1.0),)) for number in range(3)]
+    with pytest.raises(InputError, match="utterance u0-0 and 2 more of lists missing: these are Lhotse's ids of cuts"):
+        with_references(lists, {f"u{number}": "A" for number in range(3)})

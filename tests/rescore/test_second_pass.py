@@ -104,10 +104,10 @@ def refuse() -> None:
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({}, "the interpolation weight: tune it on lists, give it, or"),
+        ({}, "give exactly one of --tune-on LISTS, --weight X and --weight-file"),
         (
             {"weights": {FIRST_PASS: 1.0}, "tune_on": (Path("dev.jsonl"),)},
-            "the interpolation weight: tune it on lists, give it, or",
+            "give exactly one of --tune-on LISTS, --weight X and --weight-file",
         ),
         ({"weights": {FIRST_PASS: -1.0}}, "a weight of -1.0 for first pass"),
         ({"weight_file": Path("none.json")}, "none.json: no such file"),
