@@ -13,6 +13,7 @@ from espnet_ext.nbest.lists import NBest, distinct, read_nbest, word_errors, wor
 from espnet_ext.scoring.score import MUCH_WRITING, score_texts
 
 AUTO = "auto"
+DECODED = re.compile(r"\d+best_recog")  # a folder inside an ESPnet decoding
 IMPLAUSIBLE = 0.9  # an oracle's word error rate above which lists and references cannot belong together
 _CAPITALS, _SMALL = 0.9, 0.1  # shares of capitals that make a text upper and lower case
 
@@ -86,6 +87,8 @@ def read_lists(path: str | Path, reference: str | Path | None = None, form: str 
     if form == AUTO:
         form = next((name for name, each in FORMATS.items() if each.fits(path)), AUTO)
         if form == AUTO:
+            if DECODED.fullmatch(path.name) and path.is_dir():
+                raise InputError(f"{path}: a part of an ESPnet decoding: give the decoding's folder")
             known = ", ".join(f"{name} ({each.what})" for name, each in FORMATS.items())
             raise InputError(f"{path}: not N-best lists in any of these formats: {known}")
     elif form not in FORMATS:

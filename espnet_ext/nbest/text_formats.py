@@ -164,6 +164,10 @@ def read_nemo(path: str | Path) -> list[NBest]:
     match = _WIDTH.match(beams.name)
     width = int(match[1]) if match else len(lines) // len(records)
     if len(lines) != width * len(records):
+        if not match:
+            raise InputError(
+                f"{beams}: {len(lines)} lines are no multiple of the {len(records)} utterances of {manifest}"
+            )
         raise InputError(
             f"{beams}: {len(lines)} lines are not {width} for each of the {len(records)} utterances of {manifest}: is "
             "it the manifest that was decoded?"

@@ -20,6 +20,7 @@ KALDI, TRN, STM, CTM, SEGLST = FORMATS = ("kaldi", "trn", "stm", "ctm", "seglst"
 OF_UTTERANCES = (KALDI, TRN)
 AUTO = "auto"
 _SUFFIXES = {".trn": TRN, ".stm": STM, ".ctm": CTM, ".json": SEGLST, ".seglst": SEGLST}
+_SUBTITLES = (".srt", ".vtt")
 _TRN = re.compile(r"(.*?)\s*\(([^()\s]+)\)\s*")
 _STM_LABEL = re.compile(r"<[^<>\s]*>\s*")  # such as <o,f0,male>
 _IGNORED = "IGNORE_TIME_SEGMENT_IN_SCORING"
@@ -60,6 +61,10 @@ def read_transcripts(path: str | Path, form: str = AUTO) -> Transcripts:
         InputError: the file cannot be read, or a line is not of the format; the message says which.
     """
     path = Path(path)
+    if path.suffix.lower() in _SUBTITLES:
+        raise InputError(
+            f"{path}: subtitles cannot be scored: give Kaldi text, STM, CTM, trn or SegLST (transcribe --formats)"
+        )
     form = detect_format(path) if form == AUTO else form
     if form == KALDI:
         return Transcripts(path, form, read_table(path))

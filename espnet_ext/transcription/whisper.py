@@ -32,7 +32,7 @@ def whisper(model: str | Path | None, request: Request) -> Engine:
         request: the language (``en``), windows of at most 30 s (30 s that overlap by 5), speakers, and those enrolled.
 
     Raises:
-        InputError: the extra ``whisper`` is not installed, or windows are too long.
+        InputError: the extra ``whisper`` is not installed, windows are too long, or it does not know the language.
     """
     windowing = Windowing(
         WINDOWS.length if request.window is None else request.window,
@@ -42,6 +42,10 @@ def whisper(model: str | Path | None, request: Request) -> Engine:
         raise InputError(f"--window {windowing.length:g}: Whisper hears at most {WINDOWS.length:g} s at once")
     language, tells = request.language or "en", request.speakers or request.enrolment
     network = load(model, request.device)
+    if language != "en" and not network.model.is_multilingual:
+        raise InputError(
+            f"--language {language}: this Whisper knows English only: name a multilingual one with --model"
+        )
     if tells:
         from espnet_ext.multitalker.profiles import resemblyzer
 

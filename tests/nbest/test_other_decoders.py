@@ -123,6 +123,10 @@ def test_nemo(tmp_path):
 def test_faults_of_nemo(tmp_path):
     with pytest.raises(InputError, match="5 lines are not 3 for each of the 2 utterances"):
         read_lists(nemo(tmp_path, 5))
+    beams = nemo(tmp_path, 5).rename(tmp_path / "beams.tsv")
+    with pytest.raises(InputError, match="5 lines are no multiple of the 2 utterances"):
+        read_lists(beams, form="nemo")
+    beams.unlink()
     beams = nemo(tmp_path)
     beams.write_text(beams.read_text().replace("\t", " "))
     with pytest.raises(InputError, match="line 1 is not text and score"):

@@ -95,6 +95,12 @@ def test_what_is_refused_in_the_json_of_masked_lm_scoring(tmp_path, text, messag
         read_mlm_scoring(tmp_path / "am.json")
 
 
+def test_a_part_of_an_espnet_decoding_is_named(tmp_path):
+    (tmp_path / "2best_recog").mkdir()
+    with pytest.raises(InputError, match="2best_recog: a part of an ESPnet decoding: give the decoding's folder"):
+        read_lists(tmp_path / "2best_recog")
+
+
 def test_the_option_names_every_format():
     from espnet_ext.cli.options import NBEST_FORMATS
 

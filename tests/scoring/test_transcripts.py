@@ -66,6 +66,7 @@ def test_what_they_hold(tmp_path):
         ("a.ctm", "r1 1 0.0 * <ALT_BEGIN>\n", "line 1 is not `rec"),
         ("a.txt", "u1 a\nu1 b\n", "id u1 comes twice"),
         ("a.stm", "", "empty file"),
+        ("a.srt", "1\n00:00:00,000 --> 00:00:01,000\none\n", "subtitles cannot be scored: give"),
     ],
 )
 def test_refused(tmp_path, name, text, message):

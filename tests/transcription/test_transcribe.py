@@ -105,6 +105,7 @@ def test_silence_is_said_and_an_empty_file_is_named(audio, tmp_path):
         (["AUDIO", "--model", "no/such/thing"], "no such file or folder"),
         (["AUDIO", "--window", "0"], "--window must be above 0"),
         (["AUDIO", "--enrolment", "nobody"], "nobody: no such folder"),
+        (["AUDIO", "--language", "de"], "--language de: this Whisper knows English only"),
         (["AUDIO", "--output", "AUDIO"], "cannot write into this folder .it is a file.: name another"),
         (["AUDIO", "--output", "/proc/out"], "--output /proc/out: cannot write into this folder"),
     ],
