@@ -112,9 +112,9 @@ def mwer(
 ) -> None:
     """Train a language model to rescore N-best lists.
 
-    The loss is the minimum word error rate (Shivakumar 2023, eq. 5 to 12). Lists are JSONL, ESPnet's output folder, or
-    the JSON of masked-LM-scoring tools, with references; hypotheses and references must be normalised alike. Writes the
-    model that rescores the development lists best, and training.json. A killed run resumes where it stopped.
+    The loss is the minimum word error rate (Shivakumar 2023, eq. 5 to 12). Lists have references and any format that
+    `espnet-ext nbest --help` names; hypotheses and references must be normalised alike. Writes the model that rescores
+    the development lists best, and training.json. A killed run resumes where it stopped.
     """
     from espnet_ext.rescore.training.mwer_training import train_rescorer
 

@@ -128,8 +128,10 @@ def find_checkpoint(folder: Path) -> Path:
     """The checkpoint in a training's folder that is meant for decoding: its average, or its best epoch.
 
     Raises:
-        InputError: there is none, or there are several averages to choose from.
+        InputError: there is no such folder, no checkpoint, or there are several averages to choose from.
     """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder: name that of a training")
     averages = sorted(path for path in folder.glob("*.ave.pth") if re.fullmatch(r"(best|last)\d+", path.name[:-8]))
     if len(averages) > 1:
         names = ", ".join(path.name for path in averages)

@@ -123,12 +123,15 @@ def test_what_soundfile_cannot_read_goes_through_ffmpeg(transcriber, data, tmp_p
         (["--batch-seconds", "0"], "batch_seconds must be"),
         (["--stitcher", "s"], "--stitcher is for a speaker-attributed model, and this is a recogniser"),
         (["--language", "de"], "--language is for Whisper"),
-        (["--enrolment", "."], "does not tell speakers"),
+        (["--enrolment", "VOICES"], "does not tell speakers"),
         (["--ngram", "x.arpa"], "needs a beam search"),
         (["--beam-size", "-3"], "beam-size"),
     ],
 )
 def test_bad_options(options, fault, model, data, tmp_path):
+    (tmp_path / "voices" / "anna").mkdir(parents=True)
+    shutil.copy(data / "short.flac", tmp_path / "voices" / "anna")
+    options = [tmp_path / "voices" if word == "VOICES" else word for word in options]
     files = ["--model", model, "--output", tmp_path / "out"]
     with pytest.raises(InputError, match=fault):
         call([str(word) for word in ["transcribe", data / "long.flac", *files, *options]])

@@ -119,6 +119,8 @@ def test_what_is_missing_is_said_before_anything_is_written(training):
     with pytest.raises(InputError, match=r"config.yaml: stats_file: stats/feats_stats.npz is not there"):
         pack(packing(training), training / "shared.zip")
     Path("stats/away.npz").rename("stats/feats_stats.npz")
+    with pytest.raises(InputError, match="exp/sed1: no such folder: name that of a training"):
+        find_checkpoint(Path("exp/sed1"))
     with pytest.raises(InputError, match="no.pth: no such file"):
         pack(packing(training, model=Path("no.pth")), training / "shared.zip")
     with pytest.raises(InputError, match="name an archive"):
