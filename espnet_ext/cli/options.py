@@ -186,10 +186,18 @@ def window(seconds: float) -> Decorator:
     )
 
 
+def _share(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    """Refuse a percentage, which is the commonest slip, with the share that it is."""
+    if value is not None and 1 < value <= 100:
+        raise InputError(f"--window-overlap is a share of a window, not {value:g}: {value / 100:g} for {value:g} %")
+    return value
+
+
 def window_overlap(default: float | None = 0.5, most: str = "0.5") -> Decorator:
     return click.option(
         "--window-overlap",
         type=float,
+        callback=_share,
         default=default,
         show_default=True,
         metavar="SHARE",

@@ -14,6 +14,7 @@ MIXED_RULES = ("none", "lower", "mandarin_english")
 COMPARED = ("wer", "cer", "mer", "sawer", "cpwer", "tcpwer")
 FORMATS = ("auto", "kaldi", "trn", "stm", "ctm", "seglst")
 RATES = {"word": "WER", "char": "CER", "mixed": "MER"}
+LONG_COLLAR = 60.0  # seconds; collars of 1 to 10 are usual
 NO_TIMES = "no tcpWER: some words have no times"
 COUNTED = {"word": "words", "char": "chars", "mixed": "tokens"}
 
@@ -52,11 +53,18 @@ def _normaliser(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
+def _collar(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    if value >= LONG_COLLAR:
+        click.echo(f"warning: --collar is in seconds: words up to {value:g} s apart may match", err=True)
+    return value
+
+
 def _timed(function: Callable[..., Any]) -> Callable[..., Any]:
     """Options for transcripts of other toolkits."""
     collar = click.option(
         "--collar",
         type=click.FloatRange(min=0, min_open=True),
+        callback=_collar,
         default=5.0,
         show_default=True,
         metavar="SECONDS",

@@ -86,6 +86,7 @@ def transcribe(
             work=work or Path(folder),
             **options,
         )
+        click.echo(f"loading {model or 'Whisper tiny.en'} ...", err=True)
         engine = engine_for(model, request)
         failures = transcribe_files(engine, files, output, wanted, show=_show, failed=_failed, silent=_silent)
     click.echo(f"{len(files) - failures} of {len(files)} files -> {output}", err=True)

@@ -191,8 +191,10 @@ def test_speakers_in_stm_and_ctm(tmp_path, capsys):
     (tmp_path / "hyp.ctm").write_text("m1 a 0.1 0.3 ONE\nm1 a 0.5 0.3 TWO\n")
     files = ["--ref", str(tmp_path / "ref.stm"), "--hyp", str(tmp_path / "hyp.ctm")]
     call(["score", "sa", *files, "--normaliser", "lower", "--collar", "2", "--output", str(tmp_path / "out")])
-    printed = capsys.readouterr().out
-    assert "SA-WER 33.33 %" in printed and "tcpWER 33.33 % (collar 2 s)" in printed
+    printed, noted = capsys.readouterr()
+    assert "SA-WER 33.33 %" in printed and "tcpWER 33.33 % (collar 2 s)" in printed and "collar" not in noted
+    call(["score", "sa", *files, "--collar", "5000"])
+    assert "--collar is in seconds: words up to 5000 s apart may match" in capsys.readouterr().err
     summary = json.loads((tmp_path / "out" / "score.json").read_text())
     assert summary["tcpwer"] == {"value": 33.3333, "errors": 1, "words": 3, "collar": 2.0}
     assert summary["normaliser"] == "lower"

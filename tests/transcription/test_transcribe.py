@@ -104,6 +104,7 @@ def test_silence_is_said_and_an_empty_file_is_named(audio, tmp_path):
         (["AUDIO", "AUDIO"], "would both be written"),
         (["AUDIO", "--model", "no/such/thing"], "no such file or folder"),
         (["AUDIO", "--window", "0"], "--window must be above 0"),
+        (["AUDIO", "--window-overlap", "50"], "a share of a window, not 50: 0.5 for 50 %"),
         (["AUDIO", "--enrolment", "nobody"], "nobody: no such folder"),
         (["AUDIO", "--language", "de"], "--language de: this Whisper knows English only"),
         (["AUDIO", "--output", "AUDIO"], "cannot write into this folder .it is a file.: name another"),
