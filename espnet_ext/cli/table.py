@@ -141,7 +141,10 @@ def write(
 )
 @click.option("--by", default="", metavar="NAME", help="Keep them as the results of NAME, beside those of the recipe.")
 @click.option("--address", default="", metavar="TEXT", help="With --by: a page or e-mail address for questions.")
-def results(recipe: tuple[Path, ...], results: tuple[Path, ...], by: str, address: str) -> None:
+@click.option(
+    "--add", is_flag=True, help="Add their seeds and rows to those that are kept, instead of replacing tables."
+)
+def results(recipe: tuple[Path, ...], results: tuple[Path, ...], by: str, address: str, add: bool) -> None:
     """Keep the results of runs, and write the pages that show them.
 
     RESULTS.md holds all results that are kept, below the text of conf/results_notes.md. Sections of README.md and of
@@ -154,8 +157,10 @@ def results(recipe: tuple[Path, ...], results: tuple[Path, ...], by: str, addres
         raise InputError("--by: give the run's folder with --results")
     if results and len(recipe) != 1:
         raise InputError("--results: give the one --recipe that these results are of")
+    if add and (by or not results):
+        raise InputError("--add: give the run's folder with --results, and no --by")
     for folder in recipe or recipes_with_results():
-        changed = write_recipe_report(folder, results, by, address)
+        changed = write_recipe_report(folder, results, by, address, add=add)
         for path in changed:
             click.echo(f"written: {path}")
         if not changed:

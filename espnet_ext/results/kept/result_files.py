@@ -129,8 +129,20 @@ class ResultHardware(StrictMapping):
     gpu: list[StrictStr]
 
 
+class ResultRun(StrictMapping):
+    """An earlier run, to whose results a later one was added."""
+
+    command: StrictStr
+    git: ResultGit | None
+    date: StrictStr
+    hardware: ResultHardware
+
+
 class ResultMeta(StrictMapping):
-    """How the results were made; ``lm_perplexity`` is there if a language model was used."""
+    """How the results were made; ``lm_perplexity`` is there if a language model was used.
+
+    ``earlier`` is there if the results were added to others: how those were made, the latest run first.
+    """
 
     command: StrictStr
     git: ResultGit | None
@@ -141,6 +153,7 @@ class ResultMeta(StrictMapping):
     corpus: StrictStr
     scale: StrictStr
     lm_perplexity: Rate | None = None
+    earlier: list[ResultRun] | None = None
 
 
 class ResultReduction(StrictMapping):

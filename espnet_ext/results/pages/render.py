@@ -61,20 +61,27 @@ def markdown_table(result: Mapping[str, Any], heading: str = "#", pictures: str 
 
 def meta_line(meta: Mapping[str, Any]) -> str:
     """One paragraph on how the results were made."""
-    git, hardware = meta["git"], meta["hardware"]
-    commit = "not in git" if git is None else git["commit"][:12] + (" with uncommitted changes" if git["dirty"] else "")
     parts = [
         f"Corpus: {meta['corpus']}",
-        f"command: `{meta['command']}`",
-        f"commit: {commit}",
-        f"written: {meta['date']}",
-        f"hardware: {', '.join([hardware['cpu'], count_of(hardware['cores'], 'core'), *_gpus(hardware['gpu'])])}, "
-        f"{hardware['memory_gib']} GiB",
+        *_run_parts(meta),
         f"text normalisation: {meta['normaliser'] or NOT_RUN}",
         *_perplexity(meta),
         "versions: " + ", ".join(f"{name} {version}" for name, version in meta["versions"].items() if version),
     ]
-    return "; ".join(parts) + "."
+    earlier = [f" Added to results of an earlier run: {'; '.join(_run_parts(run))}." for run in meta.get("earlier", [])]
+    return "; ".join(parts) + "." + "".join(earlier)
+
+
+def _run_parts(run: Mapping[str, Any]) -> list[str]:
+    git, hardware = run["git"], run["hardware"]
+    commit = "not in git" if git is None else git["commit"][:12] + (" with uncommitted changes" if git["dirty"] else "")
+    return [
+        f"command: `{run['command']}`",
+        f"commit: {commit}",
+        f"written: {run['date']}",
+        f"hardware: {', '.join([hardware['cpu'], count_of(hardware['cores'], 'core'), *_gpus(hardware['gpu'])])}, "
+        f"{hardware['memory_gib']} GiB",
+    ]
 
 
 def _perplexity(meta: Mapping[str, Any]) -> list[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
+from espnet_ext.results.adding import add_results
 from espnet_ext.results.kept.keeping import keep_results
 from espnet_ext.results.kept.pictures import digest, drawn_part, stamp_of
 from espnet_ext.results.kept.reproductions import keep_reproduction, read_reproductions
@@ -127,7 +128,7 @@ def repository_pages(root: str | Path) -> dict[Path, str]:
 
 
 def write_recipe_report(
-    recipe_dir: str | Path, results: Sequence[str | Path] = (), by: str = "", address: str = ""
+    recipe_dir: str | Path, results: Sequence[str | Path] = (), by: str = "", address: str = "", *, add: bool = False
 ) -> list[Path]:
     """Keep results of runs in a recipe's ``results/``, and write the pages that show what is kept.
 
@@ -139,6 +140,7 @@ def write_recipe_report(
         recipe_dir: the recipe's folder.
         results: folders with a run's ``table*.json``.
         by, address: who has run them, if they are kept as somebody else's, beside the recipe's own.
+        add: add their seeds and rows to those that are kept (:func:`add_results`).
 
     Returns:
         The pages whose text has changed.
@@ -152,6 +154,8 @@ def write_recipe_report(
     for folder in results:
         if by:
             keep_reproduction(Path(folder), recipe_dir / "results", by, address)
+        elif add:
+            add_results(folder, recipe_dir)
         else:
             keep_results(folder, recipe_dir / "results")
     _draw_figures(recipe_dir / "results")
