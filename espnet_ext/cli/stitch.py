@@ -73,6 +73,13 @@ def _limit(guard: str | None, folder: Path) -> float | None:
     return limit
 
 
+def _refuse_guard_alone(guard: str | None, stitcher: Path | None) -> None:
+    if guard is not None and stitcher is None:
+        raise InputError(
+            "--guard limits what a stitcher may change: give its folder with --stitcher, or leave out --guard"
+        )
+
+
 @stitch.command()
 @click.argument("files", nargs=-1, type=common.PATH, required=True, metavar="FILE...")
 @common.path(
@@ -96,12 +103,13 @@ def join(
     """
     from espnet_ext.stitcher.inference import StitcherOptions, join_windows
 
+    _refuse_guard_alone(guard, stitcher)
     trained = StitcherOptions(stitcher, guard=_limit(guard, stitcher)) if stitcher else None
     join_windows(files, output, trained, segments=segments, speaker=speaker)
 
 
 @stitch.command()
-@common.data("Data dir of recordings with reco2dur or utt2dur; repeat it for several.", several=True)
+@common.data("Data dir of recordings: wav.scp, utt2spk, and reco2dur or utt2dur; repeat it for several.", several=True)
 @common.output("The data dir of windows of each --data.", several=True)
 @_windowing
 def windows(data: tuple[Path, ...], output: tuple[Path, ...], window: float, window_overlap: float) -> None:
@@ -226,6 +234,7 @@ def merge(
     """
     from espnet_ext.stitcher.inference import StitcherOptions, merge_windows
 
+    _refuse_guard_alone(guard, stitcher)
     device = "cuda" if ngpu else "cpu"
     trained = None
     if stitcher:

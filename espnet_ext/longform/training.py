@@ -39,6 +39,7 @@ from espnet_ext.longform.chunking import Chunk, Schedule, batches
 from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.longform.recording_features import ChannelStatistics, RecordingFeatures
 from espnet_ext.longform.word_times import read_word_times
+from espnet_ext.upstream.option_faults import unfit
 
 TABLES = ("speech", "duration", "words", "statistics")
 FEATURES = "features"
@@ -252,17 +253,23 @@ def schedule_of(chunk_conf: Mapping[str, Any]) -> tuple[Schedule, int]:
     """
     settings = dict(chunk_conf)
     passes = settings.pop("passes", 1)
-    if passes < 1:
-        raise InputError(f"chunk_conf: passes must be at least 1, not {passes}")
-    try:
-        return Schedule(**settings), passes
-    except TypeError as error:
-        raise InputError(f"chunk_conf: {error}") from None
+    if not isinstance(passes, int) or passes < 1:
+        raise InputError(f"chunk_conf: passes must be a whole number of at least 1, not {passes!r}")
+    _check_options("chunk_conf", Schedule, settings)
+    return Schedule(**settings), passes
+
+
+def _check_options(key: str, found: type, settings: Mapping[str, Any]) -> None:
+    for option, value in settings.items():
+        if what := unfit(found, option, value):
+            raise InputError(f"{key}: {what}")
 
 
 def features_of(features_conf: Mapping[str, Any]) -> RecordingFeatures:
-    """The features of a ``features_conf``. Raises InputError for an unknown setting."""
-    try:
-        return RecordingFeatures(**features_conf)
-    except TypeError as error:
-        raise InputError(f"features_conf: {error}") from None
+    """The features of a ``features_conf``.
+
+    Raises:
+        InputError: an unknown setting, or one out of range.
+    """
+    _check_options("features_conf", RecordingFeatures, features_conf)
+    return RecordingFeatures(**features_conf)

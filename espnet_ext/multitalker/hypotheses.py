@@ -69,9 +69,10 @@ class WindowHypothesis:
             raise ValueError("a time or a confidence that is not a finite number")
         for word, (start, end) in zip(self.words, self.times or (), strict=False):
             if end < start:
-                raise ValueError(f"{word} ends at {end} s, before it starts at {start} s")
+                raise ValueError(f"{word} ends at {round(end, 3)} s, before it starts at {round(start, 3)} s")
             if not self.start - SLACK <= (start + end) / 2 <= self.end + SLACK:
-                raise ValueError(f"{word} at {start} s lies outside its window, {self.start} to {self.end} s")
+                window = f"{round(self.start, 3)} to {round(self.end, 3)} s"
+                raise ValueError(f"{word} at {round(start, 3)} s lies outside its window, {window}")
 
 
 def write_jsonl(path: str | Path, hypotheses: Iterable[WindowHypothesis]) -> None:

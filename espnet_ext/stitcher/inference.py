@@ -109,6 +109,8 @@ def join_windows(
     """
     if output and output.suffix not in OUTPUTS:
         raise InputError(f"--output {output}: end it in {', '.join(OUTPUTS)}")
+    if stitcher:
+        read_note(stitcher.folder)  # before torch is imported, which takes seconds
     grouped = read_grouped(files, segments, speaker=speaker)
     merge = Stitcher(stitcher).stitch(grouped) if stitcher else MERGES[BY_TIME]
     recordings = {name: spoken_lines(speakers) for name, speakers in transcripts(grouped, merge).items()}

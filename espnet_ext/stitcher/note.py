@@ -50,6 +50,8 @@ def read_note(folder: str | Path) -> StitcherNote:
         windows = record["windows"] and Windowing(**record["windows"])
         note = StitcherNote(record["style"], Longest(**record["longest"]), windows, bool(record["pieces"]))
     except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise InputError(f"{path.parent}: no such folder: give that of a trained stitcher") from None
         raise InputError(f"{path}: no such file: copy it from the folder of the training pairs") from None
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: not the note of a stitcher ({error!r}): write the training pairs again") from None

@@ -9,6 +9,7 @@ import torch
 from espnet_ext.errors import InputError, run_main
 from espnet_ext.registry import register
 from espnet_ext.upstream.logs import drop_repeated_warnings
+from espnet_ext.upstream.option_faults import option_fault
 from espnet_ext.upstream.whole_checkpoints import keep_checkpoints_whole
 
 
@@ -26,7 +27,12 @@ def with_plugins(main: Callable[[], None], module_name: str) -> None:
     def run() -> None:
         set_up()
         check_gpus(sys.argv[1:])
-        main()
+        try:
+            main()
+        except (TypeError, ValueError, AttributeError) as error:
+            if fault := option_fault(error):
+                raise InputError(fault) from error
+            raise
 
     if module_name == "__main__":
         run_main(run)

@@ -61,6 +61,18 @@ def test_joining_needs_no_command_and_no_model(tmp_path, capsys):
         call(["stitch", "join", str(tmp_path / "long.json"), "--output", "out.doc"])
 
 
+def test_options_of_a_stitcher_that_is_not_there(tmp_path):
+    (tmp_path / "long.json").write_text('{"segments": [{"start": 0, "end": 2, "text": "A B"}]}')
+    long = str(tmp_path / "long.json")
+    with pytest.raises(InputError, match="--guard limits what a stitcher may change: give its folder with --stitcher"):
+        call(["stitch", long, "--guard", "0.3"])
+    with pytest.raises(InputError, match=f"{tmp_path}/nowhere: no such folder: give that of a trained stitcher"):
+        call(["stitch", long, "--stitcher", str(tmp_path / "nowhere")])
+    write_jsonl(tmp_path / "hyp.jsonl", hypotheses("A B"))
+    with pytest.raises(InputError, match="--guard limits"):
+        run(tmp_path, "merge", "--method", "time_aware", "--guard", "0.3")
+
+
 def test_advice_for_windows_that_overlap_by_a_quarter_ends(tmp_path):
     """Neither of the two methods of P4 can merge them; both name the one that can."""
     heard = [

@@ -1,5 +1,8 @@
 """Training on chunks of recordings, through ESPnet's own trainer: what is read, and going on after an interruption."""
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -169,9 +172,12 @@ def test_trains_and_goes_on_exactly(data, tmp_path, token_list, monkeypatch):
 def test_bad_settings(data, tmp_path, token_list):
     for settings, fault in (
         ({"input_size": 7}, "input_size is 7"),
-        ({"chunk_conf": {"length": 3}}, "chunk_conf"),
+        ({"chunk_conf": {"length": 3}}, "chunk_conf: no option length: its options are batch_seconds, max_seconds, "),
+        ({"chunk_conf": {"max_secnds": 3}}, "chunk_conf: no option max_secnds: is max_seconds meant"),
+        ({"chunk_conf": {"max_seconds": "ten"}}, "chunk_conf: max_seconds is 'ten', but must be a number"),
         ({"chunk_conf": {"passes": 0}}, "passes must be"),
-        ({"features_conf": {"n_mels": N_MELS, "colour": 1}}, "features_conf"),
+        ({"chunk_conf": {"passes": "two"}}, "passes must be a whole number of at least 1, not 'two'"),
+        ({"features_conf": {"n_mels": N_MELS, "colour": 1}}, "features_conf: no option colour"),
     ):
         with pytest.raises(InputError, match=fault):
             train(data, tmp_path / "bad", token_list, **settings)
@@ -185,3 +191,28 @@ def test_bad_settings(data, tmp_path, token_list):
         training.read_recordings(
             [(str(tmp_path / "utt2dur"), "duration", "text"), *tables(data)[:1], *tables(data)[2:]]
         )
+
+
+def test_the_documented_config_and_tables(data, tmp_path, token_list, monkeypatch):
+    """``docs/extending.md``, "Training on long recordings": the Python writes the tables, the config trains."""
+    page = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")
+    page = page[page.index("**Training on long recordings.**") :]
+    config, script = (re.search(rf"```{kind}\n(.*?)```", page, re.DOTALL)[1] for kind in ("yaml", "python"))
+    (tmp_path / "train").mkdir()
+    for name in ("wav.scp", "utt2dur"):
+        (tmp_path / "train" / name).write_text((data / name).read_text())
+    seconds = {name: int(value) - 1 for name, value in SECONDS.items()}
+    lines = [
+        f"{name} 1 {at + 0.1:.1f} 0.5 {'ABCDE'[at % 5]}\n" for name, count in seconds.items() for at in range(count)
+    ]
+    (tmp_path / "train" / "words.ctm").write_text("".join(lines))
+    monkeypatch.chdir(tmp_path)
+    subprocess.run([sys.executable, "-c", script], check=True)
+    settings = yaml.safe_load(config)
+    settings["chunk_conf"] |= {"batch_seconds": 8, "max_seconds": 4, "initial_seconds": 1, "passes": 1}
+    settings["encoder_conf"] |= {"output_size": 8, "num_blocks": 1, "attention_heads": 2, "subsampling_channels": 4}
+    monkeypatch.setattr(
+        sys.modules[__name__], "CONFIG", {"num_workers": 0, "use_tensorboard": False, "token_type": "char"}
+    )
+    train(tmp_path / "train", tmp_path / "exp", token_list, **settings)
+    assert (tmp_path / "exp" / "1epoch.pth").exists() or (tmp_path / "exp" / "latest.pth").exists()

@@ -128,7 +128,7 @@ def test_ours(tmp_path):
         ("a.ctm", "talk-w00000 1 1 0.5 A high\n", "line 1 is not"),
         ("a.ctm", "other 1 1 0.5 A\n", "other is not in --segments"),
         ("a.ctm", "talk-w00000 1 20 0.5 A\n", "A at 20.0 s lies outside its window, 0.0 to 16.0 s"),
-        ("a.ctm", "\n", "empty file"),
+        ("a.ctm", "\n", "it holds no word: decode again"),
         ("a.ctm", ";; nothing\n", "holds no word"),
         ("a.txt", "A", "hypotheses end in .jsonl, .json, .ctm or .rttm"),
         ("a.json", "{", "not JSON"),
@@ -158,3 +158,111 @@ def test_segments_that_are_none(tmp_path):
     (tmp_path / "a.ctm").write_text("w 1 0 1 A\n")
     with pytest.raises(InputError, match="w: `talk 8 x` is not `recording start end`"):
         read_grouped(tmp_path / "a.ctm", tmp_path / "segments")
+
+
+def test_a_window_that_is_given_twice_is_refused(tmp_path, segments):
+    """Its words would be there twice."""
+    for name in ("a.ctm", "b.ctm"):
+        (tmp_path / name).write_text(ctm_of_kaldi())
+    with pytest.raises(
+        InputError, match=r"b\.ctm: talk: the window from 0 to 16 s of speaker is given twice, also in "
+    ):
+        read_grouped([tmp_path / "a.ctm", tmp_path / "b.ctm"], segments)
+    for name in ("a.jsonl", "b.jsonl"):
+        write_jsonl(tmp_path / name, EXPECTED["talk"]["speaker"])
+    with pytest.raises(InputError, match=r"b\.jsonl: talk: window 0 of speaker speaker is also in .*a\.jsonl"):
+        read_grouped([tmp_path / "a.jsonl", tmp_path / "b.jsonl"])
+
+
+def test_a_window_in_a_file_for_each_speaker(tmp_path, segments):
+    for who in "AB":
+        lines = "".join(f"talk-w00000 1 {at} 0.5 {who}{at} NA lex {who}\n" for at in (1.0, 2.0))
+        (tmp_path / f"{who}.ctm").write_text(lines + "talk-w00001 1 1.0 0.5 end NA lex A\n" * (who == "A"))
+    found = read_grouped([tmp_path / "A.ctm", tmp_path / "B.ctm"], segments)["talk"]
+    assert found["A"][0].words == ("A1.0", "A2.0") and found["B"][0].words == ("B1.0", "B2.0")
+
+
+def test_windows_without_hypotheses_are_silent_and_named(tmp_path, capsys):
+    """Nobody may have spoken in them; or they were not decoded."""
+    (tmp_path / "segments").write_text("w0 talk 0 16\nw1 talk 16 32\nw2 talk 32 48\nother talk2 0 5\n")
+    (tmp_path / "a.ctm").write_text("w0 1 1 0.5 so\nw2 1 1 0.5 far\n")
+    (tmp_path / "w1.ctm").write_text("")
+    windows = read_grouped([tmp_path / "a.ctm", tmp_path / "w1.ctm"], tmp_path / "segments")["talk"]["speaker"]
+    assert [item.words for item in windows] == [("so",), (), ("far",)] and windows[1].start == 16
+    assert capsys.readouterr().err == ""
+    assert read_grouped(tmp_path / "a.ctm", tmp_path / "segments")["talk"]["speaker"] == windows
+    assert capsys.readouterr().err == f"warning: {tmp_path}/segments: window w1 without hypotheses: taken as silent\n"
+    write_jsonl(tmp_path / "a.jsonl", [windows[0], windows[2]])
+    read_grouped(tmp_path / "a.jsonl")
+    assert capsys.readouterr().err == "warning: talk: window 1 missing: taken as silent\n"
+
+
+def windows_of(*places: tuple[float, float, str]) -> str:
+    """Whisper's JSON of windows with an offset and a duration, and one word half a second after their start."""
+    words = [{"word": "w", "start": 0.5, "end": 1.0}]
+    return json.dumps([{"offset": at, "duration": for_, "segments": [{"words": words}]} for at, for_, _ in places])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "warning"),
+    [
+        ("talk.json", windows_of((0, 20, ""), (15, 20, ""), (75, 20, "")), "talk: no window covers 35.0 to 75.0 s"),
+        ("talk.json", windows_of((0, 20, ""), (0.5, 20, "")), "talk: windows 0 and 1 share 98% of their time"),
+        ("talk.ctm", "talk 1 15 0.5 a\ntalk 1 8 0.5 b\n", "talk: times go back from 15.00 to 8.00 s"),
+        ("talk.ctm", "talk 1 1000 50000 a\ntalk 1 52000 40000 b\n", "half of the words last over 45000 s: are"),
+        (
+            "talk.json",
+            windows_of((0, 16000, ""), (8000, 16000, "")),
+            "hold words in their first 0.0% only: are they in",
+        ),
+    ],
+)
+def test_what_is_probably_wrong_is_said(tmp_path, capsys, name, content, warning):
+    (tmp_path / name).write_text(content)
+    read_grouped(tmp_path / name)
+    err = capsys.readouterr().err
+    assert err.startswith("warning: ") and warning in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "places",
+    [[(0, 20), (15, 20), (30, 20)], [(0, 20), (20, 20)], [(3, 4), (9, 6), (17, 2), (30, 10)], [(0, 7200)]],
+)
+def test_windows_that_overlap_touch_or_were_cut_at_pauses_are_no_doubt(tmp_path, capsys, places):
+    words = [{"word": "w", "start": 0.5, "end": 1.0}, {"word": "end", "start": 0.0, "end": 0.0}]
+    items = [
+        {
+            "offset": at,
+            "duration": for_,
+            "segments": [{"words": [words[0], {**words[1], "start": for_ - 1, "end": for_}]}],
+        }
+        for at, for_ in places
+    ]
+    (tmp_path / "talk.json").write_text(json.dumps(items))
+    read_grouped(tmp_path / "talk.json")
+    assert capsys.readouterr().err == ""
+
+
+def test_several_files_of_one_window_each_may_be_windows_of_one_recording(tmp_path, capsys):
+    for name in "ab":
+        (tmp_path / f"{name}.json").write_text('{"segments": [{"start": 0, "end": 2, "text": "A B"}]}')
+    assert list(read_grouped([tmp_path / "a.json", tmp_path / "b.json"])) == ["a", "b"]
+    assert (
+        "2 utterances are taken as 2 recordings: if they are windows of one, give --segments" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "it is empty: write Whisper's JSON or SegLST"),
+        ('[{"offset": 3, "segments": []}]', "an offset without a duration: give both"),
+        ('{"segments": [{"start": 0, "end": 1}]}', "it has no 'text'"),
+        ('{"start": 0.1, "end": 16.1, "segments": [{"words": [{"word": "a", "start": 30.2, "end": 30.3}]}]}',
+         r"a at 30.2 s lies outside its window, 0.1 to 16.1 s: fix the hypotheses; times are in seconds, and"),
+    ],
+)  # fmt: skip
+def test_messages_say_what_is_missing(tmp_path, content, message):
+    (tmp_path / "talk.json").write_text(content)
+    with pytest.raises(InputError, match=message):
+        read_grouped(tmp_path / "talk.json")

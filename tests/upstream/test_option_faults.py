@@ -1,0 +1,77 @@
+"""Options in YAML that a module does not take: one line names the module and the option."""
+
+import sys
+
+import pytest
+import yaml
+from espnet2.tasks.asr import ASRTask
+
+from espnet_ext.errors import InputError
+from espnet_ext.upstream.option_faults import option_fault
+from espnet_ext.upstream.with_plugins import with_plugins
+
+CONFIG = {
+    "token_list": ["<blank>", "<unk>", "a", "<sos/eos>"],
+    "frontend": None,
+    "input_size": 8,
+    "normalize": None,
+    "encoder": "long_fastconformer",
+    "encoder_conf": {"output_size": 8, "attention_heads": 2, "num_blocks": 1},
+    "decoder": "batch_rnn",
+    "decoder_conf": {"num_layers": 1, "hidden_size": 8},
+    "model_conf": {"ctc_weight": 0.5},
+}
+
+
+def run(tmp_path, monkeypatch, changes: dict) -> None:
+    """``python -m espnet_ext.bin.asr_train`` with a config."""
+    (tmp_path / "train.yaml").write_text(yaml.safe_dump({**CONFIG, **changes}))
+    monkeypatch.setattr(sys, "argv", ["asr_train", "--config", str(tmp_path / "train.yaml"), "--dry_run", "true",
+                                      "--output_dir", str(tmp_path / "exp")])  # fmt: skip
+    with_plugins(ASRTask.main, "__main__")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"encoder_conf": {"num_blcks": 3}}, "encoder_conf: long_fastconformer: no option num_blcks: is num_blocks"),
+        ({"encoder_conf": {"output_size": 8, "attention_heads": "two"}},
+         "encoder_conf: long_fastconformer: attention_heads is 'two', but must be a whole number"),
+        ({"encoder_conf": {"rotary_base": "1e4"}},
+         "long_fastconformer: rotary_base is '1e4', but must be a number (YAML reads 1e-8 as text, and 1.0e-8 as a"),
+        ({"decoder_conf": {"qqq": 3}}, "decoder_conf: batch_rnn: no option qqq: its options are vocab_size, "),
+        ({"normalize": "sem_global_mvn", "normalize_conf": {"eta_min": "low"}}, "sem_global_mvn: eta_min is 'low'"),
+        ({"encoder": "transformer", "encoder_conf": {"num_bloks": 2}}, "transformer: no option num_bloks: is num_"),
+        ({"optim": "madgrad", "optim_conf": {"lr": "fast"}}, "optim_conf: madgrad: lr is 'fast', but must be a number"),
+    ],
+)  # fmt: skip
+def test_one_line_names_module_and_option(tmp_path, monkeypatch, capsys, changes, message):
+    import numpy as np
+
+    if "normalize" in changes:
+        np.savez(tmp_path / "stats.npz", count=1, sum=np.ones(8), sum_square=np.ones(8))
+        changes["normalize_conf"]["stats_file"] = str(tmp_path / "stats.npz")
+    with pytest.raises(SystemExit) as ended:
+        run(tmp_path, monkeypatch, changes)
+    err = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert ended.value.code == 1 and len(err) == 1 and message in err[0]
+
+
+def test_a_config_that_fits_builds(tmp_path, monkeypatch):
+    with pytest.raises(SystemExit) as ended:
+        run(tmp_path, monkeypatch, {})
+    assert ended.value.code == 0
+
+
+def test_an_error_elsewhere_keeps_its_traceback():
+    """An option of another type than annotated is no fault of a bug in a module that does not read it."""
+
+    def build_model(args):
+        raise TypeError("a bug")
+
+    from argparse import Namespace
+
+    with pytest.raises(TypeError) as caught:
+        build_model(Namespace(encoder="long_fastconformer", encoder_conf={"num_blocks": "3"}))
+    assert option_fault(caught.value) is None
+    assert option_fault(InputError("elsewhere")) is None
