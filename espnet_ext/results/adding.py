@@ -45,10 +45,11 @@ def add_results(folder: str | Path, recipe_dir: str | Path) -> list[Path]:
     scores = read_scores_file(folder / SCORES_FILE)
     merged = _merge_same_sets(place / SCORES_FILE, scores)
     kept = {path.name: read_results(path) for path in result_files(place)}
-    if lacking := [name for name, result in kept.items() if not result["scores"]]:
+    added = {_file_name(result): result for result in new}
+    if lacking := [name for name in added if name in kept and not kept[name]["scores"]]:
         raise InputError(f"{place / lacking[0]}: its scores are not kept, so that nothing can be added to it")
     write_scores(place / SCORES_FILE, merged)
-    return _recompute(recipe_dir, place, kept, {_file_name(result): result for result in new})
+    return _recompute(recipe_dir, place, kept, added)
 
 
 def _merge_same_sets(path: Path, scores: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,6 +72,9 @@ def _recompute(
     some = next(iter(new.values()))
     tables = load_tables(recipe_dir / "conf" / "tables.yaml", some["scale"])
     for name in dict.fromkeys((*kept, *new)):
+        if name in kept and not kept[name]["scores"]:  # of an older run; nothing is added to it
+            results.append((place / name, kept[name]))
+            continue
         number = (new.get(name) or kept[name])["table"]
         if number not in tables.tables:
             raise InputError(f"{tables.path}: has no table {number}, which {place / name} is of")

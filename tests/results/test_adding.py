@@ -15,6 +15,7 @@ from espnet_ext.results.pages.results_md import write_recipe_report
 from espnet_ext.results.plans.reading import load_tables
 from espnet_ext.results.table_results import write_tables
 from espnet_ext.results.verify import verify_recipe
+from espnet_ext.work.files import write_json
 
 
 def write(toy: Path, expdir: Path, numbers: str, command: str) -> Path:
@@ -66,6 +67,16 @@ def test_adding_twice_changes_nothing(both: SimpleNamespace):
     before = {path.name: path.read_bytes() for path in both.place.iterdir()}
     assert add_results(both.run, both.recipe) == []
     assert {path.name: path.read_bytes() for path in both.place.iterdir()} == before
+
+
+def test_tables_without_scores_stay_and_cannot_be_added_to(both: SimpleNamespace, toy: Path):
+    older = {**read_results(both.place / "table1.json"), "scores": None}
+    write_json(both.place / "table1.json", older)
+    with pytest.raises(InputError, match=r"table1.json: its scores are not kept, so that nothing can be added to it"):
+        add_results(both.run, both.recipe)
+    (both.run / "table1.json").unlink()
+    assert add_results(both.run, both.recipe) == [both.place / "table2.json"]
+    assert read_results(both.place / "table1.json") == older
 
 
 def test_other_test_sets_are_refused_and_nothing_is_written(both: SimpleNamespace, toy: Path, scored: Callable, exp):
