@@ -18,7 +18,7 @@ from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.data.turns import SPEAKER_CHANGE
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples, read_spans
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import NOBODY, WindowHypothesis, read_jsonl, write_jsonl
+from espnet_ext.multitalker.heard.hypotheses import NOBODY, WindowHypothesis, read_jsonl, write_jsonl
 from espnet_ext.multitalker.inventories import Inventories
 from espnet_ext.multitalker.profiles import read_profiles
 from espnet_ext.multitalker.windows import parse_window_id

@@ -22,7 +22,7 @@ from espnet_ext.data.transcript import Word
 from espnet_ext.data.turns import Turn, by_recording, read_turns
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples, read_spans
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import NOBODY, WindowHypothesis, write_jsonl
+from espnet_ext.multitalker.heard.hypotheses import NOBODY, WindowHypothesis, write_jsonl
 from espnet_ext.multitalker.windows import parse_window_id
 from espnet_ext.nbest.whisper import MOST_TOKENS, RATE, TRAINED_WINDOW, bundled_folder
 from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called

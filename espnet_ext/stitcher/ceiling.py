@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from espnet_ext.data.turns import Turn, read_turns, words_by_speaker, write_turns
-from espnet_ext.multitalker.hypotheses import NOBODY, WindowHypothesis, is_timed
-from espnet_ext.multitalker.importers import read_grouped
+from espnet_ext.multitalker.heard.hypotheses import NOBODY, WindowHypothesis, is_timed
+from espnet_ext.multitalker.heard.importers import read_grouped
 from espnet_ext.stitcher.by_time import WITHIN
 from espnet_ext.stitcher.overlapping import Heard, align_windows, check_overlap
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from espnet_ext.data.transcript import SPEAKER
 from espnet_ext.data.turns import Turn, by_recording, read_turns
-from espnet_ext.multitalker.hypotheses import Grouped, group_by_speaker
-from espnet_ext.multitalker.importers import read_grouped
+from espnet_ext.multitalker.heard.hypotheses import Grouped, group_by_speaker
+from espnet_ext.multitalker.heard.importers import read_grouped
 from espnet_ext.scoring.error_rate import align
 from espnet_ext.stitcher.note import windowing_of
 from espnet_ext.stitcher.simulated_errors import (
@@ -224,10 +224,10 @@ def fit_and_check(
     """Fit simulated errors to a recogniser, write them, simulate the same recordings, and print both statistics.
 
     Args:
-        hypotheses: of the recogniser, in a format of :mod:`espnet_ext.multitalker.importers`.
+        hypotheses: of the recogniser, in a format of :mod:`espnet_ext.multitalker.heard.importers`.
         references: SegLST, with times.
         output: the JSON file to write, for :func:`espnet_ext.stitcher.simulated_errors.simulate_hypotheses`.
-        segments, speaker: see :func:`espnet_ext.multitalker.importers.read_grouped`.
+        segments, speaker: see :func:`espnet_ext.multitalker.heard.importers.read_grouped`.
         seed: of the simulation.
 
     Returns:

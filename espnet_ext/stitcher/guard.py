@@ -13,8 +13,8 @@ from pathlib import Path
 from espnet_ext.data.transcript import Word
 from espnet_ext.data.turns import read_turns, words_by_speaker, write_turns
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import WindowHypothesis
-from espnet_ext.multitalker.importers import read_grouped
+from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis
+from espnet_ext.multitalker.heard.importers import read_grouped
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.by_time import merge_by_time
 from espnet_ext.stitcher.transcripts import Merge, whole_turns

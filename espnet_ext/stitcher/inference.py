@@ -9,8 +9,8 @@ from typing import Any
 from espnet_ext.data.transcript import SPEAKER, Word, show_line, spoken_lines, write_transcript
 from espnet_ext.data.turns import write_turns
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import Grouped, WindowHypothesis
-from espnet_ext.multitalker.importers import read_grouped
+from espnet_ext.multitalker.heard.hypotheses import Grouped, WindowHypothesis
+from espnet_ext.multitalker.heard.importers import read_grouped
 from espnet_ext.stitcher.guard import guarded
 from espnet_ext.stitcher.long_recordings import cut_at_silence, cut_by_half, merge_parts, renumbered
 from espnet_ext.stitcher.note import ALIGNMENT, STYLES, read_note, require_windows, windowing_of
@@ -67,11 +67,11 @@ def merge_windows(
     """Write the transcripts of recordings (SegLST, one turn per speaker) from hypotheses of their windows.
 
     Args:
-        hypotheses: of a recogniser, in a format of :mod:`espnet_ext.multitalker.importers`; a file for each set.
+        hypotheses: of a recogniser, in a format of :mod:`espnet_ext.multitalker.heard.importers`; a file for each set.
         outputs: a file for each of them.
         method: ``no``, ``block``, ``overlapping`` or ``time_aware``; or the style of a trained stitcher.
         stitcher: for the latter.
-        segments, speaker: see :func:`espnet_ext.multitalker.importers.read_grouped`.
+        segments, speaker: see :func:`espnet_ext.multitalker.heard.importers.read_grouped`.
 
     Raises:
         InputError: bad hypotheses; windows that the method cannot merge, or of another kind than the stitcher's; a
@@ -99,10 +99,10 @@ def join_windows(
     """Print the transcript of recordings that a recogniser has heard in windows, and write it.
 
     Args:
-        files: hypotheses, in a format of :mod:`espnet_ext.multitalker.importers`.
+        files: hypotheses, in a format of :mod:`espnet_ext.multitalker.heard.importers`.
         output: a file whose name ends in one of ``OUTPUTS``.
         stitcher: merges the windows; None: they are merged by time.
-        segments, speaker: see :func:`espnet_ext.multitalker.importers.read_grouped`.
+        segments, speaker: see :func:`espnet_ext.multitalker.heard.importers.read_grouped`.
 
     Raises:
         InputError: bad hypotheses, or an output of another kind.

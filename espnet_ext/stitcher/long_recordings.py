@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from espnet_ext.data.transcript import Word
-from espnet_ext.multitalker.hypotheses import WindowHypothesis, is_timed, word_times
+from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, is_timed, word_times
 from espnet_ext.scoring.error_rate import align
 from espnet_ext.stitcher.by_time import Passage, merge_passages, monotonic
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from espnet_ext.data.transcript import Word
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import WindowHypothesis, word_times
+from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, word_times
 from espnet_ext.stitcher.by_time import monotonic
 
 _TOLERANCE = 1e-3  # seconds

@@ -24,8 +24,8 @@ from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.data.transcript import SPEAKER
 from espnet_ext.data.turns import Turn, by_recording, read_turns, words_by_speaker
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import MOST_WINDOWS, Grouped, WindowHypothesis, is_timed
-from espnet_ext.multitalker.importers import read_grouped
+from espnet_ext.multitalker.heard.hypotheses import MOST_WINDOWS, Grouped, WindowHypothesis, is_timed
+from espnet_ext.multitalker.heard.importers import read_grouped
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.by_time import WITHIN
 from espnet_ext.stitcher.long_recordings import Longest, Windows, cut_at_silence, cut_by_half, longest_of, renumbered
@@ -218,12 +218,12 @@ def make_pairs(
     """Write what a stitcher reads and, with references, what it is to write: see :func:`write_pairs`.
 
     Args:
-        hypotheses: of a recogniser, in a format of :mod:`espnet_ext.multitalker.importers`.
+        hypotheses: of a recogniser, in a format of :mod:`espnet_ext.multitalker.heard.importers`.
         output: a folder.
         style: one of ``STYLES``.
         references: SegLST.
         bpemodel: see :func:`write_pairs`.
-        segments, speaker: see :func:`espnet_ext.multitalker.importers.read_grouped`.
+        segments, speaker: see :func:`espnet_ext.multitalker.heard.importers.read_grouped`.
         stretch: cut texts that are longer than so many words and symbols; None: a speaker's windows of a recording are
             one text, as in P4.
     """

@@ -10,7 +10,7 @@ from itertools import pairwise
 from espnet_ext.data.transcript import Word
 from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import NOBODY, Grouped, WindowHypothesis
+from espnet_ext.multitalker.heard.hypotheses import NOBODY, Grouped, WindowHypothesis
 from espnet_ext.stitcher.by_time import merge_by_time, monotonic, passage
 from espnet_ext.stitcher.overlapping import overlapping_inference
 

@@ -11,7 +11,7 @@ from espnet_ext.data.data_dir import write_data_dir
 from espnet_ext.data.transcript import Line, spoken_lines
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers, read_search_options
-from espnet_ext.multitalker.hypotheses import Grouped, group_by_speaker, read_jsonl
+from espnet_ext.multitalker.heard.hypotheses import Grouped, group_by_speaker, read_jsonl
 from espnet_ext.multitalker.profiles import espnet_speaker_model, resemblyzer, write_profiles
 from espnet_ext.multitalker.settled import read_settled
 from espnet_ext.multitalker.windows import WINDOW_SECONDS, Windowing, window_data_dir

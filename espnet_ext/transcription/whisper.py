@@ -14,7 +14,7 @@ import numpy as np
 from espnet_ext.data.transcript import SPEAKER, Line, Word, lines_of, spoken_lines
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import RecordingAudio, opened
-from espnet_ext.multitalker.hypotheses import NOBODY, WindowHypothesis
+from espnet_ext.multitalker.heard.hypotheses import NOBODY, WindowHypothesis
 from espnet_ext.multitalker.whisper import inside, load
 from espnet_ext.multitalker.windows import RecordingWindow, Windowing
 from espnet_ext.stitcher.by_time import merge_by_time

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from tabulate import tabulate
 
-from espnet_ext.multitalker.hypotheses import WindowHypothesis
+from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.scoring.error_rate import align
 from espnet_ext.stitcher.by_time import merge_by_time

@@ -22,7 +22,7 @@ import numpy as np
 from tabulate import tabulate
 
 from espnet_ext.data.turns import Turn
-from espnet_ext.multitalker.hypotheses import WindowHypothesis, group_by_speaker
+from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, group_by_speaker
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.scoring.error_rate import ZERO, count_errors
 from espnet_ext.stitcher.by_time import merge_by_time

@@ -9,7 +9,7 @@ from espnet_ext.data.data_dir import DataDir, write_data_dir
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import WindowHypothesis, write_jsonl
+from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, write_jsonl
 from espnet_ext.multitalker.windows import Windowing
 
 

@@ -22,13 +22,13 @@ from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import read_regions, write_regions
 from espnet_ext.longform.word_times import RecordingWords, read_word_times, word_faults, write_word_times
-from espnet_ext.multitalker.hypotheses import (
+from espnet_ext.multitalker.heard.hypotheses import (
     WindowHypothesis,
     group_by_speaker,
     read_jsonl,
     write_jsonl,
 )
-from espnet_ext.multitalker.importers import read_grouped
+from espnet_ext.multitalker.heard.importers import read_grouped
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.nbest.espnet_output import parse_score, parse_scores, read_espnet_output
 from espnet_ext.nbest.json_formats import read_mlm_scoring

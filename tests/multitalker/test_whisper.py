@@ -9,7 +9,7 @@ import soundfile
 from espnet_ext.data.transcript import Word
 from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import NOBODY, WindowHypothesis, read_jsonl
+from espnet_ext.multitalker.heard.hypotheses import NOBODY, WindowHypothesis, read_jsonl
 from espnet_ext.multitalker.whisper import WindowWhisper, by_turns, hear_turns
 from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
 from espnet_ext.synthetic.voices import draw_speakers

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from espnet_ext.data.turns import Turn, write_turns
-from espnet_ext.multitalker.hypotheses import WindowHypothesis, write_jsonl
+from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, write_jsonl
 from espnet_ext.recipe.run import load_script
 from espnet_ext.stitcher.simulated_errors import spoken_words
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.data.turns import Turn, read_turns, write_turns
-from espnet_ext.multitalker.hypotheses import WindowHypothesis, write_jsonl
+from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, write_jsonl
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.ceiling import best_choice, slots_of, write_ceiling
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from espnet_ext.data.transcript import Word
 from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import WindowHypothesis, write_jsonl
+from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, write_jsonl
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.guard import Candidate, guard_transcripts, guarded, read_guard, settle, settle_guard
 

@@ -12,7 +12,7 @@ from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.data.tokens import write_tokens
 from espnet_ext.data.turns import Turn, read_turns, words_by_speaker, write_turns
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import WindowHypothesis, group_by_speaker, read_jsonl, write_jsonl
+from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, group_by_speaker, read_jsonl, write_jsonl
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.inference import Stitcher, StitcherOptions, merge_windows
 from espnet_ext.stitcher.pairs import STYLES, SYMBOLS, make_pairs, source_text

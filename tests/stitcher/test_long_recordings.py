@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.multitalker.hypotheses import WindowHypothesis
+from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.long_recordings import (
     Longest,

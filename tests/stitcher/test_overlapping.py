@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import WindowHypothesis
+from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.overlapping import align_windows
 from espnet_ext.stitcher.overlapping import overlapping_inference as timed_inference

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import WindowHypothesis, group_by_speaker, write_jsonl
+from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, group_by_speaker, write_jsonl
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.long_recordings import merge_parts
 from espnet_ext.stitcher.pairs import (

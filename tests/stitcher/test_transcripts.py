@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from espnet_ext.data.transcript import Word, spoken_lines
 from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import WindowHypothesis, group_by_speaker
+from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, group_by_speaker
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.long_recordings import stitched_times
 from espnet_ext.stitcher.transcripts import MERGES, transcripts, whole_turns

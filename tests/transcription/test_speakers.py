@@ -10,7 +10,7 @@ import soundfile
 from espnet_ext.cli.program import call
 from espnet_ext.data.turns import read_turns
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import WindowHypothesis, read_jsonl
+from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, read_jsonl
 from espnet_ext.multitalker.settled import Settled, write_settled
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.sharing.find import find_model

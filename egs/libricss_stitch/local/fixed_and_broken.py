@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from espnet_ext.data.turns import by_recording, read_turns, words_by_speaker
-from espnet_ext.multitalker.hypotheses import WindowHypothesis
-from espnet_ext.multitalker.importers import read_grouped
+from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis
+from espnet_ext.multitalker.heard.importers import read_grouped
 from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.scoring.error_rate import align
 from espnet_ext.stitcher.by_time import merge_by_time

@@ -5,7 +5,7 @@
   ``start`` and ``end`` in seconds of the recording, or ``offset`` and ``duration`` if the times in it begin with it.
 - ``.ctm``: of Kaldi, NeMo and NIST, see :mod:`espnet_ext.data.ctm`.
 - ``.rttm``: LEXEME lines, ``LEXEME utterance channel start duration word type speaker confidence``.
-- ``.jsonl``: ours, see :mod:`espnet_ext.multitalker.hypotheses`.
+- ``.jsonl``: ours, see :mod:`espnet_ext.multitalker.heard.hypotheses`.
 
 Windows are told by their times. With a Kaldi ``segments`` file the utterances of the other files (a session of SegLST,
 the name of a JSON file without its ending) are windows, and times in them count from the window's start, as Kaldi's and
@@ -21,9 +21,9 @@ from espnet_ext.data.data_dir import Segment, parse_segment
 from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.data.transcript import SPEAKER
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.heard_files import HeardWindow, HeardWord, Span, is_seglst, read_heard
-from espnet_ext.multitalker.hypotheses import NOBODY, Grouped, WindowHypothesis, group_by_speaker, read_jsonl
-from espnet_ext.multitalker.window_checks import suspicions, warn
+from espnet_ext.multitalker.heard.checks import suspicions, warn
+from espnet_ext.multitalker.heard.files import HeardWindow, HeardWord, Span, is_seglst, read_heard
+from espnet_ext.multitalker.heard.hypotheses import NOBODY, Grouped, WindowHypothesis, group_by_speaker, read_jsonl
 
 
 @dataclass(frozen=True)

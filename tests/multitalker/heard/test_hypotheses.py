@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import (
+from espnet_ext.multitalker.heard.hypotheses import (
     NOBODY,
     WindowHypothesis,
     group_by_speaker,

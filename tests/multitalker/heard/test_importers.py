@@ -5,8 +5,8 @@ import json
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.hypotheses import WindowHypothesis, write_jsonl
-from espnet_ext.multitalker.importers import read_grouped
+from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, write_jsonl
+from espnet_ext.multitalker.heard.importers import read_grouped
 
 SEGMENTS = "talk-w00000 talk 0 16\ntalk-w00001 talk 8 24\n"
 # window, start of the window, word, time in the window

@@ -1,6 +1,6 @@
 """Files of other recognisers: Whisper's and WhisperX's JSON, SegLST, CTM and RTTM, read as what was heard in windows.
 
-:mod:`espnet_ext.multitalker.importers` describes the formats.
+:mod:`espnet_ext.multitalker.heard.importers` describes the formats.
 """
 
 import math

@@ -5,7 +5,7 @@ seconds, ``speaker``, ``words`` (a list), and, if the recogniser gives them, ``t
 seconds from the recording's start) and ``confidences``. A window in which nobody was heard has one line with an empty
 speaker and no words, so that all windows are known.
 
-What other recognisers write is read by :mod:`espnet_ext.multitalker.importers`.
+What other recognisers write is read by :mod:`espnet_ext.multitalker.heard.importers`.
 """
 
 import json

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
-from espnet_ext.multitalker.hypotheses import Grouped, WindowHypothesis
+from espnet_ext.multitalker.heard.hypotheses import Grouped, WindowHypothesis
 
 GAP = 1.0  # seconds between windows that otherwise touch or overlap
 LONGEST_WORD = 10.0  # seconds
