@@ -100,6 +100,10 @@ def join(
 
     They are merged by the times of their words, and may overlap by any share, or not at all. No model is needed. Prints
     the transcript, with times and speakers. The word `join` may be left out before a file.
+
+    A JSON object says `start` and `end` of its window in seconds, or `offset` and `duration` if its times begin with
+    the window; and `recording`, if files of other names hold windows of the same recording. For CTM and RTTM, and for
+    JSON without these, --segments says where the windows are. Windows that are missing are warned of.
     """
     from espnet_ext.stitcher.inference import StitcherOptions, join_windows
 
