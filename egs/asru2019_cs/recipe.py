@@ -112,16 +112,23 @@ def shared(run: Run) -> bool:
     return run.setting("encoder") == "shared"
 
 
+def pretrained(run: Run) -> bool:
+    """Does each system go on training a copy of one encoder?"""
+    return run.setting("encoder") == "pretrained"
+
+
 def statistics(run: Run) -> None:
     token_type = run.sections["settings"]["token_type"]
     config = run.section_config("train")  # all systems have the same features
-    for name in ["+".join(train_parts(run))] if shared(run) else training_sets(run):
+    all_data = "+".join(train_parts(run))
+    names = [all_data] if shared(run) else [*([all_data] if pretrained(run) else []), *training_sets(run)]
+    for name in dict.fromkeys(names):
         run_steps(asr.statistics_step(run, config, name, valid_set(run), asr.tokens_dir(run), token_type))
 
 
 def encoder(run: Run) -> None:
-    """Train the shared encoder, and keep its outputs."""
-    if not shared(run):
+    """Train the encoder that all systems use or go on with; if they use it as it is, keep its outputs."""
+    if not shared(run) and not pretrained(run):
         print("each system trains its own encoder")
         return
     folder, all_data = encoder_folder(run), "+".join(train_parts(run))
@@ -132,8 +139,13 @@ def encoder(run: Run) -> None:
             run, folder, config, all_data, valid_set(run), asr.tokens_dir(run), settings["token_type"], seed=1
         ),
         average_step(run, folder, settings["encoder_average"], criterion="valid.loss.min"),
-        *(encode_step(run, name) for name in dict.fromkeys((*training_sets(run), valid_set(run), *TEST_SETS))),
+        *(encode_step(run, name) for name in encoded_sets(run)),
     )
+
+
+def encoded_sets(run: Run) -> list[str]:
+    """The data dirs whose encodings are kept: none if the encoder changes."""
+    return list(dict.fromkeys((*training_sets(run), valid_set(run), *TEST_SETS))) if shared(run) else []
 
 
 def encoder_folder(run: Run) -> Path:
@@ -169,8 +181,8 @@ def encode_step(run: Run, name: str) -> Step:
 
 
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
-    if shared(run):
-        yield train_decoder_step(run, system, seed)
+    if shared(run) or pretrained(run):
+        yield train_decoder_step(run, system, seed) if shared(run) else train_further_step(run, system, seed)
         yield average_step(run, run.expdir / system.name / f"seed{seed}", run.setting("average"))
         return
     yield from systems.train_and_average(
@@ -196,6 +208,30 @@ def train_decoder_step(run: Run, system: System, seed: int) -> Step:
         made += [folder / "feats.scp", folder / "text"]
     folder = run.expdir / system.name / f"seed{seed}"
     return train_step(run, folder, "asr_train", words, inputs=made, files={"--config": path})
+
+
+def train_further_step(run: Run, system: System, seed: int) -> Step:
+    """Train a decoder together with an encoder and a CTC layer that begin as the trained ones, on the same features."""
+    settings, name = run.sections["settings"], training_set(system)
+    encoder_trained = deep_merge(system_config(run.sections, system), run.sections["encoder"])
+    config = deep_merge(encoder_trained, run.sections["pretrained"])
+    return asr.asr_train_step(
+        run,
+        run.expdir / system.name / f"seed{seed}",
+        run.write_config(system.name, config, f"system {system.name}, which begins with a trained encoder"),
+        name,
+        valid_set(run),
+        asr.tokens_dir(run),
+        settings["token_type"],
+        seed,
+        options=[
+            *language_options(run),
+            "--init_param",
+            *(f"{encoder_model(run)}:{x}:{x}" for x in ("encoder", "ctc")),
+        ],
+        inputs=[encoder_model(run)],
+        statistics="+".join(train_parts(run)),
+    )
 
 
 def training(run: Run) -> None:
@@ -234,7 +270,7 @@ RECIPE = Recipe(
         "average": "",
     },
     paths=("mandarin", "librispeech"),
-    choices={"corpus": tuple(LAYOUTS), "allow_pipes": ("true", "false"), "encoder": ("joint", "shared")},
+    choices={"corpus": tuple(LAYOUTS), "allow_pipes": ("true", "false"), "encoder": ("joint", "shared", "pretrained")},
     variant=lambda options: options["encoder"],
     stages={
         "data": data,

@@ -15,7 +15,7 @@ table=1          # number of a table of the paper, several separated by commas, 
 rows=            # rows of the table by name, separated by commas; all if empty
 scale=mini       # smoke|mini|full: size of the models and of the synthetic corpus; full is the paper's
 seed=1           # seeds, separated by commas
-encoder=         # joint|shared: each system trains its encoder, or all use one; the scale's own choice if empty
+encoder=         # joint|shared|pretrained: each trains its encoder, all use one, or each trains it further; the scale's choice if empty
 average=         # best:N|last:N: decode the mean of the N best or last epochs; the scale's own choice if empty
 stage=1          # first stage to run
 stop_stage=9     # last stage to run
@@ -44,7 +44,7 @@ run 1 data       # the corpus: synthetic, or yours, checked; Lhotse manifests
 run 2 format     # Kaldi data dirs
 run 3 tokens     # Han characters and English word pieces, and the language of each
 run 4 statistics # lengths, mean and variance of the features
-run 5 encoder    # the shared encoder, if there is one: trained by CTC on all data, its outputs kept
+run 5 encoder    # the encoder of all systems, if there is one: trained by CTC on all data; shared: its outputs kept
 run 6 training   # each system and seed that the table lacks
 run 7 decoding   # test sets by each system
 run 8 scoring    # mixed error rates: all tokens, Chinese characters, English words

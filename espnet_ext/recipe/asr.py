@@ -215,6 +215,7 @@ def asr_train_step(
     files: Mapping[str, Path] | None = None,
     inputs: Sequence[Path] = (),
     shapes: Path | None = None,
+    statistics: str = "",
     sound: str = "sound",
 ) -> Step:
     """Train one ASR model on a training and a development data dir, with the statistics of the training set.
@@ -224,21 +225,23 @@ def asr_train_step(
         files: options whose values are files.
         inputs: more files that the training depends on.
         shapes: shape file of the utterances to train on (default: all).
+        statistics: data dir whose mean and variance normalise the features (default: the training set).
         sound: ESPnet's type of the audio.
     """
     stats = run.stats / train
+    features = run.stats / (statistics or train) / "train" / "feats_stats.npz"
     words = [
         *("--seed", str(seed)),
         *token_options(tokens, token_type),
         *options,
-        *("--normalize_conf", f"stats_file={stats / 'train' / 'feats_stats.npz'}"),
+        *("--normalize_conf", f"stats_file={features}"),
     ]
     part_shapes = {"train": shapes or stats / "train" / "speech_shape", "valid": stats / "valid" / "speech_shape"}
     for part, name in (("train", train), ("valid", valid)):
         tables = [(run.datadir / name / "wav.scp", "speech", sound), (run.datadir / name / "text", "text", "text")]
         words += [*data_options(part, tables), f"--{part}_shape_file", str(part_shapes[part])]
     made = [run.datadir / train / "text", run.datadir / valid / "text", tokens / "tokens.txt"]
-    made += [stats / "train" / "feats_stats.npz", part_shapes["train"]]
+    made += [features, part_shapes["train"]]
     return train_step(
         run, folder, f"{task}_train", words, inputs=[*made, *inputs], files={"--config": config, **(files or {})}
     )

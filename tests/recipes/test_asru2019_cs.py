@@ -58,6 +58,24 @@ def test_systems_share_an_encoder_and_its_ctc(smoke):
         assert torch.equal(state["ctc.ctc_lo.weight"], encoder["ctc.ctc_lo.weight"])
 
 
+def test_whole_systems_go_on_with_a_trained_encoder(tmp_path):
+    """With ``--encoder pretrained`` encoder and CTC begin as the trained ones, see the same features, and change."""
+    result = run("--table", "1", "--rows", "separate", "--encoder", "pretrained", "--nj", "1", folder=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    folder = tmp_path / "exp" / "separate_cs" / "seed1"
+    config = yaml.safe_load((folder / "config.yaml").read_text())
+    encoder = tmp_path / "exp" / "encoder" / "best1.ave.pth"
+    assert config["init_param"] == [f"{encoder}:encoder:encoder", f"{encoder}:ctc:ctc"]
+    assert config["model_conf"]["ctc_weight"] == 0.2 and config["best_model_criterion"][0] == ["valid", "acc", "max"]
+    assert config["train_data_path_and_name_and_type"][0][0].endswith("/train-cs/wav.scp")
+    begun, trained = (torch.load(path, weights_only=True) for path in (encoder, folder / "best1.ave.pth"))
+    assert trained.keys() > begun.keys()
+    for name in ("normalize.mean", "normalize.std"):
+        assert torch.equal(trained[name], begun[name])
+    for name in ("encoder.after_norm.weight", "ctc.ctc_lo.weight"):
+        assert not torch.equal(trained[name], begun[name]) and torch.allclose(trained[name], begun[name], atol=0.1)
+
+
 def test_a_system_is_trained_on_the_parts_it_names(smoke):
     config = yaml.safe_load((smoke / "exp" / "shared_cs_ch" / "seed1" / "config.yaml").read_text())
     assert "/encodings/train-cs+train-zh/feats.scp" in config["train_data_path_and_name_and_type"][0][0]
