@@ -5,7 +5,7 @@
 # paper's numbers beside its own. Corpora that are not given are synthetic ones in the same layouts, except at scale full.
 #
 # Examples:
-#   ./run.sh --figure 1 --seed 1,2,3                             # the synthetic corpora, contexts of 2.5 to 40 s
+#   ./run.sh --figure 1 --seed 1,2,3                             # the synthetic corpora, contexts of 5 to 40 s
 #   ./run.sh --table 1                                           # the longest context that fits, and the speed
 #   ./run.sh --scale full --spotify DIR --tedlium DIR --earnings22 DIR --rev16 DIR --musan DIR --figure 1 --ngpu 1
 #
