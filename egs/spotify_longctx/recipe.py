@@ -1,5 +1,6 @@
 """The stages of run.sh: training on podcasts with any context, decoding whole recordings by moving windows."""
 
+import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
+from espnet_ext.longform.noise import find_noise
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.step_logs import last_line
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
 from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
-from espnet_ext.results.plans.plan import load_scale
+from espnet_ext.results.plans.plan import load_scale, system_config
 from espnet_ext.results.plans.tables import System
 
 TRAIN, VALID = "train", "dev"
@@ -349,7 +351,7 @@ def measure_context(config: Path, seconds: float, device: str, expdir: str) -> N
 
 
 def check(run: Run) -> None:
-    """Refuse what needs the synthetic corpora if there are others."""
+    """Refuse what needs the synthetic corpora if there are others, and options that would end a run after work."""
     needs = [
         table.id
         for table in run.selected
@@ -365,6 +367,15 @@ def check(run: Run) -> None:
         raise InputError("--words, --text and --aligner describe the recordings of --audio: give it too")
     if run.options["audio"] and (wants["words"] == wants["text"] or wants["text"] != wants["aligner"]):
         raise InputError("--audio needs --words CTM, or --text FILE and --aligner DIR (a trained model with CTC)")
+    if run.options["musan"]:
+        find_noise("music", run.options["musan"])
+    for system in run.systems:
+        chunks = system_config(run.sections, system).get("chunk_conf") or {}
+        if chunks and run.ngpu > (sequences := math.ceil(chunks["batch_seconds"] / chunks["max_seconds"])):
+            raise InputError(
+                f"--ngpu {run.ngpu}: a batch of {system.name} has only {sequences} sequences of "
+                f"{chunks['max_seconds']:g} s to share: train it with --ngpu {sequences} (--rows selects systems)"
+            )
 
 
 RECIPE = Recipe(

@@ -193,7 +193,7 @@ def _share(context: click.Context, parameter: click.Parameter, value: float | No
     return value
 
 
-def window_overlap(default: float | None = 0.5, most: str = "0.5") -> Decorator:
+def window_overlap(default: float | None = 0.5, most: str = "0.5", says: str = "") -> Decorator:
     return click.option(
         "--window-overlap",
         type=float,
@@ -201,7 +201,7 @@ def window_overlap(default: float | None = 0.5, most: str = "0.5") -> Decorator:
         default=default,
         show_default=True,
         metavar="SHARE",
-        help=f"Overlap of windows, as a share of a window from 0 to {most}.",
+        help=f"Overlap of windows, as a share of a window from 0 to {most}.{says}",
     )
 
 

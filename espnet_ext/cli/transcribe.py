@@ -34,7 +34,9 @@ METHODS = ("no", "block", "overlapping", "time_aware")
 @common.path("--enrolment", "Folder with one folder of audio files per speaker, with their names.", metavar="DIR")
 @click.option("--language", metavar="CODE", help="Language, for multilingual Whisper models.  [default: en]")
 @click.option("--window", type=float, metavar="SECONDS", help="Length of a window.  [default: the model's]")
-@common.window_overlap(None, most="1; with speakers 0.5")
+@common.window_overlap(
+    None, most="1; with speakers 0.5", says="  [default: the model's, else 0.5; 0.875 for models of long recordings]"
+)
 @click.option("--beam-size", type=common.COUNT, metavar="N", help="Hypotheses of the search.  [default: the model's]")
 @common.config("Options of the beam search, over the model's own.")
 @common.moving_windows("For long files: ")
@@ -66,6 +68,7 @@ def transcribe(
     Reads wav, flac, mp3, ogg, and what ffmpeg reads if it is installed. A file that cannot be read is named, and the
     others go on.
     """
+    from espnet_ext.longform.decode import device_of
     from espnet_ext.transcription.engines import Request, engine_for
     from espnet_ext.transcription.enrolment import find_enrolment
     from espnet_ext.transcription.run import check_kinds, check_names, check_output, transcribe_files
@@ -82,7 +85,7 @@ def transcribe(
         request = Request(
             enrolment=enrolment,
             window=window,
-            device="cuda" if ngpu else "cpu",
+            device=device_of(ngpu),
             work=work or Path(folder),
             **options,
         )

@@ -23,7 +23,8 @@ from espnet_ext.work.yaml_files import read_yaml
 ANCHOR = 4
 PIECE, LONGEST = 60.0, 600.0  # seconds of one forced alignment, and of one that cannot be cut
 _REACH = 3  # the transcript may have so many times as many tokens as the best path of a piece
-_AGREEMENT = 0.5  # share of a piece's best path that is in the transcript, at least
+_AGREEMENT = 0.5  # share of a piece's best path that is in the transcript, at least; at the end, also the other way
+_TAIL = 40  # tokens that the rest of a recording must have, for their agreement with the transcript to say something
 _FLOOR = 1e-6  # of posteriors, before the logarithm
 
 
@@ -63,10 +64,7 @@ class Aligner:
         cut = self._cut(held)
         if cut is None:
             if frames >= self.longest:
-                raise InputError(
-                    f"what is heard after word {self._word + 1} of the transcript does not agree with it: "
-                    "check that it is this recording's, in this model's language"
-                )
+                raise self._disagreement()
             self._wait = frames + self.piece // 2
             return []
         frame, word = cut
@@ -75,15 +73,36 @@ class Aligner:
         return words
 
     def finish(self) -> list[Word]:
-        """The words that are left. Raises InputError if the frames are too few for them."""
+        """The words that are left.
+
+        Raises:
+            InputError: less than half of what is heard is in the rest of the transcript, or less than half of that is
+                heard; or the frames are too few for it. The rest of a recording that was cut may be too short to tell.
+        """
         held = np.concatenate(self._held) if self._held else np.zeros((0, 1), np.float32)
         self._held = []
+        heard = self._heard(held)
+        expected = [token for ids in self.tokens[self._word :] for token in ids]
+        longer = max(len(heard), len(expected))
+        if longer >= (2 * ANCHOR if not self._first else _TAIL) and len(held) >= len(expected):
+            pairs = matches(expected, [token.id for token in heard])
+            if len(pairs) < _AGREEMENT * longer:
+                raise self._disagreement()
         return self._align(held, len(self.texts))
+
+    def _heard(self, held: np.ndarray) -> list[Token]:
+        decoder = GreedyDecoder(self.blank)
+        return decoder.step(held) + decoder.finish()
+
+    def _disagreement(self) -> InputError:
+        return InputError(
+            f"what is heard from word {self._word + 1} of the transcript on does not agree with it: "
+            "check that it is this recording's, whole, and in this model's language"
+        )
 
     def _cut(self, held: np.ndarray) -> tuple[int, int] | None:
         """A frame and a word that begins there: in the last stretch where the best path agrees with the transcript."""
-        decoder = GreedyDecoder(self.blank)
-        heard: list[Token] = decoder.step(held) + decoder.finish()
+        heard = self._heard(held)
         expected: list[tuple[int, int]] = []  # tokens, and the words that they begin; -1 inside of words
         for word in range(self._word, len(self.texts)):
             ids = self.tokens[word]

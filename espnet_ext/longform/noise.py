@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from espnet_ext.errors import InputError
-from espnet_ext.longform.recording_audio import Audio, RecordingAudio, blocks
+from espnet_ext.longform.recording_audio import Audio, NoSpeech, RecordingAudio, blocks
 from espnet_ext.work.files import files_below
 
 MUSAN = ("music", "noise", "speech")
@@ -97,13 +97,19 @@ class NoisyAudio:
         snr: Signal-to-noise ratio in dB.
 
     Raises:
-        InputError: The recording or the noise is silent throughout.
+        NoSpeech: The recording is silent throughout.
+        InputError: The noise is.
     """
 
     def __init__(self, audio: Audio, noise: Audio, snr: float):
         self.name, self.rate, self.length = audio.name, audio.rate, audio.length
         self._audio, self._noise = audio, noise
-        self._gain = np.float32(np.sqrt(_power(audio) / _power(noise) * 10 ** (-snr / 10)))
+        own, other = _power(audio), _power(noise)
+        if not own:
+            raise NoSpeech(f"recording {audio.name} is silent: a signal-to-noise ratio needs a signal")
+        if not other:
+            raise InputError(f"noise {noise.name} is silent: a signal-to-noise ratio needs noise")
+        self._gain = np.float32(np.sqrt(own / other * 10 ** (-snr / 10)))
 
     def read(self, start: int, count: int) -> np.ndarray:
         """Samples ``start`` to ``start + count``, float32, (count,); they may exceed 1."""
@@ -111,10 +117,7 @@ class NoisyAudio:
 
 
 def _power(audio: Audio) -> float:
-    power = sum(float(np.square(block, dtype=np.float64).sum()) for block in blocks(audio)) / audio.length
-    if not power:
-        raise InputError(f"recording {audio.name} is silent: a signal-to-noise ratio needs a signal")
-    return power
+    return sum(float(np.square(block, dtype=np.float64).sum()) for block in blocks(audio)) / audio.length
 
 
 def find_noise(kind: str, musan: str | Path | None) -> list[Path]:

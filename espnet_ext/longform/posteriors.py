@@ -215,14 +215,18 @@ class LongModel:
         for window, output, length in zip(part, encoded, lengths.tolist(), strict=True):
             frames = length if window.frames is None else min(length, window.frames)
             for start in range(0, frames, _SOFTMAX_FRAMES):
-                logits = self.model.ctc.ctc_lo(output[start : min(start + _SOFTMAX_FRAMES, frames)])
+                with self._autocast():
+                    logits = self.model.ctc.ctc_lo(output[start : min(start + _SOFTMAX_FRAMES, frames)])
                 mean.add(window.frame + start, torch.softmax(logits.float(), dim=-1).cpu().numpy())
 
     def encode(self, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Encoder output for inputs of one length, (windows, frames, size), and its numbers of frames."""
-        half = self.precision != "float32"
-        with torch.autocast(torch.device(self.device).type, getattr(torch, self.precision), enabled=half):
+        with self._autocast():
             return encode(self.model, inputs)
+
+    def _autocast(self) -> torch.autocast:
+        half = self.precision != "float32"
+        return torch.autocast(torch.device(self.device).type, getattr(torch, self.precision), enabled=half)
 
 
 def encode(model: Any, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -89,7 +89,7 @@ def import_checkpoint(checkpoint: str | Path, bpemodel: str | Path, output: str 
         seconds: the context, which becomes the length of a window; 0: that of the checkpoint's ``audio_chunking``.
 
     Raises:
-        InputError: not such a checkpoint, or one whose settings are not those of the paper's models.
+        InputError: the folder exists, no such checkpoint or sentencepiece model, or settings other than the paper's.
     """
     import shutil
 
@@ -102,16 +102,23 @@ def import_checkpoint(checkpoint: str | Path, bpemodel: str | Path, output: str 
     espnet_ext.register()
     from espnet_ext.longform.training import RecordingsASRTask
 
-    state, settings, chunk = _read(Path(checkpoint))
     folder = Path(output)
-    folder.mkdir(parents=True)
-    shutil.copyfile(bpemodel, folder / "bpe.model")
-    pieces = SentencePieceProcessor(model_file=str(bpemodel))
+    if folder.exists():
+        raise InputError(f"{folder} exists already: name a new folder")
+    state, settings, chunk = _read(Path(checkpoint))
+    try:
+        pieces = SentencePieceProcessor(model_file=str(bpemodel))
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"{bpemodel}: no sentencepiece model ({error})") from None
     names = [pieces.id_to_piece(number) for number in range(pieces.get_piece_size())]
     tokens = ["<blank>", *names, "<sos/eos>"]
     converted = convert(state, settings)
+    if "ctc.ctc_lo.bias" not in converted:
+        raise InputError(f"{checkpoint} has no output layer")
     if len(tokens) != len(converted["ctc.ctc_lo.bias"]):
         raise InputError(f"{checkpoint} has {len(converted['ctc.ctc_lo.bias']) - 2} pieces, {bpemodel} {len(names)}")
+    folder.mkdir(parents=True)
+    shutil.copyfile(bpemodel, folder / "bpe.model")
     (folder / "tokens.txt").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
     write_yaml(folder / "config.yaml", task_config(settings, seconds or chunk), "imported")
     options = ["--config", folder / "config.yaml", "--token_list", folder / "tokens.txt", "--token_type", "bpe"]
@@ -131,7 +138,7 @@ def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any], float]:
         loaded = torch.load(path, map_location="cpu", weights_only=False)
         state, config = loaded["model"], loaded["config"]
         given = dict(config["model"])
-    except (OSError, RuntimeError, KeyError, TypeError, ModuleNotFoundError, UnpicklingError) as error:
+    except (OSError, RuntimeError, EOFError, LookupError, TypeError, ImportError, UnpicklingError) as error:
         raise InputError(f"{path}: no checkpoint with 'model' and 'config' ({error})") from None
     settings = {**_DEFAULTS, **given}
     for name, value in _FIXED.items():

@@ -290,6 +290,9 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
         if "," in str(path):
             raise InputError(f"--{name}: {path} has a comma, at which ESPnet would cut the path: choose another folder")
     recipe.check(run)
+    for name in (recipe.corpus, *recipe.instead, *recipe.paths):
+        if options[name] and not os.path.exists(options[name]):
+            raise InputError(f"--{name} {options[name]}: no such file or folder")
     return run
 
 

@@ -21,7 +21,10 @@ WHISPER = "model.bin"  # in the folder of a Whisper that CTranslate2 has convert
 # Seconds up to which a file is decoded by beam search, for models that do not say what they were trained on.
 SHORT = 30.0
 SHORTEST = 0.25  # seconds: shorter audio is padded with silence, since encoders need some frames
-OVERLAP = 0.5  # of moving windows; 0.875 is what the paper has
+# Of moving windows, the share by which the next one starts later. Words near the edges of a window are lost where few
+# windows share a frame (egs/spotify_longctx/RESULTS.md); a model of long recordings has what its paper has.
+STRIDE, LONG_STRIDE = 0.5, 0.125
+LONG = "long"  # the task of models that are trained on long recordings
 BOUNDARY, SPACE = "▁", "<space>"
 RATE = 16000  # Hz, of models that do not say theirs
 
@@ -110,7 +113,9 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
         raise InputError(f"{files.name}: does not tell speakers: name a speaker-attributed model, or leave out --model")
     _check_options("a recogniser", request)
     long = windows(request, files)
-    if files.task == "long":
+    if files.task == LONG:
+        if request.config:
+            raise InputError(f"--config is for beam search by a decoder, and {files.name} has none: leave it out")
         return long
     short, limit = beam_search(request, files), request.window or trained_seconds(files) or SHORT
     return lambda path: (short if seconds_of(path) <= limit else long)(path)
@@ -142,13 +147,17 @@ def windows(request: Request, model: ModelFiles) -> Engine:
     """Moving windows and CTC, for recordings of any length (P5, section 2.2): greedily, or with ``beam_size``.
 
     Raises:
-        InputError: a number out of range, or an n-gram model without a beam search.
+        InputError: a number out of range, or an n-gram model that is not there or without a beam search.
     """
     from espnet_ext.longform.decode import check_numbers
 
     if request.ngram and not request.beam_size:
         raise InputError("--ngram needs a beam search: give --beam-size")
-    stride = float(model.search.get("stride", OVERLAP))
+    if request.ngram and not request.ngram.is_file():
+        raise InputError(f"--ngram {request.ngram}: no such file")
+    if request.lm_weight is not None and not request.ngram:
+        raise InputError("--lm-weight is that of an n-gram model: give --ngram")
+    stride = float(model.search.get("stride", LONG_STRIDE if model.task == LONG else STRIDE))
     numbers = {
         "window": request.window or trained_seconds(model) or SHORT,
         "stride": stride if request.window_overlap is None else 1 - request.window_overlap,

@@ -56,7 +56,7 @@ def test_a_long_recording_in_pieces_has_the_true_times():
 def test_one_piece_is_what_torchaudio_aligns():
     rng = np.random.default_rng(2)
     texts = [str(rng.choice(rng_words)) for _ in range(40)]
-    posteriors, _ = spoken(texts, noise=0.9)
+    posteriors, _ = spoken(texts, noise=0.7)
     ids = [token for text in texts for token in spell(text)]
     path, _ = forced_align(torch.from_numpy(np.log(posteriors)).unsqueeze(0), torch.tensor([ids], dtype=torch.int32))
     words = run(posteriors, texts, piece=10**6)
@@ -88,6 +88,32 @@ def test_another_recordings_transcript_is_refused():
     others = [str(rng.choice(rng_words)) for _ in range(400)]
     with pytest.raises(InputError, match="does not agree with it"):
         run(posteriors[:, [0, *range(VOCABULARY - 1, 0, -1)]], others, piece=200, longest=800)
+
+
+@pytest.mark.parametrize("fault", ["other", "first half", "second half", "one word"])
+def test_a_short_recordings_wrong_transcript_is_refused(fault):
+    rng = np.random.default_rng(5)
+    texts, others = ([str(rng.choice(rng_words)) for _ in range(60)] for _ in range(2))
+    wrong = {
+        "other": others,
+        "first half": texts[:28],
+        "second half": texts[32:],
+        "one word": texts[:1],
+    }
+    posteriors, _ = spoken(texts)
+    assert len(run(posteriors, texts, piece=10**6)) == len(texts)
+    with pytest.raises(InputError, match="from word 1 of the transcript on does not agree with it"):
+        run(posteriors, wrong[fault], piece=10**6)
+
+
+def test_the_wrong_end_of_a_long_recordings_transcript_is_refused():
+    rng = np.random.default_rng(6)
+    texts, others = ([str(rng.choice(rng_words)) for _ in range(400)] for _ in range(2))
+    posteriors, _ = spoken(texts)
+    with pytest.raises(InputError, match="does not agree with it"):
+        run(posteriors, texts[:360] + others[:40], piece=300)
+    tail = texts[:397] + others[:3]  # too few words to tell
+    assert [word.text for word in run(posteriors, tail, piece=300)] == tail
 
 
 def test_too_few_frames_are_refused():

@@ -1,5 +1,6 @@
 """Decoding by moving windows: against ESPnet's own encoder on blocks and on whole recordings, and as a command."""
 
+import dataclasses
 import itertools
 import json
 
@@ -258,6 +259,15 @@ def test_noise_and_regions_are_in_what_the_model_hears(model, data, tmp_path, mo
         assert 10 * np.log10(ratio) == pytest.approx(5.0, abs=1.0)
 
 
+@pytest.mark.parametrize("kind", ["samples_model", "features_model"])
+def test_half_precision_is_close(kind, data, request):
+    exact = request.getfixturevalue(kind)
+    half = dataclasses.replace(exact, precision="bfloat16")
+    source, _ = source_of(exact, data)
+    found, wanted = (np.concatenate(list(each.posteriors(source, WINDOW))) for each in (half, exact))
+    assert found.shape == wanted.shape and 0 < np.abs(found - wanted).max() < 0.05
+
+
 def test_beam_search(features_folder, data, tmp_path):
     """Without a language model and with a wide beam it finds the best path."""
     pytest.importorskip("flashlight.lib.text")
@@ -286,6 +296,8 @@ def test_bad_input(model, features_folder, data, tmp_path):
     soundfile.write(bad / "r.wav", np.zeros(16000), 16000)
     decode(features_folder, bad, tmp_path / "silent")
     assert read_table(tmp_path / "silent" / "text") == {"r": ""}
+    decode(features_folder, bad, tmp_path / "silent_noisy", "--noise", "music", "--snr", "5")
+    assert read_table(tmp_path / "silent_noisy" / "text") == {"r": ""}
     for option, value in (("--window", "nan"), ("--window", "inf"), ("--window", "0"), ("--batch-seconds", "-1")):
         name = option.strip("-").replace("-", "_")
         refused(f"{name} must be a number above 0", options=[option, value])

@@ -188,6 +188,27 @@ def test_other_models_are_refused(config, message, bpemodel, tmp_path):
         import_checkpoint(tmp_path / "step.pt", bpemodel, tmp_path / "model")
 
 
+def test_files_that_are_none_leave_no_folder(bpemodel, tmp_path):
+    good, empty, bare = (tmp_path / name for name in ("good.pt", "empty.pt", "bare.pt"))
+    torch.save({"model": draw(20, SETTINGS), "config": {"model": SETTINGS}}, good)
+    empty.touch()
+    torch.save({"model": {}, "config": {"model": SETTINGS}}, bare)
+    (tmp_path / "text.model").write_text("no model")
+    faults = [
+        (empty, bpemodel, "empty.pt: no checkpoint with 'model' and 'config'"),
+        (bare, bpemodel, "bare.pt has no output layer"),
+        (good, tmp_path / "none.model", "none.model: no sentencepiece model"),
+        (good, tmp_path / "text.model", "text.model: no sentencepiece model"),
+    ]
+    for checkpoint, pieces, message in faults:
+        with pytest.raises(InputError, match=message):
+            import_checkpoint(checkpoint, pieces, tmp_path / "model")
+        assert not (tmp_path / "model").exists()
+    (tmp_path / "model").mkdir()
+    with pytest.raises(InputError, match="model exists already: name a new folder"):
+        import_checkpoint(good, bpemodel, tmp_path / "model")
+
+
 def test_an_unknown_parameter_is_refused(bpemodel, tmp_path):
     state = draw(20, SETTINGS) | {"layers.0.gate.weight": torch.zeros(1)}
     torch.save({"model": state, "config": {"model": SETTINGS}}, tmp_path / "step.pt")

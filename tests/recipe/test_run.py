@@ -95,12 +95,16 @@ def run(toy: Path, *options: str, folder: Path | None = None) -> subprocess.Comp
     [
         ({}, "mini"),
         ({"kind": "b"}, "mini-b"),
-        ({"librispeech": "/data/digits"}, "mini-digits"),
-        ({"kind": "b", "librispeech": "/data/digits"}, "mini-b-digits"),
-        ({"scale": "full", "librispeech": "/data/LibriSpeech", "music": "/data/musan"}, "full"),
+        ({"librispeech": "digits"}, "mini-digits"),
+        ({"kind": "b", "librispeech": "digits"}, "mini-b-digits"),
+        ({"scale": "full", "librispeech": "LibriSpeech", "music": "musan"}, "full"),
     ],
 )
-def test_each_scale_variant_and_corpus_has_folders_of_its_own(options, tag, prepared):
+def test_each_scale_variant_and_corpus_has_folders_of_its_own(options, tag, prepared, tmp_path):
+    for name in ("librispeech", "music"):
+        if name in options:
+            options = options | {name: str(tmp_path / options[name])}
+            Path(options[name]).mkdir()
     found = prepared(**options)
     assert (found.expdir, found.datadir) == (Path(f"exp/{tag}"), Path(f"data/{tag}"))
     assert (found.stats, found.lm) == (Path(f"exp/{tag}/stats"), Path(f"exp/{tag}/lm"))
@@ -109,16 +113,17 @@ def test_each_scale_variant_and_corpus_has_folders_of_its_own(options, tag, prep
     assert found.corpus_name == (Path(given).name if given else "synthetic") and found.synthetic == (not given)
 
 
-def test_a_scale_overlays_the_papers_settings(prepared):
+def test_a_scale_overlays_the_papers_settings(prepared, tmp_path):
     assert prepared().sections["settings"] == {"size": 2, "average": "best:5"}
-    paper = prepared(scale="full", librispeech="/c", music="/m")
+    paper = prepared(scale="full", librispeech=str(tmp_path), music=str(tmp_path))
     assert paper.setting("size") == 3 and paper.sections["train"] == {"lr": 1}
 
 
 def test_paths_are_those_of_the_caller_and_stages_run_in_the_recipe(prepared, toy, tmp_path):
     caller = tmp_path / "caller"
-    caller.mkdir()
-    (caller / "mine.yaml").touch()
+    (caller / "corpus").mkdir(parents=True)
+    for name in ("mine.yaml", "a.txt"):
+        (caller / name).touch()
     found = prepared(
         caller, librispeech="corpus", lm_text="a.txt", expdir="exp", datadir="../data", parallel="mine.yaml"
     )
@@ -148,7 +153,9 @@ def test_a_cluster_is_the_callers_the_recipes_or_that_of_all_recipes(prepared, t
         (("--rows",), "--rows needs a value"),
         (("--rows", "--seed"), "--rows needs a value"),
         (("--scale", "full"), "--scale full needs --librispeech DIR"),
-        (("--scale", "full", "--librispeech", "/c"), "--scale full needs --music DIR"),
+        (("--scale", "full", "--librispeech", "."), "--scale full needs --music DIR"),
+        (("--librispeech", "nowhere"), "nowhere: no such file or folder"),
+        (("--lm_text", "none.txt"), "none.txt: no such file or folder"),
         (("--scale", "big"), "no scale 'big'; known are full, mini"),
         (("--kind", "d"), "--kind takes one of b|c, not 'd'"),
         (("--seed", "1;2"), "--seed takes whole numbers separated by commas, not '1;2'"),
@@ -172,6 +179,7 @@ def test_what_is_refused(options, message, toy):
 
 
 def test_values_are_taken_as_they_are(toy):
+    (toy / "a b" / "$HOME*").mkdir(parents=True)
     for rows in (("--rows", "-60dB"), ("--rows=-60dB",)):
         done = run(toy, *rows, "--seed", "1,2", "--librispeech", "a b/$HOME*", "--stop-stage", "1")
         assert done.returncode == 0, done.stderr

@@ -165,7 +165,7 @@ def test_table_4_needs_libricss(tmp_path, smoke):
     options = ("--librispeech", str(corpus / "LibriSpeech"), "--table", "4", "--stop_stage", "1")
     for more, message in (
         ((), "Table 4 needs --libricss DIR"),
-        (("--libricss", "/nowhere"), "/nowhere/for_release: no folder 0S"),
+        (("--libricss", "/nowhere"), "--libricss /nowhere: no such file or folder"),
         (("--libricss", str(corpus / "LibriCSS"), "--enrolment_list", "/nowhere"), "/nowhere: no such file"),
     ):
         result = run(*options, *more, folder=tmp_path)

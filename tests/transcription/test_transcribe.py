@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -114,6 +115,39 @@ def test_silence_is_said_and_an_empty_file_is_named(audio, tmp_path):
 def test_what_is_refused_before_any_work(words, message, audio):
     with pytest.raises(InputError, match=message):
         call(["transcribe", *(str(audio) if word == "AUDIO" else word for word in words)])
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["--ngram", "none.arpa", "--beam-size", "4"], "--ngram none.arpa: no such file"),
+        (["--lm-weight", "0.5"], "--lm-weight is that of an n-gram model: give --ngram"),
+        (["--precision", "int3"], "invalid value for '--precision'"),
+        pytest.param(
+            ["--ngpu", "1"],
+            "--ngpu 1: PyTorch finds no GPU: leave the option out",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
+        ),
+    ],
+)
+def test_options_that_do_not_suit_a_recogniser(words, message, audio, model):
+    with pytest.raises(InputError, match=message):
+        call(["transcribe", str(audio), "--model", str(model), "--window", "1", *words])
+
+
+def test_models_of_long_recordings_have_the_windows_of_their_paper(audio, model, monkeypatch):
+    heard = []
+    monkeypatch.setattr(
+        "espnet_ext.longform.transcribe.load_transcriber", lambda *files, **options: heard.append(options["stride"])
+    )
+    monkeypatch.setattr("espnet_ext.longform.transcribe.transcribe", lambda loaded, path: iter([]))
+    files = read_folder(model)
+    for task, overlap in (("asr", None), ("long", None), ("long", 0.25)):
+        list(engines.windows(Request(window=1.0, window_overlap=overlap), replace(files, task=task))(audio))
+    assert heard == [0.5, 0.125, 0.75]
+    monkeypatch.setattr("espnet_ext.sharing.find.find_model", lambda name: replace(files, task="long"))
+    with pytest.raises(InputError, match="--config is for beam search by a decoder"):
+        engine_for(model, Request(config=Path("search.yaml")))
 
 
 def test_short_files_by_search_and_long_ones_by_windows(audio, model, monkeypatch):
