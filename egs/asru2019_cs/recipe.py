@@ -258,6 +258,12 @@ def tables(run: Run) -> None:
     asr.tables(run, corpus=f"{run.corpus_name} ({said})" if said else None)
 
 
+def check(run: Run) -> None:
+    """Refuse what would end in stage 1, after the synthetic corpus is made."""
+    if run.synthetic and run.options["corpus"] != "asru2019":
+        raise InputError(f"--corpus {run.options['corpus']} needs its folder: give --asru2019 DIR")
+
+
 RECIPE = Recipe(
     corpus="asru2019",
     options={
@@ -272,6 +278,7 @@ RECIPE = Recipe(
     paths=("mandarin", "librispeech"),
     choices={"corpus": tuple(LAYOUTS), "allow_pipes": ("true", "false"), "encoder": ("joint", "shared", "pretrained")},
     variant=lambda options: options["encoder"],
+    check=check,
     stages={
         "data": data,
         "format": format_data,

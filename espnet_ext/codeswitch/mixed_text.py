@@ -15,6 +15,7 @@ UNKNOWN_MARK = "\u2047"  # sentencepiece's text for an unknown token
 _TOKEN = regex.compile(rf"\p{{Han}}\p{{M}}*|{UNKNOWN_MARK}|[^\p{{Han}}{UNKNOWN_MARK}]+")
 _HAN = regex.compile(r"\p{Han}")
 _LATIN = regex.compile(r"\p{Latin}")
+_LONG_VOWEL = "ー"  # of Hiragana and Katakana, and so of no script in Unicode
 _FIRST, _LAST = 0x2E80, 0x3FFFF  # from the radicals to the end of the plane of the last extensions
 
 
@@ -49,7 +50,8 @@ BY_CHARACTER = ("Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar"
 class ScriptPair:
     """Two languages that are told apart by their scripts.
 
-    A token with a letter of the first script is of the first language; all others are of the second, digits too.
+    A token with a letter of the first script is of the first language; all others are of the second: digits,
+    and letters of a third script, too. A language of several scripts names them all (``Han+Hiragana+Katakana``).
 
     >>> pair = script_pair("Devanagari,Latin")
     >>> pair.tokens("मुझे phone चाहिए"), [pair.is_first(token) for token in pair.tokens("मुझे phone")], pair.names
@@ -80,13 +82,17 @@ class ScriptPair:
 
 
 def script_pair(scripts: str) -> ScriptPair:
-    """The languages of two scripts, as ``--scripts`` names them: ``Han,Latin``.
+    """The languages of two scripts, as ``--scripts`` names them: ``Han,Latin``, or ``Han+Hiragana+Katakana,Latin``.
+
+    >>> pair = script_pair("Han+Hiragana+Katakana,Latin")
+    >>> [(token, pair.is_first(token)) for token in pair.tokens("ラーを order")]
+    [('ラ', True), ('ー', True), ('を', True), ('order', False)]
 
     Raises:
-        InputError: not two different names of scripts in Unicode.
+        InputError: not two different names of scripts in Unicode, or several with ``+`` between.
     """
     names = tuple(name.strip() for name in scripts.split(","))
-    if len(set(names)) != 2 or len(names) != 2:
+    if len({name.lower() for name in names}) != 2 or len(names) != 2:
         raise InputError(f"--scripts takes two scripts with a comma between, such as Han,Latin, not '{scripts}'")
     if names == ScriptPair().scripts:
         return ScriptPair()
@@ -100,12 +106,17 @@ def script_pair(scripts: str) -> ScriptPair:
 
 @functools.cache
 def _letters_of(script: str) -> regex.Pattern:
-    return regex.compile(rf"\p{{Script={script}}}")
+    kana = _LONG_VOWEL if {"hiragana", "katakana"} & set(script.lower().split("+")) else ""
+    for name in script.split("+"):
+        if not regex.fullmatch("[A-Za-z_]+", name):
+            raise regex.error(f"no name of a script: {name}")
+    return regex.compile("[" + "".join(rf"\p{{Script={name}}}" for name in script.split("+")) + kana + "]")
 
 
 @functools.cache
 def _by_character() -> regex.Pattern:
     single = "".join(rf"\p{{{script}}}" for script in BY_CHARACTER)
+    single += _LONG_VOWEL
     return regex.compile(rf"[{single}]\p{{M}}*|{UNKNOWN_MARK}|[^{single}{UNKNOWN_MARK}]+")
 
 

@@ -24,7 +24,7 @@ _APOSTROPHES = dict.fromkeys(map(ord, "’‘ʼ´`′"), "'")
 _MARK_LENGTH = 30  # characters; longer text between brackets is not a mark
 _NOISE_MARK = re.compile(
     "|".join(
-        rf"{re.escape(left)}[^{re.escape(left + right)}]{{1,{_MARK_LENGTH}}}{re.escape(right)}"
+        rf"{re.escape(left)}(?! )[^{re.escape(left + right)}]{{1,{_MARK_LENGTH}}}{re.escape(right)}"
         for left, right in ("[]", "<>", "{}", "【】")
     )
 )
@@ -79,8 +79,13 @@ def straight_apostrophes(text: str) -> str:
 def drop_noise_marks(text: str) -> str:
     """Marks of noise and similar marks in square, angle, curly or 【】 brackets become a space.
 
+    A mark has up to 30 characters of any script and does not begin with a space, as a comparison does. Words in round
+    brackets stay.
+
     >>> drop_noise_marks("[NOISE] 好 <laugh>ok</laugh>{cough}")
     '  好  ok  '
+    >>> drop_noise_marks("a < b > c")
+    'a < b > c'
     """
     return _NOISE_MARK.sub(" ", text)
 

@@ -101,13 +101,16 @@ def prepare_asru2019(
     files = {part: [(key, Path(path)) for key, path in sorted(data.wav_scp.items())] for part, data in scanned.items()}
     audio = check_audio_files(faults, files, SAMPLING_RATE, check_audio, num_jobs) if files else {}
     for part, data in scanned.items():
+        for recording, utterances in _utterances(data).items():
+            faults.pass_on(part, recording, utterances)
         for key, fault in segment_faults(data, audio[part]).items():
             faults.add(part, key, f"{fault} ({found[part]})")
     english = [part for part in found if part in ENGLISH_PARTS]
     root = found[english[0]].parent if english else Path()
     prepared = librispeech.check_parts(root, english, faults, num_jobs, check_audio) if english else {}
     faults.settle(
-        {part: len(kept) for part, kept in audio.items()} | {part: len(kept) for part, (kept, _) in prepared.items()}
+        {part: len(faults.sound(part, data.utt2spk)) for part, data in scanned.items()}
+        | {part: len(kept) for part, (kept, _) in prepared.items()}
     )
     manifests = {}
     for part, data in scanned.items():
@@ -222,6 +225,14 @@ def _ruled(texts: Mapping[str, str] | None, part: str) -> dict[str, str]:
         more = f" and {len(empty) - SHOWN:,} more" if len(empty) > SHOWN else ""
         print(f"{part}: left out {', '.join(empty[:SHOWN])}{more}: no word in the transcript", flush=True)
     return {key: text for key, text in ruled.items() if text}
+
+
+def _utterances(data: DataDir) -> dict[str, list[str]]:
+    """The utterances of each recording, where recordings are cut into them."""
+    found: dict[str, list[str]] = {}
+    for key, segment in (data.segments or {}).items():
+        found.setdefault(segment_recording(segment), []).append(key)
+    return found
 
 
 def _heard(data: DataDir, audio: Mapping[str, Inspected], sound: Iterable[str]) -> DataDir:

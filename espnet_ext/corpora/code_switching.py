@@ -14,11 +14,13 @@ and one file of transcripts), or like the others.
 """
 
 import csv
+import io
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from espnet_ext.corpora.audio_folder import scan_audio_folder
+from espnet_ext.corpora.checks import audio_files
 from espnet_ext.corpora.faults import Faults, own_files
 from espnet_ext.data.data_dir import DataDir
 from espnet_ext.errors import InputError
@@ -96,9 +98,9 @@ def _scan_listed(
     """Audio below a folder, and one file with lines ``<utterance> <text>``.
 
     Args:
-        complete: whether each transcript must have audio.
+        complete: whether each transcript must have audio, and the reverse. AISHELL-1 has a few hundred files more.
     """
-    files = {path.stem: path for path in own_files(audio, faults) if path.suffix == ".wav"} if audio.is_dir() else {}
+    files = audio_files(list(own_files(audio, faults)), part, faults) if audio.is_dir() else {}
     texts: dict[str, str] = {}
     for number, line in enumerate(_lines(transcript), start=1):
         key, _, text = line.replace("\t", " ").strip().partition(" ")
@@ -108,12 +110,15 @@ def _scan_listed(
             faults.add(part, key, f"utterance {key} comes twice ({transcript}, line {number})")
         elif key in files or complete:
             texts[key] = text.strip()
+    if not complete:
+        for key in files.keys() - texts.keys():
+            faults.ignore("audio without a transcript", files.pop(key))
     return _joined(files, texts, {key: speaker(path) for key, path in files.items()}, part, faults, transcript)
 
 
 def _scan_metadata(table: Path, part: str, faults: Faults) -> DataDir:
     """ASCEND: rows with ``path`` (or ``file_name``), ``transcription`` and ``original_speaker_id``."""
-    with open(table, encoding="utf-8-sig", newline="") as file:
+    with io.StringIO("\n".join(_lines(table)), newline="") as file:
         rows = csv.DictReader(file)
         columns = set(rows.fieldnames or ())
         name = next((column for column in ("path", "file_name") if column in columns), None)

@@ -48,6 +48,13 @@ class Faults:
         """Note a fault; of several faults of one item, the first is kept."""
         self.found.setdefault((part, item), fault)
 
+    def pass_on(self, part: str, item: str, to: Iterable[str]) -> None:
+        """Make a fault of an item, such as a recording, one of each of its parts, if there is one."""
+        fault = self.found.pop((part, item), None)
+        if fault is not None:
+            for each in to:
+                self.add(part, each, fault)
+
     def ignore(self, what: str, place: str | Path) -> None:
         """Note something harmless that is ignored, such as a blank line. It is only counted and named."""
         self.harmless.setdefault(what, []).append(str(place))

@@ -39,7 +39,12 @@ def run_commands(data: DataDir, folder: Path, where: str | Path, allow: bool, nu
                 f"{where}/wav.scp: recording {key} is a command (ending in |): write its output to an audio file, or, "
                 "if you trust who made this folder, let it run with --allow-pipes"
             )
-        program = shlex.split(value)[0]
+        try:
+            program = shlex.split(value)[0]
+        except ValueError as error:
+            raise InputError(f"{where}/wav.scp: the command of recording {key} cannot be read: {error}") from None
+        if program == "|":
+            raise InputError(f"{where}/wav.scp: recording {key} is a | without a command before it")
         if shutil.which(program) is None:
             raise InputError(f"{where}/wav.scp: recording {key} needs the program {program}: install it")
     files = {key: _file(folder, key) for key in commands}

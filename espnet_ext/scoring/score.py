@@ -163,7 +163,7 @@ def score_texts(
     _refuse(
         [key for key, text in reference.items() if not split_units(text, unit)],
         reference_name,
-        "has an empty reference: fix it, or take it out of both files",
+        "has an empty reference, or one that the rules leave empty: fix it, or take it out of both files",
     )
     if utt2spk is not None:
         _refuse(

@@ -126,7 +126,7 @@ def test_each_corpus_is_read_as_it_is_delivered(layout: tuple[str, Path]) -> Non
 
 
 @pytest.mark.parametrize("corpus", ["data_aishell", "aidatatang_200zh"])
-def test_mandarin_part_with_one_file_of_transcripts(corpus: str, tmp_path: Path) -> None:
+def test_mandarin_part_with_one_file_of_transcripts(corpus: str, tmp_path: Path, capsys) -> None:
     talcs(tmp_path / "corpus")
     root = tmp_path / "mandarin" / corpus
     folder, name = {
@@ -135,11 +135,13 @@ def test_mandarin_part_with_one_file_of_transcripts(corpus: str, tmp_path: Path)
     }[corpus]
     for part in ("train", "dev"):
         audio(root / folder / part / "S0002" / f"BAC009S0002{part}.wav")
+    unwritten = audio(root / folder / "train" / "S0002" / "BAC009S0002W0005.wav")  # AISHELL-1 has hundreds of these
     write(root / "transcript" / name, "BAC009S0002train 而 对 楼市", "BAC009S0002dev 好", "BAC009S0099X 没有 音频")
     for given in (root, root.parent):  # the folder into which it unpacks, or the one above
         manifests = prepare("talcs", tmp_path / "corpus", mandarin_dir=given)
         (item,) = items(manifests, "train-zh").values()
         assert (item.text, item.speaker, item.language) == ("而对楼市", "S0002", "zh")
+        assert f"audio without a transcript ignored, 1 times, first in {unwritten}" in capsys.readouterr().err
 
 
 def test_commands_run_only_when_allowed(tmp_path: Path) -> None:
@@ -165,6 +167,56 @@ def test_a_segment_beyond_its_recording_is_a_fault(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"NI01train-2 is from 0.5 to 1.2 s, but its recording NI01train has 1.00 s"):
         prepare("seame", tmp_path)
     assert list(items(prepare("seame", tmp_path, skip_faulty=0.5), "train-cs")) == ["NI01train-1"]
+
+
+def test_the_share_of_faults_counts_utterances_and_not_recordings(tmp_path: Path, capsys) -> None:
+    seame(tmp_path)
+    source = tmp_path / "conversation" / "train.wav"
+
+    def train(*recordings: str, utterances: int, last: str) -> None:
+        keys = [(f"{name}-{number:03}", name) for name in recordings for number in range(utterances)]
+        write(tmp_path / "train" / "wav.scp", *(f"{name} {source}" for name in recordings))
+        lines = [f"{key} {name} {number % utterances / 1000} 1.0" for number, (key, name) in enumerate(keys)]
+        write(tmp_path / "train" / "segments", *lines[:-1], last or lines[-1])
+        write(tmp_path / "train" / "utt2spk", *(f"{key} {name}" for key, name in keys))
+        write(tmp_path / "train" / "text", *(f"{key} 好" for key, _ in keys))
+
+    train("A", utterances=100, last="A-099 A 0.5 1.2")
+    assert len(items(prepare("seame", tmp_path, skip_faulty=0.02), "train-cs")) == 99
+    assert "left out: 1 of 100 in train-cs" in capsys.readouterr().err
+
+    train("A", "B", utterances=60, last="")
+    (tmp_path / "bad.wav").write_bytes(b"no audio")
+    write(tmp_path / "train" / "wav.scp", f"A {source}", f"B {tmp_path / 'bad.wav'}")
+    with pytest.raises(InputError, match=r"50.0% of train-cs is faulty, and --skip-faulty allows 2%"):
+        prepare("seame", tmp_path, skip_faulty=0.02)
+    faults = (tmp_path.parent / "manifests" / "asru2019_faults.txt").read_text()
+    assert "# left out: 60 of 120 in train-cs" in faults and faults.count("\tB-0") == 60
+
+
+def test_a_command_that_cannot_be_read(tmp_path: Path) -> None:
+    seame(tmp_path)
+    for value, message in (("cat it's.sph |", "cannot be read: No closing quotation"), ("|", "without a command")):
+        write(tmp_path / "train" / "wav.scp", f"NI01train {value}")
+        with pytest.raises(InputError, match=message):
+            prepare("seame", tmp_path)
+
+
+def test_names_that_come_twice_other_formats_and_metadata_in_another_encoding(tmp_path: Path) -> None:
+    talcs(tmp_path / "t")
+    wav = tmp_path / "t" / "TALCS_corpus" / "dev_set" / "wav"
+    audio(wav / "again" / "dev_set0.wav")
+    with pytest.raises(InputError, match="dev_set0 comes twice"):
+        prepare("talcs", tmp_path / "t")
+    (wav / "again" / "dev_set0.wav").unlink()
+    soundfile.write(wav / "dev_set0.FLAC", np.full(RATE, 0.1), RATE, format="FLAC")
+    (wav / "dev_set0.wav").unlink()
+    assert len(items(prepare("talcs", tmp_path / "t"), "dev")) == 2
+    ascend(tmp_path / "a")
+    table = tmp_path / "a" / "test_metadata.csv"
+    table.write_bytes(table.read_text(encoding="utf-8").encode("gb18030"))
+    with pytest.raises(InputError, match="test_metadata.csv is not UTF-8 text"):
+        prepare("ascend", tmp_path / "a")
 
 
 def test_faults_of_lists(tmp_path: Path) -> None:

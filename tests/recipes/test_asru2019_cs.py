@@ -106,6 +106,7 @@ def test_a_failing_step_of_each_stage_ends_the_run(smoke):
     [
         (["--asru2019", "/nowhere"], "--asru2019 /nowhere: no such file or folder"),
         (["--scale", "full"], "--scale full needs --asru2019 DIR"),
+        (["--corpus", "talcs"], "--corpus talcs needs its folder: give --asru2019 DIR"),
         (["--seed", "one"], "--seed takes whole numbers"),
         (["--average", "5"], "--average takes best:N or last:N"),
         (["--rows", "sharing"], "sharing"),
