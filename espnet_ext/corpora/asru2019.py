@@ -101,8 +101,8 @@ def prepare_asru2019(
     files = {part: [(key, Path(path)) for key, path in sorted(data.wav_scp.items())] for part, data in scanned.items()}
     audio = check_audio_files(faults, files, SAMPLING_RATE, check_audio, num_jobs) if files else {}
     for part, data in scanned.items():
-        for recording, utterances in _utterances(data).items():
-            faults.pass_on(part, recording, utterances)
+        for recording, keys in _utterances(data).items():
+            faults.pass_on(part, recording, keys)
         for key, fault in segment_faults(data, audio[part]).items():
             faults.add(part, key, f"{fault} ({found[part]})")
     english = [part for part in found if part in ENGLISH_PARTS]
