@@ -71,6 +71,8 @@ def prepare_audio(
                 faults.add(part, key, f"{key}: {fault}")
             else:
                 yield key, own
+        if not faults.sound(part, sounds):
+            faults.settle({part: 0})  # refuses: each recording has a fault
 
     write_word_times(output / f"audio_words_{part}", timed())
     good = faults.sound(part, sounds)

@@ -101,9 +101,36 @@ def test_chapters_with_word_times(chapters):
         assert item.duration == pytest.approx(spoken[item.id][-1].end, abs=0.1)
 
 
+@pytest.fixture
+def hears_every_letter(chapters, monkeypatch):
+    """A model that hears each letter for one frame, at equal distances; seconds of each word's first letter."""
+    from espnet_ext.longform.posteriors import LongModel
+
+    texts, starts = read_table(chapters / "text"), {}
+
+    def posteriors(model, audio, _window, _stride):
+        path, first = [], []
+        for word in texts[audio.name].split():
+            letters = [letter for letter in word if letter in model.tokens]
+            first.append(len(path) if letters else None)
+            path += ["<space>", *letters] if letters and len(first) > 1 else letters
+        frames = int(audio.length / model.rate / model.frame_seconds)
+        distance = frames // len(path)
+        assert distance > 1  # a letter that comes twice needs a blank between
+        heard = np.zeros((frames, len(model.tokens)), np.float32)
+        heard[:, 0] = 1.0
+        for place, token in enumerate(path):
+            heard[place * distance, [0, model.tokens.index(token)]] = 0.1, 0.9
+        starts[audio.name] = [None if n is None else n * distance * model.frame_seconds for n in first]
+        yield from np.array_split(heard, 3)
+
+    monkeypatch.setattr(LongModel, "source", lambda _model, audio: audio)
+    monkeypatch.setattr(LongModel, "posteriors", posteriors)
+    return starts
+
+
 @pytest.mark.parametrize("kind", ["file", "txt", "stm"])
-def test_chapters_are_aligned_by_a_model(chapters, model, kind):
-    """A model that has learned nothing puts the words in order into their recordings."""
+def test_chapters_are_aligned_by_a_model(chapters, model, kind, hears_every_letter):
     if kind == "file":
         text = chapters / "text"
     else:
@@ -114,8 +141,22 @@ def test_chapters_are_aligned_by_a_model(chapters, model, kind):
             (text / f"{key}.{kind}").write_text(body)
     found = prepare_audio(chapters / "audio", chapters / "out", text=text, aligner=model)["train"]
     table, texts = (read_table(path) for path in (chapters / "out" / "audio_words_train.scp", chapters / "text"))
+    assert len(found["recordings"]) == len(texts) == 3
     for item in found["recordings"]:
         words = list(read_word_times(item.id, table[item.id]))
         assert [word.text for word in words] == texts[item.id].split()
+        known = [
+            (word, start) for word, start in zip(words, hears_every_letter[item.id], strict=True) if start is not None
+        ]
+        assert len(known) > 5
+        for word, start in known:
+            assert word.start == pytest.approx(start, abs=0.005)
         assert all(one.end <= two.start + 0.002 for one, two in zip(words, words[1:], strict=False))
         assert words[-1].end <= item.duration + 0.05
+
+
+def test_transcripts_that_a_model_does_not_hear_are_refused(chapters, model):
+    """A model that has learned nothing: each of the three is named, and no table is left."""
+    with pytest.raises(InputError, match="does not agree with it.*all 3 faults"):
+        prepare_audio(chapters / "audio", chapters / "out", text=chapters / "text", aligner=model)
+    assert not list((chapters / "out").glob("audio_words_train*"))
