@@ -32,7 +32,11 @@ METHODS = ("no", "block", "overlapping", "time_aware")
 )
 @click.option("--speakers", is_flag=True, default=None, help="Tell who speaks.")
 @common.path("--enrolment", "Folder with one folder of audio files per speaker, with their names.", metavar="DIR")
-@click.option("--language", metavar="CODE", help="Language, for multilingual Whisper models.  [default: en]")
+@click.option(
+    "--language",
+    metavar="CODE",
+    help="Language: en, for multilingual Whisper models (default: en); eng, for OWSM-CTC (default: it finds out).",
+)
 @click.option("--window", type=float, metavar="SECONDS", help="Length of a window.  [default: the model's]")
 @common.window_overlap(
     None, most="1; with speakers 0.5", says="  [default: the model's, else 0.5; 0.875 for models of long recordings]"

@@ -1,5 +1,6 @@
 """Posteriors of a recording of any length from any ESPnet model with CTC, window by window (P5, section 2.2)."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import batched
@@ -9,8 +10,10 @@ import numpy as np
 import torch
 
 from espnet_ext.errors import InputError
+from espnet_ext.longform.prompted import PromptedModel, padded_seconds, special_tokens, takes_prompt
 from espnet_ext.longform.recording_audio import Audio
 from espnet_ext.longform.recording_features import ChannelStatistics, RecordingFeatures
+from espnet_ext.work.yaml_files import read_yaml
 
 # Length of the inputs that measure an encoder's frame rate: a multiple of every usual subsampling.
 _PROBE = 480
@@ -161,6 +164,8 @@ class LongModel:
         tokens: Its tokens by id.
         device: Its device.
         precision: ``float32``, or ``bfloat16`` for half of the memory on GPUs.
+        shortest: Input steps to which shorter inputs are padded with silence.
+        silent: Ids of tokens that are no speech: their posteriors are added to those of the blank.
     """
 
     model: Any
@@ -170,6 +175,8 @@ class LongModel:
     tokens: Sequence[str]
     device: str = "cpu"
     precision: str = "float32"
+    shortest: int = 0
+    silent: Sequence[int] = ()
 
     @property
     def frame_seconds(self) -> float:
@@ -211,13 +218,19 @@ class LongModel:
 
     def _add(self, mean: PosteriorMean, source: ModelInput, part: Sequence[MovingWindow]) -> None:
         inputs = np.stack([source.read(window.start, window.end - window.start) for window in part])
-        encoded, lengths = self.encode(torch.from_numpy(inputs).to(self.device))
+        encoded, lengths = self.encode(_padded(torch.from_numpy(inputs), self.shortest).to(self.device))
         for window, output, length in zip(part, encoded, lengths.tolist(), strict=True):
             frames = length if window.frames is None else min(length, window.frames)
+            if inputs.shape[1] < self.shortest:
+                frames = min(frames, math.ceil(inputs.shape[1] / self.unit))
             for start in range(0, frames, _SOFTMAX_FRAMES):
                 with self._autocast():
                     logits = self.model.ctc.ctc_lo(output[start : min(start + _SOFTMAX_FRAMES, frames)])
-                mean.add(window.frame + start, torch.softmax(logits.float(), dim=-1).cpu().numpy())
+                posteriors = torch.softmax(logits.float(), dim=-1).cpu().numpy()
+                if self.silent:
+                    posteriors[:, 0] += posteriors[:, self.silent].sum(axis=1)
+                    posteriors[:, self.silent] = 0.0
+                mean.add(window.frame + start, posteriors)
 
     def encode(self, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Encoder output for inputs of one length, (windows, frames, size), and its numbers of frames."""
@@ -256,18 +269,28 @@ def _encode(model: Any, inputs: torch.Tensor) -> tuple[Any, torch.Tensor]:
     return model.encode(inputs, lengths)
 
 
-def load(config_file: str, model_file: str, device: str = "cpu", precision: str = "float32") -> LongModel:
+def load(
+    config_file: str, model_file: str, device: str = "cpu", precision: str = "float32", language: str | None = None
+) -> LongModel:
     """Load a model for decoding.
 
-    Raises:
-        InputError: The checkpoint does not fit, the model has no CTC, or the duration of its input steps is unknown:
-            there is neither ``features_conf`` in its config nor a frontend with a hop.
-    """
-    from espnet2.tasks.asr import ASRTask
+    Args:
+        config_file, model_file: its files.
+        device, precision: as in :class:`LongModel`.
+        language: of a model that is told it (see :class:`~espnet_ext.longform.prompted.PromptedModel`).
 
+    Raises:
+        InputError: The checkpoint does not fit, the model has no CTC or does not know the language, or the duration of
+            its input steps is unknown: there is neither ``features_conf`` in its config nor a frontend with a hop.
+    """
     if precision not in PRECISIONS:
         raise InputError(f"there is no precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
-    model, args = ASRTask.build_model_from_file(config_file, model_file, device)
+    config = read_yaml(config_file)
+    if takes_prompt(config):
+        from espnet2.tasks.s2t_ctc import S2TTask as Task
+    else:
+        from espnet2.tasks.asr import ASRTask as Task
+    model, args = Task.build_model_from_file(config_file, model_file, device)
     model.eval()
     if model.ctc is None:
         raise InputError(f"{config_file}: the model has no CTC (ctc_weight 0): it cannot be decoded by windows")
@@ -280,8 +303,12 @@ def load(config_file: str, model_file: str, device: str = "cpu", precision: str 
     hop = getattr(model.frontend, "hop_length", None)
     if hop is None:
         raise InputError(f"{config_file}: the frontend {args.frontend} has no hop_length")
+    rate, prompted = _rate(args), {}
+    if takes_prompt(config):
+        prompted = {"shortest": round(padded_seconds(config) * rate), "silent": special_tokens(args.token_list)}
+        model = PromptedModel(model, args.token_list, language)
     unit = frame_unit(model, hop, None, device)
-    return LongModel(model, None, _rate(args), unit, args.token_list, device, precision)
+    return LongModel(model, None, rate, unit, args.token_list, device, precision, **prompted)
 
 
 def _rate(args: Any) -> int:

@@ -15,7 +15,7 @@ from espnet_ext.work.yaml_files import read_yaml
 
 BOUNDARY, SPACE = "▁", "<space>"
 WINDOW = 30.0  # seconds, for models that were not trained on long recordings
-_models: dict[tuple[str, ...], "Transcriber"] = {}  # the last one of this process
+_models: dict[tuple[str | None, ...], "Transcriber"] = {}  # the last one of this process
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ def load_transcriber(
     *,
     device: str = "cpu",
     precision: str = "float32",
+    language: str | None = None,
     window: float | None = None,
     stride: float = 0.125,
     batch_seconds: float = 60.0,
@@ -98,6 +99,7 @@ def load_transcriber(
         model_file: its checkpoint.
         device: ``cpu`` or ``cuda:0`` ...
         precision: ``float32`` or ``bfloat16``.
+        language: of a model that is told it, as OWSM-CTC; None: it finds it out.
         window: seconds; None: ``max_seconds`` of the config's ``chunk_conf``, or half a minute if it has none.
         stride: as in :class:`Transcriber`, like the others.
 
@@ -110,7 +112,7 @@ def load_transcriber(
     for path in (model_file, beam.lm if beam else None):
         if path is not None and not Path(path).is_file():
             raise InputError(f"{path}: no such file: check the path")
-    key = (str(model_config), str(model_file), device, precision)
+    key = (str(model_config), str(model_file), device, precision, language)
     if key not in _models:
         import espnet_ext
 
@@ -119,7 +121,7 @@ def load_transcriber(
 
         _models.clear()
         tokenizer = build_tokenizer(config["token_type"], bpemodel=config.get("bpemodel"))
-        model = load(*key)
+        model = load(str(model_config), str(model_file), device, precision, language)
         _models[key] = Transcriber(model, config["token_type"], tokenizer.tokens2text, window)
     loaded = _models[key]
     return Transcriber(loaded.model, loaded.token_type, loaded.join, float(window), stride, batch_seconds, beam)

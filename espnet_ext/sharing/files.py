@@ -20,13 +20,15 @@ from types import MappingProxyType
 from typing import Any
 
 from espnet_ext.errors import InputError
+from espnet_ext.longform.prompted import takes_prompt
 from espnet_ext.work.once import fingerprint
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
 META, OURS, CARD = "meta.yaml", "espnet_ext.yaml", "README.md"
 CONFIG, MODEL, PRIOR = "config.yaml", "model.pth", "search/prior.txt"
 SETTLED = "decoding.json"  # of a speaker-attributed model: see espnet_ext.multitalker.settled
-TASKS = ("asr", "sa_asr", "long", "mt")
+TASKS = ("asr", "sa_asr", "long", "mt", "s2t_ctc")
+PACKED = ("asr", "mt", "s2t")  # the tasks of ESPnet's own packing, which begin the names in meta.yaml
 # Lists of words, which may look like paths and never are.
 WORDS = ("token_list", "src_token_list")
 # What ESPnet keeps for decoding, the preferred one first. The recipes have their own averages, such as best5.ave.pth.
@@ -92,10 +94,13 @@ def _packed(folder: Path, name: str) -> ModelFiles:
     for file in named.values():
         if not (folder / str(file)).is_file():
             raise InputError(f"{name}: lacks {file}, which its {META} names: copy, unpack or download it again")
-    config = next((named[key] for key in ("asr_train_config", "mt_train_config") if key in named), None)
-    model = next((named[key] for key in ("asr_model_file", "mt_model_file") if key in named), None)
+    config = next((named[key] for task in PACKED if (key := f"{task}_train_config") in named), None)
+    model = next((named[key] for task in PACKED if (key := f"{task}_model_file") in named), None)
     if config is None or model is None:
         raise InputError(f"{name}: its {META} names no model for speech recognition or translation of hypotheses")
+    task = task_of(read_yaml(folder / config))
+    if "s2t_train_config" in named and task != "s2t_ctc":
+        raise InputError(f"{name}: is of ESPnet's task s2t with a decoder; of that task only OWSM-CTC can be used here")
     ours = read_yaml(folder / OURS) if (folder / OURS).is_file() else {}
     prior = folder / PRIOR
     return ModelFiles(
@@ -105,7 +110,7 @@ def _packed(folder: Path, name: str) -> ModelFiles:
         lm_config=absolute_paths(folder / named["lm_train_config"], [folder]) if "lm_train_config" in named else None,
         lm_file=folder / named["lm_file"] if "lm_file" in named else None,
         prior_file=prior if prior.is_file() else None,
-        task=ours.get("task", task_of(read_yaml(folder / config))),
+        task=ours.get("task", task),
         search=ours.get("search") or {},
         espnet=str(meta.get("espnet", "")),
     )
@@ -119,6 +124,8 @@ def task_of(config: Mapping[str, Any]) -> str:
     """
     if "src_token_list" in config:
         return "mt"
+    if takes_prompt(config):
+        return "s2t_ctc"
     if str(config.get("model")).endswith("sa_asr"):
         return "sa_asr"
     return "long" if str(config.get("encoder")).endswith("long_fastconformer") else "asr"

@@ -28,8 +28,8 @@ def load(name: str | Path, *, device: str = "cpu", **options: Any) -> Any:
         InputError: there is no such model, it lacks a file, an option is unknown, or it needs another ESPnet.
     """
     files = find_model(name)
-    if files.task == "long":
-        raise InputError(f"{name}: is for long recordings: use espnet-ext transcribe, or espnet-ext decode long")
+    if files.task in ("long", "s2t_ctc"):
+        raise InputError(f"{name}: is decoded in windows: use espnet-ext transcribe")
     return build(files, device=device, **options)
 
 

@@ -94,7 +94,7 @@ def pack(packing: Packing, output: Path) -> Path:
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as name:
         folder = Path(name)
         _copy_model(packing.folder / CONFIG, model, folder / "model")
-        prefix = "mt" if task == "mt" else "asr"
+        prefix = {"mt": "mt", "s2t_ctc": "s2t"}.get(task, "asr")
         yaml_files = {f"{prefix}_train_config": f"model/{CONFIG}"}
         files = {f"{prefix}_model_file": f"model/{MODEL}"}
         if packing.lm:

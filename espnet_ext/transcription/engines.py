@@ -24,7 +24,7 @@ SHORTEST = 0.25  # seconds: shorter audio is padded with silence, since encoders
 # Of moving windows, the share by which the next one starts later. Words near the edges of a window are lost where few
 # windows share a frame (egs/spotify_longctx/RESULTS.md); a model of long recordings has what its paper has.
 STRIDE, LONG_STRIDE = 0.5, 0.125
-LONG = "long"  # the task of models that are trained on long recordings
+LONG, PROMPTED = "long", "s2t_ctc"  # the tasks of models without a decoder: for long recordings, and OWSM-CTC
 BOUNDARY, SPACE = "▁", "<space>"
 RATE = 16000  # Hz, of models that do not say theirs
 
@@ -36,7 +36,7 @@ class Request:
     Attributes:
         speakers: tell who speaks.
         enrolment: folder with a folder of audio files for each speaker.
-        language: for multilingual models of Whisper.
+        language: for multilingual models of Whisper (``en``), and OWSM-CTC (``eng``).
         window, window_overlap: seconds of a window, and the share of it that two neighbours have in common.
         config: YAML with options of the search.
         beam_size: of the search.
@@ -77,6 +77,7 @@ WINDOWS = frozenset({"window", "window_overlap"})
 READ = {  # the options that each kind of engine reads
     "Whisper": WINDOWS | {"speakers", "enrolment", "language"},
     "a recogniser": WINDOWS | {"config", "beam_size", "ngram", "lm_weight", "batch_seconds", "precision"},
+    "OWSM-CTC": WINDOWS | {"language", "beam_size", "ngram", "lm_weight", "batch_seconds", "precision"},
     "a speaker-attributed model": WINDOWS
     | {"speakers", "enrolment", "config", "beam_size", "method", "stitcher", "speaker_model", "nj"},
 }
@@ -111,9 +112,9 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
         return speakers_by_model(request, files)
     if request.speakers or request.enrolment:
         raise InputError(f"{files.name}: does not tell speakers: name a speaker-attributed model, or leave out --model")
-    _check_options("a recogniser", request)
+    _check_options("OWSM-CTC" if files.task == PROMPTED else "a recogniser", request)
     long = windows(request, files)
-    if files.task == LONG:
+    if files.task in (LONG, PROMPTED):
         if request.config:
             raise InputError(f"--config is for beam search by a decoder, and {files.name} has none: leave it out")
         return long
@@ -147,9 +148,11 @@ def windows(request: Request, model: ModelFiles) -> Engine:
     """Moving windows and CTC, for recordings of any length (P5, section 2.2): greedily, or with ``beam_size``.
 
     Raises:
-        InputError: a number out of range, or an n-gram model that is not there or without a beam search.
+        InputError: a number out of range, an n-gram model that is not there or without a beam search, or a language
+            that the model does not know.
     """
     from espnet_ext.longform.decode import check_numbers
+    from espnet_ext.longform.prompted import language_symbol
 
     if request.ngram and not request.beam_size:
         raise InputError("--ngram needs a beam search: give --beam-size")
@@ -164,6 +167,8 @@ def windows(request: Request, model: ModelFiles) -> Engine:
         "batch_seconds": 60.0 if request.batch_seconds is None else request.batch_seconds,
     }
     check_numbers(numbers, "the options")
+    if model.task == PROMPTED:
+        language_symbol(read_yaml(model.config)["token_list"], request.language)
 
     def lines(path: Path) -> Iterator[Line]:
         from espnet_ext.longform.ctc_search import BeamSettings
@@ -171,10 +176,8 @@ def windows(request: Request, model: ModelFiles) -> Engine:
 
         weight = 1.0 if request.lm_weight is None else request.lm_weight
         beam = BeamSettings(request.ngram, weight, beam_size=request.beam_size) if request.beam_size else None
-        precision = request.precision or "float32"
-        loaded = load_transcriber(
-            model.config, model.model, device=request.device, precision=precision, beam=beam, **numbers
-        )
+        how = {"device": request.device, "precision": request.precision or "float32", "language": request.language}
+        loaded = load_transcriber(model.config, model.model, beam=beam, **how, **numbers)
         return transcribe(loaded, path)
 
     return lines
