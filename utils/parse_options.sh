@@ -48,6 +48,9 @@ done
 for name in stage stop_stage; do
   [[ ${!name} =~ ^[0-9]{1,3}$ ]] || fail "--$name takes a whole number, not '${!name}'"
 done
+last=$(sed -n 's/^run \([0-9]*\) .*/\1/p' "$0" | tail -n 1)
+((10#$stage <= 10#$stop_stage && 10#$stage <= last && 10#$stop_stage >= 1)) ||
+  fail "no stage is between --stage $stage and --stop_stage $stop_stage: the stages are 1 to $last"
 options=()
 for name in $names; do
   [[ $name == stage || $name == stop_stage ]] || options+=("--$name=${!name}")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from espnet_ext.corpora.asru2019 import find_folders
 from espnet_ext.corpora.code_switching import LAYOUTS, SET_NAMES, WITHOUT_DEV
 from espnet_ext.errors import InputError
 from espnet_ext.recipe import asr, systems
@@ -262,6 +263,11 @@ def check(run: Run) -> None:
     """Refuse what would end in stage 1, after the synthetic corpus is made."""
     if run.synthetic and run.options["corpus"] != "asru2019":
         raise InputError(f"--corpus {run.options['corpus']} needs its folder: give --asru2019 DIR")
+    named = part_folders(run)
+    if named and run.synthetic:
+        raise InputError("--folders names folders of a corpus: give --asru2019 DIR")
+    if named:
+        find_folders(run.corpus, list(named), named, layout=run.options["corpus"])
 
 
 RECIPE = Recipe(

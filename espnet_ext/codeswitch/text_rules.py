@@ -27,6 +27,8 @@ _NOISE_MARK = re.compile(
         rf"{re.escape(left)}(?! )[^{re.escape(left + right)}]{{1,{_MARK_LENGTH}}}{re.escape(right)}"
         for left, right in ("[]", "<>", "{}", "【】")
     )
+    + r"|\(pp[bclo]\)",  # SEAME's breath, cough, laughter and others
+    re.IGNORECASE,
 )
 _BESIDE_HAN = regex.compile(r"(?<=\p{Han}) | (?=\p{Han})")
 _NUMBER = re.compile(r"((?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?)((?:st|nd|rd|th|'?s)\b)?", re.IGNORECASE)
@@ -37,7 +39,7 @@ _TITLES = {"mr": "mister", "mrs": "missus", "dr": "doctor", "st": "saint"}
 # Not in capitals, so that LibriSpeech's transcripts and the output of these rules do not change.
 _TITLE = re.compile(rf"\b({'|'.join(f'[{name[0]}{name[0].upper()}]{name[1:]}' for name in _TITLES)})\b\.?(?=\s+[A-Z])")
 _VARIATIONS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
-_COMBINING = re.compile("[\u0300-\u036f]")
+_ACCENTED = regex.compile(r"(\p{Latin})[\u0300-\u036f]+")
 
 
 @dataclass(frozen=True)
@@ -80,12 +82,12 @@ def drop_noise_marks(text: str) -> str:
     """Marks of noise and similar marks in square, angle, curly or 【】 brackets become a space.
 
     A mark has up to 30 characters of any script and does not begin with a space, as a comparison does. Words in round
-    brackets stay.
+    brackets stay, but for SEAME's ``(ppb)``, ``(ppc)``, ``(ppl)`` and ``(ppo)``.
 
     >>> drop_noise_marks("[NOISE] 好 <laugh>ok</laugh>{cough}")
     '  好  ok  '
-    >>> drop_noise_marks("a < b > c")
-    'a < b > c'
+    >>> drop_noise_marks("a < b > c (ppl) (app)")
+    'a < b > c   (app)'
     """
     return _NOISE_MARK.sub(" ", text)
 
@@ -115,12 +117,12 @@ def upper_case_english(text: str) -> str:
 
 
 def drop_accents(text: str) -> str:
-    """Letters lose their accents.
+    """Latin letters lose their accents. Those of other scripts keep them: й and ё are letters of their own.
 
-    >>> drop_accents("CAFÉ")
-    'CAFE'
+    >>> drop_accents("CAFÉ ЁЙ")
+    'CAFE ЁЙ'
     """
-    return unicodedata.normalize("NFC", _COMBINING.sub("", unicodedata.normalize("NFD", text)))
+    return unicodedata.normalize("NFC", _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", text)))
 
 
 def drop_punctuation(text: str) -> str:

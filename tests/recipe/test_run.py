@@ -206,9 +206,17 @@ def test_cmd_sh_says_how_trainings_are_launched(toy):
 
 def test_stages_between_the_first_and_the_last_run(toy):
     lines = run(toy, "--stop_stage", "1").stdout.splitlines()
-    assert [line for line in lines if "Stage" in line] == ["== Stage 1: data"]
-    done = run(toy, "--stage", "3")
-    assert done.returncode == 0 and "Stage" not in done.stdout and "reached" in done.stdout
+    assert [line for line in lines if "Stage" in line] == ["== Stage 1: data"] and lines[-1] == "reached"
+    done = run(toy, "--stage", "2", "--stop_stage", "100")
+    assert [line for line in done.stdout.splitlines() if "Stage" in line] == ["== Stage 2: training"]
+
+
+@pytest.mark.parametrize("options", [("--stage", "3"), ("--stop_stage", "0"), ("--stage", "2", "--stop_stage", "1")])
+def test_stages_that_are_none_are_refused(toy, options):
+    done = run(toy, *options)
+    assert done.returncode == 1 and "Stage" not in done.stdout
+    (line,) = done.stderr.splitlines()
+    assert "no stage is between --stage" in line and "the stages are 1 to 2" in line
 
 
 def test_an_exception_in_a_stage_ends_run_sh(toy):

@@ -3,6 +3,7 @@
 from runs import EGS
 
 from espnet_ext.recipe.run import load_script
+from espnet_ext.work.yaml_files import read_yaml
 
 demo = load_script(EGS / "librispeech_sem" / "local" / "demo.py")
 
@@ -27,9 +28,13 @@ def test_progress_of_a_whole_run():
     assert abs(sum(demo.SHARES.values()) - 1) < 1e-9
 
 
+def test_a_training_has_the_epochs_of_mini():
+    assert read_yaml(EGS / "librispeech_sem" / "conf" / "mini.yaml")["train"]["max_epoch"] == demo.EPOCHS
+
+
 def test_remaining_time():
     progress = demo.Progress()
-    assert progress.left(30.0) == "  0% done, about 4 min left"
+    assert progress.left(30.0) == "  0% done, about 7 min left"
     progress.read("== Stage 7: decoding")
     share = progress.share()
     assert progress.left(300.0).endswith(f"about {max(1, round(300 * (1 / share - 1) / 60))} min left")
