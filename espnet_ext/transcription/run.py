@@ -1,5 +1,6 @@
 """Transcribe files one by one, and write each in several formats. A file that fails is named, and the others go on."""
 
+import logging
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +13,8 @@ from espnet_ext.transcription.page import RATE, write_page
 
 PAGE = "html"
 KINDS = (*FORMATS, PAGE)
+# What ends one file alone, libraries' own errors too: audio that cannot be decoded, too little memory, no space left.
+FAULTS_OF_A_FILE = (InputError, OSError, RuntimeError, ValueError, MemoryError)
 SUFFIXES = {"seglst": "seglst.json"}  # where it is not the name of the format
 
 
@@ -89,17 +92,26 @@ def transcribe_files(
             for line in engine(path):
                 lines.append(line)
                 show(path, line, min(1.0, line.end / seconds))
-        except InputError as error:
+            _write(path, lines, output, kinds)
+        except FAULTS_OF_A_FILE as error:
+            logging.debug("%s", path, exc_info=error)
             failures += 1
-            failed(path, str(error))
+            failed(path, str(error) if isinstance(error, InputError) else f"{path}: {_first_line(error)}")
             continue
         if not lines:
             silent(path)
-        for kind in kinds:
-            target = output / f"{path.stem}.{SUFFIXES.get(kind, kind)}"
-            if kind == PAGE:
-                with opened(path, RATE) as audio:
-                    write_page(target, path.name, lines, audio)
-            else:
-                write_transcript(target, {path.stem: lines}, kind)
     return failures
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _write(path: Path, lines: Sequence[Line], output: Path, kinds: Sequence[str]) -> None:
+    for kind in kinds:
+        target = output / f"{path.stem}.{SUFFIXES.get(kind, kind)}"
+        if kind == PAGE:
+            with opened(path, RATE) as audio:
+                write_page(target, path.name, lines, audio)
+        else:
+            write_transcript(target, {path.stem: list(lines)}, kind)

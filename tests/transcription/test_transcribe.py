@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import re
+import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -84,6 +85,24 @@ def test_a_file_that_fails_is_named_and_the_others_go_on(audio, tmp_path):
     )
     assert failures == 1 and faults[0][0] == "broken.wav" and (tmp_path / "out/my talk.txt").is_file()
     assert shown == [("my talk.flac", 0.3), ("my talk.flac", 0.8)]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("out of memory\nat 0x1"), MemoryError(), OSError(28, "No space left")])
+def test_what_a_library_raises_for_a_file_ends_that_file_alone(error, audio, tmp_path):
+    other, faults = tmp_path / "other.flac", []
+    shutil.copy(audio, other)
+
+    def engine(path):
+        if path == audio:
+            raise error
+        yield from LINES
+
+    transcribe_files(
+        engine, [audio, other], tmp_path / "out", ["txt"], failed=lambda path, reason: faults.append(reason)
+    )
+    (line,) = faults
+    assert line.startswith(f"{audio}: ") and "\n" not in line and len(line) > len(f"{audio}: ")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"other.txt"}
 
 
 def test_silence_is_said_and_an_empty_file_is_named(audio, tmp_path):
