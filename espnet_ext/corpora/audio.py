@@ -3,7 +3,8 @@
 Recordings ``<recording>.wav`` (or ``flac``, ``mp3``, ``ogg``, ``opus``, ``sph``), of any length, rate and number of
 channels, are in folders of any depth. Word times are a file in Kaldi's ctm format, ``recording channel start duration
 word``, in seconds. Transcripts are a file with lines ``recording transcript``, or a folder with a file of each
-recording: ``<recording>.txt`` or, as in TED-LIUM, ``<recording>.stm``.
+recording: ``<recording>.txt`` or, as in TED-LIUM, ``<recording>.stm``; or supervisions of Lhotse, ``.jsonl`` or
+``.jsonl.gz``, which ``lhotse prepare`` makes of many corpora. Of these, recordings that they do not name are left out.
 """
 
 from collections import defaultdict
@@ -18,7 +19,12 @@ from espnet_ext.data.kaldi_tables import read_table
 from espnet_ext.data.manifests import Manifests, write_parts
 from espnet_ext.data.transcript import Word
 from espnet_ext.errors import InputError
+from espnet_ext.longform.aligned import align_recordings
 from espnet_ext.longform.word_times import word_faults, write_word_times
+from espnet_ext.sharing.files import ModelFiles
+from espnet_ext.sharing.find import find_model
+
+SUPERVISIONS = (".jsonl", ".jsonl.gz")
 
 
 def prepare_audio(
@@ -40,7 +46,8 @@ def prepare_audio(
             ``audio_words_<part>.words`` and ``audio_words_<part>.scp`` go, and ``audio_<part>_faults.txt``.
         words: The ctm file, or:
         text: The transcripts, and
-        aligner: the folder of an ESPnet model with CTC, ``config.yaml`` and a checkpoint, that finds their words.
+        aligner: an ESPnet model with CTC that finds their words: what :func:`~espnet_ext.sharing.find.find_model`
+            takes. A recording that was aligned is not aligned again by a later run.
         part: The part's name in the names of the files.
         num_jobs, check_audio, skip_faulty: See :func:`espnet_ext.corpora.librispeech.prepare_librispeech`.
 
@@ -52,9 +59,12 @@ def prepare_audio(
     if bool(words) == bool(text) or bool(text) != bool(aligner):
         raise InputError("recordings need --words CTM, or --text FILE and --aligner DIR (a model with CTC)")
     corpus, output = require_corpus(corpus_dir, "the recordings"), Path(output_dir)
+    model = find_model(aligner) if aligner else None
     faults = Faults(corpus, faults_file(output, f"audio_{part}"), skip_faulty)
     files = audio_files(own_files(corpus, faults), part, faults)
     spoken = word_times(Path(words)) if words else _untimed(_texts(Path(text), faults))
+    if Path(text).name.endswith(SUPERVISIONS):
+        files = _named(files, spoken, faults)
     for key in sorted(spoken.keys() - files.keys()):
         faults.add(part, key, f"no audio of {key} ({words or text})")
     for key in sorted(files.keys() - spoken.keys()):
@@ -65,7 +75,11 @@ def prepare_audio(
 
     def timed() -> Iterator[tuple[str, list[Word]]]:
         found = {key: spoken[key] for key in sounds}
-        for key, own in found.items() if words else _aligned(found, files, Path(aligner), part, faults):
+        work = output / f"audio_{part}_alignment"
+        for key, own in found.items() if model is None else _aligned(found, files, model, work, num_jobs):
+            if isinstance(own, str):
+                faults.add(part, key, f"{key}: {own}")
+                continue
             fault = word_faults(own, sounds[key].seconds) if own else "no word in it"
             if fault:
                 faults.add(part, key, f"{key}: {fault}")
@@ -85,8 +99,17 @@ def prepare_audio(
     return manifests
 
 
+def _named(files: Mapping[str, Path], spoken: Mapping[str, object], faults: Faults) -> dict[str, Path]:
+    """The files of recordings that are spoken of; a manifest may be that of a part of a corpus."""
+    for key in files.keys() - spoken.keys():
+        faults.ignore("recordings that the manifest does not name", key)
+    return {key: path for key, path in files.items() if key in spoken}
+
+
 def _texts(path: Path, faults: Faults) -> dict[str, str]:
     """The transcripts of a file, or of the files in a folder."""
+    if path.name.endswith(SUPERVISIONS):
+        return long_recordings.supervision_texts(path)
     if not path.is_dir():
         return read_table(path)
     readers = {".txt": long_recordings.transcript_text, ".stm": lambda file: tedlium.read_stm(file)[0]}
@@ -113,16 +136,9 @@ def word_times(path: Path) -> dict[str, list[Word]]:
 
 
 def _aligned(
-    spoken: Mapping[str, list[Word]], files: Mapping[str, Path], aligner: Path, part: str, faults: Faults
-) -> Iterator[tuple[str, list[Word]]]:
-    """The words of each recording with the times that a model finds; those it cannot align are faults."""
-    from espnet_ext.longform.alignment import load_aligner  # takes seconds
-
-    model = load_aligner(aligner)
-    for key, words in spoken.items():
-        try:
-            own = model.words(files[key], [word.text for word in words])
-        except InputError as error:
-            faults.add(part, key, f"{key}: {error}")
-            continue
-        yield key, [Word(word.text, word.start, word.end) for word in own]
+    spoken: Mapping[str, list[Word]], files: Mapping[str, Path], aligner: ModelFiles, work: Path, num_jobs: int
+) -> Iterator[tuple[str, list[Word] | str]]:
+    """The words of each recording with the times that a model finds; or why it cannot align them."""
+    texts = {key: [word.text for word in words] for key, words in spoken.items()}
+    for key, own in align_recordings(texts, files, aligner, work, num_jobs):
+        yield key, own if isinstance(own, str) else [Word(word.text, word.start, word.end) for word in own]

@@ -1,6 +1,8 @@
 """What the corpora of long recordings share: recordings with one transcript each, and Rev's nlp files."""
 
 import csv
+import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,8 @@ from espnet_ext.corpora.faults import Faults, own_files
 from espnet_ext.data.audio_files import Inspected
 from espnet_ext.data.manifests import Manifests, checked_manifests, make_recording
 from espnet_ext.errors import InputError
+
+_MARK = re.compile(r"<[A-Z_]+>")
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,26 @@ def make_manifests(where: str | Path, recordings: Iterable[Transcribed], audio: 
             )
         )
     return checked_manifests(sounds, supervisions, where)
+
+
+def supervision_texts(path: Path) -> dict[str, str]:
+    """The transcript of each recording in a manifest of Lhotse's supervisions, in the order of their times.
+
+    Marks such as GigaSpeech's ``<COMMA>`` and ``<MUSIC>`` are left out.
+
+    Raises:
+        InputError: no such file, or a line that is no supervision with a text.
+    """
+    from lhotse import SupervisionSet  # Lhotse imports torch
+
+    parts: dict[str, list[tuple[float, str]]] = defaultdict(list)
+    try:
+        for item in SupervisionSet.from_jsonl_lazy(path):
+            parts[item.recording_id].append((item.start, _MARK.sub(" ", item.text)))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InputError(f"{path}: supervision {sum(map(len, parts.values())) + 1} cannot be read ({reason})") from None
+    return {key: " ".join(" ".join(text for _, text in sorted(own)).split()) for key, own in parts.items()}
 
 
 def nlp_text(path: Path) -> str:

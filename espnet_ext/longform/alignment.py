@@ -198,18 +198,12 @@ def _cased(text: str, names: Sequence[str]) -> str:
     return text.lower() if letters == letters.lower() else text
 
 
-def load_aligner(folder: Path) -> RecordingAligner:
-    """The model in a folder: ``config.yaml`` and its newest checkpoint.
+def load_aligner(config: Path, model: Path) -> RecordingAligner:
+    """A model with CTC as an aligner; one that this process has loaded last is taken again.
 
     Raises:
-        InputError: the folder lacks one of them, or the model has no CTC.
+        InputError: the model has no CTC.
     """
-    config = folder / "config.yaml"
-    models = [path for path in folder.glob("*.pth") if path.name != "checkpoint.pth"]
-    if not config.is_file() or not models:
-        raise InputError(f"{folder}: there is no config.yaml or no checkpoint (.pth): give a trained model's folder")
-    latest = folder / "latest.pth"
-    model = latest if latest.is_file() else max(models, key=lambda path: path.stat().st_mtime)
     transcriber = load_transcriber(config, model, stride=0.5)
     from espnet2.text.build_tokenizer import build_tokenizer
 

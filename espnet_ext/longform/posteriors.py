@@ -303,12 +303,21 @@ def load(
     hop = getattr(model.frontend, "hop_length", None)
     if hop is None:
         raise InputError(f"{config_file}: the frontend {args.frontend} has no hop_length")
-    rate, prompted = _rate(args), {}
-    if takes_prompt(config):
-        prompted = {"shortest": round(padded_seconds(config) * rate), "silent": special_tokens(args.token_list)}
-        model = PromptedModel(model, args.token_list, language)
-    unit = frame_unit(model, hop, None, device)
-    return LongModel(model, None, rate, unit, args.token_list, device, precision, **prompted)
+    rate = _rate(args)
+    if not takes_prompt(config):
+        return LongModel(model, None, rate, frame_unit(model, hop, None, device), args.token_list, device, precision)
+    prompted = PromptedModel(model, args.token_list, language)
+    return LongModel(
+        prompted,
+        None,
+        rate,
+        frame_unit(prompted, hop, None, device),
+        args.token_list,
+        device,
+        precision,
+        shortest=round(padded_seconds(config) * rate),
+        silent=special_tokens(args.token_list),
+    )
 
 
 def _rate(args: Any) -> int:

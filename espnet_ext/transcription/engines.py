@@ -176,8 +176,15 @@ def windows(request: Request, model: ModelFiles) -> Engine:
 
         weight = 1.0 if request.lm_weight is None else request.lm_weight
         beam = BeamSettings(request.ngram, weight, beam_size=request.beam_size) if request.beam_size else None
-        how = {"device": request.device, "precision": request.precision or "float32", "language": request.language}
-        loaded = load_transcriber(model.config, model.model, beam=beam, **how, **numbers)
+        loaded = load_transcriber(
+            model.config,
+            model.model,
+            device=request.device,
+            precision=request.precision or "float32",
+            language=request.language,
+            beam=beam,
+            **numbers,
+        )
         return transcribe(loaded, path)
 
     return lines

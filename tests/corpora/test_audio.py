@@ -7,7 +7,7 @@ import pytest
 import soundfile
 
 from espnet_ext.corpora.audio import prepare_audio, word_times
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi_tables import read_table, write_table
 from espnet_ext.errors import InputError
 from espnet_ext.longform.word_times import read_word_times
 
@@ -158,5 +158,68 @@ def test_chapters_are_aligned_by_a_model(chapters, model, kind, hears_every_lett
 def test_transcripts_that_a_model_does_not_hear_are_refused(chapters, model):
     """A model that has learned nothing: each of the three is named, and no table is left."""
     with pytest.raises(InputError, match="does not agree with it.*all 3 faults"):
-        prepare_audio(chapters / "audio", chapters / "out", text=chapters / "text", aligner=model)
+        prepare_audio(chapters / "audio", chapters / "out", text=chapters / "text", aligner=model, num_jobs=2)
     assert not list((chapters / "out").glob("audio_words_train*"))
+
+
+def test_an_alignment_that_was_killed_goes_on(chapters, model, hears_every_letter, monkeypatch):
+    """Recordings that are done are not heard again; those whose transcript has changed are."""
+    from espnet_ext.longform.alignment import RecordingAligner
+
+    heard, align, texts = [], RecordingAligner.words, read_table(chapters / "text")
+
+    def words(aligner, path, texts):
+        if len(heard) == 1 and not heard[0].startswith("again"):
+            raise KeyboardInterrupt
+        heard.append(path.stem)
+        return align(aligner, path, texts)
+
+    monkeypatch.setattr(RecordingAligner, "words", words)
+    options = {"text": chapters / "text", "aligner": model}
+    with pytest.raises(KeyboardInterrupt):
+        prepare_audio(chapters / "audio", chapters / "out", **options)
+    (first,) = heard
+    heard[0] = f"again {first}"
+    prepare_audio(chapters / "audio", chapters / "out", **options)
+    assert sorted(heard[1:]) == sorted(texts.keys() - {first})
+    table = (chapters / "out" / "audio_words_train.words").read_bytes()
+    prepare_audio(chapters / "audio", chapters / "out", **options)
+    assert len(heard) == 3 and (chapters / "out" / "audio_words_train.words").read_bytes() == table
+    texts[first] = texts[first].rpartition(" ")[0]
+    write_table(chapters / "text", texts)
+    prepare_audio(chapters / "audio", chapters / "out", **options)
+    assert heard[3:] == [first]
+
+
+def supervisions(path: Path, segments: list[tuple[str, float, str]]) -> Path:
+    """Write a manifest as ``lhotse prepare`` does."""
+    from lhotse import SupervisionSegment, SupervisionSet
+
+    items = [
+        SupervisionSegment(f"{recording}-{number}", recording, start, 0.5, text=text)
+        for number, (recording, start, text) in enumerate(segments)
+    ]
+    SupervisionSet.from_segments(items).to_file(path)
+    return path
+
+
+def test_supervisions_of_lhotse_are_transcripts(chapters, model, hears_every_letter):
+    """Segments in any order, with GigaSpeech's marks; recordings that the manifest does not name are left out."""
+    texts = read_table(chapters / "text")
+    left_out, *named = sorted(texts)
+    segments = []
+    for key in named:
+        words = texts[key].split()
+        segments += [(key, 9.0, " ".join(words[4:]) + " <PERIOD>"), (key, 0.5, " ".join(words[:4]) + " <COMMA>")]
+    for name in ("gigaspeech_supervisions_XS.jsonl.gz", "supervisions.jsonl"):
+        text = supervisions(chapters / name, segments)
+        found = prepare_audio(chapters / "audio", chapters / name[:4], text=text, aligner=model)["train"]
+        assert {item.id: item.text for item in found["supervisions"]} == {key: texts[key] for key in named}
+
+
+def test_a_manifest_that_is_none_is_refused(chapters, model):
+    text = chapters / "supervisions.jsonl"
+    for content in ("no json\n", '{"id": "a", "recording_id": "b", "start": 0, "duration": 1, "channel": 0}\n'):
+        text.write_text(content)
+        with pytest.raises(InputError, match="supervisions.jsonl: supervision 1 cannot be read"):
+            prepare_audio(chapters / "audio", chapters / "out", text=text, aligner=model)
