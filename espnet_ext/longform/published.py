@@ -79,7 +79,9 @@ _SUBSAMPLING = {  # places in their sequence of convolutions and activations -> 
 }
 
 
-def import_checkpoint(checkpoint: str | Path, bpemodel: str | Path, output: str | Path, seconds: float = 0.0) -> None:
+def import_checkpoint(
+    checkpoint: str | Path, bpemodel: str | Path, output: str | Path, seconds: float = 0.0, trust_pickle: bool = False
+) -> None:
     """Write ``config.yaml``, ``model.pth`` and ``bpe.model``, which decoding and transcription read.
 
     Args:
@@ -87,6 +89,7 @@ def import_checkpoint(checkpoint: str | Path, bpemodel: str | Path, output: str 
         bpemodel: their sentencepiece model, ``lcasr/artifacts/tokenizer.model`` in their repository.
         output: a new folder.
         seconds: the context, which becomes the length of a window; 0: that of the checkpoint's ``audio_chunking``.
+        trust_pickle: read also a checkpoint that holds other objects than tensors and plain values. Its code is run.
 
     Raises:
         InputError: the folder exists, no such checkpoint or sentencepiece model, or settings other than the paper's.
@@ -105,7 +108,7 @@ def import_checkpoint(checkpoint: str | Path, bpemodel: str | Path, output: str 
     folder = Path(output)
     if folder.exists():
         raise InputError(f"{folder} exists already: name a new folder")
-    state, settings, chunk = _read(Path(checkpoint))
+    state, settings, chunk = _read(Path(checkpoint), trust_pickle)
     try:
         pieces = SentencePieceProcessor(model_file=str(bpemodel))
     except (OSError, RuntimeError) as error:
@@ -132,13 +135,18 @@ def import_checkpoint(checkpoint: str | Path, bpemodel: str | Path, output: str 
     torch.save(model.state_dict(), folder / "model.pth")
 
 
-def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any], float]:
+def _read(path: Path, trust_pickle: bool) -> tuple[dict[str, torch.Tensor], dict[str, Any], float]:
     """The state, the settings of the model and the seconds of its sequences."""
     try:
-        loaded = torch.load(path, map_location="cpu", weights_only=False)
+        loaded = torch.load(path, map_location="cpu", weights_only=not trust_pickle)
         state, config = loaded["model"], loaded["config"]
         given = dict(config["model"])
-    except (OSError, RuntimeError, EOFError, LookupError, TypeError, ImportError, UnpicklingError) as error:
+    except UnpicklingError as error:
+        if trust_pickle:
+            raise InputError(f"{path}: no checkpoint with 'model' and 'config' ({error})") from None
+        other = "or it has objects that could run code: give --trust_pickle if you trust its source"
+        raise InputError(f"{path}: no checkpoint with 'model' and 'config', {other}") from None
+    except (OSError, RuntimeError, EOFError, LookupError, TypeError, ImportError) as error:
         raise InputError(f"{path}: no checkpoint with 'model' and 'config' ({error})") from None
     settings = {**_DEFAULTS, **given}
     for name, value in _FIXED.items():

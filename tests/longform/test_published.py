@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import sentencepiece
 import torch
+from omegaconf import OmegaConf
 from torch.nn.functional import conv1d, conv2d, gelu, layer_norm, linear, silu, softmax
 
 from espnet_ext.errors import InputError
@@ -186,6 +187,16 @@ def test_other_models_are_refused(config, message, bpemodel, tmp_path):
     torch.save({"model": {}, "config": config}, tmp_path / "step.pt")
     with pytest.raises(InputError, match=message):
         import_checkpoint(tmp_path / "step.pt", bpemodel, tmp_path / "model")
+
+
+def test_objects_that_could_run_code_need_trust(bpemodel, tmp_path):
+    config = OmegaConf.create({"model": SETTINGS, "audio_chunking": {"size": 2048}})
+    torch.save({"model": draw(20, SETTINGS), "config": config}, tmp_path / "step.pt")
+    with pytest.raises(InputError, match=r"step\.pt: no checkpoint .* give --trust_pickle"):
+        import_checkpoint(tmp_path / "step.pt", bpemodel, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+    import_checkpoint(tmp_path / "step.pt", bpemodel, tmp_path / "model", trust_pickle=True)
+    assert "max_seconds: 20.48" in (tmp_path / "model" / "config.yaml").read_text()
 
 
 def test_files_that_are_none_leave_no_folder(bpemodel, tmp_path):

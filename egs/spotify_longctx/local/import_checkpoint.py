@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A model that P5's authors have published, as one that `espnet-ext decode long` and `transcribe` take.
 
-Writes config.yaml, model.pth and bpe.model. A checkpoint is a pickle, which can run code: import those that you trust.
+Writes config.yaml, model.pth and bpe.model. A checkpoint is a pickle, which can run code. Tensors and plain values are
+read safely; other objects, such as settings of OmegaConf, only with --trust_pickle: give it for sources that you trust.
 """
 
 import argparse
@@ -17,8 +18,9 @@ def main() -> None:
     parser.add_argument("--bpemodel", required=True, type=Path, help="lcasr/artifacts/tokenizer.model of their code")
     parser.add_argument("--output", required=True, type=Path, help="a new folder")
     parser.add_argument("--context", type=float, default=0.0, help="seconds of a window (default: the checkpoint's)")
+    parser.add_argument("--trust_pickle", action="store_true", help="run the code of the checkpoint's objects")
     args = parser.parse_args()
-    import_checkpoint(args.checkpoint, args.bpemodel, args.output, args.context)
+    import_checkpoint(args.checkpoint, args.bpemodel, args.output, args.context, args.trust_pickle)
     print(f"{args.output}/config.yaml and {args.output}/model.pth")
 
 
