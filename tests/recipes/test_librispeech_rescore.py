@@ -81,7 +81,7 @@ def test_a_failing_step_of_each_stage_ends_the_run(smoke):
         (["--scale", "full"], "--scale full needs --librispeech DIR"),
         (["--seed", "one"], "--seed takes whole numbers"),
         (["--rows", "GPT-3"], "GPT-3"),
-        (["--whisper", "/nowhere", "--stage", "10"], None),
+        (["--whisper", "/nowhere", "--stage", "9"], None),
     ],
 )
 def test_mistakes_are_one_line(options, message, tmp_path):
