@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 # Models of tests are tiny: more threads make nothing faster, and on a busy machine they wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# On a busy machine an example takes as long as it takes: no test fails by the clock.
+# On a busy machine an example takes as long as it takes: no test fails because of its wall-clock time.
 settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any speed")
 

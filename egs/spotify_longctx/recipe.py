@@ -106,8 +106,8 @@ def hold_out_step(run: Run) -> Step:
 
 def hold_out(podcasts: str, held_out: str, rest: str, count: int) -> None:
     """Split a data dir in two: ``count`` recordings, spread evenly, and the others."""
-    from espnet_ext.data.data_dir import read_data_dir, write_data_dir
-    from espnet_ext.data.data_dir_parts import spread, subset
+    from espnet_ext.data.kaldi.data_dir import read_data_dir, write_data_dir
+    from espnet_ext.data.kaldi.parts import spread, subset
 
     every = read_data_dir(podcasts)
     chosen = spread(every, count)
@@ -185,7 +185,7 @@ def language_model(run: Run) -> None:
 
 def make_ngram(text: Path, files: Sequence[Path], order: int, output: str) -> None:
     """Estimate an n-gram model over the tokens of the models, word pieces or words."""
-    from espnet_ext.longform.ngram import write_token_ngram
+    from espnet_ext.longform.decoding.ngram import write_token_ngram
 
     tokens_file, bpemodel = (*files, None)[:2]
     assert tokens_file is not None  # the first of the files
@@ -259,7 +259,7 @@ def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step
         free=free_of(run, ngpu=run.gpu) | {"nj": nj},
         inputs=[folder / "config.yaml", *dict.fromkeys(Path(job["data"]) / "wav.scp" for job in jobs)],
         outputs=[Path(job["output"]) / "text" for job in jobs],
-        preload=["espnet_ext.longform.decode", "espnet_ext.longform.posteriors", "espnet2.tasks.asr"],
+        preload=["espnet_ext.longform.decoding.decode", "espnet_ext.longform.decoding.posteriors", "espnet2.tasks.asr"],
         progress=partial(last_line, without="libmpg123"),  # of the MP3 decoder, about frames that nothing reads
     )
 
@@ -275,7 +275,7 @@ def decode_windows(
     ngpu: int,
 ) -> None:
     """Decode data dirs by moving windows, each with its own config."""
-    from espnet_ext.longform.decode import decode_long, long_decoding
+    from espnet_ext.longform.decoding.decode import decode_long, long_decoding
     from espnet_ext.work.yaml_files import read_yaml
 
     decodings = [

@@ -16,6 +16,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     require_environment()
     from espnet_ext.cli.program import call
-    from espnet_ext.errors import run_main
+    from espnet_ext.command import run_main
 
     run_main(lambda: call(argv))

@@ -94,7 +94,7 @@ def validate(folder: Path, **checks: Any) -> None:
 
     The exit status is 1 if there are any.
     """
-    from espnet_ext.data.data_dir_checks import validate_data_dir
+    from espnet_ext.data.kaldi.checks import validate_data_dir
 
     if not validate_data_dir(folder, **checks):
         raise click.exceptions.Exit(1)
@@ -107,7 +107,7 @@ def fix(folder: Path) -> None:
 
     The original files go to DIR/.backup.
     """
-    from espnet_ext.data.data_dir_fix import fix_data_dir
+    from espnet_ext.data.kaldi.fix import fix_data_dir
 
     fix_data_dir(folder)
 
@@ -125,7 +125,7 @@ def subset(utt_list: Path | None, spk_list: Path | None, arguments: tuple[str, .
 
     Takes NUMBER utterances, spread evenly unless an option says otherwise. With a list, leave out NUMBER.
     """
-    from espnet_ext.data.data_dir_parts import subset_data_dir
+    from espnet_ext.data.kaldi.parts import subset_data_dir
 
     listed = bool(utt_list or spk_list)
     chosen = [name for name, given in how.items() if given]
@@ -151,7 +151,7 @@ def subset(utt_list: Path | None, spk_list: Path | None, arguments: tuple[str, .
 @click.argument("sources", type=common.PATH, nargs=-1, required=True, metavar="SOURCE...")
 def combine(suffix_source: bool, destination: Path, sources: tuple[Path, ...]) -> None:
     """Put data dirs together."""
-    from espnet_ext.data.data_dir_parts import combine_data_dirs
+    from espnet_ext.data.kaldi.parts import combine_data_dirs
 
     combine_data_dirs(destination, sources, suffix_source=suffix_source)
 
@@ -165,7 +165,7 @@ def split(per_utt: bool, folder: Path, parts: int) -> None:
 
     Writes DIR/splitN/1 ... N by speaker, or DIR/splitNutt/1 ... N by utterance.
     """
-    from espnet_ext.data.data_dir_parts import split_data_dir
+    from espnet_ext.data.kaldi.parts import split_data_dir
 
     split_data_dir(folder, parts, by="utterance" if per_utt else "speaker")
 
@@ -239,7 +239,7 @@ def ngram(text: Path, tokens: Path, bpemodel: Path, order: int, output: Path) ->
 
     The ARPA file is for `espnet-ext decode long --ngram`.
     """
-    from espnet_ext.longform.ngram import write_token_ngram
+    from espnet_ext.longform.decoding.ngram import write_token_ngram
 
     write_token_ngram(text, tokens, bpemodel, order, output)
     click.echo(f"{order}-gram model -> {output}")

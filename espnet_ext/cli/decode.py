@@ -95,7 +95,7 @@ def long(
     section 2.2). This works with any ESPnet model that has a CTC. A model of espnet_ext.bin.asr_train_long has its
     features and the length of its windows in its config. Memory does not grow with the length of a recording.
     """
-    from espnet_ext.longform.decode import decode_long, long_decoding
+    from espnet_ext.longform.decoding.decode import decode_long, long_decoding
 
     values = common.settings(config, settings)
     if ngram:

@@ -72,9 +72,10 @@ def transcribe(
     Reads wav, flac, mp3, ogg, and what ffmpeg reads if it is installed. A file that cannot be read is named, and the
     others go on.
     """
-    from espnet_ext.longform.decode import device_of
-    from espnet_ext.transcription.engines import Request, engine_for
+    from espnet_ext.longform.decoding.decode import device_of
+    from espnet_ext.transcription.engines import engine_for
     from espnet_ext.transcription.enrolment import find_enrolment
+    from espnet_ext.transcription.request import Request
     from espnet_ext.transcription.run import check_kinds, check_names, check_output, transcribe_files
 
     wanted, output = common.names(kinds), output or Path("transcripts")

@@ -25,7 +25,7 @@ from espnet_ext.compare.alignments import (
     reference_rows,
     split_channels,
 )
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.results.claims.significance import (
     EXACT_BELOW,

@@ -15,12 +15,12 @@ from espnet_ext.corpora import long_recordings, tedlium
 from espnet_ext.corpora.checks import audio_files, check_audio_files, require_corpus
 from espnet_ext.corpora.faults import Faults, faults_file, own_files
 from espnet_ext.data.ctm import read_ctm
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.data.manifests import Manifests, write_parts
 from espnet_ext.data.transcript import Word
 from espnet_ext.errors import InputError
-from espnet_ext.longform.aligned import align_recordings
-from espnet_ext.longform.word_times import word_faults, write_word_times
+from espnet_ext.longform.alignment.recordings import align_recordings
+from espnet_ext.longform.alignment.word_times import word_faults, write_word_times
 from espnet_ext.sharing.files import ModelFiles
 from espnet_ext.sharing.find import find_model
 

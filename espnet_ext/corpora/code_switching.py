@@ -22,7 +22,7 @@ from pathlib import Path
 from espnet_ext.corpora.audio_folder import scan_audio_folder
 from espnet_ext.corpora.checks import audio_files
 from espnet_ext.corpora.faults import Faults, own_files
-from espnet_ext.data.data_dir import DataDir
+from espnet_ext.data.kaldi.data_dir import DataDir
 from espnet_ext.errors import InputError
 
 # corpus -> part -> where it may lie in the corpus folder, the first that exists. A file names what lies beside it.

@@ -27,7 +27,7 @@ from espnet_ext.data.manifests import Manifests, write_parts
 from espnet_ext.data.transcript import Word
 from espnet_ext.data.turns import Turn, word_spans
 from espnet_ext.errors import InputError
-from espnet_ext.longform.word_times import DROPPED, drop_overlaps, word_faults, write_word_times
+from espnet_ext.longform.alignment.word_times import DROPPED, drop_overlaps, word_faults, write_word_times
 from espnet_ext.work.json_text import parse_json
 
 TRANSCRIPTS, AUDIO = "podcasts-transcripts", "podcasts-audio"

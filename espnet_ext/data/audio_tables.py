@@ -4,8 +4,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from espnet_ext.data.data_dir import is_command, require_folder
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.data_dir import is_command, require_folder
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.data.utterance_audio import is_mix
 from espnet_ext.errors import InputError
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from espnet_ext.data.kaldi_tables import text_lines
+from espnet_ext.data.kaldi.tables import text_lines
 from espnet_ext.errors import InputError
 
 LAYOUT = "recording channel start duration word [confidence [type [speaker]]]"

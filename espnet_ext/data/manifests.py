@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from espnet_ext.data.audio_files import Inspected
 from espnet_ext.data.ctm import ctm_word
-from espnet_ext.data.cut_recordings import OVERHANG
-from espnet_ext.data.data_dir import DataDir, format_seconds, is_command, parse_segment, write_data_dir
-from espnet_ext.data.data_dir_checks import check_files, raise_problems, validate
+from espnet_ext.data.kaldi.checks import check_files, raise_problems, validate
+from espnet_ext.data.kaldi.cut_recordings import OVERHANG
+from espnet_ext.data.kaldi.data_dir import DataDir, format_seconds, is_command, parse_segment, write_data_dir
 from espnet_ext.errors import InputError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any
 
 import sentencepiece
 
-from espnet_ext.data.kaldi_tables import table_lines
+from espnet_ext.data.kaldi.tables import table_lines
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import soundfile
 
-from espnet_ext.data.data_dir import parse_segment, require_folder
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.data_dir import parse_segment, require_folder
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import write_json
 
@@ -35,7 +35,7 @@ def read_spans(folder: str | Path) -> dict[str, AudioSpan]:
     """Find the audio of every utterance of a data dir, without opening it: ``{utterance: span}``, sorted by id.
 
     Raises:
-        InputError: no such folder; a table cannot be read (see :func:`espnet_ext.data.kaldi_tables.read_table`); an
+        InputError: no such folder; a table cannot be read (see :func:`espnet_ext.data.kaldi.tables.read_table`); an
             entry of ``wav.scp`` is empty or a command (commands are not run); a segment is malformed, runs backwards or
             belongs to no recording.
     """

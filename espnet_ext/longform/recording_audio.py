@@ -17,7 +17,7 @@ import numpy as np
 import soundfile
 import soxr
 
-from espnet_ext.data.data_dir import format_seconds, parse_segment
+from espnet_ext.data.kaldi.data_dir import format_seconds, parse_segment
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write
 

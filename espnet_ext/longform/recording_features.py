@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from espnet_ext.data import audio_tables
-from espnet_ext.data.kaldi_tables import write_table
+from espnet_ext.data.kaldi.tables import write_table
 from espnet_ext.frontend.power_mel import PowerMelFrontend
 from espnet_ext.longform.recording_audio import Audio, NoSpeech, RecordingAudio
 from espnet_ext.work.arks import ark_shards, write_arks

@@ -5,7 +5,7 @@
 
     speech      wav.scp: recording and audio file, of any rate and number of channels
     duration    utt2dur: recording and seconds
-    words       words.scp of :mod:`espnet_ext.longform.word_times`
+    words       words.scp of :mod:`espnet_ext.longform.alignment.word_times`
     statistics  scp of (2, n_mels) matrices, see :mod:`espnet_ext.longform.recording_features`
     features    normalised features that were kept; with them speech and statistics are not read
 
@@ -31,14 +31,14 @@ from espnet2.train.preprocessor import AbsPreprocessor
 from espnet2.utils.nested_dict_action import NestedDictAction
 from torch.utils.data import DataLoader, Dataset
 
-from espnet_ext.data.data_dir import is_command
-from espnet_ext.data.kaldi_arks import read_array
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.arks import read_array
+from espnet_ext.data.kaldi.data_dir import is_command
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
+from espnet_ext.longform.alignment.word_times import read_word_times
 from espnet_ext.longform.chunking import Chunk, Schedule, batches
 from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.longform.recording_features import ChannelStatistics, RecordingFeatures
-from espnet_ext.longform.word_times import read_word_times
 from espnet_ext.upstream.option_faults import unfit
 
 TABLES = ("speech", "duration", "words", "statistics")

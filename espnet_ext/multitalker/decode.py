@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import soundfile
 
-from espnet_ext.data.data_dir import segment_recording
-from espnet_ext.data.kaldi_tables import read_table, write_table
+from espnet_ext.data.kaldi.data_dir import segment_recording
+from espnet_ext.data.kaldi.tables import read_table, write_table
 from espnet_ext.data.turns import SPEAKER_CHANGE
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples, read_spans
 from espnet_ext.errors import InputError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from espnet_ext.data.kaldi_tables import read_table, write_table
+from espnet_ext.data.kaldi.tables import read_table, write_table
 from espnet_ext.data.turns import SPEAKER_CHANGE
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.profiles import profile

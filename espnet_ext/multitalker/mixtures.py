@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from espnet_ext.data.audio_files import save_audio
-from espnet_ext.data.data_dir import DataDir, format_seconds, read_data_dir, write_tables
-from espnet_ext.data.kaldi_tables import read_table, write_table
+from espnet_ext.data.kaldi.data_dir import DataDir, format_seconds, read_data_dir, write_tables
+from espnet_ext.data.kaldi.tables import read_table, write_table
 from espnet_ext.data.turns import Turn, by_recording, read_turns, serialise, word_spans, write_turns
 from espnet_ext.data.utterance_audio import MIX, AudioSpan, MixedPart, mix_parts, read_samples, write_mix
 from espnet_ext.errors import InputError

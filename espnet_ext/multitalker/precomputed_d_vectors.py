@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from espnet_ext.data import audio_tables
-from espnet_ext.data.kaldi_tables import write_table
+from espnet_ext.data.kaldi.tables import write_table
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples
 from espnet_ext.work.arks import ark_shards, write_arks
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from espnet_ext.data.data_dir import read_data_dir
-from espnet_ext.data.kaldi_arks import read_array, write_arrays
-from espnet_ext.data.kaldi_tables import read_table, write_table
+from espnet_ext.data.kaldi.arks import read_array, write_arrays
+from espnet_ext.data.kaldi.data_dir import read_data_dir
+from espnet_ext.data.kaldi.tables import read_table, write_table
 from espnet_ext.data.utterance_audio import read_samples, read_spans
 from espnet_ext.errors import InputError
 

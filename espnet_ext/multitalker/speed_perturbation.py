@@ -10,7 +10,7 @@ from pathlib import Path
 
 import soundfile
 
-from espnet_ext.data.data_dir import DataDir, format_seconds, read_data_dir, write_tables
+from espnet_ext.data.kaldi.data_dir import DataDir, format_seconds, read_data_dir, write_tables
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples, read_spans
 from espnet_ext.errors import InputError
 from espnet_ext.work.parallel import map_shards

@@ -22,7 +22,7 @@ from espnet2.tasks.asr import ASRTask, encoder_choices, frontend_choices
 from espnet2.train.class_choices import ClassChoices
 from espnet2.train.dataset import DATA_TYPES
 
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.data.utterance_audio import is_mix, read_mix
 from espnet_ext.model.sa_asr import SAASRModel
 from espnet_ext.multitalker.inventories import Inventories, segment_labels

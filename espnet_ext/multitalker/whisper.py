@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.data.transcript import Word
 from espnet_ext.data.turns import Turn, by_recording, read_turns
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples, read_spans

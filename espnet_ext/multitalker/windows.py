@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from espnet_ext.data.data_dir import DataDir, format_seconds, read_data_dir, write_data_dir
+from espnet_ext.data.kaldi.data_dir import DataDir, format_seconds, read_data_dir, write_data_dir
 from espnet_ext.errors import InputError
 
 WINDOW_SECONDS = 16.0  # P4, 4.1.1

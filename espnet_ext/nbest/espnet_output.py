@@ -19,7 +19,7 @@ hypotheses here.
 import re
 from pathlib import Path
 
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from espnet_ext.codeswitch.text_rules import LIBRISPEECH
 from espnet_ext.data import audio_tables
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest

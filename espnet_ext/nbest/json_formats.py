@@ -22,7 +22,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.kaldi_tables import text_lines
+from espnet_ext.data.kaldi.tables import text_lines
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest, hypothesis_of
 from espnet_ext.work.json_text import parse_json

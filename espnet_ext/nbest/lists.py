@@ -26,7 +26,7 @@ from typing import Any
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cpdist
 
-from espnet_ext.data.kaldi_tables import text_lines
+from espnet_ext.data.kaldi.tables import text_lines
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write
 from espnet_ext.work.json_text import parse_json

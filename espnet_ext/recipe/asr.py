@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.data_dir_parts import combine_data_dirs, subset_data_dir
+from espnet_ext.data.kaldi.parts import combine_data_dirs, subset_data_dir
 from espnet_ext.data.manifests import data_dirs_from_manifests
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step

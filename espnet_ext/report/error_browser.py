@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.codeswitch.mixed_text import has_han
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.report.clips import SUFFIX, choose, spans_of, write_clips
 from espnet_ext.report.runs import ScoredDecoding, ShownRecipe, ShownRun, decodings

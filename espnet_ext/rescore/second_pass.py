@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.kaldi_tables import write_table
+from espnet_ext.data.kaldi.tables import write_table
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import NBest, word_errors, words_of_reference, write_nbest
 from espnet_ext.nbest.sources import AUTO, read_lists, warnings_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from espnet_ext.codeswitch.mixed_text import mixed_tokens
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.bootstrap import REPLICAS, bootstrap_interval
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_errors

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from espnet_ext.data.ctm import is_number, nist_lines, read_ctm
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.data.turns import Turn, check_span, read_turns, word_spans
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.normalise import LOWER, NONE, normalised_turns, normaliser_called

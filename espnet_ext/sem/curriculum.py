@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from espnet_ext.data.kaldi_tables import read_table, write_table
+from espnet_ext.data.kaldi.tables import read_table, write_table
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import write_json
 

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.longform.prompted import takes_prompt
+from espnet_ext.longform.decoding.prompted import takes_prompt
 from espnet_ext.work.once import fingerprint
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 

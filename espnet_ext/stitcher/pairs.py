@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from espnet_ext.data.kaldi_tables import read_table, write_table
+from espnet_ext.data.kaldi.tables import read_table, write_table
 from espnet_ext.data.transcript import SPEAKER
 from espnet_ext.data.turns import Turn, by_recording, read_turns, words_by_speaker
 from espnet_ext.errors import InputError

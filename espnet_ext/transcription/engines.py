@@ -1,10 +1,9 @@
 """What turns an audio file into words with times: beam search, moving windows, Whisper, a model that tells speakers.
 
-Each engine is a function from a file to :class:`~espnet_ext.data.transcript.Line` s, each as soon as it is done.
+Each engine is a function from a file to :class:`~espnet_ext.data.transcript.Line` s.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,9 @@ from espnet_ext.data.transcript import Line, Word, lines_of
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import opened
 from espnet_ext.sharing.files import ModelFiles
+from espnet_ext.transcription.request import RATE, Engine, Request, check_options
 from espnet_ext.work.yaml_files import read_yaml
 
-Engine = Callable[[Path], Iterator[Line]]
 WHISPER = "model.bin"  # in the folder of a Whisper that CTranslate2 has converted
 # Seconds up to which a file is decoded by beam search, for models that do not say what they were trained on.
 SHORT = 30.0
@@ -26,61 +25,6 @@ SHORTEST = 0.25  # seconds: shorter audio is padded with silence, since encoders
 STRIDE, LONG_STRIDE = 0.5, 0.125
 LONG, PROMPTED = "long", "s2t_ctc"  # the tasks of models without a decoder: for long recordings, and OWSM-CTC
 BOUNDARY, SPACE = "▁", "<space>"
-RATE = 16000  # Hz, of models that do not say theirs
-
-
-@dataclass(frozen=True)
-class Request:
-    """How files are transcribed. None: the model's own choice, which its engine describes.
-
-    Attributes:
-        speakers: tell who speaks.
-        enrolment: folder with a folder of audio files for each speaker.
-        language: for multilingual models of Whisper (``en``), and OWSM-CTC (``eng``).
-        window, window_overlap: seconds of a window, and the share of it that two neighbours have in common.
-        config: YAML with options of the search.
-        beam_size: of the search.
-        ngram, lm_weight: an n-gram model in ARPA format over the model's tokens, for moving windows.
-        batch_seconds, precision: of moving windows: audio that is encoded at once, and ``float32`` or ``bfloat16``.
-        method, stitcher: how windows of a speaker-attributed model are merged.
-        speaker_model: checkpoint of an ESPnet speaker model, whose config.yaml lies beside it; None: Resemblyzer.
-        nj: processes of a speaker-attributed model.
-        device: ``cpu`` or ``cuda``.
-        work: folder for what is not finished.
-    """
-
-    speakers: bool | None = None
-    enrolment: Path | None = None
-    language: str | None = None
-    window: float | None = None
-    window_overlap: float | None = None
-    config: Path | None = None
-    beam_size: int | None = None
-    ngram: Path | None = None
-    lm_weight: float | None = None
-    batch_seconds: float | None = None
-    precision: str | None = None
-    method: str | None = None
-    stitcher: Path | None = None
-    speaker_model: Path | None = None
-    nj: int | None = None
-    device: str = "cpu"
-    work: Path = Path("work")
-
-    def given(self) -> set[str]:
-        """The options that the user has chosen."""
-        named = {field.name for field in fields(self) if getattr(self, field.name) is not None}
-        return named - {"device", "work"}
-
-
-WINDOWS = frozenset({"window", "window_overlap"})
-READ = {  # the options that each kind of engine reads
-    "Whisper": WINDOWS | {"speakers", "enrolment", "language"},
-    "a recogniser": WINDOWS | {"config", "beam_size", "ngram", "lm_weight", "batch_seconds", "precision"},
-    "OWSM-CTC": WINDOWS | {"language", "beam_size", "ngram", "lm_weight", "batch_seconds", "precision"},
-    "a speaker-attributed model": WINDOWS
-    | {"speakers", "enrolment", "config", "beam_size", "method", "stitcher", "speaker_model", "nj"},
-}
 
 
 def engine_for(model: str | Path | None, request: Request) -> Engine:
@@ -96,7 +40,7 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
             not suit it.
     """
     if model is None or (Path(model) / WHISPER).is_file():
-        _check_options("Whisper", request)
+        check_options("Whisper", request)
         from espnet_ext.transcription.whisper import whisper
 
         return whisper(model, request)
@@ -106,13 +50,13 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
     if files.task == "mt":
         raise InputError(f"{files.name}: merges hypotheses and recognises no audio: name a recogniser")
     if files.task == "sa_asr":
-        _check_options("a speaker-attributed model", request)
+        check_options("a speaker-attributed model", request)
         from espnet_ext.transcription.speakers import speakers_by_model
 
         return speakers_by_model(request, files)
     if request.speakers or request.enrolment:
         raise InputError(f"{files.name}: does not tell speakers: name a speaker-attributed model, or leave out --model")
-    _check_options("OWSM-CTC" if files.task == PROMPTED else "a recogniser", request)
+    check_options("OWSM-CTC" if files.task == PROMPTED else "a recogniser", request)
     long = windows(request, files)
     if files.task in (LONG, PROMPTED):
         if request.config:
@@ -120,13 +64,6 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
         return long
     short, limit = beam_search(request, files), request.window or trained_seconds(files) or SHORT
     return lambda path: (short if seconds_of(path) <= limit else long)(path)
-
-
-def _check_options(kind: str, request: Request) -> None:
-    wrong = min(request.given() - READ[kind], default=None)
-    if wrong is not None:
-        suits = " or ".join(other for other, options in READ.items() if wrong in options)
-        raise InputError(f"--{wrong.replace('_', '-')} is for {suits}, and this is {kind}: leave it out")
 
 
 def seconds_of(path: Path) -> float:
@@ -151,8 +88,8 @@ def windows(request: Request, model: ModelFiles) -> Engine:
         InputError: a number out of range, an n-gram model that is not there or without a beam search, or a language
             that the model does not know.
     """
-    from espnet_ext.longform.decode import check_numbers
-    from espnet_ext.longform.prompted import language_symbol
+    from espnet_ext.longform.decoding.numbers import check_numbers
+    from espnet_ext.longform.decoding.prompted import language_symbol
 
     if request.ngram and not request.beam_size:
         raise InputError("--ngram needs a beam search: give --beam-size")
@@ -171,8 +108,8 @@ def windows(request: Request, model: ModelFiles) -> Engine:
         language_symbol(read_yaml(model.config)["token_list"], request.language)
 
     def lines(path: Path) -> Iterator[Line]:
-        from espnet_ext.longform.ctc_search import BeamSettings
-        from espnet_ext.longform.transcribe import load_transcriber, transcribe
+        from espnet_ext.longform.decoding.ctc_search import BeamSettings
+        from espnet_ext.longform.decoding.transcribe import load_transcriber, transcribe
 
         weight = 1.0 if request.lm_weight is None else request.lm_weight
         beam = BeamSettings(request.ngram, weight, beam_size=request.beam_size) if request.beam_size else None

@@ -8,8 +8,9 @@ from pathlib import Path
 from espnet_ext.data.transcript import FORMATS, Line, write_transcript
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import opened
-from espnet_ext.transcription.engines import Engine, seconds_of
+from espnet_ext.transcription.engines import seconds_of
 from espnet_ext.transcription.page import RATE, write_page
+from espnet_ext.transcription.request import Engine
 
 PAGE = "html"
 KINDS = (*FORMATS, PAGE)

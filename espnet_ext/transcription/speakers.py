@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from espnet_ext.data.data_dir import write_data_dir
+from espnet_ext.data.kaldi.data_dir import write_data_dir
 from espnet_ext.data.transcript import Line, spoken_lines
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers, read_search_options
@@ -20,8 +20,8 @@ from espnet_ext.stitcher.guard import read_guard
 from espnet_ext.stitcher.inference import Stitcher, StitcherOptions
 from espnet_ext.stitcher.note import read_note, require_windows
 from espnet_ext.stitcher.transcripts import BY_TIME, MERGES, Merge
-from espnet_ext.transcription.engines import Engine, Request
 from espnet_ext.transcription.enrolment import find_enrolment
+from espnet_ext.transcription.request import Engine, Request
 from espnet_ext.transcription.voices import copy_audio, enrolled
 
 OVERLAPS = {"no": 0.0, "block": 0.0, "overlapping": 0.5, BY_TIME: 0.5}  # of windows, by method

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from espnet_ext.data.data_dir import DataDir, format_seconds, write_data_dir
+from espnet_ext.data.kaldi.data_dir import DataDir, format_seconds, write_data_dir
 from espnet_ext.data.transcript import Word
 from espnet_ext.longform.recording_audio import RecordingAudio, opened
 from espnet_ext.multitalker.profiles import RATE, Embed, make_profiles, profile

@@ -18,7 +18,7 @@ from espnet_ext.multitalker.heard.hypotheses import NOBODY, WindowHypothesis
 from espnet_ext.multitalker.whisper import inside, load
 from espnet_ext.multitalker.windows import RecordingWindow, Windowing
 from espnet_ext.stitcher.by_time import merge_by_time
-from espnet_ext.transcription.engines import RATE, Engine, Request
+from espnet_ext.transcription.request import RATE, Engine, Request
 from espnet_ext.transcription.voices import enrolled_profiles, tell_voices
 
 WINDOWS = Windowing(30.0, 1 / 6)  # Whisper's own length

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.data import audio_tables
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.upstream import kept as keep
 from espnet_ext.upstream import options as espnet_options

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from espnet_ext.data import audio_tables
-from espnet_ext.data.kaldi_tables import read_table, write_table
+from espnet_ext.data.kaldi.tables import read_table, write_table
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples
 from espnet_ext.errors import InputError
 from espnet_ext.work import shards as work

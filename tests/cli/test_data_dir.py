@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.cli.program import call
-from espnet_ext.data.data_dir import DataDir, read_data_dir, write_data_dir
+from espnet_ext.data.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
 from espnet_ext.data.manifests import from_data_dir, write_manifests
 from espnet_ext.errors import InputError
 

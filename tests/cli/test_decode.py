@@ -69,7 +69,9 @@ def test_an_inventory_for_each_set_or_none():
 def test_what_a_long_decoding_is_made_of(monkeypatch, tmp_path, capsys):
     """Options win over those of --config, and --ngram has a weight of 1 unless one is given."""
     jobs = []
-    monkeypatch.setattr("espnet_ext.longform.decode.decode_long", lambda *work, **options: jobs.extend(work) or 3)
+    monkeypatch.setattr(
+        "espnet_ext.longform.decoding.decode.decode_long", lambda *work, **options: jobs.extend(work) or 3
+    )
     config = tmp_path / "decode.yaml"
     config.write_text("window: 60\nstride: 0.25\nbeam_size: 5\nseed: 3\nnoise: music\nsnr: 10\n")
     sets = ["--data", "d", "--output", "o", "--config", str(config)]

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from espnet_ext.cli.program import call
-from espnet_ext.data.data_dir import DataDir, write_data_dir
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.data_dir import DataDir, write_data_dir
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, write_jsonl

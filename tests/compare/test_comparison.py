@@ -13,7 +13,7 @@ from scipy import stats
 
 from espnet_ext.compare.alignments import Measure
 from espnet_ext.compare.comparison import System, compare_systems, parse_system
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.results.claims.significance import crossed_test, holm
 from espnet_ext.scoring.transcripts import FORMATS, OF_UTTERANCES, detect_format

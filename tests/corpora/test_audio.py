@@ -7,9 +7,9 @@ import pytest
 import soundfile
 
 from espnet_ext.corpora.audio import prepare_audio, word_times
-from espnet_ext.data.kaldi_tables import read_table, write_table
+from espnet_ext.data.kaldi.tables import read_table, write_table
 from espnet_ext.errors import InputError
-from espnet_ext.longform.word_times import read_word_times
+from espnet_ext.longform.alignment.word_times import read_word_times
 
 DIGITS = Path(__file__).resolve().parents[3] / "shared" / "data" / "LibriSpeech-digits"
 
@@ -104,7 +104,7 @@ def test_chapters_with_word_times(chapters):
 @pytest.fixture
 def hears_every_letter(chapters, monkeypatch):
     """A model that hears each letter for one frame, at equal distances; seconds of each word's first letter."""
-    from espnet_ext.longform.posteriors import LongModel
+    from espnet_ext.longform.decoding.posteriors import LongModel
 
     texts, starts = read_table(chapters / "text"), {}
 
@@ -164,7 +164,7 @@ def test_transcripts_that_a_model_does_not_hear_are_refused(chapters, model):
 
 def test_an_alignment_that_was_killed_goes_on(chapters, model, hears_every_letter, monkeypatch):
     """Recordings that are done are not heard again; those whose transcript has changed are."""
-    from espnet_ext.longform.alignment import RecordingAligner
+    from espnet_ext.longform.alignment.forced import RecordingAligner
 
     heard, align, texts = [], RecordingAligner.words, read_table(chapters / "text")
 

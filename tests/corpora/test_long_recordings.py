@@ -10,10 +10,10 @@ import soundfile
 
 from espnet_ext.corpora import earnings22, rev16, spotify, tedlium
 from espnet_ext.corpora.long_recordings import nlp_text
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
+from espnet_ext.longform.alignment.word_times import read_word_times
 from espnet_ext.longform.recording_audio import read_regions
-from espnet_ext.longform.word_times import read_word_times
 
 
 def write_audio(path: Path, seconds: float = 3.0, rate: int = 16000, channels: int = 1) -> None:

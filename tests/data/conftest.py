@@ -3,7 +3,7 @@ import pytest
 import soundfile
 from hypothesis import strategies as st
 
-from espnet_ext.data.data_dir import DataDir
+from espnet_ext.data.kaldi.data_dir import DataDir
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.data.lm_text import sample, sentences, write_lengths, write_split_lengths, write_splits
 from espnet_ext.errors import InputError
 

@@ -4,8 +4,8 @@ import pytest
 from lhotse import Recording, SupervisionSegment
 from lhotse.supervision import AlignmentItem
 
-from espnet_ext.data.data_dir import read_data_dir, write_data_dir
-from espnet_ext.data.data_dir_checks import validate
+from espnet_ext.data.kaldi.checks import validate
+from espnet_ext.data.kaldi.data_dir import read_data_dir, write_data_dir
 from espnet_ext.data.manifests import from_data_dir, read_manifests, to_data_dir, write_manifests
 from espnet_ext.errors import InputError
 

@@ -14,14 +14,14 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from espnet_ext.codeswitch.languages import read_languages
-from espnet_ext.data.data_dir import read_word_lines
-from espnet_ext.data.kaldi_tables import read_table, write_table
+from espnet_ext.data.kaldi.data_dir import read_word_lines
+from espnet_ext.data.kaldi.tables import read_table, write_table
 from espnet_ext.data.tokens import read_prior
 from espnet_ext.data.transcript import Word
 from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.errors import InputError
+from espnet_ext.longform.alignment.word_times import RecordingWords, read_word_times, word_faults, write_word_times
 from espnet_ext.longform.recording_audio import read_regions, write_regions
-from espnet_ext.longform.word_times import RecordingWords, read_word_times, word_faults, write_word_times
 from espnet_ext.multitalker.heard.hypotheses import (
     WindowHypothesis,
     group_by_speaker,

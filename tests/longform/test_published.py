@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from torch.nn.functional import conv1d, conv2d, gelu, layer_norm, linear, silu, softmax
 
 from espnet_ext.errors import InputError
-from espnet_ext.longform.posteriors import load
+from espnet_ext.longform.decoding.posteriors import load
 from espnet_ext.longform.published import import_checkpoint
 
 SETTINGS = {

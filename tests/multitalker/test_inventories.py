@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from espnet_ext.data.kaldi_tables import read_table, write_table
+from espnet_ext.data.kaldi.tables import read_table, write_table
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.inventories import Inventories, segment_labels, write_inventories
 

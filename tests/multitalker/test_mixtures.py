@@ -7,9 +7,9 @@ import pytest
 import soundfile
 from espnet2.train.dataset import sound_loader
 
-from espnet_ext.data.data_dir import DataDir, read_data_dir
-from espnet_ext.data.data_dir_checks import validate
-from espnet_ext.data.kaldi_tables import read_table, write_table
+from espnet_ext.data.kaldi.checks import validate
+from espnet_ext.data.kaldi.data_dir import DataDir, read_data_dir
+from espnet_ext.data.kaldi.tables import read_table, write_table
 from espnet_ext.data.manifests import from_data_dir, read_manifests, write_manifests
 from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples

@@ -88,7 +88,7 @@ def step(name, function, *, log="log", **settings):
 def script(folder: Path, body: str) -> list[str]:
     (folder / "functions.py").write_text(FUNCTIONS)
     path = folder / "script.py"
-    head = "from functions import *\nfrom espnet_ext.errors import run_main\ndef main():\n"
+    head = "from functions import *\nfrom espnet_ext.command import run_main\ndef main():\n"
     path.write_text(head + textwrap.indent(textwrap.dedent(body).strip("\n"), "    ") + "\nrun_main(main)\n")
     return [sys.executable, str(path)]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from runs import EGS, fail_in_each_stage, smoke_run
 
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.data.turns import read_turns, words_by_speaker
 from espnet_ext.multitalker.heard.hypotheses import group_by_speaker, read_jsonl
 from espnet_ext.multitalker.profiles import read_profiles

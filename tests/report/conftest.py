@@ -13,7 +13,7 @@ import pytest
 import soundfile
 from matplotlib.figure import Figure
 
-from espnet_ext.data.kaldi_tables import write_table
+from espnet_ext.data.kaldi.tables import write_table
 from espnet_ext.results.kept.meta import collect_meta
 from espnet_ext.results.pages.plot_style import save_png
 from espnet_ext.results.plans.reading import load_tables

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.data.tokens import write_tokens
 from espnet_ext.data.turns import Turn, read_turns, words_by_speaker, write_turns
 from espnet_ext.errors import InputError

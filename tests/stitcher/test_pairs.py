@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, group_by_speaker, write_jsonl

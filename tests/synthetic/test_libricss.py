@@ -18,9 +18,9 @@ from espnet_ext.corpora.libricss import (
     read_meeting_info,
     recording_of,
 )
-from espnet_ext.data.data_dir import read_data_dir
-from espnet_ext.data.data_dir_checks import validate
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.checks import validate
+from espnet_ext.data.kaldi.data_dir import read_data_dir
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.data.manifests import read_manifests
 from espnet_ext.data.turns import read_turns
 from espnet_ext.errors import InputError

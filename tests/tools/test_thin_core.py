@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from espnet_ext.installation import MODULES
+from espnet_ext.packages import MODULES
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = """

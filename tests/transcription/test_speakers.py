@@ -18,7 +18,8 @@ from espnet_ext.sharing.pack import Packing, pack
 from espnet_ext.stitcher.long_recordings import Longest
 from espnet_ext.stitcher.note import StitcherNote, write_note
 from espnet_ext.transcription import speakers
-from espnet_ext.transcription.engines import Request, engine_for
+from espnet_ext.transcription.engines import engine_for
+from espnet_ext.transcription.request import Request
 from espnet_ext.transcription.speakers import windowing_of
 
 ENCODER = {"output_size": 8, "attention_heads": 2, "linear_units": 8, "num_blocks": 1}

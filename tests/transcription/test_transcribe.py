@@ -19,7 +19,8 @@ from espnet_ext.data.transcript import Line, Word
 from espnet_ext.errors import InputError
 from espnet_ext.sharing.files import read_folder
 from espnet_ext.transcription import engines
-from espnet_ext.transcription.engines import Request, engine_for, grouped, times_of_words
+from espnet_ext.transcription.engines import engine_for, grouped, times_of_words
+from espnet_ext.transcription.request import Request
 from espnet_ext.transcription.run import KINDS, SUFFIXES, transcribe_files
 
 LINES = [
@@ -157,9 +158,10 @@ def test_options_that_do_not_suit_a_recogniser(words, message, audio, model):
 def test_models_of_long_recordings_have_the_windows_of_their_paper(audio, model, monkeypatch):
     heard = []
     monkeypatch.setattr(
-        "espnet_ext.longform.transcribe.load_transcriber", lambda *files, **options: heard.append(options["stride"])
+        "espnet_ext.longform.decoding.transcribe.load_transcriber",
+        lambda *files, **options: heard.append(options["stride"]),
     )
-    monkeypatch.setattr("espnet_ext.longform.transcribe.transcribe", lambda loaded, path: iter([]))
+    monkeypatch.setattr("espnet_ext.longform.decoding.transcribe.transcribe", lambda loaded, path: iter([]))
     files = read_folder(model)
     for task, overlap in (("asr", None), ("long", None), ("long", 0.25)):
         list(engines.windows(Request(window=1.0, window_overlap=overlap), replace(files, task=task))(audio))
@@ -243,7 +245,7 @@ def test_with_no_model_whisper_hears_a_sentence(tmp_path, capsys):
 
 def test_long_files_go_through_windows_of_a_folder_of_a_model(audio, model, tmp_path):
     """The same words as the function for long recordings gives, with the model named by its folder."""
-    from espnet_ext.longform.transcribe import load_transcriber, transcribe
+    from espnet_ext.longform.decoding.transcribe import load_transcriber, transcribe
 
     words = ["--model", str(model), "--window", "1", "--formats", "json", "--output", str(tmp_path)]
     call(["transcribe", str(audio), *words])

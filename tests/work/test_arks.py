@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from espnet_ext.data.kaldi_arks import read_array
+from espnet_ext.data.kaldi.arks import read_array
 from espnet_ext.errors import InputError
 from espnet_ext.work.arks import ark_shards, write_arks
 

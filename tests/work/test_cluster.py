@@ -177,7 +177,7 @@ def test_a_signal_leaves_no_process_and_no_files(tmp_path, number, status, confi
         "import signal\n"
         "from functions import sleep\n"
         "from espnet_ext.work import parallel\n"
-        "from espnet_ext.errors import run_main\n"
+        "from espnet_ext.command import run_main\n"
         "parallel.PROGRESS_SECONDS = 0.5\n"
         f"def main():\n    parallel.map_shards(sleep, [1, 2, 3], nj=2, config={config!r}, local_directory='scratch')\n"
         # which a shell has its background jobs ignore

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 from trained_systems import by_name, checkpoint, facts_of
 
-from espnet_ext.data.kaldi_tables import read_table
-from espnet_ext.errors import InputError, run_main
+from espnet_ext.command import run_main
+from espnet_ext.data.kaldi.tables import read_table
+from espnet_ext.errors import InputError
 from espnet_ext.results.claims.significance import crossed_test
 from espnet_ext.results.kept.facts import write_facts
 

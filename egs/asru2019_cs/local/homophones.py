@@ -23,7 +23,7 @@ import numpy as np
 from trained_systems import by_name, facts_of
 
 from espnet_ext.codeswitch.mixed_text import has_han, mixed_tokens
-from espnet_ext.errors import run_main
+from espnet_ext.command import run_main
 from espnet_ext.results.claims.significance import crossed_test
 from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.results.scores import read_utterances

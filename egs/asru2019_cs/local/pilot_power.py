@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from espnet_ext.errors import InputError, run_main
+from espnet_ext.command import run_main
+from espnet_ext.errors import InputError
 from espnet_ext.results.claims.power import POWER, components_of, smallest_difference, spread_of
 from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.results.plans.reading import load_tables

@@ -17,7 +17,8 @@ from typing import Any
 
 from trained_systems import by_name
 
-from espnet_ext.errors import InputError, run_main
+from espnet_ext.command import run_main
+from espnet_ext.errors import InputError
 from espnet_ext.results.kept.facts import write_facts
 
 

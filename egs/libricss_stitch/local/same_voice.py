@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from espnet_ext.data.data_dir import read_data_dir
+from espnet_ext.data.kaldi.data_dir import read_data_dir
 from espnet_ext.data.utterance_audio import read_samples, read_spans
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.profiles import RATE, resemblyzer

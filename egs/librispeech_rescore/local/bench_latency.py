@@ -30,7 +30,8 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from espnet_ext.errors import InputError, run_main
+from espnet_ext.command import run_main
+from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.language_model import LmScorer
 from espnet_ext.rescore.models.pll import PllScorer
@@ -165,7 +166,7 @@ def measure(scorer: LmScorer, hypotheses: list[str], runs: int, seconds: float) 
         scorer: the scorer, on its device.
         hypotheses: the list.
         runs: most runs.
-        seconds: time, by the clock of the runs, after which no further run starts.
+        seconds: wall-clock time after which no further run starts.
     """
     on_one_thread = scorer.model.device.type == "cpu" and torch.get_num_threads() == 1
     clock = time.process_time if on_one_thread else time.perf_counter

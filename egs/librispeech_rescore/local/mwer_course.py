@@ -28,7 +28,8 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from espnet_ext.errors import InputError, run_main
+from espnet_ext.command import run_main
+from espnet_ext.errors import InputError
 from espnet_ext.results.claims.power import POWER, chance_of_words, components_of, smallest_difference
 from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.results.pages.plot_style import BLUE, STYLE, VERMILLION, save_png

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from energy_figures import MARKED_DB, draw_distribution, draw_masks
 
+from espnet_ext.command import run_main
 from espnet_ext.data.utterance_audio import read_spans
-from espnet_ext.errors import InputError, run_main
+from espnet_ext.errors import InputError
 from espnet_ext.frontend.power_mel import PowerMelFrontend
 from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.results.pages.plot_style import save_png

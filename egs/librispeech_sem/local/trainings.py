@@ -13,7 +13,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from espnet_ext.errors import InputError, run_main
+from espnet_ext.command import run_main
+from espnet_ext.errors import InputError
 from espnet_ext.results.kept.facts import write_facts
 
 ABOUT = (

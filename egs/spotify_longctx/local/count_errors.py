@@ -16,8 +16,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.command import run_main
 from espnet_ext.data.transcript import Word
-from espnet_ext.errors import InputError, run_main
+from espnet_ext.errors import InputError
 from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.scoring.error_rate import Pair
 from espnet_ext.scoring.score_files import read_alignment

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from espnet_ext.errors import run_main
+from espnet_ext.command import run_main
 from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.synthetic.long_recordings import CLEAR, DROWNED, NAMES, SentenceWord, render
 from espnet_ext.synthetic.parameters import LONGFORM_SIZES

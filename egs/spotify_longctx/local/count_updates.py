@@ -22,7 +22,7 @@ from statistics import fmean
 import torch
 
 import espnet_ext
-from espnet_ext.errors import run_main
+from espnet_ext.command import run_main
 from espnet_ext.longform.chunking import SHORTEST, Schedule, batches
 from espnet_ext.results.kept.facts import write_facts
 

@@ -8,7 +8,7 @@ read safely; other objects, such as settings of OmegaConf, only with --trust_pic
 import argparse
 from pathlib import Path
 
-from espnet_ext.errors import run_main
+from espnet_ext.command import run_main
 from espnet_ext.longform.published import import_checkpoint
 
 

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from espnet_ext.data.data_dir import Segment, parse_segment
-from espnet_ext.data.kaldi_tables import read_table
+from espnet_ext.data.kaldi.data_dir import Segment, parse_segment
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.data.transcript import SPEAKER
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.heard.checks import suspicions, warn

@@ -1,0 +1,245 @@
+"""Word times of long recordings whose transcripts have none, by a model with CTC.
+
+A recording of an hour is too long for one forced alignment, whose memory grows with its frames times its tokens. So it
+is cut where the model's own best path agrees with the transcript over several tokens, and each piece is aligned by
+torchaudio. A word lasts from its first token to its last one, which CTC puts somewhere inside the word.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from espnet_ext.data.transcript import Word
+from espnet_ext.errors import InputError
+from espnet_ext.longform.decoding.ctc_search import GreedyDecoder, Token
+from espnet_ext.longform.decoding.transcribe import SPACE, Transcriber, load_transcriber
+from espnet_ext.longform.recording_audio import RecordingAudio
+from espnet_ext.work.yaml_files import read_yaml
+
+# Tokens of the best path that agree with the transcript, one after the other, where it may be cut.
+ANCHOR = 4
+PIECE, LONGEST = 60.0, 600.0  # seconds of one forced alignment, and of one that cannot be cut
+_REACH = 3  # the transcript may have so many times as many tokens as the best path of a piece
+_AGREEMENT = 0.5  # share of a piece's best path that is in the transcript, at least; at the end, also the other way
+_TAIL = 40  # tokens that the rest of a recording must have, for their agreement with the transcript to say something
+_FLOOR = 1e-6  # of posteriors, before the logarithm
+
+
+@dataclass
+class Aligner:
+    """Finds the words of one transcript in the posteriors of its recording, which come in parts.
+
+    Args:
+        texts: the words of the transcript.
+        tokens: the ids of each word's tokens; a word may have none.
+        piece: frames that are aligned at once, if the recording can be cut there.
+        longest: frames after which a recording that cannot be cut is refused.
+        blank: id of the blank.
+    """
+
+    texts: Sequence[str]
+    tokens: Sequence[Sequence[int]]
+    piece: int
+    longest: int
+    blank: int = 0
+    _held: list[np.ndarray] = field(default_factory=list)
+    _first: int = 0  # frame that the held ones begin with
+    _word: int = 0  # next word
+    _wait: int = 0  # frames before the next attempt to cut
+
+    def step(self, posteriors: np.ndarray) -> list[Word]:
+        """The next frames, (frames, vocabulary). Returns the words that are aligned, with times in frames.
+
+        Raises:
+            InputError: the recording does not agree with the transcript over ``longest`` frames.
+        """
+        self._held.append(posteriors.astype(np.float32))
+        frames = sum(map(len, self._held))
+        if frames < max(self.piece, self._wait):
+            return []
+        held = np.concatenate(self._held)
+        cut = self._cut(held)
+        if cut is None:
+            if frames >= self.longest:
+                raise self._disagreement()
+            self._wait = frames + self.piece // 2
+            return []
+        frame, word = cut
+        words = self._align(held[:frame], word)
+        self._held, self._wait = [held[frame:]], 0
+        return words
+
+    def finish(self) -> list[Word]:
+        """The words that are left.
+
+        Raises:
+            InputError: less than half of what is heard is in the rest of the transcript, or less than half of that is
+                heard; or the frames are too few for it. The rest of a recording that was cut may be too short to tell.
+        """
+        held = np.concatenate(self._held) if self._held else np.zeros((0, 1), np.float32)
+        self._held = []
+        heard = self._heard(held)
+        expected = [token for ids in self.tokens[self._word :] for token in ids]
+        longer = max(len(heard), len(expected))
+        if longer >= (2 * ANCHOR if not self._first else _TAIL) and len(held) >= len(expected):
+            pairs = matches(expected, [token.id for token in heard])
+            if len(pairs) < _AGREEMENT * longer:
+                raise self._disagreement()
+        return self._align(held, len(self.texts))
+
+    def _heard(self, held: np.ndarray) -> list[Token]:
+        decoder = GreedyDecoder(self.blank)
+        return decoder.step(held) + decoder.finish()
+
+    def _disagreement(self) -> InputError:
+        return InputError(
+            f"what is heard from word {self._word + 1} of the transcript on does not agree with it: "
+            "check that it is this recording's, whole, and in this model's language"
+        )
+
+    def _cut(self, held: np.ndarray) -> tuple[int, int] | None:
+        """A frame and a word that begins there: in the last stretch where the best path agrees with the transcript."""
+        heard = self._heard(held)
+        expected: list[tuple[int, int]] = []  # tokens, and the words that they begin; -1 inside of words
+        for word in range(self._word, len(self.texts)):
+            ids = self.tokens[word]
+            expected += [(token, word if place == 0 else -1) for place, token in enumerate(ids)]
+            if len(expected) > _REACH * len(heard) + ANCHOR:
+                break
+        pairs = matches([token for token, _ in expected], [token.id for token in heard])
+        if len(pairs) < _AGREEMENT * len(heard):
+            return None
+        cut, run = None, 0
+        for (place, other), before in zip(pairs, [(-2, -2), *pairs], strict=False):
+            run = run + 1 if (place, other) == (before[0] + 1, before[1] + 1) else 1
+            begins = expected[place][1]
+            if run >= ANCHOR and begins > self._word and heard[other].start:
+                cut = heard[other].start, begins
+        return cut
+
+    def _align(self, held: np.ndarray, end: int) -> list[Word]:
+        """Align the words before word ``end`` to frames, and go on behind both."""
+        import torch
+        from torchaudio.functional import forced_align, merge_tokens
+
+        own = range(self._word, end)
+        ids = [token for word in own for token in self.tokens[word]]
+        repeats = sum(a == b for a, b in zip(ids, ids[1:], strict=False))
+        if len(held) < len(ids) + repeats:
+            raise InputError(
+                f"{len(held)} frames are too few for the {len(ids)} tokens of words {self._word + 1} to {end}: "
+                "check that the transcript is this recording's"
+            )
+        spans: list = []
+        if ids:
+            scores = torch.from_numpy(np.log(np.maximum(held, _FLOOR))).contiguous().unsqueeze(0)
+            path, best = forced_align(scores, torch.tensor([ids], dtype=torch.int32), blank=self.blank)
+            spans = merge_tokens(path[0], best[0].exp(), blank=self.blank)
+        words, used, before = [], 0, self._first
+        for word in own:
+            mine = spans[used : used + len(self.tokens[word])]
+            used += len(mine)
+            start, last = (mine[0].start, mine[-1].end) if mine else (before - self._first, before - self._first)
+            before = last + self._first
+            confidence = sum(span.score for span in mine) / len(mine) if mine else 0.0
+            words.append(Word(self.texts[word], start + self._first, before, confidence))
+        self._first, self._word = self._first + len(held), end
+        return words
+
+
+@dataclass(frozen=True)
+class RecordingAligner:
+    """A model with CTC that gives words times.
+
+    Its windows are those of :class:`espnet_ext.longform.decoding.transcribe.Transcriber`.
+
+    Attributes:
+        transcriber: the model and its windows.
+        tokenizer: ESPnet's, which makes a word's tokens.
+    """
+
+    transcriber: Transcriber
+    tokenizer: Any
+
+    def words(self, path: str | Path, texts: Sequence[str]) -> list[Word]:
+        """The words of an audio file with their times in seconds; ``texts`` stay as they are written.
+
+        Raises:
+            InputError: audio that cannot be read, or that does not agree with the words.
+        """
+        own, model = self.transcriber, self.transcriber.model
+        unit = model.frame_seconds
+        aligner = Aligner(texts, self.tokens(texts), round(PIECE / unit), round(LONGEST / unit))
+        with RecordingAudio(Path(path).stem, path, model.rate) as audio:
+            parts = model.posteriors(model.source(audio), own.window, own.stride)
+            words = [word for part in parts for word in aligner.step(part)] + aligner.finish()
+        return [Word(word.text, word.start * unit, word.end * unit, word.confidence) for word in words]
+
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each word's tokens, in the case of the model's tokens and without letters that these lack."""
+        names = list(self.transcriber.model.tokens)
+        ids = {name: id for id, name in enumerate(names)}
+        special = {name for name in names if name.startswith("<")}
+        if self.transcriber.token_type == "word":
+            return [[ids[word]] if word in ids else [] for word in (_cased(text, names) for text in texts)]
+        letters = set("".join(name for name in names if name not in special))
+        spelled = ["".join(letter for letter in _cased(text, names) if letter in letters) for text in texts]
+        pieces = [self.tokenizer.text2tokens(word) if word else [] for word in spelled]
+        if self.transcriber.token_type == "char" and SPACE in ids:
+            pieces = [[SPACE, *word] if word and place else word for place, word in enumerate(pieces)]
+        return [[ids[piece] for piece in word if piece in ids] for word in pieces]
+
+
+def _cased(text: str, names: Sequence[str]) -> str:
+    letters = "".join(name for name in names if not name.startswith("<"))
+    if letters == letters.upper():
+        return text.upper()
+    return text.lower() if letters == letters.lower() else text
+
+
+def load_aligner(config: Path, model: Path) -> RecordingAligner:
+    """A model with CTC as an aligner; one that this process has loaded last is taken again.
+
+    Raises:
+        InputError: the model has no CTC.
+    """
+    transcriber = load_transcriber(config, model, stride=0.5)
+    from espnet2.text.build_tokenizer import build_tokenizer
+
+    settings = read_yaml(config)
+    return RecordingAligner(transcriber, build_tokenizer(settings["token_type"], bpemodel=settings.get("bpemodel")))
+
+
+def matches(expected: Sequence[int], heard: Sequence[int]) -> list[tuple[int, int]]:
+    """Places of equal tokens in the best alignment of ``heard`` with a beginning of ``expected``, wherever that ends.
+
+    >>> matches([1, 2, 3, 4, 1, 2, 3, 4], [1, 2, 9, 4])
+    [(0, 0), (1, 1), (3, 3)]
+    """
+    import kaldialign
+
+    end = _prefix(np.array(expected), np.array(heard))
+    pairs, place, other = [], 0, 0
+    nothing = -1
+    for one, two in kaldialign.align(list(expected[:end]), list(heard), nothing):
+        if one == two:
+            pairs.append((place, other))
+        place, other = place + (one != nothing), other + (two != nothing)
+    return pairs
+
+
+def _prefix(expected: np.ndarray, heard: np.ndarray) -> int:
+    """How much of ``expected`` has the smallest edit distance from ``heard``; the shortest such beginning."""
+    places = np.arange(len(heard) + 1)
+    costs = places.copy()
+    best, end = costs[-1], 0
+    for number, token in enumerate(expected, 1):
+        new = costs + 1
+        new[1:] = np.minimum(new[1:], costs[:-1] + (heard != token))
+        costs = np.minimum.accumulate(new - places) + places  # tokens that are heard and not expected
+        if costs[-1] < best:
+            best, end = costs[-1], number
+    return end

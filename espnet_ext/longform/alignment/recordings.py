@@ -1,0 +1,79 @@
+"""The words of many recordings with their times. A run that was killed resumes."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from espnet_ext.data.transcript import Word
+from espnet_ext.errors import InputError
+from espnet_ext.sharing.files import ModelFiles
+from espnet_ext.work import shards as work
+from espnet_ext.work.files import write_json
+from espnet_ext.work.shards import Shard
+
+RESULT = "words.json"
+
+
+@dataclass(frozen=True)
+class AlignmentShard(Shard):
+    """A recording, the words of its transcript, and the model that finds their times."""
+
+    audio: Path = field(kw_only=True)
+    words: tuple[str, ...] = field(kw_only=True)
+    config: Path = field(kw_only=True)
+    model: Path = field(kw_only=True)
+
+
+def align_recordings(
+    texts: Mapping[str, Sequence[str]], files: Mapping[str, Path], aligner: ModelFiles, output: Path, nj: int = 1
+) -> Iterator[tuple[str, list[Word] | str]]:
+    """The words of each recording with times in seconds; or, in place of them, what is wrong with the recording.
+
+    Args:
+        texts: the words of each recording.
+        files: its audio file.
+        aligner: a model with CTC.
+        output: the folder of what is done: a recording whose audio, transcript and model are the same is not aligned
+            again.
+        nj: processes.
+
+    Raises:
+        InputError: the model cannot be used.
+    """
+    model = work.fingerprint(work.file_hashes([aligner.config, aligner.model]))
+    planned = [
+        AlignmentShard(
+            name=name,
+            folder=str(output / "log" / f"recording.{name}"),
+            log=str(output / "log" / f"align.{name}.log"),
+            options=(),
+            tables={},
+            key=work.fingerprint(model, list(words), work.file_stamps({name: str(files[name])})),
+            audio=files[name],
+            words=tuple(words),
+            config=aligner.config,
+            model=aligner.model,
+        )
+        for name, words in texts.items()
+    ]
+    work.run_shards([(output, planned)], align_recording, nj=nj, describe="alignment")
+    for shard in planned:
+        found = json.loads((Path(shard.folder) / RESULT).read_text(encoding="utf-8"))
+        yield shard.name, found["fault"] or [Word(**word) for word in found["words"]]
+
+
+def align_recording(shard: AlignmentShard) -> None:
+    """Align one recording (in a worker process). That it does not agree with its transcript is a result too."""
+    if shard.is_done():  # the worker died after finishing it
+        return
+    from espnet_ext.longform.alignment.forced import load_aligner  # takes seconds
+
+    model = load_aligner(shard.config, shard.model)
+    with work.attempt(shard) as folder:
+        words, fault = [], ""
+        try:
+            words = model.words(shard.audio, shard.words)
+        except InputError as error:
+            fault = str(error)
+        write_json(folder / RESULT, {"fault": fault, "words": [asdict(word) for word in words]})

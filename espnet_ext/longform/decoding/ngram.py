@@ -1,0 +1,136 @@
+"""N-gram language models over tokens with the smoothing of Witten and Bell (1991), written as ARPA files.
+
+Each order is interpolated with the one below: p(w|h) = (c(hw) + n(h) p(w|h')) / (c(h) + n(h)), where n(h) is the number
+of different tokens after h, and h' is h without its first token. The unigram is interpolated with the uniform
+distribution. The weight of the lower order, n(h) / (c(h) + n(h)), is the back-off weight of an ARPA file.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from espnet_ext.data.kaldi.tables import read_table
+from espnet_ext.data.tokens import BLANK, SOS_EOS
+from espnet_ext.errors import InputError
+from espnet_ext.work.files import atomic_write
+
+START, END, UNKNOWN = "<s>", "</s>", "<unk>"
+_NEVER = -99.0  # log10 probability of a token that is never predicted, by convention
+
+Gram = tuple[str, ...]
+
+
+def write_token_ngram(text: Path, tokens: Path, bpemodel: Path | None, order: int, output: Path) -> None:
+    """Estimate an n-gram model over the tokens of an acoustic model and write it as an ARPA file.
+
+    Args:
+        text: Kaldi text file to learn from.
+        tokens: ``tokens.txt`` of the acoustic model.
+        bpemodel: its sentencepiece model; None: its tokens are words.
+        order: Number of tokens in the longest n-grams, at least 1.
+        output: the ARPA file.
+
+    Raises:
+        InputError: a file is missing, there is no text, or the order is below 1.
+    """
+    for path in (tokens, bpemodel):
+        if path is not None and not path.is_file():
+            raise InputError(f"{path}: no such file: run the token stage first")
+    lines = tokens.read_text(encoding="utf-8").split("\n")
+    vocabulary = [token for token in lines if token and token not in (BLANK, SOS_EOS, UNKNOWN)]
+    known, split = set(vocabulary), _splitter(bpemodel)
+    texts = ([token if token in known else UNKNOWN for token in split(line)] for line in read_table(text).values())
+    write_arpa(output, estimate(texts, order, vocabulary))
+
+
+def _splitter(bpemodel: Path | None) -> Callable[[str], list[str]]:
+    if bpemodel is None:
+        return str.split
+    import sentencepiece
+
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(bpemodel))
+    return lambda line: pieces.encode(line, out_type=str)
+
+
+def estimate(texts: Iterable[Sequence[str]], order: int, vocabulary: Sequence[str]) -> list[dict[Gram, tuple]]:
+    """Estimate an n-gram model.
+
+    Args:
+        texts: Tokens of each text.
+        order: Number of tokens in the longest n-grams, at least 1.
+        vocabulary: All tokens that may be predicted, also those that occur in no text.
+
+    Returns:
+        For each order, n-gram -> (log10 probability, log10 back-off weight or None).
+
+    Raises:
+        InputError: no text, an order below 1, or a token outside the vocabulary.
+    """
+    if order < 1:
+        raise InputError(f"the order of an n-gram model must be at least 1, not {order}")
+    predicted = dict.fromkeys((*vocabulary, END, UNKNOWN))
+    counts = _count(texts, order, predicted)
+    followers: list[defaultdict[Gram, list[int]]] = []
+    for level in counts:
+        after: defaultdict[Gram, list[int]] = defaultdict(lambda: [0, 0])  # occurrences, different tokens
+        for gram, count in level.items():
+            after[gram[:-1]][0] += count
+            after[gram[:-1]][1] += 1
+        followers.append(after)
+    probabilities: list[dict[Gram, float]] = []
+    for number, level in enumerate(counts):
+        below = probabilities[-1] if probabilities else None
+        grams = level if number else {**dict.fromkeys(((token,) for token in predicted), 0), **level}
+        found = {}
+        for gram, count in grams.items():
+            total, kinds = followers[number][gram[:-1]]
+            lower = below[gram[1:]] if below is not None else 1 / len(predicted)
+            found[gram] = (count + kinds * lower) / (total + kinds)
+        probabilities.append(found)
+    model = [
+        {gram: (math.log10(value), _back_off(gram, followers, number + 1)) for gram, value in sorted(level.items())}
+        for number, level in enumerate(probabilities)
+    ]
+    model[0][(START,)] = (_NEVER, _back_off((START,), followers, 1))
+    return model
+
+
+def _count(texts: Iterable[Sequence[str]], order: int, predicted: Mapping[str, None]) -> list[Counter]:
+    counts: list[Counter] = [Counter() for _ in range(order)]
+    for text in texts:
+        for token in text:
+            if token not in predicted:
+                raise InputError(f"the language model's text has {token!r}, which is not a token of the model")
+        padded = (START, *text, END)
+        for size in range(1, order + 1):
+            # The start is only a history; it is never predicted.
+            first = 1 if size == 1 else 0
+            counts[size - 1].update(padded[at : at + size] for at in range(first, len(padded) - size + 1))
+    if not counts[0]:
+        raise InputError("there is no text to estimate a language model from")
+    return counts
+
+
+def _back_off(gram: Gram, followers: Sequence[Mapping[Gram, list[int]]], number: int) -> float | None:
+    if number == len(followers) or gram not in followers[number]:
+        return None
+    total, kinds = followers[number][gram]
+    return math.log10(kinds / (total + kinds))
+
+
+def write_arpa(path: str | Path, model: Sequence[Mapping[Gram, tuple]]) -> None:
+    """Write a model from :func:`estimate` as an ARPA file."""
+    with atomic_write(path) as file:
+        file.write("\\data\\\n")
+        for number, level in enumerate(model, 1):
+            file.write(f"ngram {number}={len(level)}\n")
+        for number, level in enumerate(model, 1):
+            file.write(f"\n\\{number}-grams:\n")
+            for gram, (probability, weight) in level.items():
+                file.write(_line(probability, " ".join(gram), weight))
+        file.write("\n\\end\\\n")
+
+
+def _line(probability: float, text: str, weight: float | None) -> str:
+    return f"{probability:.7f}\t{text}\n" if weight is None else f"{probability:.7f}\t{text}\t{weight:.7f}\n"

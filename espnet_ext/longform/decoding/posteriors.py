@@ -1,0 +1,344 @@
+"""Posteriors of a recording of any length from any ESPnet model with CTC, window by window (P5, section 2.2)."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import batched
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from espnet_ext.errors import InputError
+from espnet_ext.longform.decoding.prompted import PromptedModel, padded_seconds, special_tokens, takes_prompt
+from espnet_ext.longform.recording_audio import Audio
+from espnet_ext.longform.recording_features import ChannelStatistics, RecordingFeatures
+from espnet_ext.work.yaml_files import read_yaml
+
+# Length of the inputs that measure an encoder's frame rate: a multiple of every usual subsampling.
+_PROBE = 480
+PRECISIONS = ("float32", "bfloat16")
+_SHORTEST_FRAMES = 8  # shorter inputs are less than half a window of most frontends
+_AHEAD_FRAMES = 3000
+_SOFTMAX_FRAMES = 2048  # at a time: the logits of a long window never fill memory
+
+
+@dataclass(frozen=True)
+class MovingWindow:
+    """A window over a recording.
+
+    Attributes:
+        frame: its first encoder frame, counted from the start of the recording.
+        frames: number of its encoder frames; None for the last window, which has as many as the encoder returns.
+        start: where its input starts, in input steps (samples or features).
+        end: where its input ends.
+    """
+
+    frame: int
+    frames: int | None
+    start: int
+    end: int
+
+
+def windows(length: int, unit: int, frames: int, stride: float = 0.125) -> Iterator[MovingWindow]:
+    """Windows from the start of a recording to its end; the last one ends with the recording.
+
+    A recording no longer than a window has one.
+
+    Args:
+        length: Length of the recording in input steps.
+        unit: Input steps per encoder frame.
+        frames: Encoder frames per window.
+        stride: Distance between the starts of two windows, as a share of a window, above 0 and at most 1.
+
+    Raises:
+        InputError: ``stride`` or ``frames`` is out of range.
+
+    >>> [(window.start, window.end) for window in windows(100, unit=10, frames=4, stride=0.5)]
+    [(0, 40), (20, 60), (40, 80), (60, 100)]
+    """
+    if not 0 < stride <= 1:
+        raise InputError(f"the stride must be above 0 and at most 1 (windows), not {stride:g}")
+    if frames < 1:
+        raise InputError("a window is shorter than an encoder frame: make it longer")
+    step = max(1, round(frames * stride))
+    frame = 0
+    while (frame + frames) * unit < length:
+        yield MovingWindow(frame, frames, frame * unit, (frame + frames) * unit)
+        frame += step
+    yield MovingWindow(frame, None, frame * unit, length)
+
+
+class PosteriorMean:
+    """The mean posteriors of overlapping windows, returned as soon as no later window can change them.
+
+    It holds the frames that may still change: one window or a little more.
+    """
+
+    def __init__(self) -> None:
+        self._first = 0
+        self._sums = np.zeros((0, 0), dtype=np.float32)
+        self._counts = np.zeros(0, dtype=np.int32)
+        self._last = np.zeros(1, dtype=np.float32)  # the last frame that was taken
+
+    def add(self, frame: int, posteriors: np.ndarray) -> None:
+        """Add posteriors, (frames, vocabulary), from frame ``frame`` on."""
+        start = frame - self._first
+        end = start + len(posteriors)
+        if end > len(self._sums):
+            grown = np.zeros((end, posteriors.shape[1]), dtype=np.float32)
+            if len(self._sums):
+                grown[: len(self._sums)] = self._sums
+            self._sums, self._counts = grown, np.pad(self._counts, (0, end - len(self._counts)))
+        self._sums[start:end] += posteriors
+        self._counts[start:end] += 1
+
+    def take(self, before: int | None = None) -> np.ndarray:
+        """Means of the frames before frame ``before`` (None: all), (frames, vocabulary), and drop them.
+
+        A frame that no window covers repeats the one before it, so that times stay right: an encoder loses some at the
+        edges of windows that do not overlap.
+        """
+        count = len(self._sums) if before is None else max(0, min(before - self._first, len(self._sums)))
+        covered = self._counts[:count] > 0
+        means = self._sums[:count] / np.maximum(self._counts[:count, None], 1)
+        if not covered.all():
+            latest = np.maximum.accumulate(np.where(covered, np.arange(count), -1))
+            means = np.where((latest >= 0)[:, None], means[latest], self._last)
+        self._last = means[-1] if count else self._last
+        self._sums, self._counts = self._sums[count:].copy(), self._counts[count:].copy()
+        self._first += count
+        return means
+
+
+class ModelInput(Protocol):
+    """The input of the model, samples or features, read in parts. ``length`` counts its steps."""
+
+    length: int
+
+    def read(self, start: int, count: int) -> np.ndarray:
+        """Steps ``start`` to ``start + count``, (count,) or (count, n_mels)."""
+        ...
+
+
+class FeatureSource:
+    """A recording's features, normalised by its own mean and deviation.
+
+    Windows overlap, so features are kept from the last requested start on, and half a minute is computed at a time.
+    Each frame is computed once, as long as the starts do not go back.
+
+    Raises:
+        NoSpeech: The recording is shorter than a frame, or silent throughout.
+    """
+
+    def __init__(self, audio: Audio, features: RecordingFeatures):
+        self._audio, self._features = audio, features
+        self._statistics: ChannelStatistics = features.statistics(audio)
+        self.length = features.frames(audio.length)
+        self._first = 0
+        self._held = np.zeros((0, features.n_mels), dtype=np.float32)
+
+    def read(self, start: int, count: int) -> np.ndarray:
+        """Frames ``start`` to ``start + count``, (count, n_mels)."""
+        end = self._first + len(self._held)
+        if not self._first <= start <= end:
+            self._held, end = self._held[:0], start
+        self._held = self._held[max(0, len(self._held) - (end - start)) :]
+        self._first = start
+        if start + count > end:
+            more = max(start + count - end, min(_AHEAD_FRAMES, self.length - end))
+            new = self._features.normalised(self._audio, self._statistics, end, more)
+            self._held = np.concatenate([self._held, new])
+        return self._held[:count].copy()
+
+
+@dataclass(frozen=True)
+class LongModel:
+    """A model with CTC and a description of its input.
+
+    Attributes:
+        model: ESPnet's model, in evaluation mode.
+        features: The features that it takes; None if it has a frontend and takes samples.
+        rate: Sampling rate in Hz.
+        unit: Input steps (samples or feature frames) per encoder frame.
+        tokens: Its tokens by id.
+        device: Its device.
+        precision: ``float32``, or ``bfloat16`` for half of the memory on GPUs.
+        shortest: Input steps to which shorter inputs are padded with silence.
+        silent: Ids of tokens that are no speech: their posteriors are added to those of the blank.
+    """
+
+    model: Any
+    features: RecordingFeatures | None
+    rate: int
+    unit: int
+    tokens: Sequence[str]
+    device: str = "cpu"
+    precision: str = "float32"
+    shortest: int = 0
+    silent: Sequence[int] = ()
+
+    @property
+    def frame_seconds(self) -> float:
+        """Seconds per encoder frame."""
+        return self.unit * (self.features.hop if self.features else 1) / self.rate
+
+    def source(self, audio: Audio) -> ModelInput:
+        """The model's input for a recording."""
+        if self.features is None:
+            return audio
+        return FeatureSource(audio, self.features)
+
+    @torch.inference_mode()
+    def posteriors(
+        self, source: ModelInput, seconds: float, stride: float = 0.125, batch: int = 1
+    ) -> Iterator[np.ndarray]:
+        """Posteriors of a recording in parts, averaged over all windows that cover a frame, (frames, vocabulary).
+
+        Memory grows with the window and the batch, not with the recording.
+
+        Args:
+            source: The recording.
+            seconds: Length of a window.
+            stride: Share of a window by which the next one starts later.
+            batch: Number of windows that are encoded at once.
+        """
+        mean = PosteriorMean()
+        places = windows(source.length, self.unit, round(seconds / self.frame_seconds), stride)
+        for group in batched(places, batch):
+            *full, last = group
+            alike = group if last.frames is not None else full
+            for part in (alike, group[len(alike) :]):
+                if part:
+                    self._add(mean, source, part)
+            if last.frames is not None:
+                # No later window begins before the next one, which begins after the last of these.
+                yield mean.take(last.frame + 1)
+        yield mean.take()
+
+    def _add(self, mean: PosteriorMean, source: ModelInput, part: Sequence[MovingWindow]) -> None:
+        inputs = np.stack([source.read(window.start, window.end - window.start) for window in part])
+        encoded, lengths = self.encode(_padded(torch.from_numpy(inputs), self.shortest).to(self.device))
+        for window, output, length in zip(part, encoded, lengths.tolist(), strict=True):
+            frames = length if window.frames is None else min(length, window.frames)
+            if inputs.shape[1] < self.shortest:
+                frames = min(frames, math.ceil(inputs.shape[1] / self.unit))
+            for start in range(0, frames, _SOFTMAX_FRAMES):
+                with self._autocast():
+                    logits = self.model.ctc.ctc_lo(output[start : min(start + _SOFTMAX_FRAMES, frames)])
+                posteriors = torch.softmax(logits.float(), dim=-1).cpu().numpy()
+                if self.silent:
+                    posteriors[:, 0] += posteriors[:, self.silent].sum(axis=1)
+                    posteriors[:, self.silent] = 0.0
+                mean.add(window.frame + start, posteriors)
+
+    def encode(self, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Encoder output for inputs of one length, (windows, frames, size), and its numbers of frames."""
+        with self._autocast():
+            return encode(self.model, inputs)
+
+    def _autocast(self) -> torch.autocast:
+        half = self.precision != "float32"
+        return torch.autocast(torch.device(self.device).type, getattr(torch, self.precision), enabled=half)
+
+
+def encode(model: Any, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Encode inputs of one length, (B, length) or (B, length, n_mels).
+
+    Inputs too short for the frontend or the encoder's subsampling are padded with zeros. The last window may be so
+    short if windows do not overlap.
+    """
+    from espnet2.legacy.nets.pytorch_backend.transformer.subsampling import TooShortUttError
+
+    hop = getattr(model.frontend, "hop_length", 1)
+    inputs = _padded(inputs, _SHORTEST_FRAMES * hop)
+    try:
+        encoded, frames = _encode(model, inputs)
+    except TooShortUttError as error:
+        encoded, frames = _encode(model, _padded(inputs, (error.limit + 1) * hop))
+    return (encoded[0] if isinstance(encoded, tuple) else encoded), frames
+
+
+def _padded(inputs: torch.Tensor, length: int) -> torch.Tensor:
+    missing = max(0, length - inputs.size(1))
+    return torch.cat([inputs, inputs.new_zeros(len(inputs), missing, *inputs.shape[2:])], dim=1)
+
+
+def _encode(model: Any, inputs: torch.Tensor) -> tuple[Any, torch.Tensor]:
+    lengths = torch.full((len(inputs),), inputs.size(1), dtype=torch.long, device=inputs.device)
+    return model.encode(inputs, lengths)
+
+
+def load(
+    config_file: str, model_file: str, device: str = "cpu", precision: str = "float32", language: str | None = None
+) -> LongModel:
+    """Load a model for decoding.
+
+    Args:
+        config_file, model_file: its files.
+        device, precision: as in :class:`LongModel`.
+        language: of a model that is told it (see :class:`~espnet_ext.longform.decoding.prompted.PromptedModel`).
+
+    Raises:
+        InputError: The checkpoint does not fit, the model has no CTC or does not know the language, or the duration of
+            its input steps is unknown: there is neither ``features_conf`` in its config nor a frontend with a hop.
+    """
+    if precision not in PRECISIONS:
+        raise InputError(f"there is no precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
+    config = read_yaml(config_file)
+    if takes_prompt(config):
+        from espnet2.tasks.s2t_ctc import S2TTask as Task
+    else:
+        from espnet2.tasks.asr import ASRTask as Task
+    model, args = Task.build_model_from_file(config_file, model_file, device)
+    model.eval()
+    if model.ctc is None:
+        raise InputError(f"{config_file}: the model has no CTC (ctc_weight 0): it cannot be decoded by windows")
+    if model.frontend is None:
+        if not hasattr(args, "features_conf"):
+            raise InputError(f"{config_file}: the model takes features, but its config has no features_conf")
+        features = RecordingFeatures(**args.features_conf)
+        unit = frame_unit(model, 1, features.n_mels, device)
+        return LongModel(model, features, features.rate, unit, args.token_list, device, precision)
+    hop = getattr(model.frontend, "hop_length", None)
+    if hop is None:
+        raise InputError(f"{config_file}: the frontend {args.frontend} has no hop_length")
+    rate = _rate(args)
+    if not takes_prompt(config):
+        return LongModel(model, None, rate, frame_unit(model, hop, None, device), args.token_list, device, precision)
+    prompted = PromptedModel(model, args.token_list, language)
+    return LongModel(
+        prompted,
+        None,
+        rate,
+        frame_unit(prompted, hop, None, device),
+        args.token_list,
+        device,
+        precision,
+        shortest=round(padded_seconds(config) * rate),
+        silent=special_tokens(args.token_list),
+    )
+
+
+def _rate(args: Any) -> int:
+    rate = (args.frontend_conf or {}).get("fs", 16000)
+    if isinstance(rate, str):
+        import humanfriendly
+
+        return humanfriendly.parse_size(rate)
+    return int(rate)
+
+
+@torch.inference_mode()
+def frame_unit(model: Any, hop: int, n_mels: int | None, device: str) -> int:
+    """Input steps per encoder frame, measured with inputs of two lengths."""
+    frames = []
+    for length in (_PROBE * hop, 2 * _PROBE * hop):
+        probe = torch.zeros(1, length) if n_mels is None else torch.zeros(1, length, n_mels)
+        frames.append(int(encode(model, probe.to(device))[1][0]))
+    more = frames[1] - frames[0]
+    if more < 1 or (_PROBE * hop) % more:
+        raise InputError(
+            f"the encoder gives {more} more frames for {_PROBE} more inputs: its frame rate is not constant"
+        )
+    return _PROBE * hop // more

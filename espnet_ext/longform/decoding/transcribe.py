@@ -1,0 +1,137 @@
+"""Recordings of any length to words with times and confidences, by any ESPnet model with CTC (P5, section 2.2)."""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from espnet_ext.data.transcript import Line, Word, lines_of
+from espnet_ext.errors import InputError
+from espnet_ext.longform.decoding.ctc_search import BeamDecoder, BeamSettings, GreedyDecoder, Token
+from espnet_ext.longform.decoding.numbers import check_numbers
+from espnet_ext.longform.decoding.posteriors import LongModel, load
+from espnet_ext.longform.recording_audio import Audio, NoSpeech, opened
+from espnet_ext.work.yaml_files import read_yaml
+
+BOUNDARY, SPACE = "▁", "<space>"
+WINDOW = 30.0  # seconds, for models that were not trained on long recordings
+_models: dict[tuple[str | None, ...], "Transcriber"] = {}  # the last one of this process
+
+
+@dataclass(frozen=True)
+class Transcriber:
+    """A model and how it decodes.
+
+    Attributes:
+        model: the model.
+        token_type: ``bpe``, ``char`` or ``word``: how tokens make words.
+        join: makes the text of a word from its tokens.
+        window: seconds of a window.
+        stride: distance between the starts of two windows, as a share of a window.
+        batch_seconds: audio that is encoded at once, at least one window.
+        beam: settings of the beam search; None: the best path.
+    """
+
+    model: LongModel
+    token_type: str
+    join: Callable[[Sequence[str]], str]
+    window: float
+    stride: float = 0.125
+    batch_seconds: float = 60.0
+    beam: BeamSettings | None = None
+
+    def words(self, audio: Audio) -> Iterator[Word]:
+        """The words of a recording, each as soon as it is final.
+
+        Raises:
+            NoSpeech: the recording is shorter than a frame, or silent throughout.
+        """
+        decoder = GreedyDecoder() if self.beam is None else BeamDecoder(list(self.model.tokens), self.beam)
+        batch = max(1, int(self.batch_seconds // self.window))
+        source = self.model.source(audio)
+        tokens = (
+            token
+            for posteriors in self.model.posteriors(source, self.window, self.stride, batch)
+            for token in decoder.step(posteriors)
+        )
+        yield from self._joined(_followed_by(tokens, decoder.finish))
+
+    def _joined(self, tokens: Iterable[Token]) -> Iterator[Word]:
+        own: list[Token] = []
+        for token in tokens:
+            if own and (self.token_type == "word" or self.model.tokens[token.id].startswith((BOUNDARY, SPACE))):
+                yield from self._word(own)
+                own = []
+            own.append(token)
+        yield from self._word(own)
+
+    def _word(self, tokens: Sequence[Token]) -> Iterator[Word]:
+        """The word that tokens make, if they are more than marks of a boundary."""
+        text = self.join([self.model.tokens[token.id] for token in tokens]).strip()
+        spoken = [token for token in tokens if self.model.tokens[token.id] not in (SPACE, BOUNDARY)]
+        if text and spoken:
+            unit = self.model.frame_seconds
+            confidence = sum(token.confidence for token in spoken) / len(spoken)
+            yield Word(text, spoken[0].start * unit, spoken[-1].end * unit, confidence)
+
+
+def _followed_by(tokens: Iterable[Token], rest: Callable[[], list[Token]]) -> Iterator[Token]:
+    yield from tokens
+    yield from rest()
+
+
+def load_transcriber(
+    model_config: str | Path,
+    model_file: str | Path,
+    *,
+    device: str = "cpu",
+    precision: str = "float32",
+    language: str | None = None,
+    window: float | None = None,
+    stride: float = 0.125,
+    batch_seconds: float = 60.0,
+    beam: BeamSettings | None = None,
+) -> Transcriber:
+    """Load a model; one that this process has loaded last is taken again.
+
+    Args:
+        model_config: its ``config.yaml``, with ``token_list`` and ``token_type``.
+        model_file: its checkpoint.
+        device: ``cpu`` or ``cuda:0`` ...
+        precision: ``float32`` or ``bfloat16``.
+        language: of a model that is told it, as OWSM-CTC; None: it finds it out.
+        window: seconds; None: ``max_seconds`` of the config's ``chunk_conf``, or half a minute if it has none.
+        stride: as in :class:`Transcriber`, like the others.
+
+    Raises:
+        InputError: files that do not fit each other, a model without CTC, or a number out of range.
+    """
+    config = read_yaml(model_config)
+    window = (config.get("chunk_conf") or {}).get("max_seconds", WINDOW) if window is None else window
+    check_numbers({"window": window, "stride": stride, "batch_seconds": batch_seconds}, "transcription")
+    for path in (model_file, beam.lm if beam else None):
+        if path is not None and not Path(path).is_file():
+            raise InputError(f"{path}: no such file: check the path")
+    key = (str(model_config), str(model_file), device, precision, language)
+    if key not in _models:
+        import espnet_ext
+
+        espnet_ext.register()
+        from espnet2.text.build_tokenizer import build_tokenizer
+
+        _models.clear()
+        tokenizer = build_tokenizer(config["token_type"], bpemodel=config.get("bpemodel"))
+        model = load(str(model_config), str(model_file), device, precision, language)
+        _models[key] = Transcriber(model, config["token_type"], tokenizer.tokens2text, window)
+    loaded = _models[key]
+    return Transcriber(loaded.model, loaded.token_type, loaded.join, float(window), stride, batch_seconds, beam)
+
+
+def transcribe(transcriber: Transcriber, path: str | Path) -> Iterator[Line]:
+    """The lines of an audio file, each as soon as it is done; a recording without speech has none.
+
+    Raises:
+        InputError: no such file, or audio that cannot be read.
+    """
+    with opened(Path(path), transcriber.model.rate) as recording, contextlib.suppress(NoSpeech):
+        yield from lines_of(transcriber.words(recording))

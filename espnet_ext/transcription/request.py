@@ -1,0 +1,74 @@
+"""What users ask of a transcription, and which options each kind of engine reads."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from espnet_ext.data.transcript import Line
+from espnet_ext.errors import InputError
+
+# From a file to its lines, each as soon as it is done.
+Engine = Callable[[Path], Iterator[Line]]
+RATE = 16000  # Hz, of models that do not say theirs
+
+
+@dataclass(frozen=True)
+class Request:
+    """How files are transcribed. None: the model's own choice, which its engine describes.
+
+    Attributes:
+        speakers: tell who speaks.
+        enrolment: folder with a folder of audio files for each speaker.
+        language: for multilingual models of Whisper (``en``), and OWSM-CTC (``eng``).
+        window, window_overlap: seconds of a window, and the share of it that two neighbours have in common.
+        config: YAML with options of the search.
+        beam_size: of the search.
+        ngram, lm_weight: an n-gram model in ARPA format over the model's tokens, for moving windows.
+        batch_seconds, precision: of moving windows: audio that is encoded at once, and ``float32`` or ``bfloat16``.
+        method, stitcher: how windows of a speaker-attributed model are merged.
+        speaker_model: checkpoint of an ESPnet speaker model, whose config.yaml lies beside it; None: Resemblyzer.
+        nj: processes of a speaker-attributed model.
+        device: ``cpu`` or ``cuda``.
+        work: folder for what is not finished.
+    """
+
+    speakers: bool | None = None
+    enrolment: Path | None = None
+    language: str | None = None
+    window: float | None = None
+    window_overlap: float | None = None
+    config: Path | None = None
+    beam_size: int | None = None
+    ngram: Path | None = None
+    lm_weight: float | None = None
+    batch_seconds: float | None = None
+    precision: str | None = None
+    method: str | None = None
+    stitcher: Path | None = None
+    speaker_model: Path | None = None
+    nj: int | None = None
+    device: str = "cpu"
+    work: Path = Path("work")
+
+    def given(self) -> set[str]:
+        """The options that the user has chosen."""
+        named = {field.name for field in fields(self) if getattr(self, field.name) is not None}
+        return named - {"device", "work"}
+
+
+WINDOWS = frozenset({"window", "window_overlap"})
+READ = {  # the options that each kind of engine reads
+    "Whisper": WINDOWS | {"speakers", "enrolment", "language"},
+    "a recogniser": WINDOWS | {"config", "beam_size", "ngram", "lm_weight", "batch_seconds", "precision"},
+    "OWSM-CTC": WINDOWS | {"language", "beam_size", "ngram", "lm_weight", "batch_seconds", "precision"},
+    "a speaker-attributed model": WINDOWS
+    | {"speakers", "enrolment", "config", "beam_size", "method", "stitcher", "speaker_model", "nj"},
+}
+
+
+def check_options(kind: str, request: Request) -> None:
+    """Raise an InputError for a given option that this kind of engine, a key of ``READ``, does not read."""
+    wrong = min(request.given() - READ[kind], default=None)
+    if wrong is not None:
+        suits = " or ".join(other for other, options in READ.items() if wrong in options)
+        raise InputError(f"--{wrong.replace('_', '-')} is for {suits}, and this is {kind}: leave it out")

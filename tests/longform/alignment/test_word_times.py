@@ -1,0 +1,108 @@
+"""Word times: what is refused, the binary file with its table, and the text of a chunk."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espnet_ext.data.kaldi.tables import read_table
+from espnet_ext.errors import InputError
+from espnet_ext.longform.alignment.word_times import (
+    RecordingWords,
+    Word,
+    drop_overlaps,
+    read_word_times,
+    word_faults,
+    write_word_times,
+)
+
+WORDS = [Word("The", 0.1, 0.3), Word("cat", 0.3, 0.9), Word("sat.", 1.4, 2.0)]
+
+
+@pytest.mark.parametrize(
+    "words, fault",
+    [
+        (WORDS, None),
+        ([Word("a", 0.0, 0.5), Word("b", 0.4, 0.9)], None),  # rounding to 0.1 s
+        ([Word("a", 0.0, 0.5), Word("b", 0.3, 0.9)], "overlaps"),
+        ([Word("a", 1.0, 1.1), Word("b", 0.9, 1.4)], "decreasing"),
+        ([Word("a", 1.0, 0.5)], "ends before it begins"),
+        ([Word("a", float("nan"), 0.5)], "has an impossible time"),
+        ([Word("a", -1.0, 0.5)], "has an impossible time"),
+        ([Word("a", 8.0, 9.0)], "beyond the recording's end"),
+    ],
+)
+def test_faults_name_the_word(words, fault):
+    found = word_faults(words, seconds=5.0)
+    assert (found is None) if fault is None else (fault in found and "word " in found)
+
+
+def test_written_and_read(tmp_path):
+    recordings = {"r2": WORDS, "r01": [Word("naïve", 12.3, 12.7)], "ü": [], "r3": WORDS[:1]}
+    write_word_times(tmp_path / "words", recordings.items())
+    table = read_table(tmp_path / "words.scp")
+    for name, words in recordings.items():
+        found = read_word_times(name, table[name])
+        assert len(found) == len(words)
+        for read, word in zip(found, words, strict=True):
+            assert read.text == word.text
+            assert (read.start, read.end) == pytest.approx((word.start, word.end))
+
+
+def test_the_file_is_what_numpy_writes(tmp_path):
+    """The id, filled up to 4 bytes; the numbers of words and letters; starts, ends, places and letters."""
+    write_word_times(tmp_path / "words", [("r1", WORDS)])
+    times = np.array([[0.1, 0.3, 1.4], [0.3, 0.9, 2.0]], dtype="<f4")
+    numbers = np.array([3, 10], dtype="<u4").tobytes(), np.array([0, 3, 6, 10], dtype="<u4").tobytes()
+    written = b"\n\nr1" + numbers[0] + times.tobytes() + numbers[1] + b"Thecatsat.\0\0"
+    assert (tmp_path / "words.words").read_bytes() == written
+    assert read_table(tmp_path / "words.scp") == {"r1": f"{tmp_path}/words.words:4"}
+
+
+def test_a_table_that_does_not_fit(tmp_path):
+    write_word_times(tmp_path / "words", [("r2", WORDS), ("r1", WORDS)])
+    (tmp_path / "short.words").write_bytes((tmp_path / "words.words").read_bytes()[:30])
+    (tmp_path / "short.words").rename(tmp_path / "short")
+    places = ("words.words:4", "words.words:99999", "words.words:-4", "words.words:x", "none.words:0", "short:4")
+    for entry in (f"{tmp_path}/{place}" for place in places):
+        with pytest.raises(InputError, match="word times of r1 cannot be read"):
+            read_word_times("r1", entry)
+    with pytest.raises(InputError, match="word times of r2 cannot be read"):
+        read_word_times("r2", f"{tmp_path}/short:4")
+    assert len(read_word_times("r2", f"{tmp_path}/words.words:4")) == 3
+
+
+def test_words_that_straddle_a_cut_are_in_no_chunk():
+    cuts = [0.0, 0.5, 1.4, 2.0]
+    words = RecordingWords.of(WORDS)
+    assert [words.text(start, end) for start, end in itertools.pairwise(cuts)] == ["The", "", "sat."]
+    assert words.text(0.0, 2.0) == "The cat sat." and RecordingWords.of([]).text(0, 9) == ""
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 30)), max_size=30), st.integers(0, 300), st.integers(1, 200)
+)
+def test_text_and_regions_are_those_of_all_words_looked_at(drawn, start, length):
+    """In tenths of a second, with regions among the words, against a look at each."""
+    words, time = [], 36_000
+    for number, (pause, duration) in enumerate(drawn):
+        text = "<dropped>" if number % 5 == 4 else f"wörd{number}"
+        words.append(Word(text, (time + pause) / 10, (time + pause + duration) / 10))
+        time += pause + duration
+    first, last = 3600 + start / 10, 3600 + (start + length) / 10
+    packed = RecordingWords.of(words)
+    inside = [word.text for word in words if word.start >= first - 1e-6 and word.end <= last + 1e-6]
+    assert packed.text(first, last) == " ".join(text for text in inside if text != "<dropped>")
+    regions = [word for word in words if word.text == "<dropped>" and word.start < last and word.end > first]
+    expected = [(max(word.start, first), min(word.end, last)) for word in regions]
+    found = [pair for pair in packed.dropped(first, last) if pair[1] - pair[0] > 0.01]
+    assert np.allclose(found, [pair for pair in expected if pair[1] - pair[0] > 0.01], atol=1e-3)
+
+
+def test_overlapping_words_become_a_region():
+    words = [*WORDS, Word("back", 0.5, 1.6), Word("on", 2.0, 2.5)]
+    assert [word.text for word in drop_overlaps(words)] == ["The", "<dropped>", "on"]
+    assert word_faults(drop_overlaps(words), seconds=5.0) is None
+    assert drop_overlaps(WORDS) == WORDS

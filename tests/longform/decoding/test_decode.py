@@ -1,0 +1,307 @@
+"""Decoding by moving windows: against ESPnet's own encoder on blocks and on whole recordings, and as a command."""
+
+import dataclasses
+import itertools
+import json
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+import yaml
+from espnet2.tasks.asr import ASRTask
+from espnet2.utils.yaml_no_alias_safe_dump import yaml_no_alias_safe_dump
+
+from espnet_ext.cli.program import call
+from espnet_ext.data.kaldi.tables import read_table
+from espnet_ext.errors import InputError
+from espnet_ext.longform.decoding import posteriors as longform
+from espnet_ext.longform.decoding.decode import decode_long, long_decoding
+from espnet_ext.longform.recording_audio import RecordingAudio
+from espnet_ext.longform.recording_features import RecordingFeatures
+
+SECONDS = {"long": 9.37, "short": 1.3, "tiny": 0.12}
+WINDOW = 2.0
+
+
+@pytest.fixture(scope="module")
+def data(make_data_dir, tmp_path_factory):
+    return make_data_dir(tmp_path_factory.mktemp("long") / "data", SECONDS)
+
+
+@pytest.fixture(scope="module")
+def samples_model(model) -> longform.LongModel:
+    """ESPnet's default frontend and a transformer with 4x subsampling; it takes samples."""
+    return longform.load(str(model / "config.yaml"), str(model / "model.pth"))
+
+
+@pytest.fixture(scope="module")
+def features_folder(tmp_path_factory, token_list):
+    """A model without frontend, as those of training on recordings are."""
+    folder = tmp_path_factory.mktemp("features")
+    config = {
+        "input_size": 20,
+        "encoder": "conformer",
+        "encoder_conf": {
+            "output_size": 8, "attention_heads": 2, "linear_units": 8, "num_blocks": 1, "input_layer": "conv2d8",
+            "cnn_module_kernel": 5, "macaron_style": True, "rel_pos_type": "latest",
+            "pos_enc_layer_type": "rel_pos", "selfattention_layer_type": "rel_selfattn",
+        },
+        "decoder": "none",
+        "model_conf": {"ctc_weight": 1.0},
+        "token_type": "char",
+    }  # fmt: skip
+    (folder / "train.yaml").write_text(yaml.safe_dump(config))
+    options = ["--config", folder / "train.yaml", "--token_list", token_list, "--output_dir", folder]
+    args = ASRTask.get_parser().parse_args([str(option) for option in options])
+    torch.manual_seed(3)
+    torch.save(ASRTask.build_model(args).state_dict(), folder / "model.pth")
+    saved = {**vars(args), "features_conf": {"n_mels": 20}, "chunk_conf": {"max_seconds": WINDOW}}
+    with (folder / "config.yaml").open("w") as file:
+        yaml_no_alias_safe_dump(saved, file, sort_keys=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def features_model(features_folder) -> longform.LongModel:
+    return longform.load(str(features_folder / "config.yaml"), str(features_folder / "model.pth"))
+
+
+@torch.inference_mode()
+def direct(model, inputs: np.ndarray) -> np.ndarray:
+    """ESPnet's posteriors of one input."""
+    batch = torch.from_numpy(inputs)[None]
+    encoded, _ = model.model.encode(batch, torch.tensor([batch.size(1)]))
+    return model.model.ctc.softmax(encoded)[0].numpy()
+
+
+def source_of(model, data, name="long"):
+    audio = RecordingAudio(name, data / f"{name}.flac")
+    return model.source(audio), audio
+
+
+@pytest.mark.parametrize("kind", ["samples_model", "features_model"])
+def test_frames_are_measured(kind, request):
+    model = request.getfixturevalue(kind)
+    assert model.unit == (640 if kind == "samples_model" else 8)
+    assert model.frame_seconds == pytest.approx(0.04 if kind == "samples_model" else 0.08)
+
+
+@pytest.mark.parametrize("kind", ["samples_model", "features_model"])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_window_of_the_whole_recording_is_one_pass(kind, batch, data, request):
+    model = request.getfixturevalue(kind)
+    source, _ = source_of(model, data)
+    found = np.concatenate(list(model.posteriors(source, seconds=60.0, batch=batch)))
+    assert np.allclose(found, direct(model, source.read(0, source.length)), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["samples_model", "features_model"])
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_stride_of_a_window_is_block_by_block(kind, batch, data, request):
+    model = request.getfixturevalue(kind)
+    source, _ = source_of(model, data)
+    frames = round(WINDOW / model.frame_seconds)
+    size = frames * model.unit
+    starts = range(0, source.length, size)
+    blocks = [direct(model, source.read(start, min(size, source.length - start))) for start in starts]
+    # The frames that an encoder loses at the end of a block repeat its last one.
+    whole = [np.pad(block[:frames], ((0, frames - len(block[:frames])), (0, 0)), "edge") for block in blocks[:-1]]
+    expected = np.concatenate([*whole, blocks[-1]])
+    found = np.concatenate(list(model.posteriors(source, WINDOW, stride=1.0, batch=batch)))
+    assert np.allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["samples_model", "features_model"])
+@pytest.mark.parametrize("batch", [1, 4])
+def test_posteriors_are_averaged_over_windows(kind, batch, data, request):
+    """Against the mean written out; posteriors, not logits."""
+    model = request.getfixturevalue(kind)
+    source, _ = source_of(model, data)
+    frames = round(WINDOW / model.frame_seconds)
+    step = round(frames * 0.125)
+    sums, counts = {}, {}
+    for number in itertools.count():
+        start = number * step
+        last = (start + frames) * model.unit >= source.length
+        end = source.length if last else (start + frames) * model.unit
+        for index, row in enumerate(direct(model, source.read(start * model.unit, end - start * model.unit))):
+            if last or index < frames:
+                sums[start + index] = sums.get(start + index, 0) + row
+                counts[start + index] = counts.get(start + index, 0) + 1
+        if last:
+            break
+    expected = np.stack([sums[frame] / counts[frame] for frame in sorted(sums)])
+    found = np.concatenate(list(model.posteriors(source, WINDOW, 0.125, batch)))
+    assert max(counts.values()) >= 7
+    assert np.allclose(found, expected, atol=1e-5)
+
+
+def test_what_is_held_does_not_grow_with_the_recording(features_model, monkeypatch):
+    held = []
+    original = longform.PosteriorMean.take
+
+    def take(self, before=None):
+        held.append(len(self._sums))
+        return original(self, before)
+
+    monkeypatch.setattr(longform.PosteriorMean, "take", take)
+
+    class Endless:
+        length = 20_000
+
+        def read(self, start, count):
+            return np.zeros((count, 20), dtype=np.float32)
+
+    frames = sum(map(len, features_model.posteriors(Endless(), WINDOW, 0.5, batch=2)))
+    assert frames >= 20_000 // 8 - 2 and max(held) < 4 * WINDOW / 0.08
+
+
+def decode(folder, data, output, *options):
+    files = ["--model-config", folder / "config.yaml", "--model", folder / "model.pth"]
+    words = ["decode", "long", *files, "--data", data, "--output", output, *options]
+    call([str(word) for word in words])
+    return read_table(output / "text")
+
+
+def test_the_command(features_folder, features_model, data, tmp_path, capsys):
+    """Recordings shorter than a window, and shorter than the encoder's subsampling, among them."""
+    found = decode(features_folder, data, tmp_path / "out")
+    assert list(found) == sorted(SECONDS)
+    with RecordingAudio("long", data / "long.flac") as audio:
+        source = longform.FeatureSource(audio, RecordingFeatures(n_mels=20))
+        best = np.concatenate(list(features_model.posteriors(source, WINDOW))).argmax(axis=1).tolist()
+    letters = "".join(features_model.tokens[token] for token, _ in itertools.groupby(best) if token)
+    assert found["long"] == " ".join(letters.replace("<space>", " ").split())
+    settings = json.loads((tmp_path / "out" / "decode.json").read_text())["settings"]
+    assert settings["window"] == WINDOW and settings["stride"] == 0.125
+    decode(features_folder, data, tmp_path / "out")
+    assert "3 of 3 shards are done already" in capsys.readouterr().err
+    decode(features_folder, data, tmp_path / "out", "--stride", "0.5")
+    assert "are done already" not in capsys.readouterr().err
+
+
+def test_features_of_overlapping_windows_are_computed_once(data):
+    class Counted(RecordingAudio):
+        samples = 0
+
+        def read(self, start, count):
+            self.samples += count
+            return super().read(start, count)
+
+    features = RecordingFeatures(n_mels=20, log=True)
+    with Counted("long", data / "long.flac") as audio:
+        source = longform.FeatureSource(audio, features)
+        whole = features.normalised(audio, source._statistics, 0, source.length)
+        audio.samples = 0
+        starts = range(0, source.length - 200, 25)
+        for start in [*starts, 10, 400]:  # and back
+            assert np.allclose(source.read(start, 200), whole[start : start + 200], atol=1e-5)
+            if start == starts[-1]:
+                assert audio.samples < 1.1 * audio.length
+
+
+def test_several_sets_and_settings_at_once(features_folder, data, tmp_path):
+    """Each as it would come out alone; regions may be of one of the sets."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "wav.scp").write_text(f"again {data / 'long.flac'}\n")
+    (tmp_path / "zeroed").write_text("again 0 3\n")
+    outputs = [tmp_path / name for name in ("a", "b", "c")]
+    files = {"model_config": features_folder / "config.yaml", "model_file": features_folder / "model.pth"}
+    files["zeroed"] = tmp_path / "zeroed"
+    plain, noisy = {"stride": 0.5}, {"noise": "music", "snr": 0.0, "batch_seconds": 4}
+    sets = zip((plain, noisy, noisy), (data, data, other), outputs, strict=True)
+    jobs = [long_decoding(settings, data=folder, output=output, **files) for settings, folder, output in sets]
+    assert decode_long(*jobs) == 7
+    found = [read_table(output / "text") for output in outputs]
+    assert [len(texts) for texts in found] == [3, 3, 1]
+    settings = [json.loads((output / "decode.json").read_text())["settings"] for output in outputs]
+    assert [setting["stride"] for setting in settings] == [0.5, 0.125, 0.125]
+    assert [bool(setting["noise"]) for setting in settings] == [False, True, True]
+    alone = decode(features_folder, data, tmp_path / "alone", "--noise", "music", "--snr", 0, "--batch-seconds", 4)
+    assert found[1] == alone
+
+
+def test_a_config_of_the_command(features_folder, data, tmp_path):
+    (tmp_path / "noisy.yaml").write_text("noise: music\nsnr: 0.0\n")
+    decode(features_folder, data, tmp_path / "out", "--config", tmp_path / "noisy.yaml", "--batch-seconds", 4)
+    settings = json.loads((tmp_path / "out" / "decode.json").read_text())["settings"]
+    assert (settings["noise"]["kind"], settings["noise"]["snr"], settings["batch_seconds"]) == ("music", 0.0, 4.0)
+    for text, fault in (
+        ("colour: red\n", "bad.yaml: unknown setting 'colour'"),
+        ("beam_size: 5\nlm_weight: 0.5\n", "bad.yaml: its lm_weight needs an n-gram model"),
+    ):
+        (tmp_path / "bad.yaml").write_text(text)
+        with pytest.raises(InputError, match=fault):
+            decode(features_folder, data, tmp_path / "x", "--config", tmp_path / "bad.yaml")
+
+
+def test_noise_and_regions_are_in_what_the_model_hears(model, data, tmp_path, monkeypatch):
+    heard = {}
+
+    def source(self, audio):
+        heard[audio.name] = audio.read(0, audio.length)
+        return audio
+
+    monkeypatch.setattr(longform.LongModel, "source", source)
+    (tmp_path / "zeroed").write_text("long 0 3\nlong 5 6.5\n")
+    decode(model, data, tmp_path / "plain", "--window", 3)
+    plain = dict(heard)
+    noise = ["--noise", "music", "--snr", 5]
+    decode(model, data, tmp_path / "noisy", "--window", 3, "--zeroed", tmp_path / "zeroed", *noise)
+    silent = np.zeros(len(plain["long"]), dtype=bool)
+    silent[: 3 * 16000] = silent[5 * 16000 : 6 * 16000 + 8000] = True
+    assert not heard["long"][silent].any()
+    for name, clean in plain.items():
+        spoken = ~silent if name == "long" else np.ones(len(clean), dtype=bool)
+        ratio = np.square(clean[spoken]).mean() / np.square((heard[name] - clean)[spoken]).mean()
+        assert 10 * np.log10(ratio) == pytest.approx(5.0, abs=1.0)
+
+
+@pytest.mark.parametrize("kind", ["samples_model", "features_model"])
+def test_half_precision_is_close(kind, data, request):
+    exact = request.getfixturevalue(kind)
+    half = dataclasses.replace(exact, precision="bfloat16")
+    source, _ = source_of(exact, data)
+    found, wanted = (np.concatenate(list(each.posteriors(source, WINDOW))) for each in (half, exact))
+    assert found.shape == wanted.shape and 0 < np.abs(found - wanted).max() < 0.05
+
+
+def test_beam_search(features_folder, data, tmp_path):
+    """Without a language model and with a wide beam it finds the best path."""
+    pytest.importorskip("flashlight.lib.text")
+    best = decode(features_folder, data, tmp_path / "greedy")
+    assert decode(features_folder, data, tmp_path / "beam", "--beam-size", 50) == best
+
+
+def test_bad_input(model, features_folder, data, tmp_path):
+    def refused(fault, folder=features_folder, data=data, options=()):
+        with pytest.raises(InputError, match=fault):
+            decode(folder, data, tmp_path / "out", *options)
+
+    refused("give --window", folder=model)
+    refused("noise and snr go together", options=["--noise", "music"])
+    refused("--ngram needs a beam search", options=["--ngram", "x.arpa"])
+    refused("stride must be", options=["--stride", "2"])
+    refused("needs MUSAN", options=["--noise", "speech", "--snr", "5"])
+    (tmp_path / "zeroed").write_text("other 0 1\n")
+    refused("recording other is not in", options=["--zeroed", tmp_path / "zeroed"])
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    (bad / "wav.scp").write_text(f"r {bad / 'r.wav'}\n")
+    soundfile.write(bad / "r.wav", np.ones(100) * 0.1, 16000)
+    decode(features_folder, bad, tmp_path / "short")
+    assert read_table(tmp_path / "short" / "text") == {"r": ""}
+    soundfile.write(bad / "r.wav", np.zeros(16000), 16000)
+    decode(features_folder, bad, tmp_path / "silent")
+    assert read_table(tmp_path / "silent" / "text") == {"r": ""}
+    decode(features_folder, bad, tmp_path / "silent_noisy", "--noise", "music", "--snr", "5")
+    assert read_table(tmp_path / "silent_noisy" / "text") == {"r": ""}
+    for option, value in (("--window", "nan"), ("--window", "inf"), ("--window", "0"), ("--batch-seconds", "-1")):
+        name = option.strip("-").replace("-", "_")
+        refused(f"{name} must be a number above 0", options=[option, value])
+    refused("snr must be a number, not nan", options=["--noise", "music", "--snr", "nan"])
+    (bad / "r.wav").write_bytes(b"no audio")
+    refused("recording r: corrupt audio", data=bad)
+    assert not (tmp_path / "out" / "text").exists()
