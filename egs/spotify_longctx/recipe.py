@@ -245,6 +245,8 @@ def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step
         for name in names
     ]
     uses_lm = any(run.decoding(decoding).get("lm_weight") for decoding in decodings)
+    if run.ngpu and not run.parallel:
+        nj = run.ngpu  # windows of an hour fill a GPU
     yield Step(
         name=f"decode {folder.relative_to(run.expdir)} ({' '.join(decodings)})",
         log=folder / "log" / f"decode_{'_'.join(decodings)}.log",

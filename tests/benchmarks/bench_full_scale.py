@@ -1,7 +1,8 @@
 """What each recipe costs at full scale: one training step of its model at its real size is counted, and multiplied up.
 
 Counted, on a CPU with random audio: the operations (torch's FlopCounterMode, forward and backward) and the bytes that
-the backward pass needs, for two lengths of one utterance; their difference gives what a second of audio costs.
+the backward pass needs, for two lengths of one utterance; their difference gives what a second of audio costs. P5's
+model is counted at its real contexts, by torch's fake tensors.
 Multiplied up by what the config and the paper say: hours of audio, epochs, the size of a batch. Assumed, and named so:
 a GPU's speed, what an hour of audio takes on a disk, tokens of a word. Measured: loading of audio, and Whisper's first
 pass, on one core. ``--only NAME`` counts one row; ``--output``
@@ -19,16 +20,30 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import torch
 import yaml
-from full_scale_counts import A100, REACHED, STATES, WORD_START, count, full_config, full_section, gpu_hours
+from full_scale_counts import (
+    A100,
+    REACHED,
+    STATES,
+    WORD_START,
+    Attention,
+    count,
+    count_step,
+    ctc_model,
+    full_config,
+    full_section,
+    gpu_hours,
+)
 from full_scale_first_pass import cost_of_first_pass
 from full_scale_text import cost_of_language_model, cost_of_rescoring, cost_of_stitcher
 
 import espnet_ext
+from espnet_ext.encoder.long_fastconformer import LongFastConformerEncoder
 from espnet_ext.results.kept.facts import read_facts, write_facts
 from espnet_ext.sem import pretraining
 from espnet_ext.upstream.logs import without_warnings
 
 RATE = 16000
+FEATURES = 80  # Mel bands of P5
 TOKENS_A_SECOND = 3  # 150 words a minute, some of two tokens
 MIXTURES, MIXTURE_SECONDS = 500_000, 29.4  # mixing.train_sa of conf/full.yaml; P4, section 4.1.1
 STITCH_BATCH = 500.0  # batch_bins of sa_asr_lstm in conf/full.yaml
@@ -46,7 +61,6 @@ class Training:
         hours: of training audio; passes: how often each is seen.
         batch: seconds of audio in a batch on one GPU.
         lengths: of the two utterances that are counted, in seconds.
-        features: Mel bands, where the model takes features; 0 where it takes audio.
         gb_an_hour: of the audio as it lies on the disk.
     """
 
@@ -56,7 +70,6 @@ class Training:
     batch: float
     lengths: tuple[float, float]
     gb_an_hour: float
-    features: int = 0
 
 
 def asr_model(config: dict, tokens: int, features: int = 0) -> tuple[torch.nn.Module, dict]:
@@ -90,10 +103,6 @@ def asr_model(config: dict, tokens: int, features: int = 0) -> tuple[torch.nn.Mo
 
 def of_table(recipe: str, system: str, tokens: int) -> Callable[[], tuple[torch.nn.Module, dict]]:
     return lambda: asr_model(full_config(recipe, system), tokens)
-
-
-def of_context() -> tuple[torch.nn.Module, dict]:
-    return asr_model(full_section("spotify_longctx", "train"), 4096, features=80)
 
 
 def of_recogniser() -> tuple[torch.nn.Module, dict]:
@@ -133,14 +142,18 @@ TRAININGS = {
     "libricss_stitch, recogniser, mixtures": Training(
         of_recogniser, MIXTURES * MIXTURE_SECONDS / 3600, 40, STITCH_BATCH, (1.6, 3.2), FLAC_GB_AN_HOUR
     ),
-    "spotify_longctx, context of 60 s": Training(
-        of_context, 58000, 1, 3600.0, (30.0, 60.0), OGG_GB_AN_HOUR, features=80
-    ),
 }
+CONTEXTS = (10, 60, 655, 3600)  # seconds, of P5's Figure 1
 
 
-def audio_loss(model: torch.nn.Module, seconds: float, features: int) -> torch.Tensor:
-    shape = (1, round(seconds * 100), features) if features else (1, round(seconds * RATE))
+def of_context() -> Training:
+    """P5's training. Its memory is linear in the length, whatever the context."""
+    make = partial(asr_model, full_section("spotify_longctx", "train"), 4096, features=FEATURES)
+    return Training(make, 58000, 1, 3600.0, (1800.0, 3600.0), OGG_GB_AN_HOUR)
+
+
+def audio_loss(model: torch.nn.Module, seconds: float) -> torch.Tensor:
+    shape = (1, round(seconds * RATE))
     tokens = round(seconds * TOKENS_A_SECOND)
     batch = {
         "speech": torch.randn(shape),
@@ -161,12 +174,34 @@ def cost_of_training(training: Training) -> dict:
     torch.manual_seed(0)
     with without_warnings():
         model, config = training.make()
-        short, long = (
-            count(lambda seconds=seconds: audio_loss(model, seconds, training.features), model)
-            for seconds in training.lengths
-        )
+        short, long = (count(lambda seconds=seconds: audio_loss(model, seconds), model) for seconds in training.lengths)
     difference = training.lengths[1] - training.lengths[0]
     flops, memory = (long[0] - short[0]) / difference, (long[1] - short[1]) / difference
+    return cost(training, model, config, flops, memory)
+
+
+def cost_of_context(seconds: float) -> dict:
+    """The same of P5's training, in bfloat16 with flash attention, by tensors without contents."""
+    training = of_context()
+    with without_warnings():
+        model, config = training.make()
+        half, options = config["use_amp"], config["encoder_conf"]
+        operations, short, long = (
+            count_step(lambda: ctc_model(LongFastConformerEncoder(FEATURES, **options)), length, half, Attention(True))
+            for length in (seconds, *training.lengths)
+        )
+    memory = (long.peak - short.peak) / (training.lengths[1] - training.lengths[0])
+    return cost(training, model, config, operations.operations / seconds, memory)
+
+
+def cost(training: Training, model: torch.nn.Module, config: dict, flops: float, memory: float) -> dict:
+    """What a training costs.
+
+    Args:
+        training, model, config: the training, its model and its config.
+        flops: operations for a second of audio.
+        memory: bytes for a second of audio in a batch.
+    """
     size = sum(parameter.numel() for parameter in model.parameters())
     fixed = (2 + STATES[config["optim"]]) * 4 * size  # parameters, their gradients, and the optimizer's state
     operations = flops * training.hours * 3600 * training.passes
@@ -178,6 +213,7 @@ def cost_of_training(training: Training) -> dict:
         "passes": training.passes,
         "operations": operations,
         "gpu_hours": gpu_hours(operations),
+        "precision": "AMP" if config.get("use_amp") else "FP32",
         "memory_fixed_gb": fixed / 1e9,
         "memory_mb_per_second": memory / 1e6,
         "batch_seconds": training.batch,
@@ -209,6 +245,7 @@ def cost_of_pretraining() -> dict:
 
 ROWS: dict[str, Callable[[], dict]] = {
     **{name: partial(cost_of_training, training) for name, training in TRAININGS.items()},
+    **{f"spotify_longctx, context of {seconds:,} s": partial(cost_of_context, seconds) for seconds in CONTEXTS},
     "librispeech_sem, pre-training": cost_of_pretraining,
     "librispeech_sem, language model": cost_of_language_model,
     "librispeech_sem, large language model": partial(cost_of_language_model, "lm_large"),

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from espnet_ext.results.plans.plan import load_scale, system_config
 from espnet_ext.results.plans.reading import load_tables
@@ -13,7 +12,7 @@ from espnet_ext.results.plans.reading import load_tables
 EGS = Path(__file__).parents[2] / "egs"
 sys.path[:0] = [str(EGS / recipe / "local") for recipe in ("librispeech_rescore", "spotify_longctx")]
 from bench_latency import make_scorers  # noqa: E402, F401 -- of the recipe
-from context_cost import LiveBytes  # noqa: E402 -- of the recipe
+from context_cost import Attention, LiveBytes, count_step, ctc_model, operation_counter  # noqa: E402, F401 -- of the recipe
 
 WORD_START = "\u2581"
 # NVIDIA's data sheet of the A100: 19.5 TFLOP/s in FP32, which is ESPnet's default, and 312 in bfloat16 (--use_amp true)
@@ -36,7 +35,7 @@ def full_section(recipe: str, section: str) -> dict:
 def count(forward: Callable[[], torch.Tensor], model: torch.nn.Module) -> tuple[int, int]:
     """Operations of a training step, and the bytes that are alive between its two halves, the model's own left out."""
     # fused recurrent layers are not seen by torch's counter; without oneDNN they are products, which are
-    with FlopCounterMode(display=False) as flops, LiveBytes() as live, torch.backends.mkldnn.flags(enabled=False):
+    with operation_counter() as flops, LiveBytes() as live, torch.backends.mkldnn.flags(enabled=False):
         for parameter in model.parameters():
             live.add(parameter)
         before = live.now

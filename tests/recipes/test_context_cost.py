@@ -13,7 +13,7 @@ from context_cost import (
     MADGRAD_STATES,
     Attention,
     LiveBytes,
-    count_peak,
+    count_step,
     ctc_model,
     frames_per_second,
     longest_context,
@@ -39,7 +39,7 @@ def test_counted_is_what_real_tensors_take(flash):
             live.add(parameter)
         assert live.now == parameters
         step(model, 20, False)
-    assert count_peak(make, 20, False, attention) == live.peak + MADGRAD_STATES * parameters
+    assert count_step(make, 20, False, attention).peak == live.peak + MADGRAD_STATES * parameters
 
 
 def test_live_bytes_by_hand():
@@ -56,10 +56,17 @@ def test_live_bytes_by_hand():
 
 def test_memory_is_linear_with_flash_and_quadratic_without(monkeypatch):
     monkeypatch.setattr(context_cost, "TOKENS_PER_SECOND", 1e-3)  # CTC's own memory grows with frames times tokens
-    short, middle, long = (count_peak(make, seconds, False, Attention(True)) for seconds in (500, 1000, 2000))
+    short, middle, long = (count_step(make, seconds, False, Attention(True)).peak for seconds in (500, 1000, 2000))
     assert long - middle < 2.05 * (middle - short)
     # scores and weights of one layer's two heads at least
-    assert count_peak(make, 2000, False, Attention(False)) - long > 2 * 2 * 4 * (2000 * 100 / 8) ** 2
+    assert count_step(make, 2000, False, Attention(False)).peak - long > 2 * 2 * 4 * (2000 * 100 / 8) ** 2
+
+
+def test_operations_of_attention_are_those_of_its_products():
+    short, long = (count_step(make, seconds, False, Attention(True)).operations for seconds in (100, 200))
+    frames, size, blocks = 100 * 100 / 8, SMALL["output_size"], SMALL["num_blocks"]
+    # two products forwards and five backwards, each 2 x frames^2 x size; everything else is linear in the length
+    assert long - 2 * short == pytest.approx(7 * 2 * size * blocks * (4 - 2) * frames**2, rel=0.01)
 
 
 @pytest.mark.parametrize("limit", [0, 1, 59, 60, 61, 1000, 4321, 100000])

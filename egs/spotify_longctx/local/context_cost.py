@@ -22,6 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 BANDS = 80  # Mel bands (P5, section 3.1)
 FRAMES_PER_SECOND = 100  # a hop of 160 samples at 16 kHz
@@ -68,8 +69,33 @@ def step(model: ESPnetASRModel, seconds: float, half: bool) -> None:
     loss.backward()
 
 
-def count_peak(make: Callable[[], ESPnetASRModel], seconds: float, half: bool, attention: Attention) -> int:
-    """Bytes that are alive at the peak of a training step: parameters, MADGRAD's states, gradients, activations.
+@dataclass(frozen=True)
+class StepCost:
+    """What a training step takes: bytes that are alive at its peak, and operations."""
+
+    peak: int
+    operations: int
+
+
+def operation_counter() -> FlopCounterMode:
+    """Torch's counter of operations, which knows the attention kernels of GPUs, with that of CPUs too."""
+    kernels = torch.ops.aten
+
+    def forward(query, key, value, *others, **options):
+        return sdpa_flop_count(query, key, value)
+
+    def backward(gradient, query, key, value, *others, **options):
+        return sdpa_backward_flop_count(gradient, query, key, value)
+
+    formulas = {
+        kernels._scaled_dot_product_flash_attention_for_cpu: forward,
+        kernels._scaled_dot_product_flash_attention_for_cpu_backward: backward,
+    }
+    return FlopCounterMode(display=False, custom_mapping=formulas)
+
+
+def count_step(make: Callable[[], ESPnetASRModel], seconds: float, half: bool, attention: Attention) -> StepCost:
+    """Count a training step. Its memory: parameters, MADGRAD's states, gradients, activations.
 
     Memory that an operation allocates and frees within itself is not counted; for attention and CTC it is little.
     """
@@ -78,12 +104,12 @@ def count_peak(make: Callable[[], ESPnetASRModel], seconds: float, half: bool, a
         model.ctc.ctc_loss = CTCLossMemory()
         # lengths computed without values are unknown, but the one recording is as long as the batch
         model.encoder.register_forward_hook(lambda _, args, out: (out[0], torch.tensor([out[0].size(1)]), None))
-        with LiveBytes() as live, attention.kernels():
+        with operation_counter() as operations, LiveBytes() as live, attention.kernels():
             for parameter in model.parameters():
                 live.add(parameter)
             states = MADGRAD_STATES * live.now
             step(model, seconds, half)
-    return states + live.peak
+    return StepCost(states + live.peak, operations.get_total_flops())
 
 
 def longest_context(fits: Callable[[int], bool], first: int = 960, precision: float = 0.02) -> int:
@@ -108,7 +134,7 @@ def longest_context(fits: Callable[[int], bool], first: int = 960, precision: fl
 
 def fits_counted(make: Callable[[], ESPnetASRModel], memory: int, half: bool, attention: Attention):
     """A test for :func:`longest_context`: the counted peak is at most ``memory`` bytes."""
-    return lambda seconds: count_peak(make, seconds, half, attention) <= memory
+    return lambda seconds: count_step(make, seconds, half, attention).peak <= memory
 
 
 def fits_on_device(model: ESPnetASRModel, half: bool, attention: Attention):

@@ -168,11 +168,17 @@ class RecordingAligner:
         """The words of an audio file with their times in seconds; ``texts`` stay as they are written.
 
         Raises:
-            InputError: audio that cannot be read, or that does not agree with the words.
+            InputError: audio that cannot be read, or that does not agree with the words; or words that the model has no
+                tokens for.
         """
-        own, model = self.transcriber, self.transcriber.model
+        own, model, tokens = self.transcriber, self.transcriber.model, self.tokens(texts)
+        known = sum(map(bool, tokens))
+        if known < len(texts) / 2:
+            raise InputError(
+                f"the model has tokens for only {known} of the {len(texts)} words of the transcript: check its language"
+            )
         unit = model.frame_seconds
-        aligner = Aligner(texts, self.tokens(texts), round(PIECE / unit), round(LONGEST / unit))
+        aligner = Aligner(texts, tokens, round(PIECE / unit), round(LONGEST / unit))
         with RecordingAudio(Path(path).stem, path, model.rate) as audio:
             parts = model.posteriors(model.source(audio), own.window, own.stride)
             words = [word for part in parts for word in aligner.step(part)] + aligner.finish()
