@@ -19,7 +19,7 @@ from espnet_ext.multitalker.mixture_plan import ON_THE_FLY
 from espnet_ext.multitalker.precomputed_d_vectors import write_d_vectors
 from espnet_ext.multitalker.profiles import read_profiles
 from espnet_ext.multitalker.settled import Settled, write_settled
-from espnet_ext.multitalker.whisper import hear_turns
+from espnet_ext.multitalker.whisper import WhisperSearch, hear_turns
 from espnet_ext.multitalker.windows import write_windows
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Recipe, Run, load_script
@@ -220,7 +220,12 @@ def whisper_step(run: Run, way: str, name: str) -> Step:
         name=f"hear {name} ({way})",
         log=output / "log" / "hear.log",
         function=hear_turns,
-        arguments={"data": cut, "references": references, "output": output},
+        arguments={
+            "data": cut,
+            "references": references,
+            "output": output,
+            "search": WhisperSearch.from_mapping(sets.settings(run)["search"]),
+        },
         free={"nj": run.nj},
         inputs=[cut / "utt2dur", references],
         outputs=[output / "hypotheses.jsonl"],

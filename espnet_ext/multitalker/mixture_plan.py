@@ -4,6 +4,7 @@ P4's sets use the utterances of a corpus about once: dev_clean's 54,402 words ar
 made in passes: utterances are dealt out to mixtures until none is left, then again until there are enough mixtures.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import partial
@@ -82,6 +83,8 @@ class MixtureSettings:
         gap: the shortest time between two starts, in seconds.
         count: number of mixtures; None: as many as one pass over the utterances gives.
         seed: seed of all random choices.
+        longest: the most seconds of speech in a mixture: an utterance that would exceed it begins the next one, and one
+            that is longer by itself is left out; None: no limit.
         audio: whether audio is written; without it a set has only its references and text. ``on_the_fly``: it is mixed
             whenever it is read, and only recipes for it are written.
 
@@ -95,6 +98,7 @@ class MixtureSettings:
     gap: float = 0.5
     count: int | None = None
     seed: int = 0
+    longest: float | None = None
     audio: bool | str = True
 
     @classmethod
@@ -127,6 +131,7 @@ class MixtureSettings:
             f"an overlap of {self.overlap} (a share of the speech time, below 1)": not 0 <= self.overlap < 1,
             f"{self.gap} s between starts": not 0 <= self.gap < float("inf"),
             f"audio: {self.audio} (true, false or {ON_THE_FLY})": self.audio not in (True, False, ON_THE_FLY),
+            f"at most {self.longest} s of speech": self.longest is not None and not self.longest > 0,
             f"{self.count} mixtures": self.count is not None and self.count < 1,
         }
         for what, found in faults.items():
@@ -147,9 +152,14 @@ def plan_mixtures(
         nj: processes. What is drawn is drawn in one; what takes time, finding the wanted overlap, is shared out.
 
     Raises:
-        InputError: no utterances, one without words or length, or an id that comes twice.
+        InputError: no utterances, one without words or length, an id that comes twice, or only utterances that are
+            longer than the longest mixture.
     """
     _check_sources(sources)
+    if settings.longest is not None:
+        sources = [source for source in sources if source.seconds <= settings.longest]
+        if not sources:
+            raise InputError(f"each utterance is longer than the longest mixture, {settings.longest} s: raise longest")
     rng = np.random.default_rng(settings.seed)
     drawn: list[Drawn] = []
     while not drawn or (settings.count is not None and len(drawn) < settings.count):
@@ -217,9 +227,14 @@ def _deal(
                 break
             turns.append(rng.choice(open_to))
         rng.shuffle(turns)
+        group: list[SourceUtterance] = []
         for index in turns:
+            seconds = sum(source.seconds for source in (*group, left[names[index]][-1]))
+            if group and seconds > (settings.longest or math.inf):
+                break
+            group.append(left[names[index]].pop())
             counts[index] -= 1
-        yield [left[names[index]].pop() for index in turns]
+        yield group
 
 
 def place(sources: Sequence[SourceUtterance], distances: Sequence[float], settings: MixtureSettings) -> list[float]:

@@ -9,8 +9,8 @@ time. Windows of the same length are recognised together, greedily.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from itertools import batched
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +30,6 @@ from espnet_ext.work.parallel import map_shards
 
 PADDING = 2  # seconds of silence after a window
 TOGETHER = 16  # windows of the same length that are recognised as one batch
-TOKENS_PER_SECOND, SPARE_TOKENS = 6, 6  # a search that repeats itself would run on: nobody speaks faster than this
 LONGEST_WORD = 0.8  # seconds; Whisper gives a pause to the word after it
 FRAMES_PER_SECOND = 100
 _WINDOWS_OF_A_SHARD = 200
@@ -88,6 +87,44 @@ def load(model: str | Path | None, device: str = "cpu", threads: int = 0) -> Any
     return WhisperModel(str(folder), device=device, compute_type=kind, cpu_threads=threads)
 
 
+@dataclass(frozen=True)
+class WhisperSearch:
+    """What Whisper may write.
+
+    Attributes:
+        digits: whether it may write digits. Numbers that are said digit by digit come back as one number otherwise:
+            "seven nine five" as 795, which a normaliser reads "seven hundred ninety five".
+        tokens_per_second, spare_tokens: the most tokens of a window. A search that repeats itself would run on.
+
+    Raises:
+        InputError: a number that makes no sense.
+    """
+
+    digits: bool = True
+    tokens_per_second: int = 6  # nobody speaks faster
+    spare_tokens: int = 6
+
+    @classmethod
+    def from_mapping(cls, options: Mapping[str, Any]) -> "WhisperSearch":
+        """The attributes by name, from a config."""
+        names = [field.name for field in fields(cls)]
+        unknown = min(set(options) - set(names), default=None)
+        if unknown is not None:
+            raise InputError(f"Whisper's search: {unknown} is unknown: the options are {', '.join(names)}")
+        return cls(**options)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.digits, bool):
+            raise InputError(f"Whisper's search: digits takes true or false, not {self.digits}")
+        for name in ("tokens_per_second", "spare_tokens"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise InputError(f"Whisper's search: {name} takes a whole number above 0, not {value}")
+
+
+DEFAULT_SEARCH = WhisperSearch()
+
+
 class WindowWhisper:
     """Whisper tiny.en on batches of windows.
 
@@ -95,11 +132,16 @@ class WindowWhisper:
         InputError: as :func:`load`.
     """
 
-    def __init__(self) -> None:
-        self._network = load(None, threads=1)
+    def __init__(self, search: WhisperSearch) -> None:
+        self._network, self._search = load(None, threads=1), search
         from faster_whisper.tokenizer import Tokenizer
 
         self._tokenizer = Tokenizer(self._network.hf_tokenizer, multilingual=False)
+        self._suppressed = [-1]  # what the model's own config names
+        if not search.digits:
+            vocabulary = self._network.hf_tokenizer.get_vocab().items()
+            with_digits = (id for piece, id in vocabulary if any(map(str.isdigit, piece)))
+            self._suppressed += sorted(id for id in with_digits if id < self._tokenizer.eot)
 
     def hear(self, windows: Sequence[np.ndarray]) -> list[tuple[Word, ...]]:
         """Recognise windows, in batches of equal length.
@@ -123,9 +165,14 @@ class WindowWhisper:
         features = np.stack([self._features(samples, frames) for samples in windows])
         encoded = model.encode(StorageView.from_array(np.ascontiguousarray(features)), to_cpu=False)
         prompt = [*self._tokenizer.sot_sequence, self._tokenizer.no_timestamps]
-        most = min(MOST_TOKENS, seconds * TOKENS_PER_SECOND + SPARE_TOKENS)
-        # it halves the length that it is given
-        found = model.generate(encoded, [prompt] * len(windows), beam_size=1, max_length=2 * most)
+        most = min(MOST_TOKENS, seconds * self._search.tokens_per_second + self._search.spare_tokens)
+        found = model.generate(
+            encoded,
+            [prompt] * len(windows),
+            beam_size=1,
+            max_length=2 * most,  # it halves the length that it is given
+            suppress_tokens=self._suppressed,
+        )
         tokens = [
             [token for token in result.sequences_ids[0] if token < self._tokenizer.eot]  # the others are symbols
             for result in found
@@ -146,19 +193,21 @@ class WindowWhisper:
 
 
 class WindowShard(NamedTuple):
-    """Windows that one worker recognises: utterance -> audio, and the turns of their recordings."""
+    """Windows that one worker recognises: utterance -> audio, the turns of their recordings, and how."""
 
     name: str
     spans: dict[str, AudioSpan]
     turns: dict[str, list[Turn]]
+    search: WhisperSearch
 
 
-def hear_turns(data: Path, references: Path, output: Path, nj: int = 1) -> None:
+def hear_turns(data: Path, references: Path, output: Path, search: WhisperSearch = DEFAULT_SEARCH, nj: int = 1) -> None:
     """Recognise a data dir of windows, or of whole recordings, and write ``hypotheses.jsonl`` into ``output``.
 
     Args:
         data: its utterances are windows (see :mod:`espnet_ext.multitalker.windows`), or recordings of at most 30 s.
         references: SegLST, with times: who talks when.
+        search: what Whisper may write.
 
     Raises:
         InputError: a missing or bad file, an utterance of more than 30 s, or a recording without turns.
@@ -174,7 +223,7 @@ def hear_turns(data: Path, references: Path, output: Path, nj: int = 1) -> None:
     shards = []
     for number, part in enumerate(batched(keys, _WINDOWS_OF_A_SHARD), start=1):
         known = {_window(key)[0]: turns[_window(key)[0]] for key in part}
-        shards.append(WindowShard(str(number), {key: spans[key] for key in part}, known))
+        shards.append(WindowShard(str(number), {key: spans[key] for key in part}, known, search))
     heard = [item for found in map_shards(hear_shard, shards, nj=nj, describe="windows") for item in found]
     write_jsonl(output / "hypotheses.jsonl", heard)
     print(f"{len(spans)} windows, {sum(len(item.words) for item in heard)} words")
@@ -182,7 +231,7 @@ def hear_turns(data: Path, references: Path, output: Path, nj: int = 1) -> None:
 
 def hear_shard(shard: WindowShard) -> list[WindowHypothesis]:
     """Recognise a shard's windows (in a worker process)."""
-    whisper, normalise = WindowWhisper(), normaliser_called(LIBRISPEECH)[0]
+    whisper, normalise = WindowWhisper(shard.search), normaliser_called(LIBRISPEECH)[0]
     samples = {key: read_samples(key, span, RATE) for key, span in shard.spans.items()}
     heard: list[WindowHypothesis] = []
     for key, words in zip(samples, whisper.hear(list(samples.values())), strict=True):

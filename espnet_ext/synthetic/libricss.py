@@ -54,7 +54,6 @@ _OVERLAPS = {
     "OV30": (30, (0.1, 1.0)),
     "OV40": (40, (0.1, 1.0)),
 }
-_GROUP = 4  # utterances between two silences where speech overlaps
 _NOISE = 10 ** (-35 / 20)  # of the loudest channel's power
 _FARTHEST = 8  # samples between the arrivals at two microphones
 
@@ -97,7 +96,7 @@ def _write_sessions(folder: Path, size: LibriCssSize, seed: int, nj: int) -> Non
     sources = read_part(folder / "LibriSpeech")
     root = folder / "LibriCSS"
     sessions = [
-        draw_session(root / FOLDER / condition, condition, number, sources, size.utterances, seed)
+        draw_session(root / FOLDER / condition, condition, number, sources, size, seed)
         for condition in CONDITIONS
         for number in range(size.sessions)
     ]
@@ -132,7 +131,7 @@ def read_part(corpus: Path) -> list[SourceUtterance]:
 
 
 def draw_session(
-    folder: Path, condition: str, number: int, sources: Sequence[SourceUtterance], utterances: int, seed: int
+    folder: Path, condition: str, number: int, sources: Sequence[SourceUtterance], size: LibriCssSize, seed: int
 ) -> Session:
     """Draw eight speakers, their utterances and when each is played. The session's name tells the actual overlap."""
     percent, silence = _OVERLAPS[condition]
@@ -143,14 +142,14 @@ def draw_session(
     unused: dict[str, list[str]] = {}
     for speaker in sorted(speakers):
         own = [source for source in sources if source.speaker == speaker]
-        picked = {int(index) for index in rng.choice(len(own), utterances, replace=False)}
+        picked = {int(index) for index in rng.choice(len(own), size.utterances, replace=False)}
         chosen += [own[index] for index in sorted(picked)]
         unused[speaker] = [source.id for index, source in enumerate(own) if index not in picked]
     rng.shuffle(chosen)
     settings = MixtureSettings((1, len(chosen)), SPEAKERS, percent / 100)
     parts: list[Part] = []
     clock = 0.0
-    group = _GROUP if percent else 1
+    group = size.group if percent else 1
     for first in range(0, len(chosen), group):
         members = chosen[first : first + group]
         begin = clock + rng.uniform(*silence)

@@ -194,16 +194,19 @@ class LibriCssSize:
     librispeech: Size
     sessions: int  # of each condition
     utterances: int  # of each of a session's eight speakers
+    group: int  # utterances between two silences where speech overlaps
 
 
-def _libricss_size(train: PartSize, dev: PartSize, test: PartSize, sessions: int, utterances: int) -> LibriCssSize:
-    parts = {"train-clean-100": train, "dev-clean": dev, "test-clean": test}
-    return LibriCssSize(Size(parts, lm_sentences=400), sessions, utterances)
+def _libricss_size(train: PartSize, dev: PartSize, test: PartSize) -> Size:
+    return Size({"train-clean-100": train, "dev-clean": dev, "test-clean": test}, lm_sentences=400)
 
 
+_SMOKE = _libricss_size(PartSize(4, 1, 12), PartSize(3, 1, 6), PartSize(8, 1, 5))
+_MINI = _libricss_size(PartSize(28, 2, 28), PartSize(8, 2, 15), PartSize(12, 2, 12))
 LIBRICSS_SIZES = {
-    "smoke": _libricss_size(PartSize(4, 1, 12), PartSize(3, 1, 6), PartSize(8, 1, 5), sessions=1, utterances=1),
-    "mini": _libricss_size(PartSize(28, 2, 28), PartSize(8, 2, 15), PartSize(12, 2, 12), sessions=2, utterances=4),
+    "smoke": LibriCssSize(_SMOKE, sessions=1, utterances=1, group=4),
+    "mini": LibriCssSize(_MINI, sessions=2, utterances=4, group=4),
+    "mini-long": LibriCssSize(_MINI, sessions=4, utterances=6, group=12),  # segments longer than a window
 }
 
 

@@ -10,7 +10,7 @@ from espnet_ext.data.transcript import Word
 from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.heard.hypotheses import NOBODY, WindowHypothesis, read_jsonl
-from espnet_ext.multitalker.whisper import WindowWhisper, by_turns, hear_turns
+from espnet_ext.multitalker.whisper import DEFAULT_SEARCH, WhisperSearch, WindowWhisper, by_turns, hear_turns
 from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
 from espnet_ext.synthetic.voices import draw_speakers
 
@@ -44,14 +44,17 @@ def test_a_window_without_words_is_known():
     assert by_turns([Word(" -", 0.0, 0.1, 0.1)], window(), TURNS, NORMALISE) == [window()]
 
 
-@pytest.fixture(scope="module")
-def speech() -> np.ndarray:
+def say(text: str) -> np.ndarray:
     """Some seconds of a clear voice, 16 kHz."""
     import soxr
 
     (speaker,) = draw_speakers({"x": 1}, 0, variants=("m3",))["x"]
-    said = speaker.say("THE YOUNG GIRL OPENS THE WINDOW IN THE MORNING", "en", np.random.default_rng(0))
-    return soxr.resample(said, 22050, 16000).astype(np.float32)
+    return soxr.resample(speaker.say(text, "en", np.random.default_rng(0)), 22050, 16000).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def speech() -> np.ndarray:
+    return say("THE YOUNG GIRL OPENS THE WINDOW IN THE MORNING")
 
 
 def spans(words) -> list[tuple[float, float]]:
@@ -59,7 +62,7 @@ def spans(words) -> list[tuple[float, float]]:
 
 
 def test_batches_hear_what_single_windows_hear(speech):
-    whisper = WindowWhisper()
+    whisper = WindowWhisper(DEFAULT_SEARCH)
     windows = [speech, speech[8000:], speech[: 16000 * 2], np.roll(speech, 800), speech]
     together = whisper.hear(windows)
     for found, samples in zip(together, windows, strict=True):
@@ -71,6 +74,36 @@ def test_batches_hear_what_single_windows_hear(speech):
     assert text[-3:] == ["IN", "THE", "MORNING"]
     starts = [word.start for word in together[0]]
     assert starts == sorted(starts) and starts[-1] < len(speech) / 16000
+
+
+def test_numbers_are_written_as_digits_or_as_words():
+    numbers = say("SEVEN NINE FIVE TWO FOUR")
+
+    def digits(search: WhisperSearch) -> int:
+        ((*words,),) = WindowWhisper(search).hear([numbers])
+        assert words
+        return sum(any(map(str.isdigit, word.text)) for word in words)
+
+    assert digits(DEFAULT_SEARCH) > 0 and digits(WhisperSearch(digits=False)) == 0
+
+
+def test_a_window_has_at_most_so_many_tokens(speech):
+    whisper = WindowWhisper(WhisperSearch(tokens_per_second=1, spare_tokens=1))
+    ((*words,),) = whisper.hear([speech])
+    assert 0 < len(words) <= len(speech) / 16000 + 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beam": 3}, "beam is unknown: the options are digits, tokens_per_second, spare_tokens"),
+        ({"digits": "no"}, "digits takes true or false, not no"),
+        ({"spare_tokens": 0}, "spare_tokens takes a whole number above 0, not 0"),
+    ],
+)
+def test_bad_options_of_the_search_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        WhisperSearch.from_mapping(options)
 
 
 def data_dir(folder, samples: np.ndarray):

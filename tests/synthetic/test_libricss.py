@@ -34,7 +34,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The smallest size with eight speakers. Tests leave it as it is."""
     output = tmp_path_factory.mktemp("mini") / "corpus"
     part = parameters.PartSize(1, 1, 1)
-    tiny = parameters._libricss_size(part, part, parameters.PartSize(8, 1, 4), sessions=1, utterances=2)
+    size = parameters._libricss_size(part, part, parameters.PartSize(8, 1, 4))
+    tiny = parameters.LibriCssSize(size, sessions=1, utterances=2, group=4)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(parameters.LIBRICSS_SIZES, "tiny", tiny)
         assert make_libricss(output, "tiny", seed=0)
