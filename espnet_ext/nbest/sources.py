@@ -166,12 +166,17 @@ def _count(ids: list[str]) -> str:
     return f"utterance {ids[0]}" + (f" and {len(ids) - 1} more" if len(ids) > 1 else "")
 
 
-def warnings_of(lists: Sequence[NBest]) -> list[str]:
+def warnings_of(lists: Sequence[NBest], path: str | Path | None = None) -> list[str]:
     """What must be wrong with lists that have references, as lines to print; lists without references pass.
 
     Errors are counted on the texts as they are. So hypotheses in another case than the references are all wrong, and
     nothing else says so.
+
+    Args:
+        lists: the lists.
+        path: named in the lines, if there are lists from several files.
     """
+    begin = "warning:" if path is None else f"warning: {path}:"
     known = [nbest for nbest in lists if nbest.ref]
     if not known:
         return []
@@ -179,21 +184,21 @@ def warnings_of(lists: Sequence[NBest]) -> list[str]:
     cases = [_case(nbest.ref or "" for nbest in known), _case(nbest.hyps[0].text for nbest in known)]
     if cases[0] != cases[1]:
         found.append(
-            f"warning: the references are in {cases[0]} case, the hypotheses in {cases[1]}: words are compared as they "
+            f"{begin} the references are in {cases[0]} case, the hypotheses in {cases[1]}: words are compared as they "
             "are written: normalise both (espnet-ext nbest convert --normaliser)"
         )
     firsts = ({n.utt_id: n.ref or "" for n in known}, {n.utt_id: n.hyps[0].text for n in known})
     score = score_texts(*firsts)
     if cases[0] == cases[1] and score.of_writing > MUCH_WRITING * score.total.errors:
         found.append(
-            f"warning: {score.of_writing} of the {score.total.errors} errors of the first hypotheses are only case or "
+            f"{begin} {score.of_writing} of the {score.total.errors} errors of the first hypotheses are only case or "
             "punctuation: normalise both (espnet-ext nbest convert --normaliser)"
         )
     words = sum(len(words_of_reference(nbest)) for nbest in known)
     rate = sum(min(word_errors(nbest)) for nbest in known) / words
     if rate > IMPLAUSIBLE:
         found.append(
-            f"warning: even the best choice from the lists has a word error rate of {100 * rate:.0f} %: are these the "
+            f"{begin} even the best choice from the lists has a word error rate of {100 * rate:.0f} %: are these the "
             "references of these lists, in the same spelling?"
         )
     return found

@@ -102,7 +102,10 @@ class LanguageModel:
         model.budget = self.positions or model.budget
 
         def score(lists: Sequence[NBest]) -> list[list[NewScores]]:
-            return map_shared(own_scores, lists)
+            found = map_shared(own_scores, lists)
+            if skipped := sum(scores is None for own in found for scores in own):
+                say(f"{self.label}: {skipped} hypotheses are too long for the model and left out")
+            return found
 
         def own_scores(lists: Sequence[NBest]) -> list[list[NewScores]]:
             texts = [[hyp.text for hyp in nbest.hyps] for nbest in lists]
@@ -111,9 +114,6 @@ class LanguageModel:
             names = [nbest.utt_id for nbest in lists]
             contexts = [" ".join(filter(None, (self.prompt, nbest.context))) or None for nbest in lists]
             sums = score_hypotheses(model, texts, names, contexts=contexts, skip_long=self.skip_long)
-            skipped = sum(score is None for own in sums for score in own)
-            if skipped:
-                say(f"{self.label}: {skipped} hypotheses are too long for the model and left out")
             return [[None if score is None else self._named(*score) for score in own] for own in sums]
 
         return score
@@ -130,7 +130,8 @@ class Outcome:
         weights: of all scores.
         tuned: how they were tuned; None if they were given.
         curves: the word errors on the development lists over each weight that was tuned.
-        before, after: the lists before and after re-ranking, both with the added scores.
+        before: the lists as they were read, with all of their hypotheses.
+        after: the lists after re-ranking, with the added scores; hypotheses that no model has scored are left out.
     """
 
     weights: Weights
@@ -162,6 +163,8 @@ def rescore(
         from espnet_ext.rescore.processes import launch
 
         return launch(rescore, ngpu, job, models, ngpu=1, say=say)
+    if not _is_first():
+        say = _nothing
     loaders = {model.label: (lambda model=model: model.load(ngpu, say)) for model in models}
     if len(loaders) < len(models):
         raise InputError("two language models with the same name for their scores: give each its own --name")
@@ -200,26 +203,35 @@ def second_pass(
     lists = _without_scores(job.nbest, read_lists(job.nbest, job.reference, job.form), models)
     for warning in warnings_of(lists):
         say(warning)
-    development = _read_development(job, models)
+    development = _read_development(job, models, say)
     weights = _given_weights(job, models)
     check_weights(weights)
-    same, main = development == lists, os.environ.get("RANK", "0") == "0"  # the first of several processes
-    before, scored = lists, [] if same else development
+    same, main = development == lists, _is_first()
+    scored, tuned_on = lists, [] if same else development
     for load in models.values():
         score = load()
-        scored = add_scores(scored, score) if scored else []
-        before = add_scores(before, score)
+        tuned_on = add_scores(tuned_on, score) if tuned_on else []
+        scored = add_scores(scored, score)
     tuned = None
     curves: dict[str, Any] = {}
     if job.tune_on:
-        tuned, curves = tune_job(before if same else scored, job, list(models))
+        tuned, curves = tune_job(scored if same else tuned_on, job, list(models))
         weights = tuned.weights
         if main:
             write_tuning(job.output, tuned, curves)
-    after = [rerank(nbest, weights) for nbest in before]
+    after = [rerank(nbest, weights) for nbest in scored]
     if main:
         write_lists(job.output, after)
-    return Outcome(weights, tuned, curves, before, after)
+    return Outcome(weights, tuned, curves, lists, after)
+
+
+def _is_first() -> bool:
+    """Whether this is the only process or the first of several; known before torch is imported."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _nothing(_line: str) -> None:
+    """What processes print that are not the first."""
 
 
 def _given_weights(job: SecondPass, models: Mapping[str, object]) -> Weights:
@@ -336,7 +348,7 @@ def write_tuning(folder: Path, tuned: Tuned, curves: Mapping[str, ErrorCurve]) -
     save_png(draw_curves(curves, tuned, ", ".join(Path(path).stem for path in tuned.tuned_on)), folder / "curve.png")
 
 
-def _read_development(job: SecondPass, models: Mapping[str, object]) -> list[NBest]:
+def _read_development(job: SecondPass, models: Mapping[str, object], say: Callable[[str], None]) -> list[NBest]:
     if job.tune_references and len(job.tune_references) != len(job.tune_on):
         raise InputError(
             f"{len(job.tune_references)} references for {len(job.tune_on)} development sets: give one for each, or none"
@@ -349,6 +361,8 @@ def _read_development(job: SecondPass, models: Mapping[str, object]) -> list[NBe
             best_errors(own)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
+        for warning in warnings_of(own, path) if path != job.nbest else ():
+            say(warning)
         lists += own
     return lists
 

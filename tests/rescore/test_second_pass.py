@@ -217,14 +217,51 @@ def test_hypotheses_that_are_too_long_are_left_out_and_lists_of_such_keep_their_
         return [[None if flag else {"toy": -1.0} for flag in own] for own in flags]
 
     before = lists("test")
-    after = run(SecondPass(**job, weights={FIRST_PASS: 1.0}), lambda: score).before
-    assert [len(nbest.hyps) for nbest in after] == [3, 2, 3, 3]
-    assert [hyp.text for hyp in after[1].hyps] == [hyp.text for hyp in before[1].hyps[1:]]
-    assert {hyp.scores["toy"] for hyp in after[2].hyps} == {0.0}
+    outcome = run(SecondPass(**job, weights={FIRST_PASS: 1.0}), lambda: score)
+    assert [len(nbest.hyps) for nbest in outcome.after] == [3, 2, 3, 3]
+    assert [hyp.text for hyp in outcome.after[1].hyps] == [hyp.text for hyp in before[1].hyps[1:]]
+    assert {hyp.scores["toy"] for hyp in outcome.after[2].hyps} == {0.0}
+    assert outcome.before == before
 
 
-def test_unlike_case_is_warned_of(job):
+def test_the_first_pass_and_the_oracle_are_those_of_the_lists_as_read(job):
+    """The first pass's choice is wrong and too long for the model, as what an ASR model repeats for ever."""
+    long = Hypothesis("THE CAT SAT " * 40, -1.0)
+    nbest = NBest("test-0", (long, Hypothesis("A CAT", -3.0), Hypothesis("THE CAT", -4.0)), "THE CAT")
+    write_nbest(job["nbest"], [nbest, NBest("test-1", (long, Hypothesis("THE", -4.0)), long.text)])
+
+    def score(given):
+        return [[None, *({"toy": -len(hyp.text)} for hyp in own.hyps[1:])] for own in given]
+
+    outcome = run(SecondPass(**job, weights={FIRST_PASS: 1.0}), lambda: score)
+    # 118 insertions in 122 words of both references; afterwards one error and 119 deletions; the oracle makes none
+    assert second_pass.outcome_lines(outcome)[-1] == "WER 96.72 % -> 98.36 % (oracle 0.00 %) of 122 words"
+    assert outcome.changed == 2
+
+
+def test_unlike_case_is_warned_of(job, tmp_path):
     write_nbest(job["nbest"], [NBest(nbest.utt_id, nbest.hyps, "the cat sat") for nbest in lists("test")])
     said = []
     run(SecondPass(**job, weights={FIRST_PASS: 1.0}), Scorer().load, say=said.append)
     assert any("references are in lower case, the hypotheses in upper" in line for line in said)
+    dev = tmp_path / "dev.jsonl"
+    write_nbest(dev, [NBest(nbest.utt_id, nbest.hyps, "the cat sat") for nbest in lists("dev")])
+    write_nbest(job["nbest"], lists("test"))
+    said.clear()
+    run(SecondPass(**job, tune_on=(dev, tmp_path / "other.jsonl")), Scorer().load, say=said.append)
+    assert [line for line in said if "lower case" in line] == [
+        f"warning: {dev}: the references are in lower case, the hypotheses in upper: words are compared as they are "
+        "written: normalise both (espnet-ext nbest convert --normaliser)"
+    ]
+    said.clear()
+    run(SecondPass(**{**job, "nbest": dev}, tune_on=(dev,)), Scorer().load, say=said.append)
+    assert sum("lower case" in line for line in said) == 1  # the same lists
+
+
+@pytest.mark.parametrize(("process", "lines"), [("0", 3), ("1", 0)])
+def test_only_the_first_of_several_processes_prints(job, monkeypatch, process, lines):
+    monkeypatch.setenv("RANK", process)
+    monkeypatch.setattr(LanguageModel, "load", lambda self, ngpu, say: Scorer())
+    said = []
+    second_pass.rescore(SecondPass(**job, weights={FIRST_PASS: 1.0}), [LanguageModel("x", "toy")], say=said.append)
+    assert len(said) == lines

@@ -13,7 +13,7 @@ import torch
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import NBest, word_errors
-from espnet_ext.nbest.sources import read_lists
+from espnet_ext.nbest.sources import read_lists, warnings_of
 from espnet_ext.rescore.interpolation import FIRST_PASS, combined, tune
 from espnet_ext.rescore.models.language_model import LmScorer
 from espnet_ext.rescore.models.large_models import prepare
@@ -33,6 +33,7 @@ from espnet_ext.rescore.training.settings import TrainingSettings, read_config
 
 SCORES = "lm"
 CACHE = "counts"  # folder in a training's folder
+LOOKED_AT = 2000  # lists of a file whose spelling is compared with that of their references: all would take minutes
 WEIGHTS = {SCORES: 1.0, FIRST_PASS: 1.0}  # where the tuning of lambda starts
 # What a config may set besides the settings of the training, with defaults.
 OPTIONS: dict[str, Any] = {
@@ -148,7 +149,7 @@ def train_rescorer(
         return launch(train_rescorer, ngpu, values, lists, dev_lists, output, seed=seed, ngpu=1, cache=cache, say=say)
     chosen, settings = read_config(values, OPTIONS, seed, "MWER training")
     device = device_for(ngpu)
-    train_on, dev = ([nbest for path in paths for nbest in read_lists(path)] for paths in (lists, dev_lists))
+    train_on, dev = (_read(paths, say) for paths in (lists, dev_lists))
     torch.manual_seed(seed)  # for a new pooling layer
     scorer = load_lm(*(chosen[name] for name in ("lm", "scorer", "pooling", "casing", "dtype"))).to(device)
     scorer.budget = chosen["positions"] or scorer.budget
@@ -163,6 +164,17 @@ def train_rescorer(
     save_png(draw_training(report, f"{scorer.name} scores, MWER"), output / "training.png")
     say(summary(output, report))
     return report
+
+
+def _read(paths: Sequence[Path], say: Callable[[str], None]) -> list[NBest]:
+    """The lists of several files; the first process says what must be wrong with those of a file."""
+    found = []
+    for path in paths:
+        own = read_lists(path)
+        for warning in warnings_of(own[:LOOKED_AT], path) if not rank() else ():
+            say(warning)
+        found += own
+    return found
 
 
 def loss_for(values: Mapping[str, Any], scorer: LmScorer, dev: Sequence[NBest]) -> MwerLoss:

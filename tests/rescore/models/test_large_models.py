@@ -15,6 +15,7 @@ from espnet_ext.rescore import processes
 from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.large_models import parse_lora, prepare
 from espnet_ext.rescore.models.scorers import load_lm, score_hypotheses, score_lists
+from espnet_ext.rescore.second_pass import LanguageModel
 from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward
 from espnet_ext.rescore.training.mwer_training import train_rescorer
 
@@ -225,6 +226,10 @@ def test_hypotheses_that_are_too_long_are_skipped_by_an_option(llama, monkeypatc
     assert [[score is None for score in own] for own in found] == [[False, True], [True], [False]]
     assert found[0][0].total == pytest.approx(score_lists(scorer, [["the cat"]])[0][0], abs=1e-5)
     assert "indexing errors" not in caplog.text
+    said = []
+    hyps = [NBest(f"u{n}", tuple(Hypothesis(text, -1.0) for text in texts)) for n, texts in enumerate(lists)]
+    LanguageModel(str(llama), "lm", skip_long=True).load(say=said.append)(hyps)
+    assert said == ["lm: 2 hypotheses are too long for the model and left out"]
 
 
 def test_a_model_that_sees_later_tokens_is_refused(make_causal):
