@@ -1,6 +1,7 @@
 """``espnet-ext train``: language models for rescoring, and averages of checkpoints."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import click
 
 from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
+from espnet_ext.errors import InputError
 from espnet_ext.rescore import POOLINGS, SCORERS
 
 
@@ -41,6 +43,20 @@ def _training(scorers: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callab
     return decorate
 
 
+@contextmanager
+def _source(config: Path, given: Mapping[str, object]) -> Iterator[None]:
+    """Inside, a setting that is wrong is refused with the option or the file that it comes from."""
+    from espnet_ext.rescore.configs import SettingError
+
+    try:
+        yield
+    except SettingError as error:
+        if given.get(error.name) is None:
+            raise InputError(f"{config}: {error.fault}") from None
+        option = f"--{error.name.replace('_', '-')}"
+        raise InputError(f"{option}: {error.fault.removeprefix(f'{error.name}: ')}") from None
+
+
 @train.command()
 @_training(("causal", "pll"))
 @common.path("--text", "Text to train on, one sentence per line, plain or .gz; repeat it for several.", several=True)
@@ -66,7 +82,8 @@ def lm(
     from espnet_ext.rescore.training.lm_training import TextFiles, adapt_language_model
 
     texts, dev_texts = TextFiles(text, transcripts), TextFiles(dev_text, dev_transcripts)
-    adapt_language_model(common.settings(config, given), texts, dev_texts, output, seed=seed, ngpu=ngpu)
+    with _source(config, given):
+        adapt_language_model(common.settings(config, given), texts, dev_texts, output, seed=seed, ngpu=ngpu)
 
 
 def _scale(_context: click.Context, _option: click.Parameter, value: str | None) -> float | str | None:
@@ -118,7 +135,8 @@ def mwer(
     """
     from espnet_ext.rescore.training.mwer_training import train_rescorer
 
-    train_rescorer(common.settings(config, given), nbest, dev, output, seed=seed, ngpu=ngpu)
+    with _source(config, given):
+        train_rescorer(common.settings(config, given), nbest, dev, output, seed=seed, ngpu=ngpu)
 
 
 @train.command()

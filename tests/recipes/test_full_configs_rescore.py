@@ -7,10 +7,11 @@ import torch
 from bench_latency import ScorerKind, make_scorers
 
 from espnet_ext.nbest.first_pass import parse_first_pass
-from espnet_ext.rescore.training import lm_training, mwer_training
-from espnet_ext.rescore.training.lm_training import parse_small_model
+from espnet_ext.rescore.configs import checked
+from espnet_ext.rescore.training.lm_training import LmSettings, SmallModel
 from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward
-from espnet_ext.rescore.training.settings import parse_settings
+from espnet_ext.rescore.training.mwer_training import MwerSettings
+from espnet_ext.rescore.training.settings import read_config
 from espnet_ext.results.plans.plan import load_scale, system_config
 from espnet_ext.results.plans.reading import load_tables
 
@@ -24,8 +25,7 @@ TRAINED = [name for name, system in TABLES.systems.items() if system.kind == "tr
 def test_every_system_has_settings_that_training_reads(system):
     config = system_config(SECTIONS, TABLES.systems[system])
     on_text = system in ("gpt2_ce", "bert_ce")
-    options = lm_training.OPTIONS if on_text else mwer_training.OPTIONS
-    settings = parse_settings({name: value for name, value in config.items() if name not in options}, seed=1)
+    settings = read_config(LmSettings if on_text else MwerSettings, config, 1, system)
     assert settings.lr == 1e-5  # P3, section 4.2.2
     assert settings.batch_size == (16 if on_text else 4)
     assert config["lm"] in ("gpt2", "bert-base-cased")
@@ -42,7 +42,7 @@ def test_every_scale_has_a_first_pass_and_small_models_where_it_makes_them(scale
         assert (whisper.model, nbest) == ("openai/whisper-tiny.en", 10)  # P3, section 4.2.1
     assert sections["settings"]["make_lms"] == (scale != "full")
     if sections["settings"]["make_lms"]:
-        assert [parse_small_model(sections[kind]).kind for kind in ("gpt2", "bert")] == ["gpt2", "bert"]
+        assert [checked(SmallModel, sections[kind], kind).kind for kind in ("gpt2", "bert")] == ["gpt2", "bert"]
 
 
 def test_the_papers_models_take_a_step():

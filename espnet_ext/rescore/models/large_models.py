@@ -4,18 +4,17 @@ LoRA (Hu et al. 2022) trains two small matrices beside each linear layer; the mo
 if wanted. ``transformers`` loads what is saved by its folder: the matrices, and the name of the model they belong to.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from espnet_ext.errors import InputError
+from espnet_ext.rescore.configs import Count, Share
 from espnet_ext.rescore.models.language_model import LmScorer
+from espnet_ext.results.plans.schema import StrictMapping, Text
 
 
-@dataclass(frozen=True)
-class Lora:
+class Lora(StrictMapping):
     """LoRA's options.
 
     Attributes:
@@ -25,36 +24,19 @@ class Lora:
         targets: names of layers; by default all linear ones but the vocabulary's.
     """
 
-    r: int = 8
-    alpha: int = 16
-    dropout: float = 0.0
-    targets: tuple[str, ...] = ()
+    r: Count = 8
+    alpha: Count = 16
+    dropout: Share = 0.0
+    targets: tuple[Text, ...] = ()
 
 
-def parse_lora(values: Mapping[str, Any]) -> Lora:
-    """LoRA's options from YAML.
-
-    Raises:
-        InputError: an unknown name, or a value of another type or out of range.
-    """
-    for name, value in values.items():
-        if name not in Lora.__dataclass_fields__:
-            raise InputError(f"lora: no option {name}: known are {', '.join(Lora.__dataclass_fields__)}")
-        if name != "targets" and (isinstance(value, bool) or not isinstance(value, int | float) or value < 0):
-            raise InputError(f"lora: {name} must be a number of at least 0, not {value!r}")
-    lora = Lora(**{**values, "targets": tuple(values.get("targets", ()))})
-    if not isinstance(lora.r, int) or lora.r < 1:
-        raise InputError(f"lora: r must be a whole number of at least 1, not {lora.r!r}")
-    return lora
-
-
-def prepare(scorer: LmScorer, lora: Mapping[str, Any] | None, gradient_checkpointing: bool, amp: bool = False) -> None:
+def prepare(scorer: LmScorer, lora: Lora | None, gradient_checkpointing: bool, amp: bool = False) -> None:
     """Make a loaded model ready for training.
 
     Args:
         scorer: its model is changed in place. With ``lora`` only the new matrices, in float32, and a pooling layer
             learn.
-        lora: see :class:`Lora`; None trains all parameters.
+        lora: None trains all parameters.
         gradient_checkpointing: keep no activations inside of layers, and compute them again: less memory, a third more
             time.
         amp: compute in bfloat16, with parameters and their updates in float32.
@@ -65,7 +47,7 @@ def prepare(scorer: LmScorer, lora: Mapping[str, Any] | None, gradient_checkpoin
     """
     model = scorer.model
     if lora is not None:
-        _add_lora(model, parse_lora(lora))
+        _add_lora(model, lora)
     elif model.dtype != torch.float32 and model.dtype != torch.float64:
         raise InputError(
             f"dtype {str(model.dtype).removeprefix('torch.')}: its parameters are too coarse for small updates: train "

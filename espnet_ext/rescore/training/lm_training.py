@@ -13,9 +13,10 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
 
 import torch
+from pydantic import model_validator
 from transformers import (
     BertConfig,
     BertForMaskedLM,
@@ -31,6 +32,7 @@ from transformers import (
 
 from espnet_ext.data.lm_text import sample, sentences
 from espnet_ext.errors import InputError
+from espnet_ext.rescore.configs import Between, Count, checked, one_of
 from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.language_model import CASINGS, LmScorer
 from espnet_ext.rescore.models.large_models import prepare
@@ -46,23 +48,24 @@ from espnet_ext.rescore.training.loop import (
     summary,
     train,
 )
-from espnet_ext.rescore.training.settings import TrainingSettings, read_config
+from espnet_ext.rescore.training.settings import ModelSettings, TrainingSettings, read_config
+from espnet_ext.results.plans.schema import StrictMapping
 
 DEV_BATCH = 64
 MASK_PROBABILITY = 0.15
 LETTERS = string.ascii_letters + string.digits + string.punctuation
-# What a config may set besides the settings of the training, with defaults.
-OPTIONS: dict[str, Any] = {
-    "lm": None,
-    "scorer": None,
-    "casing": None,
-    "sentences": None,
-    "mask_probability": MASK_PROBABILITY,
-    "dtype": None,
-    "lora": None,
-    "gradient_checkpointing": False,
-    "amp": False,
-}
+
+
+class LmSettings(ModelSettings):
+    """What a config of training on text may set.
+
+    Attributes:
+        sentences: of the text, drawn at random; None for all.
+        mask_probability: see :func:`train_lm`.
+    """
+
+    sentences: Count | None = None
+    mask_probability: Between = MASK_PROBABILITY
 
 
 @dataclass(frozen=True)
@@ -91,8 +94,7 @@ def adapt_language_model(
     """Load a language model and train it on text files, as a config says.
 
     Args:
-        values: the config: the names in ``OPTIONS`` (``lm`` is needed; ``sentences`` draws that many at random), and
-            the settings of the training.
+        values: the config, see :class:`LmSettings`.
         texts, dev_texts: what to train on, and what to choose the best model by.
         output: see :func:`espnet_ext.rescore.training.loop.train`.
         seed: for all random numbers.
@@ -102,15 +104,15 @@ def adapt_language_model(
     Raises:
         InputError: as :func:`train_lm`; a file, a setting or the model is missing or bad.
     """
+    config = read_config(LmSettings, values, seed, "training on text")
     if ngpu > 1:
         return launch(adapt_language_model, ngpu, values, texts, dev_texts, output, seed=seed, ngpu=1, say=say)
-    chosen, settings = read_config(values, OPTIONS, seed, "training on text")
     device = device_for(ngpu)
-    lines = sample(sentences(texts.text, texts.transcripts), chosen["sentences"], seed)
+    lines = sample(sentences(texts.text, texts.transcripts), config.sentences, seed)
     dev_lines = list(sentences(dev_texts.text, dev_texts.transcripts))
-    scorer = load_lm(chosen["lm"], chosen["scorer"], None, chosen["casing"], chosen["dtype"]).to(device)
-    prepare(scorer, chosen["lora"], chosen["gradient_checkpointing"], chosen["amp"])
-    report = train_lm(scorer, lines, dev_lines, settings, output, say, chosen["mask_probability"])
+    scorer = load_lm(config.lm, config.scorer, None, config.casing, config.dtype).to(device)
+    prepare(scorer, config.lora, config.gradient_checkpointing, config.amp)
+    report = train_lm(scorer, lines, dev_lines, config.training(), output, say, config.mask_probability)
     say(summary(output, report))
     return report
 
@@ -144,8 +146,6 @@ def train_lm(
         raise InputError(f"a language model is trained on text as causal or pll, not as {scorer.name}")
     if not texts or not dev_texts:
         raise InputError(f"there is no text to {'evaluate on' if texts else 'train on'}: give more sentences")
-    if not 0 < mask_probability < 1:
-        raise InputError(f"mask_probability is {mask_probability}: give a number between 0 and 1")
     if warning := scorer.casing_warning(dev_texts):
         say(warning)
     task = LmTask(scorer, mask_probability)
@@ -282,8 +282,7 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class SmallModel:
+class SmallModel(StrictMapping):
     """What a small model is made of.
 
     Attributes:
@@ -291,47 +290,27 @@ class SmallModel:
         vocabulary: number of tokens, special ones included; fewer if the text does not give as many.
         config: sizes and other options of ``GPT2Config`` or ``BertConfig``.
         casing: how sentences are written for it, a key of ``CASINGS``.
-
-    Raises:
-        InputError: another kind or casing, a vocabulary that is not a number, or an option that the kind does not have.
     """
 
-    kind: str
-    vocabulary: int
-    config: Mapping[str, Any]
-    casing: str = "as-is"
+    kind: Annotated[str, one_of(KINDS)]
+    vocabulary: Count
+    config: dict[str, Any]
+    casing: Annotated[str, one_of(CASINGS)] = "as-is"
 
-    def __post_init__(self) -> None:
-        for what, value, choices in (("kind", self.kind, list(KINDS)), ("casing", self.casing, list(CASINGS))):
-            if value not in choices:
-                raise InputError(f"no {what} {value}: choose one of {', '.join(choices)}")
-        if not isinstance(self.vocabulary, int) or self.vocabulary < 1:
-            raise InputError(f"vocabulary must be a whole number above 0, not {self.vocabulary!r}")
+    @model_validator(mode="after")
+    def _check_options(self) -> Self:
         defaults = KINDS[self.kind].config()
         for name in self.config:
             if not hasattr(defaults, name):
-                raise InputError(f"{type(defaults).__name__} has no {name}: its documentation says what there is")
-
-
-def parse_small_model(values: Mapping[str, Any]) -> SmallModel:
-    """A small model's description from YAML.
-
-    Raises:
-        InputError: a name is unknown or missing, or as :class:`SmallModel`.
-    """
-    known = SmallModel.__dataclass_fields__
-    for name in {**dict.fromkeys(("kind", "vocabulary", "config")), **values}:
-        if name not in known or name not in values:
-            what = "unknown" if name in values else "missing"
-            raise InputError(f"small model: {name} is {what}: give {', '.join(known)}")
-    return SmallModel(**values)
+                raise ValueError(f"{type(defaults).__name__} has no {name}: its documentation says what there is")
+        return self
 
 
 def make_small_model(wanted: SmallModel, texts: Sequence[str], seed: int = 0) -> LmScorer:
     """A scorer whose model has random weights and whose tokenizer is trained on ``texts``.
 
     Raises:
-        InputError: there is no text, or its sizes do not fit each other.
+        InputError: there is no text, or sizes are of another type or do not fit each other.
     """
     if not texts:
         raise InputError("there is no text to train a tokenizer on: give more sentences")
@@ -341,8 +320,8 @@ def make_small_model(wanted: SmallModel, texts: Sequence[str], seed: int = 0) ->
     torch.manual_seed(seed)
     try:
         model = family.model(family.config(vocab_size=len(tokenizer), **special, **wanted.config))
-    except ValueError as error:
-        raise InputError(f"{wanted.kind}: {error}") from None
+    except Exception as error:  # of several libraries: a value of another type, or sizes that do not fit each other
+        raise InputError(f"{wanted.kind}: {' '.join(str(error).split())}") from None
     tokenizer.model_max_length = model.config.max_position_embeddings
     return family.scorer(model, tokenizer, wanted.casing)
 
@@ -364,9 +343,9 @@ def make_language_model(
         say: prints what was made.
 
     Raises:
-        InputError: as :func:`parse_small_model` and :func:`make_small_model`; a file is missing.
+        InputError: as :func:`espnet_ext.rescore.configs.checked` and :func:`make_small_model`; a file is missing.
     """
-    scorer = make_small_model(parse_small_model(values), list(sentences(text)), seed)
+    scorer = make_small_model(checked(SmallModel, values, "small model"), list(sentences(text)), seed)
     scorer.save(output)
     parameters = sum(parameter.numel() for parameter in scorer.parameters())
     say(f"{output}: {values['kind']} with {parameters:,} parameters and {len(scorer.tokenizer)} tokens")

@@ -17,7 +17,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,7 @@ def train(
     """
     if not task.examples:
         raise InputError("there is nothing to train on: no examples")
-    settings_of_result = {name: value for name, value in asdict(settings).items() if name != "checkpoint_minutes"}
+    settings_of_result = settings.model_dump(exclude={"checkpoint_minutes"})
     begun = json.loads(json.dumps({**settings_of_result, **key, "processes": processes.count()}))
     if (output / REPORT).exists():
         report = json.loads((output / REPORT).read_text(encoding="utf-8"))

@@ -4,16 +4,20 @@
 :mod:`espnet_ext.rescore.training.loop` the updates.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import BeforeValidator
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import NBest, word_errors
 from espnet_ext.nbest.sources import read_lists, warnings_of
+from espnet_ext.rescore import POOLINGS
+from espnet_ext.rescore.configs import Count, Weight, one_of
 from espnet_ext.rescore.interpolation import FIRST_PASS, combined, tune
 from espnet_ext.rescore.models.language_model import LmScorer
 from espnet_ext.rescore.models.large_models import prepare
@@ -29,29 +33,41 @@ from espnet_ext.rescore.training.loop import (
     train,
 )
 from espnet_ext.rescore.training.mwer import MwerLoss, backward, example
-from espnet_ext.rescore.training.settings import TrainingSettings, read_config
+from espnet_ext.rescore.training.settings import ModelSettings, TrainingSettings, read_config
 
 SCORES = "lm"
 CACHE = "counts"  # folder in a training's folder
 LOOKED_AT = 2000  # lists of a file whose spelling is compared with that of their references: all would take minutes
 WEIGHTS = {SCORES: 1.0, FIRST_PASS: 1.0}  # where the tuning of lambda starts
-# What a config may set besides the settings of the training, with defaults.
-OPTIONS: dict[str, Any] = {
-    "lm": None,
-    "scorer": None,
-    "pooling": None,
-    "casing": None,
-    "first_pass_weight": None,
-    "posterior_scale": None,
-    "ce_weight": 0.0,
-    "dtype": None,
-    "lora": None,
-    "gradient_checkpointing": False,
-    "amp": False,
-    "positions": None,
-}
 CALIBRATED = "dev"  # a value of posterior_scale: calibrated on the development lists
 _SCALES = torch.logspace(-2, 1, 61, dtype=torch.float64).tolist()  # that are tried
+
+
+def _scale(value: Any) -> Any:
+    """The posterior scale of a config."""
+    if value is None or value == CALIBRATED:
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise ValueError(f"must be a number above 0, or {CALIBRATED} to calibrate it, is {value!r}")
+    return float(value)
+
+
+class MwerSettings(ModelSettings):
+    """What a config of MWER training may set.
+
+    Attributes:
+        pooling: see :func:`espnet_ext.rescore.models.scorers.load_lm`.
+        first_pass_weight: lambda of P3, eq. 8 and 9; None: :func:`tuned_weight`.
+        posterior_scale: see :class:`MwerLoss`; None: :func:`scale_of`, "dev": :func:`calibrated_scale`.
+        ce_weight: alpha of MWER + alpha CE.
+        positions: most tokens of a forward pass; None for the default.
+    """
+
+    pooling: Annotated[str, one_of(POOLINGS)] | None = None
+    first_pass_weight: Weight | None = None
+    posterior_scale: Annotated[float | str | None, BeforeValidator(_scale)] = None
+    ce_weight: Weight = 0.0
+    positions: Count | None = None
 
 
 def train_mwer(
@@ -134,7 +150,7 @@ def train_rescorer(
     """Load a language model and train it by MWER on files of N-best lists, as a config says.
 
     Args:
-        values: the config: the names in ``OPTIONS`` (``lm`` is needed), and the settings of the training.
+        values: the config, see :class:`MwerSettings`.
         lists, dev_lists: as :func:`espnet_ext.nbest.sources.read_lists` takes them, with references.
         output: see :func:`espnet_ext.rescore.training.loop.train`.
         seed: for all random numbers.
@@ -145,17 +161,17 @@ def train_rescorer(
     Raises:
         InputError: as :func:`train_mwer`; a file, a setting or the model is missing or bad.
     """
+    config = read_config(MwerSettings, values, seed, "MWER training")
     if ngpu > 1:
         return launch(train_rescorer, ngpu, values, lists, dev_lists, output, seed=seed, ngpu=1, cache=cache, say=say)
-    chosen, settings = read_config(values, OPTIONS, seed, "MWER training")
     device = device_for(ngpu)
     train_on, dev = (_read(paths, say) for paths in (lists, dev_lists))
     torch.manual_seed(seed)  # for a new pooling layer
-    scorer = load_lm(*(chosen[name] for name in ("lm", "scorer", "pooling", "casing", "dtype"))).to(device)
-    scorer.budget = chosen["positions"] or scorer.budget
-    loss = loss_for(chosen, scorer, dev)
-    prepare(scorer, chosen["lora"], chosen["gradient_checkpointing"], chosen["amp"])
-    report = train_mwer(scorer, train_on, dev, loss, settings, output, say, cache)
+    scorer = load_lm(config.lm, config.scorer, config.pooling, config.casing, config.dtype).to(device)
+    scorer.budget = config.positions or scorer.budget
+    loss = loss_for(config, scorer, dev)
+    prepare(scorer, config.lora, config.gradient_checkpointing, config.amp)
+    report = train_mwer(scorer, train_on, dev, loss, config.training(), output, say, cache)
     if rank():
         return report
     from espnet_ext.rescore.figures import draw_training  # matplotlib takes a second to import
@@ -177,28 +193,22 @@ def _read(paths: Sequence[Path], say: Callable[[str], None]) -> list[NBest]:
     return found
 
 
-def loss_for(values: Mapping[str, Any], scorer: LmScorer, dev: Sequence[NBest]) -> MwerLoss:
+def loss_for(config: MwerSettings, scorer: LmScorer, dev: Sequence[NBest]) -> MwerLoss:
     """The loss that a config asks for; what the config leaves open comes from the development lists.
 
     Args:
-        values: ``first_pass_weight`` (None: :func:`tuned_weight`), ``posterior_scale`` (None: :func:`scale_of`,
-            "dev": :func:`calibrated_scale`) and ``ce_weight``.
+        config: the config.
         scorer: the model before training.
         dev: development lists.
-
-    Raises:
-        InputError: a posterior scale that is neither.
     """
-    weight, scale = values["first_pass_weight"], values["posterior_scale"]
+    weight, scale = config.first_pass_weight, config.posterior_scale
     if weight is None:
         weight = tuned_weight(scorer, dev)
     if scale is None:
         scale = scale_of(weight)
     elif scale == CALIBRATED:
         scale = calibrated_scale(scored_lists(scorer, dev), weight)
-    elif isinstance(scale, str):
-        raise InputError(f"posterior_scale is {scale!r}: give a number above 0, or {CALIBRATED} to calibrate it")
-    return MwerLoss(weight, float(scale), values["ce_weight"])
+    return MwerLoss(weight, float(scale), config.ce_weight)
 
 
 def scale_of(weight: float) -> float:

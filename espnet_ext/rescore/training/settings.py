@@ -1,18 +1,22 @@
-"""The hyperparameters of a scorer's training, and their reader."""
+"""The hyperparameters of a scorer's training: their names, defaults and ranges."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from espnet_ext.errors import InputError
+from pydantic import BeforeValidator, Field
+
+from espnet_ext.rescore import SCORERS
+from espnet_ext.rescore.configs import Count, Flag, Positive, Weight, Whole, checked, one_of
+from espnet_ext.rescore.models.language_model import CASINGS, DTYPES
+from espnet_ext.rescore.models.large_models import Lora
+from espnet_ext.results.plans.schema import StrictMapping
 
 # Schedules of transformers.get_scheduler that need only the warm-up and the number of updates.
 SCHEDULES = ("linear", "cosine", "constant_with_warmup")
 
 
-@dataclass(frozen=True)
-class TrainingSettings:
+class TrainingSettings(StrictMapping):
     """Hyperparameters of a training.
 
     Attributes:
@@ -27,33 +31,19 @@ class TrainingSettings:
         evaluate_every: updates between evaluations; None for ten evaluations in all.
         checkpoint_minutes: most time between checkpoints.
         seed: for the examples' order, dropout and all other random numbers.
-
-    Raises:
-        InputError: a number is out of range.
     """
 
-    batch_size: int
-    epochs: int = 1
-    max_steps: int | None = None
-    lr: float = 1e-5
-    schedule: str = "linear"
-    warmup_steps: int = 0
-    weight_decay: float = 0.0
-    grad_clip: float = 1.0
-    evaluate_every: int | None = None
-    checkpoint_minutes: float = 10.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("batch_size", "epochs", "max_steps", "evaluate_every"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"{name} is {value}: give at least 1")
-        if self.schedule not in SCHEDULES:
-            raise InputError(f"no schedule {self.schedule}: choose one of {', '.join(SCHEDULES)}")
-        for name in ("lr", "grad_clip", "checkpoint_minutes"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise InputError(f"{name} is {getattr(self, name)}: give a number above 0")
+    batch_size: Count
+    epochs: Count = 1
+    max_steps: Count | None = None
+    lr: Positive = 1e-5
+    schedule: Annotated[str, one_of(SCHEDULES)] = "linear"
+    warmup_steps: Whole = 0
+    weight_decay: Weight = 0.0
+    grad_clip: Positive = 1.0
+    evaluate_every: Count | None = None
+    checkpoint_minutes: Positive = 10.0
+    seed: Whole = 0
 
     def steps(self, examples: int) -> int:
         """Total number of updates.
@@ -67,40 +57,42 @@ class TrainingSettings:
         return steps if self.max_steps is None else min(steps, self.max_steps)
 
 
-def parse_settings(values: Mapping[str, Any], **given: Any) -> TrainingSettings:
-    """Hyperparameters from YAML, overridden by ``given`` ones.
+def _model(value: Any) -> str:
+    if value in (None, ""):
+        raise ValueError("lm is missing: give the folder or hub name of a language model")
+    if not isinstance(value, str):
+        raise ValueError(f"must be the folder or hub name of a language model, is {value!r}")
+    return value
+
+
+class ModelSettings(TrainingSettings):
+    """What trainings of a language model of ``transformers`` may set besides their hyperparameters.
+
+    Attributes:
+        lm: folder or hub name of the model.
+        scorer, casing, dtype: see :func:`espnet_ext.rescore.models.scorers.load_lm`.
+        lora, gradient_checkpointing, amp: see :func:`espnet_ext.rescore.models.large_models.prepare`.
+    """
+
+    lm: Annotated[str, BeforeValidator(_model)] = Field("", validate_default=True)
+    scorer: Annotated[str, one_of(SCORERS)] | None = None
+    casing: Annotated[str, one_of(CASINGS)] | None = None
+    dtype: Annotated[str, one_of(DTYPES)] | None = None
+    lora: Lora | None = None
+    gradient_checkpointing: Flag = False
+    amp: Flag = False
+
+    def training(self) -> TrainingSettings:
+        """The hyperparameters alone."""
+        return TrainingSettings(**{name: getattr(self, name) for name in TrainingSettings.model_fields})
+
+
+def read_config[Settings: TrainingSettings](
+    schema: type[Settings], values: Mapping[str, Any], seed: int, what: str
+) -> Settings:
+    """The config of the training called ``what``, whose seed is ``seed``.
 
     Raises:
-        InputError: an unknown name, or a value of another type.
+        SettingError: as :func:`espnet_ext.rescore.configs.checked`.
     """
-    known = TrainingSettings.__dataclass_fields__
-    merged = {**values, **given}
-    for name, value in merged.items():
-        if name not in known:
-            raise InputError(f"training: unknown setting {name}: known are {', '.join(known)}")
-        whole = "int" in str(known[name].type)
-        number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-        if name == "schedule" or (value is None and known[name].default is None):
-            continue
-        if not number:
-            raise InputError(
-                f"training: {name} must be a {'whole ' if whole else ''}number, not {value!r} (YAML reads 1e-5 as "
-                "text: write 1.0e-5)"
-            )
-    if "batch_size" not in merged:
-        raise InputError("training: batch_size is not set")
-    return TrainingSettings(**merged)
-
-
-def read_config(
-    values: Mapping[str, Any], options: Mapping[str, Any], seed: int, what: str
-) -> tuple[dict[str, Any], TrainingSettings]:
-    """A training's config: the values of its own ``options``, which have defaults, and the hyperparameters.
-
-    Raises:
-        InputError: ``lm`` is missing in the training called ``what``, or as :func:`parse_settings`.
-    """
-    chosen = {name: values.get(name, default) for name, default in options.items()}
-    if chosen["lm"] is None:
-        raise InputError(f"{what}: lm is missing: give the folder or hub name of a language model")
-    return chosen, parse_settings({name: value for name, value in values.items() if name not in options}, seed=seed)
+    return checked(schema, {**values, "seed": seed}, what)

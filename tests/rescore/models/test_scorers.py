@@ -88,7 +88,8 @@ def test_capitals_that_the_vocabulary_lacks_are_warned_of():
     """A tokenizer of lower-case text spells capitals letter by letter."""
     sentences = ["the cat sat on the mat", "a dog ran home"] * 20
     scorer = make_small_model(
-        SmallModel("gpt2", 330, {"n_layer": 1, "n_embd": 16, "n_head": 2, "n_positions": 64}), sentences
+        SmallModel(kind="gpt2", vocabulary=330, config={"n_layer": 1, "n_embd": 16, "n_head": 2, "n_positions": 64}),
+        sentences,
     )
     warning = scorer.casing_warning([sentence.upper() for sentence in sentences])
     assert warning and "casing as-is" in warning and "lower case" in warning

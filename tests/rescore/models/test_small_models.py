@@ -4,12 +4,12 @@ import pytest
 from transformers import AutoTokenizer
 
 from espnet_ext.errors import InputError
+from espnet_ext.rescore.configs import checked
 from espnet_ext.rescore.models.scorers import load_lm
 from espnet_ext.rescore.training.lm_training import (
     SmallModel,
     byte_pairs,
     make_small_model,
-    parse_small_model,
     word_pieces,
 )
 
@@ -19,7 +19,7 @@ SIZES = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "m
 
 @pytest.mark.parametrize("kind", ["gpt2", "bert"])
 def test_saved_and_loaded_with_its_tokenizer(tmp_path, kind):
-    scorer = make_small_model(SmallModel(kind, 300, SIZES, "lower"), TEXTS)
+    scorer = make_small_model(SmallModel(kind=kind, vocabulary=300, config=SIZES, casing="lower"), TEXTS)
     scorer.save(tmp_path)
     loaded = load_lm(tmp_path)
     assert (loaded.name, loaded.casing) == (scorer.name, "lower")
@@ -42,7 +42,9 @@ def test_the_same_tokenizer_each_time(train):
 
 
 def test_the_seed_makes_the_weights():
-    one, same, other = (make_small_model(SmallModel("gpt2", 300, SIZES), TEXTS, seed) for seed in (0, 0, 1))
+    one, same, other = (
+        make_small_model(SmallModel(kind="gpt2", vocabulary=300, config=SIZES), TEXTS, seed) for seed in (0, 0, 1)
+    )
     weights = [scorer.model.transformer.wte.weight for scorer in (one, same, other)]
     assert weights[0].equal(weights[1])
     assert not weights[0].equal(weights[2])
@@ -51,23 +53,25 @@ def test_the_seed_makes_the_weights():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kind": "t5"}, "no kind t5: choose one of gpt2, bert"),
-        ({"casing": "title"}, "no casing title: choose one of as-is, lower"),
-        ({"config": {"layers": 2}}, "GPT2Config has no layers"),
-        ({"layers": 2}, "layers is unknown: give kind, vocabulary, config, casing"),
-        ({"vocabulary": "many"}, "vocabulary must be a whole number above 0, not 'many'"),
+        ({"kind": "t5"}, "small: kind: must be one of gpt2, bert, is 't5'"),
+        ({"casing": "title"}, "small: casing: must be one of as-is, lower, upper, sentence, is 'title'"),
+        ({"config": {"layers": 2}}, "small: GPT2Config has no layers"),
+        ({"config": 2}, "small: config: must be a mapping .key: value., is 2"),
+        ({"layers": 2}, "small: unknown key 'layers'; known are kind, vocabulary, config, casing"),
+        ({"vocabulary": "many"}, "small: vocabulary: must be a whole number of at least 1, is 'many'"),
     ],
 )
 def test_wrong_recipes_are_refused(change, message):
     values = {"kind": "gpt2", "vocabulary": 300, "config": SIZES} | change
     with pytest.raises(InputError, match=message):
-        parse_small_model(values)
+        checked(SmallModel, values, "small")
 
 
 def test_what_cannot_be_made_is_refused():
-    with pytest.raises(InputError, match="kind is missing"):
-        parse_small_model({"vocabulary": 300, "config": SIZES})
+    with pytest.raises(InputError, match="the key 'kind' is missing"):
+        checked(SmallModel, {"vocabulary": 300, "config": SIZES}, "small")
     with pytest.raises(InputError, match="no text"):
-        make_small_model(SmallModel("gpt2", 300, SIZES), [])
-    with pytest.raises(InputError, match="gpt2: "):
-        make_small_model(SmallModel("gpt2", 300, SIZES | {"num_attention_heads": 3}), TEXTS)
+        make_small_model(SmallModel(kind="gpt2", vocabulary=300, config=SIZES), [])
+    for wrong in ({"num_attention_heads": 3}, {"num_hidden_layers": "two"}, {"num_attention_heads": 0}):
+        with pytest.raises(InputError, match="^gpt2: [^\n]*$"):
+            make_small_model(SmallModel(kind="gpt2", vocabulary=300, config=SIZES | wrong), TEXTS)

@@ -42,7 +42,9 @@ def test_a_list_without_reference_is_refused(tmp_path):
 
 def test_lengths_are_checked_once_for_a_model_and_texts(tmp_path, monkeypatch):
     sizes = {"n_layer": 1, "n_embd": 16, "n_head": 2, "n_positions": 64}
-    scorer = make_small_model(SmallModel("gpt2", 300, sizes), ["THE CAT SAT ON THE MAT", "A DOG RAN"])
+    scorer = make_small_model(
+        SmallModel(kind="gpt2", vocabulary=300, config=sizes), ["THE CAT SAT ON THE MAT", "A DOG RAN"]
+    )
     items, calls = [example(nbest) for nbest in LISTS], []
     encode = scorer.encode
     monkeypatch.setattr(scorer, "encode", lambda *args: calls.append(1) or encode(*args))

@@ -23,7 +23,12 @@ def make_scorer(kind: str, dropout: float = 0.0, casing: str = "as-is"):
         "bert": ("hidden_dropout_prob", "attention_probs_dropout_prob"),
     }[kind]
     inner = {"intermediate_size": 64} if kind == "bert" else {}
-    return make_small_model(SmallModel(kind, 330, {**SIZES, **inner, **dict.fromkeys(names, dropout)}, casing), TEXTS)
+    return make_small_model(
+        SmallModel(
+            kind=kind, vocabulary=330, config={**SIZES, **inner, **dict.fromkeys(names, dropout)}, casing=casing
+        ),
+        TEXTS,
+    )
 
 
 def test_causal_loss_is_that_of_the_model_itself():

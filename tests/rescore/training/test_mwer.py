@@ -13,7 +13,7 @@ from espnet_ext.nbest.lists import Hypothesis, NBest
 from espnet_ext.rescore.models.pooled import PooledScorer
 from espnet_ext.rescore.training.lm_training import SmallModel, make_small_model
 from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward, example, expected_errors
-from espnet_ext.rescore.training.mwer_training import calibrated_scale, loss_for
+from espnet_ext.rescore.training.mwer_training import MwerSettings, calibrated_scale, loss_for
 
 SENTENCES = ["THE CAT SAT ON THE MAT", "A DOG RAN", "THE DOG SAT", "TWO CATS RAN HOME", "HE SAT AT HOME"]
 SIZES = {
@@ -47,7 +47,7 @@ def make_scorer(which: str, dropout: float = 0.0, dtype: torch.dtype = torch.flo
     """Tiny models with large weights, so that scores differ well; several chunks a batch."""
     kind, _, pooling = which.partition("-")
     sizes = SIZES[kind] | dict.fromkeys(DROPOUT[kind], dropout)
-    scorer = make_small_model(SmallModel(kind, 330, sizes), SENTENCES)
+    scorer = make_small_model(SmallModel(kind=kind, vocabulary=330, config=sizes), SENTENCES)
     if pooling:
         torch.manual_seed(1)
         scorer = PooledScorer(AutoModel.from_config(scorer.model.config), scorer.tokenizer, pooling=pooling)
@@ -184,14 +184,11 @@ def test_saturated_posteriors_have_no_gradient_and_scaled_ones_have():
 
 
 def test_the_default_scale_counts_the_first_pass_once():
-    values = {"first_pass_weight": 8.0, "posterior_scale": None, "ce_weight": 0.0}
+    config = MwerSettings(batch_size=1, lm="x", first_pass_weight=8.0)
     scorer = make_scorer("gpt2")
-    assert loss_for(values, scorer, []) == MwerLoss(8.0, 0.125, 0.0)
-    assert loss_for({**values, "first_pass_weight": 0.2}, scorer, []) == MwerLoss(0.2, 1.0, 0.0)
-    assert loss_for({**values, "posterior_scale": 3}, scorer, []) == MwerLoss(8.0, 3, 0.0)
-    for wrong in ("much", 0.0, -1.0, float("nan")):
-        with pytest.raises(InputError, match="posterior_scale is"):
-            loss_for({**values, "posterior_scale": wrong}, scorer, [])
+    assert loss_for(config, scorer, []) == MwerLoss(8.0, 0.125, 0.0)
+    assert loss_for(config.model_copy(update={"first_pass_weight": 0.2}), scorer, []) == MwerLoss(0.2, 1.0, 0.0)
+    assert loss_for(config.model_copy(update={"posterior_scale": 3.0}), scorer, []) == MwerLoss(8.0, 3.0, 0.0)
 
 
 def test_calibration_finds_the_scale_that_lists_were_drawn_with():

@@ -1,7 +1,5 @@
 """MWER training on a few lists: they are learnt, the choice is made on development lists, bad input is refused."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -37,7 +35,9 @@ def make_scorer(which: str, dropout: float = 0.0):
     kind, _, pooling = which.partition("-")
     sizes = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}
     names = ("resid_pdrop", "attn_pdrop") if kind == "gpt2" else ("hidden_dropout_prob", "attention_probs_dropout_prob")
-    scorer = make_small_model(SmallModel(kind, 320, sizes | dict.fromkeys(names, dropout)), RIGHT)
+    scorer = make_small_model(
+        SmallModel(kind=kind, vocabulary=320, config=sizes | dict.fromkeys(names, dropout)), RIGHT
+    )
     if pooling:
         torch.manual_seed(1)
         scorer = PooledScorer(scorer.model.base_model, scorer.tokenizer, pooling=pooling)
@@ -62,7 +62,13 @@ def quiet(text: str) -> None:
 def test_a_few_lists_are_learnt(tmp_path, which, ce_weight, lr):
     scorer = make_scorer(which)
     report = train_mwer(
-        scorer, LISTS, LISTS, MwerLoss(1.0, ce_weight=ce_weight), replace(SETTINGS, lr=lr), tmp_path, quiet
+        scorer,
+        LISTS,
+        LISTS,
+        MwerLoss(1.0, ce_weight=ce_weight),
+        SETTINGS.model_copy(update={"lr": lr}),
+        tmp_path,
+        quiet,
     )
     first, best = report["history"][0], min(report["history"], key=lambda values: values["dev_mwer"])
     assert first["dev_mwer"] > 0.5
