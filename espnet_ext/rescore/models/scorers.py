@@ -121,6 +121,8 @@ def load_lm(
     pooling: str | None = None,
     casing: str | None = None,
     dtype: str | None = None,
+    *,
+    new_layer: bool = False,
 ) -> LmScorer:
     """Load a language model as a scorer in evaluation mode.
 
@@ -128,12 +130,14 @@ def load_lm(
         folder_or_name: a folder written by a scorer's ``save`` or by ``transformers``, or a name on the hub.
         scorer: one of ``SCORERS``; by default as saved, otherwise "pll" for bidirectional models, "causal" for others.
         pooling: "last", "cls" or "attention", for scorer "pooled"; by default as saved, otherwise "last" for causal and
-            "cls" for bidirectional models. A pooling layer that was not saved is new and must be trained.
+            "cls" for bidirectional models.
         casing: a key of ``CASINGS``; by default as saved, otherwise "as-is".
         dtype: a key of ``DTYPES``; by default "float32".
+        new_layer: make a pooling layer with random weights, which has to be trained, for a model that has none.
 
     Raises:
-        InputError: there is no such model, it cannot be this scorer, or it was trained as another one.
+        InputError: there is no such model, it cannot be this scorer, it was trained as another one, or it has no
+            pooling layer.
     """
     saved = _settings(folder_or_name)
     both_ways = reads_both_ways(config_of(folder_or_name))
@@ -147,6 +151,11 @@ def load_lm(
     if trained and (name != "pooled" or pooling not in (None, saved.get("pooling"))):
         raise InputError(
             f"{folder_or_name}: was trained as scorer pooled, pooling {saved.get('pooling')}: use it as that"
+        )
+    if name == "pooled" and not trained and not new_layer:
+        raise InputError(
+            f"{folder_or_name}: has no trained pooling layer, and a new one would score at random: train it "
+            "(espnet-ext train mwer --scorer pooled), or score by another --scorer"
         )
     casing, dtype = casing or saved.get("casing") or "as-is", dtype or "float32"
     if name == "causal":

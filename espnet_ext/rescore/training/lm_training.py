@@ -60,10 +60,12 @@ class LmSettings(ModelSettings):
     """What a config of training on text may set.
 
     Attributes:
+        scorer: "causal" or "pll"; None for what suits the model.
         sentences: of the text, drawn at random; None for all.
         mask_probability: see :func:`train_lm`.
     """
 
+    scorer: Annotated[str, one_of(("causal", "pll"))] | None = None
     sentences: Count | None = None
     mask_probability: Between = MASK_PROBABILITY
 

@@ -167,7 +167,7 @@ def train_rescorer(
     device = device_for(ngpu)
     train_on, dev = (_read(paths, say) for paths in (lists, dev_lists))
     torch.manual_seed(seed)  # for a new pooling layer
-    scorer = load_lm(config.lm, config.scorer, config.pooling, config.casing, config.dtype).to(device)
+    scorer = load_lm(config.lm, config.scorer, config.pooling, config.casing, config.dtype, new_layer=True).to(device)
     scorer.budget = config.positions or scorer.budget
     loss = loss_for(config, scorer, dev)
     prepare(scorer, config.lora, config.gradient_checkpointing, config.amp)

@@ -6,6 +6,7 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, 
 
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.scorers import load_lm, score_lists
+from espnet_ext.rescore.second_pass import LanguageModel
 from espnet_ext.rescore.training.lm_training import SmallModel, make_small_model
 
 LISTS = [["THE CAT SAT", "the cat sat on  the mat", ""], [], ["cat"]]
@@ -43,7 +44,7 @@ def flat(lists):
     ],
 )
 def test_a_saved_scorer_is_loaded_as_it_was(name, options, loader, request, tmp_path):
-    scorer = load_lm(request.getfixturevalue(name), **options)
+    scorer = load_lm(request.getfixturevalue(name), **options, new_layer=True)
     with torch.no_grad():
         scorer.get_parameter(next(key for key, _ in scorer.named_parameters())).add_(0.1)
     scorer.save(tmp_path / "saved")
@@ -61,12 +62,20 @@ def test_a_saved_scorer_is_loaded_as_it_was(name, options, loader, request, tmp_
 def test_a_folder_of_transformers_is_scored_by_its_kind(gpt2, bert):
     assert load_lm(gpt2).name == "causal"
     assert load_lm(bert).name == "pll"
-    assert (load_lm(gpt2, "pooled").pooling, load_lm(bert, "pooled").pooling) == ("last", "cls")
+    pooled = [load_lm(folder, "pooled", new_layer=True).pooling for folder in (gpt2, bert)]
+    assert pooled == ["last", "cls"]
+
+
+def test_a_model_without_a_trained_pooling_layer_does_not_score(gpt2):
+    with pytest.raises(InputError, match="gpt2: has no trained pooling layer.* train it .*, or score by another"):
+        load_lm(gpt2, "pooled")
+    with pytest.raises(InputError, match="gpt2: has no trained pooling layer"):
+        LanguageModel(str(gpt2), "lm", scorer="pooled", pooling="attention").load()
 
 
 def test_an_adapted_model_may_become_pooled_but_not_back(gpt2, tmp_path):
     load_lm(gpt2).save(tmp_path / "adapted")
-    pooled = load_lm(tmp_path / "adapted", "pooled")
+    pooled = load_lm(tmp_path / "adapted", "pooled", new_layer=True)
     wanted = load_lm(gpt2).model.transformer.state_dict()
     assert all(torch.equal(value, wanted[key]) for key, value in pooled.model.state_dict().items())
     pooled.save(tmp_path / "pooled")
@@ -133,7 +142,7 @@ def test_a_hypothesis_that_is_too_long_is_named(gpt2):
 )
 def test_wrong_options_are_refused(name, options, message, request):
     with pytest.raises(InputError, match=message):
-        load_lm(request.getfixturevalue(name), **options)
+        load_lm(request.getfixturevalue(name), **options, new_layer=True)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +178,7 @@ def test_weights_that_are_missing_or_too_few_are_refused(gpt2, make_causal, tmp_
 
 
 def test_a_pooling_layer_that_is_lost_is_refused(bert, tmp_path):
-    load_lm(bert, "pooled").save(tmp_path / "saved")
+    load_lm(bert, "pooled", new_layer=True).save(tmp_path / "saved")
     (tmp_path / "saved" / "pooling.safetensors").unlink()
     with pytest.raises(InputError, match="no pooling layer of this model"):
         load_lm(tmp_path / "saved")

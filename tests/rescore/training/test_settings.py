@@ -70,6 +70,7 @@ def test_bad_settings_of_mwer_training_are_refused(values, message):
         ({"sentences": 0}, "sentences: must be a whole number of at least 1, is 0"),
         ({"mask_probability": "x"}, "mask_probability: must be a number between 0 and 1, is 'x'"),
         ({"mask_probability": 1}, "mask_probability: must be a number between 0 and 1, is 1"),
+        ({"scorer": "pooled"}, "scorer: must be one of causal, pll, is 'pooled'"),
         ({"amp": 1}, "amp: must be true or false, is 1"),
         ({"pooling": "cls"}, "unknown key 'pooling'"),
     ],
