@@ -11,6 +11,7 @@ from espnet_ext.cli.score import NORMALISERS
 from espnet_ext.errors import InputError
 from espnet_ext.rescore import POOLINGS, SCORERS
 
+DEFAULT_NAME = "second_lm"  # of added scores; the same whatever the options, so that --weight-file finds it
 OF_MODELS = ("scorer", "pooling", "casing", "dtype", "positions", "prompt", "skip_long")  # of rescore, for each --lm
 
 
@@ -18,10 +19,10 @@ OF_MODELS = ("scorer", "pooling", "casing", "dtype", "positions", "prompt", "ski
 def nbest() -> None:
     """Convert and describe N-best lists; oracle error rates.
 
-    Lists are JSONL (.jsonl), or what a decoder has written: the output folder of an ESPnet decoding with --nbest,
-    archives.* of Kaldi, a folder of SRILM's n-best files, preds_out_width*.tsv of NeMo beside its manifest, the output
-    of WeNet's decoder_main --output_nbest, recogs-*.txt of icefall, JSON of Whisper and faster-whisper, JSON of
-    masked-LM-scoring tools.
+    Lists are JSONL (.jsonl, .jsonl.gz), or what a decoder has written: the output folder of an ESPnet decoding with
+    --nbest, archives.* of Kaldi, a folder of SRILM's n-best files, preds_out_width*.tsv of NeMo beside its manifest,
+    the output of WeNet's decoder_main --output_nbest, recogs-*.txt of icefall, JSON of Whisper and faster-whisper, JSON
+    of masked-LM-scoring tools.
     """
 
 
@@ -189,9 +190,7 @@ def rescore(
     if name and len(name) != len(lm):
         raise InputError(f"{len(name)} --name for {len(lm)} --lm: give one for each, or none")
     of_models = {option: options.pop(option) for option in OF_MODELS}
-    labels = name or [
-        f"{of_models['scorer'] or 'second_lm'}{number if number > 1 else ''}" for number in range(1, len(lm) + 1)
-    ]
+    labels = name or [f"{DEFAULT_NAME}{number if number > 1 else ''}" for number in range(1, len(lm) + 1)]
     job = second_pass.SecondPass(output=output, reference=ref, tune_references=tune_ref, **options)
     models = [second_pass.LanguageModel(path, label, **of_models) for path, label in zip(lm, labels, strict=True)]
     second_pass.rescore(job, models, ngpu=ngpu, say=click.echo)

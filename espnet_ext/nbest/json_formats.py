@@ -105,7 +105,10 @@ def read_whisper(path: str | Path) -> list[NBest]:
         InputError: a file is missing, or not such JSON; a decoding lacks a recording that another has.
     """
     path = Path(path)
-    folders = [path] if path.is_file() or any(path.glob("*.json")) else sorted(each for each in path.iterdir())
+    if not path.exists():
+        raise InputError(f"{path}: no such file or folder: give what whisper --output_format json has written")
+    alone = path.is_file() or any(path.glob("*.json"))
+    folders = [path] if alone else sorted(each for each in path.iterdir() if each.is_dir())
     decodings = []
     for folder in folders:
         files = [folder] if folder.is_file() else sorted(folder.glob("*.json"))

@@ -16,9 +16,11 @@ what is not:
   reference each word is an insertion.
 """
 
+import gzip
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -80,14 +82,14 @@ class NBest:
 
 
 def read_nbest(path: str | Path) -> list[NBest]:
-    """Read lists from JSONL, in the file's order.
+    """Read lists from JSONL, plain or gzipped, in the file's order.
 
     Raises:
         InputError: the file is missing or empty, a line is not as described in :mod:`espnet_ext.nbest.lists`, or an id
             comes twice; names file, line and utterance.
     """
     lists: dict[str, NBest] = {}
-    for number, line in enumerate(text_lines(Path(path)), start=1):
+    for number, line in enumerate(lines_of(Path(path)), start=1):
         try:
             nbest = _from_record(parse_json(line))
             if nbest.utt_id in lists:
@@ -101,6 +103,33 @@ def read_nbest(path: str | Path) -> list[NBest]:
             raise InputError(f"{path}: line {number}: {error}") from None
         lists[nbest.utt_id] = nbest
     return list(lists.values())
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """The lines of a text file that must hold something, plain or gzipped, one in memory at a time.
+
+    Raises:
+        InputError: as :func:`espnet_ext.data.kaldi.tables.text_lines`; or what is packed is cut short or no text.
+    """
+    if not _is_gzipped(path):
+        yield from text_lines(path)
+        return
+    line = None
+    try:
+        with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+            for line in file:
+                yield line.rstrip("\r\n")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not gzipped text ({error}): write it again") from None
+    if line is None:
+        raise InputError(f"{path}: empty file: write it again")
+
+
+def _is_gzipped(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(2) == b"\x1f\x8b"
 
 
 def write_nbest(path: str | Path, lists: Iterable[NBest]) -> None:

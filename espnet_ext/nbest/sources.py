@@ -15,6 +15,7 @@ from espnet_ext.scoring.score import MUCH_WRITING, score_texts
 AUTO = "auto"
 DECODED = re.compile(r"\d+best_recog")  # a folder inside an ESPnet decoding
 IMPLAUSIBLE = 0.9  # an oracle's word error rate above which lists and references cannot belong together
+_MARKS = re.compile(r"<[a-z]+><(?:asr|st_[a-z]+)>")  # of language and task
 _CAPITALS, _SMALL = 0.9, 0.1  # shares of capitals that make a text upper and lower case
 
 
@@ -68,7 +69,7 @@ FORMATS: Mapping[str, Format] = {
         "JSON of masked-LM-scoring tools", json_formats.read_mlm_scoring, lambda path: path.suffix == ".json"
     ),
     "srilm": Format("folder with a file per utterance", text_formats.read_srilm, text_formats.is_srilm),
-    "jsonl": Format("one list per line", read_nbest, lambda path: not path.is_dir()),
+    "jsonl": Format("one list per line, plain or .gz", read_nbest, lambda path: not path.is_dir()),
 }
 
 
@@ -167,7 +168,7 @@ def _count(ids: list[str]) -> str:
 
 
 def warnings_of(lists: Sequence[NBest], path: str | Path | None = None) -> list[str]:
-    """What must be wrong with lists that have references, as lines to print; lists without references pass.
+    """What must be wrong with lists, as lines to print: marks of OWSM in texts, and references that do not fit.
 
     Errors are counted on the texts as they are. So hypotheses in another case than the references are all wrong, and
     nothing else says so.
@@ -177,10 +178,16 @@ def warnings_of(lists: Sequence[NBest], path: str | Path | None = None) -> list[
         path: named in the lines, if there are lists from several files.
     """
     begin = "warning:" if path is None else f"warning: {path}:"
+    found = []
+    if marked := [mark for nbest in lists if (mark := _MARKS.match(nbest.hyps[0].text))]:
+        found.append(
+            f"{begin} texts begin with marks of OWSM ({marked[0][0]} and the like, in {len(marked)} of {len(lists)} "
+            "lists), which count as words: decode to text_nospecial, or leave them out (espnet-ext nbest convert "
+            "--normaliser whisper_english)"
+        )
     known = [nbest for nbest in lists if nbest.ref]
     if not known:
-        return []
-    found = []
+        return found
     cases = [_case(nbest.ref or "" for nbest in known), _case(nbest.hyps[0].text for nbest in known)]
     if cases[0] != cases[1]:
         found.append(

@@ -14,7 +14,6 @@ Scores become natural logarithms; the parts that a toolkit keeps apart become th
 """
 
 import ast
-import gzip
 import math
 import re
 from collections.abc import Iterable, Iterator
@@ -23,7 +22,7 @@ from typing import Any
 
 from espnet_ext.data.kaldi.tables import read_table, text_lines
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.lists import Hypothesis, NBest
+from espnet_ext.nbest.lists import Hypothesis, NBest, lines_of
 from espnet_ext.work.json_text import parse_json
 
 # Kaldi's lattices have acoustic log-likelihoods ten times as large as they should be beside a language model.
@@ -89,7 +88,7 @@ def read_srilm(path: str | Path) -> list[NBest]:
     files = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.is_file())
     lists = {}
     for file in files:
-        lines = _plain_or_gzip(file)
+        lines = list(lines_of(file))
         kind = lines[0].strip() if lines[0].startswith("NBestList") else ""
         if kind and kind not in ("NBestList1.0", "NBestList2.0"):
             raise InputError(f"{file}: {kind}: only NBestList1.0, NBestList2.0 and SRILM's own format are read")
@@ -107,7 +106,7 @@ def is_srilm(path: str | Path) -> bool:
     if not files:
         return False
     try:
-        first = _plain_or_gzip(files[0])[0]
+        first = next(lines_of(files[0]))
         return first.startswith("NBestList") or bool(_srilm_hypothesis(first, "", files[0], 1))
     except InputError:
         return False
@@ -129,18 +128,6 @@ def _srilm_hypothesis(line: str, kind: str, file: Path, number: int) -> Hypothes
 
 def _words(words: Iterable[str]) -> str:
     return " ".join(word for word in words if word not in _BORDERS)
-
-
-def _plain_or_gzip(file: Path) -> list[str]:
-    if file.suffix != ".gz":
-        return list(text_lines(file))
-    try:
-        lines = gzip.decompress(file.read_bytes()).decode("utf-8").splitlines()
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: not gzipped text ({error}): write it again") from None
-    if not lines:
-        raise InputError(f"{file}: empty file: write it again")
-    return lines
 
 
 def read_nemo(path: str | Path) -> list[NBest]:
@@ -170,7 +157,8 @@ def read_nemo(path: str | Path) -> list[NBest]:
             )
         raise InputError(
             f"{beams}: {len(lines)} lines are not {width} for each of the {len(records)} utterances of {manifest}: is "
-            "it the manifest that was decoded?"
+            f"it the manifest that was decoded? If it is, a beam ended with fewer than {width} hypotheses, and nothing "
+            "says which: decode with a smaller beam_width, or write the lists as JSONL"
         )
     lists = []
     for index, (name, ref) in enumerate(records):

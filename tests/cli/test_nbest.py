@@ -85,7 +85,7 @@ def test_rescore_reports_what_it_did(folder, capsys, monkeypatch):
     call(["rescore", *arguments, "--tune-on", decode, "--tune-ref", text, "--output", str(output)])
     assert asked == [("gpt2", "causal", "lower")]
     assert capsys.readouterr().out.splitlines() == [
-        "weights: causal 1, first pass 0.666667",
+        "weights: second_lm 1, first pass 0.666667",
         "on 3 development lists: WER 50.00 %",
         "  the same for first pass from 0 to 4; 50.00 % at the lower end of its weights, 75.00 % by it alone",
         "3 lists; the best hypothesis has changed in 1 of them",
@@ -93,7 +93,11 @@ def test_rescore_reports_what_it_did(folder, capsys, monkeypatch):
         f"written to {output}",
     ]
     assert (output / "text").read_text() == "a ONE TWO\nb TREE\nc\n"
-    assert read_nbest(output / "nbest.jsonl")[0].hyps[0].scores == {"causal": -1.0}
+    assert read_nbest(output / "nbest.jsonl")[0].hyps[0].scores == {"second_lm": -1.0}
+    # the weights fit a run that leaves the kind of score to the model
+    again = ["--nbest", decode, "--lm", "gpt2", "--weight-file", str(output / "interpolation.json")]
+    call(["rescore", *again, "--output", str(folder / "again")])
+    assert (folder / "again" / "text").read_text() == (output / "text").read_text()
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,8 @@ def test_nemo(tmp_path):
 
 
 def test_faults_of_nemo(tmp_path):
-    with pytest.raises(InputError, match="5 lines are not 3 for each of the 2 utterances"):
+    message = "5 lines are not 3 for each of the 2 utterances .* fewer than 3 hypotheses.*: decode with a smaller beam_"
+    with pytest.raises(InputError, match=message):
         read_lists(nemo(tmp_path, 5))
     beams = nemo(tmp_path, 5).rename(tmp_path / "beams.tsv")
     with pytest.raises(InputError, match="5 lines are no multiple of the 2 utterances"):
@@ -224,12 +225,16 @@ def test_several_decodings_by_faster_whisper_are_ranked(tmp_path):
         write(tmp_path / name / "u.json", json.dumps([segment(0, text, 3, mean)]))
     (nbest,) = read_lists(tmp_path)
     assert [(hyp.text, round(hyp.score, 6)) for hyp in nbest.hyps] == [("Cat.", -0.4), ("Cats.", -0.8)]
+    (tmp_path / "notes.txt").write_text("what was decoded how")
+    assert read_lists(tmp_path) == [nbest]
     write(tmp_path / "tiny" / "v.json", json.dumps([segment(0, "a", 3, -1.0)]))
     with pytest.raises(InputError, match="v is not in all of the decodings"):
         read_lists(tmp_path)
 
 
 def test_faults_of_whisper(tmp_path):
+    with pytest.raises(InputError, match="none: no such file or folder: give what whisper"):
+        read_lists(tmp_path / "none", form="whisper")
     write(tmp_path / "u.json", json.dumps({"segments": [{"text": "a", "seek": 0}]}))
     with pytest.raises(InputError, match="u.json: segment 1 lacks seek, tokens or avg_logprob"):
         read_lists(tmp_path)

@@ -1,19 +1,24 @@
 """Lists from every kind of source are the same lists; references that do not fit are refused."""
 
+import gzip
 import json
 
 import pytest
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.json_formats import read_mlm_scoring
-from espnet_ext.nbest.lists import Hypothesis, NBest, write_nbest
+from espnet_ext.nbest.lists import Hypothesis, NBest, lines_of, write_nbest
 from espnet_ext.nbest.sources import FORMATS, convert_lists, read_lists, warnings_of, with_references
 
 LISTS = [NBest("a", (Hypothesis("A B", -1.5), Hypothesis("A", -2.5))), NBest("b", (Hypothesis("C", -0.5),))]
 
 
-@pytest.fixture(params=["jsonl", "json", "espnet"])
+@pytest.fixture(params=["jsonl", "jsonl.gz", "json", "espnet"])
 def source(request, tmp_path):
+    if request.param == "jsonl.gz":
+        write_nbest(tmp_path / "lists.jsonl", LISTS)
+        (tmp_path / "lists.jsonl.gz").write_bytes(gzip.compress((tmp_path / "lists.jsonl").read_bytes()))
+        return tmp_path / "lists.jsonl.gz"
     if request.param == "jsonl":
         write_nbest(tmp_path / "lists.jsonl", LISTS)
         return tmp_path / "lists.jsonl"
@@ -53,6 +58,21 @@ def test_references_of_other_utterances(source, tmp_path, text, message):
     (tmp_path / "text").write_text(text)
     with pytest.raises(InputError, match=message):
         read_lists(source, tmp_path / "text")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (gzip.compress(b"{}\n" * 1000)[:-12], "lists.jsonl.gz: not gzipped text"),
+        (gzip.compress(b"\xff\xff"), "lists.jsonl.gz: not gzipped text"),
+        (gzip.compress(b""), "lists.jsonl.gz: empty file"),
+        (b"\x1f\x8b\x08\x00 and no more", "lists.jsonl.gz: not gzipped text"),
+    ],
+)
+def test_faults_of_gzipped_lists(tmp_path, data, message):
+    (tmp_path / "lists.jsonl.gz").write_bytes(data)
+    with pytest.raises(InputError, match=message):
+        list(lines_of(tmp_path / "lists.jsonl.gz"))
 
 
 def test_a_missing_source(tmp_path):
@@ -119,6 +139,13 @@ def test_unlike_case_is_warned_of():
     assert warnings_of(with_texts(["THE CAT", "the cat sat"], "THE CAT SAT")) == []
     (mixed,) = warnings_of(with_texts(["The Cat sat", "THE CAT"], "THE CAT SAT"))
     assert "hypotheses in mixed" in mixed
+
+
+def test_marks_of_owsm_are_warned_of():
+    lists = [NBest("u", (Hypothesis("<eng><asr><notimestamps> the cat", -1.0),)), *with_texts(["a"], "a")]
+    (marks,) = warnings_of(lists, "dev")
+    assert marks.startswith("warning: dev: texts begin with marks of OWSM (<eng><asr> and the like, in 1 of 2 lists)")
+    assert warnings_of(with_texts(["<unk><unk> a"], "<unk><unk> a")) == []
 
 
 def test_references_of_another_set_are_warned_of_and_lists_without_words_are_not():
