@@ -9,6 +9,7 @@ from espnet_ext.recipe import asr, systems
 from espnet_ext.recipe.run import Recipe, Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
 from espnet_ext.recipe.training import average_step, averaged
+from espnet_ext.rescore import ScorerKind
 from espnet_ext.rescore.report import write_quantities
 from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, rescore
 from espnet_ext.results.plans.plan import system_config
@@ -23,8 +24,6 @@ ESPNET = "espnet"  # a value of --first_pass
 ADAPTATION = "lm_adapt"  # section of the systems that are trained on text; all others are trained on lists
 RULES = "librispeech"  # the normaliser of hypotheses and references, of Whisper's lists and in scoring
 HERE = Path(__file__).parent
-
-Scorer = tuple[str, str, str | None]  # language model, score and pooling
 
 
 def train_parts(run: Run) -> list[str]:
@@ -334,13 +333,13 @@ def scoring(run: Run) -> None:
         shutil.copyfile(steps[scorer].outputs[0], run.expdir / name / "latency.json")
 
 
-def scorer_of(run: Run, system: System) -> Scorer:
+def scorer_of(run: Run, system: System) -> ScorerKind:
     """What a system's latency depends on."""
     config = system_config(run.sections, system)
-    return config["lm"], config["scorer"], config.get("pooling")
+    return ScorerKind(config["lm"], config["scorer"], config.get("pooling"))
 
 
-def latency_step(run: Run, scorer: Scorer) -> Step:
+def latency_step(run: Run, scorer: ScorerKind) -> Step:
     """Measure how long a scorer takes at full size, once for all systems that have it."""
     name = "_".join(part for part in scorer if part)
     output = run.expdir / "latency" / f"{name}.json"
@@ -353,9 +352,9 @@ def latency_step(run: Run, scorer: Scorer) -> Step:
     )
 
 
-def measure_latency(scorer: Scorer, output: Path, options: Mapping[str, Any]) -> None:
+def measure_latency(scorer: ScorerKind, output: Path, options: Mapping[str, Any]) -> None:
     bench = load_script(HERE / "local" / "bench_latency.py")
-    bench.measure_scorer(bench.ScorerKind(*scorer), output, **options)
+    bench.measure_scorer(scorer, output, **options)
 
 
 RECIPE = Recipe(

@@ -32,6 +32,7 @@ from transformers import (
 
 from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
+from espnet_ext.rescore import ScorerKind
 from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.language_model import LmScorer
 from espnet_ext.rescore.models.pll import PllScorer
@@ -46,18 +47,6 @@ HYPOTHESES, TOKENS = 10, 64
 # vocabulary of bert-base-cased
 BERT_CASED = {"vocab_size": 28996}
 RUNS, SECONDS = 50, 60.0
-
-
-@dataclass(frozen=True)
-class ScorerKind:
-    """A scorer of P3: the language model that it is made of, its score, and its pooling."""
-
-    lm: str
-    scorer: str
-    pooling: str | None = None
-
-    def __str__(self) -> str:
-        return " ".join(part for part in (self.lm, self.scorer, self.pooling) if part)
 
 
 # in the order in which they are measured
