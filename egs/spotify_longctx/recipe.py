@@ -3,26 +3,24 @@
 import math
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial, wraps
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.longform.noise import find_noise
 from espnet_ext.recipe import asr
-from espnet_ext.recipe.run import Recipe, Run
+from espnet_ext.recipe.run import Recipe, Run, load_script
 from espnet_ext.recipe.step_logs import last_line
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
 from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
 from espnet_ext.results.plans.plan import load_scale, system_config
 from espnet_ext.results.plans.tables import System
+from espnet_ext.sharing.files import MODEL
 
-TRAIN, VALID = "train", "dev"
-CONTROL = "control"  # synthetic podcasts in which no name recurs
-# Corpora of the test sets, and their folders among the synthetic corpora.
-TEST_CORPORA = {"tedlium": "TEDLIUM_release-3", "earnings22": "earnings22", "rev16": "rev16"}
-ALIGNED = ("words", "text", "aligner")  # how the words of --audio are timed
+corpora = load_script(Path(__file__).parent / "local" / "corpora.py")
 FIGURES = ",".join(f"figure{number}" for number in range(1, 6))
 CONTEXT_TABLE = "1"  # nothing is trained for it: memory and speed are measured
 
@@ -38,95 +36,18 @@ def _split(value: str) -> list[str]:
     return [part.strip() for part in value.split(",") if part.strip()]
 
 
-def for_systems(stage: Callable[[Run], None]) -> Callable[[Run], None]:
-    """A stage that has nothing to do if the tables of the run need no system."""
-
-    @wraps(stage)
-    def checked(run: Run) -> None:
-        if run.systems:
-            stage(run)
-        else:
-            say("these tables need no data and no training")
-
-    return checked
-
-
-def corpus_folder(run: Run, option: str) -> Path:
-    """A test corpus: that of the user, or the synthetic one."""
-    return run.path(option) or run.datadir / "corpus" / TEST_CORPORA[option]
-
-
-def manifests_step(run: Run, title: str, folder: Path, **options: Any) -> Step:
-    """Manifests of one corpus; the title begins with its name."""
-    return asr.manifests(run, title.partition(",")[0], [folder], title=title, corpus_dir=str(folder), **options)
-
-
-@for_systems
-def data(run: Run) -> None:
-    if not all(run.options[name] for name in ("spotify", *TEST_CORPORA)):
-        run_steps(asr.synthetic_corpus(run, "spotify", run.datadir / "corpus"))
-    podcasts = run.datadir / "corpus" / "spotify" if run.synthetic else run.corpus
-    given = {name: run.options[name] for name in ALIGNED if run.options[name]}
-    run_steps(manifests_step(run, f"{run.corpus_option}, train", podcasts, part=TRAIN, **given))
-    if run.synthetic:
-        for part in (VALID, CONTROL):
-            run_steps(manifests_step(run, f"spotify, {part}", run.datadir / "corpus" / f"spotify-{part}", part=part))
-    for corpus in TEST_CORPORA:
-        options = {"parts": ["test"]} if corpus == "tedlium" else {}
-        run_steps(manifests_step(run, f"{corpus}, test", corpus_folder(run, corpus), **options))
-
-
-@for_systems
-def format_data(run: Run) -> None:
-    if run.synthetic:
-        run_steps(asr.format_step(run, "spotify", {part: part for part in (TRAIN, VALID, CONTROL)}, title="spotify"))
-    else:  # the user's podcasts have no validation set
-        corpus = run.corpus_option
-        run_steps(asr.format_step(run, corpus, {TRAIN: "podcasts"}, title=corpus), hold_out_step(run))
-    for corpus in TEST_CORPORA:
-        run_steps(asr.format_step(run, corpus, {"test": corpus}, title=corpus))
-
-
-def hold_out_step(run: Run) -> Step:
-    podcasts, parts = run.datadir / "podcasts", [run.datadir / name for name in (VALID, TRAIN)]
-    return Step(
-        name="held-out podcasts",
-        log=run.datadir / "log" / "hold_out.log",
-        function=hold_out,
-        arguments={
-            "podcasts": str(podcasts),
-            "held_out": str(parts[0]),
-            "rest": str(parts[1]),
-            "count": run.sections["settings"]["held_out"],
-        },
-        inputs=[podcasts / "wav.scp", podcasts / "text"],
-        outputs=[part / "text" for part in parts],
-    )
-
-
-def hold_out(podcasts: str, held_out: str, rest: str, count: int) -> None:
-    """Split a data dir in two: ``count`` recordings, spread evenly, and the others."""
-    from espnet_ext.data.kaldi.data_dir import read_data_dir, write_data_dir
-    from espnet_ext.data.kaldi.parts import spread, subset
-
-    every = read_data_dir(podcasts)
-    chosen = spread(every, count)
-    others = [name for name in every.utt2spk if name not in set(chosen)]
-    for folder, names in ((held_out, chosen), (rest, others)):
-        write_data_dir(subset(every, names), folder)
-        print(f"{folder}: {len(names):,} of {len(every.utt2spk):,} recordings")
-
-
-@for_systems
+@corpora.trains
 def tokens(run: Run) -> None:
     settings = run.sections["settings"]
     folder, rule = asr.tokens_dir(run), settings["token_normalisation"]
-    run_steps(asr.tokens_step(run, TRAIN, folder, settings["token_type"], settings["vocab_size"], normalisation=rule))
+    run_steps(
+        asr.tokens_step(run, corpora.TRAIN, folder, settings["token_type"], settings["vocab_size"], normalisation=rule)
+    )
 
 
-@for_systems
+@corpora.trains
 def statistics(run: Run) -> None:
-    run_steps(*(statistics_step(run, name) for name in (TRAIN, VALID)))
+    run_steps(*(statistics_step(run, name) for name in (corpora.TRAIN, corpora.VALID)))
 
 
 def statistics_step(run: Run, name: str) -> Step:
@@ -163,12 +84,16 @@ def compute_statistics(
     print(f"{count} recordings -> {output}/statistics.scp")
 
 
-@for_systems
+@corpora.trains
 def language_model(run: Run) -> None:
     if not any(run.decoding(name).get("lm_weight") for names in run.decodings.values() for name in names):
         say("no decoding of these rows uses one")
         return
-    order, folder, text = run.sections["settings"]["ngram_order"], asr.tokens_dir(run), run.datadir / TRAIN / "text"
+    order, folder, text = (
+        run.sections["settings"]["ngram_order"],
+        asr.tokens_dir(run),
+        run.datadir / corpora.TRAIN / "text",
+    )
     has_pieces = run.sections["settings"]["token_type"] != "word"
     files = [folder / "tokens.txt", *([folder / "bpe.model"] if has_pieces else [])]
     run_steps(
@@ -195,7 +120,8 @@ def make_ngram(text: Path, files: Sequence[Path], order: int, output: str) -> No
 
 def recording_tables(run: Run, name: str) -> list[tuple[Path, str, str]]:
     """The tables of a set that training on recordings reads: path, name and type."""
-    part = VALID if name == VALID and run.synthetic else TRAIN  # podcasts that were held out are of the training part
+    # podcasts that were held out are of the training part
+    part = corpora.VALID if name == corpora.VALID and run.synthetic else corpora.TRAIN
     stats, data_dir = run.stats / name, run.datadir / name
     tables = {
         "speech": data_dir / "wav.scp",
@@ -209,7 +135,7 @@ def recording_tables(run: Run, name: str) -> list[tuple[Path, str, str]]:
 
 
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
-    sets = {"train": recording_tables(run, TRAIN), "valid": recording_tables(run, VALID)}
+    sets = {"train": recording_tables(run, corpora.TRAIN), "valid": recording_tables(run, corpora.VALID)}
     folder, pieces = run.expdir / system.name / f"seed{seed}", asr.tokens_dir(run)
     options = ["--seed", str(seed), *token_options(pieces, run.sections["settings"]["token_type"])]
     for part, tables in sets.items():
@@ -225,14 +151,22 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
     )
 
 
-@for_systems
+@corpora.trains
 def training(run: Run) -> None:
     run.each_system(train_system)
+
+
+def model_of(run: Run, system: System, seed: int) -> Path:
+    """The parameters of a system: trained here, or those that the authors have published."""
+    name = f"seed{seed}"
+    published = run.path(corpora.PUBLISHED)
+    return published / system.name / name / MODEL if published else run.expdir / system.name / name / "latest.pth"
 
 
 def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
     """All decodings of a system in one step, which loads the model once."""
     folder, decodings = run.expdir / system.name / f"seed{seed}", run.decodings[system.name]
+    model = model_of(run, system, seed)
     ignored = run.datadir / "manifests" / "tedlium_ignored_test.txt"
     jobs: list[dict[str, Any]] = [
         {
@@ -252,14 +186,14 @@ def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step
         log=folder / "log" / f"decode_{'_'.join(decodings)}.log",
         function=decode_windows,
         arguments={
-            "model_config": folder / "config.yaml",
-            "model_file": folder / "latest.pth",
+            "model_config": model.with_name("config.yaml"),
+            "model_file": model,
             "jobs": jobs,
             "lm": run.lm / "lm.arpa" if uses_lm else None,
             "musan": run.options["musan"],
         },
         free=free_of(run, ngpu=run.gpu) | {"nj": nj},
-        inputs=[folder / "config.yaml", *dict.fromkeys(Path(job["data"]) / "wav.scp" for job in jobs)],
+        inputs=[model.with_name("config.yaml"), *dict.fromkeys(Path(job["data"]) / "wav.scp" for job in jobs)],
         outputs=[Path(job["output"]) / "text" for job in jobs],
         preload=["espnet_ext.longform.decoding.decode", "espnet_ext.longform.decoding.posteriors", "espnet2.tasks.asr"],
         progress=partial(last_line, without="libmpg123"),  # of the MP3 decoder, about frames that nothing reads
@@ -298,7 +232,7 @@ def decode_windows(
     print(f"{decode_long(*decodings, nj=nj, parallel=parallel)} recordings decoded")
 
 
-@for_systems
+@corpora.for_systems
 def decoding(run: Run) -> None:
     run.each_system(decode_system)
 
@@ -313,7 +247,7 @@ def score_system(run: Run, system: System, seed: int) -> Iterator[Step]:
 
 def kinds_of(run: Run, part: str) -> Path | None:
     """The kinds of the words of a synthetic test set."""
-    is_synthetic = run.synthetic if part == CONTROL else not run.options[part]
+    is_synthetic = run.synthetic if part == corpora.CONTROL else not run.options[part]
     return run.datadir / "corpus" / "kinds" / f"{part}.txt" if is_synthetic else None
 
 
@@ -357,21 +291,26 @@ def check(run: Run) -> None:
     needs = [
         table.id
         for table in run.selected
-        if any(column.measure or column.test_set == CONTROL for column in table.columns)
+        if any(column.measure or column.test_set == corpora.CONTROL for column in table.columns)
     ]
-    given = [f"--{name}" for name in ("spotify", "audio", *TEST_CORPORA) if run.options[name]]
+    given = [
+        f"--{name}" for name in ("spotify", "audio", corpora.PUBLISHED, *corpora.TEST_CORPORA) if run.options[name]
+    ]
     if needs and given:
         raise InputError(
             f"{needs[0]}: only the synthetic corpora say which names are drowned: leave out {' '.join(given)}"
         )
-    wants = {name: bool(run.options[name]) for name in ALIGNED}
+    wants = {name: bool(run.options[name]) for name in corpora.ALIGNED}
     if any(wants.values()) and not run.options["audio"]:
         raise InputError("--words, --text and --aligner describe the recordings of --audio: give it too")
     if run.options["audio"] and (wants["words"] == wants["text"] or wants["text"] != wants["aligner"]):
         raise InputError("--audio needs --words CTM, or --text FILE and --aligner DIR (a trained model with CTC)")
     if run.options["musan"]:
         find_noise("music", run.options["musan"])
-    for system in run.systems:
+    for system, seed in product(run.systems if run.options[corpora.PUBLISHED] else (), run.seeds):
+        if not (model := model_of(run, system, seed)).is_file():
+            raise InputError(f"{model}: no such file: make it with local/import_checkpoint.py, or choose other --rows")
+    for system in () if run.options[corpora.PUBLISHED] else run.systems:
         chunks = system_config(run.sections, system).get("chunk_conf") or {}
         if chunks and run.ngpu > (sequences := math.ceil(chunks["batch_seconds"] / chunks["max_seconds"])):
             raise InputError(
@@ -382,7 +321,7 @@ def check(run: Run) -> None:
 
 RECIPE = Recipe(
     corpus="spotify",
-    instead=("audio",),
+    instead=("audio", corpora.PUBLISHED),
     options={
         "table": "",
         "figure": "",
@@ -391,16 +330,16 @@ RECIPE = Recipe(
         "rev16": "",
         "musan": "",
         "keep_features": "",
-        **dict.fromkeys(ALIGNED, ""),
+        **dict.fromkeys(corpora.ALIGNED, ""),
     },
     choices={"keep_features": ("true", "false")},
-    paths=("tedlium", "earnings22", "rev16", "musan", *ALIGNED),
+    paths=("tedlium", "earnings22", "rev16", "musan", *corpora.ALIGNED),
     needed=("tedlium", "earnings22", "rev16", "musan"),
     tables_of=tables_of,
     check=check,
     stages={
-        "data": data,
-        "format": format_data,
+        "data": corpora.data,
+        "format": corpora.format_data,
         "tokens": tokens,
         "statistics": statistics,
         "language_model": language_model,

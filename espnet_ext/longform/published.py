@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from espnet_ext.errors import InputError
+from espnet_ext.sharing.files import MODEL
 
 NEVER = -1e4  # logit of the mark of start and end
 # Settings that the models of the paper have, and no other value of which can be imported.
@@ -132,7 +133,7 @@ def import_checkpoint(
         yaml_no_alias_safe_dump(vars(args), file, sort_keys=False)
     assert read_yaml(folder / "config.yaml")["token_list"] == tokens
     model.load_state_dict(converted)
-    torch.save(model.state_dict(), folder / "model.pth")
+    torch.save(model.state_dict(), folder / MODEL)
 
 
 def _read(path: Path, trust_pickle: bool) -> tuple[dict[str, torch.Tensor], dict[str, Any], float]:

@@ -162,6 +162,14 @@ def test_transcripts_that_a_model_does_not_hear_are_refused(chapters, model):
     assert not list((chapters / "out").glob("audio_words_train*"))
 
 
+def test_transcripts_that_a_model_cannot_spell_are_refused(chapters, model, hears_every_letter):
+    """Cyrillic letters and a model of Latin ones: no word gets a time."""
+    texts = read_table(chapters / "text")
+    write_table(chapters / "text", {key: " ".join("ЯЖЩ" for _ in text.split()) for key, text in texts.items()})
+    with pytest.raises(InputError, match=r"tokens for only 0 of the \d+ words of the transcript: check its language"):
+        prepare_audio(chapters / "audio", chapters / "out", text=chapters / "text", aligner=model)
+
+
 def test_an_alignment_that_was_killed_goes_on(chapters, model, hears_every_letter, monkeypatch):
     """Recordings that are done are not heard again; those whose transcript has changed are."""
     from espnet_ext.longform.alignment.forced import RecordingAligner

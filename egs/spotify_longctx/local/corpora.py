@@ -1,0 +1,110 @@
+"""The data of the recipe: podcasts or other recordings to train on, the test corpora, and Kaldi data dirs of both."""
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.recipe import asr
+from espnet_ext.recipe.run import Run
+from espnet_ext.recipe.steps import Step, run_steps, say
+
+TRAIN, VALID = "train", "dev"
+CONTROL = "control"  # synthetic podcasts in which no name recurs
+# Corpora of the test sets, and their folders among the synthetic corpora.
+TEST_CORPORA = {"tedlium": "TEDLIUM_release-3", "earnings22": "earnings22", "rev16": "rev16"}
+ALIGNED = ("words", "text", "aligner")  # how the words of --audio are timed
+PUBLISHED = "published"  # the option for models that need no training data
+
+
+def for_systems(stage: Callable[[Run], None]) -> Callable[[Run], None]:
+    """A stage that has nothing to do if the tables of the run need no system."""
+
+    @wraps(stage)
+    def checked(run: Run) -> None:
+        if run.systems:
+            stage(run)
+        else:
+            say("these tables need no data and no training")
+
+    return checked
+
+
+def trains(stage: Callable[[Run], None]) -> Callable[[Run], None]:
+    """A stage that is part of training: it has nothing to do for published models."""
+
+    @wraps(stage)
+    def checked(run: Run) -> None:
+        if run.options[PUBLISHED]:
+            say("nothing to do: the models of --published are trained")
+        else:
+            stage(run)
+
+    return for_systems(checked)
+
+
+def corpus_folder(run: Run, option: str) -> Path:
+    """A test corpus: that of the user, or the synthetic one."""
+    return run.path(option) or run.datadir / "corpus" / TEST_CORPORA[option]
+
+
+def manifests_step(run: Run, title: str, folder: Path, **options: Any) -> Step:
+    """Manifests of one corpus; the title begins with its name."""
+    return asr.manifests(run, title.partition(",")[0], [folder], title=title, corpus_dir=str(folder), **options)
+
+
+@for_systems
+def data(run: Run) -> None:
+    if not all(run.options[name] for name in ("spotify", *TEST_CORPORA)):
+        run_steps(asr.synthetic_corpus(run, "spotify", run.datadir / "corpus"))
+    if not run.options[PUBLISHED]:
+        podcasts = run.datadir / "corpus" / "spotify" if run.synthetic else run.corpus
+        given = {name: run.options[name] for name in ALIGNED if run.options[name]}
+        run_steps(manifests_step(run, f"{run.corpus_option}, train", podcasts, part=TRAIN, **given))
+    if run.synthetic:
+        for part in (VALID, CONTROL):
+            run_steps(manifests_step(run, f"spotify, {part}", run.datadir / "corpus" / f"spotify-{part}", part=part))
+    for corpus in TEST_CORPORA:
+        options = {"parts": ["test"]} if corpus == "tedlium" else {}
+        run_steps(manifests_step(run, f"{corpus}, test", corpus_folder(run, corpus), **options))
+
+
+@for_systems
+def format_data(run: Run) -> None:
+    if run.synthetic:
+        run_steps(asr.format_step(run, "spotify", {part: part for part in (TRAIN, VALID, CONTROL)}, title="spotify"))
+    elif not run.options[PUBLISHED]:  # the user's podcasts have no validation set
+        corpus = run.corpus_option
+        run_steps(asr.format_step(run, corpus, {TRAIN: "podcasts"}, title=corpus), hold_out_step(run))
+    for corpus in TEST_CORPORA:
+        run_steps(asr.format_step(run, corpus, {"test": corpus}, title=corpus))
+
+
+def hold_out_step(run: Run) -> Step:
+    podcasts, parts = run.datadir / "podcasts", [run.datadir / name for name in (VALID, TRAIN)]
+    return Step(
+        name="held-out podcasts",
+        log=run.datadir / "log" / "hold_out.log",
+        function=hold_out,
+        arguments={
+            "podcasts": str(podcasts),
+            "held_out": str(parts[0]),
+            "rest": str(parts[1]),
+            "count": run.sections["settings"]["held_out"],
+        },
+        inputs=[podcasts / "wav.scp", podcasts / "text"],
+        outputs=[part / "text" for part in parts],
+    )
+
+
+def hold_out(podcasts: str, held_out: str, rest: str, count: int) -> None:
+    """Split a data dir in two: ``count`` recordings, spread evenly, and the others."""
+    from espnet_ext.data.kaldi.data_dir import read_data_dir, write_data_dir
+    from espnet_ext.data.kaldi.parts import spread, subset
+
+    every = read_data_dir(podcasts)
+    chosen = spread(every, count)
+    others = [name for name in every.utt2spk if name not in set(chosen)]
+    for folder, names in ((held_out, chosen), (rest, others)):
+        write_data_dir(subset(every, names), folder)
+        print(f"{folder}: {len(names):,} of {len(every.utt2spk):,} recordings")
