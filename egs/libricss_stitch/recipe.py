@@ -22,8 +22,8 @@ from espnet_ext.multitalker.settled import Settled, write_settled
 from espnet_ext.multitalker.whisper import WhisperSearch, hear_turns
 from espnet_ext.multitalker.windows import write_windows
 from espnet_ext.recipe import asr
-from espnet_ext.recipe.run import Recipe, Run, load_script
-from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
+from espnet_ext.recipe.run import Recipe, Run, idle_if, load_script
+from espnet_ext.recipe.steps import Step, run_jobs, run_steps
 from espnet_ext.recipe.training import data_options, free_of
 from espnet_ext.results.plans.schema import TRAIN
 
@@ -252,28 +252,13 @@ def recognise_sets(
     print(f"{decode_speakers(jobs, nj=nj, parallel=parallel)} windows")
 
 
-def decoded(stage: Callable[[Run], None]) -> Callable[[Run], None]:
-    """A stage that has nothing to do for Table 1, whose mixtures are only counted."""
-
-    def work(run: Run) -> None:
-        if run.systems:
-            stage(run)
-        else:
-            say("nothing to do: these tables only count mixtures")
-
-    return work
+# Table 1 only counts mixtures.
+decoded = idle_if(lambda run: not run.systems, "these tables only count mixtures")
 
 
 def trained(stage: Callable[[Run], None]) -> Callable[[Run], None]:
-    """A stage that makes a recogniser: it has nothing to do for Whisper, which is there."""
-
-    def work(run: Run) -> None:
-        if sets.whisper(run):
-            say("nothing to do: Whisper is not trained")
-        else:
-            stage(run)
-
-    return decoded(work)
+    """A stage that makes a recogniser; Whisper is there."""
+    return decoded(idle_if(sets.whisper, "Whisper is not trained")(stage))
 
 
 def tables_of(options: Mapping[str, str]) -> str:

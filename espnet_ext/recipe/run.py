@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, wraps
 from importlib import util
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -12,7 +12,7 @@ from typing import Any
 
 from espnet_ext.corpora.faults import skip_share
 from espnet_ext.errors import InputError
-from espnet_ext.recipe.steps import Step, run_jobs
+from espnet_ext.recipe.steps import Step, run_jobs, say
 from espnet_ext.results.plans.plan import decode_config, load_scale, select, sets_needed, system_config, systems_needed
 from espnet_ext.results.plans.reading import load_tables
 from espnet_ext.results.plans.tables import System, Table, Tables
@@ -220,6 +220,22 @@ class Run:
         pairs = [(system, seed) for system in self.systems for seed in self.seeds_of(system)]
         limit = 1 if self.ngpu else max(1, min(len(pairs), self.nj))
         run_jobs((work(self, system, seed, max(1, self.nj // limit)) for system, seed in pairs), limit)
+
+
+def idle_if(idle: Callable[[Run], bool], why: str) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
+    """A decorator for stages that have nothing to do in some runs; they say why."""
+
+    def decorate(stage: Callable[[Run], None]) -> Callable[[Run], None]:
+        @wraps(stage)
+        def work(run: Run) -> None:
+            if idle(run):
+                say(f"nothing to do: {why}")
+            else:
+                stage(run)
+
+        return work
+
+    return decorate
 
 
 def load_recipe(folder: Path) -> Recipe:

@@ -1,13 +1,12 @@
 """The data of the recipe: podcasts or other recordings to train on, the test corpora, and Kaldi data dirs of both."""
 
 from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.recipe import asr
-from espnet_ext.recipe.run import Run
-from espnet_ext.recipe.steps import Step, run_steps, say
+from espnet_ext.recipe.run import Run, idle_if
+from espnet_ext.recipe.steps import Step, run_steps
 
 TRAIN, VALID = "train", "dev"
 CONTROL = "control"  # synthetic podcasts in which no name recurs
@@ -17,30 +16,13 @@ ALIGNED = ("words", "text", "aligner")  # how the words of --audio are timed
 PUBLISHED = "published"  # the option for models that need no training data
 
 
-def for_systems(stage: Callable[[Run], None]) -> Callable[[Run], None]:
-    """A stage that has nothing to do if the tables of the run need no system."""
-
-    @wraps(stage)
-    def checked(run: Run) -> None:
-        if run.systems:
-            stage(run)
-        else:
-            say("these tables need no data and no training")
-
-    return checked
+for_systems = idle_if(lambda run: not run.systems, "these tables need no data and no training")
 
 
 def trains(stage: Callable[[Run], None]) -> Callable[[Run], None]:
-    """A stage that is part of training: it has nothing to do for published models."""
-
-    @wraps(stage)
-    def checked(run: Run) -> None:
-        if run.options[PUBLISHED]:
-            say("nothing to do: the models of --published are trained")
-        else:
-            stage(run)
-
-    return for_systems(checked)
+    """A stage that is part of training."""
+    published = idle_if(lambda run: bool(run.options[PUBLISHED]), "the models of --published are trained")
+    return for_systems(published(stage))
 
 
 def corpus_folder(run: Run, option: str) -> Path:
