@@ -9,7 +9,7 @@ those of one process but for rounding and dropout. Lists to score are shared, to
 import os
 import pickle
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +18,8 @@ import torch
 from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, spawn
 
 from espnet_ext.errors import InputError
+
+BUCKET = 64 * 2**20  # bytes of gradients that are summed together: bounds what the copy takes of a GPU's memory
 
 
 def launch[Result](
@@ -143,12 +145,34 @@ def map_shared[Item, Value](score: Callable[[list[Item]], Sequence[Value]], item
 
 
 def sum_gradients(parameters: Iterable[torch.nn.Parameter], share: float) -> None:
-    """Replace each gradient by the sum over processes of its ``share``-fold; a missing gradient is zero."""
+    """Replace each gradient by the sum over processes of its ``share``-fold; a missing gradient is zero.
+
+    Gradients are joined to a few long tensors, since each exchange costs time, however short what it sends.
+    """
     if count() == 1:
         return
+    gradients = []
     for parameter in parameters:
         if parameter.requires_grad:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-            parameter.grad.mul_(share)
-            torch.distributed.all_reduce(parameter.grad)
+            gradients.append(parameter.grad)
+    for joined in _buckets(gradients):
+        flat = torch.cat([gradient.reshape(-1) for gradient in joined]).mul_(share)
+        torch.distributed.all_reduce(flat)
+        for gradient, part in zip(joined, flat.split([gradient.numel() for gradient in joined]), strict=True):
+            gradient.copy_(part.view_as(gradient))
+
+
+def _buckets(tensors: Iterable[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
+    """The tensors in lists of one number format and at most ``BUCKET`` bytes, unless one tensor alone has more."""
+    begun: dict[torch.dtype, tuple[list[torch.Tensor], int]] = {}
+    for tensor in tensors:
+        own, size = begun.get(tensor.dtype, ([], 0))
+        if own and size + tensor.nbytes > BUCKET:
+            yield own
+            own, size = [], 0
+        own.append(tensor)
+        begun[tensor.dtype] = own, size + tensor.nbytes
+    for own, _ in begun.values():
+        yield own

@@ -93,6 +93,12 @@ def train(
         return report
     output.mkdir(parents=True, exist_ok=True)
     run = _Run(task, settings, output, begun, say)
+    shared = min(settings.batch_size, len(task.examples))
+    if (idle := processes.count() - shared) > 0:
+        run.say(
+            f"warning: {processes.count()} processes share the {shared} examples of an update, so that "
+            f"{idle} of them have nothing to do: raise batch_size, or train on fewer GPUs"
+        )
     return run.to_the_end()
 
 
