@@ -64,8 +64,12 @@ def _speech2text(files: ModelFiles, device: str, options: Mapping[str, Any]) -> 
 def _text2text(files: ModelFiles, device: str, options: Mapping[str, Any]) -> Any:
     from espnet2.bin.mt_inference import Text2Text
 
+    from espnet_ext.search.beam import fit_beam
+
     chosen = search_options(files, options, Text2Text)
-    return Text2Text(mt_train_config=files.config, mt_model_file=files.model, device=device, **chosen)
+    text2text = Text2Text(mt_train_config=files.config, mt_model_file=files.model, device=device, **chosen)
+    fit_beam(text2text.beam_search)
+    return text2text
 
 
 def search_options(files: ModelFiles, options: Mapping[str, Any], recogniser: type) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 from espnet2.bin import asr_inference
 from espnet2.utils.types import str2bool, str_or_none
 
+from espnet_ext.search.beam import fit_beam
 from espnet_ext.search.ended import forget_ended
 from espnet_ext.search.fast_decoder import use_fast_decoder
 from espnet_ext.search.prior import add_prior
@@ -30,6 +31,7 @@ def build_speech2text(
 ) -> Any:
     """ESPnet's ``Speech2Text`` for these options, with our scorers in its beam search. ``model_tag`` is allowed."""
     speech2text = asr_inference.Speech2Text.from_pretrained(**options)
+    fit_beam(speech2text.beam_search)
     if fast_decoder:
         use_fast_decoder(speech2text)
     forget_ended(speech2text.beam_search)
