@@ -1,6 +1,6 @@
 """``homophones.py``, ``pilot_power.py`` and ``trainings.py`` in ``local/`` of the code-switching recipe."""
 
-import json
+import shlex
 from statistics import stdev
 
 import homophones
@@ -11,6 +11,7 @@ import trainings
 
 from espnet_ext.errors import InputError
 from espnet_ext.results.kept.facts import read_facts
+from espnet_ext.results.kept.kept_scores import write_scores
 from espnet_ext.scoring.score_files import format_alignment
 
 
@@ -67,54 +68,89 @@ def test_homophones_that_are_not_right_are_tested_over_seeds_and_speakers(system
     assert found["lower_by"] == pytest.approx(1 / 3) and found["seeds"] == 1 and found["speakers"] == 2
 
 
+def kept(path, errors: dict[str, list[list[int]]]):
+    """A ``scores.json.gz`` of systems, by seed the errors of u1 to u4, which two speakers say with 100 words each."""
+    sets = [
+        {
+            "test_set": name,
+            "measure": "All",
+            "utterances": ["a-u1", "a-u2", "b-u1", "b-u2"],
+            "words": [100] * 4,
+            "speakers": list("aabb"),
+        }
+        for name in ("dev", "test")
+    ]
+    scores = [
+        {
+            "system": system,
+            "decoding": "default",
+            "test_set": each["test_set"],
+            "measure": "All",
+            "seed": seed,
+            "unit": "MER",
+            "normaliser": "none",
+            "value": sum(counts) / 4,
+            "total_errors": sum(counts),
+            "total_words": 400,
+            "errors": counts,
+        }
+        for each in sets
+        for system, seeds in errors.items()
+        for seed, counts in enumerate(seeds, start=1)
+    ]
+    write_scores(path, {"version": 1, "sets": sets, "scores": scores, "quantities": []})
+    return ["--scores", str(path), "--output", str(path.parent / "facts.json")]
+
+
+BASE = [[10, 9, 20, 1], [12, 7, 22, 5], [11, 0, 26, 7]]
+SEPARATE = [[8, 3, 18, 4], [9, 9, 20, 9]]
+
+
 def test_the_spread_of_a_pilot_becomes_what_seeds_can_see(tmp_path):
-    rates = {"dev": [10.0, 10.5, 11.5], "test": [9.0, 9.1, 9.3]}
-    for seed in range(3):
-        for name, values in rates.items():
-            folder = tmp_path / "baseline_cs" / f"seed{seed}" / "decode_default" / name
-            folder.mkdir(parents=True)
-            (folder / "score.json").write_text(json.dumps({"value": values[seed]}))
-    output = tmp_path / "power.json"
-    pilots = [str(tmp_path / "baseline_cs" / f"seed{seed}") for seed in range(3)]
-    pilot_power.main(["--pilot", *pilots, "--seeds", "5", "10", "--output", str(output)])
-    values = read_facts(output)["values"]
-    assert values["system"] == "baseline_cs" and values["seeds"] == ["0", "1", "2"] and values["claims"] > 10
-    for name, each in rates.items():
-        assert values[name]["sd"] == pytest.approx(stdev(each))
+    options = kept(tmp_path / "scores.json.gz", {"baseline_cs": BASE})
+    pilot_power.main([*options, "--pilot", "baseline_cs", "--seeds", "5", "10", "--utterances", "dev=1"])
+    values = read_facts(tmp_path / "facts.json")["values"]
+    assert values["system"] == "baseline_cs" and values["seeds"] == ["1", "2", "3"] and values["claims"] > 10
+    for name, rates in {"dev": [15.0, 17.0, 18.5], "test": [10.0, 11.5, 11.0]}.items():
+        assert values[name]["rates"] == rates and values[name]["sd"] == pytest.approx(stdev(rates))
         five, ten = (values[name]["smallest"][seeds] for seeds in ("5", "10"))
         assert 0 < ten["one_claim"] < ten["all_claims"] < five["all_claims"] and five["one_claim"] < five["all_claims"]
 
 
 def test_pairs_of_trainings_say_what_seeds_and_longer_test_sets_can_see(tmp_path):
-    """Two speakers of 100 and 200 words: differences in points by seed and speaker, from the files of scoring."""
-    errors = {"baseline_cs": ((10, 20), (12, 22)), "separate_cs": ((8, 18), (9, 20))}
-    for system, seeds in errors.items():
-        for seed, counts in enumerate(seeds, start=1):
-            for name in ("dev", "test"):
-                folder = tmp_path / system / f"seed{seed}" / "decode_default" / name
-                folder.mkdir(parents=True)
-                (folder / "score.json").write_text(json.dumps({"value": sum(counts) / 3 + seed}))
-                lines = [
-                    f"{speaker}1\t{words}\t0\t{count - 1}\t1\t0\t{speaker}"
-                    for speaker, words, count in zip("ab", (100, 200), counts, strict=True)
-                ]
-                head = "id\twords\tcorrect\tsub\tdel\tins\tspeaker\n"
-                (folder / "per_utterance.tsv").write_text(head + "\n".join(lines) + "\n")
-    output = tmp_path / "design.json"
-    pilots, others = ([str(tmp_path / system / f"seed{seed}") for seed in (1, 2)] for system in errors)
-    pilot_power.main(["--pilot", *pilots, "--against", *others, "--longer", "4", "--output", str(output)])
-    paired = read_facts(output)["values"]["test"]["paired"]
-    assert paired["utterances"] == 2 and paired["speakers"] == 2
-    assert paired["by_seed"] == pytest.approx([1.5, 2.0])
-    assert paired["smallest"]["4"]["5"]["one_claim"] < paired["smallest"]["1"]["5"]["one_claim"]
-    with pytest.raises(InputError, match="the same seeds"):
-        pilot_power.main(["--pilot", *pilots, "--against", others[1], others[0], "--output", str(output)])
+    options = [*kept(tmp_path / "scores.json.gz", {"baseline_cs": BASE, "separate_cs": SEPARATE}), "--longer", "4"]
+    options += ["--pilot", "baseline_cs", "--against", "separate_cs"]
+    pilot_power.main([*options, "--trainings", "1", "2", "--utterances", "dev=1", "test=2"])
+    values = read_facts(tmp_path / "facts.json")["values"]
+    assert values["dev"]["paired"]["utterances"] == 2 and values["dev"]["paired"]["speakers"] == 2
+    assert values["dev"]["paired"]["by_seed"] == pytest.approx([2.0, 2.5])
+    assert values["test"]["paired"]["by_seed"] == pytest.approx([1.75, -0.25]), "both utterances of each speaker"
+    smallest = values["dev"]["paired"]["smallest"]
+    assert smallest["4"]["5"]["one_claim"] < smallest["1"]["5"]["one_claim"]
+    with pytest.raises(InputError, match=r"separate_cs has seeds \[1, 2\]: name those with --trainings"):
+        pilot_power.main(options)
 
 
-def test_a_pilot_that_was_not_scored_is_named(tmp_path):
-    pilots = [str(tmp_path / name) for name in ("seed1", "seed2")]
-    with pytest.raises(InputError, match="seed1/decode_default/dev/score.json"):
-        pilot_power.main(["--pilot", *pilots, "--output", str(tmp_path / "power.json")])
+def test_a_pilot_that_was_not_scored_is_named(tmp_path, capsys):
+    options = kept(tmp_path / "scores.json.gz", {"baseline_cs": BASE, "separate_cs": SEPARATE[:1]})
+    with pytest.raises(InputError, match="1 trainings of separate_cs on dev: a spread needs at least two"):
+        pilot_power.main([*options, "--pilot", "separate_cs"])
+    with pytest.raises(InputError, match="no scores of baseline_cs on dev with seed 4"):
+        pilot_power.main([*options, "--pilot", "baseline_cs", "--trainings", "1", "4"])
+    with pytest.raises(SystemExit):
+        pilot_power.main([*options, "--pilot", "baseline_cs", "--utterances", "dev=none"])
+    assert "write one of dev, test, = and a number" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["power", "design"])
+def test_the_kept_pilot_is_what_the_kept_scores_give(name, tmp_path, monkeypatch):
+    """By its own command, which reads scores that were kept with the tables."""
+    monkeypatch.chdir(pilot_power.RECIPE)
+    facts = read_facts(f"results/{name}.json")
+    command = shlex.split(facts["command"])
+    command[command.index("--output") + 1] = str(tmp_path / "facts.json")
+    pilot_power.main(command[1:])
+    assert read_facts(tmp_path / "facts.json")["values"] == facts["values"]
 
 
 def test_the_course_of_trainings_is_read_from_checkpoints(tmp_path):
