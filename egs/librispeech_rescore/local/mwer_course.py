@@ -8,7 +8,7 @@ Writes a file of facts and, beside it, the picture of the trainings:
   much of the way from the first pass to the oracle the model goes before and after MWER training;
 - compared: on each test set the difference between a system and its initial model for each seed, its standard
   deviation, what it varies with, and the smallest difference that more seeds, speakers and words find in 80 of 100
-  experiments, for this claim alone;
+  experiments, for this claim alone (local/power_of_claims.py: among all that are tested);
 - pilot: trainings on dev by which settings were chosen.
 
 Example:
