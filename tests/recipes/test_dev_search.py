@@ -1,5 +1,7 @@
 """``local/dev_search.py`` of librispeech_sem: which searches it tries, and what it keeps of them."""
 
+import re
+import shlex
 from types import SimpleNamespace
 
 import pytest
@@ -9,8 +11,10 @@ from runs import EGS
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.run import load_script
 from espnet_ext.results.kept.facts import read_facts
+from espnet_ext.work.yaml_files import read_yaml
 
-script = load_script(EGS / "librispeech_sem" / "local" / "dev_search.py")
+RECIPE = EGS / "librispeech_sem"
+script = load_script(RECIPE / "local" / "dev_search.py")
 OWN = {"beam_size": 2, "normalize_length": True, "penalty": 0.0, "nbest": 1}
 FIELDS = ("model_config", "model_file", "data", "output", "config")
 
@@ -53,3 +57,13 @@ def test_rates_of_each_search(arguments, tmp_path):
 def test_what_is_no_option_of_the_search_is_refused(arguments, change):
     with pytest.raises(InputError, match="beam_size, nbest, normalize_length, penalty"):
         script.main([*arguments, "--search", change])
+
+
+def test_the_command_for_full_in_the_readme_has_options_and_searches_that_are_there():
+    text = re.sub(r"\s*\\\n\s*", " ", (RECIPE / "README.md").read_text(encoding="utf-8"))
+    (line,) = re.findall(r"^local/dev_search\.py (--exp exp/full .*)$", text, re.MULTILINE)
+    args = script.parse_arguments(shlex.split(line))
+    full = read_yaml(RECIPE / "conf/full.yaml")
+    assert f"best{full['settings']['average'].removeprefix('best:')}" == args.average
+    found = script.searches(full["decode"], args.search)
+    assert [(each["normalize_length"], each["penalty"]) for each in found] == [(True, 0.0), (False, 0.0), (False, 0.5)]
