@@ -76,7 +76,7 @@ def transcribe(
     from espnet_ext.transcription.engines import engine_for
     from espnet_ext.transcription.enrolment import find_enrolment
     from espnet_ext.transcription.request import Request
-    from espnet_ext.transcription.run import check_kinds, check_names, check_output, transcribe_files
+    from espnet_ext.transcription.run import check_kinds, check_names, check_output, that_exist, transcribe_files
 
     wanted, output = common.names(kinds), output or Path("transcripts")
     check_kinds(wanted)
@@ -86,6 +86,7 @@ def transcribe(
     if enrolment:
         find_enrolment(enrolment)
     check_output(output)
+    there = that_exist(files, _failed)
     with tempfile.TemporaryDirectory() as folder:
         request = Request(
             enrolment=enrolment,
@@ -96,7 +97,8 @@ def transcribe(
         )
         click.echo(f"loading {model or 'Whisper tiny.en'} ...", err=True)
         engine = engine_for(model, request)
-        failures = transcribe_files(engine, files, output, wanted, show=_show, failed=_failed, silent=_silent)
+        failures = transcribe_files(engine, there, output, wanted, show=_show, failed=_failed, silent=_silent)
+    failures += len(files) - len(there)
     click.echo(f"{len(files) - failures} of {len(files)} files -> {output}", err=True)
     if failures:
         raise InputError(f"{failures} of {len(files)} files could not be transcribed: their names are above")

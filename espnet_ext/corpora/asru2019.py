@@ -146,8 +146,9 @@ def find_folders(
     folders = folders or {}
     _require_known(parts or (), ALL_PARTS)
     _require_known(folders, tuple(PARTS))
+    holds = ", ".join(places[0] for places in LAYOUTS[layout].values())
     if not corpus.is_dir():
-        raise InputError(f"{corpus}: no such corpus folder: give the folder that holds {', '.join(PARTS)}")
+        raise InputError(f"{corpus}: no such corpus folder: give the folder that holds {holds}")
     paths = {part: Path(os.path.abspath(folders.get(part, part_folder(layout, corpus, part)))) for part in PARTS}
     # LibriSpeech's archives unpack into a folder LibriSpeech; either that or the one above it may be given.
     english = Path(os.path.abspath(librispeech_dir or corpus))
@@ -162,7 +163,7 @@ def find_folders(
     if missing:
         raise InputError(f"{corpus}: no folder for {', '.join(missing)}; {there}: name it, or leave it out")
     if not wanted:
-        raise InputError(f"{corpus}: {there}: it should hold {', '.join(PARTS)} and {librispeech.FOLDER}")
+        raise InputError(f"{corpus}: {there}: it should hold {holds} and {librispeech.FOLDER}")
     return {part: paths[part] for part in wanted}
 
 

@@ -1,13 +1,14 @@
 """Find a model by what the user calls it: a folder, an archive, or a name on the hub."""
 
 import re
+import tempfile
 from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.sharing.files import ModelFiles, cache_folder, read_folder
 from espnet_ext.work.once import digest, make_folder
 
-ARCHIVES = (".zip", ".tar", ".tgz")
+ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz")
 CHECKPOINT = ".pth"
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w./-]+)?")
 
@@ -37,6 +38,15 @@ def find_model(name: str | Path) -> ModelFiles:
     raise InputError(f"{name}: no such file or folder, and not a name on the hub (user/model)")
 
 
+def kind_of(archive: Path) -> str:
+    """The ending by which ESPnet knows an archive: it does not know ``.tar.gz`` after a name with another dot.
+
+    >>> kind_of(Path("model.v2.tar.gz")), kind_of(Path("model.zip"))
+    ('.tgz', '.zip')
+    """
+    return ".tgz" if archive.name.endswith(".tar.gz") else archive.suffix
+
+
 def unpack(archive: Path) -> Path:
     """Unpack an archive into a folder of the cache, named by its content. One that is there already is used.
 
@@ -50,9 +60,12 @@ def unpack(archive: Path) -> Path:
         from espnet2.main_funcs.pack_funcs import Archiver
 
         try:
-            with Archiver(archive) as opened:
-                for member in opened:
-                    opened.extract(member, target)
+            with tempfile.TemporaryDirectory() as place:
+                link = Path(place) / f"archive{kind_of(archive)}"
+                link.symlink_to(archive.resolve())
+                with Archiver(link) as opened:
+                    for member in opened:
+                        opened.extract(member, target)
         except Exception as error:  # tarfile, zipfile and their decompressors have no common class
             raise InputError(f"{archive}: cannot be unpacked ({error}): copy or download it again") from error
 
@@ -83,14 +96,15 @@ def upload(model: Path, name: str, *, private: bool = False) -> str:
         name: ``user/model``. It is made if it is missing.
 
     Raises:
-        InputError: not a packed model with its card, no network, no token, or no right to write.
+        InputError: no such file, not a packed model with its card, no network, no token, or no right to write.
     """
     from huggingface_hub import HfApi
 
     if not re.fullmatch(HUB_NAME, name) or "@" in name:
         raise InputError(f"{name!r}: a model on the hub is named user/model")
-    files = find_model(model) if model.exists() else None
-    if files is None or not files.espnet:
+    if not model.exists():
+        raise InputError(f"{model}: no such file or folder: name a packed model, or pack one with espnet-ext pack")
+    if not find_model(model).espnet:
         raise InputError(f"{model}: not a packed model: pack it with espnet-ext pack first")
     folder = model if model.is_dir() else unpack(model)
     if not (folder / "README.md").is_file():

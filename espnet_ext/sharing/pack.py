@@ -75,7 +75,7 @@ class Packing:
 
 
 def pack(packing: Packing, output: Path) -> Path:
-    """Write the archive (.zip, .tar or .tgz), completely or not at all. All paths in it are relative.
+    """Write the archive (.zip, .tar, .tgz or .tar.gz), completely or not at all. All paths in it are relative.
 
     Raises:
         InputError: a file that the model needs is not there, or the archive's kind is unknown.
@@ -152,10 +152,12 @@ def _write_archive(folder: Path, yaml_files: Mapping[str, str], files: Mapping[s
     """Have ESPnet write the archive. It names files relative to the working directory, so that is ``folder``."""
     from espnet2.main_funcs import pack_funcs
 
+    from espnet_ext.sharing.find import kind_of
+
     named = {*yaml_files.values(), *files.values()}
     others = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
     others = [path for path in others if str(path) not in named]
-    target = folder.parent / f"{folder.name}{output.suffix}"
+    target = folder.parent / f"{folder.name}{kind_of(output)}"
     before = Path.cwd()
     os.chdir(folder)
     try:

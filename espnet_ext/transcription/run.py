@@ -58,6 +58,21 @@ def check_names(files: Sequence[Path]) -> None:
         names[path.stem] = path
 
 
+def that_exist(files: Sequence[Path], failed: Callable[[Path, str], None]) -> list[Path]:
+    """The files without those that do not exist; ``failed`` is called with each of these, and why.
+
+    Raises:
+        InputError: there is none of them.
+    """
+    missing = [path for path in files if not path.exists()]
+    if missing and len(missing) == len(files):
+        which = f", and none of the {len(files)} files exists" if len(files) > 1 else ""
+        raise InputError(f"{missing[0]}: no such file{which}: check the path")
+    for path in missing:
+        failed(path, f"{path}: no such file: check the path")
+    return [path for path in files if path.exists()]
+
+
 def transcribe_files(
     engine: Engine,
     files: Sequence[Path],

@@ -123,9 +123,12 @@ def load_strictly() -> None:
         except FileNotFoundError as error:
             if error.filename is None:
                 raise
+            config = config_file or Path(str(model_file)).parent / "config.yaml"
+            if str(error.filename) == str(config):
+                raise InputError(f"{config}: no such file: train the model first, or check the path") from None
             raise InputError(
-                f"{error.filename}: no such file: {config_file or model_file} names it, from the folder in which the "
-                "model was trained: run the command there"
+                f"{error.filename}: no such file: {config} names it, from the folder in which the model was trained: "
+                "run the command there"
             ) from None
         if model_file is not None and not getattr(args, "use_adapter", False):
             check_checkpoint(model_file, model)

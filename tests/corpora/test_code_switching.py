@@ -246,3 +246,9 @@ def test_mixed_error_rate_of_seames_text_is_jiwers_count_over_the_same_tokens(tm
 def test_an_unknown_layout(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no layout 'miami': the layouts are asru2019, talcs, seame, ascend"):
         prepare("miami", tmp_path)
+
+
+def test_folders_that_are_missing_are_those_of_the_layout(tmp_path: Path) -> None:
+    for folder, message in ((tmp_path / "none", "give the folder that holds"), (tmp_path, "it should hold")):
+        with pytest.raises(InputError, match=f"{message} TALCS_corpus/train_set, TALCS_corpus/dev_set"):
+            prepare_asru2019(folder, layout="talcs")

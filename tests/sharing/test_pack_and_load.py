@@ -43,7 +43,7 @@ def at_home(speech) -> list[tuple]:
     return output_of(build_speech2text(**files, **SEARCH), speech)
 
 
-@pytest.mark.parametrize("name", ["shared.zip", "shared.tgz"])
+@pytest.mark.parametrize("name", ["shared.zip", "shared.tgz", "shared.v2.tar.gz"])
 def test_packed_moved_and_loaded_it_decodes_alike_to_the_last_digit(training, noise, tmp_path, monkeypatch, name):
     expected = at_home(noise)
     assert len(expected) == 2

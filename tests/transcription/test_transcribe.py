@@ -117,6 +117,27 @@ def test_silence_is_said_and_an_empty_file_is_named(audio, tmp_path):
     assert faults == [f"{tmp_path / 'empty.m4a'}: is empty (0 bytes)"]
 
 
+def test_files_that_do_not_exist_are_named_before_a_model_is_loaded(audio, tmp_path, monkeypatch, capsys):
+    loaded = []
+
+    def engine(model, request):
+        loaded.append(model)
+        return lambda path: iter(LINES)
+
+    monkeypatch.setattr(engines, "engine_for", engine)
+    missing, options = str(tmp_path / "nothere.wav"), ["--output", str(tmp_path / "out"), "--formats", "txt"]
+    with pytest.raises(InputError, match="nothere.wav: no such file: check the path$"):
+        call(["transcribe", missing, *options])
+    with pytest.raises(InputError, match="nothere.wav: no such file, and none of the 2 files exists: check the path$"):
+        call(["transcribe", missing, str(tmp_path / "neither.wav"), *options])
+    assert not loaded
+    with pytest.raises(InputError, match="1 of 2 files could not be transcribed"):
+        call(["transcribe", missing, str(audio), *options])
+    assert loaded and (tmp_path / "out/my talk.txt").is_file()
+    told = capsys.readouterr().err
+    assert told.index("nothere.wav: no such file") < told.index("loading Whisper") and "1 of 2 files ->" in told
+
+
 @pytest.mark.parametrize(
     "words, message",
     [
