@@ -85,7 +85,7 @@ def test_one_command_from_espnets_folders(decoded, gpt2, tmp_path, capsys):
         assert {(hyp.text, hyp.score) for hyp in nbest.hyps} == before
         assert len(nbest.hyps) == len(lists[nbest.utt_id].hyps)
         expected = [log_likelihood(gpt2, hyp.text) for hyp in nbest.hyps]
-        assert [hyp.scores["causal"] for hyp in nbest.hyps] == pytest.approx(expected, abs=1e-4)
+        assert [hyp.scores["second_lm"] for hyp in nbest.hyps] == pytest.approx(expected, abs=1e-4)
         # hypotheses without words come last
         pairs = zip(expected, nbest.hyps, strict=True)
         s = [added + weight * hyp.score for added, hyp in pairs if hyp.text or not any(h.text for h in nbest.hyps)]
