@@ -226,7 +226,13 @@ def test_what_is_probably_wrong_is_said(tmp_path, capsys, name, content, warning
 
 @pytest.mark.parametrize(
     "places",
-    [[(0, 20), (15, 20), (30, 20)], [(0, 20), (20, 20)], [(3, 4), (9, 6), (17, 2), (30, 10)], [(0, 7200)]],
+    [
+        [(0, 20), (15, 20), (30, 20)],
+        [(0, 20), (10, 20), (20, 10.4)],
+        [(0, 20), (20, 20)],
+        [(3, 4), (9, 6), (17, 2), (30, 10)],
+        [(0, 7200)],
+    ],
 )
 def test_windows_that_overlap_touch_or_were_cut_at_pauses_are_no_doubt(tmp_path, capsys, places):
     words = [{"word": "w", "start": 0.5, "end": 1.0}, {"word": "end", "start": 0.0, "end": 0.0}]
