@@ -1,4 +1,4 @@
-"""egs/asru2019_cs/run.sh on replicas of public corpora, from their files to a table."""
+"""egs/asru2019_cs/run.sh on replicas of the challenge's corpus and of public ones, from their files to a table."""
 
 import json
 import re
@@ -47,6 +47,21 @@ def copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
+def challenge(root: Path, parts) -> None:
+    """As its participants got it: a folder for each speaker and session in training, dev and test flat."""
+    places = {
+        "train-cs": "ZH+EN-200h/data/category1",
+        "train-zh": "ZH-500h/data/category2",
+        "dev": "ASRU-DEV/data",
+        "test": "ASRU-TEST",
+    }
+    for part, place in places.items():
+        for key, speaker, text, audio, _ in parts[part]:
+            folder = root / place / (f"{speaker[-5:]}/session1" if part.startswith("train") else "")
+            copy(audio, folder / f"{key}.wav")
+            write(folder / f"{key}.txt", [text])
+
+
 def talcs(root: Path, parts) -> None:
     for part, name in zip(SPOKEN, ("train_set", "dev_set", "test_set"), strict=True):
         folder = root / "TALCS_corpus" / name
@@ -76,33 +91,51 @@ def ascend(root: Path, parts) -> None:
         write(root / f"{name}_metadata.csv", lines)
 
 
-def aishell(root: Path, parts) -> None:
+def mandarin(root: Path, parts, audio_in: str, transcript: str) -> str:
+    """AISHELL-1 or aidatatang_200zh: folders of speakers, and one file of transcripts."""
     for key, speaker, _, audio, _ in parts["train-zh"]:
-        copy(audio, root / "data_aishell" / "wav" / "train" / speaker / f"{key}.wav")
-    lines = [f"{key} {' '.join(text)}" for key, _, text, _, _ in parts["train-zh"]]
-    write(root / "data_aishell" / "transcript" / "aishell_transcript_v0.8.txt", lines)
+        copy(audio, root / audio_in / speaker / f"{key}.wav")
+    write(root / "transcript" / transcript, [f"{key} {' '.join(text)}" for key, _, text, _, _ in parts["train-zh"]])
+    return str(root)
 
 
-CORPORA = {"talcs": talcs, "seame": seame, "ascend": ascend}
-SAID = {"talcs": "", "seame": " (dev is dev_man, test is dev_sge)", "ascend": " (dev is validation)"}
+def aishell(folder: Path, parts) -> str:
+    return mandarin(folder / "data_aishell", parts, "wav/train", "aishell_transcript_v0.8.txt")
+
+
+def aidatatang(folder: Path, parts) -> str:
+    return mandarin(folder / "aidatatang_200zh", parts, "corpus/train", "aidatatang_200_zh_transcript.txt")
+
+
+# The corpus, and its Mandarin part if it has none of its own.
+CORPORA = {
+    "asru2019": (challenge, None),
+    "talcs": (talcs, aishell),
+    "seame": (seame, aishell),
+    "ascend": (ascend, aidatatang),
+}
+SAID = {"seame": " (dev is dev_man, test is dev_sge)", "ascend": " (dev is validation)"}
 
 
 @pytest.mark.parametrize("corpus", list(CORPORA))
-def test_a_public_corpus_goes_from_its_files_to_a_table(corpus, parts, synthetic, tmp_path):
-    CORPORA[corpus](tmp_path / "corpus", parts)
-    aishell(tmp_path, parts)
-    options = ["--corpus", corpus, "--asru2019", str(tmp_path / "corpus"), "--mandarin", str(tmp_path / "data_aishell")]
+def test_a_corpus_goes_from_its_files_to_a_table(corpus, parts, synthetic, tmp_path):
+    make, make_mandarin = CORPORA[corpus]
+    make(tmp_path / "corpus", parts)
+    options = ["--corpus", corpus, "--asru2019", str(tmp_path / "corpus")]
+    options += ["--mandarin", make_mandarin(tmp_path, parts)] if make_mandarin else []
     options += ["--librispeech", str(synthetic / LIBRISPEECH), "--allow_pipes", "true"]
     result = run(*options, "--table", "1", "--rows", "baseline", "--nj", "1", folder=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
 
     table = json.loads((tmp_path / "exp" / "results" / "table1.json").read_text())
-    assert table["meta"]["corpus"] == f"corpus{SAID[corpus]}"
+    assert table["meta"]["corpus"] == f"corpus{SAID.get(corpus, '')}"
     cells = {column: cell["here"] for column, cell in table["rows"][0]["cells"].items()}
     for part in ("dev", "test"):
         text = " ".join(text for _, _, text, _, _ in parts[part])
         assert cells[f"{part} CH"]["words"] == len(re.findall(r"[\u4e00-\u9fff]", text))
         assert cells[f"{part} EN"]["words"] == len(re.findall(r"[A-Za-z']+", text))
+    heard = (tmp_path / "data" / "train-zh" / "text").read_text().splitlines()
+    assert heard == sorted(f"{key} {text}" for key, _, text, _, _ in parts["train-zh"])
     if corpus == "seame":
         trained, watched = (
             (tmp_path / "data" / name / "text").read_text().splitlines() for name in ("train-cs", "valid")
