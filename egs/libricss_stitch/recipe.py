@@ -26,6 +26,7 @@ from espnet_ext.recipe.run import Recipe, Run, idle_if, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
 from espnet_ext.recipe.training import data_options, free_of
 from espnet_ext.results.plans.schema import TRAIN
+from espnet_ext.work.settings import checked
 
 sets = load_script(Path(__file__).parent / "local" / "sets.py")
 stitchers = load_script(Path(__file__).parent / "local" / "stitchers.py")
@@ -224,7 +225,7 @@ def whisper_step(run: Run, way: str, name: str) -> Step:
             "data": cut,
             "references": references,
             "output": output,
-            "search": WhisperSearch.from_mapping(sets.settings(run)["search"]),
+            "search": checked(WhisperSearch, sets.settings(run)["search"], "search of settings_whisper"),
         },
         free={"nj": run.nj},
         inputs=[cut / "utt2dur", references],

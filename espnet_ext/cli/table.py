@@ -93,7 +93,7 @@ def config(recipe: Path, scale: str, system: str | None, decoding: str | None) -
 
     from espnet_ext.results.plans.plan import decode_config, load_scale, system_config
     from espnet_ext.results.plans.reading import load_tables
-    from espnet_ext.results.plans.schema import known
+    from espnet_ext.work.settings import known
 
     if bool(system) == bool(decoding):
         raise InputError("give --system or --decoding")

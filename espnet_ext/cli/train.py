@@ -46,7 +46,7 @@ def _training(scorers: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callab
 @contextmanager
 def _source(config: Path, given: Mapping[str, object]) -> Iterator[None]:
     """Inside, a setting that is wrong is refused with the option or the file that it comes from."""
-    from espnet_ext.rescore.configs import SettingError
+    from espnet_ext.work.settings import SettingError
 
     try:
         yield

@@ -9,8 +9,8 @@ time. Windows of the same length are recognised together, greedily.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import batched
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ from espnet_ext.multitalker.windows import parse_window_id
 from espnet_ext.nbest.whisper import MOST_TOKENS, RATE, TRAINED_WINDOW, bundled_folder
 from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
 from espnet_ext.work.parallel import map_shards
+from espnet_ext.work.settings import Count, Flag, StrictMapping
 
 PADDING = 2  # seconds of silence after a window
 TOGETHER = 16  # windows of the same length that are recognised as one batch
@@ -87,39 +88,18 @@ def load(model: str | Path | None, device: str = "cpu", threads: int = 0) -> Any
     return WhisperModel(str(folder), device=device, compute_type=kind, cpu_threads=threads)
 
 
-@dataclass(frozen=True)
-class WhisperSearch:
+class WhisperSearch(StrictMapping):
     """What Whisper may write.
 
     Attributes:
         digits: whether it may write digits. Numbers that are said digit by digit come back as one number otherwise:
             "seven nine five" as 795, which a normaliser reads "seven hundred ninety five".
         tokens_per_second, spare_tokens: the most tokens of a window. A search that repeats itself would run on.
-
-    Raises:
-        InputError: a number that makes no sense.
     """
 
-    digits: bool = True
-    tokens_per_second: int = 6  # nobody speaks faster
-    spare_tokens: int = 6
-
-    @classmethod
-    def from_mapping(cls, options: Mapping[str, Any]) -> "WhisperSearch":
-        """The attributes by name, from a config."""
-        names = [field.name for field in fields(cls)]
-        unknown = min(set(options) - set(names), default=None)
-        if unknown is not None:
-            raise InputError(f"Whisper's search: {unknown} is unknown: the options are {', '.join(names)}")
-        return cls(**options)
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.digits, bool):
-            raise InputError(f"Whisper's search: digits takes true or false, not {self.digits}")
-        for name in ("tokens_per_second", "spare_tokens"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise InputError(f"Whisper's search: {name} takes a whole number above 0, not {value}")
+    digits: Flag = True
+    tokens_per_second: Count = 6  # nobody speaks faster
+    spare_tokens: Count = 6
 
 
 DEFAULT_SEARCH = WhisperSearch()

@@ -13,6 +13,7 @@ from espnet_ext.multitalker.heard.hypotheses import NOBODY, WindowHypothesis, re
 from espnet_ext.multitalker.whisper import DEFAULT_SEARCH, WhisperSearch, WindowWhisper, by_turns, hear_turns
 from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
 from espnet_ext.synthetic.voices import draw_speakers
+from espnet_ext.work.settings import checked
 
 NORMALISE = normaliser_called(LIBRISPEECH)[0]
 TURNS = [
@@ -96,14 +97,15 @@ def test_a_window_has_at_most_so_many_tokens(speech):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"beam": 3}, "beam is unknown: the options are digits, tokens_per_second, spare_tokens"),
-        ({"digits": "no"}, "digits takes true or false, not no"),
-        ({"spare_tokens": 0}, "spare_tokens takes a whole number above 0, not 0"),
+        ({"beam": 3}, "search: unknown key 'beam'; known are digits, tokens_per_second, spare_tokens"),
+        ({"digits": "no"}, "search: digits: must be true or false, is 'no'"),
+        ({"tokens_per_second": True}, "tokens_per_second: must be a whole number of at least 1, is True"),
+        ({"spare_tokens": 0}, "spare_tokens: must be a whole number of at least 1, is 0"),
     ],
 )
 def test_bad_options_of_the_search_are_refused(options, message):
     with pytest.raises(InputError, match=message):
-        WhisperSearch.from_mapping(options)
+        checked(WhisperSearch, options, "search")
 
 
 def data_dir(folder, samples: np.ndarray):

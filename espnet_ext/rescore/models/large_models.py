@@ -9,9 +9,8 @@ from typing import Any
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.configs import Count, Share
 from espnet_ext.rescore.models.language_model import LmScorer
-from espnet_ext.results.plans.schema import StrictMapping, Text
+from espnet_ext.work.settings import Count, Share, StrictMapping, Text
 
 
 class Lora(StrictMapping):

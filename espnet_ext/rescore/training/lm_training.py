@@ -32,7 +32,6 @@ from transformers import (
 
 from espnet_ext.data.lm_text import sample, sentences
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.configs import Between, Count, checked, one_of
 from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.language_model import CASINGS, LmScorer
 from espnet_ext.rescore.models.large_models import prepare
@@ -49,7 +48,7 @@ from espnet_ext.rescore.training.loop import (
     train,
 )
 from espnet_ext.rescore.training.settings import ModelSettings, TrainingSettings, read_config
-from espnet_ext.results.plans.schema import StrictMapping
+from espnet_ext.work.settings import Between, Count, StrictMapping, checked, one_of
 
 DEV_BATCH = 64
 MASK_PROBABILITY = 0.15
@@ -345,7 +344,7 @@ def make_language_model(
         say: prints what was made.
 
     Raises:
-        InputError: as :func:`espnet_ext.rescore.configs.checked` and :func:`make_small_model`; a file is missing.
+        InputError: as :func:`espnet_ext.work.settings.checked` and :func:`make_small_model`; a file is missing.
     """
     scorer = make_small_model(checked(SmallModel, values, "small model"), list(sentences(text)), seed)
     scorer.save(output)

@@ -17,7 +17,6 @@ from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import NBest, word_errors
 from espnet_ext.nbest.sources import read_lists, warnings_of
 from espnet_ext.rescore import POOLINGS
-from espnet_ext.rescore.configs import Count, Weight, one_of
 from espnet_ext.rescore.interpolation import FIRST_PASS, combined, tune
 from espnet_ext.rescore.models.language_model import LmScorer
 from espnet_ext.rescore.models.large_models import prepare
@@ -34,6 +33,7 @@ from espnet_ext.rescore.training.loop import (
 )
 from espnet_ext.rescore.training.mwer import MwerLoss, backward, example
 from espnet_ext.rescore.training.settings import ModelSettings, TrainingSettings, read_config
+from espnet_ext.work.settings import Count, Weight, one_of
 
 SCORES = "lm"
 CACHE = "counts"  # folder in a training's folder

@@ -7,10 +7,9 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from espnet_ext.rescore import SCORERS
-from espnet_ext.rescore.configs import Count, Flag, Positive, Weight, Whole, checked, one_of
 from espnet_ext.rescore.models.language_model import CASINGS, DTYPES
 from espnet_ext.rescore.models.large_models import Lora
-from espnet_ext.results.plans.schema import StrictMapping
+from espnet_ext.work.settings import Count, Flag, Positive, StrictMapping, Weight, Whole, checked, one_of
 
 # Schedules of transformers.get_scheduler that need only the warm-up and the number of updates.
 SCHEDULES = ("linear", "cosine", "constant_with_warmup")
@@ -93,6 +92,6 @@ def read_config[Settings: TrainingSettings](
     """The config of the training called ``what``, whose seed is ``seed``.
 
     Raises:
-        SettingError: as :func:`espnet_ext.rescore.configs.checked`.
+        SettingError: as :func:`espnet_ext.work.settings.checked`.
     """
     return checked(schema, {**values, "seed": seed}, what)

@@ -12,8 +12,8 @@ from pydantic import StrictStr, ValidationError
 from espnet_ext.errors import InputError
 from espnet_ext.results.kept.meta import collect_meta
 from espnet_ext.results.kept.result_files import ResultGit, ResultHardware
-from espnet_ext.results.plans.schema import StrictMapping, fault, known
 from espnet_ext.work.files import write_json
+from espnet_ext.work.settings import StrictMapping, fault, known
 
 VERSION = 1
 

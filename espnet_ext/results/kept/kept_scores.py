@@ -12,10 +12,11 @@ from pydantic import StrictInt, StrictStr, ValidationError
 
 from espnet_ext.errors import InputError
 from espnet_ext.results.kept.result_files import Rate
-from espnet_ext.results.plans.schema import AVERAGE, StrictMapping
+from espnet_ext.results.plans.schema import AVERAGE
 from espnet_ext.results.plans.tables import Tables
 from espnet_ext.results.scores import Count, Counts, Scores, SeedScore, check_same_utterances
 from espnet_ext.work.files import atomic_write
+from espnet_ext.work.settings import StrictMapping
 
 VERSION = 1
 

@@ -13,8 +13,8 @@ from pydantic import StrictStr, ValidationError
 
 from espnet_ext.errors import InputError
 from espnet_ext.results.kept.result_files import REPRODUCTIONS, check_result, read_results, some_result_files
-from espnet_ext.results.plans.schema import StrictMapping, fault
 from espnet_ext.work.files import write_json
+from espnet_ext.work.settings import StrictMapping, fault
 
 VERSION = 1
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.plans.schema import StrictMapping, fault, known
 from espnet_ext.work.files import write_json
+from espnet_ext.work.settings import StrictMapping, fault, known
 
 VERSION = 2
 REPRODUCTIONS = "reproductions"  # the folder of other people's results

@@ -23,7 +23,7 @@ from espnet_ext.results.claims.verdicts import (
 from espnet_ext.results.kept.facts import read_facts
 from espnet_ext.results.kept.result_files import read_results, result_files
 from espnet_ext.results.pages.render import cells_of_test, count_of, format_interval, plain_table, reduction
-from espnet_ext.results.plans.schema import known
+from espnet_ext.work.settings import known
 
 DEFAULT_FOLDER = "mini-synthetic"
 

@@ -7,7 +7,7 @@ from tabulate import tabulate
 
 from espnet_ext.errors import InputError
 from espnet_ext.results.pages.render import has_intervals, reduction_columns, shown_cell, shown_seeds
-from espnet_ext.results.plans.schema import known
+from espnet_ext.work.settings import known
 
 Style = Literal["latex", "markdown"]
 _LATEX = str.maketrans(

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.plans.schema import AVERAGE, MEASURE, known
+from espnet_ext.results.plans.schema import AVERAGE, MEASURE
 from espnet_ext.results.plans.tables import System, Table, Tables
+from espnet_ext.work.settings import known
 from espnet_ext.work.yaml_files import deep_merge, read_yaml
 
 FULL = "full"  # the scale of the paper

@@ -18,7 +18,6 @@ from espnet_ext.results.plans.schema import (
     SystemEntry,
     TableEntry,
     TablesFile,
-    known,
     read_tables_file,
 )
 from espnet_ext.results.plans.sweeps import at_values, overrides_at, system_at
@@ -38,6 +37,7 @@ from espnet_ext.results.plans.tables import (
     row_name,
     rows_of,
 )
+from espnet_ext.work.settings import known
 
 
 def load_tables(path: str | Path, scale: str | None = None) -> Tables:

@@ -2,16 +2,13 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     StrictInt,
@@ -21,6 +18,7 @@ from pydantic import (
 )
 
 from espnet_ext.errors import InputError
+from espnet_ext.work.settings import StrictMapping, Text, fault, one_line
 from espnet_ext.work.yaml_files import read_yaml
 
 DEFAULT_DECODING = "default"
@@ -45,70 +43,14 @@ def read_tables_file(path: str | Path) -> "TablesFile":
         raise InputError(f"{path}: {fault(content, error)}") from error
 
 
-def fault(content: Mapping[str, Any], error: ValidationError) -> str:
-    """The first thing that is wrong, in one line: its place in the content, and what is expected there."""
-    first = error.errors(include_url=False)[0]
-    missing = first["type"] == "missing"
-    place = _place(content, first["loc"][:-1] if missing else first["loc"])
-    text = f"the key {first['loc'][-1]!r} is missing" if missing else _message(dict(first))
-    return f"{place}: {text}" if place else text
-
-
-def known(names: Sequence[str] | Mapping[str, Any]) -> str:
-    """The end of a message about an unknown name: the names there are."""
-    return "known are " + ", ".join(names) if names else "there are none"
-
-
-def _place(content: Any, location: tuple[int | str, ...]) -> str:
-    """Where in the file an error is, such as ``tables.1.rows[0] (baseline).paper[2]``.
-
-    What pydantic adds to a location, such as the branch of a union, is not in the file and is left out.
-    """
-    place = ""
-    for part in location:
-        if isinstance(content, dict) and part in content:
-            content = content[part]
-            place += f".{part}" if place else str(part)
-        elif isinstance(content, list) and isinstance(part, int):
-            content = content[part]
-            name = content.get("name") if isinstance(content, dict) else None
-            place += f"[{part}]" + (f" ({name})" if isinstance(name, str) else "")
-    return place
-
-
-_MESSAGES = {
-    "int_type": "must be a whole number, is {value!r}",
-    "float_type": "must be a number, is {value!r}",
-    "float_parsing": "must be a number, is {value!r}",
-    "dict_type": "must be a mapping (key: value), is {value!r}",
-    "tuple_type": "must be a list with at least one item, is {value!r}",
-    "too_short": "must be a list with at least one item, is {value!r}",
-    "literal_error": "must be {expected}, is {value!r}",
-}
-
-
-def _message(error: Mapping[str, Any]) -> str:
-    context = error.get("ctx", {})
-    if error["type"] == "value_error":
-        return str(context["error"])
-    message = _MESSAGES.get(error["type"], "{text} (is {value!r})")
-    return message.format(value=error["input"], text=error["msg"], expected=context.get("expected"))
-
-
 def _name(value: Any) -> str:
     if not isinstance(value, str) or not _FILE_NAME.fullmatch(value):
         raise ValueError(f"{value!r} must be a name of letters, digits and . _ + - (a number in quotes)")
     return value
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or "\n" in value.strip():
-        raise ValueError(f"must be one line of text (a number in quotes), is {value!r}")
-    return value.strip()
-
-
 def _row_name(value: Any) -> str:
-    name = _text(value)
+    name = one_line(value)
     if not _ROW_NAME.fullmatch(name):
         raise ValueError(f"{name!r} must hold no comma, slash or outer space")
     return name
@@ -165,7 +107,6 @@ def _sweep(value: Any) -> Any:
 
 
 Name = Annotated[str, BeforeValidator(_name)]
-Text = Annotated[str, BeforeValidator(_text)]
 RowName = Annotated[str, BeforeValidator(_row_name)]
 Rate = Annotated[float | None, BeforeValidator(_rate)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -174,23 +115,6 @@ Columns = Annotated[tuple[Text, ...], BeforeValidator(_one_or_more), Field(min_l
 Overrides = Annotated[dict[str, Any], BeforeValidator(_overrides)]
 Chosen = Annotated[Choice, BeforeValidator(_choice)]
 Sweep = Annotated[dict[Text, dict[Name, Any] | None], BeforeValidator(_sweep)]
-
-
-class StrictMapping(BaseModel):
-    """A mapping in a file. Unknown keys are refused with the names of those there are."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check_keys(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            raise ValueError(f"must be a mapping (key: value), is {value!r}")
-        names = [field.alias or name for name, field in cls.model_fields.items()]
-        for key in value:
-            if key not in names:
-                raise ValueError(f"unknown key {key!r}; {known(names)}")
-        return value
 
 
 class Paper(StrictMapping):

@@ -5,7 +5,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from espnet_ext.results.plans.schema import SWEPT_KEYS, Choice, SystemEntry, fault, known
+from espnet_ext.results.plans.schema import SWEPT_KEYS, Choice, SystemEntry
+from espnet_ext.work.settings import fault, known
 from espnet_ext.work.yaml_files import deep_merge
 
 

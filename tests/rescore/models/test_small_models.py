@@ -4,7 +4,6 @@ import pytest
 from transformers import AutoTokenizer
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.configs import checked
 from espnet_ext.rescore.models.scorers import load_lm
 from espnet_ext.rescore.training.lm_training import (
     SmallModel,
@@ -12,6 +11,7 @@ from espnet_ext.rescore.training.lm_training import (
     make_small_model,
     word_pieces,
 )
+from espnet_ext.work.settings import checked
 
 TEXTS = ["THE CAT SAT ON THE MAT", "A DOG RAN HOME", "THE CATS RAN"] * 5 + ["DON'T MIND HIM"]
 SIZES = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "max_position_embeddings": 64}

@@ -3,11 +3,11 @@
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.configs import SettingError, checked
 from espnet_ext.rescore.models.large_models import Lora
 from espnet_ext.rescore.training.lm_training import LmSettings
 from espnet_ext.rescore.training.mwer_training import MwerSettings
 from espnet_ext.rescore.training.settings import TrainingSettings, read_config
+from espnet_ext.work.settings import SettingError, checked
 
 NEEDED = {"batch_size": 4, "lm": "gpt2"}
 NAN, INFINITE = float("nan"), float("inf")
