@@ -1,6 +1,6 @@
 """Text for a language model as ESPnet reads it: Kaldi tables whose ids are line numbers, in splits."""
 
-import gzip
+import io
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -8,26 +8,26 @@ from pathlib import Path
 
 from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
-from espnet_ext.work.files import atomic_write
+from espnet_ext.work.files import atomic_write, unpacked
 from espnet_ext.work.once import NOTE, fingerprint, whole_folder
 from espnet_ext.work.parallel import map_shards
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """The lines of a text file, plain or ``.gz``, with single spaces between words; empty ones are left out.
+    """The lines of a text file, plain or gzipped, with single spaces between words; empty ones are left out.
 
     Raises:
         InputError: a missing file, or one that is not gzip or UTF-8 text.
     """
     path = Path(path)
     try:
-        with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
-            for line in file:
+        with unpacked(path) as file:
+            for line in io.TextIOWrapper(file, encoding="utf-8"):
                 if line.strip():
                     yield " ".join(line.split())
     except FileNotFoundError:
         raise InputError(f"{path}: no such file: check the path of the language model's text") from None
-    except (gzip.BadGzipFile, EOFError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise InputError(f"{path}: cannot be read as text ({error}): download it again") from None
 
 

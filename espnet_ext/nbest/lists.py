@@ -16,11 +16,9 @@ what is not:
   reference each word is an insertion.
 """
 
-import gzip
 import json
 import math
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,9 +26,9 @@ from typing import Any
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cpdist
 
-from espnet_ext.data.kaldi.tables import text_lines
+from espnet_ext.data.kaldi.tables import unpacked_lines
 from espnet_ext.errors import InputError
-from espnet_ext.work.files import atomic_write
+from espnet_ext.work.files import atomic_write_text
 from espnet_ext.work.json_text import parse_json
 
 
@@ -89,7 +87,7 @@ def read_nbest(path: str | Path) -> list[NBest]:
             comes twice; names file, line and utterance.
     """
     lists: dict[str, NBest] = {}
-    for number, line in enumerate(lines_of(Path(path)), start=1):
+    for number, line in enumerate(unpacked_lines(Path(path)), start=1):
         try:
             nbest = _from_record(parse_json(line))
             if nbest.utt_id in lists:
@@ -105,41 +103,16 @@ def read_nbest(path: str | Path) -> list[NBest]:
     return list(lists.values())
 
 
-def lines_of(path: Path) -> Iterator[str]:
-    """The lines of a text file that must hold something, plain or gzipped, one in memory at a time.
-
-    Raises:
-        InputError: as :func:`espnet_ext.data.kaldi.tables.text_lines`; or what is packed is cut short or no text.
-    """
-    if not _is_gzipped(path):
-        yield from text_lines(path)
-        return
-    line = None
-    try:
-        with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
-            for line in file:
-                yield line.rstrip("\r\n")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not gzipped text ({error}): write it again") from None
-    if line is None:
-        raise InputError(f"{path}: empty file: write it again")
-
-
-def _is_gzipped(path: Path) -> bool:
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(2) == b"\x1f\x8b"
-
-
 def write_nbest(path: str | Path, lists: Iterable[NBest]) -> None:
-    """Write lists as JSONL, in the order given; ``path`` is written whole or left as it was.
+    """Write lists as JSONL, gzipped if its name ends with .gz, in the order given.
+
+    ``path`` is written whole or left as it was.
 
     Raises:
         InputError: there are no lists, or an id comes twice.
     """
     seen: set[str] = set()
-    with atomic_write(path) as file:
+    with atomic_write_text(path) as file:
         for nbest in lists:
             if nbest.utt_id in seen:
                 raise InputError(f"{path}: {nbest.utt_id} comes twice: keep one of its lists")

@@ -20,9 +20,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.kaldi.tables import read_table, text_lines
+from espnet_ext.data.kaldi.tables import read_table, text_lines, unpacked_lines
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.lists import Hypothesis, NBest, lines_of
+from espnet_ext.nbest.lists import Hypothesis, NBest
 from espnet_ext.work.json_text import parse_json
 
 # Kaldi's lattices have acoustic log-likelihoods ten times as large as they should be beside a language model.
@@ -88,7 +88,7 @@ def read_srilm(path: str | Path) -> list[NBest]:
     files = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.is_file())
     lists = {}
     for file in files:
-        lines = list(lines_of(file))
+        lines = list(unpacked_lines(file))
         kind = lines[0].strip() if lines[0].startswith("NBestList") else ""
         if kind and kind not in ("NBestList1.0", "NBestList2.0"):
             raise InputError(f"{file}: {kind}: only NBestList1.0, NBestList2.0 and SRILM's own format are read")
@@ -106,7 +106,7 @@ def is_srilm(path: str | Path) -> bool:
     if not files:
         return False
     try:
-        first = next(lines_of(files[0]))
+        first = next(unpacked_lines(files[0]))
         return first.startswith("NBestList") or bool(_srilm_hypothesis(first, "", files[0], 1))
     except InputError:
         return False

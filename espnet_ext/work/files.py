@@ -1,14 +1,19 @@
 """Files that are written completely or not at all, and the files below a folder."""
 
+import gzip
+import io
 import json
 import os
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO, cast
 
 from espnet_ext.errors import InputError
+
+_GZIP = b"\x1f\x8b"  # how such files begin
 
 
 @contextmanager
@@ -35,6 +40,39 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO]:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to read its bytes, unpacked if it is gzipped, whatever its name.
+
+    Raises:
+        InputError: it is called .gz and is not gzipped, or what is packed is damaged.
+    """
+    with open(path, "rb") as file:
+        if file.peek(2)[:2] != _GZIP and path.suffix != ".gz":
+            yield file
+            return
+        try:
+            with gzip.open(file) as content:
+                yield cast(BinaryIO, content)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise InputError(f"{path}: cannot be read as gzip ({error}): write or download it again") from None
+
+
+@contextmanager
+def atomic_write_text(path: str | Path) -> Iterator[IO[str]]:
+    """As :func:`atomic_write`, for text, gzipped if the name ends with .gz. The same text gives the same bytes."""
+    if Path(path).suffix != ".gz":
+        with atomic_write(path) as file:
+            yield file
+        return
+    with (
+        atomic_write(path, "wb") as packed,
+        gzip.GzipFile("", "wb", fileobj=packed, mtime=0) as stream,
+        io.TextIOWrapper(stream, encoding="utf-8") as file,
+    ):
+        yield file
 
 
 def write_json(path: str | Path, value: Any) -> None:

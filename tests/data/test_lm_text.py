@@ -9,6 +9,13 @@ from espnet_ext.data.lm_text import sample, sentences, write_lengths, write_spli
 from espnet_ext.errors import InputError
 
 
+def damaged(content: bytes) -> bytes:
+    """Gzipped, with a byte of its middle changed."""
+    packed = bytearray(gzip.compress(content))
+    packed[len(packed) // 2] ^= 0xFF
+    return bytes(packed)
+
+
 @pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
 def test_lines_are_distributed_over_sorted_tables(name, tmp_path, capsys):
     lines = [f"SENTENCE {number}" for number in range(1, 13)]
@@ -31,6 +38,7 @@ def test_text_that_cannot_be_read_is_refused_and_nothing_written(tmp_path):
     for name, content, message in (
         ("none.txt", None, "none.txt: no such file"),
         ("plain.gz", b"SENTENCE\n", "plain.gz: cannot be read"),
+        ("damaged.gz", damaged(b"SENTENCE\n" * 999), "damaged.gz: cannot be read"),
         ("cut.gz", gzip.compress(b"SENTENCE\n" * 999)[:-20], "cut.gz: cannot be read"),
         ("latin.txt", b"\xff\xfe", "latin.txt: cannot be read"),
         ("empty.txt", b"\n \n", "empty.txt: holds 0 lines of text, fewer than the 3 files"),

@@ -1,5 +1,6 @@
 """N-best lists as objects and on disk: what comes back, what is refused and by which name."""
 
+import gzip
 import json
 
 import pytest
@@ -23,6 +24,14 @@ def test_what_is_written_is_read(tmp_path):
     assert records[0]["hyps"][0] == {"text": "THE CAT", "score": -1.5, "scores": {"ctc": -0.25, "decoder": -1.25}}
     assert records[1] == {"utt_id": "a-1", "ref": None, "hyps": [{"text": "去 北京", "score": -0.1, "scores": {}}]}
     assert "去 北京" in path.read_text(encoding="utf-8")
+
+
+def test_lists_are_gzipped_if_their_name_says_so(tmp_path):
+    one, other = tmp_path / "nbest.jsonl.gz", tmp_path / "again.jsonl.gz"
+    write_nbest(one, LISTS)
+    write_nbest(other, LISTS)
+    assert read_nbest(one) == LISTS and gzip.decompress(one.read_bytes()).startswith(b"{")
+    assert one.read_bytes() == other.read_bytes()
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=5))

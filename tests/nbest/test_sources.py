@@ -5,9 +5,10 @@ import json
 
 import pytest
 
+from espnet_ext.data.kaldi.tables import unpacked_lines
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.json_formats import read_mlm_scoring
-from espnet_ext.nbest.lists import Hypothesis, NBest, lines_of, write_nbest
+from espnet_ext.nbest.lists import Hypothesis, NBest, write_nbest
 from espnet_ext.nbest.sources import FORMATS, convert_lists, read_lists, warnings_of, with_references
 
 LISTS = [NBest("a", (Hypothesis("A B", -1.5), Hypothesis("A", -2.5))), NBest("b", (Hypothesis("C", -0.5),))]
@@ -63,16 +64,16 @@ def test_references_of_other_utterances(source, tmp_path, text, message):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (gzip.compress(b"{}\n" * 1000)[:-12], "lists.jsonl.gz: not gzipped text"),
-        (gzip.compress(b"\xff\xff"), "lists.jsonl.gz: not gzipped text"),
+        (gzip.compress(b"{}\n" * 1000)[:-12], "lists.jsonl.gz: cannot be read as gzip"),
+        (gzip.compress(b"\xff\xff"), "lists.jsonl.gz: .*UTF-8"),
         (gzip.compress(b""), "lists.jsonl.gz: empty file"),
-        (b"\x1f\x8b\x08\x00 and no more", "lists.jsonl.gz: not gzipped text"),
+        (b"\x1f\x8b\x08\x00 and no more", "lists.jsonl.gz: cannot be read as gzip"),
     ],
 )
 def test_faults_of_gzipped_lists(tmp_path, data, message):
     (tmp_path / "lists.jsonl.gz").write_bytes(data)
     with pytest.raises(InputError, match=message):
-        list(lines_of(tmp_path / "lists.jsonl.gz"))
+        list(unpacked_lines(tmp_path / "lists.jsonl.gz"))
 
 
 def test_a_missing_source(tmp_path):

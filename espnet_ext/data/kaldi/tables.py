@@ -4,12 +4,14 @@ Python sorts ``str`` by code point, which is the byte order of UTF-8, and so the
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from espnet_ext.errors import InputError
-from espnet_ext.work.files import atomic_write
+from espnet_ext.work.files import atomic_write, unpacked
 
 # Only these separate fields. Other characters that Python calls white space, such as the ideographic space U+3000,
 # belong to the text.
@@ -107,8 +109,21 @@ def text_lines(path: Path) -> Iterator[str]:
         InputError: the file is missing, empty, not UTF-8, begins with a byte-order mark, or has a carriage return in a
             line (at a line's end it is dropped).
     """
+    yield from _lines(path, _plain)
+
+
+def _plain(path: Path) -> IO[bytes]:
+    return path.open("rb")
+
+
+def unpacked_lines(path: Path) -> Iterator[str]:
+    """As :func:`text_lines`, of a file that may be gzipped."""
+    yield from _lines(path, unpacked)
+
+
+def _lines(path: Path, opened: Callable[[Path], AbstractContextManager[IO[bytes]]]) -> Iterator[str]:
     try:
-        with open(path, "rb") as file:
+        with opened(path) as file:
             yield from _decoded(path, file)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file: check the path, or run the stage that writes it") from None
