@@ -264,16 +264,11 @@ def trained(stage: Callable[[Run], None]) -> Callable[[Run], None]:
 
 def tables_of(options: Mapping[str, str]) -> str:
     """The tables of a run: Table 4 needs LibriCSS, which the synthetic corpus has, and more than Whisper."""
-    wanted = options["table"]
-    if options["recogniser"] == sets.WHISPER:
-        if "4" in wanted.split(","):
-            raise InputError("Table 4 is of speakers who talk at once, which Whisper cannot hear: leave out --table 4")
-        return "1,2,3" if wanted == "all" else wanted
-    if options["libricss"] or not options["librispeech"]:
-        return wanted
-    if "4" in wanted.split(","):
+    wanted, whisper = options["table"], options["recogniser"] == sets.WHISPER
+    lacks_libricss = options["librispeech"] and not options["libricss"]
+    if lacks_libricss and not whisper and "4" in wanted.split(","):
         raise InputError("Table 4 needs --libricss DIR; README.md says what it holds")
-    return "1,2,3" if wanted == "all" else wanted
+    return "1,2,3" if wanted == "all" and (whisper or lacks_libricss) else wanted
 
 
 def variant(options: Mapping[str, str]) -> str:
@@ -287,6 +282,8 @@ def variant(options: Mapping[str, str]) -> str:
 def check(run: Run) -> None:
     """Refuse a speaker model that is not there, or one for a recogniser that needs Resemblyzer's profiles."""
     if sets.whisper(run):
+        if "4" in {table.id for table in run.selected}:
+            raise InputError("Table 4 is of speakers who talk at once, which Whisper cannot hear: leave out --table 4")
         given = [f"--{name}" for name in ("libricss", "speaker_model", *FAR_FIELD) if run.options[name]]
         if given:
             raise InputError(f"{given[0]} is for a recogniser that is trained: leave it out with --recogniser whisper")

@@ -84,16 +84,18 @@ def compute_statistics(
     print(f"{count} recordings -> {output}/statistics.scp")
 
 
+def needs_lm(run: Run) -> bool:
+    """Does a decoding of this run use an n-gram model?"""
+    return any(run.decoding(name).get("lm_weight") for names in run.decodings.values() for name in names)
+
+
 @corpora.trains
 def language_model(run: Run) -> None:
-    if not any(run.decoding(name).get("lm_weight") for names in run.decodings.values() for name in names):
+    if not needs_lm(run):
         say("no decoding of these rows uses one")
         return
-    order, folder, text = (
-        run.sections["settings"]["ngram_order"],
-        asr.tokens_dir(run),
-        run.datadir / corpora.TRAIN / "text",
-    )
+    order, folder = run.sections["settings"]["ngram_order"], asr.tokens_dir(run)
+    text = run.datadir / corpora.TRAIN / "text"
     has_pieces = run.sections["settings"]["token_type"] != "word"
     files = [folder / "tokens.txt", *([folder / "bpe.model"] if has_pieces else [])]
     run_steps(
@@ -286,6 +288,10 @@ def measure_context(config: Path, seconds: float, device: str, expdir: str) -> N
         raise InputError(f"local/bench_context.py has ended with status {status}")
 
 
+def tables(run: Run) -> None:
+    asr.tables(run, corpus="published models" if run.options[corpora.PUBLISHED] else None)
+
+
 def check(run: Run) -> None:
     """Refuse what needs the synthetic corpora if there are others, and options that would end a run after work."""
     needs = [
@@ -310,6 +316,10 @@ def check(run: Run) -> None:
     for system, seed in product(run.systems if run.options[corpora.PUBLISHED] else (), run.seeds):
         if not (model := model_of(run, system, seed)).is_file():
             raise InputError(f"{model}: no such file: make it with local/import_checkpoint.py, or choose other --rows")
+    if run.options[corpora.PUBLISHED] and needs_lm(run):
+        raise InputError(
+            "--published has no training text, and beam search needs its n-gram model: leave out --table beam"
+        )
     for system in () if run.options[corpora.PUBLISHED] else run.systems:
         chunks = system_config(run.sections, system).get("chunk_conf") or {}
         if chunks and run.ngpu > (sequences := math.ceil(chunks["batch_seconds"] / chunks["max_seconds"])):
@@ -335,6 +345,7 @@ RECIPE = Recipe(
     choices={"keep_features": ("true", "false")},
     paths=("tedlium", "earnings22", "rev16", "musan", *corpora.ALIGNED),
     needed=("tedlium", "earnings22", "rev16", "musan"),
+    variant=lambda options: corpora.PUBLISHED if options[corpora.PUBLISHED] else "",
     tables_of=tables_of,
     check=check,
     stages={
@@ -346,6 +357,6 @@ RECIPE = Recipe(
         "training": training,
         "decoding": decoding,
         "scoring": scoring,
-        "tables": asr.tables,
+        "tables": tables,
     },
 )

@@ -16,7 +16,7 @@ set -euo pipefail
 figure=          # number of a figure of the paper, several separated by commas, or all; 1 if no table is given either
 table=           # 1: the paper's table; beam: beam search (not in the paper); both separated by a comma, or all
 rows=            # points of the figures and rows of the tables by name, such as 'Rev16 at 10 s'; all if empty
-scale=mini       # smoke|mini|full: size of the models and of the synthetic corpora; full is the paper's
+scale=mini       # smoke|mini|mini_batch80|full: size of the models and of the synthetic corpora; full is the paper's
 seed=1           # seeds, separated by commas; the paper has three repeats
 stage=1          # first stage to run
 stop_stage=9     # last stage to run

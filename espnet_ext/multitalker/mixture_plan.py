@@ -83,8 +83,9 @@ class MixtureSettings:
         gap: the shortest time between two starts, in seconds.
         count: number of mixtures; None: as many as one pass over the utterances gives.
         seed: seed of all random choices.
-        longest: the most seconds of speech in a mixture: an utterance that would exceed it begins the next one, and one
-            that is longer by itself is left out; None: no limit.
+        longest: the most seconds of speech in a mixture; None: no limit. An utterance that would exceed it waits for a
+            later mixture, so that this one may have fewer than the fewest ``utterances``; one that is longer by itself
+            is left out, and how many there are is printed.
         audio: whether audio is written; without it a set has only its references and text. ``on_the_fly``: it is mixed
             whenever it is read, and only recipes for it are written.
 
@@ -157,7 +158,12 @@ def plan_mixtures(
     """
     _check_sources(sources)
     if settings.longest is not None:
-        sources = [source for source in sources if source.seconds <= settings.longest]
+        fitting = [source for source in sources if source.seconds <= settings.longest]
+        if len(fitting) < len(sources):
+            print(
+                f"{len(sources) - len(fitting)} of {len(sources)} utterances last over {settings.longest:g} s: left out"
+            )
+        sources = fitting
         if not sources:
             raise InputError(f"each utterance is longer than the longest mixture, {settings.longest} s: raise longest")
     rng = np.random.default_rng(settings.seed)

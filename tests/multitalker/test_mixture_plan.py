@@ -41,15 +41,16 @@ def test_a_pass_uses_every_utterance_once():
     assert sum(len(mixture.parts) >= 4 for mixture in mixtures) > 0.6 * len(mixtures)
 
 
-def test_no_mixture_has_more_speech_than_the_longest():
+def test_no_mixture_has_more_speech_than_the_longest(capsys):
     limited = replace(SETTINGS, overlap=0, longest=30)
     mixtures = plan_mixtures(sources(), limited, prefix="mix")
     used = Counter(part.source.id for mixture in mixtures for part in mixture.parts)
-    assert used == {source.id: 1 for source in sources()}  # those that did not fit begin the next mixture
+    assert used == {source.id: 1 for source in sources()}  # those that did not fit wait for a later mixture
     assert 20 < max(mixture.seconds for mixture in mixtures) <= 30.001
     short = {source.id for source in sources() if source.seconds <= 5}
     mixtures = plan_mixtures(sources(), replace(limited, longest=5), prefix="mix")
     assert {part.source.id for mixture in mixtures for part in mixture.parts} == short
+    assert capsys.readouterr().out == f"{96 - len(short)} of 96 utterances last over 5 s: left out\n"
     with pytest.raises(InputError, match="each utterance is longer than the longest mixture, 1 s: raise longest"):
         plan_mixtures(sources(), replace(limited, longest=1), prefix="mix")
 

@@ -233,19 +233,23 @@ def test_podcasts_of_yours_have_some_held_out(smoke, tmp_path):
 
 
 def test_published_models_take_the_place_of_trainings(smoke, tmp_path):
+    """With test corpora of one's own, no synthetic one is made."""
     folder, _ = smoke
     model = tmp_path / "models" / "base_10" / "seed1"
-    options = ("--published", str(tmp_path / "models"), "--figure", "1", "--rows", "Rev16 at 10 s")
-    refused = run(*options, folder=tmp_path, datadir=folder / "data")
+    options = ("--published", str(tmp_path / "models"), *other_corpora(folder), "--rows", "Rev16 at 10 s")
+    refused = run(*options, folder=tmp_path)
     assert refused.returncode == 1 and "model.pth: no such file: make it with" in refused.stderr
     model.mkdir(parents=True)
     shutil.copy(folder / SYSTEM / "config.yaml", model)
     shutil.copy(folder / SYSTEM / "latest.pth", model / "model.pth")
-    done = run(*options, folder=tmp_path, datadir=folder / "data")
+    done = run(*options, folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("the models of --published are trained") == 4
-    assert not (tmp_path / SYSTEM / "config.yaml").exists()
+    assert not (tmp_path / SYSTEM / "config.yaml").exists() and not (tmp_path / "data" / "corpus").exists()
     assert point(tmp_path, "figure1", "Rev16", 10)["rate"] == point(folder, "figure1", "Rev16", 10)["rate"]
+    assert result(tmp_path, "figure1")["meta"]["corpus"] == "published models"
+    refused = run(*options[:-2], "--table", "beam", "--rows", "beam search with 4-gram", folder=tmp_path)
+    assert refused.returncode == 1 and "--published has no training text" in refused.stderr
 
 
 def test_help_and_run_from_any_directory(tmp_path):

@@ -37,7 +37,7 @@ def manifests_step(run: Run, title: str, folder: Path, **options: Any) -> Step:
 
 @for_systems
 def data(run: Run) -> None:
-    if not all(run.options[name] for name in ("spotify", *TEST_CORPORA)):
+    if run.synthetic or not all(run.options[name] for name in TEST_CORPORA):
         run_steps(asr.synthetic_corpus(run, "spotify", run.datadir / "corpus"))
     if not run.options[PUBLISHED]:
         podcasts = run.datadir / "corpus" / "spotify" if run.synthetic else run.corpus
