@@ -76,7 +76,7 @@ def transcribe(
     from espnet_ext.transcription.engines import engine_for
     from espnet_ext.transcription.enrolment import find_enrolment
     from espnet_ext.transcription.request import Request
-    from espnet_ext.transcription.run import check_kinds, check_names, check_output, that_exist, transcribe_files
+    from espnet_ext.transcription.run import check_kinds, check_names, check_output, existing_files, transcribe_files
 
     wanted, output = common.names(kinds), output or Path("transcripts")
     check_kinds(wanted)
@@ -86,7 +86,7 @@ def transcribe(
     if enrolment:
         find_enrolment(enrolment)
     check_output(output)
-    there = that_exist(files, _failed)
+    there = existing_files(files, _failed)
     with tempfile.TemporaryDirectory() as folder:
         request = Request(
             enrolment=enrolment,

@@ -164,7 +164,7 @@ def rescore(
 
         return launch(rescore, ngpu, job, models, ngpu=1, say=say)
     if not _is_first():
-        say = _nothing
+        say = _silent
     loaders = {model.label: (lambda model=model: model.load(ngpu, say)) for model in models}
     if len(loaders) < len(models):
         raise InputError("two language models with the same name for their scores: give each its own --name")
@@ -230,7 +230,7 @@ def _is_first() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def _nothing(_line: str) -> None:
+def _silent(_line: str) -> None:
     """What processes print that are not the first."""
 
 

@@ -58,7 +58,7 @@ def check_names(files: Sequence[Path]) -> None:
         names[path.stem] = path
 
 
-def that_exist(files: Sequence[Path], failed: Callable[[Path, str], None]) -> list[Path]:
+def existing_files(files: Sequence[Path], failed: Callable[[Path, str], None]) -> list[Path]:
     """The files without those that do not exist; ``failed`` is called with each of these, and why.
 
     Raises:

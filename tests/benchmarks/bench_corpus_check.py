@@ -14,8 +14,10 @@ import contextlib
 import io
 import random
 import resource
+import shlex
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -137,7 +139,7 @@ def main() -> None:
         write_facts(
             args.output,
             ABOUT,
-            "python tests/benchmarks/bench_corpus_check.py --output docs/results/corpus_check.json",
+            f"python {shlex.join(sys.argv)}",
             values,
         )
 

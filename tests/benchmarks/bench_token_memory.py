@@ -8,6 +8,8 @@ million words; the memory may not grow with them.
 import argparse
 import multiprocessing
 import resource
+import shlex
+import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -56,7 +58,7 @@ def main() -> None:
             process.join()
         print(f"{words:,} words: {rows[f'{words:,}']}", flush=True)
     if args.output:
-        command = "python tests/benchmarks/bench_token_memory.py --output docs/results/token_memory.json"
+        command = f"python {shlex.join(sys.argv)}"
         write_facts(args.output, "Memory in which word pieces are learnt, by the words of the text", command, rows)
 
 

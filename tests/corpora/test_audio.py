@@ -170,7 +170,7 @@ def test_transcripts_that_a_model_cannot_spell_are_refused(chapters, model, hear
         prepare_audio(chapters / "audio", chapters / "out", text=chapters / "text", aligner=model)
 
 
-def test_an_alignment_that_was_killed_goes_on(chapters, model, hears_every_letter, monkeypatch):
+def test_an_alignment_that_was_killed_resumes(chapters, model, hears_every_letter, monkeypatch):
     """Recordings that are done are not heard again; those whose transcript has changed are."""
     from espnet_ext.longform.alignment.forced import RecordingAligner
 
