@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import filterfalse
 from typing import Any
 
 from tabulate import tabulate
@@ -243,17 +244,26 @@ def _units(result: Mapping[str, Any]) -> str:
 
 
 def claims_table(result: Mapping[str, Any]) -> str:
-    """The claims as a Markdown table: verdict, effect with its interval, p-values, seeds and units, by test set."""
+    """The claims as a Markdown table: verdict, effect with its interval, p-values, seeds and units, by test set.
+
+    Those that were tested on no test set stand below it in one line.
+    """
     rows = []
-    for claim in result["claims"]:
+    for claim in filter(_tested, result["claims"]):
         for number, (column, test) in enumerate(claim["tests"].items()):
             first = number == 0
             head = [shown_claim(claim) if first else "", f"**{verdict_text(claim)}**" if first else ""]
             corrected = shown_p(claim["p_corrected"]) if first else ""
             rows.append([cell.translate(_PIPES) for cell in (*head, column, *cells_of_test(test), corrected)])
     header = ["claim", "verdict", "test set", "effect", "95% interval", "seeds", "units", "p", "corrected p"]
-    table = tabulate(rows, header, tablefmt="pipe", disable_numparse=True)
-    return f"{table}\n\n{EFFECT}"
+    table = [tabulate(rows, header, tablefmt="pipe", disable_numparse=True), EFFECT] if rows else []
+    left = "; ".join(map(shown_claim, filterfalse(_tested, result["claims"])))
+    missing = [f"Not tested here, since a row was not run: {left}."] if left else []
+    return "\n\n".join((*table, *missing))
+
+
+def _tested(claim: Mapping[str, Any]) -> bool:
+    return any(claim["tests"].values())
 
 
 def shown_claim(claim: Mapping[str, Any]) -> str:

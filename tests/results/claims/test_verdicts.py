@@ -104,6 +104,12 @@ def test_what_has_not_run_on_all_test_sets(scored: Callable, judged: Callable):
     assert "new is better" not in plain_table(judged()) and "**not run**" in claims_table(judged())
 
 
+def test_what_has_not_run_at_all_is_one_line_below_the_table(scored: Callable, judged: Callable):
+    scored("new", 1, "clean", wrong(0.1, 1))
+    table = claims_table(judged())
+    assert table.startswith("Not tested here, since a row was not run: new is better") and "|" not in table
+
+
 def test_equal_systems_are_undecided(run: Callable, judged: Callable):
     run(5, new=0.2, base=0.2)
     for claim in judged()["claims"]:
