@@ -43,14 +43,14 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO]:
 
 
 @contextmanager
-def unpacked(path: Path) -> Iterator[BinaryIO]:
+def unpacked(path: str | Path) -> Iterator[BinaryIO]:
     """Open a file to read its bytes, unpacked if it is gzipped, whatever its name.
 
     Raises:
         InputError: it is called .gz and is not gzipped, or what is packed is damaged.
     """
     with open(path, "rb") as file:
-        if file.peek(2)[:2] != _GZIP and path.suffix != ".gz":
+        if file.peek(2)[:2] != _GZIP and Path(path).suffix != ".gz":
             yield file
             return
         try:

@@ -102,7 +102,7 @@ def table_lines(path: Path) -> Iterator[tuple[str, str]]:
         yield key, rest[0].strip(_BLANKS) if rest else ""
 
 
-def text_lines(path: Path) -> Iterator[str]:
+def text_lines(path: str | Path) -> Iterator[str]:
     """The lines of a text file that must hold something, one in memory at a time.
 
     Raises:
@@ -112,16 +112,16 @@ def text_lines(path: Path) -> Iterator[str]:
     yield from _lines(path, _plain)
 
 
-def _plain(path: Path) -> IO[bytes]:
-    return path.open("rb")
+def _plain(path: str | Path) -> IO[bytes]:
+    return open(path, "rb")
 
 
-def unpacked_lines(path: Path) -> Iterator[str]:
+def unpacked_lines(path: str | Path) -> Iterator[str]:
     """As :func:`text_lines`, of a file that may be gzipped."""
     yield from _lines(path, unpacked)
 
 
-def _lines(path: Path, opened: Callable[[Path], AbstractContextManager[IO[bytes]]]) -> Iterator[str]:
+def _lines(path: str | Path, opened: Callable[[str | Path], AbstractContextManager[IO[bytes]]]) -> Iterator[str]:
     try:
         with opened(path) as file:
             yield from _decoded(path, file)
@@ -131,7 +131,7 @@ def _lines(path: Path, opened: Callable[[Path], AbstractContextManager[IO[bytes]
         raise InputError(f"{path}: is a folder, not a file: name the table itself") from None
 
 
-def _decoded(path: Path, file: Iterable[bytes]) -> Iterator[str]:
+def _decoded(path: str | Path, file: Iterable[bytes]) -> Iterator[str]:
     blank: list[str] | None = []  # lines before the first that holds something; None: it was found
     # Not splitlines(): it also breaks at U+2028 and form feeds, which may occur in a text.
     for number, data in enumerate(file, start=1):
