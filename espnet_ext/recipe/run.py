@@ -298,7 +298,7 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
         selected=tuple(selected),
         expdir=Path(options["expdir"] or f"exp/{tag}"),
         datadir=Path(options["datadir"] or f"data/{tag}"),
-        command=environment.get("ESPNET_EXT_COMMAND", ""),
+        command=_without_folders(environment.get("ESPNET_EXT_COMMAND", ""), recipe, given),
         launch=tuple(shlex.split(environment.get("train_cmd", ""))),
         train_options=tuple(shlex.split(environment.get("train_cmd_options", ""))),
     )
@@ -310,6 +310,14 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
         if options[name] and not os.path.exists(options[name]):
             raise InputError(f"--{name} {options[name]}: no such file or folder")
     return run
+
+
+def _without_folders(command: str, recipe: Recipe, given: Mapping[str, str]) -> str:
+    """A command line whose paths are their last names: results that are kept tell nobody's folders."""
+    for name in (recipe.corpus, *recipe.instead, *recipe.paths, "parallel", "expdir", "datadir"):
+        if "/" in (path := given.get(name, "")):
+            command = command.replace(path, Path(path).name)
+    return command
 
 
 def _checked(recipe: Recipe, given: Mapping[str, str], caller: Path, folder: Path) -> dict[str, str]:

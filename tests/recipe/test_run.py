@@ -187,6 +187,14 @@ def test_values_are_taken_as_they_are(toy):
         assert f"command ./run.sh {' '.join(rows)} --seed 1,2" in done.stdout
 
 
+def test_the_command_that_is_kept_names_no_folders(toy, tmp_path):
+    corpus = tmp_path / "secret place" / "digits"
+    corpus.mkdir(parents=True)
+    done = run(toy, "--seed", "1,2", "--librispeech", str(corpus), f"--expdir={tmp_path}/out", "--stop-stage", "1")
+    assert done.returncode == 0, done.stderr
+    assert "command ./run.sh --seed 1,2 --librispeech 'digits' --expdir=out --stop-stage 1" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("options", "value"),
     [(("--skip-faulty",), "true"), (("--skip_faulty", "--nj", "1"), "true"), (("--skip-faulty", "7"), "7")],
