@@ -72,11 +72,11 @@ def transcribe(
     Reads wav, flac, mp3, ogg, and what ffmpeg reads if it is installed. A file that cannot be read is named, and the
     others go on.
     """
-    from espnet_ext.longform.decoding.decode import device_of
     from espnet_ext.transcription.engines import engine_for
     from espnet_ext.transcription.enrolment import find_enrolment
     from espnet_ext.transcription.request import Request
     from espnet_ext.transcription.run import check_kinds, check_names, check_output, existing_files, transcribe_files
+    from espnet_ext.work.parallel import device_of
 
     wanted, output = common.names(kinds), output or Path("transcripts")
     check_kinds(wanted)

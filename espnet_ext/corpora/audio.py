@@ -35,6 +35,7 @@ def prepare_audio(
     aligner: str | Path = "",
     part: str = "train",
     num_jobs: int = 1,
+    ngpu: int = 0,
     check_audio: str = "auto",
     skip_faulty: float = 0.0,
 ) -> dict[str, Manifests]:
@@ -49,6 +50,7 @@ def prepare_audio(
         aligner: an ESPnet model with CTC that finds their words: what :func:`~espnet_ext.sharing.find.find_model`
             takes. A recording that was aligned is not aligned again by a later run.
         part: The part's name in the names of the files.
+        ngpu: GPUs that align.
         num_jobs, check_audio, skip_faulty: See :func:`espnet_ext.corpora.librispeech.prepare_librispeech`.
 
     Raises:
@@ -76,7 +78,7 @@ def prepare_audio(
     def timed() -> Iterator[tuple[str, list[Word]]]:
         found = {key: spoken[key] for key in sounds}
         work = output / f"audio_{part}_alignment"
-        for key, own in found.items() if model is None else _aligned(found, files, model, work, num_jobs):
+        for key, own in found.items() if model is None else _aligned(found, files, model, work, num_jobs, ngpu):
             if isinstance(own, str):
                 faults.add(part, key, f"{key}: {own}")
                 continue
@@ -136,9 +138,14 @@ def word_times(path: Path) -> dict[str, list[Word]]:
 
 
 def _aligned(
-    spoken: Mapping[str, list[Word]], files: Mapping[str, Path], aligner: ModelFiles, work: Path, num_jobs: int
+    spoken: Mapping[str, list[Word]],
+    files: Mapping[str, Path],
+    aligner: ModelFiles,
+    work: Path,
+    num_jobs: int,
+    ngpu: int,
 ) -> Iterator[tuple[str, list[Word] | str]]:
     """The words of each recording with the times that a model finds; or why it cannot align them."""
     texts = {key: [word.text for word in words] for key, words in spoken.items()}
-    for key, own in align_recordings(texts, files, aligner, work, num_jobs):
+    for key, own in align_recordings(texts, files, aligner, work, num_jobs, ngpu):
         yield key, own if isinstance(own, str) else [Word(word.text, word.start, word.end) for word in own]

@@ -3,7 +3,6 @@
 import functools
 import json
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import batched
@@ -24,6 +23,7 @@ from espnet_ext.multitalker.profiles import read_profiles
 from espnet_ext.multitalker.windows import parse_window_id
 from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work
+from espnet_ext.work.parallel import device_of
 from espnet_ext.work.shards import Shard
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -124,7 +124,7 @@ def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
         "model": str(job.model_file),
         "profiles": [str(path) for path in job.profiles],
         "search": dict(job.search),
-        "device": "cuda" if job.ngpu else "cpu",
+        "ngpu": job.ngpu,
     }
     models = work.file_stamps({"config": str(job.model_config), "model": str(job.model_file)})
     inputs = work.fingerprint(settings, models, work.file_hashes(job.profiles))
@@ -207,7 +207,7 @@ def decode_shard(shard: Shard) -> None:
         (settings,) = shard.options
         job = json.loads(settings)
         stamps = work.file_stamps({what: job[what] for what in ("config", "model")})
-        model, to_words, rate = _model(job["config"], job["model"], device_of_worker(job["device"]), json.dumps(stamps))
+        model, to_words, rate = _model(job["config"], job["model"], device_of(job["ngpu"]), json.dumps(stamps))
         inventories = Inventories(read_profiles(job["profiles"]))
         options = SearchOptions(**job["search"])
         heard, texts, speakers = [], {}, {}
@@ -251,15 +251,6 @@ def _recognised(
         for key, found in zip(keys, recognise_together(model, speeches, inventories, to_words, options), strict=True):
             best[key] = found[0] if found else None
     return best
-
-
-def device_of_worker(device: str) -> str:
-    """The device of this process: of several GPUs, worker processes take one each in turn."""
-    if device != "cuda":
-        return device
-    import torch
-
-    return f"cuda:{os.getpid() % max(1, torch.cuda.device_count())}"
 
 
 def _window(utterance: str, recording: str) -> tuple[str, int]:

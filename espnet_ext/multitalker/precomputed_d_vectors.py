@@ -12,6 +12,7 @@ from espnet_ext.data import audio_tables
 from espnet_ext.data.kaldi.tables import write_table
 from espnet_ext.data.utterance_audio import AudioSpan, read_samples
 from espnet_ext.work.arks import ark_shards, write_arks
+from espnet_ext.work.parallel import device_of
 
 _RECORDINGS_OF_A_SHARD = 200
 _RECORDINGS_AT_ONCE = 16
@@ -43,8 +44,7 @@ def write_d_vectors(
         InputError: no data dir, or bad audio; the message names the recording.
     """
     audio = audio_tables.read_audio_table(data)
-    device = "cuda" if ngpu else "cpu"
-    compute = functools.partial(compute_d_vectors, options=dict(options), device=device)
+    compute = functools.partial(compute_d_vectors, options=dict(options), ngpu=ngpu)
     folder = Path(output).absolute() / "d_vectors"
     shards = ark_shards(audio, folder, compute, (dict(options),), _RECORDINGS_OF_A_SHARD)
     table = write_arks(shards, nj=nj, parallel=parallel, describe="d-vectors")
@@ -54,15 +54,14 @@ def write_d_vectors(
 
 
 def compute_d_vectors(
-    audio: Mapping[str, str], folder: Path, options: Mapping[str, Any], device: str = "cpu"
+    audio: Mapping[str, str], folder: Path, options: Mapping[str, Any], ngpu: int = 0
 ) -> dict[str, np.ndarray]:
     """d-vectors of the recordings of one shard, (windows, 256) each (in a worker process)."""
     import torch
 
     from espnet_ext.encoder.d_vectors import RATE, DVectorEncoder
-    from espnet_ext.multitalker.decode import device_of_worker
 
-    place = device_of_worker(device)
+    place = device_of(ngpu)
     encoder = DVectorEncoder(**options).to(place)
     matrices = {}
     for names in batched(audio, _RECORDINGS_AT_ONCE):

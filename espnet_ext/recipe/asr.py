@@ -48,11 +48,14 @@ def make_corpus(corpus: str, output: str, size: str, nj: int) -> None:
     make(output, size, 0, nj)
 
 
-def manifests(run: Run, corpus: str, folders: Sequence[Path], /, *, title: str = "", **options: Any) -> Step:
+def manifests(
+    run: Run, corpus: str, folders: Sequence[Path], /, *, title: str = "", ngpu: int = 0, **options: Any
+) -> Step:
     """Check a corpus and write its Lhotse manifests. They are made again when a file below ``folders`` changes.
 
     Args:
         corpus: a module of :mod:`espnet_ext.corpora`; its function ``prepare_<corpus>`` is called.
+        ngpu: GPUs, if that function can use some.
         options: arguments of that function, besides ``output_dir``, ``num_jobs``, ``check_audio`` and ``skip_faulty``.
     """
     return Step(
@@ -66,7 +69,7 @@ def manifests(run: Run, corpus: str, folders: Sequence[Path], /, *, title: str =
             "skip_faulty": run.skip_faulty,
             "options": options,
         },
-        free={"nj": run.nj},
+        free={"nj": run.nj, "ngpu": ngpu},
         depends=stamps(*folders),
         outputs=[run.datadir / "manifests"],
         preload=["lhotse", f"espnet_ext.corpora.{corpus}"],
@@ -74,11 +77,12 @@ def manifests(run: Run, corpus: str, folders: Sequence[Path], /, *, title: str =
 
 
 def prepare_corpus(
-    corpus: str, output: str, check_audio: str, skip_faulty: float, options: Mapping[str, Any], nj: int
+    corpus: str, output: str, check_audio: str, skip_faulty: float, options: Mapping[str, Any], nj: int, ngpu: int
 ) -> None:
     """Check a corpus and write its manifests."""
     prepare = getattr(import_module(f"espnet_ext.corpora.{corpus}"), f"prepare_{corpus}")
-    prepare(output_dir=output, num_jobs=nj, check_audio=check_audio, skip_faulty=skip_faulty, **options)
+    gpus = {"ngpu": ngpu} if ngpu else {}  # most have nothing for a GPU
+    prepare(output_dir=output, num_jobs=nj, check_audio=check_audio, skip_faulty=skip_faulty, **gpus, **options)
 
 
 def format_step(run: Run, corpus: str, parts: Mapping[str, str], *, title: str = "") -> Step:

@@ -27,7 +27,8 @@ PROGRESS_SECONDS = 8.0
 POLL_SECONDS = 0.1
 # One process works on one shard at a time: shards chdir, redirect output and share one cached model.
 _ONE_SHARD = Lock()
-_worker: int | None = None  # number of a forked worker, until it has chosen its GPU
+_worker: int | None = None  # number of a forked worker
+_has_gpu = False  # whether this worker has chosen its GPU
 
 
 class ShardError(InputError):
@@ -142,12 +143,14 @@ def _map_forked(function: Callable, shards: list, workers: int, progress: "_Prog
 
 
 def use_own_gpu() -> None:
-    """In a worker that was forked from a stage: see one GPU only, so that several workers share all of them evenly.
+    """In a worker on this machine: see one GPU only, so that several workers share all of them evenly.
 
-    Elsewhere, and after the first call, nothing changes. No work on a GPU may have been done in this process before.
+    Elsewhere, and after the first call, nothing changes: a batch system gives each of its jobs its own GPU. No work on
+    a GPU may have been done in this process before.
     """
-    global _worker
-    if _worker is None:
+    global _has_gpu
+    number = _local_worker()
+    if number is None or _has_gpu:
         return
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
@@ -157,8 +160,37 @@ def use_own_gpu() -> None:
     else:
         gpus = [name for name in visible.split(",") if name.strip()]
     if gpus:
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[_worker % len(gpus)]
-    _worker = None
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[number % len(gpus)]
+    _has_gpu = True
+
+
+def device_of(ngpu: int) -> str:
+    """The device of this process: its own GPU, or the CPU.
+
+    Raises:
+        InputError: a GPU is asked for, and there is none.
+    """
+    if not ngpu:
+        return "cpu"
+    use_own_gpu()
+    import torch
+
+    if not torch.cuda.is_available():
+        raise InputError("--ngpu 1: PyTorch finds no GPU: leave the option out")
+    return "cuda"
+
+
+def _local_worker() -> int | None:
+    """The number of this process among the workers on this machine, forked or of Dask's cluster of local processes."""
+    if _worker is not None or "distributed" not in sys.modules:
+        return _worker
+    from distributed import get_worker
+
+    try:
+        name = get_worker().name
+    except ValueError:  # not in a worker
+        return None
+    return name if isinstance(name, int) else None  # a batch system's workers are named after their jobs
 
 
 def _begin_worker(threads: int, begun: Any) -> None:

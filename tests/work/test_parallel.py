@@ -4,7 +4,6 @@ import importlib
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ import os, signal, time
 from pathlib import Path
 
 from espnet_ext.errors import InputError
+from espnet_ext.work import parallel
 
 
 def square(shard):
@@ -53,6 +53,16 @@ def fail(shard):
         return 1 / 0
     time.sleep(shard.get("seconds", 0))
     return "fine"
+
+
+def seen_gpu(folder):
+    (folder / str(os.getpid())).touch()
+    deadline = time.monotonic() + 60
+    while len(list(folder.iterdir())) < 3 and time.monotonic() < deadline:
+        time.sleep(0.05)  # until each worker has got one
+    parallel.use_own_gpu()
+    parallel.use_own_gpu()  # the second time changes nothing
+    return os.getpid(), os.environ["CUDA_VISIBLE_DEVICES"]
 '''
 
 
@@ -163,20 +173,11 @@ def test_shard_names():
     assert shard_name(Path("x/b"), 0) == "b"
 
 
-def seen_gpu(folder: Path) -> tuple[int, str]:
-    (folder / str(os.getpid())).touch()
-    deadline = time.monotonic() + 60
-    while len(list(folder.iterdir())) < 3 and time.monotonic() < deadline:
-        time.sleep(0.05)  # until each worker has got one
-    parallel.use_own_gpu()
-    parallel.use_own_gpu()  # the second time changes nothing
-    return os.getpid(), os.environ["CUDA_VISIBLE_DEVICES"]
-
-
-def test_workers_share_the_gpus(monkeypatch, tmp_path):
+def test_workers_share_the_gpus(functions, local, monkeypatch, tmp_path):
     """Three workers on two GPUs; a worker keeps its GPU from shard to shard."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
-    found = parallel.map_shards(seen_gpu, [tmp_path] * 8, nj=3)
+    (tmp_path / "begun").mkdir()
+    found = map_shards(functions.seen_gpu, [tmp_path / "begun"] * 8, nj=3, config=local)
     by_worker = {worker: {gpu for other, gpu in found if other == worker} for worker, _ in found}
     assert len(by_worker) == 3 and all(len(gpus) == 1 for gpus in by_worker.values())
     assert sorted(min(gpus) for gpus in by_worker.values()) == ["3", "3", "5"]

@@ -42,7 +42,8 @@ def data(run: Run) -> None:
     if not run.options[PUBLISHED]:
         podcasts = run.datadir / "corpus" / "spotify" if run.synthetic else run.corpus
         given = {name: run.options[name] for name in ALIGNED if run.options[name]}
-        run_steps(manifests_step(run, f"{run.corpus_option}, train", podcasts, part=TRAIN, **given))
+        ngpu = run.ngpu if given.get("aligner") else 0
+        run_steps(manifests_step(run, f"{run.corpus_option}, train", podcasts, part=TRAIN, ngpu=ngpu, **given))
     if run.synthetic:
         for part in (VALID, CONTROL):
             run_steps(manifests_step(run, f"spotify, {part}", run.datadir / "corpus" / f"spotify-{part}", part=part))

@@ -206,13 +206,13 @@ def _cased(text: str, names: Sequence[str]) -> str:
     return text.lower() if letters == letters.lower() else text
 
 
-def load_aligner(config: Path, model: Path) -> RecordingAligner:
+def load_aligner(config: Path, model: Path, device: str = "cpu") -> RecordingAligner:
     """A model with CTC as an aligner; one that this process has loaded last is taken again.
 
     Raises:
         InputError: the model has no CTC.
     """
-    transcriber = load_transcriber(config, model, stride=0.5)
+    transcriber = load_transcriber(config, model, device=device, stride=0.5)
     from espnet2.text.build_tokenizer import build_tokenizer
 
     settings = read_yaml(config)

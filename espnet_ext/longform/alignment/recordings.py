@@ -10,6 +10,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.sharing.files import ModelFiles
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import write_json
+from espnet_ext.work.parallel import device_of
 from espnet_ext.work.shards import Shard
 
 RESULT = "words.json"
@@ -23,10 +24,16 @@ class AlignmentShard(Shard):
     words: tuple[str, ...] = field(kw_only=True)
     config: Path = field(kw_only=True)
     model: Path = field(kw_only=True)
+    ngpu: int = field(kw_only=True)
 
 
 def align_recordings(
-    texts: Mapping[str, Sequence[str]], files: Mapping[str, Path], aligner: ModelFiles, output: Path, nj: int = 1
+    texts: Mapping[str, Sequence[str]],
+    files: Mapping[str, Path],
+    aligner: ModelFiles,
+    output: Path,
+    nj: int = 1,
+    ngpu: int = 0,
 ) -> Iterator[tuple[str, list[Word] | str]]:
     """The words of each recording with times in seconds; or, in place of them, what is wrong with the recording.
 
@@ -36,7 +43,8 @@ def align_recordings(
         aligner: a model with CTC.
         output: the folder of what is done: a recording whose audio, transcript and model are the same is not aligned
             again.
-        nj: processes.
+        nj: processes without a GPU.
+        ngpu: GPUs, each with a process of its own.
 
     Raises:
         InputError: the model cannot be used.
@@ -54,10 +62,11 @@ def align_recordings(
             words=tuple(words),
             config=aligner.config,
             model=aligner.model,
+            ngpu=min(ngpu, 1),
         )
         for name, words in texts.items()
     ]
-    work.run_shards([(output, planned)], align_recording, nj=nj, describe="alignment")
+    work.run_shards([(output, planned)], align_recording, nj=ngpu or nj, describe="alignment")
     for shard in planned:
         found = json.loads((Path(shard.folder) / RESULT).read_text(encoding="utf-8"))
         yield shard.name, found["fault"] or [Word(**word) for word in found["words"]]
@@ -69,7 +78,7 @@ def align_recording(shard: AlignmentShard) -> None:
         return
     from espnet_ext.longform.alignment.forced import load_aligner  # takes seconds
 
-    model = load_aligner(shard.config, shard.model)
+    model = load_aligner(shard.config, shard.model, device_of(shard.ngpu))
     with work.attempt(shard) as folder:
         words, fault = [], ""
         try:

@@ -19,7 +19,7 @@ from espnet_ext.longform.noise import find_noise, with_noise
 from espnet_ext.longform.recording_audio import Audio, NoSpeech, RecordingAudio, ZeroedAudio, read_regions
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import write_json
-from espnet_ext.work.parallel import use_own_gpu
+from espnet_ext.work.parallel import device_of
 from espnet_ext.work.shards import Shard
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -269,19 +269,3 @@ def _load(job: LongDecoding) -> "Transcriber":
         batch_seconds=job.batch_seconds,
         beam=job.beam,
     )
-
-
-def device_of(ngpu: int) -> str:
-    """The device of this process: its own GPU, or the CPU.
-
-    Raises:
-        InputError: a GPU is asked for, and there is none.
-    """
-    if not ngpu:
-        return "cpu"
-    use_own_gpu()
-    import torch
-
-    if not torch.cuda.is_available():
-        raise InputError("--ngpu 1: PyTorch finds no GPU: leave the option out")
-    return "cuda"
