@@ -232,13 +232,13 @@ def training_step(
     from espnet_ext.rescore.training.lm_training import adapt_language_model
     from espnet_ext.rescore.training.mwer_training import train_rescorer
 
-    values = {**config, "lm": str(model)}
+    values = {**config, "lm": str(model), "seed": seed}
     cache = {"cache": run.expdir / "lists" / "counts"} if "lists" in corpus else {}
     return Step(
         name=name,
         log=log,
         function=train_rescorer if "lists" in corpus else adapt_language_model,
-        arguments={"values": values, "output": folder, "seed": seed, **corpus},
+        arguments={"values": values, "output": folder, **corpus},
         free={"ngpu": run.ngpu, **cache},
         inputs=files_of_model(model) if isinstance(model, Path) else [],
         outputs=[folder / "model"],

@@ -28,7 +28,7 @@ def _training(scorers: tuple[str, ...]) -> Callable[[Callable[..., Any]], Callab
         for decorator in (
             common.output("Folder of the training; the best model is in model/."),
             common.ngpu(several=True),
-            common.seed(),
+            common.seed(default=None),
             common.dtype(),
             common.config("Settings such as batch_size and lr; also lm, scorer, casing, lora.", required=True),
             common.casing(),
@@ -65,14 +65,13 @@ def _source(config: Path, given: Mapping[str, object]) -> Iterator[None]:
 @common.path("--dev-transcripts", "Kaldi text to choose the model by.", several=True)
 def lm(
     config: Path,
-    seed: int,
     ngpu: int,
     output: Path,
     text: tuple[Path, ...],
     transcripts: tuple[Path, ...],
     dev_text: tuple[Path, ...],
     dev_transcripts: tuple[Path, ...],
-    **given: str | None,
+    **given: str | int | None,
 ) -> None:
     """Train a transformers language model on text.
 
@@ -83,7 +82,7 @@ def lm(
 
     texts, dev_texts = TextFiles(text, transcripts), TextFiles(dev_text, dev_transcripts)
     with _source(config, given):
-        adapt_language_model(common.settings(config, given), texts, dev_texts, output, seed=seed, ngpu=ngpu)
+        adapt_language_model(common.settings(config, given), texts, dev_texts, output, ngpu=ngpu)
 
 
 def _scale(_context: click.Context, _option: click.Parameter, value: str | None) -> float | str | None:
@@ -120,7 +119,6 @@ def _scale(_context: click.Context, _option: click.Parameter, value: str | None)
 )
 def mwer(
     config: Path,
-    seed: int,
     ngpu: int,
     output: Path,
     nbest: tuple[Path, ...],
@@ -136,7 +134,7 @@ def mwer(
     from espnet_ext.rescore.training.mwer_training import train_rescorer
 
     with _source(config, given):
-        train_rescorer(common.settings(config, given), nbest, dev, output, seed=seed, ngpu=ngpu)
+        train_rescorer(common.settings(config, given), nbest, dev, output, ngpu=ngpu)
 
 
 @train.command()

@@ -17,8 +17,8 @@ TEXT = ["THE CAT SAT ON THE MAT", "A DOG RAN", "TWO CATS RAN HOME", "HE SAT AT H
 SIZES = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "max_position_embeddings": 64}
 MAKE = {"kind": "gpt2", "vocabulary": 300, "casing": "lower", "config": SIZES}
 CONFIGS = {
-    "adapt": {"batch_size": 2, "epochs": 3, "lr": 0.001, "sentences": 3},
-    "mwer": {"batch_size": 2, "max_steps": 2},
+    "adapt": {"batch_size": 2, "epochs": 3, "lr": 0.001, "sentences": 3, "seed": 4},
+    "mwer": {"batch_size": 2, "max_steps": 2, "seed": 4},
 }
 
 
@@ -49,13 +49,14 @@ def test_from_text_to_a_rescorer(files, capsys, kind, scorer):
     assert "adapted/model: after " in capsys.readouterr().out
     report = json.loads((files / "adapted" / "training.json").read_text())
     assert report["history"][-1]["step"] == 6  # 3 sentences, 2 updates an epoch
+    assert report["key"]["seed"] == 4
     lists = arguments(
         files, nbest="train.jsonl", dev="train.jsonl", lm="adapted/model", config="mwer.yaml", output="mwer"
     )
     mwer = ["train", "mwer", *lists, "--scorer", scorer]
     assert call([*mwer, "--seed", "5"]) == 0
     report = json.loads((files / "mwer" / "training.json").read_text())
-    assert report["key"]["seed"] == 5 and report["key"]["ce_weight"] == 0.0
+    assert report["key"]["seed"] == 5 and report["key"]["ce_weight"] == 0.0  # the option, not the config's
     found = load_lm(files / "mwer" / "model")
     assert (found.name, found.casing) == (scorer, "lower")
     assert call([*mwer, "--seed", "5"]) == 0

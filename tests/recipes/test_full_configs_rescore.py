@@ -10,7 +10,6 @@ from espnet_ext.nbest.first_pass import parse_first_pass
 from espnet_ext.rescore.training.lm_training import LmSettings, SmallModel
 from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward
 from espnet_ext.rescore.training.mwer_training import MwerSettings
-from espnet_ext.rescore.training.settings import read_config
 from espnet_ext.results.plans.plan import load_scale, system_config
 from espnet_ext.results.plans.reading import load_tables
 from espnet_ext.work.settings import checked
@@ -25,7 +24,7 @@ TRAINED = [name for name, system in TABLES.systems.items() if system.kind == "tr
 def test_every_system_has_settings_that_training_reads(system):
     config = system_config(SECTIONS, TABLES.systems[system])
     on_text = system in ("gpt2_ce", "bert_ce")
-    settings = read_config(LmSettings if on_text else MwerSettings, config, 1, system)
+    settings = checked(LmSettings if on_text else MwerSettings, config, system)
     assert settings.lr == 1e-5  # P3, section 4.2.2
     assert settings.batch_size == (16 if on_text else 4)
     assert config["lm"] in ("gpt2", "bert-base-cased")

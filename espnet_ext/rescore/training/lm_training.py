@@ -47,7 +47,7 @@ from espnet_ext.rescore.training.loop import (
     summary,
     train,
 )
-from espnet_ext.rescore.training.settings import ModelSettings, TrainingSettings, read_config
+from espnet_ext.rescore.training.settings import ModelSettings, TrainingSettings
 from espnet_ext.work.settings import Between, Count, StrictMapping, checked, one_of
 
 DEV_BATCH = 64
@@ -88,7 +88,6 @@ def adapt_language_model(
     dev_texts: TextFiles,
     output: Path,
     *,
-    seed: int = 0,
     ngpu: int = 0,
     say: Callable[[str], None] = print,
 ) -> dict[str, Any]:
@@ -98,18 +97,17 @@ def adapt_language_model(
         values: the config, see :class:`LmSettings`.
         texts, dev_texts: what to train on, and what to choose the best model by.
         output: see :func:`espnet_ext.rescore.training.loop.train`.
-        seed: for all random numbers.
         ngpu: GPUs to train on, with a process for each.
         say: prints progress and the result.
 
     Raises:
         InputError: as :func:`train_lm`; a file, a setting or the model is missing or bad.
     """
-    config = read_config(LmSettings, values, seed, "training on text")
+    config = checked(LmSettings, values, "training on text")
     if ngpu > 1:
-        return launch(adapt_language_model, ngpu, values, texts, dev_texts, output, seed=seed, ngpu=1, say=say)
+        return launch(adapt_language_model, ngpu, values, texts, dev_texts, output, ngpu=1, say=say)
     device = device_for(ngpu)
-    lines = sample(sentences(texts.text, texts.transcripts), config.sentences, seed)
+    lines = sample(sentences(texts.text, texts.transcripts), config.sentences, config.seed)
     dev_lines = list(sentences(dev_texts.text, dev_texts.transcripts))
     scorer = load_lm(config.lm, config.scorer, None, config.casing, config.dtype).to(device)
     prepare(scorer, config.lora, config.gradient_checkpointing, config.amp)

@@ -32,8 +32,8 @@ from espnet_ext.rescore.training.loop import (
     train,
 )
 from espnet_ext.rescore.training.mwer import MwerLoss, backward, example
-from espnet_ext.rescore.training.settings import ModelSettings, TrainingSettings, read_config
-from espnet_ext.work.settings import Count, Weight, one_of
+from espnet_ext.rescore.training.settings import ModelSettings, TrainingSettings
+from espnet_ext.work.settings import Count, Weight, checked, one_of
 
 SCORES = "lm"
 CACHE = "counts"  # folder in a training's folder
@@ -142,7 +142,6 @@ def train_rescorer(
     dev_lists: Sequence[Path],
     output: Path,
     *,
-    seed: int = 0,
     ngpu: int = 0,
     cache: Path | None = None,
     say: Callable[[str], None] = print,
@@ -153,7 +152,6 @@ def train_rescorer(
         values: the config, see :class:`MwerSettings`.
         lists, dev_lists: as :func:`espnet_ext.nbest.sources.read_lists` takes them, with references.
         output: see :func:`espnet_ext.rescore.training.loop.train`.
-        seed: for all random numbers.
         ngpu: GPUs to train on, with a process for each.
         cache: see :func:`train_mwer`.
         say: prints progress and the result.
@@ -161,12 +159,12 @@ def train_rescorer(
     Raises:
         InputError: as :func:`train_mwer`; a file, a setting or the model is missing or bad.
     """
-    config = read_config(MwerSettings, values, seed, "MWER training")
+    config = checked(MwerSettings, values, "MWER training")
     if ngpu > 1:
-        return launch(train_rescorer, ngpu, values, lists, dev_lists, output, seed=seed, ngpu=1, cache=cache, say=say)
+        return launch(train_rescorer, ngpu, values, lists, dev_lists, output, ngpu=1, cache=cache, say=say)
     device = device_for(ngpu)
     train_on, dev = (_read(paths, say) for paths in (lists, dev_lists))
-    torch.manual_seed(seed)  # for a new pooling layer
+    torch.manual_seed(config.seed)  # for a new pooling layer
     scorer = load_lm(config.lm, config.scorer, config.pooling, config.casing, config.dtype, new_layer=True).to(device)
     scorer.budget = config.positions or scorer.budget
     loss = loss_for(config, scorer, dev)

@@ -1,7 +1,6 @@
 """The hyperparameters of a scorer's training: their names, defaults and ranges."""
 
 import math
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
@@ -9,7 +8,7 @@ from pydantic import BeforeValidator, Field
 from espnet_ext.rescore import SCORERS
 from espnet_ext.rescore.models.language_model import CASINGS, DTYPES
 from espnet_ext.rescore.models.large_models import Lora
-from espnet_ext.work.settings import Count, Flag, Positive, StrictMapping, Weight, Whole, checked, one_of
+from espnet_ext.work.settings import Count, Flag, Positive, StrictMapping, Weight, Whole, one_of
 
 # Schedules of transformers.get_scheduler that need only the warm-up and the number of updates.
 SCHEDULES = ("linear", "cosine", "constant_with_warmup")
@@ -84,14 +83,3 @@ class ModelSettings(TrainingSettings):
     def training(self) -> TrainingSettings:
         """The hyperparameters alone."""
         return TrainingSettings(**{name: getattr(self, name) for name in TrainingSettings.model_fields})
-
-
-def read_config[Settings: TrainingSettings](
-    schema: type[Settings], values: Mapping[str, Any], seed: int, what: str
-) -> Settings:
-    """The config of the training called ``what``, whose seed is ``seed``.
-
-    Raises:
-        SettingError: as :func:`espnet_ext.work.settings.checked`.
-    """
-    return checked(schema, {**values, "seed": seed}, what)

@@ -6,7 +6,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.large_models import Lora
 from espnet_ext.rescore.training.lm_training import LmSettings
 from espnet_ext.rescore.training.mwer_training import MwerSettings
-from espnet_ext.rescore.training.settings import TrainingSettings, read_config
+from espnet_ext.rescore.training.settings import TrainingSettings
 from espnet_ext.work.settings import SettingError, checked
 
 NEEDED = {"batch_size": 4, "lm": "gpt2"}
@@ -89,9 +89,9 @@ def test_what_is_missing_is_named():
     assert caught.value.name == "lm"
 
 
-def test_good_settings_are_taken_and_a_given_seed_wins():
+def test_good_settings_are_taken():
     values = NEEDED | {"max_steps": None, "seed": 1, "lr": 1, "lora": {"targets": ["q_proj"]}, "posterior_scale": 2}
-    found = read_config(MwerSettings, values, 3, "x")
-    assert found.training() == TrainingSettings(batch_size=4, lr=1.0, seed=3)
+    found = checked(MwerSettings, values, "x")
+    assert found.training() == TrainingSettings(batch_size=4, lr=1.0, seed=1)
     assert (found.lora, found.posterior_scale) == (Lora(targets=("q_proj",)), 2.0)
     assert checked(MwerSettings, NEEDED | {"posterior_scale": "dev"}, "x").posterior_scale == "dev"
