@@ -214,14 +214,21 @@ LIBRICSS_SIZES = {
 class LongformSize:
     """Recordings of minutes: how many each corpus has, and their length in seconds, drawn between two limits.
 
-    ``train``, ``dev`` and ``control`` are Spotify podcasts, the others are the test sets. Rev16 has at most 16.
+    ``train``, ``dev`` and ``control`` are Spotify podcasts; ``control`` and the others are the test sets. Rev16 has at
+    most 16.
     """
 
     recordings: dict[str, int]
     seconds: tuple[float, float]
     voices: int  # shared by all parts; each recording has its own pitch and rate
+    test_seconds: tuple[float, float] | None = None  # of the test sets, if they differ
+
+    def seconds_of(self, part: str) -> tuple[float, float]:
+        """The limits of the length of a part's recordings."""
+        return self.seconds if part in ("train", "dev") or self.test_seconds is None else self.test_seconds
 
 
+_LONGFORM_TRAINING = {"train": 80, "dev": 4}
 LONGFORM_SIZES = {
     "smoke": LongformSize(
         {"train": 6, "dev": 1, "control": 1, "tedlium-dev": 1, "tedlium-test": 1, "earnings22": 1, "rev16": 1},
@@ -229,9 +236,16 @@ LONGFORM_SIZES = {
         voices=6,
     ),
     "mini": LongformSize(
-        {"train": 80, "dev": 4, "control": 16, "tedlium-dev": 1, "tedlium-test": 12, "earnings22": 40, "rev16": 12},
+        _LONGFORM_TRAINING | {"control": 16, "tedlium-dev": 1, "tedlium-test": 12, "earnings22": 40, "rev16": 12},
         (80, 90),
         voices=8,
+    ),
+    # The same recordings to train on. Test sets of two minutes: a window of 40 s is a third of a recording.
+    "mini-2min": LongformSize(
+        _LONGFORM_TRAINING | {"control": 40, "tedlium-dev": 1, "tedlium-test": 40, "earnings22": 40, "rev16": 16},
+        (80, 90),
+        voices=8,
+        test_seconds=(115, 125),
     ),
 }
 

@@ -125,7 +125,7 @@ def shards_of(folder: Path, size: LongformSize, seed: int) -> list[RecordingFile
 def _draw(part: str, index: int, speaker: Speaker, size: LongformSize, seed: int) -> LongRecording:
     drowned = 0.0 if part in _CLEAR_PARTS else DROWNED_SHARE
     recurring = part not in _PARTS_WITHOUT_RECURRENCE
-    return draw_recording(part, index, speaker, size.seconds, seed, drowned, recurring)
+    return draw_recording(part, index, speaker, size.seconds_of(part), seed, drowned, recurring)
 
 
 def _file(folder: Path, part: str, index: int, recording: LongRecording, voices: int) -> RecordingFiles:

@@ -75,6 +75,18 @@ def test_each_recording_has_files_of_its_own(size, tmp_path):
     assert len({(shard.part, shard.id) for shard in shards}) == len(shards) == sum(wanted.recordings.values())
 
 
+def test_longer_test_sets_leave_the_training_recordings_as_they_are(tmp_path):
+    short, long = (
+        {shard.name: shard.recording for shard in shards_of(tmp_path, parameters.LONGFORM_SIZES[size], seed=0)}
+        for size in ("mini", "mini-2min")
+    )
+    for name, recording in short.items():
+        if name.startswith(("train", "dev")):
+            assert recording == long[name]
+        else:
+            assert recording.seconds <= 90 < 115 <= long[name].seconds <= 125
+
+
 @pytest.mark.parametrize("ending", ["ogg", "mp3", "sph"])
 def test_minutes_of_audio_are_written_whole(ending, tmp_path):
     """libsndfile's Vorbis encoder crashes on so many samples in one call."""
