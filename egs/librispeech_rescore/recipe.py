@@ -80,7 +80,8 @@ def first_pass(run: Run) -> None:
 def convert_steps(run: Run, folder: Path) -> Iterator[Step]:
     """N-best lists from a folder, with references, and each text once in a list."""
     for part, output in zip(list_parts(run), lists_of(run, list_parts(run)), strict=True):
-        source = folder / part if (folder / part).exists() else folder / f"{part}.jsonl"
+        names = (part, f"{part}.jsonl", f"{part}.jsonl.gz")
+        source = next((folder / name for name in names if (folder / name).exists()), folder / f"{part}.jsonl")
         reference = run.datadir / part / "text"
         yield Step(
             name=f"lists of {part}",

@@ -28,7 +28,7 @@ bert=            # folder or hub name of the masked language model; the scale's 
 # Data
 librispeech=     # folder of the LibriSpeech corpus (the one with SPEAKERS.TXT); synthetic if empty
 lm_text=         # librispeech-lm-norm.txt.gz; the file of that name in the corpus folder if empty
-nbest_lists=     # N-best lists to use instead: a folder with PART (ESPnet's output folder) or PART.jsonl of each part
+nbest_lists=     # N-best lists to use instead: a folder with PART (ESPnet's output folder) or PART.jsonl[.gz] of each part
 check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one
 skip_faulty=false # true: go on without faulty utterances, at most 2 % of a part; or the percentage
 # Resources

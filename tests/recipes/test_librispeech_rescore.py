@@ -1,5 +1,6 @@
 """egs/librispeech_rescore/run.sh at scale smoke: from audio to the table, lists of one's own, and mistakes."""
 
+import gzip
 import json
 from functools import partial
 from pathlib import Path
@@ -54,12 +55,15 @@ def test_lists_are_whispers_and_rescored_ones_are_the_same_in_another_order(smok
 
 
 def test_lists_of_ones_own_take_the_place_of_whispers(smoke, tmp_path):
-    """Reversed lists as JSONL: the first pass is what stands first in them."""
+    """Reversed lists as JSONL, one gzipped: the first pass is what stands first in them."""
     for path in (smoke / "exp" / "lists").glob("*.jsonl"):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         for line in lines:
             line["hyps"] = [{**hyp, "score": -float(n)} for n, hyp in enumerate(reversed(line["hyps"]))]
         (tmp_path / path.name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    dev = tmp_path / "dev-other.jsonl"
+    dev.with_name(f"{dev.name}.gz").write_bytes(gzip.compress(dev.read_bytes()))
+    dev.unlink()
     options = ("--rows", "first pass", "--nbest_lists", str(tmp_path))
     result = run(*options, folder=tmp_path, datadir=smoke / "data")
     assert result.returncode == 0, result.stdout + result.stderr
