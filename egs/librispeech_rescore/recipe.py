@@ -9,7 +9,7 @@ from espnet_ext.recipe import asr, systems
 from espnet_ext.recipe.run import Recipe, Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
 from espnet_ext.recipe.training import average_step, averaged
-from espnet_ext.rescore import ScorerKind
+from espnet_ext.rescore import ADAPTER, ScorerKind
 from espnet_ext.rescore.report import write_quantities
 from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, rescore
 from espnet_ext.results.plans.plan import system_config
@@ -248,8 +248,9 @@ def training_step(
 
 
 def files_of_model(folder: Path) -> list[Path]:
-    """What a language model in a folder depends on."""
-    return [folder / "config.json", *sorted(folder.glob("*.safetensors"))]
+    """What a language model in a folder depends on; there may be only its matrices of LoRA."""
+    adapter = folder / ADAPTER
+    return [adapter if adapter.is_file() else folder / "config.json", *sorted(folder.glob("*.safetensors"))]
 
 
 def training(run: Run) -> None:

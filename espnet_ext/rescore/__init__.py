@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 SCORERS = ("causal", "pll", "pooled")
 POOLINGS = ("last", "cls", "attention")
+ADAPTER = "adapter_config.json"  # in a folder that holds only matrices of LoRA
 
 
 class ScorerKind(NamedTuple):

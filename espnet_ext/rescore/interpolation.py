@@ -34,7 +34,7 @@ from espnet_ext.work.json_text import parse_json
 FIRST_PASS = "first pass"  # the total score of the first pass, log P_AM of eq. 1
 LENGTH = "length"  # the number of words
 WITHOUT_END = " without end"  # behind a causal model's name: its score without that of the end token
-_SIGNED = (LENGTH,)  # may have a negative weight
+_SIGNED = (LENGTH, "words")  # may have a negative weight; SRILM counts words too
 # Corners that agree to this number of decimals count as one: equal corners may differ by rounding.
 _DECIMALS = 12
 _ROUNDS = 20  # of the coordinate search; it has ended long before
@@ -145,6 +145,11 @@ def choosable(nbest: NBest) -> np.ndarray:
     """Numbers of the hypotheses that may be chosen: those with words, or all if none has any."""
     with_words = [number for number, hyp in enumerate(nbest.hyps) if hyp.text]
     return np.array(with_words or range(len(nbest.hyps)))
+
+
+def with_words(nbest: NBest) -> NBest:
+    """The list without the hypotheses that may not be chosen, see :func:`choosable`."""
+    return replace(nbest, hyps=tuple(nbest.hyps[number] for number in choosable(nbest)))
 
 
 def rerank(nbest: NBest, weights: Weights) -> NBest:

@@ -21,16 +21,14 @@ from espnet_ext.rescore.interpolation import (
     check_weights,
     read_weights,
     rerank,
-    tune,
     write_curves,
     write_tuned,
 )
+from espnet_ext.rescore.tuning import END_CHOICES, tune_scores
 
 # New scores of each hypothesis of each list, by name, in the order given; None for a hypothesis that is left out.
 NewScores = Mapping[str, float] | None
 ListScorer = Callable[[Sequence[NBest]], list[list[NewScores]]]
-# What becomes of the score of a causal model's end token: part of the sum, left out, or whichever makes fewer errors.
-END_CHOICES = ("with", "without", "tune")
 
 
 @dataclass(frozen=True)
@@ -215,7 +213,14 @@ def second_pass(
     tuned = None
     curves: dict[str, Any] = {}
     if job.tune_on:
-        tuned, curves = tune_job(scored if same else tuned_on, job, list(models))
+        tuned, curves = tune_scores(
+            scored if same else tuned_on,
+            list(models),
+            parts=job.parts,
+            length=job.length,
+            end=job.end,
+            tuned_on=[str(path) for path in job.tune_on],
+        )
         weights = tuned.weights
         if main:
             write_tuning(job.output, tuned, curves)
@@ -241,35 +246,6 @@ def _given_weights(job: SecondPass, models: Mapping[str, object]) -> Weights:
         return {}
     missing = {name: 1.0 for name in models if not {name, f"{name}{WITHOUT_END}"} & job.weights.keys()}
     return {**missing, **job.weights}
-
-
-def tune_job(lists: Sequence[NBest], job: SecondPass, models: Sequence[str]) -> tuple[Tuned, dict[str, ErrorCurve]]:
-    """Tune the weights that a job asks for; the first language model's is 1, which sets the scale of the others.
-
-    Raises:
-        InputError: the lists have no parts of the first pass, or what the tuning refuses.
-    """
-    parts = [FIRST_PASS]
-    if job.parts:
-        named = [set(hyp.scores) for nbest in lists for hyp in nbest.hyps]
-        own = {f"{name}{suffix}" for name in models for suffix in ("", WITHOUT_END)}
-        parts = sorted(set.intersection(*named) - own)
-        if not parts:
-            raise InputError("the lists have no scores of the parts of the first pass: tune its total, without --parts")
-    ends = {"with": ("",), "without": (WITHOUT_END,), "tune": ("", WITHOUT_END)}[job.end]
-    found = []
-    for suffix in ends:
-        causal = f"{models[0]}{WITHOUT_END}" in lists[0].hyps[0].scores
-        if suffix and not causal:
-            continue
-        names = [f"{name}{suffix}" for name in models]
-        names = [name if name in lists[0].hyps[0].scores else name.removesuffix(WITHOUT_END) for name in names]
-        bonus = [LENGTH] if job.length else []
-        weights = dict.fromkeys([*names, *parts], 1.0) | dict.fromkeys(bonus, 0.0)
-        found.append(tune(lists, weights, [*parts, *names[1:], *bonus], [str(path) for path in job.tune_on]))
-    if not found:
-        raise InputError(f"{models[0]}: its score has no end token that could be left out: it is not a causal model's")
-    return min(found, key=lambda each: each[0].errors)
 
 
 def outcome_lines(outcome: Outcome) -> list[str]:

@@ -10,6 +10,7 @@ from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest
 from espnet_ext.rescore import second_pass
 from espnet_ext.rescore.interpolation import FIRST_PASS, LENGTH, WITHOUT_END
 from espnet_ext.rescore.second_pass import LanguageModel, Outcome, SecondPass
+from espnet_ext.rescore.tuning import END_CHOICES
 
 
 def lists(prefix: str, number: int = 4) -> list[NBest]:
@@ -193,12 +194,12 @@ def test_the_end_token_is_left_out_where_that_makes_fewer_errors(tmp_path):
     write_nbest(tmp_path / "dev.jsonl", parts("dev"))
     model = {"one": scores({"one": (-1.0, -90.0, -80.0), f"one{WITHOUT_END}": (-1.0, 0.5, -2.0)})}
     found = {}
-    for end in second_pass.END_CHOICES:
+    for end in END_CHOICES:
         job = SecondPass(tmp_path / "dev.jsonl", tmp_path / end, tune_on=(tmp_path / "dev.jsonl",), end=end)
         found[end] = second_pass.second_pass(job, model)
     assert [found[end].tuned.errors for end in ("with", "without", "tune")] == [3, 0, 0]
     assert f"one{WITHOUT_END}" in found["tune"].weights and "one" in found["with"].weights
-    with pytest.raises(InputError, match="one: its score has no end token that could be left out"):
+    with pytest.raises(InputError, match="one: no score has an end token that could be left out"):
         second_pass.second_pass(
             SecondPass(tmp_path / "dev.jsonl", tmp_path / "x", tune_on=(tmp_path / "dev.jsonl",), end="without"),
             {"one": scores({"one": (-1.0, -2.0, -3.0)})},
@@ -206,7 +207,7 @@ def test_the_end_token_is_left_out_where_that_makes_fewer_errors(tmp_path):
 
 
 def test_parts_that_are_not_there(job, tmp_path):
-    with pytest.raises(InputError, match="no scores of the parts of the first pass"):
+    with pytest.raises(InputError, match="dev-0: hypothesis 2 lacks the part ctc"):
         run(SecondPass(**job, tune_on=(tmp_path / "dev.jsonl",), parts=True), Scorer().load)
 
 

@@ -15,6 +15,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_N
 from transformers.utils import logging
 
 from espnet_ext.errors import InputError
+from espnet_ext.rescore import ADAPTER
 from espnet_ext.work.files import write_json
 
 # How a hypothesis is written for the language model. LibriSpeech's transcripts are upper-case; the texts that models
@@ -29,7 +30,6 @@ CASING_SAMPLE, CASING_GAIN = 1000, 1.2
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 SHOWN = 40
 SETTINGS = "scorer.json"
-ADAPTER = "adapter_config.json"  # in a folder that holds only matrices of LoRA
 # Most positions of one forward pass: with gradients about 1.5 GB at the size of GPT-2 or BERT.
 POSITIONS = 1024
 
@@ -72,7 +72,9 @@ def load(loader: Any, name: str | Path, dtype: str = "float32") -> tuple[PreTrai
         with quiet():  # missing weights are checked below; those of other layers do not matter
             tokenizer = AutoTokenizer.from_pretrained(name)
             base = base_of(name)
-            model, report = loader.from_pretrained(base, dtype=DTYPES[dtype], output_loading_info=True)
+            # whole, since matrices of LoRA that are saved beside it name it, and are used from other folders
+            place = Path(base).resolve() if Path(base).is_dir() else base
+            model, report = loader.from_pretrained(place, dtype=DTYPES[dtype], output_loading_info=True)
             if base != name:
                 model.load_adapter(str(name))
     except Exception as error:  # mostly OSError, but also what the readers of the files raise
@@ -100,15 +102,18 @@ def base_of(name: str | Path) -> str | Path:
     """The model that the matrices of LoRA in a folder belong to; a model of its own is its own.
 
     Raises:
-        InputError: the folder does not name it.
+        InputError: the folder does not name it, or there is no such folder.
     """
     path = Path(name) / ADAPTER
     if not path.is_file():
         return name
     try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["base_model_name_or_path"])
+        base = str(json.loads(path.read_text(encoding="utf-8"))["base_model_name_or_path"])
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: does not name the model that it belongs to ({error!r}): train it again") from None
+    if Path(base).is_absolute() and not Path(base).is_dir():
+        raise InputError(f"{path}: belongs to {base}, which is not there: write where it is, base_model_name_or_path")
+    return base
 
 
 @contextmanager

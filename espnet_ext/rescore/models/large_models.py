@@ -33,20 +33,23 @@ def prepare(scorer: LmScorer, lora: Lora | None, gradient_checkpointing: bool, a
     """Make a loaded model ready for training.
 
     Args:
-        scorer: its model is changed in place. With ``lora`` only the new matrices, in float32, and a pooling layer
-            learn.
+        scorer: its model is changed in place. With ``lora`` only its matrices, in float32, and a pooling layer learn:
+            those that the model has, or else new ones.
         lora: None trains all parameters.
         gradient_checkpointing: keep no activations inside of layers, and compute them again: less memory, a third more
             time.
         amp: compute in bfloat16, with parameters and their updates in float32.
 
     Raises:
-        InputError: all parameters would be trained in half precision, peft is not installed, or no layer has the name
-            of a target.
+        InputError: all parameters would be trained in half precision, peft is not installed, no layer has the name of
+            a target, or the model has matrices of LoRA with other options, or while ``lora`` is None.
     """
     model = scorer.model
+    has_matrices = getattr(model, "_hf_peft_config_loaded", False)
     if lora is not None:
-        _add_lora(model, lora)
+        _train_lora(model, lora) if has_matrices else _add_lora(model, lora)
+    elif has_matrices:
+        raise InputError("the model has matrices of LoRA: set lora, with the options that they were trained with")
     elif model.dtype != torch.float32 and model.dtype != torch.float64:
         raise InputError(
             f"dtype {str(model.dtype).removeprefix('torch.')}: its parameters are too coarse for small updates: train "
@@ -72,6 +75,25 @@ def _add_lora(model: Any, lora: Lora) -> None:
         model.add_adapter(config)
     except ValueError as error:
         raise InputError(f"lora: {str(error).splitlines()[0]}") from None
+    _in_float32(model)
+
+
+def _train_lora(model: Any, lora: Lora) -> None:
+    """Let the matrices learn that a model was loaded with."""
+    (own,) = model.peft_config.values()
+    if (own.r, own.lora_alpha) != (lora.r, lora.alpha):
+        raise InputError(
+            f"lora: the model has matrices with r {own.r} and alpha {own.lora_alpha}, not r {lora.r} and alpha "
+            f"{lora.alpha}: give their options, or train the model that they belong to"
+        )
+    own.inference_mode = False
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_("lora_" in name)
+    _in_float32(model)
+
+
+def _in_float32(model: Any) -> None:
+    """What learns has small updates, for which half precision is too coarse."""
     for parameter in model.parameters():
         if parameter.requires_grad:
             parameter.data = parameter.data.float()

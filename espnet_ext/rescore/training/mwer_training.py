@@ -17,7 +17,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import NBest, word_errors
 from espnet_ext.nbest.sources import read_lists, warnings_of
 from espnet_ext.rescore import POOLINGS
-from espnet_ext.rescore.interpolation import FIRST_PASS, combined, tune
+from espnet_ext.rescore.interpolation import FIRST_PASS, combined, tune, with_words
 from espnet_ext.rescore.models.language_model import LmScorer
 from espnet_ext.rescore.models.large_models import prepare
 from espnet_ext.rescore.models.scorers import load_lm, score_lists
@@ -87,7 +87,8 @@ def train_mwer(
 
     Args:
         scorer: the model, on its device.
-        lists, dev_lists: with references; texts are compared as they are, so normalise them before.
+        lists, dev_lists: with references; texts are compared as they are, so normalise them before. Hypotheses without
+            words, which no second pass chooses, are left out where there are others.
         loss: the loss and its weights.
         settings: the hyperparameters.
         output: see :func:`espnet_ext.rescore.training.loop.train`.
@@ -103,6 +104,7 @@ def train_mwer(
             "a pooled scorer has no cross-entropy, since its scores are not probabilities: leave ce_weight at 0"
         )
     cache = cache or output / CACHE
+    lists, dev_lists = ([with_words(nbest) for nbest in each] for each in (lists, dev_lists))
     examples, dev = (make_examples(each, cache) for each in (lists, dev_lists))
     if not dev:
         raise InputError("there are no development lists to choose the model by")
@@ -205,7 +207,7 @@ def loss_for(config: MwerSettings, scorer: LmScorer, dev: Sequence[NBest]) -> Mw
     if scale is None:
         scale = scale_of(weight)
     elif scale == CALIBRATED:
-        scale = calibrated_scale(scored_lists(scorer, dev), weight)
+        scale = calibrated_scale(scored_lists(scorer, [with_words(nbest) for nbest in dev]), weight)
     return MwerLoss(weight, float(scale), config.ce_weight)
 
 

@@ -16,6 +16,7 @@ from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.large_models import Lora, prepare
 from espnet_ext.rescore.models.scorers import load_lm, score_hypotheses, score_lists
 from espnet_ext.rescore.second_pass import LanguageModel
+from espnet_ext.rescore.training.lm_training import TextFiles, adapt_language_model
 from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward
 from espnet_ext.rescore.training.mwer_training import train_rescorer
 
@@ -82,6 +83,34 @@ def test_only_loras_matrices_learn(llama):
     torch.testing.assert_close(flat(score_lists(scorer.eval(), TEXTS)), flat(score_lists(load_lm(llama), TEXTS)))
     kept = {name.replace(".base_layer", ""): value for name, value in scorer.model.state_dict().items()}
     assert all(torch.equal(kept[name], value) for name, value in before.items())
+
+
+def test_an_adapted_models_matrices_are_trained_on_by_mwer(llama, tmp_path, monkeypatch):
+    """Adapted with LoRA, trained by MWER with LoRA, loaded from another folder; the base model was given as it stands
+    beside."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text").write_text("the cat sat on the mat\non the mat\n", encoding="utf-8")
+    write_nbest(tmp_path / "lists.jsonl", LISTS)
+    values, texts = config(Path("llama"), lora={"r": 4}, epochs=2), TextFiles((tmp_path / "text",))
+    adapt_language_model(values, texts, texts, tmp_path / "adapted")
+    model = tmp_path / "adapted" / "model"
+    before = load_lm(model)
+    values = config(model, lora={"r": 4}, first_pass_weight=1.0)
+    report = train_rescorer(values, [Path("lists.jsonl")], [Path("lists.jsonl")], tmp_path / "mwer")
+    assert report["best_step"] > 0
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    after = load_lm("../mwer/model")
+    learnt = {name: value for name, value in after.model.state_dict().items() if "lora_" in name}
+    assert learnt and all(not torch.equal(value, before.model.state_dict()[name]) for name, value in learnt.items())
+
+    with pytest.raises(InputError, match="the model has matrices with r 4 and alpha 16, not r 8 and alpha 16"):
+        prepare(before, Lora(), False)
+    with pytest.raises(InputError, match="the model has matrices of LoRA: set lora"):
+        prepare(before, None, False)
+    (tmp_path / "llama").rename(tmp_path / "moved")
+    with pytest.raises(InputError, match="adapter_config.json: belongs to .*llama, which is not there"):
+        load_lm(model)
 
 
 BATCH = [
