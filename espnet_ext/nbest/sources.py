@@ -131,14 +131,15 @@ def convert_lists(
 
 
 def normalised(nbest: NBest, rules: Callable[[str], str]) -> NBest:
-    """A list with hypotheses and reference normalised alike.
+    """A list with hypotheses, reference and context normalised alike.
 
     >>> from espnet_ext.nbest.lists import Hypothesis
     >>> normalised(NBest("u", (Hypothesis("The cat", -1.0),), "THE CAT"), str.upper).hyps[0].text
     'THE CAT'
     """
     hyps = tuple(replace(hyp, text=rules(hyp.text)) for hyp in nbest.hyps)
-    return replace(nbest, hyps=hyps, ref=None if nbest.ref is None else rules(nbest.ref))
+    ref, context = (None if text is None else rules(text) for text in (nbest.ref, nbest.context))
+    return replace(nbest, hyps=hyps, ref=ref, context=context)
 
 
 def with_references(

@@ -71,7 +71,7 @@ class LanguageModel:
         label: name of the scores that it adds.
         scorer, pooling, casing, dtype: see :func:`espnet_ext.rescore.models.scorers.load_lm`; None for its default.
         positions: most tokens of a forward pass; None for the default.
-        prompt: text that the model reads before the context of each list and its hypotheses.
+        prompt: text that the model reads as it is, before the context of each list and its hypotheses.
         skip_long: leave out hypotheses with more tokens than the model takes; otherwise they are refused.
     """
 
@@ -97,12 +97,18 @@ class LanguageModel:
 
         device = device_for(ngpu)
         model = load_lm(self.path, self.scorer, self.pooling, self.casing, self.dtype).to(device).eval()
-        model.budget = self.positions or model.budget
+        model.budget, model.prompt = self.positions or model.budget, self.prompt or ""
 
         def score(lists: Sequence[NBest]) -> list[list[NewScores]]:
             found = map_shared(own_scores, lists)
-            if skipped := sum(scores is None for own in found for scores in own):
-                say(f"{self.label}: {skipped} hypotheses are too long for the model and left out")
+            total, skipped = sum(map(len, found)), sum(scores is None for own in found for scores in own)
+            if skipped == total:
+                raise InputError(
+                    f"{self.label}: no hypothesis fits into the {model.longest} tokens that the model takes: give it a "
+                    "shorter prompt or context, or take another model"
+                )
+            if skipped:
+                say(f"{self.label}: {skipped} of {total} hypotheses are too long for the model and left out")
             return found
 
         def own_scores(lists: Sequence[NBest]) -> list[list[NewScores]]:
@@ -110,7 +116,7 @@ class LanguageModel:
             if warning := model.casing_warning(text for own in texts for text in own):
                 say(warning)
             names = [nbest.utt_id for nbest in lists]
-            contexts = [" ".join(filter(None, (self.prompt, nbest.context))) or None for nbest in lists]
+            contexts = [nbest.context for nbest in lists]
             sums = score_hypotheses(model, texts, names, contexts=contexts, skip_long=self.skip_long)
             return [[None if score is None else self._named(*score) for score in own] for own in sums]
 

@@ -1,4 +1,4 @@
-"""Which weights of a second pass are tuned: of the first pass or its parts, of each language model, and of the length."""
+"""Which weights a second pass tunes: of the first pass or its parts, of each language model, and of the length."""
 
 from collections.abc import Sequence
 from itertools import product

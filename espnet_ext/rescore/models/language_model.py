@@ -27,6 +27,7 @@ CASINGS: Mapping[str, Callable[[str], str]] = {
     "sentence": str.capitalize,
 }
 CASING_SAMPLE, CASING_GAIN = 1000, 1.2
+UNKNOWN = 0.2  # share of unknown tokens that is warned of
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 SHOWN = 40
 SETTINGS = "scorer.json"
@@ -214,11 +215,13 @@ class LmScorer(torch.nn.Module):
         name: "causal", "pll" or "pooled".
         budget: most positions of one forward pass; more are faster and take more memory.
         longest: most tokens that the model takes at once.
+        prompt: text that the model reads before the context of each list, as it is; the casing is the context's, too.
         amp: compute in bfloat16 where that is exact enough, with parameters in float32 (automatic mixed precision).
     """
 
     name = ""
     amp = False
+    prompt = ""
     model: PreTrainedModel
 
     def __init__(
@@ -266,10 +269,18 @@ class LmScorer(torch.nn.Module):
         """The model's input of each hypothesis of all lists, special tokens included, however long it is."""
         write = CASINGS[self.casing]
         pairs = zip(contexts or [None] * len(lists), lists, strict=True)
-        texts = [f"{context or ''} {write(' '.join(text.split()))}".strip() for context, own in pairs for text in own]
+        texts = [
+            f"{self.before_hypotheses(context)} {write(' '.join(text.split()))}".strip()
+            for context, own in pairs
+            for text in own
+        ]
         # no warning of the tokenizer's own about long texts, which are refused or left out by name
         tokens = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
         return [[*self.before, *ids, *self.after] for ids in tokens]
+
+    def before_hypotheses(self, context: str | None) -> str:
+        """What the model reads before the hypotheses of a list: the prompt, and the list's context."""
+        return " ".join(filter(None, (self.prompt, CASINGS[self.casing](context or "")))).strip()
 
     def context_lengths(
         self, encoded: Sequence[Sequence[tuple[int, list[int]]]], contexts: Contexts = None
@@ -278,12 +289,12 @@ class LmScorer(torch.nn.Module):
 
         A token in which context and hypothesis meet belongs to the hypotheses.
         """
-        if contexts is None:
+        if contexts is None and not self.prompt:
             return [len(self.before)] * len(encoded)
         lengths = []
-        for context, hypotheses in zip(contexts, encoded, strict=True):
-            prompt = self.tokenizer((context or "").strip(), add_special_tokens=False, verbose=False)["input_ids"]
-            alone = [*self.before, *prompt]
+        for context, hypotheses in zip(contexts or [None] * len(encoded), encoded, strict=True):
+            first = self.before_hypotheses(context)
+            alone = [*self.before, *self.tokenizer(first, add_special_tokens=False, verbose=False)["input_ids"]]
             rows = [alone, *(ids for _, ids in hypotheses)]
             shared = takewhile(lambda column: len(set(column)) == 1, zip(*rows, strict=False))
             lengths.append(max(len(self.before), sum(1 for _ in shared)))
@@ -309,19 +320,31 @@ class LmScorer(torch.nn.Module):
 
     def casing_warning(self, texts: Iterable[str]) -> str | None:
         """What to say if the vocabulary has no words as the texts are written: capitals cost GPT-2 half as many tokens
-        again, and it has rarely seen them.
+        again, and it has rarely seen them; a vocabulary without capitals knows none of these words.
 
         Args:
             texts: hypotheses; the first 1,000 are looked at.
         """
         words = " ".join(islice(texts, CASING_SAMPLE)).split()
 
-        def rate(write: Callable[[str], str]) -> float:
+        def counted(write: Callable[[str], str]) -> tuple[float, float]:
+            """Tokens a word, and the share of the tokens that the vocabulary does not know."""
             # no warning that the model takes fewer: it does not read them
             tokens = self.tokenizer(write(" ".join(words)), add_special_tokens=False, verbose=False)["input_ids"]
-            return len(tokens) / len(words)
+            unknown = sum(token == self.tokenizer.unk_token_id for token in tokens)
+            # GPT-2 has one token for all purposes, which no text gives
+            return len(tokens) / len(words), unknown / max(1, len(tokens))
 
-        if not words or (here := rate(CASINGS[self.casing])) <= CASING_GAIN * (lower := rate(str.lower)):
+        if not words:
+            return None
+        (here, unknown), (lower, still) = counted(CASINGS[self.casing]), counted(str.lower)
+        if unknown > UNKNOWN:
+            hint = "consider casing lower" if still < unknown / 2 else "is it of this language?"
+            return (
+                f"warning: the language model does not know {100 * unknown:.0f} % of the tokens with casing "
+                f"{self.casing}, {100 * still:.0f} % in lower case: {hint}"
+            )
+        if here <= CASING_GAIN * lower:
             return None
         return (
             f"warning: casing {self.casing} gives {here:.2f} tokens a word, lower case {lower:.2f}: the vocabulary of "

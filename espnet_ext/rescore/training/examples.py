@@ -4,7 +4,8 @@ For 281,241 lists of ten hypotheses the tokenizer has 2.8 million texts to read.
 is kept on disk, so that a training that resumes, and others on the same lists, begin at once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def check_lengths(scorer: LmScorer, items: Sequence[Example], loss: MwerLoss, ca
         "lengths",
         digest(text for item, own in zip(items, lists, strict=True) for text in (item.context or "", *own)),
         digest([scorer.tokenizer.backend_tokenizer.to_str()]) if scorer.tokenizer.is_fast else repr(scorer.tokenizer),
-        [scorer.casing, scorer.longest, scorer.before, scorer.after],
+        [scorer.casing, scorer.longest, scorer.before, scorer.after, scorer.prompt],
     )
 
     def check(_folder: Path) -> None:
@@ -75,6 +76,38 @@ def check_lengths(scorer: LmScorer, items: Sequence[Example], loss: MwerLoss, ca
                 raise InputError(f"{items[start + index].utt_id}: {error}") from None
 
     make_folder(cache / f"lengths.{key[:16]}", key, check, "check of lengths")
+
+
+def without_long(scorer: LmScorer, lists: Sequence[NBest], what: str, say: Callable[[str], None]) -> list[NBest]:
+    """The lists without hypotheses of more tokens than the model takes, and without lists of which nothing is left.
+
+    Args:
+        scorer: its tokenizer reads the texts.
+        lists: the lists.
+        what: they are, for the line that says how many are left out.
+        say: prints that line.
+
+    Raises:
+        InputError: nothing is left.
+    """
+    kept, skipped = [], 0
+    for start in range(0, len(lists), CHECKED_TOGETHER):
+        block = lists[start : start + CHECKED_TOGETHER]
+        tokens = scorer.tokens([[hyp.text for hyp in own.hyps] for own in block], [own.context for own in block])
+        fits = iter([len(ids) <= scorer.longest for ids in tokens])
+        for own in block:
+            hyps = tuple(hyp for hyp in own.hyps if next(fits))
+            skipped += len(own.hyps) - len(hyps)
+            if hyps:
+                kept.append(replace(own, hyps=hyps))
+    if not kept:
+        raise InputError(f"no hypothesis of the {what} fits into the {scorer.longest} tokens that the model takes")
+    if skipped:
+        say(
+            f"{what}: {skipped} hypotheses are too long for the model and left out, and {len(lists) - len(kept)} lists "
+            "with nothing else"
+        )
+    return kept
 
 
 def _texts_of(lists: Sequence[NBest]) -> Iterator[str]:

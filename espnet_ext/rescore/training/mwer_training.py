@@ -23,7 +23,7 @@ from espnet_ext.rescore.models.large_models import prepare
 from espnet_ext.rescore.models.scorers import load_lm, score_lists
 from espnet_ext.rescore.processes import device_for, launch, map_shared, rank
 from espnet_ext.rescore.second_pass import NewScores, add_scores
-from espnet_ext.rescore.training.examples import check_lengths, make_examples
+from espnet_ext.rescore.training.examples import check_lengths, make_examples, without_long
 from espnet_ext.rescore.training.loop import (
     TrainingTask,
     digest,
@@ -33,7 +33,7 @@ from espnet_ext.rescore.training.loop import (
 )
 from espnet_ext.rescore.training.mwer import MwerLoss, backward, example
 from espnet_ext.rescore.training.settings import ModelSettings, TrainingSettings
-from espnet_ext.work.settings import Count, Weight, checked, one_of
+from espnet_ext.work.settings import Count, Flag, Weight, checked, one_of
 
 SCORES = "lm"
 CACHE = "counts"  # folder in a training's folder
@@ -61,6 +61,8 @@ class MwerSettings(ModelSettings):
         posterior_scale: see :class:`MwerLoss`; None: :func:`scale_of`, "dev": :func:`calibrated_scale`.
         ce_weight: alpha of MWER + alpha CE.
         positions: most tokens of a forward pass; None for the default.
+        prompt: text that the model reads before the context of each list and its hypotheses; give it in rescoring too.
+        skip_long: leave out hypotheses with more tokens than the model takes; otherwise they are refused.
     """
 
     pooling: Annotated[str, one_of(POOLINGS)] | None = None
@@ -68,6 +70,8 @@ class MwerSettings(ModelSettings):
     posterior_scale: Annotated[float | str | None, BeforeValidator(_scale)] = None
     ce_weight: Weight = 0.0
     positions: Count | None = None
+    prompt: str | None = None
+    skip_long: Flag = False
 
 
 def train_mwer(
@@ -116,7 +120,7 @@ def train_mwer(
     say(f"{len(examples)} lists to train on; {idle} of them teach MWER nothing: their hypotheses are equally good")
     say(f"lambda {loss.first_pass_weight:.4g}, posterior scale {loss.posterior_scale:.4g}, alpha {loss.ce_weight:g}")
     key = {
-        "scorer": scorer.settings(),
+        "scorer": scorer.settings() | ({"prompt": scorer.prompt} if scorer.prompt else {}),
         "lists": digest(map(repr, examples)),
         "dev_lists": digest(map(repr, dev)),
         "initial_model": module_digest(scorer),
@@ -168,7 +172,12 @@ def train_rescorer(
     train_on, dev = (_read(paths, say) for paths in (lists, dev_lists))
     torch.manual_seed(config.seed)  # for a new pooling layer
     scorer = load_lm(config.lm, config.scorer, config.pooling, config.casing, config.dtype, new_layer=True).to(device)
-    scorer.budget = config.positions or scorer.budget
+    scorer.budget, scorer.prompt = config.positions or scorer.budget, config.prompt or ""
+    if config.skip_long:
+        train_on, dev = (
+            without_long(scorer, each, what, (lambda _line: None) if rank() else say)
+            for each, what in ((train_on, "lists"), (dev, "dev lists"))
+        )
     loss = loss_for(config, scorer, dev)
     prepare(scorer, config.lora, config.gradient_checkpointing, config.amp)
     report = train_mwer(scorer, train_on, dev, loss, config.training(), output, say, cache)

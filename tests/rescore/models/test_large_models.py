@@ -265,7 +265,47 @@ def test_hypotheses_that_are_too_long_are_skipped_by_an_option(llama, monkeypatc
     said = []
     hyps = [NBest(f"u{n}", tuple(Hypothesis(text, -1.0) for text in texts)) for n, texts in enumerate(lists)]
     LanguageModel(str(llama), "lm", skip_long=True).load(say=said.append)(hyps)
-    assert said == ["lm: 2 hypotheses are too long for the model and left out"]
+    assert said == ["lm: 2 of 4 hypotheses are too long for the model and left out"]
+    long = LanguageModel(str(llama), "lm", skip_long=True, prompt="cat " * 100).load(say=said.append)
+    with pytest.raises(InputError, match="lm: no hypothesis fits into the 64 tokens that the model takes"):
+        long(hyps)
+
+
+def test_hypotheses_that_are_too_long_stay_out_of_training_by_an_option(llama, tmp_path):
+    long = [NBest("u4", (Hypothesis("cat " * 100, -1.0), Hypothesis("cat", -2.0)), "cat")]
+    long += [NBest("u5", (Hypothesis("cat " * 100, -1.0),), "cat")]
+    write_nbest(tmp_path / "lists.jsonl", LISTS + long)
+    lists, said = [tmp_path / "lists.jsonl"], []
+    with pytest.raises(InputError, match="u4: hypothesis .*: 101 tokens, but the model takes 64"):
+        train_rescorer(config(llama, max_steps=1), lists, lists, tmp_path / "out")
+    train_rescorer(config(llama, max_steps=1, skip_long=True), lists, lists, tmp_path / "out", say=said.append)
+    assert "dev lists: 2 hypotheses are too long for the model and left out, and 1 lists with nothing else" in said
+    assert any(line.startswith("4 lists to train on") for line in said)
+    with pytest.raises(InputError, match="no hypothesis of the lists fits into the 64 tokens"):
+        train_rescorer(config(llama, skip_long=True, prompt="cat " * 100), lists, lists, tmp_path / "none")
+
+
+def test_a_prompt_is_read_as_it_is_and_a_context_in_the_models_casing(llama):
+    scorer = load_lm(llama, casing="lower")
+    plain = score_lists(scorer, TEXTS)
+    scorer.prompt = "on the mat"
+    prompted = score_lists(scorer, TEXTS)
+    assert prompted != plain
+    scorer.prompt = ""
+    assert flat(score_lists(scorer, TEXTS, contexts=["ON THE MAT"] * 2)).tolist() == flat(prompted).tolist()
+    scorer.prompt = "on"
+    assert flat(score_lists(scorer, TEXTS, contexts=["The Mat"] * 2)).tolist() == flat(prompted).tolist()
+
+
+def test_training_reads_a_prompt(llama, tmp_path):
+    write_nbest(tmp_path / "lists.jsonl", LISTS)
+    lists = [tmp_path / "lists.jsonl"]
+    found = [
+        train_rescorer(config(llama, max_steps=1, first_pass_weight=1.0, **more), lists, lists, tmp_path / name)
+        for name, more in (("without", {}), ("with", {"prompt": "on the mat"}))
+    ]
+    first, second = (report["history"][0]["dev_mwer"] for report in found)
+    assert first != second and found[1]["key"]["scorer"]["prompt"] == "on the mat"
 
 
 def test_a_model_that_sees_later_tokens_is_refused(make_causal):

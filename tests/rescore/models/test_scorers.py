@@ -5,6 +5,7 @@ import torch
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
 from espnet_ext.errors import InputError
+from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.scorers import load_lm, score_lists
 from espnet_ext.rescore.second_pass import LanguageModel
 from espnet_ext.rescore.training.lm_training import SmallModel, make_small_model
@@ -105,6 +106,16 @@ def test_capitals_that_the_vocabulary_lacks_are_warned_of():
     assert scorer.casing_warning(sentences) is None and scorer.casing_warning(["", ""]) is None
     scorer.casing = "lower"
     assert scorer.casing_warning([sentence.upper() for sentence in sentences]) is None
+
+
+def test_words_that_a_vocabulary_does_not_know_are_warned_of(make_causal):
+    """A vocabulary in lower case has one token for each word in capitals: that for what it does not know."""
+    scorer = CausalScorer(*make_causal("gpt2"))
+    sentences = ["the cat sat on the mat"] * 3
+    assert scorer.casing_warning(sentences) is None
+    warning = scorer.casing_warning([sentence.upper() for sentence in sentences])
+    assert warning and "does not know 100 % of the tokens with casing as-is, 0 % in lower case: consider" in warning
+    assert "is it of this language?" in scorer.casing_warning(["xyzzy qwrtz"])
 
 
 def test_lists_keep_their_order_however_many(gpt2, monkeypatch):

@@ -1,5 +1,7 @@
 """MWER training on a few lists: they are learnt, the choice is made on development lists, bad input is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -46,6 +48,20 @@ def make_scorer(which: str, dropout: float = 0.0):
 
 def quiet(text: str) -> None:
     pass
+
+
+def test_hypotheses_without_words_have_no_share_in_the_posterior(tmp_path):
+    """No second pass chooses them, however likely they are."""
+    lists = [replace(own, hyps=tuple(hyp for hyp in own.hyps if hyp.text)) for own in LISTS]
+    likely = [replace(own, hyps=(Hypothesis("", 50.0), *own.hyps)) for own in lists]
+    reports = [
+        train_mwer(make_scorer("gpt2"), each, each, MwerLoss(1.0), SETTINGS, tmp_path / name, quiet)
+        for name, each in (("without", lists), ("with", likely))
+    ]
+    assert reports[0]["history"] == reports[1]["history"]
+    nothing = [NBest("u", (Hypothesis("", -1.0),), ref="the cat")]
+    report = train_mwer(make_scorer("gpt2"), lists, nothing, MwerLoss(1.0), SETTINGS, tmp_path / "nothing", quiet)
+    assert report["history"][0]["dev_mwer"] == 2.0
 
 
 @pytest.mark.parametrize(
