@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.nbest.card import CARD, write_card
 from espnet_ext.recipe import asr, systems
 from espnet_ext.recipe.run import Recipe, Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
@@ -92,6 +93,24 @@ def convert_steps(run: Run, folder: Path) -> Iterator[Step]:
             inputs=[reference],
             outputs=[output],
         )
+    outputs = lists_of(run, list_parts(run))
+    made: Mapping[str, Any] = {"nbest_lists": folder.name}
+    if run.options["first_pass"] == ESPNET and run.path("nbest_lists") is None:
+        made = {"first_pass": ESPNET, **run.sections["asr_decode"]}
+    yield Step(
+        name="card of the lists",
+        log=run.expdir / "lists" / "log" / "card.log",
+        function=write_list_card,
+        arguments={"lists": outputs, "made": made},
+        free={"card": (run.corpus_name, run.command)},
+        inputs=outputs,
+        outputs=[run.expdir / "lists" / CARD],
+    )
+
+
+def write_list_card(lists: Sequence[Path], made: Mapping[str, Any], card: tuple[str, str]) -> None:
+    """Write the card of lists that were converted; ``card``: the corpus and the command."""
+    write_card(lists[0].parent, lists, *card, made)
 
 
 def convert(source: Path, reference: Path, output: Path) -> None:
@@ -150,7 +169,6 @@ def decode_parts(
 
     ``card``: the corpus and the command, for those who get the lists.
     """
-    from espnet_ext.nbest.card import write_card
     from espnet_ext.nbest.first_pass import FirstPass, first_pass_line, make_lists, parse_first_pass
     from espnet_ext.nbest.lists import write_nbest
 

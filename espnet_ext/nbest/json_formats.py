@@ -120,7 +120,8 @@ def read_whisper(path: str | Path) -> list[NBest]:
         raise InputError(f"{path}: no JSON of recordings: transcribe with --output_format json")
     lists = []
     for name in sorted(decodings[0]):
-        hyps = sorted((decoding[name] for decoding in decodings), key=lambda hyp: -hyp.score)
+        # no segments have no score: 0 would be the highest
+        hyps = sorted((decoding[name] for decoding in decodings), key=lambda hyp: (not hyp.text, -hyp.score))
         lists.append(NBest(name, tuple(hyps)))
     return lists
 

@@ -80,7 +80,7 @@ class NBest:
 
 
 def read_nbest(path: str | Path) -> list[NBest]:
-    """Read lists from JSONL, plain or gzipped, in the file's order.
+    """Read lists from JSONL, plain or gzipped, in the file's order; blank lines are skipped.
 
     Raises:
         InputError: the file is missing or empty, a line is not as described in :mod:`espnet_ext.nbest.lists`, or an id
@@ -88,6 +88,8 @@ def read_nbest(path: str | Path) -> list[NBest]:
     """
     lists: dict[str, NBest] = {}
     for number, line in enumerate(unpacked_lines(Path(path)), start=1):
+        if not line.strip():
+            continue
         try:
             nbest = _from_record(parse_json(line))
             if nbest.utt_id in lists:

@@ -32,6 +32,7 @@ _BYTELOG = 1024 / 10000.5  # of SRILM's Prob.h: bytelogs are logarithms to the b
 _RANKED = re.compile(r"(.+)-([1-9][0-9]*)")
 _WIDTH = re.compile(r"preds_out_width([0-9]+)")
 _RECOGS = re.compile(r"(\S+?):\t(ref|hyp)=(\[.*\])")
+_TIMESTAMPS = re.compile(r"\S+:\ttimestamp_(ref|hyp)=")  # below the texts, if icefall was asked for times
 _BORDERS = frozenset(("<s>", "</s>"))
 
 
@@ -201,6 +202,8 @@ def read_wenet(path: str | Path) -> list[NBest]:
     current = ""
     for number, line in enumerate(text_lines(Path(path)), start=1):
         word, _, rest = line.partition(" ")
+        if not line.strip():
+            continue
         if word == "wav" and rest and rest not in lists:
             current = rest.strip()
             lists[current] = []
@@ -226,7 +229,7 @@ def read_icefall(path: str | Path) -> list[NBest]:
     references: dict[str, str] = {}
     found: dict[str, dict[str, Hypothesis]] = {}
     for file in files:
-        for number, (cut, what, text) in enumerate(_recogs(file), start=1):
+        for number, cut, what, text in _recogs(file):
             if what == "hyp":
                 found.setdefault(cut, {}).setdefault(text, Hypothesis(text, 0.0))
             elif references.setdefault(cut, text) != text:
@@ -236,8 +239,11 @@ def read_icefall(path: str | Path) -> list[NBest]:
     return [_list(path, cut, list(found[cut].values()), references[cut]) for cut in sorted(found)]
 
 
-def _recogs(file: Path) -> Iterator[tuple[str, str, str]]:
+def _recogs(file: Path) -> Iterator[tuple[int, str, str, str]]:
+    """Number of the line, cut, ref or hyp, and words."""
     for number, line in enumerate(text_lines(file), start=1):
+        if _TIMESTAMPS.match(line):
+            continue
         match = _RECOGS.fullmatch(line)
         try:
             words = ast.literal_eval(match[3]) if match else None
@@ -245,7 +251,7 @@ def _recogs(file: Path) -> Iterator[tuple[str, str, str]]:
             words = None
         if match is None or not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise InputError(f"{file}: line {number} is not `CUT:<TAB>ref=[...]` or `hyp=[...]` as icefall writes it")
-        yield match[1], match[2], " ".join(words)
+        yield number, match[1], match[2], " ".join(words)
 
 
 def _number(text: str, where: str | Path, what: str) -> float:

@@ -175,6 +175,14 @@ def test_icefall(tmp_path):
     assert texts(read_lists(tmp_path / "recogs-test-beam_4.txt"))["u-1"] == ["ITS SO"]
 
 
+def test_timestamps_of_icefall_are_skipped(tmp_path):
+    """What icefall.utils.store_transcripts_and_timestamps prints besides."""
+    text = recogs([("u-1", ["A", "CAT"], ["A"])])
+    text += "u-1:\ttimestamp_ref=[0.16, 0.52]\nu-1:\ttimestamp_hyp=[(0.2,0.24)]\n"
+    (nbest,) = read_lists(write(tmp_path / "recogs-x.txt", text + recogs([("u-2", ["B"], ["B"])])))[:1]
+    assert (nbest.utt_id, nbest.ref, nbest.hyps[0].text) == ("u-1", "A CAT", "A")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -218,6 +226,13 @@ def test_whisper(tmp_path):
     lists = read_lists(tmp_path)
     assert texts(lists) == {"u1": ["The cat sat. Yes."], "u2": [""]}
     assert lists[0].hyps[0].score == pytest.approx(-0.5 * 6 - 0.25 * 5)
+
+
+def test_a_transcript_without_segments_is_ranked_last(tmp_path):
+    """It has no score, and 0 would be the highest."""
+    write(tmp_path / "tiny" / "u.json", json.dumps({"text": "", "segments": []}))
+    write(tmp_path / "base" / "u.json", json.dumps([segment(0, " The cat.", 3, -0.5)]))
+    assert texts(read_lists(tmp_path)) == {"u": ["The cat.", ""]}
 
 
 def test_several_decodings_by_faster_whisper_are_ranked(tmp_path):
