@@ -98,6 +98,11 @@ _MINI_WHISPER = Size(
     other=_OTHER_FOR_WHISPER,
     other_text=True,
 )
+# Twice the sentences to test on, by all voices that are left: differences of a third of a point show.
+_MINI_WHISPER_LONG = replace(
+    _MINI_WHISPER,
+    parts=_MINI_WHISPER.parts | dict.fromkeys(("test-clean", "test-other"), PartSize(12, 2, 125)),
+)
 
 
 def _espnet_size(asr: PartSize, lists: Size) -> Size:
@@ -148,8 +153,10 @@ LIBRISPEECH_SIZES = {
     "mini-turns": _turns_size(PartSize(16, 4, 25), PartSize(8, 3, 20), PartSize(14, 4, 20), (8, 4, 7)),
     "smoke-whisper": _SMOKE_WHISPER,
     "mini-whisper": _MINI_WHISPER,
+    "mini_long-whisper": _MINI_WHISPER_LONG,
     "smoke-espnet": _espnet_size(PartSize(4, 1, 15), _SMOKE_WHISPER),
     "mini-espnet": _espnet_size(PartSize(12, 2, 65), _MINI_WHISPER),
+    "mini_long-espnet": _espnet_size(PartSize(8, 2, 98), _MINI_WHISPER_LONG),
 }
 
 
