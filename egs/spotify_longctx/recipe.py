@@ -22,6 +22,7 @@ from espnet_ext.sharing.files import MODEL
 
 corpora = load_script(Path(__file__).parent / "local" / "corpora.py")
 FIGURES = ",".join(f"figure{number}" for number in range(1, 6))
+DEV_SILENT = 0.5  # the share of the dev set that may be silent with --skip_faulty
 CONTEXT_TABLE = "1"  # nothing is trained for it: memory and speed are measured
 
 
@@ -47,11 +48,20 @@ def tokens(run: Run) -> None:
 
 @corpora.trains
 def statistics(run: Run) -> None:
-    run_steps(*(statistics_step(run, name) for name in (corpora.TRAIN, corpora.VALID)))
+    # The dev set has few recordings, of which one that is silent may be more than the share.
+    shares = {
+        corpora.VALID: max(run.skip_faulty, DEV_SILENT) if run.skip_faulty else 0.0,
+        corpora.TRAIN: run.skip_faulty,
+    }
+    run_steps(*(statistics_step(run, name, share) for name, share in shares.items()))
 
 
-def statistics_step(run: Run, name: str) -> Step:
-    """Mean and deviation of each recording, and its features if they are kept. All systems have the same features."""
+def statistics_step(run: Run, name: str, skip_silent: float = 0.0) -> Step:
+    """Mean and deviation of each recording, and its features if they are kept. All systems have the same features.
+
+    Args:
+        skip_silent: the share of the recordings that may be silent, and is then left out of training.
+    """
     return Step(
         name=f"statistics of {name}",
         log=run.stats / name / "log" / "statistics.log",
@@ -61,6 +71,7 @@ def statistics_step(run: Run, name: str) -> Step:
             "output": str(run.stats / name),
             "features_conf": run.sections["train"]["features_conf"],
             "keep_features": keeps_features(run),
+            "skip_silent": skip_silent,
         },
         free=free_of(run),
         inputs=[run.datadir / name / "wav.scp"],
@@ -75,12 +86,19 @@ def keeps_features(run: Run) -> bool:
 
 
 def compute_statistics(
-    data: str, output: str, features_conf: Mapping[str, Any], keep_features: bool, nj: int, parallel: Path | None
+    data: str,
+    output: str,
+    features_conf: Mapping[str, Any],
+    keep_features: bool,
+    skip_silent: float,
+    nj: int,
+    parallel: Path | None,
 ) -> None:
     """Write mean and deviation of each recording of a data dir, and with ``keep_features`` its features."""
     from espnet_ext.longform.recording_features import write_statistics
 
-    count = write_statistics(data, output, features_conf, keep_features=keep_features, nj=nj, parallel=parallel)
+    options = {"keep_features": keep_features, "skip_silent": skip_silent}
+    count = write_statistics(data, output, features_conf, **options, nj=nj, parallel=parallel)
     print(f"{count} recordings -> {output}/statistics.scp")
 
 

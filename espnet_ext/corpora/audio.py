@@ -55,8 +55,8 @@ def prepare_audio(
 
     Raises:
         InputError: Neither or both of ``words`` and ``text``, or no ``aligner`` for ``text``. More recordings than
-            ``skip_faulty`` allows have no words, decreasing or overlapping times, corrupt audio, or a transcript that
-            does not agree with what is heard.
+            ``skip_faulty`` allows have no words, decreasing or overlapping times, corrupt audio or less than half a
+            second of it, or a transcript that does not agree with what is heard.
     """
     if bool(words) == bool(text) or bool(text) != bool(aligner):
         raise InputError("recordings need --words CTM, or --text FILE and --aligner DIR (a model with CTC)")
@@ -73,6 +73,7 @@ def prepare_audio(
         faults.add(part, key, f"no words of {key} ({files[key]})")
     whole = faults.sound(part, files)
     sounds = check_audio_files(faults, {part: list(whole.items())}, None, check_audio, num_jobs)[part]
+    sounds = long_recordings.long_enough(faults, part, sounds, files)
     output.mkdir(parents=True, exist_ok=True)
 
     def timed() -> Iterator[tuple[str, list[Word]]]:

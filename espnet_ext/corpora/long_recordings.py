@@ -12,6 +12,7 @@ from espnet_ext.corpora.faults import Faults, own_files
 from espnet_ext.data.audio_files import Inspected
 from espnet_ext.data.manifests import Manifests, checked_manifests, make_recording
 from espnet_ext.errors import InputError
+from espnet_ext.longform.chunking import SHORTEST
 
 _MARK = re.compile(r"<[A-Z_]+>")
 
@@ -54,6 +55,16 @@ def manifests_of(
     audio = check_audio_files(faults, files, None, check_audio, num_jobs)
     faults.settle({part: len(kept) for part, kept in audio.items()})
     return {part: make_manifests(faults.where, [items[part][id] for id in kept], kept) for part, kept in audio.items()}
+
+
+def long_enough(
+    faults: Faults, part: str, sounds: Mapping[str, Inspected], files: Mapping[str, Path]
+) -> dict[str, Inspected]:
+    """The recordings that training can take a sequence from; shorter ones become faults."""
+    for key, sound in sounds.items():
+        if sound.seconds < SHORTEST:
+            faults.add(part, key, f"{key} lasts {sound.seconds:g} s, less than {SHORTEST:g} s ({files[key]})")
+    return faults.sound(part, sounds)
 
 
 def make_manifests(where: str | Path, recordings: Iterable[Transcribed], audio: Mapping[str, Inspected]) -> Manifests:

@@ -58,7 +58,7 @@ def prepare_spotify(
 
     Raises:
         InputError: A folder is missing. More episodes than ``skip_faulty`` allows have no audio or transcript, a
-            transcript without times, overlapping or decreasing times, or corrupt audio.
+            transcript without times, overlapping or decreasing times, corrupt audio, or less than half a second of it.
     """
     corpus = require_corpus(corpus_dir, f"{TRANSCRIPTS}, {AUDIO} and {METADATA}")
     faults = Faults(corpus, faults_file(output_dir, f"spotify_{part}"), skip_faulty)
@@ -80,6 +80,7 @@ def prepare_spotify(
             faults.add(part, id, f"episode {id} is not in {METADATA} ({path})")
     whole = faults.sound(part, {id: audio.get(id, path) for id, path in transcripts.items()})
     sounds = check_audio_files(faults, {part: list(whole.items())}, None, check_audio, num_jobs)[part]
+    sounds = long_recordings.long_enough(faults, part, sounds, audio)
     texts: dict[str, str] = {}
     dropped: dict[str, float] = {}  # seconds of regions
     spoken: dict[str, float] = {}  # seconds until the end of the last word

@@ -7,7 +7,7 @@ channels. Then training need not decode compressed audio in every pass.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -17,10 +17,14 @@ import torch
 
 from espnet_ext.data import audio_tables
 from espnet_ext.data.kaldi.tables import write_table
+from espnet_ext.errors import InputError
 from espnet_ext.frontend.power_mel import PowerMelFrontend
 from espnet_ext.longform.recording_audio import Audio, NoSpeech, RecordingAudio
 from espnet_ext.work.arks import ark_shards, write_arks
+from espnet_ext.work.files import atomic_write
 
+NO_SPEECH = "no_speech.txt"  # beside statistics.scp: the recordings without statistics, one in a line
+_SHOWN = 3
 _BLOCK_FRAMES = 3000  # computed at a time
 _LOG_FLOOR = 1e-6
 _LOG_OF_SILENCE = -1.0  # normalised
@@ -144,34 +148,63 @@ def write_statistics(
     features_conf: Mapping[str, Any],
     *,
     keep_features: bool = False,
+    skip_silent: float = 0.0,
     nj: int = 1,
     parallel: Path | None = None,
 ) -> int:
-    """Write ``<output>/statistics.scp`` for all recordings of a data dir: matrices (2, n_mels), mean and deviation.
+    """Write ``<output>/statistics.scp`` for the recordings of a data dir: matrices (2, n_mels), mean and deviation.
 
-    Shards that are done with the same audio and settings are skipped. Returns the number of recordings.
+    Shards that are done with the same audio and settings are skipped. Recordings that are digital silence throughout,
+    or shorter than a frame, have no statistics. All of them are written to ``<output>/no_speech.txt``, if there are
+    any, and training leaves them out. Returns the number of recordings with statistics.
 
     Args:
         data: A data dir; only ``wav.scp`` is read.
         output: A folder.
         features_conf: Settings of :class:`RecordingFeatures`.
         keep_features: Write ``<output>/features.scp`` too: numpy files of normalised features, (frames, n_mels).
+        skip_silent: The share of the recordings that may have no statistics.
         nj: Processes.
         parallel: YAML of a Dask cluster, see :func:`espnet_ext.work.parallel.map_shards`.
 
     Raises:
-        InputError: no data dir, or bad audio; the message names the recording.
+        InputError: no data dir, bad audio (the message names the recording), or more recordings without speech than
+            may be left out (it names the first few).
     """
     audio = audio_tables.read_audio_table(data)
     compute = functools.partial(compute_statistics, features_conf=dict(features_conf), keep_features=keep_features)
     folder = Path(output).absolute() / "statistics"
     shards = ark_shards(audio, folder, compute, (dict(features_conf), keep_features), _RECORDINGS_OF_A_SHARD)
     table = write_arks(shards, nj=nj, parallel=parallel, describe="statistics")
+    _leave_out(data, Path(output) / NO_SPEECH, [name for name in audio if name not in table], len(audio), skip_silent)
     if keep_features:
-        kept = {name: str(_features_file(Path(shard.folder), name)) for shard in shards for name in shard.audio}
+        kept = {
+            name: str(_features_file(Path(shard.folder), name))
+            for shard in shards
+            for name in shard.audio
+            if name in table
+        }
         write_table(Path(output) / "features.scp", dict(sorted(kept.items())))
     write_table(Path(output) / "statistics.scp", table)
     return len(table)
+
+
+def _leave_out(data: str | Path, file: Path, silent: Sequence[str], total: int, share: float) -> None:
+    """List the recordings without speech in a file; refuse them if they are more than a share of all."""
+    if not silent:
+        file.unlink(missing_ok=True)
+        return
+    with atomic_write(file) as listed:
+        listed.writelines(f"{name}\n" for name in silent)
+    more = f" and {len(silent) - _SHOWN:,} more" if len(silent) > _SHOWN else ""
+    what = (
+        f"{data}: {len(silent):,} of {total:,} recordings are digital silence or shorter than a frame: "
+        f"{', '.join(silent[:_SHOWN])}{more} (all: {file})"
+    )
+    if len(silent) > share * total:
+        limit = f", which allows {100 * share:g} % here" if share else ""
+        raise InputError(f"{what}: remove them from the corpus, or leave them out with --skip_faulty{limit}")
+    print(f"warning: {what}: left out of training", flush=True)
 
 
 def _features_file(folder: Path, recording: str) -> Path:
@@ -181,12 +214,18 @@ def _features_file(folder: Path, recording: str) -> Path:
 def compute_statistics(
     audio: Mapping[str, str], folder: Path, features_conf: Mapping[str, Any], keep_features: bool
 ) -> dict[str, np.ndarray]:
-    """Statistics of the recordings of one shard, (2, n_mels) each (in a worker process); features go to ``folder``."""
+    """Statistics of the recordings of one shard, (2, n_mels) each (in a worker process); features go to ``folder``.
+
+    Recordings without speech have none.
+    """
     features = RecordingFeatures(**features_conf)
     matrices = {}
     for name, path in audio.items():
         with RecordingAudio(name, path, features.rate) as recording:
-            statistics = features.statistics(recording)
+            try:
+                statistics = features.statistics(recording)
+            except NoSpeech:
+                continue
             matrices[name] = np.stack(statistics)
             if keep_features:
                 _keep(_features_file(folder, name), recording, features, statistics)

@@ -6,7 +6,8 @@
     speech      wav.scp: recording and audio file, of any rate and number of channels
     duration    utt2dur: recording and seconds
     words       words.scp of :mod:`espnet_ext.longform.alignment.word_times`
-    statistics  scp of (2, n_mels) matrices, see :mod:`espnet_ext.longform.recording_features`
+    statistics  scp of (2, n_mels) matrices, see :mod:`espnet_ext.longform.recording_features`; recordings that
+                ``no_speech.txt`` beside it lists are left out
     features    normalised features that were kept; with them speech and statistics are not read
 
 ``chunk_conf`` holds the fields of :class:`espnet_ext.longform.chunking.Schedule` and ``passes``; ``features_conf``
@@ -21,6 +22,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,7 +40,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.longform.alignment.word_times import read_word_times
 from espnet_ext.longform.chunking import Chunk, Schedule, batches
 from espnet_ext.longform.recording_audio import RecordingAudio
-from espnet_ext.longform.recording_features import ChannelStatistics, RecordingFeatures
+from espnet_ext.longform.recording_features import NO_SPEECH, ChannelStatistics, RecordingFeatures
 from espnet_ext.upstream.option_faults import unfit
 
 TABLES = ("speech", "duration", "words", "statistics")
@@ -71,7 +73,8 @@ def read_recordings(entries: Sequence[Sequence[str]]) -> Recordings:
     missing = [name for name in TABLES if name not in paths]
     if missing:
         raise InputError(f"training on recordings needs the tables {', '.join(TABLES)}: give {', '.join(missing)} too")
-    speech = read_table(paths["speech"])
+    silent = _without_speech(paths["statistics"])
+    speech = {name: path for name, path in read_table(paths["speech"]).items() if name not in silent}
     others = {name: read_table(paths[name]) for name in (*TABLES[1:], FEATURES) if name in paths}
     command = next((entry for entry in others["statistics"].values() if is_command(entry)), None)
     if command is not None:
@@ -85,6 +88,12 @@ def read_recordings(entries: Sequence[Sequence[str]]) -> Recordings:
     except ValueError as error:
         raise InputError(f"{paths['duration']}: {error}: fix it") from None
     return Recordings(speech, duration, others["words"], others["statistics"], others.get(FEATURES, {}))
+
+
+def _without_speech(statistics: str) -> set[str]:
+    """The recordings that have no statistics since they are silent."""
+    listed = Path(statistics).with_name(NO_SPEECH)
+    return set(listed.read_text(encoding="utf-8").split()) if listed.is_file() else set()
 
 
 class ChunkDataset(Dataset):

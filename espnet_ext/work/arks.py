@@ -24,8 +24,8 @@ class ArkShard:
         folder: where the files go.
         key: a hash of the settings and of the names, sizes and times of the audio files.
         audio: recording -> file.
-        compute: computes the matrices of ``audio``. Its second argument is the folder, in which it may write more
-            files.
+        compute: computes the matrices of ``audio``; it may leave out recordings. Its second argument is the folder, in
+            which it may write more files.
     """
 
     name: str
@@ -59,7 +59,8 @@ def write_arks(
     map_shards(write_ark, todo, nj=nj, config=parallel, describe=describe)
     table: dict[str, str] = {}
     for shard in shards:
-        table |= read_table(Path(shard.folder) / "matrices.scp")
+        if (positions := Path(shard.folder) / "matrices.scp").is_file():  # not of a shard that has no matrix
+            table |= read_table(positions)
     return dict(sorted(table.items()))
 
 
@@ -68,4 +69,6 @@ def write_ark(shard: ArkShard) -> None:
     with whole_folder(shard.folder, shard.key) as folder:
         matrices = shard.compute(shard.audio, folder)
         ark = "matrices.ark"
-        write_table(folder / "matrices.scp", write_arrays(folder / ark, matrices, renamed=Path(shard.folder) / ark))
+        positions = write_arrays(folder / ark, matrices, renamed=Path(shard.folder) / ark)
+        if positions:
+            write_table(folder / "matrices.scp", positions)

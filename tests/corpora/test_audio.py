@@ -58,6 +58,16 @@ def test_bad_word_times_are_refused(folder, ctm, message):
         prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
 
 
+def test_recordings_of_less_than_half_a_second_are_faulty(folder):
+    soundfile.write(folder / "audio" / "tiny.wav", np.ones(6000, np.int16), 16000)
+    with (folder / "words.ctm").open("a") as file:
+        file.write("tiny 1 0.0 0.2 a\n")
+    with pytest.raises(InputError, match=r"tiny lasts 0.375 s, less than 0.5 s \(.*tiny.wav\)"):
+        prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
+    found = prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm", skip_faulty=0.5)["train"]
+    assert sorted(found["recordings"].ids) == ["one", "two"]
+
+
 def test_words_or_text_and_a_model(folder):
     for options in ({}, {"words": "a.ctm", "text": "text", "aligner": "model"}, {"text": "text"}):
         with pytest.raises(InputError, match="--words CTM, or --text FILE and --aligner DIR"):

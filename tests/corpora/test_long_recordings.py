@@ -87,6 +87,17 @@ def test_spotify_refuses_or_drops(tmp_path, words, fault, capsys):
     assert "left out: 1 of 2 in train" in capsys.readouterr().err
 
 
+def test_spotify_refuses_or_drops_short_episodes(tmp_path):
+    for episode in ("good", "short"):
+        write_podcast(tmp_path / "corpus", episode, WORDS)
+    (audio,) = (tmp_path / "corpus").rglob("short.ogg")
+    write_audio(audio, seconds=0.375)
+    with pytest.raises(InputError, match="short lasts 0.375 s, less than 0.5 s"):
+        spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out")
+    manifests = spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out", skip_faulty=0.5)["train"]
+    assert list(manifests["supervisions"].ids) == ["good"]
+
+
 @pytest.mark.parametrize("words, fault", [(OVERLAP, "overlaps"), (DECREASING, "decreasing")])
 def test_spotify_drops_regions_of_overlapping_words(tmp_path, words, fault):
     for number in range(4):

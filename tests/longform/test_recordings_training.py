@@ -103,6 +103,48 @@ def test_chunks_are_parts_of_the_normalised_recording(data, name):
     assert len(last["text"]) == 0 and 95 < len(last["speech"]) <= 100
 
 
+def test_silent_recordings_are_left_out_of_training(data, tmp_path, capsys):
+    """Within the share that may be; otherwise one error names them. A file lists them for training."""
+    soundfile.write(tmp_path / "mute.wav", np.zeros(32000), 16000)
+    soundfile.write(tmp_path / "tiny.wav", np.ones(300), 16000)
+    (tmp_path / "wav.scp").write_text(
+        (data / "wav.scp").read_text() + "".join(f"{name} {tmp_path / name}.wav\n" for name in ("mute", "tiny"))
+    )
+    (tmp_path / "utt2dur").write_text((data / "utt2dur").read_text() + "mute 2.0\ntiny 0.02\n")
+    for share in (0.0, 0.2):
+        with pytest.raises(
+            InputError, match="2 of 7 recordings are digital silence or shorter than a frame: mute, tiny"
+        ):
+            write_statistics(tmp_path, tmp_path / "out", {"n_mels": N_MELS}, keep_features=True, skip_silent=share)
+        assert not (tmp_path / "out" / "statistics.scp").exists()
+    count = write_statistics(tmp_path, tmp_path / "out", {"n_mels": N_MELS}, keep_features=True, skip_silent=0.3)
+    assert count == len(SECONDS) and "warning: " in capsys.readouterr().out
+    speech, duration, words, _ = tables(data)
+    entries = [
+        (str(tmp_path / "wav.scp"), *speech[1:]),
+        (str(tmp_path / "utt2dur"), *duration[1:]),
+        words,
+        *((str(tmp_path / "out" / f"{name}.scp"), name, "text") for name in ("statistics", "features")),
+    ]
+    read = training.read_recordings(entries)
+    assert set(read.speech) == set(read.duration) == set(read.features) == set(SECONDS)
+    (tmp_path / "wav.scp").write_text((data / "wav.scp").read_text())
+    write_statistics(tmp_path, tmp_path / "out", {"n_mels": N_MELS})
+    assert not (tmp_path / "out" / "no_speech.txt").exists()
+
+
+def test_a_shard_of_silent_recordings_has_no_statistics(data, tmp_path):
+    for number in range(60):
+        soundfile.write(tmp_path / f"s{number:02}.wav", np.zeros(800), 16000)
+    lines = [f"s{number:02} {tmp_path}/s{number:02}.wav\n" for number in range(60)]
+    (tmp_path / "wav.scp").write_text((data / "wav.scp").read_text() + "".join(lines))
+    with pytest.raises(
+        InputError, match=r"60 of 65 .*: s00, s01, s02 and 57 more \(all: .*no_speech.txt\): remove them"
+    ):
+        write_statistics(tmp_path, tmp_path, {"n_mels": N_MELS})
+    assert len((tmp_path / "no_speech.txt").read_text().splitlines()) == 60
+
+
 def test_features_that_were_kept_are_those_that_are_computed(data, tmp_path):
     assert write_statistics(data, tmp_path, {"n_mels": N_MELS}, keep_features=True) == len(SECONDS)
     assert (tmp_path / "statistics.scp").read_text() != "" and len(list(tmp_path.rglob("*.npy"))) == len(SECONDS)

@@ -14,6 +14,8 @@ import pytest
 import torch
 from runs import EGS, fail_in_each_stage, smoke_run
 
+from espnet_ext.corpora.spotify import read_transcript
+from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.results.plans.plan import load_scale, system_config
 from espnet_ext.results.plans.reading import load_tables
 
@@ -230,6 +232,52 @@ def test_podcasts_of_yours_have_some_held_out(smoke, tmp_path):
     assert len(dev) == 1 and len(train) == 5 and not train & dev
     statistics = (tmp_path / "exp" / "stats" / "train" / "statistics.scp").read_text()
     assert len(statistics.splitlines()) == 5
+
+
+def recordings_with_times(podcasts: Path, folder: Path) -> Path:
+    """The podcasts as a folder of wav files, and the ctm of their words beside it."""
+    import soundfile
+
+    (folder / "audio").mkdir()
+    with (folder / "words.ctm").open("w") as ctm:
+        for episode in sorted(podcasts.rglob("*.ogg")):
+            samples, rate = soundfile.read(episode)
+            soundfile.write(folder / "audio" / f"{episode.stem}.wav", samples, rate)
+            (transcript,) = podcasts.rglob(f"{episode.stem}.json")
+            for word in read_transcript(transcript):
+                ctm.write(f"{episode.stem} 1 {word.start:.3f} {word.end - word.start:.3f} {word.text}\n")
+    return folder / "audio"
+
+
+def test_silent_and_short_recordings_end_a_run_early_or_are_left_out(smoke, tmp_path):
+    """Short ones in stage 1, silent ones in stage 4; the training of the others goes through."""
+    import soundfile
+
+    audio = recordings_with_times(smoke[0] / "data" / "corpus" / "spotify", tmp_path)
+    options = ["--audio", str(audio), "--words", str(tmp_path / "words.ctm"), *other_corpora(smoke[0]), "--nj", "1"]
+    options += ["--rows", "Rev16 at 10 s", "--keep_features", "true", "--stop_stage", "6"]
+    for name, seconds in (("short", 0.375), ("silent", 5.0)):
+        soundfile.write(audio / f"{name}.wav", [0.0] * int(16000 * seconds), 16000)
+        with (tmp_path / "words.ctm").open("a") as ctm:
+            ctm.write(f"{name} 1 0.0 0.3 word\n")
+    refused = run(*options, folder=tmp_path)
+    assert refused.returncode == 1 and "== Stage 2" not in refused.stdout
+    assert "short lasts 0.375 s, less than 0.5 s" in refused.stderr and "--skip-faulty" in refused.stderr
+    (audio / "short.wav").rename(tmp_path / "short.wav")
+    words = (tmp_path / "words.ctm").read_text()
+    (tmp_path / "words.ctm").write_text(words.replace("short 1 0.0 0.3 word\n", ""))
+    refused = run(*options, folder=tmp_path)
+    assert refused.returncode == 1 and "== Stage 4" in refused.stdout and "== Stage 5" not in refused.stdout
+    assert "1 of 6 recordings are digital silence or shorter than a frame: silent (all:" in refused.stderr
+    (tmp_path / "short.wav").rename(audio / "short.wav")
+    (tmp_path / "words.ctm").write_text(words)
+    done = run(*options, "--skip_faulty", "20", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "silence or shorter than a frame: silent (all:" in done.stdout and "left out of training" in done.stdout
+    statistics = read_table(tmp_path / "exp" / "stats" / "train" / "statistics.scp")
+    assert len(statistics) == 5 and "silent" not in statistics
+    assert (tmp_path / "exp" / "stats" / "train" / "no_speech.txt").read_text() == "silent\n"
+    assert (tmp_path / SYSTEM / "latest.pth").exists()
 
 
 def test_published_models_take_the_place_of_trainings(smoke, tmp_path):
