@@ -10,7 +10,9 @@ with the state of the model (``model``) and the settings it was made with (``con
 - Pointwise convolutions are convolutions of one frame, here linear layers.
 """
 
-from collections.abc import Mapping
+import math
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -18,8 +20,10 @@ from typing import Any
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.sharing.files import MODEL
+from espnet_ext.sharing.files import CONFIG, MODEL, without_training
+from espnet_ext.upstream.checkpoint import misfits
 
+BPE_MODEL = "bpe.model"
 NEVER = -1e4  # logit of the mark of start and end
 # Settings that the models of the paper have, and no other value of which can be imported.
 _FIXED = {
@@ -81,19 +85,26 @@ _SUBSAMPLING = {  # places in their sequence of convolutions and activations -> 
 
 
 def import_checkpoint(
-    checkpoint: str | Path, bpemodel: str | Path, output: str | Path, seconds: float = 0.0, trust_pickle: bool = False
+    checkpoint: str | Path,
+    bpemodel: str | Path,
+    output: str | Path,
+    seconds: float | None = None,
+    trust_pickle: bool = False,
 ) -> None:
     """Write ``config.yaml``, ``model.pth`` and ``bpe.model``, which decoding and transcription read.
+
+    The folder appears when it is complete, and may be moved.
 
     Args:
         checkpoint: one of the authors' files.
         bpemodel: their sentencepiece model, ``lcasr/artifacts/tokenizer.model`` in their repository.
         output: a new folder.
-        seconds: the context, which becomes the length of a window; 0: that of the checkpoint's ``audio_chunking``.
+        seconds: the context, which becomes the length of a window; None: that of the checkpoint's ``audio_chunking``.
         trust_pickle: read also a checkpoint that holds other objects than tensors and plain values. Its code is run.
 
     Raises:
-        InputError: the folder exists, no such checkpoint or sentencepiece model, or settings other than the paper's.
+        InputError: the folder exists, no such checkpoint or sentencepiece model, settings other than the paper's,
+            a context that is not a number above 0, or parameters that do not fit the settings or are not finite.
     """
     import shutil
 
@@ -101,14 +112,14 @@ def import_checkpoint(
     from sentencepiece import SentencePieceProcessor
 
     import espnet_ext
-    from espnet_ext.work.yaml_files import read_yaml, write_yaml
+    from espnet_ext.work.once import fingerprint, whole_folder
 
     espnet_ext.register()
-    from espnet_ext.longform.training import RecordingsASRTask
-
     folder = Path(output)
     if folder.exists():
         raise InputError(f"{folder} exists already: name a new folder")
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise InputError(f"--context must be a number of seconds above 0, not {seconds:g}")
     state, settings, chunk = _read(Path(checkpoint), trust_pickle)
     try:
         pieces = SentencePieceProcessor(model_file=str(bpemodel))
@@ -116,24 +127,70 @@ def import_checkpoint(
         raise InputError(f"{bpemodel}: no sentencepiece model ({error})") from None
     names = [pieces.id_to_piece(number) for number in range(pieces.get_piece_size())]
     tokens = ["<blank>", *names, "<sos/eos>"]
-    converted = convert(state, settings)
+    converted = _converted(checkpoint, state, settings)
     if "ctc.ctc_lo.bias" not in converted:
         raise InputError(f"{checkpoint} has no output layer")
     if len(tokens) != len(converted["ctc.ctc_lo.bias"]):
         raise InputError(f"{checkpoint} has {len(converted['ctc.ctc_lo.bias']) - 2} pieces, {bpemodel} {len(names)}")
-    folder.mkdir(parents=True)
-    shutil.copyfile(bpemodel, folder / "bpe.model")
-    (folder / "tokens.txt").write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
-    write_yaml(folder / "config.yaml", task_config(settings, seconds or chunk), "imported")
-    options = ["--config", folder / "config.yaml", "--token_list", folder / "tokens.txt", "--token_type", "bpe"]
-    options += ["--bpemodel", folder / "bpe.model", "--output_dir", folder]
-    args = RecordingsASRTask.get_parser().parse_args([str(option) for option in options])
-    model = RecordingsASRTask.build_model(args)
-    with (folder / "config.yaml").open("w", encoding="utf-8") as file:
-        yaml_no_alias_safe_dump(vars(args), file, sort_keys=False)
-    assert read_yaml(folder / "config.yaml")["token_list"] == tokens
-    model.load_state_dict(converted)
-    torch.save(model.state_dict(), folder / MODEL)
+    with whole_folder(folder, fingerprint(seconds, files=[checkpoint, bpemodel])) as made:
+        shutil.copyfile(bpemodel, made / BPE_MODEL)
+        config, model = _build(checkpoint, settings, chunk if seconds is None else seconds, tokens, made)
+        if faults := misfits(_shapes(converted), _shapes(model.state_dict())):
+            raise InputError(f"{checkpoint} does not fit its own settings ({_sizes(settings)}): {faults}")
+        model.load_state_dict(converted)
+        torch.save(model.state_dict(), made / MODEL)
+        with (made / CONFIG).open("w", encoding="utf-8") as file:
+            yaml_no_alias_safe_dump({**without_training(config), "bpemodel": BPE_MODEL}, file, sort_keys=False)
+
+
+def _converted(
+    checkpoint: str | Path, state: Mapping[str, torch.Tensor], settings: Mapping[str, Any]
+) -> dict[str, torch.Tensor]:
+    """The parameters as ours.
+
+    Raises:
+        InputError: values that are not finite, or shapes that cannot be converted.
+    """
+    for key, value in state.items():
+        if value.is_floating_point() and not value.isfinite().all():
+            raise InputError(f"{checkpoint}: {key} has values that are NaN or infinite: download it again")
+    try:
+        return convert(state, settings)
+    except InputError as error:
+        raise InputError(f"{checkpoint}: {error}") from None
+    except (RuntimeError, IndexError, ValueError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{checkpoint} does not fit its own settings ({_sizes(settings)}): {reason}") from None
+
+
+def _build(
+    checkpoint: str | Path, settings: Mapping[str, Any], seconds: float, tokens: Sequence[str], folder: Path
+) -> tuple[dict[str, Any], torch.nn.Module]:
+    """The complete config of ESPnet's task for their settings, and its model. Files that it reads go to ``folder``."""
+    from espnet_ext.longform.training import RecordingsASRTask
+    from espnet_ext.work.yaml_files import write_yaml
+
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        files = {"config": Path(place, CONFIG), "token_list": Path(place, "tokens.txt")}
+        files["token_list"].write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
+        try:
+            write_yaml(files["config"], task_config(settings, seconds), "imported")
+            options = [word for name, path in files.items() for word in (f"--{name}", str(path))]
+            options += ["--token_type", "bpe", "--bpemodel", str(folder / BPE_MODEL)]
+            args = RecordingsASRTask.get_parser().parse_args(options)
+            model = RecordingsASRTask.build_model(args)
+        except (InputError, RuntimeError, ValueError, TypeError, AssertionError) as error:
+            reason = str(error).splitlines()[0]
+            raise InputError(f"{checkpoint}: no model can be built of its settings: {reason}") from None
+    return vars(args), model
+
+
+def _shapes(state: Mapping[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
+    return {key: tuple(value.shape) for key, value in state.items()}
+
+
+def _sizes(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {settings[name]}" for name in ("n_layers", "d_model", "n_heads"))
 
 
 def _read(path: Path, trust_pickle: bool) -> tuple[dict[str, torch.Tensor], dict[str, Any], float]:
@@ -149,12 +206,24 @@ def _read(path: Path, trust_pickle: bool) -> tuple[dict[str, torch.Tensor], dict
         raise InputError(f"{path}: no checkpoint with 'model' and 'config', {other}") from None
     except (OSError, RuntimeError, EOFError, LookupError, TypeError, ImportError) as error:
         raise InputError(f"{path}: no checkpoint with 'model' and 'config' ({error})") from None
+    if not isinstance(state, Mapping) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise InputError(f"{path}: its 'model' holds other things than parameters")
     settings = {**_DEFAULTS, **given}
     for name, value in _FIXED.items():
         if settings[name] != value:
             raise InputError(f"{path}: {name} is {settings[name]!r}; models of the paper have {value!r}")
+    for name in ("n_layers", "d_model", "n_heads", "head_dim"):
+        if not isinstance(settings[name], int):
+            raise InputError(f"{path}: {name} is {settings[name]!r}, and must be a whole number")
+    if settings["n_heads"] * settings["head_dim"] != settings["d_model"]:
+        raise InputError(
+            f"{path}: {settings['n_heads']} heads of head_dim {settings['head_dim']} are not d_model "
+            f"{settings['d_model']}, as in models of the paper"
+        )
     frames = dict(config.get("audio_chunking") or {}).get("size", 0)
-    return state, settings, frames / 100
+    if not isinstance(frames, int | float) or not 0 <= frames < math.inf:
+        raise InputError(f"{path}: audio_chunking has the size {frames!r}, which is no number of frames")
+    return dict(state), settings, frames / 100
 
 
 def task_config(settings: Mapping[str, Any], seconds: float) -> dict[str, Any]:

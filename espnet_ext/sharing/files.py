@@ -83,7 +83,7 @@ def read_folder(folder: Path, *, name: str = "", checkpoint: Path | None = None)
         return _packed(folder, name)
     if (folder / CONFIG).is_file():
         checkpoint = checkpoint or find_checkpoint(folder)
-        config = absolute_paths(folder / CONFIG, _parents(folder))
+        config = absolute_paths(folder / CONFIG, bases_of(folder))
         return ModelFiles(name, config, checkpoint, task=task_of(read_yaml(folder / CONFIG)))
     raise InputError(f"{name}: holds no model: it has neither {META} (a packed model) nor {CONFIG} (a training)")
 
@@ -230,6 +230,6 @@ def _may_be_path(key: str, value: str) -> bool:
     return "\n" not in value and ("/" in value or key.endswith(("_file", "bpemodel", "token_list")))
 
 
-def _parents(folder: Path) -> list[Path]:
-    """Where a training's relative paths may start: here, or a folder above, from which it was run."""
-    return [Path.cwd(), *folder.resolve().parents]
+def bases_of(folder: Path) -> list[Path]:
+    """Where relative paths of a config may start: its folder, or where its training was run: here or a folder above."""
+    return [folder.resolve(), Path.cwd(), *folder.resolve().parents]

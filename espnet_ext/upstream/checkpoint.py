@@ -1,6 +1,7 @@
 """Read checkpoints safely, and refuse one that does not fit its model. ESPnet would leave parameters random."""
 
 import functools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,21 +62,30 @@ def check_checkpoint(model_file: str | Path, model: "torch.nn.Module") -> None:
     """
     found = {key: tuple(value.shape) for key, value in load_parameters(model_file, "meta").items()}
     wanted = {key: tuple(value.shape) for key, value in model.state_dict().items()}
+    faults = misfits(found, wanted)
+    if faults:
+        raise InputError(
+            f"{model_file}: does not fit its config ({len(wanted)} parameters and buffers): {faults}: "
+            "give the config.yaml that it was trained with, or train again"
+        )
+
+
+def misfits(found: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]]) -> str:
+    """What differs between the shapes in a checkpoint and those of a model; "" if nothing does.
+
+    >>> misfits({"a": (1, 2)}, {"a": (1, 3), "b": (4,)})
+    '1 missing (b); 1 of another shape (a (1, 2) instead of (1, 3))'
+    """
     missing = [key for key in wanted if key not in found]
     unexpected = [key for key in found if key not in wanted]
     shapes = [
         f"{key} {found[key]} instead of {wanted[key]}" for key in wanted if key in found and found[key] != wanted[key]
     ]
-    faults = [
+    return "; ".join(
         f"{len(items)} {what} ({', '.join(items[:SHOWN])}{', ...' if len(items) > SHOWN else ''})"
         for what, items in (("missing", missing), ("unexpected", unexpected), ("of another shape", shapes))
         if items
-    ]
-    if faults:
-        raise InputError(
-            f"{model_file}: does not fit its config ({len(wanted)} parameters and buffers): {'; '.join(faults)}: "
-            "give the config.yaml that it was trained with, or train again"
-        )
+    )
 
 
 def check_model(task: Any, config_file: str | Path, model_file: str | Path) -> None:

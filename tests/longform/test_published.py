@@ -13,8 +13,12 @@ from omegaconf import OmegaConf
 from torch.nn.functional import conv1d, conv2d, gelu, layer_norm, linear, silu, softmax
 
 from espnet_ext.errors import InputError
+from espnet_ext.longform.decoding import transcribe
 from espnet_ext.longform.decoding.posteriors import load
+from espnet_ext.longform.decoding.transcribe import load_transcriber
 from espnet_ext.longform.published import import_checkpoint
+from espnet_ext.sharing.files import read_folder
+from espnet_ext.work.yaml_files import read_yaml
 
 SETTINGS = {
     "feat_in": 16,
@@ -218,6 +222,72 @@ def test_files_that_are_none_leave_no_folder(bpemodel, tmp_path):
     (tmp_path / "model").mkdir()
     with pytest.raises(InputError, match="model exists already: name a new folder"):
         import_checkpoint(good, bpemodel, tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("settings", "change", "message"),
+    [
+        (
+            {"n_layers": 1},
+            {},
+            r"step.pt does not fit its own settings \(n_layers 1, d_model 12, n_heads 3\): [0-9]+ unexp",
+        ),
+        ({"n_layers": 3}, {}, "27 missing .encoder.layers.2."),
+        ({"d_model": 24, "head_dim": 8}, {}, r"of another shape \(encoder\..* instead of"),
+        ({"d_model": 20, "n_heads": 5}, {}, "step.pt does not fit its own settings"),
+        ({"n_heads": 4, "head_dim": 3}, {}, "rotary positions need heads of an even size"),
+        ({"n_heads": 2}, {}, "2 heads of head_dim 4 are not d_model 12"),
+        ({"n_layers": "two"}, {}, "n_layers is 'two', and must be a whole number"),
+        ({}, {"layers.0.norm_out.bias": None}, r"1 missing \(encoder.layers.0.norm.bias\)"),
+        ({}, {"layers.1.norm_out.bias": math.nan}, "layers.1.norm_out.bias has values that are NaN or infinite"),
+        ({}, {"decoder.ff.weight": math.inf}, "decoder.ff.weight has values that are NaN or infinite"),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_leaves_no_folder(settings, change, message, bpemodel, tmp_path):
+    state = draw(20, SETTINGS)
+    for key, value in change.items():
+        if value is None:
+            del state[key]
+        else:
+            state[key][0] = value
+    torch.save({"model": state, "config": {"model": SETTINGS | settings}}, tmp_path / "step.pt")
+    with pytest.raises(InputError, match=message) as raised:
+        import_checkpoint(tmp_path / "step.pt", bpemodel, tmp_path / "models" / "a")
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "models").exists() or not list((tmp_path / "models").iterdir())
+
+
+def test_a_context_is_a_number_above_0(bpemodel, tmp_path):
+    torch.save({"model": draw(20, SETTINGS), "config": {"model": SETTINGS}}, tmp_path / "step.pt")
+    for seconds in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(InputError, match="--context must be a number of seconds above 0"):
+            import_checkpoint(tmp_path / "step.pt", bpemodel, tmp_path / "model", seconds)
+    config = {"model": SETTINGS, "audio_chunking": {"size": math.nan}}
+    torch.save({"model": draw(20, SETTINGS), "config": config}, tmp_path / "nan.pt")
+    with pytest.raises(InputError, match="audio_chunking has the size nan"):
+        import_checkpoint(tmp_path / "nan.pt", bpemodel, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_an_imported_model_works_from_any_folder(bpemodel, tmp_path, monkeypatch):
+    """Imported with relative paths, moved, and used from elsewhere, where another bpe.model lies."""
+    torch.save({"model": draw(20, SETTINGS), "config": {"model": SETTINGS}}, tmp_path / "step.pt")
+    monkeypatch.chdir(tmp_path)
+    import_checkpoint("step.pt", bpemodel, "model", 4.0)
+    (tmp_path / "model").rename(tmp_path / "moved")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "bpe.model").write_text("another")
+    loaded = load_transcriber("../moved/config.yaml", "../moved/model.pth")
+    piece = next(token for token in loaded.model.tokens if len(token) > 1 and token.startswith("▁"))
+    assert loaded.window == 4.0 and loaded.join([piece]) == piece.removeprefix("▁")
+    files = read_folder(tmp_path / "moved")
+    assert read_yaml(files.config)["bpemodel"] == str(tmp_path / "moved" / "bpe.model") and files.task == "long"
+    (tmp_path / "moved" / "bpe.model").unlink()
+    (tmp_path / "elsewhere" / "bpe.model").unlink()
+    monkeypatch.setattr(transcribe, "_models", {})
+    with pytest.raises(InputError, match="config.yaml: bpemodel: bpe.model is not there"):
+        load_transcriber("../moved/config.yaml", "../moved/model.pth")
 
 
 def test_an_unknown_parameter_is_refused(bpemodel, tmp_path):

@@ -17,7 +17,7 @@ def main() -> None:
     parser.add_argument("--checkpoint", required=True, type=Path, help="step_<n>.pt of the authors")
     parser.add_argument("--bpemodel", required=True, type=Path, help="lcasr/artifacts/tokenizer.model of their code")
     parser.add_argument("--output", required=True, type=Path, help="a new folder")
-    parser.add_argument("--context", type=float, default=0.0, help="seconds of a window (default: the checkpoint's)")
+    parser.add_argument("--context", type=float, help="seconds of a window (default: the checkpoint's)")
     parser.add_argument("--trust_pickle", action="store_true", help="run the code of the checkpoint's objects")
     args = parser.parse_args()
     import_checkpoint(args.checkpoint, args.bpemodel, args.output, args.context, args.trust_pickle)

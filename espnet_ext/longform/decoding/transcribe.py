@@ -1,9 +1,10 @@
 """Recordings of any length to words with times and confidences, by any ESPnet model with CTC (P5, section 2.2)."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from espnet_ext.data.transcript import Line, Word, lines_of
 from espnet_ext.errors import InputError
@@ -104,7 +105,8 @@ def load_transcriber(
         stride: as in :class:`Transcriber`, like the others.
 
     Raises:
-        InputError: files that do not fit each other, a model without CTC, or a number out of range.
+        InputError: files that do not fit each other, a sentencepiece model that is not there, a model without CTC, or
+            a number out of range.
     """
     config = read_yaml(model_config)
     window = (config.get("chunk_conf") or {}).get("max_seconds", WINDOW) if window is None else window
@@ -120,11 +122,19 @@ def load_transcriber(
         from espnet2.text.build_tokenizer import build_tokenizer
 
         _models.clear()
-        tokenizer = build_tokenizer(config["token_type"], bpemodel=config.get("bpemodel"))
+        tokenizer = build_tokenizer(config["token_type"], bpemodel=_bpemodel(Path(model_config), config))
         model = load(str(model_config), str(model_file), device, precision, language)
         _models[key] = Transcriber(model, config["token_type"], tokenizer.tokens2text, window)
     loaded = _models[key]
     return Transcriber(loaded.model, loaded.token_type, loaded.join, float(window), stride, batch_seconds, beam)
+
+
+def _bpemodel(path: Path, config: Mapping[str, Any]) -> str | None:
+    """Where a config's sentencepiece model is; a relative path may start at the config's folder."""
+    from espnet_ext.sharing.files import bases_of, named_files
+
+    name = config.get("bpemodel")
+    return str(named_files({"bpemodel": name}, bases_of(path.parent), path)[name]) if name else None
 
 
 def transcribe(transcriber: Transcriber, path: str | Path) -> Iterator[Line]:
