@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -18,9 +19,10 @@ from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
 from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
 from espnet_ext.results.plans.plan import load_scale, system_config
 from espnet_ext.results.plans.tables import System
-from espnet_ext.sharing.files import MODEL
+from espnet_ext.sharing.files import CONFIG, MODEL
 
 corpora = load_script(Path(__file__).parent / "local" / "corpora.py")
+published_models = load_script(Path(__file__).parent / "local" / "published_models.py")
 FIGURES = ",".join(f"figure{number}" for number in range(1, 6))
 DEV_SILENT = 0.5  # the share of the dev set that may be silent with --skip_faulty
 CONTEXT_TABLE = "1"  # nothing is trained for it: memory and speed are measured
@@ -154,6 +156,19 @@ def recording_tables(run: Run, name: str) -> list[tuple[Path, str, str]]:
     return [(path, key, "text") for key, path in tables.items()]
 
 
+def with_shared_gpus(run: Run, system: System) -> Run:
+    """The run with as many GPUs as a batch of a system has sequences to share among them."""
+    chunks = system_config(run.sections, system)["chunk_conf"]
+    sequences = math.ceil(chunks["batch_seconds"] / chunks["max_seconds"])
+    if run.ngpu <= sequences:
+        return run
+    say(
+        f"train {system.name}: on {sequences} of {run.ngpu} GPUs, since a batch has so many sequences of "
+        f"{chunks['max_seconds']:g} s to share"
+    )
+    return replace(run, options={**run.options, "ngpu": str(sequences)})
+
+
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
     sets = {"train": recording_tables(run, corpora.TRAIN), "valid": recording_tables(run, corpora.VALID)}
     folder, pieces = run.expdir / system.name / f"seed{seed}", asr.tokens_dir(run)
@@ -162,7 +177,7 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
         options += data_options(part, tables)
     inputs = [path for tables in sets.values() for path, *_ in tables]
     yield train_step(
-        run,
+        with_shared_gpus(run, system),
         folder,
         "asr_train_long",
         options,
@@ -334,17 +349,11 @@ def check(run: Run) -> None:
     for system, seed in product(run.systems if run.options[corpora.PUBLISHED] else (), run.seeds):
         if not (model := model_of(run, system, seed)).is_file():
             raise InputError(f"{model}: no such file: make it with local/import_checkpoint.py, or choose other --rows")
+        published_models.check_model(model.with_name(CONFIG), system.name, system_config(run.sections, system))
     if run.options[corpora.PUBLISHED] and needs_lm(run):
         raise InputError(
             "--published has no training text, and beam search needs its n-gram model: leave out --table beam"
         )
-    for system in () if run.options[corpora.PUBLISHED] else run.systems:
-        chunks = system_config(run.sections, system).get("chunk_conf") or {}
-        if chunks and run.ngpu > (sequences := math.ceil(chunks["batch_seconds"] / chunks["max_seconds"])):
-            raise InputError(
-                f"--ngpu {run.ngpu}: a batch of {system.name} has only {sequences} sequences of "
-                f"{chunks['max_seconds']:g} s to share: train it with --ngpu {sequences} (--rows selects systems)"
-            )
 
 
 RECIPE = Recipe(

@@ -149,7 +149,6 @@ def kill_in(step: str, appears: Path, options: tuple[str, ...], folder: Path, da
         (["--scale", "full", "--spotify", "."], r"--scale full needs --tedlium"),
         (["--spotify", "nowhere"], r"--spotify .*nowhere: no such file or folder"),
         (["--figure", "2", "--musan", "."], r"music: there is no .wav in it"),
-        (["--ngpu", "3"], r"--ngpu 3: a batch of base_10 has only 2 sequences of 10 s to share"),
         (["--figure", "9"], r"no table 'figure9'"),
         (["--table", "2"], r"no table '2'"),
         (["--rows", "Rev16 at 3 s"], r"no row 'Rev16 at 3 s'"),

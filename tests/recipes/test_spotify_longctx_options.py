@@ -1,0 +1,86 @@
+"""egs/spotify_longctx: models in the place of trainings must be what their names say; GPUs of a training."""
+
+from pathlib import Path
+
+import pytest
+from runs import EGS
+
+from espnet_ext.errors import InputError
+from espnet_ext.recipe.run import Run, load_script, prepare
+from espnet_ext.results.plans.plan import load_scale, system_config
+from espnet_ext.results.plans.reading import load_tables
+from espnet_ext.work.yaml_files import deep_merge, write_yaml
+
+RECIPE = EGS / "spotify_longctx"
+check_model = load_script(RECIPE / "local" / "published_models.py").check_model
+PAPER = {"num_blocks": 6, "attention_heads": 6, "output_size": 768, "positions": "rotary", "rotary_base": 1500000.0}
+IMPORTED = {"encoder_conf": PAPER, "chunk_conf": {"max_seconds": 10.24}}
+
+
+def full_config(system: str) -> dict:
+    systems = load_tables(RECIPE / "conf" / "tables.yaml", "full").systems
+    return system_config(load_scale(RECIPE, "full"), systems[system])
+
+
+@pytest.mark.parametrize(
+    ("system", "changes"),
+    [
+        ("base_10", {}),
+        ("base_41", {"chunk_conf": {"max_seconds": 40.96}}),
+        ("base_3600", {"chunk_conf": {"max_seconds": 3600}}),
+        ("no_positions_10", {"encoder_conf": {"positions": "none", "rotary_base": 10000.0}}),
+        ("deep_double_heads_10", {"encoder_conf": {"attention_heads": 12}}),  # published with 6 layers
+        ("deep_double_heads_10", {"encoder_conf": {"attention_heads": 12, "num_blocks": 9}}),
+    ],
+)
+def test_models_that_are_what_their_names_say(system, changes, tmp_path):
+    write_yaml(tmp_path / "config.yaml", deep_merge(IMPORTED, changes), "imported")
+    check_model(tmp_path / "config.yaml", system, full_config(system))
+
+
+@pytest.mark.parametrize(
+    ("system", "changes", "message"),
+    [
+        ("base_20", {}, "base_20 has a context of 20 s, and its model 10.24"),
+        ("base_10", {"chunk_conf": {"max_seconds": None}}, "its model None"),
+        ("deep_10", {}, "deep_10 has num_blocks 9, and its model 6"),
+        ("narrow_10", {}, "narrow_10 has attention_heads 8, and its model 6"),
+        ("no_positions_10", {}, "has positions none, and its model rotary"),
+        ("rotary_small_base_10", {}, "has rotary_base 10000.0, and its model 1500000.0"),
+        ("base_10", {"encoder_conf": {"output_size": 256}}, "has output_size 768, and its model 256"),
+    ],
+)
+def test_models_of_other_systems_are_refused(system, changes, message, tmp_path):
+    write_yaml(tmp_path / "config.yaml", deep_merge(IMPORTED, changes), "imported")
+    with pytest.raises(InputError, match=rf"{message}: is this the model of another system.*config\.yaml"):
+        check_model(tmp_path / "config.yaml", system, full_config(system))
+
+
+def test_a_run_checks_its_models(tmp_path, monkeypatch):
+    monkeypatch.chdir(RECIPE)
+    model = tmp_path / "base_10" / "seed1"
+    write_yaml(model / "config.yaml", IMPORTED, "imported")
+    (model / "model.pth").touch()
+    options = {"scale": "smoke", "published": str(tmp_path), "rows": "Rev16 at 10 s"}
+    with pytest.raises(InputError, match="base_10 has num_blocks 2, and its model 6"):
+        prepare(RECIPE, options)
+    (model / "config.yaml").unlink()
+    with pytest.raises(InputError, match="config.yaml: no such file: make it with"):
+        prepare(RECIPE, options)
+
+
+def run_of(monkeypatch: pytest.MonkeyPatch, folder: Path, **options: str) -> Run:
+    monkeypatch.chdir(RECIPE)  # prepare() changes the folder, too
+    return prepare(RECIPE, {"expdir": str(folder / "exp"), "datadir": str(folder / "data"), **options})
+
+
+@pytest.mark.parametrize(("ngpu", "used"), [("0", 0), ("1", 1), ("2", 2), ("4", 2)])
+def test_a_training_takes_no_more_gpus_than_a_batch_has_sequences(ngpu, used, tmp_path, monkeypatch, capsys):
+    """At smoke a batch has two sequences of 10 s. No run is refused: decoding takes all."""
+    run = run_of(monkeypatch, tmp_path, scale="smoke", ngpu=ngpu, rows="Rev16 at 10 s")
+    assert run.ngpu == int(ngpu)
+    (system,) = run.systems
+    (step,) = load_script(RECIPE / "recipe.py").train_system(run, system, 1, 1)
+    assert step.free["ngpu"] == used
+    assert (step.free["more"] == ("--multiprocessing_distributed", "true")) is (used > 1)
+    assert ("on 2 of 4 GPUs, since a batch has so many sequences of 10 s" in capsys.readouterr().out) is (ngpu == "4")
