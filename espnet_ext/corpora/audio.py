@@ -13,6 +13,7 @@ from pathlib import Path
 
 from espnet_ext.corpora import long_recordings, tedlium
 from espnet_ext.corpora.checks import audio_files, check_audio_files, require_corpus
+from espnet_ext.corpora.dropped_regions import DroppedRegions, dropped_file, spoken_text
 from espnet_ext.corpora.faults import Faults, faults_file, own_files
 from espnet_ext.data.ctm import read_ctm
 from espnet_ext.data.kaldi.tables import read_table
@@ -20,7 +21,7 @@ from espnet_ext.data.manifests import Manifests, write_parts
 from espnet_ext.data.transcript import Word
 from espnet_ext.errors import InputError
 from espnet_ext.longform.alignment.recordings import align_recordings
-from espnet_ext.longform.alignment.word_times import word_faults, write_word_times
+from espnet_ext.longform.alignment.word_times import write_word_times
 from espnet_ext.sharing.files import ModelFiles
 from espnet_ext.sharing.find import find_model
 
@@ -44,8 +45,9 @@ def prepare_audio(
     Args:
         corpus_dir: The folder of the recordings.
         output_dir: Where ``audio_recordings_<part>.jsonl.gz``, ``audio_supervisions_<part>.jsonl.gz``,
-            ``audio_words_<part>.words`` and ``audio_words_<part>.scp`` go, and ``audio_<part>_faults.txt``.
-        words: The ctm file, or:
+            ``audio_words_<part>.words`` and ``audio_words_<part>.scp`` go, and ``audio_<part>_faults.txt`` and
+            ``audio_<part>_dropped.txt`` as of :func:`espnet_ext.corpora.spotify.prepare_spotify`.
+        words: The ctm file, in which times may overlap as there, or:
         text: The transcripts, and
         aligner: an ESPnet model with CTC that finds their words: what :func:`~espnet_ext.sharing.find.find_model`
             takes. A recording that was aligned is not aligned again by a later run.
@@ -55,8 +57,9 @@ def prepare_audio(
 
     Raises:
         InputError: Neither or both of ``words`` and ``text``, or no ``aligner`` for ``text``. More recordings than
-            ``skip_faulty`` allows have no words, decreasing or overlapping times, corrupt audio or less than half a
-            second of it, or a transcript that does not agree with what is heard.
+            ``skip_faulty`` allows have no words, impossible times, corrupt audio or less than half a second of it, or a
+            transcript that does not agree with what is heard. More of the ctm's times overlap or go back than may be
+            left out.
     """
     if bool(words) == bool(text) or bool(text) != bool(aligner):
         raise InputError("recordings need --words CTM, or --text FILE and --aligner DIR (a model with CTC)")
@@ -76,27 +79,25 @@ def prepare_audio(
     sounds = long_recordings.long_enough(faults, part, sounds, files)
     output.mkdir(parents=True, exist_ok=True)
 
+    dropped = DroppedRegions(corpus, dropped_file(output, f"audio_{part}"), skip_faulty)
+    texts: dict[str, str] = {}
+
     def timed() -> Iterator[tuple[str, list[Word]]]:
         found = {key: spoken[key] for key in sounds}
         work = output / f"audio_{part}_alignment"
         for key, own in found.items() if model is None else _aligned(found, files, model, work, num_jobs, ngpu):
-            if isinstance(own, str):
-                faults.add(part, key, f"{key}: {own}")
-                continue
-            fault = word_faults(own, sounds[key].seconds) if own else "no word in it"
-            if fault:
-                faults.add(part, key, f"{key}: {fault}")
+            kept = own if isinstance(own, str) else dropped.drop(key, own, sounds[key].seconds)
+            if isinstance(kept, str):
+                faults.add(part, key, f"{key}: {kept}")
             else:
-                yield key, own
-        if not faults.sound(part, sounds):
-            faults.settle({part: 0})  # refuses: each recording has a fault
+                texts[key] = spoken_text(kept)
+                yield key, kept
+        faults.settle({part: len(faults.sound(part, sounds))})  # in here, so that nothing is written if it refuses
+        dropped.settle()
 
     write_word_times(output / f"audio_words_{part}", timed())
     good = faults.sound(part, sounds)
-    faults.settle({part: len(good)})
-    recordings = [
-        long_recordings.Transcribed(key, files[key], " ".join(word.text for word in spoken[key])) for key in good
-    ]
+    recordings = [long_recordings.Transcribed(key, files[key], texts[key]) for key in good]
     manifests = {part: long_recordings.make_manifests(corpus, recordings, good)}
     write_parts("audio", manifests, output)
     return manifests

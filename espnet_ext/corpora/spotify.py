@@ -22,12 +22,13 @@ from typing import Any
 
 from espnet_ext.corpora import long_recordings
 from espnet_ext.corpora.checks import check_audio_files, require_corpus
+from espnet_ext.corpora.dropped_regions import DroppedRegions, dropped_file, spoken_text
 from espnet_ext.corpora.faults import Faults, faults_file
 from espnet_ext.data.manifests import Manifests, write_parts
 from espnet_ext.data.transcript import Word
 from espnet_ext.data.turns import Turn, word_spans
 from espnet_ext.errors import InputError
-from espnet_ext.longform.alignment.word_times import DROPPED, drop_overlaps, word_faults, write_word_times
+from espnet_ext.longform.alignment.word_times import write_word_times
 from espnet_ext.work.json_text import parse_json
 
 TRANSCRIPTS, AUDIO = "podcasts-transcripts", "podcasts-audio"
@@ -49,16 +50,18 @@ def prepare_spotify(
     Args:
         corpus_dir: The folder described above.
         output_dir: Where ``spotify_recordings_<part>.jsonl.gz``, ``spotify_supervisions_<part>.jsonl.gz``,
-            ``spotify_words_<part>.words`` and ``spotify_words_<part>.scp`` go (None: nowhere), and
-            ``spotify_<part>_faults.txt`` with all faults, if there are any.
+            ``spotify_words_<part>.words`` and ``spotify_words_<part>.scp`` go (None: nowhere), and if there are any,
+            all faults into ``spotify_<part>_faults.txt`` and all regions in which word times overlap into
+            ``spotify_<part>_dropped.txt``. Training leaves such a region out, not its episode.
         part: The part's name in the names of the files.
         num_jobs, check_audio: See :func:`espnet_ext.corpora.librispeech.prepare_librispeech`.
-        skip_faulty: The share of the episodes that may be faulty, and is then left out. If it is above 0, overlapping
-            word times only drop their region, and as large a share of the audio may be dropped so.
+        skip_faulty: The share of the episodes that may be faulty, and is then left out. As large a share of what is
+            spoken, but at least 2 %, may lie in regions of overlapping word times.
 
     Raises:
         InputError: A folder is missing. More episodes than ``skip_faulty`` allows have no audio or transcript, a
-            transcript without times, overlapping or decreasing times, corrupt audio, or less than half a second of it.
+            transcript without times or with impossible ones, corrupt audio, or less than half a second of it. More of
+            the word times overlap or go back than may be left out.
     """
     corpus = require_corpus(corpus_dir, f"{TRANSCRIPTS}, {AUDIO} and {METADATA}")
     faults = Faults(corpus, faults_file(output_dir, f"spotify_{part}"), skip_faulty)
@@ -82,26 +85,23 @@ def prepare_spotify(
     sounds = check_audio_files(faults, {part: list(whole.items())}, None, check_audio, num_jobs)[part]
     sounds = long_recordings.long_enough(faults, part, sounds, audio)
     texts: dict[str, str] = {}
-    dropped: dict[str, float] = {}  # seconds of regions
-    spoken: dict[str, float] = {}  # seconds until the end of the last word
+    dropped = DroppedRegions(corpus, dropped_file(output_dir, f"spotify_{part}"), skip_faulty)
 
     def words() -> Iterator[tuple[str, list[Word]]]:
         with ThreadPoolExecutor(num_jobs) as pool:
             for group in batched(faults.sound(part, sounds), _EPISODES_AT_ONCE):
-                read = pool.map(lambda id: _read(transcripts[id], sounds[id].seconds, skip_faulty > 0), group)
-                for id, result in zip(group, read, strict=True):
-                    if isinstance(result, str):
-                        faults.add(part, id, result)
+                for id, read in zip(group, pool.map(lambda id: _read(transcripts[id]), group), strict=True):
+                    kept = read if isinstance(read, str) else dropped.drop(id, read, sounds[id].seconds)
+                    if isinstance(kept, str):
+                        faults.add(part, id, f"{transcripts[id]}: {kept}")
                         continue
-                    texts[id] = " ".join(word.text for word in result if word.text != DROPPED)
-                    dropped[id] = sum(word.end - word.start for word in result if word.text == DROPPED)
-                    spoken[id] = result[-1].end
-                    yield id, result
+                    texts[id] = spoken_text(kept)
+                    yield id, kept
 
     for _ in words():  # nothing is written before all are known to be good, or bad ones to be few
         pass
     faults.settle({part: len(texts)})
-    _check_regions(corpus, sum(dropped.values()), sum(spoken.values()), skip_faulty)
+    dropped.settle()
     if output_dir is not None:
         Path(output_dir).mkdir(parents=True, exist_ok=True)
         write_word_times(Path(output_dir) / f"spotify_words_{part}", words())
@@ -109,17 +109,6 @@ def prepare_spotify(
     manifests = {part: long_recordings.make_manifests(corpus, recordings, sounds)}
     write_parts("spotify", manifests, output_dir)
     return manifests
-
-
-def _check_regions(corpus: Path, dropped: float, spoken: float, share: float) -> None:
-    """Refuse a corpus in which more than a share of the seconds lies in regions of overlapping word times."""
-    if dropped > share * spoken:
-        raise InputError(
-            f"{corpus}: word times overlap in {100 * dropped / spoken:.1f} % of the audio, more than the "
-            f"{100 * share:g} % that may be left out: download the transcripts again"
-        )
-    if dropped:
-        print(f"{corpus}: {dropped:,.0f} s with overlapping word times are left out of training", flush=True)
 
 
 def _find(corpus: Path, name: str) -> list[Path]:
@@ -141,15 +130,12 @@ def read_metadata(path: Path) -> set[str]:
     return set(long_recordings.listed(path, "episode_filename_prefix", "the podcasts' metadata", "\t"))
 
 
-def _read(transcript: Path, seconds: float, drop_regions: bool) -> list[Word] | str:
-    """The words of an episode that is this long, or its fault; regions of overlapping words may be dropped instead."""
+def _read(transcript: Path) -> list[Word] | str:
+    """The words of an episode, or its fault."""
     try:
-        words = read_transcript(transcript)
+        return read_transcript(transcript)
     except InputError as error:
-        return str(error)
-    words = drop_overlaps(words) if drop_regions else words
-    fault = word_faults(words, seconds)
-    return f"{transcript}: {fault}" if fault else words
+        return str(error).removeprefix(f"{transcript}: ")
 
 
 def read_transcript(path: Path) -> list[Word]:

@@ -203,7 +203,7 @@ def _leave_out(data: str | Path, file: Path, silent: Sequence[str], total: int, 
     )
     if len(silent) > share * total:
         limit = f", which allows {100 * share:g} % here" if share else ""
-        raise InputError(f"{what}: remove them from the corpus, or leave them out with --skip_faulty{limit}")
+        raise InputError(f"{what}: remove them from the corpus, or leave them out with --skip-faulty{limit}")
     print(f"warning: {what}: left out of training", flush=True)
 
 

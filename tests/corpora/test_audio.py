@@ -10,6 +10,7 @@ from espnet_ext.corpora.audio import prepare_audio, word_times
 from espnet_ext.data.kaldi.tables import read_table, write_table
 from espnet_ext.errors import InputError
 from espnet_ext.longform.alignment.word_times import read_word_times
+from espnet_ext.longform.recording_audio import read_regions
 
 DIGITS = Path(__file__).resolve().parents[3] / "shared" / "data" / "LibriSpeech-digits"
 
@@ -47,7 +48,8 @@ def test_recordings_with_word_times(folder):
     [
         ("one 1 0.1 0.4 hello\n", "no words of two"),
         ("one 1 0.1 0.4 hello\ntwo 1 0 1 a\nthree 1 0 1 b\n", "no audio of three"),
-        ("one 1 0.1 0.4 hello\ntwo 1 1 1 a\ntwo 1 0.2 0.1 b\n", "two: word 2, 'b' at 0.2 s, begins before"),
+        ("one 1 0.1 0.4 hello\ntwo 1 1 1 a\ntwo 1 9 1 b\n", "two: word 2, 'b' at 9 s, lies beyond"),
+        ("one 1 0.1 0.4 hello\ntwo 1 1 1 a\ntwo 1 1 0.5 b\n", "two: no word in it, or the times of all words overlap"),
         ("one 1 0.1 hello\n", "line 1 is not `recording channel start duration word"),
         ("one 1 nan 0.1 hello\n", "line 1 is not"),
     ],
@@ -56,6 +58,30 @@ def test_bad_word_times_are_refused(folder, ctm, message):
     (folder / "words.ctm").write_text(ctm)
     with pytest.raises(InputError, match=message):
         prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
+
+
+def test_overlapping_word_times_drop_their_region(folder):
+    """Within 2 % of what is spoken; otherwise the error names the worst recordings, and nothing else is written."""
+    rest = "one 1 2.0 0.9 there\ntwo 1 0.5 0.5 again\n"
+    (folder / "words.ctm").write_text("one 1 0.10 0.40 hello\none 1 0.30 0.30 you\n" + rest)
+    with pytest.raises(
+        InputError,
+        match=r"overlap in 0\.5 of 3\.9 s \(12\.8 %\), most in one \(0\.5 s\); at most 2 % .*regions: .*_dropped.txt",
+    ):
+        prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
+    assert [path.name for path in (folder / "out").iterdir()] == ["audio_train_dropped.txt"]
+    assert read_regions(folder / "out" / "audio_train_dropped.txt") == {"one": [(0.1, 0.6)]}
+    found = prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm", skip_faulty=0.2)["train"]
+    assert found["supervisions"]["one"].text == "there"
+    (folder / "words.ctm").write_text("one 1 0.10 0.15 hello\none 1 0.12 0.05 you\none 1 0.11 0.06 too\n" + rest)
+    with pytest.raises(InputError, match=r"\(3\.8 %\)"):
+        prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
+    (folder / "words.ctm").write_text("one 1 0.10 0.05 hello\none 1 0.09 0.02 you\n" + rest)
+    found = prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")["train"]
+    assert found["supervisions"]["one"].text == "there"
+    (folder / "words.ctm").write_text("one 1 0.10 0.40 hello\n" + rest)
+    prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
+    assert not (folder / "out" / "audio_train_dropped.txt").exists()
 
 
 def test_recordings_of_less_than_half_a_second_are_faulty(folder):

@@ -1,6 +1,7 @@
 """The corpora of long recordings: what is read of their layouts, and what is refused by name."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -98,20 +99,38 @@ def test_spotify_refuses_or_drops_short_episodes(tmp_path):
     assert list(manifests["supervisions"].ids) == ["good"]
 
 
-@pytest.mark.parametrize("words, fault", [(OVERLAP, "overlaps"), (DECREASING, "decreasing")])
-def test_spotify_drops_regions_of_overlapping_words(tmp_path, words, fault):
+@pytest.mark.parametrize("words", [OVERLAP, DECREASING])
+def test_spotify_drops_regions_of_overlapping_words(tmp_path, words, capsys):
+    """2 % of what is spoken without any option, or as much as is given; the file and the error name them."""
     for number in range(4):
         write_podcast(tmp_path / "corpus", f"good{number}", WORDS)
-    bad = write_podcast(tmp_path / "corpus", "bad", [*words, word("world.", 1.6, 2.0)])
-    with pytest.raises(InputError, match=f"{bad.name}.*{fault}"):
-        spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out")
-    with pytest.raises(InputError, match=r"overlap in \d+\.\d % of the audio, more than the 2 %"):
-        spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out", skip_faulty=0.02)
+    write_podcast(tmp_path / "corpus", "bad", [*words, word("world.", 1.6, 2.0)])
+    dropped = tmp_path / "out" / "spotify_train_dropped.txt"
+    for share in (0.0, 0.02):
+        with pytest.raises(
+            InputError, match=rf"\(\d+\.\d %\), most in bad \(.* s\); at most 2 % .*all regions: {dropped}"
+        ):
+            spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out", skip_faulty=share)
+        assert [path.name for path in (tmp_path / "out").iterdir()] == [dropped.name]
     manifests = spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out", skip_faulty=0.5)["train"]
     assert len(manifests["supervisions"]) == 5 and manifests["supervisions"]["bad"].text == "world."
     read = read_word_times("bad", read_table(tmp_path / "out" / "spotify_words_train.scp")["bad"])
     assert [word.text for word in read] == ["<dropped>", "world."]
     assert read.text(0, 3) == "world." and read.dropped(0, 0.7)[0][1] == 0.7
+    assert list(read_regions(dropped)) == ["bad"]
+    assert re.search(
+        rf"warning: .*most in bad .*left out of training \(all regions: {dropped}\)", capsys.readouterr().out
+    )
+
+
+def test_spotify_drops_a_few_regions_by_default(tmp_path):
+    for number in range(9):
+        write_podcast(tmp_path / "corpus", f"good{number}", WORDS)
+    few = [word("a", 0.1, 0.3), word("b", 0.15, 0.4), *WORDS[1:]]
+    write_podcast(tmp_path / "corpus", "bad", few)
+    manifests = spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out")["train"]
+    assert manifests["supervisions"]["bad"].text == "there, world."
+    assert (tmp_path / "out" / "spotify_train_dropped.txt").read_text() == "bad 0.1 0.4\n"
 
 
 def test_spotify_in_three_archives(tmp_path):

@@ -190,8 +190,7 @@ def change_words(change) -> None:
     [
         (corrupt_ogg, "corrupt|breaks off"),
         (short_ogg, "no samples|corrupt"),
-        (change_words(lambda words: words[1].update(startTime="0.000s")), "begins before|overlaps the previous word"),
-        (change_words(lambda words: words[0].update(endTime="9.000s")), "overlaps the previous word"),
+        (change_words(lambda words: words[0].update(endTime="9.000s")), "word times overlap in .*at most 2 % may"),
         (change_words(lambda words: [word.pop("startTime") for word in words]), "have no times"),
     ],
 )
@@ -203,7 +202,8 @@ def test_faulty_podcasts_stop_the_first_stage(damage, message, smoke, tmp_path):
     done = run("--spotify", str(corpus), *other_corpora(smoke[0]), folder=tmp_path)
     assert done.returncode == 1 and "== Stage 2" not in done.stdout
     assert re.search(message, done.stdout + done.stderr) and episode.stem in done.stdout + done.stderr
-    assert all(path.name.endswith("_faults.txt") for path in (tmp_path / "data").glob("manifests/spotify*"))
+    kept = {path.name for path in (tmp_path / "data").glob("manifests/spotify*")}
+    assert kept <= {"spotify_train_faults.txt", "spotify_train_dropped.txt"}
 
 
 def other_corpora(folder: Path) -> list[str]:
