@@ -70,23 +70,22 @@ def transcribe(
     or, with --enrolment, by name, others being `unknown`. For overlapped speech name a speaker-attributed model.
 
     Reads wav, flac, mp3, ogg, and what ffmpeg reads if it is installed. A file that cannot be read is named, and the
-    others go on.
+    others go on. Lines are in NAME.txt.part until all of a file is done.
     """
     from espnet_ext.transcription.engines import engine_for
     from espnet_ext.transcription.enrolment import find_enrolment
     from espnet_ext.transcription.request import Request
-    from espnet_ext.transcription.run import check_kinds, check_names, check_output, existing_files, transcribe_files
+    from espnet_ext.transcription.run import check_kinds, check_output, distinct_files, existing_files, transcribe_files
     from espnet_ext.work.parallel import device_of
 
     wanted, output = common.names(kinds), output or Path("transcripts")
     check_kinds(wanted)
-    check_names(files)
     if window is not None and not 0 < window < float("inf"):
         raise InputError(f"--window must be above 0 seconds, not {window:g}")
     if enrolment:
         find_enrolment(enrolment)
     check_output(output)
-    there = existing_files(files, _failed)
+    there = existing_files(distinct_files(files, _failed), _failed)
     with tempfile.TemporaryDirectory() as folder:
         request = Request(
             enrolment=enrolment,

@@ -25,6 +25,7 @@ _BLOCK_SECONDS = 30
 _FFMPEG_RATE = 16000  # Hz, of audio that ffmpeg reads
 # Audio on either side of a part, so that the resampling filter sees what it would see in the whole file.
 _MARGIN_SECONDS = 0.05
+_LOUDEST = 2.0**32  # no audio has larger samples, integers of 32 bits as numbers included; powers of 1e20 are infinite
 _MP3_PREROLL = 10 * 1152  # samples; a frame has 1152, and four or five of them were seen to be missing
 
 # Regions of recordings in seconds: start and end.
@@ -129,6 +130,12 @@ class RecordingAudio:
             )
         if not np.isfinite(samples).all():
             raise InputError(f"{self.path}: recording {self.name}: NaN or infinite samples: replace the file")
+        loudest = np.abs(samples).max(initial=0.0)
+        if loudest > _LOUDEST:
+            raise InputError(
+                f"{self.path}: recording {self.name}: samples as large as {loudest:.1g}, whose features are infinite: "
+                "scale them to -1 .. 1, or replace the file"
+            )
         return samples.mean(axis=1)
 
 
@@ -139,12 +146,12 @@ def opened(path: Path, rate: int) -> Iterator[RecordingAudio]:
     Raises:
         InputError: as :class:`RecordingAudio`; ffmpeg is needed but not installed, or cannot read the file either.
     """
-    with _readable(path) as audio, RecordingAudio("_".join(path.stem.split()), audio, rate) as recording:
+    with readable(path) as audio, RecordingAudio("_".join(path.stem.split()), audio, rate) as recording:
         yield recording
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[Path]:
+def readable(path: Path) -> Iterator[Path]:
     """The file, or if soundfile cannot read its format (m4a, video ...), what ffmpeg makes of it, in a temporary file.
 
     Raises:

@@ -2,12 +2,13 @@
 
 import logging
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from espnet_ext.data.transcript import FORMATS, Line, write_transcript
+from espnet_ext.data.transcript import FORMATS, Line, show_line, write_transcript
 from espnet_ext.errors import InputError
-from espnet_ext.longform.recording_audio import opened
+from espnet_ext.longform.recording_audio import opened, readable
 from espnet_ext.transcription.engines import seconds_of
 from espnet_ext.transcription.page import RATE, write_page
 from espnet_ext.transcription.request import Engine
@@ -58,6 +59,22 @@ def check_names(files: Sequence[Path]) -> None:
         names[path.stem] = path
 
 
+def distinct_files(files: Sequence[Path], failed: Callable[[Path, str], None]) -> list[Path]:
+    """The files without those whose results would have the same name; ``failed`` is called with each of these, and why.
+
+    Raises:
+        InputError: there is no other.
+    """
+    counts = Counter(path.stem for path in files)
+    distinct = [path for path in files if counts[path.stem] == 1]
+    if not distinct:
+        check_names(files)
+    for path in files:
+        if counts[path.stem] > 1:
+            failed(path, f"{path}: would be written to {path.stem}.* like another file: rename one")
+    return distinct
+
+
 def existing_files(files: Sequence[Path], failed: Callable[[Path, str], None]) -> list[Path]:
     """The files without those that do not exist; ``failed`` is called with each of these, and why.
 
@@ -85,6 +102,8 @@ def transcribe_files(
 ) -> int:
     """Transcribe audio files into ``<output>/<name>.<kind>``; return how many failed.
 
+    Lines go to ``<output>/<name>.txt.part`` as they are done. It remains if the file fails or the process is killed.
+
     Args:
         engine: what recognises.
         files: audio files of any format that libsndfile or ffmpeg reads.
@@ -102,32 +121,52 @@ def transcribe_files(
     check_output(output)
     failures = 0
     for path in files:
-        lines = []
+        partial = output / f"{path.stem}.txt.part"
         try:
-            seconds = seconds_of(path)
-            for line in engine(path):
-                lines.append(line)
-                show(path, line, min(1.0, line.end / seconds))
-            _write(path, lines, output, kinds)
+            partial.unlink(missing_ok=True)
+            heard = _transcribe(engine, path, output, kinds, partial, show)
         except FAULTS_OF_A_FILE as error:
             logging.debug("%s", path, exc_info=error)
             failures += 1
-            failed(path, str(error) if isinstance(error, InputError) else f"{path}: {_first_line(error)}")
+            reason = str(error) if isinstance(error, InputError) else f"{path}: {_first_line(error)}"
+            failed(path, f"{reason} (the lines until then: {partial})" if partial.is_file() else reason)
             continue
-        if not lines:
+        if not heard:
             silent(path)
     return failures
+
+
+def _transcribe(
+    engine: Engine,
+    path: Path,
+    output: Path,
+    kinds: Sequence[str],
+    partial: Path,
+    show: Callable[[Path, Line, float], None],
+) -> int:
+    """Transcribe a file; return the number of lines."""
+    lines = []
+    with readable(path) as audio:  # converted once, if ffmpeg must
+        seconds = seconds_of(audio)
+        for line in engine(audio):
+            lines.append(line)
+            with partial.open("a", encoding="utf-8") as file:
+                file.write(f"{show_line(line)}\n")
+            show(path, line, min(1.0, line.end / seconds))
+        for kind in kinds:
+            _write(output / f"{path.stem}.{SUFFIXES.get(kind, kind)}", path, audio, lines, kind)
+    partial.unlink(missing_ok=True)
+    return len(lines)
 
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def _write(path: Path, lines: Sequence[Line], output: Path, kinds: Sequence[str]) -> None:
-    for kind in kinds:
-        target = output / f"{path.stem}.{SUFFIXES.get(kind, kind)}"
-        if kind == PAGE:
-            with opened(path, RATE) as audio:
-                write_page(target, path.name, lines, audio)
-        else:
-            write_transcript(target, {path.stem: list(lines)}, kind)
+def _write(target: Path, path: Path, audio: Path, lines: Sequence[Line], kind: str) -> None:
+    """Write a transcript of ``path`` in one format; ``audio`` is what soundfile reads of it."""
+    if kind != PAGE:
+        write_transcript(target, {path.stem: list(lines)}, kind)
+        return
+    with opened(audio, RATE) as recording:
+        write_page(target, path.name, lines, recording)

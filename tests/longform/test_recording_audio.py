@@ -58,7 +58,12 @@ def test_bad_audio_is_refused_by_name(tmp_path):
     (tmp_path / "text.ogg").write_bytes(b"this is no audio at all" * 50)
     soundfile.write(tmp_path / "empty.wav", np.zeros(0), 16000)
     soundfile.write(tmp_path / "nan.wav", np.full(100, np.nan), 16000, subtype="FLOAT")
+    soundfile.write(tmp_path / "loud.wav", np.full(100, 1e30), 16000, subtype="FLOAT")
+    soundfile.write(tmp_path / "whole.wav", np.full(100, 2.0**31), 16000, subtype="FLOAT")
+    with RecordingAudio("show", tmp_path / "whole.wav") as audio:  # integers as numbers are audio
+        assert audio.read(0, 50)[0] == 2.0**31
     for name, fault in (
+        ("loud.wav", r"samples as large as 1e\+30, whose features are infinite"),
         ("text.ogg", "corrupt audio"), ("none.ogg", "no such audio file"), ("empty.wav", "no samples"),
         ("nan.wav", "NaN or infinite"), (".", "is a folder"),
     ):  # fmt: skip

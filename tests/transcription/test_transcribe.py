@@ -17,6 +17,7 @@ import torch
 from espnet_ext.cli.program import call
 from espnet_ext.data.transcript import Line, Word
 from espnet_ext.errors import InputError
+from espnet_ext.longform.recording_audio import opened
 from espnet_ext.sharing.files import read_folder
 from espnet_ext.transcription import engines
 from espnet_ext.transcription.engines import engine_for, grouped, times_of_words
@@ -104,6 +105,56 @@ def test_what_a_library_raises_for_a_file_ends_that_file_alone(error, audio, tmp
     (line,) = faults
     assert line.startswith(f"{audio}: ") and "\n" not in line and len(line) > len(f"{audio}: ")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"other.txt"}
+
+
+def test_lines_of_a_file_that_fails_late_are_kept(audio, tmp_path):
+    """And removed once the file is done."""
+    out, faults, breaks = tmp_path / "out", [], [True]
+
+    def engine(path):
+        yield LINES[0]
+        assert (out / "my talk.txt.part").read_text() == "[00:00:00.100 --> 00:00:00.900] <so> hello\n"
+        if breaks:
+            raise RuntimeError("out of memory")
+        yield LINES[1]
+
+    for count in (1, 0):
+        done = transcribe_files(engine, [audio], out, ["txt"], failed=lambda path, reason: faults.append(reason))
+        assert done == count
+        assert {path.name for path in out.iterdir()} == {"my talk.txt.part" if breaks else "my talk.txt"}
+        breaks.clear()
+    assert faults == [f"{audio}: out of memory (the lines until then: {out / 'my talk.txt.part'})"]
+
+
+def test_ffmpeg_converts_a_file_once(audio, tmp_path, monkeypatch):
+    talk, ffmpeg, heard = tmp_path / "a talk.m4a", tmp_path / "ffmpeg", []
+    talk.write_bytes(b"\0\0\0\x18ftypM4A ")
+    ffmpeg.write_text(f'#!/bin/bash\necho x >> "{tmp_path}/calls"\ncp "{audio}" "${{@: -1}}"\n')
+    ffmpeg.chmod(0o755)
+    monkeypatch.setattr(shutil, "which", lambda name: str(ffmpeg))
+
+    def engine(path):
+        with opened(path, 16000) as recording:
+            heard.append((recording.name, recording.length))
+        yield from LINES
+
+    assert transcribe_files(engine, [talk], tmp_path / "out", KINDS) == 0
+    assert heard == [("a_talk", 48000)] and (tmp_path / "calls").read_text() == "x\n"
+    assert "<title>a talk.m4a" in (tmp_path / "out" / "a talk.html").read_text()
+
+
+def test_two_files_of_one_name_are_named_and_the_others_go_on(audio, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(engines, "engine_for", lambda model, request: lambda path: iter(LINES))
+    twins = [tmp_path / folder / "twin.flac" for folder in "ab"]
+    for path in twins:
+        path.parent.mkdir()
+        shutil.copy(audio, path)
+    options = ["--output", str(tmp_path / "out"), "--formats", "txt"]
+    with pytest.raises(InputError, match="2 of 3 files could not be transcribed"):
+        call(["transcribe", str(twins[0]), str(audio), str(twins[1]), *options])
+    told = capsys.readouterr().err
+    assert all(f"{path}: would be written to twin.* like another file: rename one" in told for path in twins)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["my talk.txt"]
 
 
 def test_silence_is_said_and_an_empty_file_is_named(audio, tmp_path):
