@@ -1,10 +1,11 @@
 """Any folder of recordings, with the times of their words or with transcripts that a model aligns.
 
 Recordings ``<recording>.wav`` (or ``flac``, ``mp3``, ``ogg``, ``opus``, ``sph``), of any length, rate and number of
-channels, are in folders of any depth. Word times are a file in Kaldi's ctm format, ``recording channel start duration
-word``, in seconds. Transcripts are a file with lines ``recording transcript``, or a folder with a file of each
-recording: ``<recording>.txt`` or, as in TED-LIUM, ``<recording>.stm``; or supervisions of Lhotse, ``.jsonl`` or
-``.jsonl.gz``, which ``lhotse prepare`` makes of many corpora. Of these, recordings that they do not name are left out.
+channels, are in folders of any depth; others, such as ``m4a``, must be converted. Word times are a file in Kaldi's ctm
+format, ``recording channel start duration word``, in seconds. Transcripts are a file with lines ``recording
+transcript``, or a folder with a file of each recording: ``<recording>.txt`` or, as in TED-LIUM, ``<recording>.stm``; or
+supervisions of Lhotse, ``.jsonl`` or ``.jsonl.gz``, which ``lhotse prepare`` makes of many corpora. Of these, recordings
+that they do not name are left out.
 """
 
 from collections import defaultdict
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from espnet_ext.corpora import long_recordings, tedlium
-from espnet_ext.corpora.checks import audio_files, check_audio_files, require_corpus
+from espnet_ext.corpora.checks import audio_files, check_audio_files, require_corpus, unread_files
 from espnet_ext.corpora.dropped_regions import DroppedRegions, dropped_file, spoken_text
 from espnet_ext.corpora.faults import Faults, faults_file, own_files
 from espnet_ext.data.ctm import read_ctm
@@ -66,12 +67,13 @@ def prepare_audio(
     corpus, output = require_corpus(corpus_dir, "the recordings"), Path(output_dir)
     model = find_model(aligner) if aligner else None
     faults = Faults(corpus, faults_file(output, f"audio_{part}"), skip_faulty)
-    files = audio_files(own_files(corpus, faults), part, faults)
+    there = list(own_files(corpus, faults))
+    files, unread = audio_files(there, part, faults), unread_files(there)
     spoken = word_times(Path(words)) if words else _untimed(_texts(Path(text), faults))
     if Path(text).name.endswith(SUPERVISIONS):
         files = _named(files, spoken, faults)
     for key in sorted(spoken.keys() - files.keys()):
-        faults.add(part, key, f"no audio of {key} ({words or text})")
+        faults.add(part, key, unread.get(key) or f"no audio of {key} ({words or text})")
     for key in sorted(files.keys() - spoken.keys()):
         faults.add(part, key, f"no words of {key} ({files[key]})")
     whole = faults.sound(part, files)

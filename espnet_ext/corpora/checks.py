@@ -7,6 +7,8 @@ from espnet_ext.corpora.faults import Faults
 from espnet_ext.data.audio_files import Inspected, decodes, inspect_files
 from espnet_ext.errors import InputError
 
+# What transcription reads by ffmpeg, and corpora do not: a training reads each file many times, in parts.
+UNREAD = (".m4a", ".mp4", ".aac", ".webm", ".mov", ".mkv", ".wma", ".amr", ".3gp")
 AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".sph")
 
 
@@ -34,6 +36,15 @@ def audio_files(files: Iterable[Path], part: str, faults: Faults) -> dict[str, P
             faults.add(part, path.stem, f"a name with a space in it ({path}): rename it")
         found.setdefault(path.stem, path)
     return found
+
+
+def unread_files(files: Iterable[Path]) -> dict[str, str]:
+    """The files of audio formats that corpora may not have, by name without ending: what is wrong with each."""
+    return {
+        path.stem: f"{path}: {path.suffix} files must be converted first: ffmpeg -i {path.name} {path.stem}.flac"
+        for path in files
+        if path.suffix.lower() in UNREAD
+    }
 
 
 def check_audio_files(

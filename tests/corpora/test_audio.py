@@ -60,6 +60,18 @@ def test_bad_word_times_are_refused(folder, ctm, message):
         prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
 
 
+def test_formats_that_must_be_converted_are_named(folder):
+    (folder / "audio" / "two.m4a").write_bytes(b"beside two.flac, so that it does not matter")
+    (folder / "audio" / "three.M4A").write_bytes(b"AAC")
+    with (folder / "words.ctm").open("a") as file:
+        file.write("three 1 0 1 b\nfour 1 0 1 b\n")
+    with pytest.raises(
+        InputError, match=r"three\.M4A: \.M4A files must be converted first: ffmpeg -i three\.M4A three\.flac"
+    ) as raised:
+        prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
+    assert "no audio of four" in str(raised.value) and "two" not in str(raised.value)
+
+
 def test_overlapping_word_times_drop_their_region(folder):
     """Within 2 % of what is spoken; otherwise the error names the worst recordings, and nothing else is written."""
     rest = "one 1 2.0 0.9 there\ntwo 1 0.5 0.5 again\n"
