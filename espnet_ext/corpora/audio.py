@@ -3,9 +3,9 @@
 Recordings ``<recording>.wav`` (or ``flac``, ``mp3``, ``ogg``, ``opus``, ``sph``), of any length, rate and number of
 channels, are in folders of any depth; others, such as ``m4a``, must be converted. Word times are a file in Kaldi's ctm
 format, ``recording channel start duration word``, in seconds. Transcripts are a file with lines ``recording
-transcript``, or a folder with a file of each recording: ``<recording>.txt`` or, as in TED-LIUM, ``<recording>.stm``; or
-supervisions of Lhotse, ``.jsonl`` or ``.jsonl.gz``, which ``lhotse prepare`` makes of many corpora. Of these, recordings
-that they do not name are left out.
+transcript``, or a folder with a file of each recording: ``<recording>.txt`` or, as in TED-LIUM, ``<recording>.stm``;
+or supervisions of Lhotse, ``.jsonl`` or ``.jsonl.gz``, which ``lhotse prepare`` makes of many corpora. Of these,
+recordings that they do not name are left out.
 """
 
 from collections import defaultdict
