@@ -3,7 +3,6 @@
 import re
 import shutil
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,14 +17,14 @@ from espnet_ext import __version__
 from espnet_ext.errors import InputError
 from espnet_ext.report.error_browser import ErrorPages, Limits, write_errors
 from espnet_ext.report.runs import ShownRecipe, ShownRun, figures, trainings
-from espnet_ext.report.table_view import TableView, table_view
+from espnet_ext.report.table_view import ClaimView, TableView, table_view
 from espnet_ext.report.training_curves import NAMES, Curve, draw_curves, read_curves, shared_range
-from espnet_ext.results.claims.verdicts import VERDICTS
+from espnet_ext.results.claims.counts import Counts
 from espnet_ext.results.kept.result_files import read_results, result_files
 from espnet_ext.results.pages.alike import HEADS as SPREAD_HEADS
 from espnet_ext.results.pages.alike import Spread, introduction, spread_of
 from espnet_ext.results.pages.render import called, count_of, has_run, meta_line
-from espnet_ext.results.pages.summary import HEADS, claim_cells
+from espnet_ext.results.pages.summary import HEADS, MARKED, claim_cells
 
 GENERATOR = "espnet-ext report"
 ASSETS = ("report.css", "theme.js", "copy.js", "aligned.js", "errors.js")
@@ -68,17 +67,18 @@ class Section:
         """Whether the recipe keeps these results; otherwise they are a run's."""
         return self.run is None
 
-    @property
-    def verdicts(self) -> dict[str, int]:
-        """The number of claims by verdict."""
-        found = Counter(claim.verdict for table in self.tables for claim in table.view.claims)
-        return {verdict: found[verdict] for verdict in VERDICTS if found[verdict]}
+    def claims(self, own: bool) -> list[ClaimView]:
+        """The claims of the paper, or our own."""
+        return [claim for table in self.tables for claim in table.view.claims if claim.own == own]
 
-    @property
-    def claim_cells(self) -> list[str]:
+    def counts(self, own: bool) -> Counts:
+        """The claims of the paper, or our own, by verdict."""
+        return Counts.of((claim.verdict, claim.mark) for claim in self.claims(own))
+
+    def claim_cells(self, own: bool) -> list[str]:
         """A row of the table of claims: all, those of each verdict, and the seeds of their tests."""
-        tests = [test for table in self.tables for claim in table.view.claims for test in claim.tests]
-        return claim_cells(self.verdicts, [len(test.seeds.split()) for test in tests if test.bar])
+        tests = [test for claim in self.claims(own) for test in claim.tests]
+        return claim_cells(self.counts(own), [len(test.seeds.split()) for test in tests if test.bar])
 
 
 @dataclass(frozen=True)
@@ -304,11 +304,22 @@ def _render(pages: Sequence[RecipePage], site: Path) -> None:
     for name in ASSETS:
         source, _, _ = loader.get_source(environment, name)
         (site / "assets" / name).write_text(source, encoding="utf-8")
-    write("index.html", "index.html.j2", page="index", recipes=pages, heads=HEADS)
+    write("index.html", "index.html.j2", page="index", recipes=pages, heads=HEADS, counted=_counted(pages))
     for page in pages:
         write(f"{page.slug}.html", "recipe.html.j2", page=page.slug, recipe=page, spread_heads=SPREAD_HEADS)
         if page.errors.decodings:
             write(f"{page.slug}-errors.html", "errors.html.j2", page="", recipe=page)
+
+
+def _counted(pages: Sequence[RecipePage]) -> list[tuple[bool, str, str]]:
+    """The tables of claims on the index: whether they are our own, the heading, and what a dagger in it means."""
+    sections = [section for page in pages for section in page.sections]
+    found = []
+    for own, heading in ((False, "What the papers claim"), (True, "What we claim ourselves")):
+        if any(section.claims(own) for section in sections):
+            marked = any(section.counts(own).has_marks for section in sections)
+            found.append((own, heading, MARKED if marked else ""))
+    return found
 
 
 def _code(text: str) -> markupsafe.Markup:

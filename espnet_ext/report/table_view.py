@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from espnet_ext.results.claims.counts import is_own, mark_of
 from espnet_ext.results.pages.figures import curve_rows
 from espnet_ext.results.pages.paste import Style, paste_row, paste_table
 from espnet_ext.results.pages.render import (
@@ -13,6 +14,7 @@ from espnet_ext.results.pages.render import (
     column_groups,
     has_intervals,
     legend,
+    looked_note,
     reduction_columns,
     shown_cell,
     shown_claim,
@@ -98,13 +100,21 @@ class TestView:
 
 @dataclass(frozen=True)
 class ClaimView:
-    """A claim of the paper with its tests; ``reason`` says why it is undecided."""
+    """A claim with its tests.
+
+    Attributes:
+        mark: a dagger if seeds were added after a look; otherwise empty.
+        reason: why it is undecided.
+        own: it is ours, and not the paper's.
+    """
 
     text: str
     verdict: str
+    mark: str
     reason: str
     compares: str
     corrected: str
+    own: bool
     tests: tuple[TestView, ...]
 
 
@@ -118,7 +128,12 @@ class Grid:
 
 @dataclass(frozen=True)
 class TableView:
-    """A table; or a figure, whose numbers are a ``grid`` instead of groups. ``paste`` is it in LaTeX and Markdown."""
+    """A table; or a figure, whose numbers are a ``grid`` instead of groups.
+
+    Attributes:
+        looked: what the claims' daggers mean; empty if none has one.
+        paste: it in LaTeX and Markdown.
+    """
 
     title: str
     metric: str
@@ -126,6 +141,7 @@ class TableView:
     grid: Grid | None
     legend: str
     claims: tuple[ClaimView, ...]
+    looked: str
     paste: Mapping[str, str]
 
 
@@ -142,6 +158,7 @@ def table_view(result: Mapping[str, Any], units: Mapping[str, str] | None = None
         grid=_grid(result) if is_figure else None,
         legend=legend(result),
         claims=tuple(_claim(claim) for claim in result["claims"]),
+        looked=looked_note(result["claims"]),
         paste={} if is_figure else {name: paste_table(result, style) for name, style in PASTED.items()},
     )
 
@@ -218,9 +235,11 @@ def _claim(claim: Mapping[str, Any]) -> ClaimView:
     return ClaimView(
         shown_claim(claim),
         claim["verdict"],
+        mark_of(claim),
         claim["reason"] or "",
         claim["compares"],
         shown_p(claim["p_corrected"]),
+        is_own(claim),
         tuple(_test(name, test, reach) for name, test in claim["tests"].items()),
     )
 

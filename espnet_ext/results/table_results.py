@@ -77,7 +77,7 @@ def collect_from(
         "reference": reference,
         "reductions": list(table.reductions),
         "rows": rows,
-        "claims": [judge_claim(claim, tables, source) for claim in table.claims],
+        "claims": [judge_claim(claim, tables, source, scale) for claim in table.claims],
     }
     return result if table.figure is None else {**result, "figure": curves_of(table.figure, table.rows, rows)}
 

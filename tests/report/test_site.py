@@ -16,6 +16,7 @@ from espnet_ext.report.site import write_site
 from espnet_ext.report.table_view import PASTED
 from espnet_ext.results.kept.keeping import keep_results
 from espnet_ext.results.pages.paste import paste_row, paste_table, shown_columns
+from espnet_ext.results.pages.summary import MARKED
 
 
 class Page(HTMLParser):
@@ -160,11 +161,27 @@ def test_the_first_page_counts_claims_and_rows_can_be_copied(build):
     cells = re.findall(r"<td>(.*?)</td>", row)
     assert cells[1] == str(len(result["claims"])) and sum(map(int, cells[2:6])) == len(result["claims"])
     text = (site / "toy.html").read_text(encoding="utf-8")
+    assert "Claims of the paper (1)" in text and "own claims" not in text
     copied = [html.unescape(each) for each in re.findall(r'data-copy="([^"]*)"', text)]
     wanted = [
         paste_row(result, row, shown_columns(result), style) for row in result["rows"] for style in PASTED.values()
     ]
     assert copied == [*wanted, *(paste_table(result, style) for style in PASTED.values())]
+
+
+def test_our_own_claims_have_tables_of_their_own_and_daggers_a_note(toy_recipe, tmp_path):
+    recipe = toy_recipe()
+    path = recipe / "exp/mini/results/table1.json"
+    result = json.loads(path.read_text(encoding="utf-8"))
+    (claim,) = result["claims"]
+    ours = {**claim, "text": "ours", "own": True, "verdict": "holds", "reason": None, "extended": 3}
+    path.write_text(json.dumps(result | {"claims": [claim, ours]}), encoding="utf-8")
+    write_site(find_recipes([recipe]), tmp_path / "site", Limits(audio=0), lambda line: None)
+    index, page = ((tmp_path / "site" / name).read_text(encoding="utf-8") for name in ("index.html", "toy.html"))
+    papers, _, own = index.partition("What we claim ourselves")
+    assert "What the papers claim" in papers and "<td>0 + 1†</td>" in own.split("<ul")[0] and MARKED in own
+    assert "Claims of the paper (1)" in page and "Our own claims (1)" in page and "1 holds†" in page
+    assert page.count("seeds were added after a look at 3") == 1
 
 
 def test_kept_results_come_after_the_runs_and_not_twice(build):

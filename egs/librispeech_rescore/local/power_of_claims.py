@@ -18,8 +18,8 @@ from typing import Any
 
 from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
+from espnet_ext.results.claims.counts import UNDECIDED
 from espnet_ext.results.claims.power import POWER, smallest_difference
-from espnet_ext.results.claims.verdicts import UNDECIDED
 from espnet_ext.results.kept.facts import read_facts, write_facts
 from espnet_ext.results.kept.result_files import read_results
 

@@ -1,25 +1,23 @@
 """Whether a paper's claims hold on results: tests over seeds crossed with units, corrected for the number of claims."""
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from espnet_ext.results.claims.counts import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED, mark_of
 from espnet_ext.results.claims.significance import EXACT_BELOW, LEAST_SEEDS, count_different, crossed_test, holm
 from espnet_ext.results.plans.tables import Change, Claim, Column, RowRef, Tables, rows_of
 from espnet_ext.results.scores import Scores, SeedScore, errors_by_unit
 
-HOLDS, CONTRADICTED, UNDECIDED, NOT_RUN = "holds", "contradicted", "undecided", "not run"
-VERDICTS = (HOLDS, CONTRADICTED, UNDECIDED, NOT_RUN)
 SIGNIFICANCE = 0.05
 CHANGE = " -> "  # between the rows of a change
 NOT_KEPT = "scores by recording are not kept"
 
 
-def judge_claim(claim: Claim, tables: Tables, scores: Scores) -> dict[str, Any]:
+def judge_claim(claim: Claim, tables: Tables, scores: Scores, scale: str) -> dict[str, Any]:
     """Test one claim on each of its columns, with the seeds that all of its systems have.
 
     If ``better`` and ``worse`` are changes of the error rate from one row to another, these changes are compared: a
@@ -27,7 +25,8 @@ def judge_claim(claim: Claim, tables: Tables, scores: Scores) -> dict[str, Any]:
 
     Returns:
         The claim as results hold it, without the correction for other claims; :func:`correct` adds that. ``p_value`` is
-        of the whole claim, and null if it cannot be tested; ``reason`` then says why.
+        of the whole claim, and null if it cannot be tested; ``reason`` then says why. ``own`` is there if the claim is
+        not the paper's, ``extended`` if there are more seeds than those with which it had read undecided.
 
     Raises:
         InputError: the systems were scored on different utterances, references or speakers.
@@ -47,6 +46,7 @@ def judge_claim(claim: Claim, tables: Tables, scores: Scores) -> dict[str, Any]:
         "p_value": _p_value(found, claim.margin) if complete and reason is None else None,
         "p_corrected": None,
         "tests": tests,
+        **_marks(claim, scale, found),
     }
 
 
@@ -94,19 +94,22 @@ def _comparison(claim: Mapping[str, Any], systems: Mapping[str, list[str]]) -> s
     return json.dumps([sides, claim["margin"], claim["tests"]], sort_keys=True)
 
 
-def count_verdicts(results: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """The number of claims by verdict, those without any left out."""
-    found = Counter(claim["verdict"] for result in results for claim in result["claims"])
-    return {verdict: found[verdict] for verdict in VERDICTS if found[verdict]}
-
-
 def verdict_text(claim: Mapping[str, Any]) -> str:
-    """A claim's verdict with the reason why it could not be decided.
+    """A claim's verdict with the reason why it could not be decided, or a dagger if seeds were added after a look.
 
     >>> verdict_text({"verdict": "undecided", "reason": "2 seeds"})
     'undecided (2 seeds)'
+    >>> verdict_text({"verdict": "holds", "reason": None, "extended": 3})
+    'holds†'
     """
-    return f"{claim['verdict']} ({claim['reason']})" if claim["reason"] else claim["verdict"]
+    return f"{claim['verdict']} ({claim['reason']})" if claim["reason"] else f"{claim['verdict']}{mark_of(claim)}"
+
+
+def _marks(claim: Claim, scale: str, tests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Whose claim it is, and with how many seeds it had read undecided before more were added."""
+    looked = claim.extended.get(scale)
+    is_extended = looked is not None and any(len(test["seeds"]) > looked for test in tests)
+    return ({"own": True} if claim.own else {}) | ({"extended": looked} if is_extended else {})
 
 
 def _test(claim: Claim, tables: Tables, scores: Scores, column: Column) -> dict[str, Any] | None:

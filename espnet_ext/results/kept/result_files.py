@@ -96,9 +96,10 @@ class ResultTest(StrictMapping):
 
 
 class ResultClaim(StrictMapping):
-    """A claim of the paper; ``reason`` says why it could not be decided.
+    """A claim; ``reason`` says why it could not be decided.
 
-    With a ``margin``, in points, the claim is that ``better`` is not worse by more than that.
+    With a ``margin``, in points, the claim is that ``better`` is not worse by more than that. ``own`` is there if it is
+    not the paper's; ``extended``, a number of seeds, if more were added after a look at them, which had not decided it.
     """
 
     text: StrictStr
@@ -111,6 +112,8 @@ class ResultClaim(StrictMapping):
     p_value: Share | None
     p_corrected: Share | None
     tests: dict[StrictStr, ResultTest | None]
+    own: Literal[True] | None = None
+    extended: Annotated[int, Field(strict=True, ge=1)] | None = None
 
 
 class ResultGit(StrictMapping):

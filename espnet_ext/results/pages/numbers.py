@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.claims.verdicts import (
+from espnet_ext.results.claims.counts import (
     CONTRADICTED,
+    DAGGER,
     HOLDS,
     NOT_RUN,
     UNDECIDED,
     VERDICTS,
+    Counts,
     count_verdicts,
-    verdict_text,
+    is_own,
 )
+from espnet_ext.results.claims.verdicts import verdict_text
 from espnet_ext.results.kept.facts import read_facts
 from espnet_ext.results.kept.result_files import read_results, result_files
 from espnet_ext.results.pages.render import cells_of_test, count_of, format_interval, plain_table, reduction
@@ -108,35 +111,45 @@ class KeptNumbers:
         return _named(found, text, f"{self.folder}: {table} has no claim")
 
     def verdict(self, table: str, text: str) -> str:
-        """The verdict on a claim, such as ``undecided (2 seeds)``."""
+        """The verdict on a claim, such as ``undecided (2 seeds)``, or ``holds†`` with seeds added after a look."""
         return verdict_text(self.claim(table, text))
 
     def verdict_if_any(self, table: str, text: str) -> str:
         """The verdict on a claim that may have been reworded or dropped since."""
-        found = [each for each in self.tables.get(table, {"claims": []})["claims"] if each["text"] == text]
-        return verdict_text(found[0]) if found else "no longer tested"
+        found = self._claim_if_any(table, text)
+        return verdict_text(found) if found else "no longer tested"
+
+    def is_own_if_any(self, table: str, text: str) -> bool:
+        """Whether a claim is tested and is ours, not the paper's."""
+        found = self._claim_if_any(table, text)
+        return found is not None and is_own(found)
 
     def effect(self, table: str, text: str, column: str) -> str:
         """The effect of a claim on a test set with its interval, such as ``1.50 higher [-0.10, +3.10]``."""
         test = _named(self.claim(table, text)["tests"], column, f"{self.folder}: {text!r} has no test set")
         return " ".join(cells_of_test(test)[:2])
 
-    def claims(self, verdict: str | None = None) -> int:
-        """The number of claims, or of those with one verdict (``holds``, ``contradicted``, ``undecided``...)."""
-        counts = count_verdicts(list(self.tables.values()))
-        if verdict is None:
-            return sum(counts.values())
-        return {name: counts.get(name, 0) for name in VERDICTS}[_one_of(VERDICTS, verdict)]
+    def claims(self, verdict: str | None = None, *, own: bool = False) -> int:
+        """The number of the paper's claims, or of those with one verdict (``holds``, ``contradicted``...).
 
-    def verdicts(self) -> str:
-        """How many claims have which verdict, such as ``none holds, 1 is contradicted, 12 are undecided``."""
-        return verdicts_text(count_verdicts(list(self.tables.values())))
+        With ``own``: of our own.
+        """
+        counts = count_verdicts(self.tables.values(), own=own)
+        return counts.total if verdict is None else counts.number(_one_of(VERDICTS, verdict))
+
+    def verdicts(self, *, own: bool = False) -> str:
+        """How many claims of the paper have which verdict, as :func:`verdicts_text` says it; with ``own``: of ours."""
+        return verdicts_text(count_verdicts(self.tables.values(), own=own))
 
     def plain(self, table: str, *rows: str) -> str:
         """Rows of a table as the terminal shows them."""
         for row in rows:
             self._row(table, row)
         return plain_table(self.table(table), rows or None).rstrip("\n")
+
+    def _claim_if_any(self, table: str, text: str) -> dict[str, Any] | None:
+        claims = self.tables[table]["claims"] if table in self.tables else []
+        return next((each for each in claims if each["text"] == text), None)
 
     def _row(self, table: str, row: str) -> dict[str, Any]:
         rows = {each["name"]: each for each in self.table(table)["rows"]}
@@ -172,18 +185,30 @@ class Numbers(KeptNumbers):
         return fact(self.results, name, *keys)
 
 
-def verdicts_text(counts: Mapping[str, int]) -> str:
+def verdicts_text(counts: Counts) -> str:
     """Numbers of claims by verdict as text; claims that have not run are left out if there are none.
 
-    >>> verdicts_text({"holds": 1, "undecided": 12})
+    >>> verdicts_text(Counts({("holds", ""): 1, ("undecided", ""): 12}))
     '1 holds, none is contradicted, 12 are undecided'
+    >>> verdicts_text(Counts({("holds", ""): 4, ("holds", "†"): 1}))
+    '4 hold and 1 more with seeds added after a look, none is contradicted, none is undecided'
+    >>> verdicts_text(Counts({("contradicted", "†"): 2, ("undecided", ""): 1}))
+    'none holds, 2 are contradicted with seeds added after a look, 1 is undecided'
     """
     verbs = {HOLDS: ("holds", "hold"), CONTRADICTED: ("is contradicted", "are contradicted")}
     verbs |= {UNDECIDED: ("is undecided", "are undecided"), NOT_RUN: ("has not run", "have not run")}
-    shown = [
-        (counts.get(verdict, 0), *verbs[verdict]) for verdict in VERDICTS if verdict != NOT_RUN or counts.get(verdict)
-    ]
-    return ", ".join(f"{number or 'none'} {one if number < 2 else several}" for number, one, several in shown)
+    shown = [verdict for verdict in VERDICTS if verdict != NOT_RUN or counts.number(verdict)]
+    return ", ".join(
+        _counted(counts.number(verdict, ""), counts.number(verdict, DAGGER), *verbs[verdict]) for verdict in shown
+    )
+
+
+def _counted(plain: int, looked: int, one: str, several: str) -> str:
+    """A number of claims with their verb, and of those that were decided with seeds added after a look."""
+    first = plain or looked
+    text = f"{first or 'none'} {one if first < 2 else several}"
+    after = "with seeds added after a look"
+    return text if not looked else f"{text} and {looked} more {after}" if plain else f"{text} {after}"
 
 
 def fact(folder: Path, name: str, *keys: str | int) -> Any:

@@ -7,7 +7,8 @@ from typing import Any
 
 from tabulate import tabulate
 
-from espnet_ext.results.claims.verdicts import NOT_RUN as NO_VERDICT
+from espnet_ext.results.claims.counts import DAGGER, claims_of, mark_of
+from espnet_ext.results.claims.counts import NOT_RUN as NO_VERDICT
 from espnet_ext.results.claims.verdicts import verdict_text
 from espnet_ext.results.pages.figures import curves_table
 from espnet_ext.results.plans.tables import PREFIX
@@ -18,6 +19,7 @@ EFFECT = (
     " for other trainings and other units (below zero: the other way); p: two-sided, corrected over the claims of this"
     " corpus and scale (Holm). A verdict needs three seeds on each side."
 )
+PAPERS, OURS = "Claims of the paper, tested on these results:", "Our own claims, tested on these results:"
 REDUCTION = "reduction"  # heads the column of relative reductions
 _PIPES = str.maketrans({"|": r"\|", "\n": " "})
 
@@ -28,10 +30,12 @@ def plain_table(result: Mapping[str, Any], row_names: Sequence[str] | None = Non
         body = curves_table(result, "simple")
     else:
         body = _plain_body(result, [row for row in result["rows"] if row_names is None or row["name"] in row_names])
-    claims = [_claim_line(claim, result["table"]) for claim in result["claims"] if claim["verdict"] != NO_VERDICT]
     lines = [f"{_title(result)}, {result['meta']['corpus']}, scale {result['scale']}", "", body, "", legend(result)]
-    if claims:
-        lines += ["", "Claims of the paper, tested on these results:", *claims]
+    for heading, claims in _by_owner(result):
+        if ran := [_claim_line(claim, result["table"]) for claim in claims if claim["verdict"] != NO_VERDICT]:
+            lines += ["", heading, *ran]
+    if note := looked_note(result["claims"]):
+        lines += ["", note]
     return "\n".join(lines) + "\n"
 
 
@@ -56,7 +60,7 @@ def markdown_table(result: Mapping[str, Any], heading: str = "#", pictures: str 
             lines += [_markdown_group(result, group), ""]
     lines.append(legend(result))
     if result["claims"]:
-        lines += ["", "Claims of the paper, tested on these results:", "", claims_table(result)]
+        lines += ["", claims_section(result)]
     return "\n".join([*lines, "", meta_line(result["meta"]), ""])
 
 
@@ -243,21 +247,52 @@ def _units(result: Mapping[str, Any]) -> str:
     return "speakers or recordings" if result["scores"] else "utterances"
 
 
-def claims_table(result: Mapping[str, Any]) -> str:
-    """The claims as a Markdown table: verdict, effect with its interval, p-values, seeds and units, by test set.
+def claims_section(result: Mapping[str, Any]) -> str:
+    """The claims of the paper and then our own, each as a table under a heading, and what the columns mean."""
+    parts = [f"{heading}\n\n{_claims_table(claims)}" for heading, claims in _by_owner(result)]
+    if any(map(_tested, result["claims"])):
+        parts.append(EFFECT)
+    if note := looked_note(result["claims"]):
+        parts.append(note)
+    return "\n\n".join(parts)
+
+
+def _by_owner(result: Mapping[str, Any]) -> list[tuple[str, Sequence[Mapping[str, Any]]]]:
+    found = [(PAPERS, claims_of([result])), (OURS, claims_of([result], own=True))]
+    return [(heading, claims) for heading, claims in found if claims]
+
+
+def looked_note(claims: Sequence[Mapping[str, Any]]) -> str:
+    """What a dagger means; nothing if no claim has one.
+
+    >>> looked_note([{"verdict": "holds", "extended": 3}])
+    '†: seeds were added after a look at 3, with which the claim read undecided; p is not corrected for that.'
+    """
+    looked = sorted({claim["extended"] for claim in claims if mark_of(claim)})
+    if not looked:
+        return ""
+    numbers = " or ".join(map(str, looked))
+    return (
+        f"{DAGGER}: seeds were added after a look at {numbers}, with which the claim read undecided; "
+        "p is not corrected for that."
+    )
+
+
+def _claims_table(claims: Sequence[Mapping[str, Any]]) -> str:
+    """Claims as a Markdown table: verdict, effect with its interval, p-values, seeds and units, by test set.
 
     Those that were tested on no test set stand below it in one line.
     """
     rows = []
-    for claim in filter(_tested, result["claims"]):
+    for claim in filter(_tested, claims):
         for number, (column, test) in enumerate(claim["tests"].items()):
             first = number == 0
             head = [shown_claim(claim) if first else "", f"**{verdict_text(claim)}**" if first else ""]
             corrected = shown_p(claim["p_corrected"]) if first else ""
             rows.append([cell.translate(_PIPES) for cell in (*head, column, *cells_of_test(test), corrected)])
     header = ["claim", "verdict", "test set", "effect", "95% interval", "seeds", "units", "p", "corrected p"]
-    table = [tabulate(rows, header, tablefmt="pipe", disable_numparse=True), EFFECT] if rows else []
-    left = "; ".join(map(shown_claim, filterfalse(_tested, result["claims"])))
+    table = [tabulate(rows, header, tablefmt="pipe", disable_numparse=True)] if rows else []
+    left = "; ".join(map(shown_claim, filterfalse(_tested, claims)))
     missing = [f"Not tested here, since a row was not run: {left}."] if left else []
     return "\n\n".join((*table, *missing))
 

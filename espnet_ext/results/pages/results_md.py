@@ -44,9 +44,9 @@ def results_report(
 ) -> str:
     """Markdown of several tables' results, with one heading per corpus and scale, in the given order.
 
-    The verdicts on the paper's claims are counted first. ``notes`` is Markdown on what differs from the paper; it
-    follows. Tables without any result are only named. The spread of trainings that are ``alike`` comes
-    first for each corpus and scale.
+    The verdicts are counted first, those on the paper's claims and those on our own. ``notes`` is Markdown on what
+    differs from the paper; it follows. Tables without any result are only named. The spread of trainings that are
+    ``alike`` comes first for each corpus and scale.
     """
     lines = [
         f"# Results of {results[0]['recipe']}",
@@ -123,7 +123,10 @@ def repository_pages(root: str | Path) -> dict[Path, str]:
     """The pages of a repository that are not a recipe's, with their rendered sections made again."""
     root = Path(root)
     kept = [result for recipe in sorted(root.glob("egs/*/results")) for result in read_kept(recipe.parent)]
-    names = names_of_repository(root) | {"verdicts_of_recipes": lambda: verdicts_of_recipes(kept), "kept": kept}
+    names = names_of_repository(root) | {
+        "verdicts_of_recipes": lambda own=False: verdicts_of_recipes(kept, own=own),
+        "kept": kept,
+    }
     return {path: render_sections(path, names) for pages in PAGES for path in sorted(root.glob(pages))}
 
 

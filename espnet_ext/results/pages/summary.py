@@ -1,4 +1,4 @@
-"""How many of the papers' claims hold, by recipe, corpus and scale."""
+"""How many claims hold, by recipe, corpus and scale: the papers' and, apart from them, our own."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,9 +6,10 @@ from typing import Any
 
 from tabulate import tabulate
 
-from espnet_ext.results.claims.verdicts import VERDICTS, count_verdicts
+from espnet_ext.results.claims.counts import DAGGER, VERDICTS, Counts, claims_of, count_verdicts
 
 STATISTICS = "[docs/statistics.md](../../docs/statistics.md)"
+MARKED = f"{DAGGER}: with seeds that were added after a look, with which the claim had read undecided."
 
 
 HEADS = ("claims", *VERDICTS, "seeds")
@@ -28,52 +29,62 @@ class ClaimCount:
     cells: list[str]
 
 
-def count_claims(results: Sequence[Mapping[str, Any]]) -> list[ClaimCount]:
-    """Count the claims of results, in their order; corpora without claims are left out."""
+def count_claims(results: Sequence[Mapping[str, Any]], *, own: bool = False) -> list[ClaimCount]:
+    """Count the paper's claims in results, or our own, in their order; corpora without any are left out."""
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for result in results:
         groups.setdefault((result["recipe"], result["meta"]["corpus"], result["scale"]), []).append(result)
     return [
-        ClaimCount(*key, claim_cells(count_verdicts(group), _seeds(group)))
+        ClaimCount(*key, claim_cells(counts, _seeds(group, own)))
         for key, group in groups.items()
-        if count_verdicts(group)
+        if (counts := count_verdicts(group, own=own)).total
     ]
 
 
-def _seeds(results: Sequence[Mapping[str, Any]]) -> list[int]:
-    claims = [claim for result in results for claim in result["claims"]]
+def _seeds(results: Sequence[Mapping[str, Any]], own: bool) -> list[int]:
+    claims = claims_of(results, own=own)
     return [len(test["seeds"]) for claim in claims for test in claim["tests"].values() if test]
 
 
-def claim_cells(counts: Mapping[str, int], seeds: Sequence[int]) -> list[str]:
+def claim_cells(counts: Counts, seeds: Sequence[int]) -> list[str]:
     """All claims, those of each verdict, and how many seeds their tests have.
 
-    >>> claim_cells({"holds": 1, "undecided": 4}, [3, 1, 2])
-    ['5', '1', '0', '4', '0', '1 to 3']
+    >>> claim_cells(Counts({("holds", "†"): 1, ("undecided", ""): 4}), [3, 1, 2])
+    ['5', '0 + 1†', '0', '4', '0', '1 to 3']
     """
     ends = " to ".join(dict.fromkeys((str(min(seeds)), str(max(seeds))))) if seeds else "-"
-    return [*map(str, (sum(counts.values()), *(counts.get(verdict, 0) for verdict in VERDICTS))), ends]
+    return [str(counts.total), *map(counts.cell, VERDICTS), ends]
 
 
 def verdicts_of_recipe(results: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The counts of one recipe as lines of Markdown, a row for each corpus and scale; empty if there are no claims."""
-    counted = count_claims(results)
-    if not counted:
-        return []
-    rows = [[f"{each.corpus}, scale {each.scale}", *each.cells] for each in counted]
-    return [f"Of the paper's claims, tested as {STATISTICS} says:", "", _table(["results", *HEADS], rows), ""]
+    """The counts of one recipe as lines of Markdown, a row for each corpus and scale; empty if there are no claims.
+
+    The paper's claims come first, then our own.
+    """
+    lines = []
+    for own, whose in ((False, "the paper's claims"), (True, "our own claims, which the paper does not make")):
+        if counted := count_claims(results, own=own):
+            rows = [[f"{each.corpus}, scale {each.scale}", *each.cells] for each in counted]
+            lines += [f"Of {whose}, tested as {STATISTICS} says:", "", _table(["results", *HEADS], rows), ""]
+            lines += _note(count_verdicts(results, own=own))
+    return lines
 
 
-def verdicts_of_recipes(results: Sequence[Mapping[str, Any]]) -> str:
+def verdicts_of_recipes(results: Sequence[Mapping[str, Any]], *, own: bool = False) -> str:
     """The counts of all recipes as a table in Markdown, for a page at the root; the last row adds them up."""
-    counted = count_claims(results)
     rows = [
         [f"[`{each.recipe}`](egs/{each.recipe}/RESULTS.md)", f"{each.corpus}, {each.scale}", *each.cells]
-        for each in counted
+        for each in count_claims(results, own=own)
     ]
-    total = count_verdicts(results)
-    sums = [f"**{number}**" for number in (sum(total.values()), *(total.get(verdict, 0) for verdict in VERDICTS))]
-    return _table(["recipe", "corpus, scale", *HEADS], [*rows, ["**all**", "", *sums, ""]])
+    total = count_verdicts(results, own=own)
+    sums = [f"**{cell}**" for cell in claim_cells(total, [])[:-1]]
+    table = _table(["recipe", "corpus, scale", *HEADS], [*rows, ["**all**", "", *sums, ""]])
+    return "\n".join([table, "", *_note(total)]).rstrip("\n")
+
+
+def _note(counts: Counts) -> list[str]:
+    """What a dagger means, if there is one."""
+    return [MARKED, ""] if counts.has_marks else []
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -182,7 +182,7 @@ class _Reader:
             raise self.error(place, "better and worse must both be rows, or both changes {from: row, to: row}")
         if better == worse:
             raise self.error(place, f"better and worse are the same row or change, {entry.better!r}")
-        return Claim(entry.text, better, worse, tuple(tested.values()), entry.margin)
+        return Claim(entry.text, better, worse, tuple(tested.values()), entry.margin, entry.own, entry.extended)
 
     def side(self, value: str | ChangeEntry, table: str, place: str) -> RowRef | Change:
         if isinstance(value, str):

@@ -11,6 +11,7 @@ from pydantic import (
     BeforeValidator,
     Discriminator,
     Field,
+    StrictBool,
     StrictInt,
     Tag,
     ValidationError,
@@ -196,9 +197,12 @@ Side = Annotated[
 
 
 class ClaimEntry(StrictMapping):
-    """A statement of the paper: ``better`` has a lower error rate (or change of it) than ``worse``.
+    """A statement: ``better`` has a lower error rate (or change of it) than ``worse``.
 
-    With a ``margin``, in points, the statement is that ``better`` is not worse by more than that.
+    Attributes:
+        margin: in points; the statement is that ``better`` is not worse by more than that.
+        own: it is ours; the paper does not make it.
+        extended: by scale, with how many seeds its verdict had been seen to be undecided before more were added.
     """
 
     text: Text
@@ -206,6 +210,8 @@ class ClaimEntry(StrictMapping):
     worse: Side
     margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     columns: Columns | None = None
+    own: StrictBool = False
+    extended: dict[Name, Annotated[int, Field(ge=1)]] = {}
 
 
 class TableEntry(StrictMapping):

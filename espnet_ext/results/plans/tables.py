@@ -93,9 +93,9 @@ class Figure:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper: on each column ``better`` has a lower error rate (or change of it) than ``worse``.
+    """A statement: on each column ``better`` has a lower error rate (or change of it) than ``worse``.
 
-    With a ``margin``, in points: is not worse by more than that.
+    With a ``margin``, in points: is not worse by more than that. ``ClaimEntry`` of ``schema.py`` describes the rest.
     """
 
     text: str
@@ -103,6 +103,8 @@ class Claim:
     worse: RowRef | Change
     columns: tuple[Column, ...]
     margin: float = 0.0
+    own: bool = False
+    extended: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

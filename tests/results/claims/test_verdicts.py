@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.claims.verdicts import correct, count_verdicts
-from espnet_ext.results.pages.render import claims_table, plain_table
+from espnet_ext.results.claims.counts import count_verdicts
+from espnet_ext.results.claims.verdicts import correct
+from espnet_ext.results.pages.render import claims_section, plain_table
 from espnet_ext.results.plans.reading import load_tables
 from espnet_ext.results.table_results import collect
 
@@ -101,13 +102,13 @@ def test_what_has_not_run_on_all_test_sets(scored: Callable, judged: Callable):
     claim = judged()["claims"][0]
     assert (claim["verdict"], claim["p_value"], claim["tests"]["other"]) == ("not run", None, None)
     assert claim["tests"]["clean"]["unit"] == "recording"
-    assert "new is better" not in plain_table(judged()) and "**not run**" in claims_table(judged())
+    assert "new is better" not in plain_table(judged()) and "**not run**" in claims_section(judged())
 
 
 def test_what_has_not_run_at_all_is_one_line_below_the_table(scored: Callable, judged: Callable):
     scored("new", 1, "clean", wrong(0.1, 1))
-    table = claims_table(judged())
-    assert table.startswith("Not tested here, since a row was not run: new is better") and "|" not in table
+    section = claims_section(judged())
+    assert "\n\nNot tested here, since a row was not run: new is better" in section and "|" not in section
 
 
 def test_equal_systems_are_undecided(run: Callable, judged: Callable):
@@ -169,7 +170,7 @@ def test_the_correction_counts_the_claims_of_a_recipes_corpus(run: Callable, jud
     assert [claim["p_corrected"] for claim in correct([result, other])[1]["claims"]][0] == alone
     many = correct([_table(result, f"table{number}", f"new{number}") for number in range(10)])
     assert many[0]["claims"][0]["p_corrected"] > alone and correct(many) == many
-    assert count_verdicts([result]) == {"holds": 1, "contradicted": 1}
+    assert count_verdicts([result]).parts == [("holds", "", 1), ("contradicted", "", 1)]
 
 
 def _table(result: dict, name: str, system: str) -> dict:
@@ -214,3 +215,30 @@ def test_no_worse_by_more_than_a_margin(toy: Path, run: Callable, judged: Callab
     assert judged()["claims"][0]["verdict"] == "undecided"  # 10 points worse are not told from 8
     run(5, new=0.4, base=0.1)
     assert judged()["claims"][0]["verdict"] == "contradicted"
+
+
+def test_our_own_claims_are_of_the_same_family_and_stand_apart(toy: Path, run: Callable, judged: Callable):
+    run(3)
+    before = [claim["p_corrected"] for claim in judged()["claims"]]
+    toy.write_text(toy.read_text().replace("better: base row,", "better: base row, own: true,"))
+    result = judged()
+    assert [claim["p_corrected"] for claim in result["claims"]] == before
+    assert [claim.get("own") for claim in result["claims"]] == [None, True]
+    for text in (claims_section(result), plain_table(result)):
+        papers, _, ours = text.partition("Our own claims, tested on these results:")
+        assert "Claims of the paper" in papers and "new is better" in papers and "new is worse" not in papers
+        assert "new is worse" in ours and "new is better" not in ours
+
+
+def test_seeds_added_after_a_look_are_said(toy: Path, run: Callable, judged: Callable):
+    toy.write_text(toy.read_text().replace("worse: base row}", "worse: base row, extended: {s: 3}}"))
+    run(3)
+    assert "extended" not in judged()["claims"][0] and "†" not in claims_section(judged())
+    run(4)
+    result = judged()
+    assert [claim.get("extended") for claim in result["claims"]] == [3, None]
+    note = "†: seeds were added after a look at 3, with which the claim read undecided"
+    assert "**holds†**" in claims_section(result) and note in claims_section(result)
+    assert "new is better: holds† (" in plain_table(result) and note in plain_table(result)
+    toy.write_text(toy.read_text().replace("{s: 3}", "{another: 3}"))
+    assert "extended" not in judged()["claims"][0]

@@ -6,6 +6,7 @@ import pytest
 
 from espnet_ext.errors import InputError
 from espnet_ext.results.pages.results_md import recipe_pages, repository_pages, write_recipe_report
+from espnet_ext.results.plans.reading import load_tables
 
 ROOT = Path(__file__).parents[3]
 RECIPES = sorted(path.parent.name for path in ROOT.glob("egs/*/results"))
@@ -22,6 +23,13 @@ def test_pages_are_rendered_from_what_is_kept(recipe: str):
 def test_pages_of_the_repository_are_rendered_from_what_is_kept():
     for path, text in repository_pages(ROOT).items():
         assert path.read_text() == text
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_scales_of_looks_are_those_of_the_recipe(recipe: str):
+    conf = ROOT / "egs" / recipe / "conf"
+    claims = [claim for table in load_tables(conf / "tables.yaml").tables.values() for claim in table.claims]
+    assert claims and all((conf / f"{scale}.yaml").is_file() for claim in claims for scale in claim.extended)
 
 
 def test_five_recipes_keep_results():

@@ -63,6 +63,7 @@ def render(recipe: Path) -> Callable[[str], str]:
         ('{{ verdict_if_any("table1", "new is best") }}', "no longer tested"),
         ('{{ effect("table1", "new is better", "clean") }}', "5.00 lower -"),
         ('{{ claims() }}: {{ claims("not run") | words }}, {{ claims("holds") | words }}', "2: two, no"),
+        ('{{ claims(own=True) }}, {{ is_own_if_any("table1", "new is better") }}', "0, False"),
         ("{{ verdicts() }}", "none holds, none is contradicted, none is undecided, 2 have not run"),
         ('{{ fact("seen", "at", "-20") | percent(1) }}; {{ fact("seen", "counts", 0) | thousands }}', "74.3 %; 12,345"),
         ('{{ kept("mini-synthetic").value("table1", "-1dB", "clean") }}', "5.0"),
