@@ -4,7 +4,8 @@ In the pages of a recipe these functions read ``results/mini-synthetic``; ``kept
 reads another folder, and ``recipe("librispeech_sem").value(...)`` another recipe.
 """
 
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -79,6 +80,14 @@ class KeptNumbers:
     def seeds(self, table: str, row: str) -> str:
         """The number of seeds of a row, such as ``2 seeds``."""
         return count_of(len(self._row(table, row)["seeds"]), "seed")
+
+    def seed_numbers(self, table: str, row: str) -> list[int]:
+        """The seeds of a row."""
+        return list(self._row(table, row)["seeds"])
+
+    def mean(self, table: str, row: str, column: str, seeds: Sequence[int]) -> float:
+        """The mean of a result over some of its seeds."""
+        return statistics.fmean(self.number(table, row, column, seed) for seed in seeds)
 
     def change(self, table: str, row: str, than: str, column: str, seed: int | None = None) -> float:
         """The result of ``row`` minus that of the row ``than``, in points."""
