@@ -20,6 +20,7 @@ from espnet_ext.recipe.training import data_options, free_of, token_options, tra
 from espnet_ext.results.plans.plan import load_scale, system_config
 from espnet_ext.results.plans.tables import System
 from espnet_ext.sharing.files import CONFIG, MODEL
+from espnet_ext.work.yaml_files import read_yaml
 
 corpora = load_script(Path(__file__).parent / "local" / "corpora.py")
 published_models = load_script(Path(__file__).parent / "local" / "published_models.py")
@@ -247,7 +248,6 @@ def decode_windows(
 ) -> None:
     """Decode data dirs by moving windows, each with its own config."""
     from espnet_ext.longform.decoding.decode import decode_long, long_decoding
-    from espnet_ext.work.yaml_files import read_yaml
 
     decodings = [
         long_decoding(

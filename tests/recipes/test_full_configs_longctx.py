@@ -16,7 +16,7 @@ TOKENS = 4096  # 4095 and the blank (P5, section 3.2)
 # Millions of parameters: P5, sections 3.2 and 4.3; the first three of those below as published with the models.
 SIZES = {
     "shallow": 50, "narrow_deep": 20, "narrow": 12, None: 90, "deep": 130, "wide": 315, "deep_double_heads": 130,
-    "deep_quadruple_heads": 130,
+    "deep_quadruple_heads": 130, "double_heads": 90, "quadruple_heads": 90,
 }  # fmt: skip
 
 

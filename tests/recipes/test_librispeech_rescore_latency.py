@@ -25,7 +25,8 @@ def test_every_scorer_of_the_paper_is_measured(seconds, runs):
         "bert-base-cased pooled attention",
     ]
     assert all(row.quartiles[0] <= row.milliseconds <= row.quartiles[1] for row in rows)
-    assert all(row.milliseconds > 0 and row.runs == 2 * runs and len(row.rounds) == 2 and row.device == "cpu" for row in rows)
+    assert all(row.milliseconds > 0 and row.runs == 2 * runs and row.device == "cpu" for row in rows)
+    assert all(len(row.rounds) == 2 for row in rows)
 
 
 def test_models_have_the_papers_sizes():
@@ -58,9 +59,7 @@ def test_another_scorer_is_refused(tmp_path):
 
 
 def test_all_scorers_are_kept_as_facts(tmp_path):
-    latency.main(
-        ["--output", str(tmp_path / "latency.json"), "--rounds=1", "--runs=1", "--seconds=0", "--layers=1"]
-    )
+    latency.main(["--output", str(tmp_path / "latency.json"), "--rounds=1", "--runs=1", "--seconds=0", "--layers=1"])
     facts = read_facts(tmp_path / "latency.json")
     assert list(facts["values"]["rows"]) == [str(kind) for kind in latency.KINDS]
     assert "the thread's own time" in facts["about"] and str(tmp_path) not in json.dumps(facts)

@@ -105,6 +105,7 @@ def test_systems_differ_only_in_what_the_figures_say():
         ("base_2.5", "chunk_conf", {"max_seconds": 2.5}),
         ("sinusoidal_10", "encoder_conf", {"positions": "sinusoidal"}),
         ("deep_quadruple_heads_10", "encoder_conf", {"num_blocks": 5, "attention_heads": 8}),
+        ("quadruple_heads_10", "encoder_conf", {"attention_heads": 8}),
     ):
         assert config(system) == base | {section: base[section] | changed}
 

@@ -29,7 +29,7 @@ def full_config(system: str) -> dict:
         ("base_41", {"chunk_conf": {"max_seconds": 40.96}}),
         ("base_3600", {"chunk_conf": {"max_seconds": 3600}}),
         ("no_positions_10", {"encoder_conf": {"positions": "none", "rotary_base": 10000.0}}),
-        ("deep_double_heads_10", {"encoder_conf": {"attention_heads": 12}}),  # published with 6 layers
+        ("double_heads_10", {"encoder_conf": {"attention_heads": 12}}),  # published with 6 layers
         ("deep_double_heads_10", {"encoder_conf": {"attention_heads": 12, "num_blocks": 9}}),
     ],
 )

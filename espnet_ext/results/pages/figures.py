@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tabulate import tabulate
@@ -26,19 +27,20 @@ def curves_of(figure: Figure, points_of: Sequence[Row], rows: Sequence[Mapping[s
     Returns:
         ``axis``, ``y``, ``baseline`` and ``curves``. A point of a curve has ``x``, ``rate`` (a cell of the table), its
         ``reduction`` from the curve's own rate at the baseline, both null where nothing has run, and what the paper
-        says of them. Reductions are relative, in percent.
+        says of them. Reductions are relative, in percent, over the seeds that both points have.
     """
     points: dict[str, list[dict[str, Any]]] = {}
     columns: dict[str, str] = {}
+    rates: dict[str, dict[float | None, SeedRates | None]] = {}
     for row, found in zip(points_of, rows, strict=True):
         assert row.curve is not None  # as that of every row of a figure
         (column, cell), *_ = found["cells"].items()
         columns[row.curve] = column
         points.setdefault(row.curve, []).append({"x": row.x, "rate": cell["here"], "paper": cell["paper"]})
-    for curve in points.values():
-        base = next((point["rate"] for point in curve if point["x"] == figure.baseline), None)
+        rates.setdefault(row.curve, {})[row.x] = SeedRates.of(found, cell["here"])
+    for name, curve in points.items():
         for point in curve:
-            point["reduction"] = reduced(point["rate"], base)
+            point["reduction"] = reduced(rates[name][point["x"]], rates[name].get(figure.baseline))
     return {
         "axis": figure.axis,
         "y": figure.y,
@@ -55,28 +57,65 @@ def curves_of(figure: Figure, points_of: Sequence[Row], rows: Sequence[Mapping[s
     }
 
 
-def reduced(rate: Mapping[str, Any] | None, base: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The relative reduction of the mean rate from the baseline, in percent, with its spread over seeds.
+@dataclass(frozen=True)
+class SeedRates:
+    """The error rate of a point, in percent: the mean over its seeds, and that of each seed."""
 
-    The spread is the standard deviation of the reductions of single seeds. Each is computed from the baseline of the
-    same seed (or from the mean, if the baseline lacks that seed), so a seed that is better everywhere adds no spread.
+    value: float
+    by_seed: Mapping[str, float]
 
-    >>> base = {"value": 10.0, "values": {"1": 8.0, "2": 12.0}}
-    >>> reduced({"value": 9.0, "spread": 1.4142, "values": {"1": 8.0, "2": 9.0, "3": 10.0}}, base)
-    {'value': 10.0, 'spread': 14.4338, 'values': {'1': 0.0, '2': 25.0, '3': 0.0}}
+    @classmethod
+    def of(cls, row: Mapping[str, Any], cell: Mapping[str, Any] | None) -> "SeedRates | None":
+        """That of a row's cell; None where nothing has run."""
+        return cell and cls(cell["value"], cell.get("values") or {str(row["seeds"][0]): cell["value"]})
+
+    def mean(self, seeds: Sequence[str]) -> float:
+        """The mean over some of the seeds."""
+        if len(seeds) == len(self.by_seed):
+            return self.value  # of all errors, which is more exact than the mean of rounded rates
+        return statistics.fmean(self.by_seed[seed] for seed in seeds)
+
+
+def reduced(rate: SeedRates | None, base: SeedRates | None) -> dict[str, Any] | None:
+    """The relative reduction of the mean rate from the baseline, in percent, over the seeds that both have.
+
+    The spread is the standard deviation of the reductions of single seeds, each from the baseline of the same seed, so
+    that a seed that is better everywhere adds no spread. None without a rate, a baseline or a seed in common.
+
+    >>> base = SeedRates(10.0, {"1": 8.0, "2": 12.0})
+    >>> reduced(SeedRates(9.0, {"1": 8.0, "2": 9.0, "3": 10.0}), base)
+    {'value': 15.0, 'spread': 17.6777, 'values': {'1': 0.0, '2': 25.0}}
     """
-    if rate is None or not base or not base["value"]:
+    seeds = [seed for seed in rate.by_seed if seed in base.by_seed] if rate and base else []
+    if not rate or not base or not seeds or not all(base.by_seed[seed] for seed in seeds):
         return None
 
     def of(value: float, reference: float) -> float:
         return round(100 * (reference - value) / reference, 4)
 
-    overall = {"value": of(rate["value"], base["value"])}
-    if "values" not in rate:
+    overall = {"value": of(rate.mean(seeds), base.mean(seeds))}
+    if len(seeds) == 1:
         return overall
-    own = base.get("values", {})
-    values = {seed: of(value, own.get(seed) or base["value"]) for seed, value in rate["values"].items()}
+    values = {seed: of(rate.by_seed[seed], base.by_seed[seed]) for seed in seeds}
     return {**overall, "spread": round(statistics.stdev(values.values()), 4), "values": values}
+
+
+def seeds_note(result: Mapping[str, Any]) -> str:
+    """Which rows have which seeds, where they do not all have the same; otherwise nothing.
+
+    >>> rows = [{"name": "A", "seeds": [1, 2]}, {"name": "B", "seeds": [1]}, {"name": "C", "seeds": [1]}]
+    >>> seeds_note({"rows": [*rows, {"name": "D", "seeds": []}]})
+    'seeds 1 2: A; seeds 1: the others'
+    """
+    rows: dict[str, list[str]] = {}
+    for row in result["rows"]:
+        if row["seeds"]:
+            rows.setdefault(" ".join(map(str, row["seeds"])), []).append(row["name"])
+    if len(rows) < 2:
+        return ""
+    most = max(rows, key=lambda seeds: len(rows[seeds]))
+    named = [f"seeds {seeds}: {', '.join(names)}" for seeds, names in rows.items() if seeds != most]
+    return "; ".join([*named, f"seeds {most}: the others"])
 
 
 def shown(figure: Mapping[str, Any], point: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -10,7 +10,7 @@ from tabulate import tabulate
 from espnet_ext.results.claims.counts import DAGGER, claims_of, mark_of
 from espnet_ext.results.claims.counts import NOT_RUN as NO_VERDICT
 from espnet_ext.results.claims.verdicts import verdict_text
-from espnet_ext.results.pages.figures import curves_table
+from espnet_ext.results.pages.figures import curves_table, seeds_note
 from espnet_ext.results.plans.tables import PREFIX
 
 NOT_RUN = "-"
@@ -231,9 +231,11 @@ def legend(result: Mapping[str, Any]) -> str:
     if "figure" in result:
         figure = result["figure"]
         rates = (
-            f"{result['metric']}, in brackets the reduction from the value at {figure['baseline']:g} on the same curve"
+            f"{result['metric']}, in brackets the reduction from the value at {figure['baseline']:g} on the same curve,"
+            " over the seeds that both have"
         )
-        return f"{rates}; ± standard deviation over seeds; -: not run."
+        others = f" Rows with different seeds: {note}." if (note := seeds_note(result)) else ""
+        return f"{rates}; ± standard deviation over seeds; -: not run.{others}"
     text = (
         "ours: mean over seeds ± standard deviation between trainings, [95% interval of the mean with other "
         f"{_units(result)}, for these trainings]; -: not run."

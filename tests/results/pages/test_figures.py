@@ -8,7 +8,8 @@ import yaml
 from espnet_ext.errors import InputError
 from espnet_ext.results.kept.keeping import keep_results
 from espnet_ext.results.kept.meta import collect_meta
-from espnet_ext.results.pages.figures import reduced
+from espnet_ext.results.pages.figures import SeedRates, reduced
+from espnet_ext.results.pages.render import markdown_table
 from espnet_ext.results.pages.results_md import recipe_pages
 from espnet_ext.results.plans.plan import (
     decodings_needed,
@@ -148,7 +149,21 @@ def test_means_spreads_and_reductions(recipe: Path, expdir: Path):
     (claim,) = result["claims"]
     assert (claim["verdict"], claim["reason"]) == ("undecided", "2 seeds") and list(claim["tests"]) == ["calls"]
     assert claim["tests"]["calls"]["lower_by"] == 2.0
-    assert reduced({"value": 1.0}, None) is None
+    assert reduced(SeedRates(1.0, {"1": 1.0}), None) is None
+
+
+def test_reductions_are_over_the_seeds_that_both_points_have():
+    base, other = SeedRates(4.0, {"1": 3.0, "2": 5.0}), SeedRates(9.0, {"3": 9.0})
+    assert reduced(other, base) is None
+    more = SeedRates(4.0, {"1": 1.5, "2": 4.5, "3": 6.0})
+    assert reduced(more, base) == {"value": 25.0, "spread": pytest.approx(28.2843), "values": {"1": 50.0, "2": 10.0}}
+    assert reduced(SeedRates(4.0, {"2": 4.0}), base) == {"value": 20.0}
+
+
+def test_a_figure_says_which_rows_have_other_seeds(recipe: Path, expdir: Path):
+    tables, table = figure(recipe)
+    text = markdown_table(collect(tables, table, expdir, "mini", "toy", collect_meta("./run.sh", recipe)))
+    assert "Rows with different seeds: seeds 1: Noisy talks at 10 s; seeds 1 2: the others." in text
 
 
 def test_what_is_written_is_drawn_and_the_report_shows_it(recipe: Path, expdir: Path, capsys: pytest.CaptureFixture):

@@ -66,6 +66,19 @@ def test_table_1(tables: Tables, paper: dict):
 
 
 def test_figures_share_their_systems(tables: Tables):
-    """The model of 6 layers stands in figures 1 to 4, that of 9 layers in 4 and 5; each is trained once."""
+    """The model of 6 layers stands in figures 1 to 5, that of 9 layers in 4 and deepheads; each is trained once."""
     names = [system.name for system in systems_needed(tables, list(tables.tables.values()))]
-    assert len(names) == len(set(names)) == 12 * 10
+    assert len(names) == len(set(names)) == 14 * 10
+
+
+def test_published_numbers_stand_beside_models_of_their_depth(tables: Tables, full: dict):
+    """By the authors' configurations, the models of Figure 5 have 6 layers; section 4.3 says 9."""
+    for figure, layers in (("figure5", 6), ("figuredeepheads", 9)):
+        rows = [row for row in tables.tables[figure].rows if row.x == 10]
+        configs = [system_config(full, tables.systems[row.system])["encoder_conf"] for row in rows]
+        assert [(each["num_blocks"], each["attention_heads"]) for each in configs] == [
+            (layers, heads) for heads in (6, 12, 24)
+        ]
+    rates = [row.paper["earnings22"] for row in tables.tables["figure5"].rows if row.curve == "heads"]
+    assert rates == [row.paper["earnings22"] for row in tables.tables["figure1"].rows if row.curve == "Earnings-22"]
+    assert all(row.paper == {"earnings22": None} for row in tables.tables["figuredeepheads"].rows)
