@@ -67,7 +67,9 @@ class SeedRates:
     @classmethod
     def of(cls, row: Mapping[str, Any], cell: Mapping[str, Any] | None) -> "SeedRates | None":
         """That of a row's cell; None where nothing has run."""
-        return cell and cls(cell["value"], cell.get("values") or {str(row["seeds"][0]): cell["value"]})
+        if cell is None:
+            return None
+        return cls(cell["value"], cell.get("values") or {str(row["seeds"][0]): cell["value"]})
 
     def mean(self, seeds: Sequence[str]) -> float:
         """The mean over some of the seeds."""
