@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from tabulate import tabulate
 
-from espnet_ext.results.claims.counts import DAGGER, VERDICTS, Counts, claims_of, count_verdicts
+from espnet_ext.results.claims.counts import DAGGER, NOT_RUN, VERDICTS, Counts, claims_of, count_verdicts
 
 STATISTICS = "[docs/statistics.md](../../docs/statistics.md)"
 MARKED = f"{DAGGER}: with seeds that were added after a look, with which the claim had read undecided."
@@ -30,15 +31,20 @@ class ClaimCount:
 
 
 def count_claims(results: Sequence[Mapping[str, Any]], *, own: bool = False) -> list[ClaimCount]:
-    """Count the paper's claims in results, or our own, in their order; corpora without any are left out."""
+    """Count the paper's claims in results, or our own, in their order; corpora of which none was run are left out."""
+    return [
+        ClaimCount(*key, claim_cells(count_verdicts(group, own=own), _seeds(group, own)))
+        for key, group in _with_a_run(results, own).items()
+    ]
+
+
+def _with_a_run(results: Sequence[Mapping[str, Any]], own: bool) -> dict[tuple[str, str, str], list[Mapping[str, Any]]]:
+    """The results of each recipe, corpus and scale at which rows of at least one claim were run."""
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for result in results:
         groups.setdefault((result["recipe"], result["meta"]["corpus"], result["scale"]), []).append(result)
-    return [
-        ClaimCount(*key, claim_cells(counts, _seeds(group, own)))
-        for key, group in groups.items()
-        if (counts := count_verdicts(group, own=own)).total
-    ]
+    counts = {key: count_verdicts(group, own=own) for key, group in groups.items()}
+    return {key: group for key, group in groups.items() if counts[key].total > counts[key].number(NOT_RUN)}
 
 
 def _seeds(results: Sequence[Mapping[str, Any]], own: bool) -> list[int]:
@@ -76,7 +82,7 @@ def verdicts_of_recipes(results: Sequence[Mapping[str, Any]], *, own: bool = Fal
         [f"[`{each.recipe}`](egs/{each.recipe}/RESULTS.md)", f"{each.corpus}, {each.scale}", *each.cells]
         for each in count_claims(results, own=own)
     ]
-    total = count_verdicts(results, own=own)
+    total = count_verdicts(chain.from_iterable(_with_a_run(results, own).values()), own=own)
     sums = [f"**{cell}**" for cell in claim_cells(total, [])[:-1]]
     table = _table(["recipe", "corpus, scale", *HEADS], [*rows, ["**all**", "", *sums, ""]])
     return "\n".join([table, "", *_note(total)]).rstrip("\n")
