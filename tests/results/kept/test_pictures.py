@@ -27,6 +27,7 @@ DRAWN_BY: dict[str, Callable[[dict], Figure]] = {
     "attention": attention_figures.draw_values,
     "mwer": mwer_course.draw_values,
     "mwer_bert": mwer_course.draw_values,
+    "mwer_long": mwer_course.draw_values,
     "recording": recording_figure.draw_values,
 }
 
