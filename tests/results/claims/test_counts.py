@@ -14,21 +14,22 @@ def result(*claims: dict, scale: str = "mini") -> dict:
 
 RESULTS = [
     result(claim("holds"), claim("holds", extended=3), claim("undecided", extended=3), claim("holds", own=True)),
-    result(claim("contradicted", own=True, extended=3), claim("not run"), scale="mini_long"),
+    result(claim("contradicted", own=True, extended=3), claim("undecided"), claim("not run"), scale="mini_long"),
+    result(claim("not run"), claim("not run", own=True), scale="idle"),  # on no page
 ]
 
 
 def test_the_papers_claims_and_ours_are_counted_apart():
     papers, ours = count_verdicts(RESULTS), count_verdicts(RESULTS, own=True)
-    assert (papers.total, ours.total) == (4, 2)
-    assert papers.parts == [("holds", "", 1), ("holds", DAGGER, 1), ("undecided", "", 1), ("not run", "", 1)]
-    assert ours.parts == [("holds", "", 1), ("contradicted", DAGGER, 1)]
+    assert (papers.total, ours.total) == (6, 3)
+    assert papers.parts == [("holds", "", 1), ("holds", DAGGER, 1), ("undecided", "", 2), ("not run", "", 2)]
+    assert ours.parts == [("holds", "", 1), ("contradicted", DAGGER, 1), ("not run", "", 1)]
 
 
 def test_a_verdict_after_a_look_is_of_the_same_number_but_stands_apart():
     papers = count_verdicts(RESULTS)
     assert (papers.number("holds"), papers.number("holds", ""), papers.number("holds", DAGGER)) == (2, 1, 1)
-    assert (papers.cell("holds"), papers.cell("undecided"), papers.cell("contradicted")) == ("1 + 1†", "1", "0")
+    assert (papers.cell("holds"), papers.cell("undecided"), papers.cell("contradicted")) == ("1 + 1†", "2", "0")
     assert papers.has_marks and not Counts({("holds", ""): 1}).has_marks
 
 
@@ -38,7 +39,8 @@ def test_the_page_of_a_recipe_has_a_table_of_each_kind():
     assert papers.startswith("Of the paper's claims")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in papers.splitlines() if "scale" in line]
     assert rows[0] == ["synthetic, scale mini", "3", "1 + 1†", "0", "1", "0", "3"]
-    assert rows[1][:2] == ["synthetic, scale mini_long", "1"] and "0 + 1†" in ours
+    assert rows[1][:2] == ["synthetic, scale mini_long", "2"] and "0 + 1†" in ours
+    assert len(rows) == 2 and "idle" not in ours  # nothing was run there
     assert papers.count(MARKED) == ours.count(MARKED) == 1
 
 
@@ -53,6 +55,6 @@ def test_the_last_row_of_all_recipes_adds_up():
     sums = [line for table in (papers, ours) for line in table.splitlines() if "**all**" in line]
     cells = [[cell.strip() for cell in line.split("|")[3:-2]] for line in sums]
     assert cells == [
-        ["**4**", "**1 + 1†**", "**0**", "**1**", "**1**"],
+        ["**5**", "**1 + 1†**", "**0**", "**2**", "**1**"],
         ["**2**", "**1**", "**0 + 1†**", "**0**", "**0**"],
     ]
