@@ -186,7 +186,12 @@ def pilot_of(folder: Path) -> dict[str, Any]:
     report = read(folder / "training.json")
     found = course(report)
     names = ("errors_before", "errors_after", "wer_before", "wer_after", "posterior_scale", "effective")
-    settings = {"lr": report["key"]["lr"], "lambda": report["key"]["first_pass_weight"], "updates": found["steps"][-1]}
+    settings = {
+        "scorer": report["key"]["scorer"],
+        "lr": report["key"]["lr"],
+        "lambda": report["key"]["first_pass_weight"],
+        "updates": found["steps"][-1],
+    }
     return settings | {name: found[name] for name in names}
 
 
