@@ -100,17 +100,12 @@ def convert_steps(run: Run, folder: Path) -> Iterator[Step]:
     yield Step(
         name="card of the lists",
         log=run.expdir / "lists" / "log" / "card.log",
-        function=write_list_card,
-        arguments={"lists": outputs, "made": made},
-        free={"card": (run.corpus_name, run.command)},
+        function=write_card,
+        arguments={"folder": run.expdir / "lists", "lists": outputs, "made": made},
+        free={"corpus": run.corpus_name, "command": run.command},
         inputs=outputs,
         outputs=[run.expdir / "lists" / CARD],
     )
-
-
-def write_list_card(lists: Sequence[Path], made: Mapping[str, Any], card: tuple[str, str]) -> None:
-    """Write the card of lists that were converted; ``card``: the corpus and the command."""
-    write_card(lists[0].parent, lists, *card, made)
 
 
 def convert(source: Path, reference: Path, output: Path) -> None:

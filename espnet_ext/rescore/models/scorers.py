@@ -70,7 +70,7 @@ def score_hypotheses(
     for start in range(0, len(lists), TOGETHER):
         block = lists[start : start + TOGETHER]
         own_contexts = None if contexts is None or not any(contexts) else contexts[start : start + TOGETHER]
-        fits = _fits(scorer, block, own_contexts) if skip_long else [[True] * len(texts) for texts in block]
+        fits = fitting(scorer, block, own_contexts) if skip_long else [[True] * len(texts) for texts in block]
         kept = [[text for text, fit in zip(*each, strict=True) if fit] for each in zip(block, fits, strict=True)]
         sizes = [len(texts) for texts in kept]
         try:
@@ -92,7 +92,7 @@ def score_hypotheses(
     return scores
 
 
-def _fits(scorer: LmScorer, lists: Sequence[Sequence[str]], contexts: Contexts) -> list[list[bool]]:
+def fitting(scorer: LmScorer, lists: Sequence[Sequence[str]], contexts: Contexts) -> list[list[bool]]:
     """Whether the model takes as many tokens as each hypothesis has."""
     sizes = iter([len(ids) for ids in scorer.tokens(lists, contexts)])
     return [[next(sizes) <= scorer.longest for _ in texts] for texts in lists]

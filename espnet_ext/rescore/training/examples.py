@@ -6,7 +6,7 @@ is kept on disk, so that a training that resumes, and others on the same lists, 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, compress
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import NBest, errors_of_lists
 from espnet_ext.rescore.models.language_model import HypothesisError, LmScorer
+from espnet_ext.rescore.models.scorers import fitting
 from espnet_ext.rescore.training.loop import digest
 from espnet_ext.rescore.training.mwer import Example, MwerLoss, example
 from espnet_ext.work.once import fingerprint, make_folder
@@ -93,10 +94,9 @@ def without_long(scorer: LmScorer, lists: Sequence[NBest], what: str, say: Calla
     kept, skipped = [], 0
     for start in range(0, len(lists), CHECKED_TOGETHER):
         block = lists[start : start + CHECKED_TOGETHER]
-        tokens = scorer.tokens([[hyp.text for hyp in own.hyps] for own in block], [own.context for own in block])
-        fits = iter([len(ids) <= scorer.longest for ids in tokens])
-        for own in block:
-            hyps = tuple(hyp for hyp in own.hyps if next(fits))
+        texts, contexts = [[hyp.text for hyp in own.hyps] for own in block], [own.context for own in block]
+        for own, fits in zip(block, fitting(scorer, texts, contexts), strict=True):
+            hyps = tuple(compress(own.hyps, fits))
             skipped += len(own.hyps) - len(hyps)
             if hyps:
                 kept.append(replace(own, hyps=hyps))
