@@ -36,7 +36,7 @@ def run(tmp_path):
             for step, error, rate in zip((0, 10, 20), errors, rates, strict=True)
         ]
         report = {
-            "key": {"lr": 0.1, "posterior_scale": 0.5, "first_pass_weight": 2.0},
+            "key": {"scorer": "GPT-2", "lr": 0.1, "posterior_scale": 0.5, "first_pass_weight": 2.0},
             "best_step": best,
             "history": history,
         }
@@ -85,7 +85,15 @@ def test_course_room_and_what_seeds_can_show(run):
     found = values["compared"]["gpt2_mwer"]["test-clean"]
     assert found["variance"] == pytest.approx({"seed": 0.0, "speaker": 3.0, "words": 3.0, "rest": 0.25})
     assert values["pilot"] == [
-        {"lr": 0.1, "updates": 20, "errors_before": 2.0, "errors_after": 1.25, "wer_before": 25.0, "wer_after": 21.0}
+        {
+            "scorer": "GPT-2",
+            "lr": 0.1,
+            "updates": 20,
+            "errors_before": 2.0,
+            "errors_after": 1.25,
+            "wer_before": 25.0,
+            "wer_after": 21.0,
+        }
         | {"posterior_scale": 0.5, "effective": 1.5, "lambda": 2.0}
     ]
 
