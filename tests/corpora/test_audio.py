@@ -160,7 +160,7 @@ def hears_every_letter(chapters, monkeypatch):
         path, first = [], []
         for word in texts[audio.name].split():
             letters = [letter for letter in word if letter in model.tokens]
-            first.append(len(path) if letters else None)
+            first.append(len(path) + (len(first) > 0) if letters else None)
             path += ["<space>", *letters] if letters and len(first) > 1 else letters
         frames = int(audio.length / model.rate / model.frame_seconds)
         distance = frames // len(path)

@@ -2,7 +2,8 @@
 
 A recording of an hour is too long for one forced alignment, whose memory grows with its frames times its tokens. So it
 is cut where the model's own best path agrees with the transcript over several tokens, and each piece is aligned by
-torchaudio. A word lasts from its first token to its last one, which CTC puts somewhere inside the word.
+torchaudio. A word lasts from its first token to its last one, which CTC puts somewhere inside the word. The space
+before a word of letters, which a model may hear in the word before, is no part of it.
 """
 
 from collections.abc import Sequence
@@ -38,6 +39,7 @@ class Aligner:
         piece: frames that are aligned at once, if the recording can be cut there.
         longest: frames after which a recording that cannot be cut is refused.
         blank: id of the blank.
+        space: id of the token between words that begins the tokens of a word, if there is one.
     """
 
     texts: Sequence[str]
@@ -45,6 +47,7 @@ class Aligner:
     piece: int
     longest: int
     blank: int = 0
+    space: int | None = None
     _held: list[np.ndarray] = field(default_factory=list)
     _first: int = 0  # frame that the held ones begin with
     _word: int = 0  # next word
@@ -142,6 +145,8 @@ class Aligner:
         for word in own:
             mine = spans[used : used + len(self.tokens[word])]
             used += len(mine)
+            if len(mine) > 1 and mine[0].token == self.space:
+                mine = mine[1:]
             start, last = (mine[0].start, mine[-1].end) if mine else (before - self._first, before - self._first)
             before = last + self._first
             confidence = sum(span.score for span in mine) / len(mine) if mine else 0.0
@@ -178,7 +183,8 @@ class RecordingAligner:
                 f"the model has tokens for only {known} of the {len(texts)} words of the transcript: check its language"
             )
         unit = model.frame_seconds
-        aligner = Aligner(texts, tokens, round(PIECE / unit), round(LONGEST / unit))
+        space = model.tokens.index(SPACE) if SPACE in model.tokens else None
+        aligner = Aligner(texts, tokens, round(PIECE / unit), round(LONGEST / unit), space=space)
         with RecordingAudio(Path(path).stem, path, model.rate) as audio:
             parts = model.posteriors(model.source(audio), own.window, own.stride)
             words = [word for part in parts for word in aligner.step(part)] + aligner.finish()

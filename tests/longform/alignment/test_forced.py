@@ -82,6 +82,12 @@ def test_a_word_without_tokens_lies_behind_the_word_before():
     assert [(word.start, word.end) for word in aligner.finish()] == [(1, 2), (2, 2), (4, 5)]
 
 
+def test_the_space_before_a_word_is_no_part_of_it():
+    aligner = Aligner(["a", "b"], [[1], [3, 2]], 100, 100, space=3)
+    aligner.step(np.eye(4, dtype=np.float32)[[1, 3, 0, 0, 2]])
+    assert [(word.start, word.end) for word in aligner.finish()] == [(0, 1), (4, 5)]
+
+
 def test_another_recordings_transcript_is_refused():
     rng = np.random.default_rng(4)
     posteriors, _ = spoken([str(rng.choice(rng_words)) for _ in range(400)])
