@@ -12,6 +12,7 @@ with the state of the model (``model``) and the settings it was made with (``con
 
 import math
 import tempfile
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
@@ -193,10 +194,21 @@ def _sizes(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {settings[name]}" for name in ("n_layers", "d_model", "n_heads"))
 
 
+def _settings_classes() -> list[Any]:
+    """The classes of OmegaConf's settings, which hold values alone; without OmegaConf there are none to read."""
+    try:
+        from omegaconf import AnyNode, DictConfig, ListConfig
+        from omegaconf.base import ContainerMetadata, Metadata
+    except ImportError:
+        return []
+    return [AnyNode, DictConfig, ListConfig, ContainerMetadata, Metadata, defaultdict, Any, dict, list, int, str]
+
+
 def _read(path: Path, trust_pickle: bool) -> tuple[dict[str, torch.Tensor], dict[str, Any], float]:
     """The state, the settings of the model and the seconds of its sequences."""
     try:
-        loaded = torch.load(path, map_location="cpu", weights_only=not trust_pickle)
+        with torch.serialization.safe_globals(_settings_classes()):
+            loaded = torch.load(path, map_location="cpu", weights_only=not trust_pickle)
         state, config = loaded["model"], loaded["config"]
         given = dict(config["model"])
     except UnpicklingError as error:
@@ -220,9 +232,11 @@ def _read(path: Path, trust_pickle: bool) -> tuple[dict[str, torch.Tensor], dict
             f"{path}: {settings['n_heads']} heads of head_dim {settings['head_dim']} are not d_model "
             f"{settings['d_model']}, as in models of the paper"
         )
-    frames = dict(config.get("audio_chunking") or {}).get("size", 0)
+    # audio_chunking.size is where the warm-up of the length begins, if there is one
+    scheduled = dict(config.get("sequence_scheduler") or {}).get("max_sequence_length")
+    frames = dict(config.get("audio_chunking") or {}).get("size", 0) if scheduled is None else scheduled
     if not isinstance(frames, int | float) or not 0 <= frames < math.inf:
-        raise InputError(f"{path}: audio_chunking has the size {frames!r}, which is no number of frames")
+        raise InputError(f"{path}: its sequences have {frames!r} frames, which is no number of frames")
     return dict(state), settings, frames / 100
 
 

@@ -4,6 +4,7 @@ The architecture is that of P5's published models, by the names and shapes of th
 """
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -158,7 +159,8 @@ def bpemodel(tmp_path_factory):
 def test_an_imported_model_computes_what_theirs_does(changes, bpemodel, tmp_path):
     settings = SETTINGS | changes
     state = draw(20, settings)
-    config = {"model": settings, "audio_chunking": {"size": 2048, "overlap": 0}}
+    # their settings say where the warm-up of the length begins, and where it ends
+    config = {"model": settings, "audio_chunking": {"size": 512}, "sequence_scheduler": {"max_sequence_length": 2048}}
     torch.save({"model": state, "config": config, "podcast_step": 5}, tmp_path / "step_5.pt")
     import_checkpoint(tmp_path / "step_5.pt", bpemodel, tmp_path / "model")
     model = load(str(tmp_path / "model" / "config.yaml"), str(tmp_path / "model" / "model.pth"))
@@ -193,8 +195,17 @@ def test_other_models_are_refused(config, message, bpemodel, tmp_path):
         import_checkpoint(tmp_path / "step.pt", bpemodel, tmp_path / "model")
 
 
+def test_settings_of_omegaconf_are_read(bpemodel, tmp_path):
+    """As OmegaConf.load returns them, which the authors' training saves."""
+    OmegaConf.save(OmegaConf.create({"model": SETTINGS, "audio_chunking": {"size": 2048}}), tmp_path / "config.yaml")
+    config = OmegaConf.load(tmp_path / "config.yaml")
+    torch.save({"model": draw(20, SETTINGS), "config": config}, tmp_path / "step.pt")
+    import_checkpoint(tmp_path / "step.pt", bpemodel, tmp_path / "model")
+    assert "max_seconds: 20.48" in (tmp_path / "model" / "config.yaml").read_text()
+
+
 def test_objects_that_could_run_code_need_trust(bpemodel, tmp_path):
-    config = OmegaConf.create({"model": SETTINGS, "audio_chunking": {"size": 2048}})
+    config = {"model": SETTINGS, "audio_chunking": {"size": 2048}, "paths": Path("checkpoints")}
     torch.save({"model": draw(20, SETTINGS), "config": config}, tmp_path / "step.pt")
     with pytest.raises(InputError, match=r"step\.pt: no checkpoint .* give --trust_pickle"):
         import_checkpoint(tmp_path / "step.pt", bpemodel, tmp_path / "model")
@@ -264,7 +275,7 @@ def test_a_context_is_a_number_above_0(bpemodel, tmp_path):
             import_checkpoint(tmp_path / "step.pt", bpemodel, tmp_path / "model", seconds)
     config = {"model": SETTINGS, "audio_chunking": {"size": math.nan}}
     torch.save({"model": draw(20, SETTINGS), "config": config}, tmp_path / "nan.pt")
-    with pytest.raises(InputError, match="audio_chunking has the size nan"):
+    with pytest.raises(InputError, match="sequences have nan frames"):
         import_checkpoint(tmp_path / "nan.pt", bpemodel, tmp_path / "model")
     assert not (tmp_path / "model").exists()
 

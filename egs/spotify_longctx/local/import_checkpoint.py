@@ -2,7 +2,7 @@
 """A model that P5's authors have published, as one that `espnet-ext decode long` and `transcribe` take.
 
 Writes config.yaml, model.pth and bpe.model. A checkpoint is a pickle, which can run code. Tensors and plain values are
-read safely; other objects, such as settings of OmegaConf, only with --trust_pickle: give it for sources that you trust.
+read safely, and settings of OmegaConf; other objects only with --trust_pickle: give it for sources that you trust.
 """
 
 import argparse
