@@ -109,9 +109,12 @@ def convert_steps(run: Run, folder: Path) -> Iterator[Step]:
 
 
 def convert(source: Path, reference: Path, output: Path) -> None:
+    """Hypotheses and references go through the rules by which error rates are counted at the end."""
     from espnet_ext.nbest.sources import convert_lists
+    from espnet_ext.scoring.normalise import normaliser_called
 
-    lists = convert_lists(source, output, reference, only_distinct=True)
+    rules, _ = normaliser_called("librispeech")
+    lists = convert_lists(source, output, reference, only_distinct=True, rules=rules)
     print(f"{len(lists)} lists, {sum(len(nbest.hyps) for nbest in lists)} hypotheses -> {output}")
 
 

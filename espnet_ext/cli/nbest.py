@@ -106,6 +106,8 @@ def _weights(_context: click.Context, _option: click.Parameter, values: tuple[st
     found = {}
     for value in values:
         name, _, number = value.rpartition("=")
+        if (name or FIRST_PASS) in found:
+            raise click.BadParameter(f"{name or FIRST_PASS} has two weights")
         try:
             found[name or FIRST_PASS] = float(number)
         except ValueError:

@@ -94,6 +94,8 @@ def read_srilm(path: str | Path) -> list[NBest]:
         if kind and kind not in ("NBestList1.0", "NBestList2.0"):
             raise InputError(f"{file}: {kind}: only NBestList1.0, NBestList2.0 and SRILM's own format are read")
         name = file.name.removesuffix(".gz").removesuffix(".nbest")
+        if name in lists:
+            raise InputError(f"{path}: {name} has two files, {file.name} and another one: leave one")
         lists[name] = [
             _srilm_hypothesis(line, kind, file, number)
             for number, line in enumerate(lines[bool(kind) :], start=1 + bool(kind))
@@ -178,7 +180,10 @@ def read_nemo(path: str | Path) -> list[NBest]:
 def _manifest_line(manifest: Path, number: int, line: str) -> tuple[str, str | None]:
     try:
         record: Any = parse_json(line)
-        return Path(record["audio_filepath"]).stem.replace(" ", "_"), record.get("text")
+        text = record.get("text")
+        if not isinstance(text, str | None):
+            raise InputError(f"{manifest}: line {number}: text is {text!r}, and must be a string")
+        return Path(record["audio_filepath"]).stem.replace(" ", "_"), text
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{manifest}: line {number} has no audio_filepath ({error!r}): give NeMo's manifest") from None
 
@@ -204,7 +209,7 @@ def read_wenet(path: str | Path) -> list[NBest]:
         word, _, rest = line.partition(" ")
         if not line.strip():
             continue
-        if word == "wav" and rest and rest not in lists:
+        if word == "wav" and rest.strip() and rest.strip() not in lists:
             current = rest.strip()
             lists[current] = []
         elif word == "candidate" and current:
@@ -229,7 +234,11 @@ def read_icefall(path: str | Path) -> list[NBest]:
     references: dict[str, str] = {}
     found: dict[str, dict[str, Hypothesis]] = {}
     for file in files:
+        own: set[tuple[str, str]] = set()
         for number, cut, what, text in _recogs(file):
+            if (cut, what) in own:
+                raise InputError(f"{file}: line {number}: {cut} comes twice in this decoding")
+            own.add((cut, what))
             if what == "hyp":
                 found.setdefault(cut, {}).setdefault(text, Hypothesis(text, 0.0))
             elif references.setdefault(cut, text) != text:

@@ -1,7 +1,7 @@
 """A second pass over N-best lists: add scores of language models, tune all weights, and re-rank the lists."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from espnet_ext.rescore.interpolation import (
     write_curves,
     write_tuned,
 )
-from espnet_ext.rescore.tuning import END_CHOICES, tune_scores
+from espnet_ext.rescore.tuning import END_CHOICES, parts_of, tune_scores
 
 # New scores of each hypothesis of each list, by name, in the order given; None for a hypothesis that is left out.
 NewScores = Mapping[str, float] | None
@@ -202,6 +202,8 @@ def second_pass(
         raise InputError(
             "the weight of the first pass: give exactly one of --tune-on LISTS, --weight X and --weight-file FILE"
         )
+    if not job.tune_on and (job.parts or job.length or job.end != "with"):
+        raise InputError("--parts, --length and --end say what is tuned: give --tune-on too, or leave them out")
     if job.end not in END_CHOICES:
         raise InputError(f"the end token {job.end}: choose one of {', '.join(END_CHOICES)}")
     lists = _without_scores(job.nbest, read_lists(job.nbest, job.reference, job.form), models)
@@ -210,6 +212,11 @@ def second_pass(
     development = _read_development(job, models, say)
     weights = _given_weights(job, models)
     check_weights(weights)
+    if not job.tune_on:
+        _check_names(weights, lists, models)
+    elif job.parts:
+        for each in (lists, development):
+            parts_of(each, list(models))
     same, main = development == lists, _is_first()
     scored, tuned_on = lists, [] if same else development
     for load in models.values():
@@ -252,6 +259,20 @@ def _given_weights(job: SecondPass, models: Mapping[str, object]) -> Weights:
         return {}
     missing = {name: 1.0 for name in models if not {name, f"{name}{WITHOUT_END}"} & job.weights.keys()}
     return {**missing, **job.weights}
+
+
+def _check_names(weights: Weights, lists: Sequence[NBest], models: Collection[str]) -> None:
+    """Refuse weights of scores that the lists will not have, and models or a first pass without a weight."""
+    own = {f"{name}{suffix}" for name in models for suffix in ("", WITHOUT_END)}
+    parts = {name for nbest in lists for hyp in nbest.hyps for name in hyp.scores}
+    if unknown := sorted(weights.keys() - own - parts - {FIRST_PASS, LENGTH}):
+        known = ", ".join([FIRST_PASS, LENGTH, *models, *sorted(parts)])
+        raise InputError(f"a weight for {unknown[0]!r}, which is no score of these lists and models; they have {known}")
+    for name in models:
+        if not {name, f"{name}{WITHOUT_END}"} & weights.keys():
+            raise InputError(f"the model {name} has no weight: give it one, or leave its --lm out")
+    if not weights.keys() & (parts | {FIRST_PASS}):
+        raise InputError("the first pass has no weight: give --weight X for it too (0 if it should have no say)")
 
 
 def outcome_lines(outcome: Outcome) -> list[str]:

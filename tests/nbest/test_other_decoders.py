@@ -104,6 +104,13 @@ def test_faults_of_srilm(tmp_path, text, message):
         read_lists(tmp_path, form="srilm")
 
 
+def test_two_files_of_an_utterance_are_refused(tmp_path):
+    for name in ("u1", "u1.nbest"):
+        write(tmp_path / name, "-1 -2 1 a\n")
+    with pytest.raises(InputError, match="u1 has two files, u1.nbest and another one"):
+        read_lists(tmp_path, form="srilm")
+
+
 def nemo(folder: Path, lines: int = 6) -> Path:
     """eval_beamsearch_ngram_ctc.py writes beam_width lines per utterance of the manifest."""
     manifest = [{"audio_filepath": f"/data/{n}.wav", "duration": 1.0, "text": f"text {n}"} for n in "ba"]
@@ -132,6 +139,9 @@ def test_faults_of_nemo(tmp_path):
     beams.write_text(beams.read_text().replace("\t", " "))
     with pytest.raises(InputError, match="line 1 is not text and score"):
         read_lists(beams)
+    write(tmp_path / "test.json", '{"audio_filepath": "/data/a.wav", "text": 5}\n')
+    with pytest.raises(InputError, match="line 1: text is 5, and must be a string"):
+        read_lists(beams)
     write(tmp_path / "other.json", "{}")
     with pytest.raises(InputError, match=r"2 files \*.json, but one is needed"):
         read_lists(beams)
@@ -150,6 +160,7 @@ def test_wenet(tmp_path):
     [
         ("wav a\nI1122 log\n", "line 2 is not a new"),
         ("wav a\ncandidate -1 x\nwav a\n", "line 3 is not a new"),
+        ("wav a\ncandidate -1 x\nwav a \n", "line 3 is not a new"),
         ("wav a\ncandidate much x\n", "line 2: 'much' is not a score"),
     ],
 )
@@ -175,6 +186,13 @@ def test_icefall(tmp_path):
     assert texts(read_lists(tmp_path / "recogs-test-beam_4.txt"))["u-1"] == ["ITS SO"]
 
 
+def test_decodings_of_icefall_with_other_references_are_refused(tmp_path):
+    write(tmp_path / "recogs-x-1.txt", recogs([("u", ["A"], ["A"])]))
+    write(tmp_path / "recogs-x-2.txt", recogs([("u", ["B"], ["A"])]))
+    with pytest.raises(InputError, match="line 1: u has another reference than before"):
+        read_lists(tmp_path)
+
+
 def test_timestamps_of_icefall_are_skipped(tmp_path):
     """What icefall.utils.store_transcripts_and_timestamps prints besides."""
     text = recogs([("u-1", ["A", "CAT"], ["A"])])
@@ -189,7 +207,7 @@ def test_timestamps_of_icefall_are_skipped(tmp_path):
         ("u:\tref=['A']\n", "u has no reference or no hypothesis"),
         ("u: ref=['A']\n", "line 1 is not `CUT:<TAB>ref="),
         ("u:\tref=[__import__('os')]\n", "line 1 is not `CUT"),
-        ("u:\tref=['A']\nu:\tref=['B']\nu:\thyp=['A']\n", "line 2: u has another reference"),
+        ("u:\tref=['A']\nu:\tref=['A']\nu:\thyp=['A']\n", "line 2: u comes twice in this decoding"),
     ],
 )
 def test_faults_of_icefall(tmp_path, text, message):

@@ -112,6 +112,10 @@ def refuse() -> None:
         ),
         ({"weights": {FIRST_PASS: -1.0}}, "a weight of -1.0 for first pass"),
         ({"weight_file": Path("none.json")}, "none.json: no such file"),
+        ({"weights": {FIRST_PASS: 1.0}, "parts": True}, "--parts, --length and --end say what is tuned"),
+        ({"weights": {FIRST_PASS: 1.0}, "end": "without"}, "--parts, --length and --end say what is tuned"),
+        ({"weights": {"frist pass": 1.0}}, "a weight for 'frist pass', which is no score of these lists"),
+        ({"weights": {LENGTH: -1.0}}, "the first pass has no weight"),
         ({"tune_on": (Path("none.jsonl"),)}, "none.jsonl: no such file"),
         ({"weights": {FIRST_PASS: 1.0}, "nbest": Path("none")}, "none: no such file"),
         ({"weights": {FIRST_PASS: 1.0}, "reference": Path("none.txt")}, "none.txt: no such file"),
@@ -207,8 +211,9 @@ def test_the_end_token_is_left_out_where_that_makes_fewer_errors(tmp_path):
 
 
 def test_parts_that_are_not_there(job, tmp_path):
-    with pytest.raises(InputError, match="dev-0: hypothesis 2 lacks the part ctc"):
-        run(SecondPass(**job, tune_on=(tmp_path / "dev.jsonl",), parts=True), Scorer().load)
+    """Known before the model is loaded."""
+    with pytest.raises(InputError, match="test-0: hypothesis 2 lacks the part ctc"):
+        run(SecondPass(**job, tune_on=(tmp_path / "dev.jsonl",), parts=True), refuse)
 
 
 def test_hypotheses_that_are_too_long_are_left_out_and_lists_of_such_keep_their_order(job):

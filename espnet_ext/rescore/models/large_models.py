@@ -29,6 +29,14 @@ class Lora(StrictMapping):
     targets: tuple[Text, ...] = ()
 
 
+def adaptation(scorer: LmScorer) -> dict[str, Any]:
+    """What :func:`prepare` was told that the parameters do not show, for a training's key."""
+    found: dict[str, Any] = {"amp": True} if scorer.amp else {}
+    for own in getattr(scorer.model, "peft_config", {}).values():
+        found["lora"] = {"alpha": own.lora_alpha, "dropout": own.lora_dropout}
+    return found
+
+
 def prepare(scorer: LmScorer, lora: Lora | None, gradient_checkpointing: bool, amp: bool = False) -> None:
     """Make a loaded model ready for training.
 

@@ -112,6 +112,7 @@ class PooledScorer(LmScorer):
     def terms(self, chunk: Rows) -> tuple[torch.Tensor, torch.Tensor]:
         """Scores of hypotheses, (n,), and their numbers, (n,)."""
         hidden = hidden_states(self.model, chunk)
+        hidden = hidden.to(next(self.head.parameters()).dtype)  # the model may be in bfloat16
         return self.head(hidden, chunk.paths.to(hidden.device)), chunk.hyps.to(hidden.device)
 
     def settings(self) -> dict[str, str]:

@@ -34,7 +34,7 @@ from espnet_ext.data.lm_text import sample, sentences
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.language_model import CASINGS, LmScorer
-from espnet_ext.rescore.models.large_models import prepare
+from espnet_ext.rescore.models.large_models import adaptation, prepare
 from espnet_ext.rescore.models.pll import PllScorer
 from espnet_ext.rescore.models.prefix_trees import padded
 from espnet_ext.rescore.models.scorers import load_lm
@@ -157,6 +157,7 @@ def train_lm(
         "texts": digest(texts),
         "dev_texts": digest(dev_texts),
         "initial_model": module_digest(scorer),
+        **adaptation(scorer),
     }
     training = TrainingTask(scorer, examples, task.backward, lambda: task.evaluate(dev), ("loss",), scorer.save)
     return train(training, settings, output, key, say)

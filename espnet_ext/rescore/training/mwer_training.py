@@ -19,7 +19,7 @@ from espnet_ext.nbest.sources import read_lists, warnings_of
 from espnet_ext.rescore import POOLINGS
 from espnet_ext.rescore.interpolation import FIRST_PASS, combined, tune, with_words
 from espnet_ext.rescore.models.language_model import LmScorer
-from espnet_ext.rescore.models.large_models import prepare
+from espnet_ext.rescore.models.large_models import adaptation, prepare
 from espnet_ext.rescore.models.scorers import load_lm, score_lists
 from espnet_ext.rescore.processes import device_for, launch, map_shared, rank
 from espnet_ext.rescore.second_pass import NewScores, add_scores
@@ -124,6 +124,7 @@ def train_mwer(
         "lists": digest(map(repr, examples)),
         "dev_lists": digest(map(repr, dev)),
         "initial_model": module_digest(scorer),
+        **adaptation(scorer),
         **asdict(loss),
     }
     return train(

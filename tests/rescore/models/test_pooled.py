@@ -43,6 +43,19 @@ def test_rescore_bert(masked_model, pooling):
         assert scores == pytest.approx([by_hand(scorer, tokenizer(text)["input_ids"]) for text in texts], abs=1e-4)
 
 
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["causal", "masked"])
+def test_a_model_in_bfloat16_has_scores_near_those_of_float32(make_causal, make_masked, kind):
+    model, tokenizer = make_causal("gpt2") if kind == "causal" else make_masked("bert")
+    scorer = PooledScorer(model.base_model, tokenizer)
+    exact = score_lists(scorer, LISTS)
+    scorer.model.to(torch.bfloat16)
+    half = score_lists(scorer, LISTS)
+    assert half != exact
+    for one, other in zip(exact, half, strict=True):
+        assert other == pytest.approx(one, abs=0.05)
+
+
 def test_each_kind_of_model_has_its_token(make_causal, make_masked):
     kinds = {"gpt2": (make_causal, "last", "cls"), "bert": (make_masked, "cls", "last")}
     for family, (make, own, other) in kinds.items():
