@@ -15,6 +15,8 @@ from espnet_ext.work.files import atomic_write
 PAUSE = 0.8  # seconds between two words, from which on a new line begins
 LONGEST = 6.0  # seconds of a line
 WIDEST = 84  # characters of a line: two lines of 42 on a screen
+SCREEN = 42
+SHOWN, AFTER = 1.0, 0.5  # seconds that a subtitle is shown at least, and after its last word, if none follows
 SPEAKER = "speaker"  # where nobody is named
 
 
@@ -161,17 +163,40 @@ def _ctm(recordings: Recordings) -> str:
     )
 
 
-def _srt(recordings: Recordings) -> str:
+def _cues(recordings: Recordings) -> Iterator[tuple[float, float, str]]:
+    """Start and end of each subtitle in seconds, and its text on at most two lines.
+
+    The words of a model with CTC last as long as what it has heard last of them, too short for reading; so a subtitle
+    stays until the next one.
+    """
     (lines,) = recordings.values()
+    for place, line in enumerate(lines):
+        end = max(line.end + AFTER, line.start + SHOWN)
+        if place + 1 < len(lines):
+            end = max(line.end, min(end, lines[place + 1].start))
+        yield line.start, end, _broken(_said(line))
+
+
+def _broken(text: str) -> str:
+    """A long text on two lines, broken at the space that is nearest to its middle."""
+    spaces = [place for place, letter in enumerate(text) if letter == " "]
+    if len(text) <= SCREEN or not spaces:
+        return text
+    middle = min(spaces, key=lambda place: abs(2 * place - len(text)))
+    return f"{text[:middle]}\n{text[middle + 1 :]}"
+
+
+def _srt(recordings: Recordings) -> str:
     return "\n".join(
-        f"{number}\n{clock(line.start, ',')} --> {clock(line.end, ',')}\n{_said(line)}\n"
-        for number, line in enumerate(lines, 1)
+        f"{number}\n{clock(start, ',')} --> {clock(end, ',')}\n{text}\n"
+        for number, (start, end, text) in enumerate(_cues(recordings), 1)
     )
 
 
 def _vtt(recordings: Recordings) -> str:
-    (lines,) = recordings.values()
-    cues = (f"{clock(line.start)} --> {clock(line.end)}\n{html.escape(_said(line), quote=False)}\n" for line in lines)
+    cues = (
+        f"{clock(start)} --> {clock(end)}\n{html.escape(text, quote=False)}\n" for start, end, text in _cues(recordings)
+    )
     return "\n".join(["WEBVTT\n", *cues])
 
 
@@ -186,7 +211,7 @@ def write_transcript(path: str | Path, recordings: Recordings, kind: str) -> Non
 
     ``txt``: a line per line. ``json``: the text, and segments with their words, like Whisper's. ``seglst``: MeetEval's,
     for scoring. ``ctm``: NIST's, with confidences and, in the eighth column, the speaker. ``srt`` and ``vtt``:
-    subtitles.
+    subtitles, shown a little longer than their words, so that they can be read.
 
     Args:
         path: of the file.

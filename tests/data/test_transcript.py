@@ -22,10 +22,10 @@ def write(folder, kind: str) -> str:
 def test_formats(tmp_path):
     assert write(tmp_path, "txt") == "one <two>\nthree\n"
     assert write(tmp_path, "srt") == (
-        "1\n00:00:00,080 --> 00:00:00,800\none <two>\n\n2\n01:01:01,000 --> 01:01:01,400\nthree\n"
+        "1\n00:00:00,080 --> 00:00:01,300\none <two>\n\n2\n01:01:01,000 --> 01:01:02,000\nthree\n"
     )
     assert write(tmp_path, "vtt") == (
-        "WEBVTT\n\n00:00:00.080 --> 00:00:00.800\none &lt;two&gt;\n\n01:01:01.000 --> 01:01:01.400\nthree\n"
+        "WEBVTT\n\n00:00:00.080 --> 00:00:01.300\none &lt;two&gt;\n\n01:01:01.000 --> 01:01:02.000\nthree\n"
     )
     assert write(tmp_path, "ctm").splitlines()[1] == "a_talk 1 0.480 0.320 <two> 0.500"
     content = json.loads(write(tmp_path, "json"))
@@ -68,3 +68,17 @@ def test_lines_hold_all_words_and_are_short(drawn):
         longer = Line((*line.words, following.words[0]))
         too_wide = len(longer.text) > WIDEST
         assert following.start - line.end >= PAUSE or longer.end - longer.start > LONGEST or too_wide
+
+
+def test_subtitles_can_be_read(tmp_path):
+    """A word that a model has heard for a moment stays until the next line; long lines are broken."""
+    words = [Word("yes", 10.0, 10.08), Word("no", 10.9, 10.98)]
+    long = [Word(f"word{number}", 20.0 + number / 4, 20.1 + number / 4) for number in range(10)]
+    lines = [*(Line((word,)) for word in words), Line(tuple(long)), Line((Word("over", 21.0, 21.5),), "Ada")]
+    write_transcript(tmp_path / "a.srt", {"a": lines}, "srt")
+    assert (tmp_path / "a.srt").read_text().split("\n\n") == [
+        "1\n00:00:10,000 --> 00:00:10,900\nyes",
+        "2\n00:00:10,900 --> 00:00:11,900\nno",
+        "3\n00:00:20,000 --> 00:00:22,350\nword0 word1 word2 word3 word4\nword5 word6 word7 word8 word9",
+        "4\n00:00:21,000 --> 00:00:22,000\nAda: over\n",
+    ]

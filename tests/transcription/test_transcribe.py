@@ -62,7 +62,7 @@ def test_all_formats_and_the_page(audio, tmp_path):
     text = {kind: (tmp_path / "out" / f"my talk.{SUFFIXES.get(kind, kind)}").read_text() for kind in KINDS}
     assert text["txt"] == "<so> hello\nAda & Bo: there\n"
     assert json.loads(text["json"])["segments"][1]["speaker"] == "Ada & Bo"
-    assert len(text["ctm"].splitlines()) == 3 and "00:00:02,000 --> 00:00:02,400\nAda & Bo: there" in text["srt"]
+    assert len(text["ctm"].splitlines()) == 3 and "00:00:02,000 --> 00:00:03,000\nAda & Bo: there" in text["srt"]
     page = Page(text["html"])
     assert page.words == [("<so>", 0.1, 0.4, None), ("hello", 0.5, 0.9, "unsure"), ("there", 2.0, 2.4, None)]
     (source,) = page.loaded  # nothing else is loaded, from a network or a file

@@ -111,6 +111,16 @@ def test_the_key_has_what_lora_and_amp_are_told(tmp_path):
     assert [key["lora"]["alpha"] for key in keys] == [4, 8, 4] and [key["amp"] for key in keys] == [None, None, True]
 
 
+def test_a_lambda_that_differs_in_its_last_digits_is_the_same_training(tmp_path):
+    """As it does on another type of CPU, if it is tuned on the development lists."""
+    settings = TrainingSettings(batch_size=2, epochs=1, lr=0.01, evaluate_every=10, seed=3)
+    for weight in (1.7648730975812736, 1.7648731317327933):
+        report = train_mwer(make_scorer("gpt2"), LISTS, LISTS[:2], MwerLoss(weight), settings, tmp_path, quiet)
+        assert report["key"]["first_pass_weight"] == 1.7649
+    with pytest.raises(InputError, match="holds a training with another first_pass_weight"):
+        train_mwer(make_scorer("gpt2"), LISTS, LISTS[:2], MwerLoss(1.765), settings, tmp_path, quiet)
+
+
 def test_evaluation_written_out():
     scorer = make_scorer("gpt2").eval()
     found = evaluate(scorer, LISTS, MwerLoss(first_pass_weight=0.5))
