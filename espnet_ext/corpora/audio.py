@@ -8,6 +8,7 @@ or supervisions of Lhotse, ``.jsonl`` or ``.jsonl.gz``, which ``lhotse prepare``
 recordings that they do not name are left out.
 """
 
+import heapq
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -130,15 +131,18 @@ def _untimed(texts: Mapping[str, str]) -> dict[str, list[Word]]:
 
 
 def word_times(path: Path) -> dict[str, list[Word]]:
-    """The words of each recording of a CTM, in the order of the file.
+    """The words of each recording of a CTM, each channel's in the order of the file, merged by their starts.
 
     Raises:
         InputError: no such file, or a line that is not of the format.
     """
-    recordings: dict[str, list[Word]] = defaultdict(list)
+    recordings: dict[str, dict[str, list[Word]]] = defaultdict(lambda: defaultdict(list))
     for word in read_ctm(path):
-        recordings[word.recording].append(Word(word.text, word.start, word.end))
-    return dict(recordings)
+        recordings[word.recording][word.channel].append(Word(word.text, word.start, word.end))
+    return {
+        recording: list(heapq.merge(*channels.values(), key=lambda word: word.start))
+        for recording, channels in recordings.items()
+    }
 
 
 def _aligned(

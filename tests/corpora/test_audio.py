@@ -106,6 +106,14 @@ def test_recordings_of_less_than_half_a_second_are_faulty(folder):
     assert sorted(found["recordings"].ids) == ["one", "two"]
 
 
+def test_channels_of_a_ctm_are_merged(folder):
+    """One channel after the other, as NIST sorts them."""
+    lines = ["one 2 0.1 0.3 a", "one 2 1.4 0.3 c", "one 1 0.6 0.3 b", "two 1 0.2 0.3 d"]
+    (folder / "words.ctm").write_text("\n".join(lines) + "\n")
+    found = prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")["train"]
+    assert {item.id: item.text for item in found["supervisions"]} == {"one": "a b c", "two": "d"}
+
+
 def test_words_or_text_and_a_model(folder):
     for options in ({}, {"words": "a.ctm", "text": "text", "aligner": "model"}, {"text": "text"}):
         with pytest.raises(InputError, match="--words CTM, or --text FILE and --aligner DIR"):
