@@ -224,6 +224,8 @@ def _read(path: Path, trust_pickle: bool) -> tuple[dict[str, torch.Tensor], dict
     for name, value in _FIXED.items():
         if settings[name] != value:
             raise InputError(f"{path}: {name} is {settings[name]!r}; models of the paper have {value!r}")
+    if (window := settings.get("attention_window_size")) not in (None, -1):
+        raise InputError(f"{path}: attention_window_size is {window!r}; models of the paper attend to all of a window")
     for name in ("n_layers", "d_model", "n_heads", "head_dim"):
         if not isinstance(settings[name], int):
             raise InputError(f"{path}: {name} is {settings[name]!r}, and must be a whole number")

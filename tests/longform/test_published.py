@@ -186,6 +186,10 @@ def test_an_imported_model_computes_what_theirs_does(changes, bpemodel, tmp_path
     [
         ({"model": SETTINGS | {"bias_in_ff": True}}, "bias_in_ff is True; models of the paper have False"),
         ({"model": SETTINGS | {"subsampling_factor": 4}}, "subsampling_factor is 4; models of the paper have 8"),
+        (
+            {"model": SETTINGS | {"attention_window_size": 16}},
+            "attention_window_size is 16; models of the paper attend",
+        ),
         ({}, "no checkpoint with 'model' and 'config'"),
     ],
 )
