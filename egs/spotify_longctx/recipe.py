@@ -327,6 +327,10 @@ def tables(run: Run) -> None:
 
 def check(run: Run) -> None:
     """Refuse what needs the synthetic corpora if there are others, and options that would end a run after work."""
+    if run.options["scale"] == "full":
+        for name in corpora.paths_used(run):
+            if not run.options[name]:
+                raise InputError(f"--scale full needs --{name} DIR for these rows; README.md says how to get it")
     needs = [
         table.id
         for table in run.selected
@@ -371,7 +375,6 @@ RECIPE = Recipe(
     },
     choices={"keep_features": ("true", "false")},
     paths=("tedlium", "earnings22", "rev16", "musan", *corpora.ALIGNED),
-    needed=("tedlium", "earnings22", "rev16", "musan"),
     variant=lambda options: corpora.PUBLISHED if options[corpora.PUBLISHED] else "",
     tables_of=tables_of,
     check=check,

@@ -148,6 +148,8 @@ def kill_in(step: str, appears: Path, options: tuple[str, ...], folder: Path, da
     [
         (["--scale", "full"], r"--scale full needs --spotify"),
         (["--scale", "full", "--spotify", "."], r"--scale full needs --tedlium"),
+        (["--scale", "full", "--spotify", ".", "--figure", "3"], r"--scale full needs --earnings22 DIR for these rows"),
+        (["--scale", "full", "--spotify", ".", "--rev16", ".", "--figure", "2"], r"--scale full needs --musan"),
         (["--spotify", "nowhere"], r"--spotify .*nowhere: no such file or folder"),
         (["--figure", "2", "--musan", "."], r"music: there is no .wav in it"),
         (["--figure", "9"], r"no table 'figure9'"),

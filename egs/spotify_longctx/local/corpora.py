@@ -25,6 +25,18 @@ def trains(stage: Callable[[Run], None]) -> Callable[[Run], None]:
     return for_systems(published(stage))
 
 
+def test_corpora(run: Run) -> list[str]:
+    """The test corpora that the rows of this run need."""
+    sets = {name for decodings in run.decodings.values() for names in decodings.values() for name in names}
+    return [name for name in TEST_CORPORA if name in sets]
+
+
+def paths_used(run: Run) -> list[str]:
+    """The options for test corpora, and for noise, that the rows of this run need."""
+    noisy = any(run.decoding(name).get("noise") == "music" for names in run.decodings.values() for name in names)
+    return [*test_corpora(run), *(["musan"] if noisy else [])]
+
+
 def corpus_folder(run: Run, option: str) -> Path:
     """A test corpus: that of the user, or the synthetic one."""
     return run.path(option) or run.datadir / "corpus" / TEST_CORPORA[option]
@@ -37,7 +49,7 @@ def manifests_step(run: Run, title: str, folder: Path, **options: Any) -> Step:
 
 @for_systems
 def data(run: Run) -> None:
-    if run.synthetic or not all(run.options[name] for name in TEST_CORPORA):
+    if run.synthetic or not all(run.options[name] for name in test_corpora(run)):
         run_steps(asr.synthetic_corpus(run, "spotify", run.datadir / "corpus"))
     if not run.options[PUBLISHED]:
         podcasts = run.datadir / "corpus" / "spotify" if run.synthetic else run.corpus
@@ -47,7 +59,7 @@ def data(run: Run) -> None:
     if run.synthetic:
         for part in (VALID, CONTROL):
             run_steps(manifests_step(run, f"spotify, {part}", run.datadir / "corpus" / f"spotify-{part}", part=part))
-    for corpus in TEST_CORPORA:
+    for corpus in test_corpora(run):
         options = {"parts": ["test"]} if corpus == "tedlium" else {}
         run_steps(manifests_step(run, f"{corpus}, test", corpus_folder(run, corpus), **options))
 
@@ -59,7 +71,7 @@ def format_data(run: Run) -> None:
     elif not run.options[PUBLISHED]:  # the user's podcasts have no validation set
         corpus = run.corpus_option
         run_steps(asr.format_step(run, corpus, {TRAIN: "podcasts"}, title=corpus), hold_out_step(run))
-    for corpus in TEST_CORPORA:
+    for corpus in test_corpora(run):
         run_steps(asr.format_step(run, corpus, {"test": corpus}, title=corpus))
 
 
