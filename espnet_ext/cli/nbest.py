@@ -129,7 +129,9 @@ def _weights(_context: click.Context, _option: click.Parameter, values: tuple[st
 @click.option("--scorer", type=click.Choice(SCORERS), help="Kind of score.  [default: as saved]")
 @click.option("--pooling", type=click.Choice(POOLINGS), help="Pooling of --scorer pooled.  [default: as saved]")
 @common.casing()
-@click.option("--prompt", help="Text that the models read before each hypothesis, such as its domain.")
+@click.option(
+    "--prompt", help="Text that the models read before each hypothesis, such as its domain.  [default: as saved]"
+)
 @click.option(
     "--name",
     multiple=True,

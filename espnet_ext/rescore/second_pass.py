@@ -71,7 +71,8 @@ class LanguageModel:
         label: name of the scores that it adds.
         scorer, pooling, casing, dtype: see :func:`espnet_ext.rescore.models.scorers.load_lm`; None for its default.
         positions: most tokens of a forward pass; None for the default.
-        prompt: text that the model reads as it is, before the context of each list and its hypotheses.
+        prompt: text that the model reads as it is, before the context of each list and its hypotheses; None: what it
+            was trained with.
         skip_long: leave out hypotheses with more tokens than the model takes; otherwise they are refused.
     """
 
@@ -96,8 +97,9 @@ class LanguageModel:
         from espnet_ext.rescore.processes import device_for, map_shared
 
         device = device_for(ngpu)
-        model = load_lm(self.path, self.scorer, self.pooling, self.casing, self.dtype).to(device).eval()
-        model.budget, model.prompt = self.positions or model.budget, self.prompt or ""
+        how = self.scorer, self.pooling, self.casing, self.dtype, self.prompt
+        model = load_lm(self.path, *how).to(device).eval()
+        model.budget = self.positions or model.budget
 
         def score(lists: Sequence[NBest]) -> list[list[NewScores]]:
             found = map_shared(own_scores, lists)
