@@ -77,8 +77,8 @@ class RecordingAudio:
             raise InputError(f"{path}: recording {name}: no samples: replace the file, or drop the recording")
         if is_cut(self._file):
             raise InputError(
-                f"{path}: recording {name}: the audio breaks off after {self.seconds:.1f} s, before the end that its header "
-                "promises: replace the file, or drop the recording"
+                f"{path}: recording {name}: the audio breaks off after {self.seconds:.1f} s, before the end that its "
+                "header promises: replace the file, or drop the recording"
             )
         common = gcd(rate, self._file.samplerate)
         # ``up`` samples of ours last as long as ``down`` of the file.

@@ -217,8 +217,12 @@ def second_pass(
     if not job.tune_on:
         _check_names(weights, lists, models)
     elif job.parts:
-        for each in (lists, development):
-            parts_of(each, list(models))
+        own_parts, tuned_parts = (parts_of(each, list(models)) for each in (lists, development))
+        if missing := sorted({*tuned_parts} - {*own_parts}):
+            raise InputError(
+                f"{job.nbest}: its lists lack the part {missing[0]}, which those of --tune-on have: give it to them, "
+                "or tune the total, without --parts"
+            )
     same, main = development == lists, _is_first()
     scored, tuned_on = lists, [] if same else development
     for load in models.values():
@@ -304,8 +308,8 @@ def _rate(errors: int, words: int) -> str:
 def add_scores(lists: Sequence[NBest], score: ListScorer) -> list[NBest]:
     """The lists, in the same order, with the scorer's log-probabilities among the scores of each hypothesis.
 
-    A hypothesis without new scores is left out. If no hypothesis of a list has any, all stay, with scores of 0: the
-    model then has no say.
+    A hypothesis without new scores is left out. If no hypothesis of a list has any, or only those without words, all
+    stay, with scores of 0: the model then has no say.
 
     Raises:
         InputError: a score is not finite, or what ``score`` refuses.
@@ -315,7 +319,8 @@ def add_scores(lists: Sequence[NBest], score: ListScorer) -> list[NBest]:
     nothing = dict.fromkeys(names, 0.0)
     found = []
     for nbest, own in zip(lists, new, strict=True):
-        none = all(scores is None for scores in own)
+        scored = [hyp.text for hyp, scores in zip(nbest.hyps, own, strict=True) if scores is not None]
+        none = not scored or (len(scored) < len(own) and not any(scored))
         hyps = [
             replace(hyp, scores={**hyp.scores, **(nothing if none else scores or {})})
             for hyp, scores in zip(nbest.hyps, own, strict=True)

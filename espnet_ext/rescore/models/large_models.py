@@ -91,14 +91,14 @@ def _train_lora(model: Any, lora: Lora) -> None:
     """Let the matrices learn that a model was loaded with."""
     (own,) = model.peft_config.values()
     has = {"r": own.r, "alpha": own.lora_alpha, "dropout": own.lora_dropout, "targets": _names(own.target_modules)}
-    wanted = {"r": lora.r, "alpha": lora.alpha, "dropout": lora.dropout}
+    wanted: dict[str, object] = {"r": lora.r, "alpha": lora.alpha, "dropout": lora.dropout}
     if lora.targets:
         wanted["targets"] = _names(lora.targets)
     for name, value in wanted.items():
         if has[name] != value:
             raise InputError(
-                f"lora: the model has matrices with {name} {has[name]}, not {value}: give the options that they have, or "
-                "train the model that they belong to"
+                f"lora: the model has matrices with {name} {has[name]}, not {value}: give the options that they have, "
+                "or train the model that they belong to"
             )
     own.inference_mode = False
     for name, parameter in model.named_parameters():

@@ -178,10 +178,9 @@ def train_rescorer(
     scorer = load_lm(config.lm, *how, new_layer=True).to(device)
     scorer.budget = config.positions or scorer.budget
     if config.skip_long:
-        train_on, dev = (
-            without_long(scorer, each, what, (lambda _line: None) if rank() else say)
-            for each, what in ((train_on, "lists"), (dev, "dev lists"))
-        )
+        shown = (lambda _line: None) if rank() else say
+        train_on = without_long(scorer, train_on, "lists", shown, references=config.ce_weight > 0)
+        dev = without_long(scorer, dev, "dev lists", shown)
     loss = loss_for(config, scorer, dev)
     prepare(scorer, config.lora, config.gradient_checkpointing, config.amp)
     report = train_mwer(scorer, train_on, dev, loss, config.training(), output, say, cache)

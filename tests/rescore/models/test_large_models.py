@@ -287,6 +287,10 @@ def test_hypotheses_that_are_too_long_stay_out_of_training_by_an_option(llama, t
     train_rescorer(config(llama, max_steps=1, skip_long=True), lists, lists, tmp_path / "out", say=said.append)
     assert "dev lists: 2 hypotheses are too long for the model and left out, and 1 lists with nothing else" in said
     assert any(line.startswith("4 lists to train on") for line in said)
+    write_nbest(tmp_path / "reference.jsonl", [*LISTS, NBest("u6", (Hypothesis("cat", -1.0),), "cat " * 100)])
+    lists, values = [tmp_path / "reference.jsonl"], {"max_steps": 1, "skip_long": True, "ce_weight": 0.1}
+    train_rescorer(config(llama, **values), lists, lists, tmp_path / "ce", say=said.append)
+    assert any(line.startswith("lists: 1 hypotheses are too long for the model") for line in said)
     with pytest.raises(InputError, match="no hypothesis of the lists fits into the 64 tokens"):
         train_rescorer(config(llama, skip_long=True, prompt="cat " * 100), lists, lists, tmp_path / "none")
 
