@@ -110,11 +110,13 @@ def convert_steps(run: Run, folder: Path) -> Iterator[Step]:
 
 def convert(source: Path, reference: Path, output: Path) -> None:
     """Hypotheses and references go through the rules by which error rates are counted at the end."""
-    from espnet_ext.nbest.sources import convert_lists
+    from espnet_ext.nbest.sources import convert_lists, warnings_of
     from espnet_ext.scoring.normalise import normaliser_called
 
     rules, _ = normaliser_called("librispeech")
     lists = convert_lists(source, output, reference, only_distinct=True, rules=rules)
+    for warning in warnings_of(lists, source):
+        print(warning)
     print(f"{len(lists)} lists, {sum(len(nbest.hyps) for nbest in lists)} hypotheses -> {output}")
 
 

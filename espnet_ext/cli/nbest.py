@@ -90,10 +90,13 @@ def oracle(
 @common.output("Write the numbers as JSON.", metavar="FILE", required=False)
 def stats(nbest: Path, ref: Path | None, form: str, wanted: int | None, output: Path | None) -> None:
     """How many lists, hypotheses and distinct texts there are."""
-    from espnet_ext.nbest.sources import read_lists
+    from espnet_ext.nbest.sources import read_lists, warnings_of
     from espnet_ext.nbest.statistics import describe, statistics_lines, write_statistics
 
-    found = describe(read_lists(nbest, ref, form))
+    lists = read_lists(nbest, ref, form)
+    for warning in warnings_of(lists):
+        click.echo(warning, err=True)
+    found = describe(lists)
     if output:
         write_statistics(output, found)
     click.echo("\n".join(statistics_lines(found, wanted)))
@@ -129,7 +132,9 @@ def _weights(_context: click.Context, _option: click.Parameter, values: tuple[st
 @click.option("--scorer", type=click.Choice(SCORERS), help="Kind of score.  [default: as saved]")
 @click.option("--pooling", type=click.Choice(POOLINGS), help="Pooling of --scorer pooled.  [default: as saved]")
 @common.casing()
-@click.option("--prompt", help="Text that the models read before each hypothesis, such as its domain.")
+@click.option(
+    "--prompt", help="Text that the models read before each hypothesis, such as its domain.  [default: as saved]"
+)
 @click.option(
     "--name",
     multiple=True,

@@ -117,7 +117,11 @@ def _scale(_context: click.Context, _option: click.Parameter, value: str | None)
 @click.option(
     "--ce-weight", type=float, metavar="ALPHA", help="Weight of cross-entropy, alpha of MWER + alpha CE.  [default: 0]"
 )
-@click.option("--prompt", metavar="TEXT", help="Text that the model reads before each hypothesis, such as its domain.")
+@click.option(
+    "--prompt",
+    metavar="TEXT",
+    help="Text that the model reads before each hypothesis, such as its domain; kept with it.  [default: as saved]",
+)
 @click.option(
     "--skip-long", is_flag=True, default=None, help="Leave out hypotheses with more tokens than the model takes."
 )

@@ -18,6 +18,7 @@ FULL_CHECK_FILES = 10_000
 CHECKS = ("auto", "header", "full")
 
 _WRITE_BLOCK = 1 << 17  # samples written at once: libsndfile's Vorbis encoder crashes on minutes in one call
+_SPHERE_HEADER = 1024  # bytes, the usual length
 _READ_BLOCK = 1 << 20  # samples read at once
 _LEAST_ROOM = 1 << 20  # bytes; by the time that we look, other processes may have freed some
 
@@ -103,7 +104,8 @@ def inspect_audio(path: str | Path, *, decode: bool = True, rate: int | None = N
 
     Args:
         path: The file.
-        decode: Decode it to its end, which finds files that are cut off, corrupt inside, NaN or infinite.
+        decode: Decode it to its end, which finds compressed files that are cut off, corrupt ones, and NaN or infinite
+            samples. WAV and SPHERE files that are cut off are found by their headers.
         rate: The sampling rate in Hz that it must have (None: any).
         mono: Must it have one channel?
     """
@@ -122,12 +124,14 @@ def _fault(file: soundfile.SoundFile, decode: bool, rate: int | None, mono: bool
         return f"{file.channels} channels instead of one in the audio of"
     if rate and file.samplerate != rate:
         return f"sampling rate {file.samplerate} Hz, not {rate} Hz, of"
+    if is_cut(file):
+        return "the audio breaks off before its end, of"
     frames = 0
     while decode and len(block := file.read(_READ_BLOCK // file.channels, dtype="float32")):
         frames += len(block)
         if not np.isfinite(block).all():
             return "NaN or infinite samples in the audio of"
-    if decode and (frames != file.frames or _is_cut(file.extra_info)):
+    if decode and frames != file.frames:
         return "the audio breaks off before its end, of"
     return None
 
@@ -140,8 +144,20 @@ def _why_closed(path: Path, decode: bool) -> str:
     return f"corrupt audio ({'it cannot be decoded' if decode else 'its header cannot be read'}) of"
 
 
-def _is_cut(log: str) -> bool:
-    # libsndfile quietly takes what is left of a WAV, and only its log tells the length that the header promised.
-    # A header written to a pipe promises a length near 2 or 4 GiB, which says nothing.
-    lengths = re.search(r"^data : (\d+) \(should be (\d+)\)", log, re.MULTILINE)
+def is_cut(file: soundfile.SoundFile) -> bool:
+    """Whether the header of an open WAV or SPHERE file promises more samples than there are.
+
+    libsndfile quietly takes what is left.
+    """
+    if file.format == "NIST":
+        promised = re.search(rb"^sample_count -i (\d+)\s*$", _first_bytes(file.name), re.MULTILINE)
+        return promised is not None and file.frames < int(promised[1])
+    # Only its log tells the length that the header promised. A header written to a pipe promises a length near 2 or
+    # 4 GiB, which says nothing.
+    lengths = re.search(r"^data : (\d+) \(should be (\d+)\)", file.extra_info, re.MULTILINE)
     return lengths is not None and int(lengths[2]) < int(lengths[1]) < 0x7FFF0000
+
+
+def _first_bytes(path: str | Path) -> bytes:
+    with Path(path).open("rb") as file:
+        return file.read(_SPHERE_HEADER)

@@ -17,6 +17,7 @@ import numpy as np
 import soundfile
 import soxr
 
+from espnet_ext.data.audio_files import is_cut
 from espnet_ext.data.kaldi.data_dir import format_seconds, parse_segment
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write
@@ -59,8 +60,8 @@ class RecordingAudio:
         rate: The rate to resample to, in Hz.
 
     Raises:
-        InputError: The file is missing or corrupt, or has no samples. ``read`` raises it for audio that breaks off and
-            for NaN or infinite samples.
+        InputError: The file is missing or corrupt, has no samples, or is a WAV or SPHERE file that breaks off. ``read``
+            raises it for other audio that breaks off and for NaN or infinite samples.
     """
 
     def __init__(self, name: str, path: str | Path, rate: int = 16000):
@@ -74,6 +75,11 @@ class RecordingAudio:
             raise InputError(f"{path}: recording {name}: {what}: replace the file, or drop the recording") from None
         if not self._file.frames:
             raise InputError(f"{path}: recording {name}: no samples: replace the file, or drop the recording")
+        if is_cut(self._file):
+            raise InputError(
+                f"{path}: recording {name}: the audio breaks off after {self.seconds:.1f} s, before the end that its "
+                "header promises: replace the file, or drop the recording"
+            )
         common = gcd(rate, self._file.samplerate)
         # ``up`` samples of ours last as long as ``down`` of the file.
         self._up, self._down = rate // common, self._file.samplerate // common

@@ -89,6 +89,8 @@ def parse_scores(text: str) -> dict[str, float]:
     if inside.startswith("{") and inside.endswith("}"):
         inside = inside[1:-1].strip()
         while match := _PART.match(inside):
+            if match[1] in parts:
+                raise InputError(f"{text!r} has {match[1]} twice")
             parts[match[1]] = parse_score(match[3])
             inside = inside[match.end() :]
     if inside or not text.strip():

@@ -30,6 +30,8 @@ from espnet_ext.work.shards import Shard
 # Small enough that progress shows and a lost worker costs little; the model stays loaded from shard to shard.
 UTTERANCES_PER_SHARD = 20
 SHARDS_PER_JOB = 4
+# Where utterances are searched in batches, a shard has one for each of as many GPUs as machines have at most.
+GPUS_PER_MACHINE = 8
 LISTS = "nbest.jsonl"
 RULES = LIBRISPEECH
 NBEST = 10
@@ -100,6 +102,8 @@ def make_lists(jobs: Sequence[FirstPass], *, nj: int = 1, parallel: Path | None 
     Raises:
         InputError: a missing or bad file, audio file or model, by name.
     """
+    if jobs[0].whisper.device != "cpu" and parallel is None:
+        nj = 1  # a process has a copy of the model on each GPU
     jobs = [replace(job, whisper=converted(job.whisper, jobs[0].output.parent / "whisper")) for job in jobs]
     planned = [plan(job, nj) for job in jobs]
     _clean(jobs, planned)
@@ -126,8 +130,9 @@ def first_pass_line(job: FirstPass, lists: Sequence[NBest]) -> str:
 
 
 def plan(job: FirstPass, nj: int) -> list[FirstPassShard]:
-    """Split the data dir into shards, balanced by ``utt2dur`` if it is there.
+    """Split the data dir into shards, by ``utt2dur`` if it is there, otherwise by the headers of the audio.
 
+    They are of about equal length in seconds; if utterances are searched in batches, they hold neighbours in length.
     The number of shards depends on ``nj`` only for small sets, so that a run can be resumed with another ``nj``.
 
     Raises:
@@ -140,10 +145,16 @@ def plan(job: FirstPass, nj: int) -> list[FirstPassShard]:
         )
     audio = audio_tables.read_audio_table(job.data)
     references = _references(job.data, audio)
-    count = min(len(audio), max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / UTTERANCES_PER_SHARD)))
+    seconds, batch = audio_tables.durations(job.data, audio), job.whisper.batch
+    size = UTTERANCES_PER_SHARD if batch == 1 else batch * GPUS_PER_MACHINE
+    count = min(len(audio), max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / size)))
+    if batch == 1:
+        split = work.balanced(seconds, count)
+    else:
+        split = work.contiguous(sorted(seconds, key=lambda utterance: (-seconds[utterance], utterance)), count)
     inputs = work.fingerprint(asdict(job.whisper), job.nbest, RULES.record, _versions(), _model_stamps(job.whisper))
     tasks = []
-    for number, utterances in enumerate(work.balanced(audio_tables.durations(job.data, audio), count), start=1):
+    for number, utterances in enumerate(split, start=1):
         tables = {
             name: {utterance: table[utterance] for utterance in utterances}
             for name, table in (("wav.scp", audio), ("text", references))

@@ -22,10 +22,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.kaldi.tables import text_lines
+from espnet_ext.data.kaldi.tables import unpacked_lines
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.lists import Hypothesis, NBest, hypothesis_of
-from espnet_ext.work.json_text import parse_json
+from espnet_ext.nbest.lists import Hypothesis, NBest, hypothesis_of, one_line
+from espnet_ext.work.json_text import parse_json, refuse_twins
 
 _HYPOTHESIS = re.compile(r"hyp_([1-9][0-9]{0,8})")
 
@@ -37,21 +37,12 @@ def read_json(path: Path) -> Any:
         InputError: the file is missing, empty or not JSON.
     """
     try:
-        return parse_json("\n".join(text_lines(path)), _refuse_twins)
+        return parse_json("\n".join(unpacked_lines(path)), refuse_twins)
     except ValueError as error:
         raise InputError(f"{path}: not JSON ({error}); name a file with one N-best list per line .jsonl") from None
     except InputError as error:
         message = str(error)
         raise InputError(message if message.startswith(str(path)) else f"{path}: {message}") from None
-
-
-def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in table:
-            raise InputError(f"{key} comes twice in one object: keep one")
-        table[key] = value
-    return table
 
 
 def read_mlm_scoring(path: str | Path) -> list[NBest]:
@@ -80,10 +71,14 @@ def _from_record(utterance: str, record: Any) -> NBest:
             ranked[int(match[1])] = value
         elif key != "ref":
             raise InputError(f"{utterance}: {key!r} is neither ref nor hyp_<number>")
+    if sorted(ranked) != list(range(1, len(ranked) + 1)):
+        raise InputError(f"{utterance}: its hypotheses are {sorted(ranked)}, not 1 to {len(ranked)}")
     ref = record.get("ref")
     if not (ref is None or isinstance(ref, str)):
         raise InputError(f"{utterance}: ref must be a text or null")
-    return NBest(utterance, tuple(hypothesis_of(utterance, rank, ranked[rank]) for rank in sorted(ranked)), ref)
+    return NBest(
+        utterance, tuple(hypothesis_of(utterance, rank, ranked[rank]) for rank in sorted(ranked)), one_line(ref)
+    )
 
 
 def is_whisper(path: Path) -> bool:
@@ -122,7 +117,10 @@ def read_whisper(path: str | Path) -> list[NBest]:
     for name in sorted(decodings[0]):
         # no segments have no score: 0 would be the highest
         hyps = sorted((decoding[name] for decoding in decodings), key=lambda hyp: (not hyp.text, -hyp.score))
-        lists.append(NBest(name, tuple(hyps)))
+        try:
+            lists.append(NBest(name, tuple(hyps)))
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
     return lists
 
 

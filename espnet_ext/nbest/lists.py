@@ -29,7 +29,7 @@ from rapidfuzz.process import cpdist
 from espnet_ext.data.kaldi.tables import unpacked_lines
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write_text
-from espnet_ext.work.json_text import parse_json
+from espnet_ext.work.json_text import parse_json, refuse_twins
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def read_nbest(path: str | Path) -> list[NBest]:
         if not line.strip():
             continue
         try:
-            nbest = _from_record(parse_json(line))
+            nbest = _from_record(parse_json(line, refuse_twins))
             if nbest.utt_id in lists:
                 raise InputError(f"{nbest.utt_id} comes twice: keep one of its lists")
         except ValueError as error:
@@ -179,15 +179,26 @@ def hypothesis_of(utt_id: str, number: int, record: Any) -> Hypothesis:
         InputError: ``text`` or ``score`` is missing or has another type.
     """
     try:
-        text, score, scores = record["text"], float(record["score"]), record.get("scores") or {}
+        text, score, scores = record["text"], _score(record["score"]), record.get("scores") or {}
         if not isinstance(text, str):
             raise TypeError("text is not a string")
-        named = {str(name): float(value) for name, value in scores.items()}
+        named = {str(name): _score(value) for name, value in scores.items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
             f"{utt_id}: hypothesis {number} must be an object with text, score and perhaps scores ({error!r})"
         ) from None
     return Hypothesis(" ".join(text.split()), score, named)
+
+
+def one_line(text: str | None) -> str | None:
+    """A text with single blanks between its words, like those of hypotheses."""
+    return None if text is None else " ".join(text.split())
+
+
+def _score(value: Any) -> float:
+    if isinstance(value, bool):
+        raise TypeError(f"{value} is no score")
+    return float(value)
 
 
 def _from_record(record: Any) -> NBest:
@@ -197,7 +208,7 @@ def _from_record(record: Any) -> NBest:
     if not isinstance(hyps, list) or not all(text is None or isinstance(text, str) for text in (ref, context)):
         raise InputError(f"{utt_id}: hyps must be a list of hypotheses, and ref and context a text or null")
     hypotheses = tuple(hypothesis_of(utt_id, number, hyp) for number, hyp in enumerate(hyps, start=1))
-    return NBest(utt_id, hypotheses, ref, context)
+    return NBest(utt_id, hypotheses, one_line(ref), one_line(context))
 
 
 def _to_record(nbest: NBest) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from espnet_ext.nbest import json_formats, text_formats
 from espnet_ext.nbest.espnet_output import is_espnet_output, read_espnet_output
 from espnet_ext.nbest.lists import NBest, distinct, read_nbest, word_errors, words_of_reference, write_nbest
 from espnet_ext.scoring.score import MUCH_WRITING, score_texts
+from espnet_ext.work.files import unpacked
 
 AUTO = "auto"
 DECODED = re.compile(r"\d+best_recog")  # a folder inside an ESPnet decoding
@@ -37,7 +38,7 @@ class Format:
 def _begins(path: Path, text: str) -> bool:
     if not path.is_file():
         return False
-    with path.open("rb") as file:
+    with unpacked(path) as file:
         return file.read(len(text)) == text.encode()
 
 
@@ -61,12 +62,14 @@ FORMATS: Mapping[str, Format] = {
     "icefall": Format(
         "recogs-*.txt, or a folder of them",
         text_formats.read_icefall,
-        lambda path: path.name.startswith("recogs-") or _holds(path, "recogs-*.txt"),
+        lambda path: path.name.startswith("recogs-") or _holds(path, "recogs-*.txt*"),
     ),
     "wenet": Format("decoder_main --output_nbest", text_formats.read_wenet, lambda path: _begins(path, "wav ")),
     "whisper": Format("JSON of whisper and faster-whisper", json_formats.read_whisper, json_formats.is_whisper),
     "mlm": Format(
-        "JSON of masked-LM-scoring tools", json_formats.read_mlm_scoring, lambda path: path.suffix == ".json"
+        "JSON of masked-LM-scoring tools",
+        json_formats.read_mlm_scoring,
+        lambda path: path.name.endswith((".json", ".json.gz")),
     ),
     "srilm": Format("folder with a file per utterance", text_formats.read_srilm, text_formats.is_srilm),
     "jsonl": Format("one list per line, plain or .gz", read_nbest, lambda path: not path.is_dir()),
@@ -180,7 +183,8 @@ def warnings_of(lists: Sequence[NBest], path: str | Path | None = None) -> list[
     """
     begin = "warning:" if path is None else f"warning: {path}:"
     found = []
-    if marked := [mark for nbest in lists if (mark := _MARKS.match(nbest.hyps[0].text))]:
+    marks = (next(filter(None, (_MARKS.match(hyp.text) for hyp in nbest.hyps)), None) for nbest in lists)
+    if marked := [mark for mark in marks if mark]:
         found.append(
             f"{begin} texts begin with marks of OWSM ({marked[0][0]} and the like, in {len(marked)} of {len(lists)} "
             "lists), which count as words: decode to text_nospecial, or leave them out (espnet-ext nbest convert "

@@ -52,8 +52,7 @@ def read_kaldi(path: str | Path) -> list[NBest]:
     found: dict[str, dict[int, Hypothesis]] = {}
     for folder in [path] if (path / "words_text").exists() else sorted(path.glob("archives.*")):
         texts, acoustic = read_table(folder / "words_text"), read_table(folder / "acwt")
-        with_lm = folder / "lmwt.withlm"
-        lm = read_table(with_lm if with_lm.exists() else folder / "lmwt.nolm")
+        lm = read_table(folder / "lmwt.withlm")  # lmwt.nolm lacks the language model
         for name, table in (("acwt", acoustic), ("lmwt", lm)):
             if odd := sorted(texts.keys() ^ table.keys()):
                 raise InputError(f"{folder}: {odd[0]} is in only one of words_text and {name}: make the lists again")
@@ -205,7 +204,7 @@ def read_wenet(path: str | Path) -> list[NBest]:
     """
     lists: dict[str, list[Hypothesis]] = {}
     current = ""
-    for number, line in enumerate(text_lines(Path(path)), start=1):
+    for number, line in enumerate(unpacked_lines(Path(path)), start=1):
         word, _, rest = line.partition(" ")
         if not line.strip():
             continue
@@ -227,12 +226,14 @@ def read_icefall(path: str | Path) -> list[NBest]:
         path: a file, or a folder with several; a text that several have is one hypothesis.
 
     Raises:
-        InputError: no such file, a line of another form, or a cut with different references or none.
+        InputError: no such file, a line of another form, a cut with different references or none, or a decoding that
+            lacks a cut that another has.
     """
     path = Path(path)
-    files = [path] if path.is_file() else sorted(path.glob("recogs-*.txt"))
+    files = [path] if path.is_file() else sorted(path.glob("recogs-*.txt*"))
     references: dict[str, str] = {}
     found: dict[str, dict[str, Hypothesis]] = {}
+    decoded: dict[Path, set[str]] = {}
     for file in files:
         own: set[tuple[str, str]] = set()
         for number, cut, what, text in _recogs(file):
@@ -243,6 +244,10 @@ def read_icefall(path: str | Path) -> list[NBest]:
                 found.setdefault(cut, {}).setdefault(text, Hypothesis(text, 0.0))
             elif references.setdefault(cut, text) != text:
                 raise InputError(f"{file}: line {number}: {cut} has another reference than before")
+        decoded[file] = {cut for cut, _ in own}
+    for file, cuts in decoded.items():
+        if odd := sorted(references.keys() - cuts):
+            raise InputError(f"{file}: lacks {odd[0]}, which another decoding has: was it cut short?")
     if odd := sorted(references.keys() ^ found.keys()):
         raise InputError(f"{path}: {odd[0]} has no reference or no hypothesis: was the file cut short?")
     return [_list(path, cut, list(found[cut].values()), references[cut]) for cut in sorted(found)]
@@ -250,7 +255,7 @@ def read_icefall(path: str | Path) -> list[NBest]:
 
 def _recogs(file: Path) -> Iterator[tuple[int, str, str, str]]:
     """Number of the line, cut, ref or hyp, and words."""
-    for number, line in enumerate(text_lines(file), start=1):
+    for number, line in enumerate(unpacked_lines(file), start=1):
         if _TIMESTAMPS.match(line):
             continue
         match = _RECOGS.fullmatch(line)

@@ -71,7 +71,8 @@ class LanguageModel:
         label: name of the scores that it adds.
         scorer, pooling, casing, dtype: see :func:`espnet_ext.rescore.models.scorers.load_lm`; None for its default.
         positions: most tokens of a forward pass; None for the default.
-        prompt: text that the model reads as it is, before the context of each list and its hypotheses.
+        prompt: text that the model reads as it is, before the context of each list and its hypotheses; None: what it
+            was trained with.
         skip_long: leave out hypotheses with more tokens than the model takes; otherwise they are refused.
     """
 
@@ -96,8 +97,9 @@ class LanguageModel:
         from espnet_ext.rescore.processes import device_for, map_shared
 
         device = device_for(ngpu)
-        model = load_lm(self.path, self.scorer, self.pooling, self.casing, self.dtype).to(device).eval()
-        model.budget, model.prompt = self.positions or model.budget, self.prompt or ""
+        how = self.scorer, self.pooling, self.casing, self.dtype, self.prompt
+        model = load_lm(self.path, *how).to(device).eval()
+        model.budget = self.positions or model.budget
 
         def score(lists: Sequence[NBest]) -> list[list[NewScores]]:
             found = map_shared(own_scores, lists)
@@ -215,8 +217,12 @@ def second_pass(
     if not job.tune_on:
         _check_names(weights, lists, models)
     elif job.parts:
-        for each in (lists, development):
-            parts_of(each, list(models))
+        own_parts, tuned_parts = (parts_of(each, list(models)) for each in (lists, development))
+        if missing := sorted({*tuned_parts} - {*own_parts}):
+            raise InputError(
+                f"{job.nbest}: its lists lack the part {missing[0]}, which those of --tune-on have: give it to them, "
+                "or tune the total, without --parts"
+            )
     same, main = development == lists, _is_first()
     scored, tuned_on = lists, [] if same else development
     for load in models.values():
@@ -302,8 +308,8 @@ def _rate(errors: int, words: int) -> str:
 def add_scores(lists: Sequence[NBest], score: ListScorer) -> list[NBest]:
     """The lists, in the same order, with the scorer's log-probabilities among the scores of each hypothesis.
 
-    A hypothesis without new scores is left out. If no hypothesis of a list has any, all stay, with scores of 0: the
-    model then has no say.
+    A hypothesis without new scores is left out. If no hypothesis of a list has any, or only those without words, all
+    stay, with scores of 0: the model then has no say.
 
     Raises:
         InputError: a score is not finite, or what ``score`` refuses.
@@ -313,7 +319,8 @@ def add_scores(lists: Sequence[NBest], score: ListScorer) -> list[NBest]:
     nothing = dict.fromkeys(names, 0.0)
     found = []
     for nbest, own in zip(lists, new, strict=True):
-        none = all(scores is None for scores in own)
+        scored = [hyp.text for hyp, scores in zip(nbest.hyps, own, strict=True) if scores is not None]
+        none = not scored or (len(scored) < len(own) and not any(scored))
         hyps = [
             replace(hyp, scores={**hyp.scores, **(nothing if none else scores or {})})
             for hyp, scores in zip(nbest.hyps, own, strict=True)

@@ -49,7 +49,7 @@ def parts_of(lists: Sequence[NBest], models: Sequence[str]) -> list[str]:
     Of a causal model of an earlier second pass, whose scores are there with the end token and without, the former.
 
     Raises:
-        InputError: there are none, or a hypothesis lacks one that another has.
+        InputError: there are none, a hypothesis lacks one that another has, or one has a name that is taken.
     """
     own = {f"{name}{suffix}" for name in models for suffix in ("", WITHOUT_END)}
     known = {name for nbest in lists for hyp in nbest.hyps for name in hyp.scores} - own
@@ -61,6 +61,8 @@ def parts_of(lists: Sequence[NBest], models: Sequence[str]) -> list[str]:
                     f"{nbest.utt_id}: hypothesis {number} lacks the part {missing[0]} of the first pass, which others "
                     "have: give it to all, or tune the total, without --parts"
                 )
+    if taken := sorted(known & {FIRST_PASS, LENGTH}):
+        raise InputError(f"a part of the first pass is called {taken[0]!r}, which means another thing here: rename it")
     if not known:
         raise InputError("the lists have no scores of the parts of the first pass: tune its total, without --parts")
     return sorted(known)

@@ -33,6 +33,7 @@ PACKED = ("asr", "mt", "s2t")  # the tasks of ESPnet's own packing, which begin 
 WORDS = ("token_list", "src_token_list")
 # What ESPnet keeps for decoding, the preferred one first. The recipes have their own averages, such as best5.ave.pth.
 CHECKPOINTS = ("valid.acc.ave.pth", "valid.loss.ave.pth", "valid.acc.best.pth", "valid.loss.best.pth", MODEL)
+LATEST = "latest.pth"
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -73,7 +74,7 @@ def read_folder(folder: Path, *, name: str = "", checkpoint: Path | None = None)
 
     Args:
         name: what the user called it, if that is not the folder.
-        checkpoint: of a training; None: its average or best epoch.
+        checkpoint: of a training; None: what :func:`find_checkpoint` finds.
 
     Raises:
         InputError: the folder holds no model, or a file that its ``meta.yaml`` or config names is not there.
@@ -82,9 +83,9 @@ def read_folder(folder: Path, *, name: str = "", checkpoint: Path | None = None)
     if (folder / META).is_file() and checkpoint is None:
         return _packed(folder, name)
     if (folder / CONFIG).is_file():
-        checkpoint = checkpoint or find_checkpoint(folder)
-        config = absolute_paths(folder / CONFIG, bases_of(folder))
-        return ModelFiles(name, config, checkpoint, task=task_of(read_yaml(folder / CONFIG)))
+        task = task_of(read_yaml(folder / CONFIG))
+        checkpoint = checkpoint or find_checkpoint(folder, task)
+        return ModelFiles(name, absolute_paths(folder / CONFIG, bases_of(folder)), checkpoint, task=task)
     raise InputError(f"{name}: holds no model: it has neither {META} (a packed model) nor {CONFIG} (a training)")
 
 
@@ -131,8 +132,10 @@ def task_of(config: Mapping[str, Any]) -> str:
     return "long" if str(config.get("encoder")).endswith("long_fastconformer") else "asr"
 
 
-def find_checkpoint(folder: Path) -> Path:
+def find_checkpoint(folder: Path, task: str = "asr") -> Path:
     """The checkpoint in a training's folder that is meant for decoding: its average, or its best epoch.
+
+    Of a long-context model, task ``long``, its last epoch: that is what P5 decodes.
 
     Raises:
         InputError: there is no such folder, no checkpoint, or there are several averages to choose from.
@@ -143,7 +146,8 @@ def find_checkpoint(folder: Path) -> Path:
     if len(averages) > 1:
         names = ", ".join(path.name for path in averages)
         raise InputError(f"{folder}: holds several averages ({names}): name one with --model")
-    for path in [*averages, *(folder / name for name in CHECKPOINTS)]:
+    last = [folder / LATEST] if task == "long" else []
+    for path in [*averages, *last, *(folder / name for name in CHECKPOINTS)]:
         if path.is_file():
             return path
     raise InputError(f"{folder}: has no {CHECKPOINTS[0]} or other average: train first, or name a file with --model")

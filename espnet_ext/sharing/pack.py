@@ -84,16 +84,17 @@ def pack(packing: Packing, output: Path) -> Path:
 
     if not output.name.endswith(ARCHIVES):
         raise InputError(f"{output}: name an archive ({', '.join(ARCHIVES)})")
-    model = packing.model or find_checkpoint(packing.folder)
-    for path in (packing.folder / CONFIG, model, *(packing.lm or ()), *([packing.prior] if packing.prior else [])):
+    settings = packing.folder / CONFIG
+    task = task_of(read_yaml(settings)) if settings.is_file() else "asr"
+    model = packing.model or find_checkpoint(packing.folder, task)
+    for path in (settings, model, *(packing.lm or ()), *([packing.prior] if packing.prior else [])):
         if not path.is_file():
             raise InputError(f"{path}: no such file: train the model first, or correct the path")
-    config = read_yaml(packing.folder / CONFIG)
-    task = task_of(config)
+    config = read_yaml(settings)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as name:
         folder = Path(name)
-        _copy_model(packing.folder / CONFIG, model, folder / "model")
+        _copy_model(settings, model, folder / "model")
         prefix = {"mt": "mt", "s2t_ctc": "s2t"}.get(task, "asr")
         yaml_files = {f"{prefix}_train_config": f"model/{CONFIG}"}
         files = {f"{prefix}_model_file": f"model/{MODEL}"}
@@ -187,7 +188,8 @@ def of_recipe(folder: Path, decoding: str = "default") -> Packing:
     if recipe is None or not folder.name.startswith("seed"):
         return Packing(folder)
     system, expdir = folder.parent.name, folder.parent.parent
-    scale = next((scale for scale in ("smoke", "mini", "full") if expdir.name.startswith(scale)), "full")
+    named = expdir.name.partition("-")[0]  # SCALE, or SCALE-CORPUS
+    scale = named if (recipe / "conf" / f"{named}.yaml").is_file() else "full"
     tables = load_tables(recipe / "conf" / "tables.yaml", scale)
     search = decode_config(load_scale(recipe, scale), tables, decoding)
     fused = any(search.get(name) for name in ("lm_weight", "prior_weight"))

@@ -1,8 +1,10 @@
-"""JSON from files that others wrote; every fault is a ValueError."""
+"""JSON from files that others wrote; every fault of the text is a ValueError."""
 
 import json
 from collections.abc import Callable
 from typing import Any
+
+from espnet_ext.errors import InputError
 
 
 def parse_json(text: str, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
@@ -26,6 +28,20 @@ def parse_json(text: str, object_pairs_hook: Callable[[list[tuple[str, Any]]], A
         except UnicodeEncodeError:
             raise ValueError("half of a surrogate pair, which is no character") from None
     return value
+
+
+def refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A hook of :func:`parse_json`: an object, none of whose keys comes twice; Python would keep the last in silence.
+
+    Raises:
+        InputError: a key comes twice.
+    """
+    table: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in table:
+            raise InputError(f"{key} comes twice in one object: keep one")
+        table[key] = value
+    return table
 
 
 def _number(digits: str) -> int | float:

@@ -62,6 +62,17 @@ def test_what_is_known_of_good_audio(tmp_path: Path) -> None:
     assert inspect_audio(tmp_path / "b.wav", rate=16000, mono=False).fault == "sampling rate 44100 Hz, not 16000 Hz, of"
 
 
+@pytest.mark.parametrize("suffix", ["wav", "sph"])
+@pytest.mark.parametrize("decode", [True, False])
+def test_what_a_header_promises_is_there(tmp_path: Path, suffix: str, decode: bool) -> None:
+    """libsndfile takes what is left of both; nothing needs decoding to know better."""
+    path = tmp_path / f"a.{suffix}"
+    soundfile.write(path, SAMPLES, 16000, format="NIST" if suffix == "sph" else None, subtype="PCM_16")
+    assert inspect_audio(path, decode=decode).fault is None
+    path.write_bytes(path.read_bytes()[:-10])
+    assert inspect_audio(path, decode=decode).fault == "the audio breaks off before its end, of"
+
+
 def test_missing_file(tmp_path: Path) -> None:
     assert inspect_audio(tmp_path / "a.flac", decode=False) == Inspected(fault="no audio file for")
 

@@ -122,6 +122,11 @@ def test_what_are_no_scores(text):
         parse_scores(text)
 
 
+def test_a_part_that_comes_twice_is_refused():
+    with pytest.raises(InputError, match="has ctc twice"):
+        parse_scores("{'ctc': tensor(-1.0), 'ctc': tensor(-2.0)}")
+
+
 def test_a_missing_folder_and_one_without_lists(tmp_path):
     with pytest.raises(InputError, match="nowhere: no such folder"):
         read_espnet_output(tmp_path / "nowhere")

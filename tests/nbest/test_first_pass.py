@@ -75,6 +75,34 @@ def test_a_second_run_does_only_what_is_missing(job, monkeypatch, capsys):
     assert not (job.output / "log" / ".lists.3.half").exists()
 
 
+def test_batches_hold_utterances_of_similar_length(job, monkeypatch):
+    """One for each GPU in a shard, whose process has a copy of the model on each."""
+    seconds = {f"u{number:04}": 1.0 + number * 7 % 1000 / 100 for number in range(1000)}
+    monkeypatch.setattr(module.audio_tables, "read_audio_table", lambda _data: dict.fromkeys(seconds, __file__))
+    monkeypatch.setattr(module.audio_tables, "durations", lambda _data, _audio: seconds)
+    monkeypatch.setattr(module, "_references", lambda _data, _audio: {})
+    batched = replace(job, whisper=replace(job.whisper, batch=16, device="cuda"))
+    shards = [list(task.shard.tables["wav.scp"]) for task in plan(batched, 1)]
+    assert sorted(utterance for shard in shards for utterance in shard) == sorted(seconds)
+    assert [len(shard) for shard in shards] == [125] * 8
+    for shard in shards:
+        assert max(map(seconds.get, shard)) - min(map(seconds.get, shard)) < 1.5  # of 10 seconds
+    assert seconds[shards[0][0]] > seconds[shards[-1][-1]]  # the longest first, so that the end is not waited for
+    # one by one, on CPUs, shards take equally long
+    shards = [[seconds[utterance] for utterance in task.shard.tables["wav.scp"]] for task in plan(job, 1)]
+    assert max(map(sum, shards)) - min(map(sum, shards)) < 11
+
+
+def test_one_process_searches_on_all_gpus(job, monkeypatch):
+    used = []
+    monkeypatch.setattr(module, "map_shards", lambda _run, _todo, **options: used.append(options["nj"]))
+    monkeypatch.setattr(module, "read_nbest", lambda _path: [])
+    monkeypatch.setattr(module, "write_nbest", lambda _path, _lists: None)
+    for device in ("cpu", "cuda"):
+        make_lists([replace(job, whisper=replace(job.whisper, device=device))], nj=2)
+    assert used == [2, 1]
+
+
 def test_the_key_of_a_shard_changes_with_its_inputs(job, data, tmp_path):
     def keys(job: FirstPass) -> set[str]:
         return {task.shard.key for task in plan(job, 1)}

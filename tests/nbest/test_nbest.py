@@ -67,6 +67,8 @@ def test_optional_fields_and_blanks(tmp_path):
             '{"utt_id": "u", "hyps": [{"text": "A", "score": 0}, {"text": "B", "score": NaN}]}',
             r"u: hypothesis 2: score is nan",
         ),
+        ('{"utt_id": "u", "hyps": [{"text": "A", "score": true}]}', r"u: hypothesis 1 must be .*True is no score"),
+        ('{"utt_id": "u", "hyps": [{"text": "A", "score": 0}], "hyps": []}', r"line 2: hyps comes twice in one object"),
         ('{"utt_id": "u", "hyps": [{"text": "A", "score": -Infinity}]}', r"u: hypothesis 1: score is -inf"),
         (
             '{"utt_id": "u", "hyps": [{"text": "A", "score": 0, "scores": {"ctc": NaN}}]}',

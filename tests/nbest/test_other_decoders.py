@@ -25,24 +25,30 @@ def texts(lists: list[NBest]) -> dict[str, list[str]]:
     return {nbest.utt_id: [hyp.text for hyp in nbest.hyps] for nbest in lists}
 
 
-def kaldi(folder: Path, lm: str = "lmwt.withlm") -> Path:
+def kaldi(folder: Path) -> Path:
     """nbest-to-linear writes integers into `words`; the scripts make `words_text` of them with int2sym.pl."""
     write(folder / "archives.1/words_text", "sp1.0-u-1-1 the cat \nsp1.0-u-1-2 a cat \n")
     write(folder / "archives.1/acwt", "sp1.0-u-1-1 1000.5\nsp1.0-u-1-2 1010\n")
-    write(folder / f"archives.1/{lm}", "sp1.0-u-1-1 12.25\nsp1.0-u-1-2 10\n")
+    write(folder / "archives.1/lmwt.withlm", "sp1.0-u-1-1 12.25\nsp1.0-u-1-2 10\n")
     write(folder / "archives.2/words_text", "v-1 \n")
     write(folder / "archives.2/acwt", "v-1 -3e2\n")
-    write(folder / f"archives.2/{lm}", "v-1 0\n")
+    write(folder / "archives.2/lmwt.withlm", "v-1 0\n")
     return folder
 
 
-@pytest.mark.parametrize("lm", ["lmwt.withlm", "lmwt.nolm"])
-def test_kaldi(tmp_path, lm):
-    cat, empty = read_lists(kaldi(tmp_path, lm))
+def test_kaldi(tmp_path):
+    cat, empty = read_lists(kaldi(tmp_path))
     assert texts([cat, empty]) == {"sp1.0-u-1": ["the cat", "a cat"], "v": [""]}
     assert cat.hyps[0].scores == {"acoustic": -1000.5, "lm": -12.25}
     assert [hyp.score for hyp in cat.hyps] == pytest.approx([-112.3, -111.0])
     assert read_lists(tmp_path / "archives.1", form="kaldi") == [cat]
+
+
+def test_costs_of_kaldi_without_the_language_model_do_not_pass_for_those_with_it(tmp_path):
+    """steps/rnnlmrescore.sh takes the old model out of lmwt.nolm."""
+    (kaldi(tmp_path) / "archives.1" / "lmwt.withlm").rename(tmp_path / "archives.1" / "lmwt.nolm")
+    with pytest.raises(InputError, match="archives.1/lmwt.withlm: no such file"):
+        read_lists(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -61,11 +67,11 @@ def test_faults_of_kaldi(tmp_path, file, text, message):
 
 
 def test_ranks_of_kaldi(tmp_path):
-    for name in ("words_text", "acwt", "lmwt.nolm"):
+    for name in ("words_text", "acwt", "lmwt.withlm"):
         write(tmp_path / "archives.1" / name, "u-1 1\nu-3 1\n")
     with pytest.raises(InputError, match=r"u: its ranks are \[1, 3\], not 1 to 2"):
         read_lists(tmp_path)
-    for name in ("words_text", "acwt", "lmwt.nolm"):
+    for name in ("words_text", "acwt", "lmwt.withlm"):
         write(tmp_path / "archives.1" / name, "utterance 1\n")
     with pytest.raises(InputError, match="utterance is not an id such as utt1-1"):
         read_lists(tmp_path)
@@ -193,6 +199,26 @@ def test_decodings_of_icefall_with_other_references_are_refused(tmp_path):
         read_lists(tmp_path)
 
 
+def test_a_decoding_of_icefall_that_lacks_a_cut_is_refused(tmp_path):
+    write(tmp_path / "recogs-x-1.txt", recogs([("u", ["A"], ["A"]), ("v", ["B"], ["B"])]))
+    write(tmp_path / "recogs-x-2.txt", recogs([("u", ["A"], ["AN"])]))
+    with pytest.raises(InputError, match="recogs-x-2.txt: lacks v, which another decoding has"):
+        read_lists(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("recogs-x.txt.gz", recogs([("u", ["A"], ["A"])])),
+        ("result.gz", "wav u\ncandidate 0 A\n"),
+        ("am.json.gz", '{"u": {"ref": "A", "hyp_1": {"score": 0, "text": "A"}}}'),
+    ],
+)
+def test_gzipped_lists_of_any_decoder(tmp_path, name, text):
+    (tmp_path / name).write_bytes(gzip.compress(text.encode()))
+    assert texts(read_lists(tmp_path / name)) == {"u": ["A"]}
+
+
 def test_timestamps_of_icefall_are_skipped(tmp_path):
     """What icefall.utils.store_transcripts_and_timestamps prints besides."""
     text = recogs([("u-1", ["A", "CAT"], ["A"])])
@@ -268,6 +294,9 @@ def test_several_decodings_by_faster_whisper_are_ranked(tmp_path):
 def test_faults_of_whisper(tmp_path):
     with pytest.raises(InputError, match="none: no such file or folder: give what whisper"):
         read_lists(tmp_path / "none", form="whisper")
+    write(tmp_path / "u.json", json.dumps([segment(0, "a", 3, math.nan)]))
+    with pytest.raises(InputError, match=f"{tmp_path}: u: hypothesis 1: score is nan"):
+        read_lists(tmp_path)
     write(tmp_path / "u.json", json.dumps({"segments": [{"text": "a", "seek": 0}]}))
     with pytest.raises(InputError, match="u.json: segment 1 lacks seek, tokens or avg_logprob"):
         read_lists(tmp_path)

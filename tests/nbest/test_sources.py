@@ -104,7 +104,8 @@ def test_hypotheses_are_ranked_by_their_number(tmp_path):
         ('{"a": []}', "am.json: a: not an object with ref and hyp_1"),
         ('{"a": {"ref": "x"}}', "am.json: a: no hypotheses"),
         ('{"a": {"hyp_1": {"text": "x"}}}', "am.json: a: hypothesis 1 must be an object with text, score"),
-        ('{"a": {"hyp_2": {"text": "x", "score": NaN}}}', "am.json: a: hypothesis 1: score is nan"),
+        ('{"a": {"hyp_1": {"text": "x", "score": NaN}}}', "am.json: a: hypothesis 1: score is nan"),
+        ('{"a": {"hyp_2": {"text": "x", "score": 0}}}', r"am.json: a: its hypotheses are \[2\], not 1 to 1"),
         ('{"a": {"hyp_one": {"text": "x", "score": 0}}}', "am.json: a: 'hyp_one' is neither ref nor hyp_<number>"),
         ('{"a": {"ref": ["x"], "hyp_1": {"text": "x", "score": 0}}}', "am.json: a: ref must be a text"),
         ('{"a": {"hyp_1": {"text": "x", "score": 0}}, "a": {}}', "am.json: a comes twice"),
@@ -114,6 +115,14 @@ def test_what_is_refused_in_the_json_of_masked_lm_scoring(tmp_path, text, messag
     (tmp_path / "am.json").write_text(text)
     with pytest.raises(InputError, match=message):
         read_mlm_scoring(tmp_path / "am.json")
+
+
+def test_references_have_single_blanks_in_every_format(tmp_path):
+    """A line break in one would end its line of a Kaldi table."""
+    (tmp_path / "a.jsonl").write_text('{"utt_id": "u", "ref": "A\\n B ", "hyps": [{"text": "A  B", "score": 0}]}')
+    (tmp_path / "a.json").write_text('{"u": {"ref": "A\\n B ", "hyp_1": {"text": "A  B", "score": 0}}}')
+    for name in ("a.jsonl", "a.json"):
+        assert read_lists(tmp_path / name) == [NBest("u", (Hypothesis("A B", 0.0),), "A B")]
 
 
 def test_a_part_of_an_espnet_decoding_is_named(tmp_path):

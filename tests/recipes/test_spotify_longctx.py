@@ -18,6 +18,7 @@ from espnet_ext.corpora.spotify import read_transcript
 from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.results.plans.plan import load_scale, system_config
 from espnet_ext.results.plans.reading import load_tables
+from espnet_ext.work.yaml_files import read_yaml
 
 RECIPE = EGS / "spotify_longctx"
 run = partial(smoke_run, RECIPE.name)
@@ -280,6 +281,38 @@ def test_silent_and_short_recordings_end_a_run_early_or_are_left_out(smoke, tmp_
     assert len(statistics) == 5 and "silent" not in statistics
     assert (tmp_path / "exp" / "stats" / "train" / "no_speech.txt").read_text() == "silent\n"
     assert (tmp_path / SYSTEM / "latest.pth").exists()
+
+
+def model_that_hears(system: Path, folder: Path) -> str:
+    """A copy of a model that emits one piece in each frame; the word that it hears in any audio."""
+    tokens = read_yaml(system / "config.yaml")["token_list"]
+    piece = next(token for token in tokens if token.startswith("▁") and len(token) > 1)
+    states = torch.load(system / "latest.pth", weights_only=True)
+    states["ctc.ctc_lo.bias"][tokens.index(piece)] += 50
+    folder.mkdir()
+    torch.save(states, folder / "latest.pth")
+    shutil.copyfile(system / "config.yaml", folder / "config.yaml")
+    return piece[1:]
+
+
+def test_recordings_without_word_times_are_aligned_by_a_model(smoke, tmp_path):
+    """Or refused, where the model does not hear what was transcribed."""
+    episodes = sorted((smoke[0] / "data" / "corpus" / "spotify").rglob("*.ogg"))[:2]
+    (tmp_path / "audio").mkdir()
+    for episode in episodes:
+        shutil.copyfile(episode, tmp_path / "audio" / episode.name)
+    word = model_that_hears(smoke[0] / SYSTEM, tmp_path / "aligner")
+    texts = {episode.stem: word for episode in episodes}
+    (tmp_path / "text").write_text("".join(f"{key}{20 * f' {text}'}\n" for key, text in texts.items()))
+    options = ["--audio", str(tmp_path / "audio"), "--text", str(tmp_path / "text"), *other_corpora(smoke[0])]
+    options += ["--rows", "Rev16 at 10 s", "--nj", "1", "--stop_stage", "2", "--aligner"]
+    refused = run(*options, str(smoke[0] / SYSTEM), folder=tmp_path)
+    assert refused.returncode == 1 and "== Stage 2" not in refused.stdout
+    assert all(key in refused.stderr for key in texts)
+    (tmp_path / "text").write_text("".join(f"{key} {text}\n" for key, text in texts.items()))
+    done = run(*options, str(tmp_path / "aligner"), folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert read_table(tmp_path / "data" / "podcasts" / "text") == texts
 
 
 def test_published_models_take_the_place_of_trainings(smoke, tmp_path):

@@ -84,3 +84,19 @@ def test_a_training_takes_no_more_gpus_than_a_batch_has_sequences(ngpu, used, tm
     assert step.free["ngpu"] == used
     assert (step.free["more"] == ("--multiprocessing_distributed", "true")) is (used > 1)
     assert ("on 2 of 4 GPUs, since a batch has so many sequences of 10 s" in capsys.readouterr().out) is (ngpu == "4")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"words": "none.ctm"}, "--words .*none.ctm: no such file"),
+        ({"text": "none.txt", "aligner": "model"}, "--text .*none.txt: no such file"),
+        ({"text": "conf", "aligner": "model"}, "model: no such file or folder"),
+        ({"text": "conf", "aligner": "conf"}, "conf: holds no model"),
+        ({"text": "conf"}, "--audio needs --words CTM, or --text FILE and --aligner DIR"),
+        ({"audio": "", "words": "none.ctm"}, "give it too"),
+    ],
+)
+def test_words_and_models_of_ones_own_audio_are_checked_first(options, message, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match=message):
+        run_of(monkeypatch, tmp_path, scale="smoke", **{"audio": str(tmp_path), **options})

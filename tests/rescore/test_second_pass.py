@@ -1,6 +1,7 @@
 """The second pass from lists on disk to lists on disk, with a scorer whose scores are known."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -214,6 +215,26 @@ def test_parts_that_are_not_there(job, tmp_path):
     """Known before the model is loaded."""
     with pytest.raises(InputError, match="test-0: hypothesis 2 lacks the part ctc"):
         run(SecondPass(**job, tune_on=(tmp_path / "dev.jsonl",), parts=True), refuse)
+
+
+def test_parts_that_only_the_development_lists_have(tmp_path):
+    write_nbest(tmp_path / "dev.jsonl", parts("dev"))
+    own = [replace(hyp, scores={"ctc": hyp.scores["ctc"]}) for hyp in parts("test")[0].hyps]
+    write_nbest(tmp_path / "test.jsonl", [NBest("test-0", tuple(own), "A")])
+    job = SecondPass(tmp_path / "test.jsonl", tmp_path / "out", tune_on=(tmp_path / "dev.jsonl",), parts=True)
+    with pytest.raises(InputError, match=r"test.jsonl: its lists lack the part decoder, which those of --tune-on have"):
+        second_pass.second_pass(job, {"one": refuse})
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_hypothesis_without_words_does_not_win_since_the_others_are_too_long():
+    said = NBest("u", (Hypothesis("A " * 80, -1.0), Hypothesis("", -5.0)))
+    (found,) = second_pass.add_scores([said], lambda _given: [[None, {"toy": -1.0}]])
+    assert [hyp.text for hyp in found.hyps] == [hyp.text for hyp in said.hyps]
+    assert {hyp.scores["toy"] for hyp in found.hyps} == {0.0}
+    nothing = NBest("u", (Hypothesis("", -5.0),))
+    (found,) = second_pass.add_scores([nothing], lambda _given: [[{"toy": -1.0}]])
+    assert found.hyps[0].scores == {"toy": -1.0}
 
 
 def test_hypotheses_that_are_too_long_are_left_out_and_lists_of_such_keep_their_order(job):

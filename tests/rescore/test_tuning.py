@@ -6,7 +6,7 @@ import pytest
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest
-from espnet_ext.rescore.interpolation import FIRST_PASS, WITHOUT_END
+from espnet_ext.rescore.interpolation import FIRST_PASS, LENGTH, WITHOUT_END
 from espnet_ext.rescore.tuning import parts_of, tune_scores
 
 
@@ -49,6 +49,12 @@ def test_parts_of_the_first_pass_are_those_that_all_hypotheses_have():
         parts_of(lists_with({"ctc": -1.0, "lm": -2.0}, {"ctc": -1.0}), ("gpt",))
     with pytest.raises(InputError, match="no scores of the parts of the first pass"):
         parts_of(lists_with({"gpt": -1.0}, {"gpt": -2.0}), ("gpt",))
+
+
+@pytest.mark.parametrize("name", [FIRST_PASS, LENGTH])
+def test_a_part_whose_name_means_another_thing_is_refused(name):
+    with pytest.raises(InputError, match=f"a part of the first pass is called '{name}'"):
+        parts_of(lists_with({name: -1.0}, {name: -2.0}), ("gpt",))
 
 
 def test_a_model_of_an_earlier_second_pass_is_one_part():

@@ -178,6 +178,10 @@ def test_names_that_are_no_model(tmp_path, model):
     for name in ("train.acc.ave.pth", "valid.loss.ave.pth", "valid.acc.best.pth", "valid.acc.ave.pth"):  # as ESPnet's
         (tmp_path / name).touch()
     assert find_checkpoint(tmp_path).name == "valid.acc.ave.pth"
+    (tmp_path / "valid.loss.best.pth").touch()
+    (tmp_path / "latest.pth").touch()
+    assert find_checkpoint(tmp_path).name == "valid.acc.ave.pth"
+    assert find_checkpoint(tmp_path, "long").name == "latest.pth"  # what P5 and its recipe decode
     (tmp_path / "best5.ave.pth").touch()  # a recipe's
     assert find_checkpoint(tmp_path).name == "best5.ave.pth"
     assert read_folder(model).task == "asr"

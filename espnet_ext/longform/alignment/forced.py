@@ -16,7 +16,7 @@ import numpy as np
 from espnet_ext.data.transcript import Word
 from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.ctc_search import GreedyDecoder, Token
-from espnet_ext.longform.decoding.transcribe import SPACE, Transcriber, load_transcriber
+from espnet_ext.longform.decoding.transcribe import SPACE, Transcriber, bpemodel_of, load_transcriber
 from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -222,7 +222,9 @@ def load_aligner(config: Path, model: Path, device: str = "cpu") -> RecordingAli
     from espnet2.text.build_tokenizer import build_tokenizer
 
     settings = read_yaml(config)
-    return RecordingAligner(transcriber, build_tokenizer(settings["token_type"], bpemodel=settings.get("bpemodel")))
+    return RecordingAligner(
+        transcriber, build_tokenizer(settings["token_type"], bpemodel=bpemodel_of(Path(config), settings))
+    )
 
 
 def matches(expected: Sequence[int], heard: Sequence[int]) -> list[tuple[int, int]]:

@@ -122,14 +122,14 @@ def load_transcriber(
         from espnet2.text.build_tokenizer import build_tokenizer
 
         _models.clear()
-        tokenizer = build_tokenizer(config["token_type"], bpemodel=_bpemodel(Path(model_config), config))
+        tokenizer = build_tokenizer(config["token_type"], bpemodel=bpemodel_of(Path(model_config), config))
         model = load(str(model_config), str(model_file), device, precision, language)
         _models[key] = Transcriber(model, config["token_type"], tokenizer.tokens2text, window)
     loaded = _models[key]
     return Transcriber(loaded.model, loaded.token_type, loaded.join, float(window), stride, batch_seconds, beam)
 
 
-def _bpemodel(path: Path, config: Mapping[str, Any]) -> str | None:
+def bpemodel_of(path: Path, config: Mapping[str, Any]) -> str | None:
     """Where a config's sentencepiece model is; a relative path may start at the config's folder."""
     from espnet_ext.sharing.files import bases_of, named_files
 

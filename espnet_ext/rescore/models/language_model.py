@@ -353,7 +353,7 @@ class LmScorer(torch.nn.Module):
 
     def settings(self) -> dict[str, str]:
         """What a saved scorer needs besides model and tokenizer."""
-        return {"scorer": self.name, "casing": self.casing}
+        return {"scorer": self.name, "casing": self.casing} | ({"prompt": self.prompt} if self.prompt else {})
 
     def save(self, folder: str | Path) -> None:
         """Write a folder that both ``transformers`` and ``load_lm`` load."""

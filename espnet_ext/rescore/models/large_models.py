@@ -4,6 +4,7 @@ LoRA (Hu et al. 2022) trains two small matrices beside each linear layer; the mo
 if wanted. ``transformers`` loads what is saved by its folder: the matrices, and the name of the model they belong to.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -89,15 +90,24 @@ def _add_lora(model: Any, lora: Lora) -> None:
 def _train_lora(model: Any, lora: Lora) -> None:
     """Let the matrices learn that a model was loaded with."""
     (own,) = model.peft_config.values()
-    if (own.r, own.lora_alpha) != (lora.r, lora.alpha):
-        raise InputError(
-            f"lora: the model has matrices with r {own.r} and alpha {own.lora_alpha}, not r {lora.r} and alpha "
-            f"{lora.alpha}: give their options, or train the model that they belong to"
-        )
+    has = {"r": own.r, "alpha": own.lora_alpha, "dropout": own.lora_dropout, "targets": _names(own.target_modules)}
+    wanted: dict[str, object] = {"r": lora.r, "alpha": lora.alpha, "dropout": lora.dropout}
+    if lora.targets:
+        wanted["targets"] = _names(lora.targets)
+    for name, value in wanted.items():
+        if has[name] != value:
+            raise InputError(
+                f"lora: the model has matrices with {name} {has[name]}, not {value}: give the options that they have, "
+                "or train the model that they belong to"
+            )
     own.inference_mode = False
     for name, parameter in model.named_parameters():
         parameter.requires_grad_("lora_" in name)
     _in_float32(model)
+
+
+def _names(layers: Iterable[str]) -> str:
+    return layers if isinstance(layers, str) else ", ".join(sorted(layers))
 
 
 def _in_float32(model: Any) -> None:

@@ -13,6 +13,7 @@ hypotheses are known, and nothing is kept.
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, cast
 
 import numpy as np
@@ -98,6 +99,11 @@ def grow(hypotheses: Sequence[tuple[int, Sequence[int]]], most: int) -> list[Tre
         tree.paths.append(path)
         tree.hyps.append(number)
     return trees
+
+
+def _common(sequences: Sequence[Sequence[int]]) -> int:
+    """With how many equal tokens all of them begin."""
+    return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, zip(*sequences, strict=False)))
 
 
 def _shared(children: dict[tuple[int, int], int], tokens: Sequence[int]) -> int:
@@ -274,7 +280,8 @@ def _on_paths(model: PreTrainedModel, rows: Rows) -> torch.Tensor:
 def to_rows(lists: Sequence[Sequence[tuple[int, Sequence[int]]]], limit: int, budget: int) -> list[Rows]:
     """Put lists of numbered hypotheses into batches of at most ``budget`` positions, for a model with this tree limit.
 
-    A hypothesis with more tokens is a batch of its own.
+    A hypothesis with more tokens is a batch of its own. So is a tree whose hypotheses share a context of more than half
+    the budget: it may have half the budget beyond it, so that the context is computed once and not for each of them.
 
     Args:
         lists: each list's hypotheses as number and token ids.
@@ -284,7 +291,8 @@ def to_rows(lists: Sequence[Sequence[tuple[int, Sequence[int]]]], limit: int, bu
     trees: list[Tree] = []
     for hypotheses in lists:
         if limit:
-            trees += grow(hypotheses, min(limit, budget))
+            shared = _common([tokens for _, tokens in hypotheses])
+            trees += grow(hypotheses, min(limit, max(budget, shared + budget // 2)))
         else:
             trees += [tree for hypothesis in hypotheses for tree in grow([hypothesis], budget)]
     rows = []

@@ -121,6 +121,7 @@ def load_lm(
     pooling: str | None = None,
     casing: str | None = None,
     dtype: str | None = None,
+    prompt: str | None = None,
     *,
     new_layer: bool = False,
 ) -> LmScorer:
@@ -133,6 +134,7 @@ def load_lm(
             "cls" for bidirectional models.
         casing: a key of ``CASINGS``; by default as saved, otherwise "as-is".
         dtype: a key of ``DTYPES``; by default "float32".
+        prompt: text that the model reads before the context of each list; by default as saved, otherwise none.
         new_layer: make a pooling layer with random weights, which has to be trained, for a model that has none.
 
     Raises:
@@ -158,15 +160,17 @@ def load_lm(
             "(espnet-ext train mwer --scorer pooled), or score by another --scorer"
         )
     casing, dtype = casing or saved.get("casing") or "as-is", dtype or "float32"
+    made: LmScorer
     if name == "causal":
-        return CausalScorer(*load(AutoModelForCausalLM, folder_or_name, dtype), casing).eval()
-    if name == "pll":
-        return PllScorer(*load(AutoModelForMaskedLM, folder_or_name, dtype), casing).eval()
-    model, tokenizer = load(AutoModel, folder_or_name, dtype)
-    made = PooledScorer(model, tokenizer, casing, pooling or saved.get("pooling")).eval()
-    if trained:
-        made.load_head(folder_or_name)
-    return made
+        made = CausalScorer(*load(AutoModelForCausalLM, folder_or_name, dtype), casing)
+    elif name == "pll":
+        made = PllScorer(*load(AutoModelForMaskedLM, folder_or_name, dtype), casing)
+    else:
+        made = PooledScorer(*load(AutoModel, folder_or_name, dtype), casing, pooling or saved.get("pooling"))
+        if trained:
+            made.load_head(folder_or_name)
+    made.prompt = saved.get("prompt", "") if prompt is None else prompt
+    return made.eval()
 
 
 def _settings(folder: str | Path) -> dict[str, str]:

@@ -79,7 +79,9 @@ def check_lengths(scorer: LmScorer, items: Sequence[Example], loss: MwerLoss, ca
     make_folder(cache / f"lengths.{key[:16]}", key, check, "check of lengths")
 
 
-def without_long(scorer: LmScorer, lists: Sequence[NBest], what: str, say: Callable[[str], None]) -> list[NBest]:
+def without_long(
+    scorer: LmScorer, lists: Sequence[NBest], what: str, say: Callable[[str], None], *, references: bool = False
+) -> list[NBest]:
     """The lists without hypotheses of more tokens than the model takes, and without lists of which nothing is left.
 
     Args:
@@ -87,6 +89,7 @@ def without_long(scorer: LmScorer, lists: Sequence[NBest], what: str, say: Calla
         lists: the lists.
         what: they are, for the line that says how many are left out.
         say: prints that line.
+        references: leave out the lists, too, whose references have more tokens, since cross-entropy scores those.
 
     Raises:
         InputError: nothing is left.
@@ -94,9 +97,11 @@ def without_long(scorer: LmScorer, lists: Sequence[NBest], what: str, say: Calla
     kept, skipped = [], 0
     for start in range(0, len(lists), CHECKED_TOGETHER):
         block = lists[start : start + CHECKED_TOGETHER]
-        texts, contexts = [[hyp.text for hyp in own.hyps] for own in block], [own.context for own in block]
-        for own, fits in zip(block, fitting(scorer, texts, contexts), strict=True):
-            hyps = tuple(compress(own.hyps, fits))
+        scored = [own.ref if references and own.ref is not None else "" for own in block]
+        texts = [[ref, *(hyp.text for hyp in own.hyps)] for ref, own in zip(scored, block, strict=True)]
+        found = fitting(scorer, texts, [own.context for own in block])
+        for own, (ref_fits, *fits) in zip(block, found, strict=True):
+            hyps = tuple(compress(own.hyps, fits)) if ref_fits else ()
             skipped += len(own.hyps) - len(hyps)
             if hyps:
                 kept.append(replace(own, hyps=hyps))
@@ -104,8 +109,11 @@ def without_long(scorer: LmScorer, lists: Sequence[NBest], what: str, say: Calla
         raise InputError(f"no hypothesis of the {what} fits into the {scorer.longest} tokens that the model takes")
     if skipped:
         say(
-            f"{what}: {skipped} hypotheses are too long for the model and left out, and {len(lists) - len(kept)} lists "
-            "with nothing else"
+            f"{what}: {skipped} hypotheses are too long for the model and left out, or their references are, and "
+            f"{len(lists) - len(kept)} lists with nothing else"
+            if references
+            else f"{what}: {skipped} hypotheses are too long for the model and left out, and {len(lists) - len(kept)} "
+            "lists with nothing else"
         )
     return kept
 

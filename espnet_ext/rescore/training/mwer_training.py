@@ -61,7 +61,8 @@ class MwerSettings(ModelSettings):
         posterior_scale: see :class:`MwerLoss`; None: :func:`scale_of`, "dev": :func:`calibrated_scale`.
         ce_weight: alpha of MWER + alpha CE.
         positions: most tokens of a forward pass; None for the default.
-        prompt: text that the model reads before the context of each list and its hypotheses; give it in rescoring too.
+        prompt: text that the model reads before the context of each list and its hypotheses; it is kept with the model.
+            None: what the model was trained with.
         skip_long: leave out hypotheses with more tokens than the model takes; otherwise they are refused.
     """
 
@@ -120,7 +121,7 @@ def train_mwer(
     say(f"{len(examples)} lists to train on; {idle} of them teach MWER nothing: their hypotheses are equally good")
     say(f"lambda {loss.first_pass_weight:.4g}, posterior scale {loss.posterior_scale:.4g}, alpha {loss.ce_weight:g}")
     key = {
-        "scorer": scorer.settings() | ({"prompt": scorer.prompt} if scorer.prompt else {}),
+        "scorer": scorer.settings(),
         "lists": digest(map(repr, examples)),
         "dev_lists": digest(map(repr, dev)),
         "initial_model": module_digest(scorer),
@@ -173,13 +174,13 @@ def train_rescorer(
     device = device_for(ngpu)
     train_on, dev = (_read(paths, say) for paths in (lists, dev_lists))
     torch.manual_seed(config.seed)  # for a new pooling layer
-    scorer = load_lm(config.lm, config.scorer, config.pooling, config.casing, config.dtype, new_layer=True).to(device)
-    scorer.budget, scorer.prompt = config.positions or scorer.budget, config.prompt or ""
+    how = config.scorer, config.pooling, config.casing, config.dtype, config.prompt
+    scorer = load_lm(config.lm, *how, new_layer=True).to(device)
+    scorer.budget = config.positions or scorer.budget
     if config.skip_long:
-        train_on, dev = (
-            without_long(scorer, each, what, (lambda _line: None) if rank() else say)
-            for each, what in ((train_on, "lists"), (dev, "dev lists"))
-        )
+        shown = (lambda _line: None) if rank() else say
+        train_on = without_long(scorer, train_on, "lists", shown, references=config.ce_weight > 0)
+        dev = without_long(scorer, dev, "dev lists", shown)
     loss = loss_for(config, scorer, dev)
     prepare(scorer, config.lora, config.gradient_checkpointing, config.amp)
     report = train_mwer(scorer, train_on, dev, loss, config.training(), output, say, cache)

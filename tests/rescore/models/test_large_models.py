@@ -104,8 +104,14 @@ def test_an_adapted_models_matrices_are_trained_on_by_mwer(llama, tmp_path, monk
     learnt = {name: value for name, value in after.model.state_dict().items() if "lora_" in name}
     assert learnt and all(not torch.equal(value, before.model.state_dict()[name]) for name, value in learnt.items())
 
-    with pytest.raises(InputError, match="the model has matrices with r 4 and alpha 16, not r 8 and alpha 16"):
-        prepare(before, Lora(), False)
+    for other, message in (
+        (Lora(), "r 4, not 8"),
+        (Lora(r=4, alpha=8), "alpha 16, not 8"),
+        (Lora(r=4, dropout=0.1), "dropout 0.0, not 0.1"),
+        (Lora(r=4, targets=("q_proj",)), "targets .*q_proj.*, not q_proj"),
+    ):
+        with pytest.raises(InputError, match=f"the model has matrices with {message}: give the options that they have"):
+            prepare(before, other, False)
     with pytest.raises(InputError, match="the model has matrices of LoRA: set lora"):
         prepare(before, None, False)
     (tmp_path / "llama").rename(tmp_path / "moved")
@@ -281,6 +287,10 @@ def test_hypotheses_that_are_too_long_stay_out_of_training_by_an_option(llama, t
     train_rescorer(config(llama, max_steps=1, skip_long=True), lists, lists, tmp_path / "out", say=said.append)
     assert "dev lists: 2 hypotheses are too long for the model and left out, and 1 lists with nothing else" in said
     assert any(line.startswith("4 lists to train on") for line in said)
+    write_nbest(tmp_path / "reference.jsonl", [*LISTS, NBest("u6", (Hypothesis("cat", -1.0),), "cat " * 100)])
+    lists, values = [tmp_path / "reference.jsonl"], {"max_steps": 1, "skip_long": True, "ce_weight": 0.1}
+    train_rescorer(config(llama, **values), lists, lists, tmp_path / "ce", say=said.append)
+    assert any(line.startswith("lists: 1 hypotheses are too long for the model") for line in said)
     with pytest.raises(InputError, match="no hypothesis of the lists fits into the 64 tokens"):
         train_rescorer(config(llama, skip_long=True, prompt="cat " * 100), lists, lists, tmp_path / "none")
 
@@ -306,6 +316,15 @@ def test_training_reads_a_prompt(llama, tmp_path):
     ]
     first, second = (report["history"][0]["dev_mwer"] for report in found)
     assert first != second and found[1]["key"]["scorer"]["prompt"] == "on the mat"
+    # the model keeps it, and whoever rescores need not know; one may be given in its place, or none
+    model = tmp_path / "with" / "model"
+    trained = load_lm(model)
+    assert trained.prompt == "on the mat" and load_lm(model, prompt="on").prompt == "on"
+    assert load_lm(model, prompt="").prompt == "" == load_lm(tmp_path / "without" / "model").prompt
+    lists = [NBest("u1", tuple(Hypothesis(text, -1.0) for text in TEXTS[0]))]
+    kept, none = (LanguageModel(str(model), "lm", prompt=prompt).load()(lists) for prompt in (None, ""))
+    assert [scores["lm"] for scores in kept[0]] == pytest.approx(score_lists(trained, TEXTS[:1])[0], abs=1e-4)
+    assert kept != none
 
 
 def test_a_model_that_sees_later_tokens_is_refused(make_causal):
