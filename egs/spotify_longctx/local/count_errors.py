@@ -69,11 +69,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--exp", type=Path, default=Path("exp/mini"), help="decoded and scored")
     parser.add_argument("--decodings", nargs="+", default=["default", "half"], choices=["default", "half"])
-    parser.add_argument("--contexts", nargs="+", default=["5", "10", "20", "40"], help="seconds")
-    parser.add_argument("--seeds", nargs="+", default=["1", "2", "3", "4", "5"])
+    parser.add_argument("--contexts", nargs="+", default=["5", "10", "15", "20", "40"], help="seconds")
+    parser.add_argument("--seeds", nargs="+", default=["11", "12", "13", "14", "15"])
     parser.add_argument("--output", type=Path, default=Path("results/errors.json"))
     args = parser.parse_args()
-    shards = shards_of(Path(), LONGFORM_SIZES["mini"], 0)
+    shards = shards_of(Path(), LONGFORM_SIZES["mini-2min"], 0)
     spoken = {f"rev16-{int(shard.id):02d}": render(shard.recording)[1] for shard in shards if shard.part == "rev16"}
     values: dict[str, Any] = {"seeds": len(args.seeds), "near_s": NEAR}
     for decoding in args.decodings:

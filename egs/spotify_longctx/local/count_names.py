@@ -43,8 +43,8 @@ def told(words: Sequence[SentenceWord], pair_of: dict[str, int], context: float,
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", default="mini", help="of the synthetic corpus")
-    parser.add_argument("--contexts", type=float, nargs="+", default=[5, 10, 20, 40], help="seconds")
+    parser.add_argument("--size", default="mini-2min", help="of the synthetic corpus")
+    parser.add_argument("--contexts", type=float, nargs="+", default=[5, 10, 15, 20, 40], help="seconds")
     parser.add_argument("--output", type=Path, default=Path("results/names.json"))
     args = parser.parse_args()
     stride = read_yaml("conf/full.yaml")["decode"]["stride"]
