@@ -32,6 +32,7 @@ ABOUT = (
     "and half a window (half): by context in seconds the words, those substituted, deleted and inserted, and the words "
     "and deletions near an edge of a window"
 )
+FRAME = 0.08  # seconds of an encoder frame
 NEAR = 0.75  # seconds
 
 
@@ -83,7 +84,8 @@ def main() -> None:
             systems = [args.exp / f"base_{context}" / f"seed{seed}" for seed in args.seeds]
             files = [system / f"decode_{decoding}" / "rev16" / "alignment.txt" for system in systems]
             blocks = [block for file in files for block in read_alignment(file)]
-            counts = [count_errors(each.pairs, spoken[each.key], float(context) * stride) for each in blocks]
+            step = FRAME * max(1, round(round(float(context) / FRAME) * stride))  # windows move by whole frames
+            counts = [count_errors(each.pairs, spoken[each.key], step) for each in blocks]
             values[decoding][context] = added(counts)
     write_facts(args.output, ABOUT, shlex.join(["local/count_errors.py", *sys.argv[1:]]), values)
 
