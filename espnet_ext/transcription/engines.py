@@ -103,7 +103,7 @@ def windows(request: Request, model: ModelFiles) -> Engine:
         "stride": stride if request.window_overlap is None else 1 - request.window_overlap,
         "batch_seconds": 60.0 if request.batch_seconds is None else request.batch_seconds,
     }
-    check_numbers(numbers, "the options")
+    check_numbers({**numbers, "lm_weight": request.lm_weight}, "the options")
     if model.task == PROMPTED:
         language_symbol(read_yaml(model.config)["token_list"], request.language)
 
