@@ -19,7 +19,7 @@ from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
 from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
 from espnet_ext.results.plans.plan import load_scale, system_config
 from espnet_ext.results.plans.tables import System
-from espnet_ext.sharing.files import CONFIG, MODEL
+from espnet_ext.sharing.files import CONFIG, LATEST, MODEL
 from espnet_ext.sharing.find import find_model
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -197,7 +197,7 @@ def model_of(run: Run, system: System, seed: int) -> Path:
     """The parameters of a system: trained here, or those that the authors have published."""
     name = f"seed{seed}"
     published = run.path(corpora.PUBLISHED)
-    return published / system.name / name / MODEL if published else run.expdir / system.name / name / "latest.pth"
+    return published / system.name / name / MODEL if published else run.expdir / system.name / name / LATEST
 
 
 def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:

@@ -85,12 +85,12 @@ def pack(packing: Packing, output: Path) -> Path:
     if not output.name.endswith(ARCHIVES):
         raise InputError(f"{output}: name an archive ({', '.join(ARCHIVES)})")
     settings = packing.folder / CONFIG
-    task = task_of(read_yaml(settings)) if settings.is_file() else "asr"
+    config = read_yaml(settings) if settings.is_file() else {}
+    task = task_of(config)
     model = packing.model or find_checkpoint(packing.folder, task)
     for path in (settings, model, *(packing.lm or ()), *([packing.prior] if packing.prior else [])):
         if not path.is_file():
             raise InputError(f"{path}: no such file: train the model first, or correct the path")
-    config = read_yaml(settings)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as name:
         folder = Path(name)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice, takewhile
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from transformers.utils import logging
 
 from espnet_ext.errors import InputError
 from espnet_ext.rescore import ADAPTER
+from espnet_ext.rescore.models.prefix_trees import common_length
 from espnet_ext.work.files import write_json
 
 # How a hypothesis is written for the language model. LibriSpeech's transcripts are upper-case; the texts that models
@@ -296,8 +297,7 @@ class LmScorer(torch.nn.Module):
             first = self.before_hypotheses(context)
             alone = [*self.before, *self.tokenizer(first, add_special_tokens=False, verbose=False)["input_ids"]]
             rows = [alone, *(ids for _, ids in hypotheses)]
-            shared = takewhile(lambda column: len(set(column)) == 1, zip(*rows, strict=False))
-            lengths.append(max(len(self.before), sum(1 for _ in shared)))
+            lengths.append(max(len(self.before), common_length(rows)))
         return lengths
 
     def encode(self, lists: Sequence[Sequence[str]], contexts: Contexts = None) -> list[list[tuple[int, list[int]]]]:

@@ -101,7 +101,7 @@ def grow(hypotheses: Sequence[tuple[int, Sequence[int]]], most: int) -> list[Tre
     return trees
 
 
-def _common(sequences: Sequence[Sequence[int]]) -> int:
+def common_length(sequences: Sequence[Sequence[int]]) -> int:
     """With how many equal tokens all of them begin."""
     return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, zip(*sequences, strict=False)))
 
@@ -291,7 +291,7 @@ def to_rows(lists: Sequence[Sequence[tuple[int, Sequence[int]]]], limit: int, bu
     trees: list[Tree] = []
     for hypotheses in lists:
         if limit:
-            shared = _common([tokens for _, tokens in hypotheses])
+            shared = common_length([tokens for _, tokens in hypotheses])
             trees += grow(hypotheses, min(limit, max(budget, shared + budget // 2)))
         else:
             trees += [tree for hypothesis in hypotheses for tree in grow([hypothesis], budget)]
