@@ -28,6 +28,7 @@ def prepare_earnings22(
     num_jobs: int = 1,
     check_audio: str = "auto",
     skip_faulty: float = 0.0,
+    complete: bool = True,
 ) -> dict[str, Manifests]:
     """Check the corpus, and make its Lhotse manifests of the part ``test``.
 
@@ -35,21 +36,28 @@ def prepare_earnings22(
         corpus_dir: The folder described above.
         output_dir: Where ``earnings22_recordings_test.jsonl.gz`` and ``..._supervisions_...`` go (None: nowhere).
         num_jobs, check_audio, skip_faulty: See :func:`espnet_ext.corpora.librispeech.prepare_librispeech`.
+        complete: Warn if metadata.csv lists fewer calls than the corpus has; False for synthetic corpora.
 
     Raises:
-        InputError: More calls of metadata.csv than ``skip_faulty`` allows have no audio or no transcript, the reverse,
-            or one of these is faulty.
+        InputError: More calls than ``skip_faulty`` allows have no audio or no transcript, a faulty one, or no line in
+            metadata.csv.
     """
     corpus = require_corpus(corpus_dir, "metadata.csv, media and transcripts/nlp_references")
     calls = _calls(corpus / "metadata.csv")
-    if len(calls) != CALLS:
-        print(f"{corpus}: metadata.csv lists {len(calls)} calls; the complete corpus has {CALLS}", flush=True)
+    if complete and len(calls) < CALLS:
+        print(
+            f"warning: {corpus / 'metadata.csv'}: lists {len(calls)} of the {CALLS} calls of Earnings-22: error rates "
+            "are of these alone; download the list again to score all",
+            flush=True,
+        )
     faults = Faults(corpus, faults_file(output_dir, "earnings22"), skip_faulty)
     audio = long_recordings.files_by_id(corpus / "media", "*.mp3", faults)
     nlp = long_recordings.files_by_id(corpus / "transcripts" / "nlp_references", "*.nlp", faults)
     for call in calls:
         if call not in audio and call not in nlp:
             faults.add(PART, call, f"call {call} of metadata.csv has neither audio nor transcript")
+    for call in sorted((audio.keys() & nlp.keys()) - set(calls)):
+        faults.add(PART, call, f"call {call} is not in metadata.csv ({audio[call]}): add its line")
     recordings = long_recordings.paired(audio, nlp, long_recordings.nlp_text, PART, faults)
     manifests = long_recordings.manifests_of({PART: recordings}, faults, check_audio, num_jobs)
     write_parts("earnings22", manifests, output_dir)

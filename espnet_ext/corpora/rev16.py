@@ -7,9 +7,11 @@ the list, is in ``media``::
     verbatim_transcripts/nlp_references/<number>.nlp     (or verbatim/<number>.nlp)
     media/<number>.mp3
 
-Without a list, all 16 are expected.
+Without a list, all 16 are expected; of a list that lacks some of them, those that it holds are taken, and a warning
+names the others.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.corpora import long_recordings
@@ -31,6 +33,7 @@ def prepare_rev16(
     num_jobs: int = 1,
     check_audio: str = "auto",
     skip_faulty: float = 0.0,
+    complete: bool = True,
 ) -> dict[str, Manifests]:
     """Check the corpus, and make its Lhotse manifests of the part ``test``.
 
@@ -38,10 +41,11 @@ def prepare_rev16(
         corpus_dir: The folder described above.
         output_dir: Where ``rev16_recordings_test.jsonl.gz`` and ``..._supervisions_...`` go (None: nowhere).
         num_jobs, check_audio, skip_faulty: See :func:`espnet_ext.corpora.librispeech.prepare_librispeech`.
+        complete: Warn of episodes that the list lacks; False for synthetic corpora, which have fewer.
 
     Raises:
-        InputError: A folder is missing; or the audio or transcript of more episodes than ``skip_faulty`` allows is
-            missing or faulty.
+        InputError: A folder is missing; the list has none of the 16 episodes; or the audio or transcript of more
+            episodes than ``skip_faulty`` allows is missing or faulty.
     """
     corpus = require_corpus(corpus_dir, "verbatim_transcripts and media")
     transcripts = next((corpus / name for name in _TRANSCRIPTS if (corpus / name).is_dir()), None)
@@ -51,7 +55,10 @@ def prepare_rev16(
         )
     faults = Faults(corpus, faults_file(output_dir, "rev16"), skip_faulty)
     recordings = []
-    for number in _episodes(corpus / "podcasts.csv"):
+    numbers = _episodes(corpus / "podcasts.csv")
+    if complete:
+        _warn_of_missing(corpus / "podcasts.csv", numbers)
+    for number in numbers:
         id = f"rev16-{number:02d}"
         try:
             audio = _audio(corpus, number)
@@ -68,7 +75,20 @@ def _episodes(path: Path) -> list[int]:
     if not path.is_file():
         return list(EPISODES)
     listed = long_recordings.listed(path, "File number", "Rev16's list")
-    return [number for number in EPISODES if str(number) in listed]
+    numbers = [number for number in EPISODES if str(number) in listed]
+    if not numbers:
+        raise InputError(f"{path}: it lists none of the {len(EPISODES)} episodes of Rev16: download it again")
+    return numbers
+
+
+def _warn_of_missing(path: Path, numbers: Sequence[int]) -> None:
+    missing = [str(number) for number in EPISODES if number not in numbers]
+    if missing:
+        print(
+            f"warning: {path}: lists {len(numbers)} of the {len(EPISODES)} episodes, without {', '.join(missing)}: "
+            "error rates are of these alone; complete the list, or delete it, to score all",
+            flush=True,
+        )
 
 
 def _audio(corpus: Path, number: int) -> Path:

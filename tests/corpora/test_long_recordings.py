@@ -187,7 +187,7 @@ def test_nlp_by_the_header(tmp_path):
             nlp_text(tmp_path / "b.nlp")
 
 
-def test_earnings22(tmp_path):
+def test_earnings22(tmp_path, capsys):
     (tmp_path / "transcripts" / "nlp_references").mkdir(parents=True)
     (tmp_path / "metadata.csv").write_text(
         "File ID,Ticker Symbol,Sampling Rate (Hz)\n44,AB,24000\n2020-Call,CD,11025\n"
@@ -198,6 +198,9 @@ def test_earnings22(tmp_path):
     manifests = earnings22.prepare_earnings22(tmp_path, tmp_path / "out")["test"]
     assert [item.sampling_rate for item in manifests["recordings"]] == [11025, 24000]
     assert manifests["supervisions"]["44"].text == "Good morning, Ahyiana."
+    assert re.search(r"warning: .*metadata.csv: lists 2 of the 125 calls of Earnings-22", capsys.readouterr().out)
+    earnings22.prepare_earnings22(tmp_path, complete=False)
+    assert "warning" not in capsys.readouterr().out
     (tmp_path / "media" / "44.mp3").unlink()
     with pytest.raises(InputError, match="no audio of 44"):
         earnings22.prepare_earnings22(tmp_path)
@@ -208,8 +211,21 @@ def test_earnings22(tmp_path):
     assert list(kept["supervisions"].ids) == ["2020-Call"]
 
 
+def test_calls_that_metadata_lacks_are_faults(tmp_path):
+    """Such a call would be scored, and the list says that there is none."""
+    (tmp_path / "transcripts" / "nlp_references").mkdir(parents=True)
+    (tmp_path / "metadata.csv").write_text("File ID,Ticker Symbol\n44,AB\n")
+    for call in ("44", "45"):
+        write_audio(tmp_path / "media" / f"{call}.mp3")
+        (tmp_path / "transcripts" / "nlp_references" / f"{call}.nlp").write_text(NLP)
+    with pytest.raises(InputError, match=r"call 45 is not in metadata.csv \(.*45.mp3\): add its line"):
+        earnings22.prepare_earnings22(tmp_path)
+    kept = earnings22.prepare_earnings22(tmp_path, skip_faulty=0.5)["test"]
+    assert list(kept["supervisions"].ids) == ["44"]
+
+
 @pytest.mark.parametrize("transcripts", ["verbatim_transcripts/nlp_references", "verbatim"])
-def test_rev16(tmp_path, transcripts):
+def test_rev16(tmp_path, transcripts, capsys):
     (tmp_path / transcripts).mkdir(parents=True)
     for number in (3, 5, 32):  # 5 is none of the sixteen
         write_audio(tmp_path / "media" / f"{number}.mp3")
@@ -219,6 +235,15 @@ def test_rev16(tmp_path, transcripts):
     (tmp_path / "podcasts.csv").write_text('File number,Show Title\n3,"Read, The"\n5,Other\n32,Last\n')
     manifests = rev16.prepare_rev16(tmp_path, tmp_path / "out")["test"]
     assert list(manifests["supervisions"].ids) == ["rev16-03", "rev16-32"]
+    assert re.search(
+        r"warning: .*podcasts.csv: lists 2 of the 16 episodes, without 4, 9, 10, .*29: error rates are of these alone",
+        capsys.readouterr().out,
+    )
+    rev16.prepare_rev16(tmp_path, complete=False)
+    assert "warning" not in capsys.readouterr().out
+    (tmp_path / "podcasts.csv").write_text("File number,Show Title\n5,Other\n")
+    with pytest.raises(InputError, match="podcasts.csv: it lists none of the 16 episodes"):
+        rev16.prepare_rev16(tmp_path)
 
 
 STM = """\

@@ -12,6 +12,7 @@ from espnet_ext.results.plans.reading import load_tables
 from espnet_ext.work.yaml_files import deep_merge, write_yaml
 
 RECIPE = EGS / "spotify_longctx"
+corpora = load_script(RECIPE / "local" / "corpora.py")
 check_model = load_script(RECIPE / "local" / "published_models.py").check_model
 PAPER = {"num_blocks": 6, "attention_heads": 6, "output_size": 768, "positions": "rotary", "rotary_base": 1500000.0}
 IMPORTED = {"encoder_conf": PAPER, "chunk_conf": {"max_seconds": 10.24}}
@@ -100,3 +101,10 @@ def test_a_training_takes_no_more_gpus_than_a_batch_has_sequences(ngpu, used, tm
 def test_words_and_models_of_ones_own_audio_are_checked_first(options, message, tmp_path, monkeypatch):
     with pytest.raises(InputError, match=message):
         run_of(monkeypatch, tmp_path, scale="smoke", **{"audio": str(tmp_path), **options})
+
+
+def test_only_lists_of_ones_own_test_corpora_must_be_complete(tmp_path, monkeypatch):
+    run = run_of(monkeypatch, tmp_path, scale="smoke", rev16=str(tmp_path))
+    assert corpora.test_options(run, "rev16") == {}
+    assert corpora.test_options(run, "earnings22") == {"complete": False}
+    assert corpora.test_options(run, "tedlium") == {"parts": ["test"]}
