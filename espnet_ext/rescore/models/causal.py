@@ -66,6 +66,9 @@ class CausalScorer(LmScorer):
             found.append(CausalChunk(rows, targets, scored))
         return found
 
+    def positions(self, chunk: CausalChunk) -> int:
+        return chunk.rows.ids.numel()
+
     def terms(self, chunk: CausalChunk) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probabilities of tokens, (n,), and the numbers of their hypotheses, (n,)."""
         device, rows, scored = self.model.device, chunk.rows, chunk.scored

@@ -249,6 +249,10 @@ class LmScorer(torch.nn.Module):
         """
         raise NotImplementedError
 
+    def positions(self, chunk: Any) -> int:
+        """The positions of a forward pass, padding included."""
+        raise NotImplementedError
+
     def precision(self) -> torch.autocast:
         """In this block the model computes with the precision that ``amp`` asks for."""
         return torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.amp)

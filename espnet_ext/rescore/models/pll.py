@@ -70,6 +70,9 @@ class PllScorer(LmScorer):
         batches = in_batches([len(ids) for _, ids in copies], self.budget)
         return [_chunk([(*copies[index], found[copies[index]]) for index in batch]) for batch in batches]
 
+    def positions(self, chunk: MaskedChunk) -> int:
+        return chunk.ids.numel()
+
     def terms(self, chunk: MaskedChunk) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probabilities of tokens under the mask, (n,), and the numbers of their hypotheses, (n,)."""
         device = self.model.device

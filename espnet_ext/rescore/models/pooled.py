@@ -109,6 +109,9 @@ class PooledScorer(LmScorer):
         """Forward passes over the hypotheses of all lists."""
         return to_rows(self.encode(lists, contexts), self.tree_limit, self.budget)
 
+    def positions(self, chunk: Rows) -> int:
+        return chunk.ids.numel()
+
     def terms(self, chunk: Rows) -> tuple[torch.Tensor, torch.Tensor]:
         """Scores of hypotheses, (n,), and their numbers, (n,)."""
         hidden = hidden_states(self.model, chunk)

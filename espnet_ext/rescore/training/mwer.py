@@ -3,12 +3,14 @@
 The log-probability of a hypothesis is a sum of many terms: one per token for a causal model, one per masked copy of the
 sentence for a masked model. The loss depends only on the sums. So :func:`backward` computes the sums without a graph
 and the derivative of the loss with respect to them; then it computes each chunk of terms again and backpropagates it
-with the derivatives of its sums. The gradient is that of the whole graph, but only one chunk's graph is ever in memory.
+with the derivatives of its sums. The gradient is that of the whole graph, but only the graph of as many positions as one
+chunk may have is ever in memory. The last chunks that it has room for are computed only once.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import torch
 
@@ -141,8 +143,8 @@ class MwerLoss:
 def backward(scorer: LmScorer, batch: Sequence[Example], loss: MwerLoss) -> dict[str, float]:
     """Add the gradient of ``loss`` over a batch to the scorer's parameters, one chunk's graph at a time.
 
-    Scores are summed in float64. When a chunk is computed again, dropout draws the same masks. The last chunk keeps its
-    graph, so that a batch of one chunk is computed only once.
+    Scores are summed in float64. When a chunk is computed again, dropout draws the same masks. The last chunks that
+    :func:`kept_at_once` counts keep their graphs, so that they are computed only once.
 
     Returns:
         The loss and its parts.
@@ -154,10 +156,11 @@ def backward(scorer: LmScorer, batch: Sequence[Example], loss: MwerLoss) -> dict
     contexts = [item.context for item in batch]
     chunks = scorer.chunks(lists, contexts if any(contexts) else None)
     device = next(scorer.parameters()).device
+    again = len(chunks) - kept_at_once([scorer.positions(chunk) for chunk in chunks], scorer.budget)
     start = random_state(device)
     with torch.no_grad():
-        parts = [scorer(chunk) for chunk in chunks[:-1]]
-    parts += [scorer(chunk) for chunk in chunks[-1:]]
+        parts = [scorer(chunk) for chunk in chunks[:again]]
+    parts += [scorer(chunk) for chunk in chunks[again:]]
 
     sums = torch.zeros(sum(map(len, lists)), dtype=torch.float64, device=device)
     for terms, index in parts:
@@ -171,12 +174,22 @@ def backward(scorer: LmScorer, batch: Sequence[Example], loss: MwerLoss) -> dict
         if terms.requires_grad:
             (terms * slope[index].to(terms)).sum().backward()
 
-    if parts:
-        add_gradient(*parts[-1])
+    while len(parts) > again:
+        add_gradient(*parts.pop())
     with replayed(start, device):
-        for chunk in chunks[:-1]:
+        for chunk in chunks[:again]:
             add_gradient(*scorer(chunk))
     return {name: value.item() for name, value in values.items()}
+
+
+def kept_at_once(positions: Sequence[int], budget: int) -> int:
+    """How many chunks at the end keep their graphs: as many as the budget has room for, and the last one in any case.
+
+    >>> kept_at_once([1000, 900, 60, 40], 1000), kept_at_once([60, 1040], 1000), kept_at_once([], 1000)
+    (3, 1, 0)
+    """
+    fitting = sum(total <= budget for total in accumulate(reversed(positions)))
+    return max(fitting, min(1, len(positions)))
 
 
 def _check_finite(scores: Sequence[torch.Tensor], batch: Sequence[Example]) -> None:

@@ -12,7 +12,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest
 from espnet_ext.rescore.models.pooled import PooledScorer
 from espnet_ext.rescore.training.lm_training import SmallModel, make_small_model
-from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward, example, expected_errors
+from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward, example, expected_errors, kept_at_once
 from espnet_ext.rescore.training.mwer_training import MwerSettings, calibrated_scale, loss_for
 
 SENTENCES = ["THE CAT SAT ON THE MAT", "A DOG RAN", "THE DOG SAT", "TWO CATS RAN HOME", "HE SAT AT HOME"]
@@ -216,8 +216,12 @@ class Recording(torch.nn.Module):
 
     def __init__(self, scorer):
         super().__init__()
-        self.scorer, self.name = scorer, scorer.name
+        self.scorer, self.name, self.positions = scorer, scorer.name, scorer.positions
         self.seen = []
+
+    @property
+    def budget(self):
+        return self.scorer.budget
 
     def chunks(self, lists, contexts=None):
         return self.scorer.chunks(lists, contexts)
@@ -231,11 +235,14 @@ class Recording(torch.nn.Module):
 @pytest.mark.parametrize("which", ["gpt2", "bert", "gpt2-last"])
 def test_dropout_is_the_same_in_both_passes_and_another_in_the_next_batch(which):
     scorer = Recording(make_scorer(which, dropout=0.3)).train()
-    count = len(scorer.chunks(MwerLoss().texts(BATCH)))
+    scorer.scorer.budget = 16
+    positions = [scorer.positions(chunk) for chunk in scorer.chunks(MwerLoss().texts(BATCH))]
+    count = len(positions)
     torch.manual_seed(5)
     backward(scorer, BATCH, MwerLoss())
     first, second = scorer.seen[:count], scorer.seen[count:]
-    assert len(second) == count - 1  # the last one's graph was kept
+    again = count - kept_at_once(positions, scorer.budget)
+    assert 0 < len(second) == again < count
     for once, again in zip(first, second, strict=False):
         torch.testing.assert_close(once, again)
     scorer.seen = []
@@ -243,11 +250,17 @@ def test_dropout_is_the_same_in_both_passes_and_another_in_the_next_batch(which)
     assert not torch.allclose(scorer.seen[0], first[0])
 
 
-def test_a_batch_of_one_chunk_is_computed_once():
-    scorer = Recording(make_scorer("gpt2"))
-    scorer.scorer.budget = 10_000
-    backward(scorer, BATCH[:1], MwerLoss())
-    assert len(scorer.seen) == 1
+@pytest.mark.parametrize("which", ["gpt2", "bert", "gpt2-last"])
+def test_chunks_whose_graphs_fit_at_once_are_computed_once(which):
+    scorer = Recording(make_scorer(which))
+    scorer.scorer.budget = 16
+    bounded = backward(scorer, BATCH, MwerLoss())
+    expected = gradients(scorer.scorer)
+    scorer.zero_grad()
+    scorer.scorer.budget, scorer.seen = 10_000, []
+    assert backward(scorer, BATCH, MwerLoss()) == pytest.approx(bounded)
+    assert len(scorer.seen) == len(scorer.chunks(MwerLoss().texts(BATCH)))
+    torch.testing.assert_close(gradients(scorer.scorer), expected, rtol=1e-4, atol=1e-6)
 
 
 class Saved:
