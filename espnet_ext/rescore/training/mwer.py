@@ -3,8 +3,8 @@
 The log-probability of a hypothesis is a sum of many terms: one per token for a causal model, one per masked copy of the
 sentence for a masked model. The loss depends only on the sums. So :func:`backward` computes the sums without a graph
 and the derivative of the loss with respect to them; then it computes each chunk of terms again and backpropagates it
-with the derivatives of its sums. The gradient is that of the whole graph, but only the graph of as many positions as one
-chunk may have is ever in memory. The last chunks that it has room for are computed only once.
+with the derivatives of its sums. The gradient is that of the whole graph, but never more than the graph of as many
+positions as one chunk may have is in memory. The last chunks that it has room for are computed only once.
 """
 
 import math
