@@ -3,6 +3,7 @@
 Each engine is a function from a file to :class:`~espnet_ext.data.transcript.Line` s.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from espnet_ext.data.transcript import Line, Word, lines_of
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import opened
 from espnet_ext.sharing.files import ModelFiles
-from espnet_ext.transcription.request import RATE, Engine, Request, check_options
+from espnet_ext.transcription.request import RATE, Engine, Request, check_options, loading
 from espnet_ext.work.yaml_files import read_yaml
 
 WHISPER = "model.bin"  # in the folder of a Whisper that CTranslate2 has converted
@@ -113,15 +114,16 @@ def windows(request: Request, model: ModelFiles) -> Engine:
 
         weight = 1.0 if request.lm_weight is None else request.lm_weight
         beam = BeamSettings(request.ngram, weight, beam_size=request.beam_size) if request.beam_size else None
-        loaded = load_transcriber(
-            model.config,
-            model.model,
-            device=request.device,
-            precision=request.precision or "float32",
-            language=request.language,
-            beam=beam,
-            **numbers,
-        )
+        with loading():
+            loaded = load_transcriber(
+                model.config,
+                model.model,
+                device=request.device,
+                precision=request.precision or "float32",
+                language=request.language,
+                beam=beam,
+                **numbers,
+            )
         return transcribe(loaded, path)
 
     return lines
@@ -137,11 +139,16 @@ def beam_search(request: Request, model: ModelFiles) -> Engine:
 
             options = read_yaml(request.config) if request.config else {}
             options |= {"beam_size": request.beam_size} if request.beam_size else {}
-            loaded.append(build(model, device=request.device, **options))
+            with loading():
+                loaded.append(build(model, device=request.device, **options))
         recogniser = loaded[0]
         with opened(path, sampling_rate(recogniser)) as recording:
             samples = recording.read(0, max(recording.length, round(SHORTEST * recording.rate)))
         hypotheses = recogniser(samples)
+        if any(math.isnan(hypothesis.score) for *_, hypothesis in hypotheses):  # it would read as silence
+            raise InputError(
+                f"{path}: {model.name} scores it with NaN: listen to it; if it is in order, use another checkpoint"
+            )
         if hypotheses and hypotheses[0][2]:
             yield from lines_of(times_of_words(recogniser, samples, hypotheses[0][2], len(samples) / recording.rate))
 

@@ -1,6 +1,7 @@
 """What users ask of a transcription, and which options each kind of engine reads."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -54,6 +55,19 @@ class Request:
         """The options that the user has chosen."""
         named = {field.name for field in fields(self) if getattr(self, field.name) is not None}
         return named - {"device", "work"}
+
+
+class UnusableModel(InputError):
+    """A model that cannot be loaded: no file can be transcribed, and there is no use in trying the next one."""
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Makes bad input an :class:`UnusableModel`."""
+    try:
+        yield
+    except InputError as error:
+        raise UnusableModel(*error.args) from error
 
 
 WINDOWS = frozenset({"window", "window_overlap"})

@@ -11,7 +11,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import opened, readable
 from espnet_ext.transcription.engines import seconds_of
 from espnet_ext.transcription.page import RATE, write_page
-from espnet_ext.transcription.request import Engine
+from espnet_ext.transcription.request import Engine, UnusableModel
 
 PAGE = "html"
 KINDS = (*FORMATS, PAGE)
@@ -114,7 +114,8 @@ def transcribe_files(
         silent: called with each file in which no word is heard; its transcripts are empty.
 
     Raises:
-        InputError: what :func:`check_names`, :func:`check_kinds` and :func:`check_output` refuse, before any work.
+        InputError: what :func:`check_names`, :func:`check_kinds` and :func:`check_output` refuse, before any work; or
+            the model cannot be loaded.
     """
     check_kinds(kinds)
     check_names(files)
@@ -125,6 +126,8 @@ def transcribe_files(
         try:
             partial.unlink(missing_ok=True)
             heard = _transcribe(engine, path, output, kinds, partial, show)
+        except UnusableModel:
+            raise
         except FAULTS_OF_A_FILE as error:
             logging.debug("%s", path, exc_info=error)
             failures += 1

@@ -1,4 +1,4 @@
-"""Read checkpoints safely, and refuse one that does not fit its model. ESPnet would leave parameters random."""
+"""Read checkpoints safely, and refuse one that does not fit its model or holds NaN. ESPnet would decode with either."""
 
 import functools
 from collections.abc import Mapping
@@ -88,6 +88,28 @@ def misfits(found: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int
     )
 
 
+def check_values(model_file: str | Path, model: "torch.nn.Module") -> None:
+    """Refuse a model whose parameters are NaN or infinite, as after a training that has diverged.
+
+    It would recognise nothing, or nonsense, and look as if there were no speech.
+
+    Raises:
+        InputError: names the first such parameter or buffer. Buffers may be infinite, as masks are.
+    """
+    parameters = dict(model.named_parameters())
+    bad = [
+        name
+        for name, value in (parameters | dict(model.named_buffers())).items()
+        if value.is_floating_point() and bool((~value.isfinite() if name in parameters else value.isnan()).any())
+    ]
+    if bad:
+        more = f" and {len(bad) - 1} others" if len(bad) > 1 else ""
+        raise InputError(
+            f"{model_file}: values of {bad[0]}{more} are NaN or infinite: the training has diverged, or the file is "
+            "damaged: take another checkpoint"
+        )
+
+
 def check_model(task: Any, config_file: str | Path, model_file: str | Path) -> None:
     """Build the model of ``config_file`` by an ESPnet task and check ``model_file`` against it.
 
@@ -107,6 +129,8 @@ def check_model(task: Any, config_file: str | Path, model_file: str | Path) -> N
 
 def load_strictly() -> None:
     """Make every task's ``build_model_from_file``, and so ``Speech2Text``, refuse a checkpoint that does not fit.
+
+    One with parameters that are NaN or infinite is refused, too.
 
     Calling it again changes nothing.
     """
@@ -142,6 +166,8 @@ def load_strictly() -> None:
             ) from None
         if model_file is not None and not getattr(args, "use_adapter", False):
             check_checkpoint(model_file, model)
+        if model_file is not None:
+            check_values(model_file, model)
         return model, args
 
     setattr(load_and_check, "strict", True)  # noqa: B010

@@ -187,7 +187,7 @@ def merge(folders: Sequence[Path], output: Path, utterances: Sequence[str]) -> N
     them.
 
     Raises:
-        InputError: an utterance has no best hypothesis.
+        InputError: an utterance has no best hypothesis, or one whose score is NaN.
     """
     names = sorted({path.relative_to(folder) for folder in folders for path in folder.glob("*best_recog/*")})
     several = any(name.parts[0] != "1best_recog" for name in names)
@@ -201,6 +201,8 @@ def merge(folders: Sequence[Path], output: Path, utterances: Sequence[str]) -> N
         best = name.parts[0] == "1best_recog"
         if best and name.name.startswith(("text", "token", "score")):
             _require_all(lines, utterances, output / name.name)
+        if best and name.name == "score":
+            _refuse_nan(lines, output / name.name)
         targets = ([output / name.name] if best else []) + ([output / name] if several else [])
         for target in targets:
             with atomic_write(target) as file:
@@ -215,6 +217,16 @@ def _require_all(lines: Mapping[str, str], utterances: Sequence[str], path: Path
         raise InputError(
             f"{path}: {len(missing)} of {len(utterances)} utterances have no hypothesis, the first is {missing[0]}: "
             f"remove {path.parent / 'log'} and decode again"
+        )
+
+
+def _refuse_nan(scores: Mapping[str, str], path: Path) -> None:
+    """Hypotheses of a model that computes NaN are empty or nonsense, and look like any other."""
+    bad = [utterance for utterance, row in scores.items() if "nan" in row.partition(" ")[2]]
+    if bad:
+        raise InputError(
+            f"{path}: the model scores {len(bad)} of {len(scores)} utterances with NaN, the first is {bad[0]}: listen "
+            "to it; if it is in order, use another checkpoint"
         )
 
 

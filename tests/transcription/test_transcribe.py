@@ -252,6 +252,26 @@ def test_short_files_by_search_and_long_ones_by_windows(audio, model, monkeypatc
         engine_for(model, Request(speakers=True))
 
 
+@pytest.mark.parametrize("window", ["1", "30"])
+def test_a_model_that_computes_nan_hears_no_silence(window, audio, model, tmp_path, capsys):
+    """In windows and by search: a layer that overflows fails each file; NaN among the parameters ends the run."""
+    folder, state = tmp_path / "model", torch.load(model / "model.pth", weights_only=True)
+    shutil.copytree(model, folder)
+    shutil.copy(audio, tmp_path / "again.flac")
+    words = ["transcribe", str(audio), str(tmp_path / "again.flac"), "--model", str(folder), "--formats", "txt"]
+    words += ["--window", window, "--output", str(tmp_path / "out")]
+    (first,) = (name for name in state if name.endswith("embed.conv.0.weight"))
+    torch.save(state | {first: torch.full_like(state[first], 3e38)}, folder / "model.pth")
+    with pytest.raises(InputError, match="2 of 2 files could not be transcribed"):
+        call(words)
+    told = capsys.readouterr().err
+    assert "again" in told and "my" in told and "NaN" in told and "no speech" not in told
+    torch.save(state | {first: state[first] * torch.nan}, folder.rename(tmp_path / "nan") / "model.pth")
+    with pytest.raises(InputError, match="model.pth: values of .*embed.conv.0.weight are NaN or infinite"):
+        call([str(tmp_path / "nan") if word == str(folder) else word for word in words])
+    assert "error:" not in capsys.readouterr().err and not list((tmp_path / "out").iterdir())
+
+
 @pytest.fixture
 def recogniser(model):
     from espnet_ext.sharing.load import build

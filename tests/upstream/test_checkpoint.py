@@ -1,6 +1,7 @@
 """Checkpoints that do not fit their model are refused by the names of parameters."""
 
 import argparse
+import math
 import pickle
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 import yaml
 
 from espnet_ext.errors import InputError
-from espnet_ext.upstream.checkpoint import check_checkpoint, check_model
+from espnet_ext.upstream.checkpoint import check_checkpoint, check_model, check_values
 
 
 def make(width: int = 3, layers: int = 1) -> torch.nn.Module:
@@ -105,6 +106,29 @@ def test_a_model_from_its_config(tmp_path, path):
     config.unlink()
     with pytest.raises(InputError, match="config.yaml: no such file"):
         check_model(Task, config, path)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_parameters_that_are_not_finite_are_refused_before_anything_is_decoded(model, tmp_path, value):
+    from espnet2.tasks.asr import ASRTask
+
+    from espnet_ext.upstream.checkpoint import load_strictly
+
+    load_strictly()
+    state = torch.load(model / "model.pth", weights_only=True)
+    state["ctc.ctc_lo.bias"][1] = value
+    torch.save(state, tmp_path / "bad.pth")
+    with pytest.raises(InputError, match="bad.pth: values of ctc.ctc_lo.bias are NaN or infinite"):
+        ASRTask.build_model_from_file(model / "config.yaml", tmp_path / "bad.pth")
+
+
+def test_buffers_may_be_infinite_but_not_nan(path):
+    masked = make()
+    masked.mean.fill_(-math.inf)
+    check_values(path, masked)
+    masked.mean[0] = math.nan
+    with pytest.raises(InputError, match="model.pth: values of mean are NaN"):
+        check_values(path, masked)
 
 
 def test_statistics_of_another_folder_are_said_to_be(tmp_path, monkeypatch):

@@ -249,3 +249,13 @@ def test_a_lacking_utterance_is_named_and_blanks_are_kept(tmp_path):
     assert (tmp_path / "text").read_text() == "a X Y\nb  \nc \n"
     with pytest.raises(InputError, match="no hypotheses: look at"):
         merge([tmp_path], tmp_path / "none", ["a"])
+
+
+def test_scores_that_are_nan_are_refused_before_anything_is_written(tmp_path):
+    folder = tmp_path / "output.0" / "1best_recog"
+    folder.mkdir(parents=True)
+    (folder / "score").write_text("a tensor(-1.5)\nb tensor(nan)\n")
+    (folder / "text").write_text("a X\nb \n")
+    with pytest.raises(InputError, match="score: the model scores 1 of 2 utterances with NaN, the first is b"):
+        merge([tmp_path / "output.0"], tmp_path / "decode", ["a", "b"])
+    assert not (tmp_path / "decode").exists()

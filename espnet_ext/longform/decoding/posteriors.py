@@ -112,8 +112,9 @@ class PosteriorMean:
 
 
 class ModelInput(Protocol):
-    """The input of the model, samples or features, read in parts. ``length`` counts its steps."""
+    """The input of the model, samples or features, read in parts: the recording's name, and its length in steps."""
 
+    name: str
     length: int
 
     def read(self, start: int, count: int) -> np.ndarray:
@@ -133,6 +134,7 @@ class FeatureSource:
 
     def __init__(self, audio: Audio, features: RecordingFeatures):
         self._audio, self._features = audio, features
+        self.name = audio.name
         self._statistics: ChannelStatistics = features.statistics(audio)
         self.length = features.frames(audio.length)
         self._first = 0
@@ -166,6 +168,7 @@ class LongModel:
         precision: ``float32``, or ``bfloat16`` for half of the memory on GPUs.
         shortest: Input steps to which shorter inputs are padded with silence.
         silent: Ids of tokens that are no speech: their posteriors are added to those of the blank.
+        name: What messages call it.
     """
 
     model: Any
@@ -177,6 +180,7 @@ class LongModel:
     precision: str = "float32"
     shortest: int = 0
     silent: Sequence[int] = ()
+    name: str = "the model"
 
     @property
     def frame_seconds(self) -> float:
@@ -202,6 +206,9 @@ class LongModel:
             seconds: Length of a window.
             stride: Share of a window by which the next one starts later.
             batch: Number of windows that are encoded at once.
+
+        Raises:
+            InputError: Posteriors are NaN; names the recording.
         """
         mean = PosteriorMean()
         places = windows(source.length, self.unit, round(seconds / self.frame_seconds), stride)
@@ -227,10 +234,20 @@ class LongModel:
                 with self._autocast():
                     logits = self.model.ctc.ctc_lo(output[start : min(start + _SOFTMAX_FRAMES, frames)])
                 posteriors = torch.softmax(logits.float(), dim=-1).cpu().numpy()
+                self._refuse_nan(posteriors, source, window.frame + start)
                 if self.silent:
                     posteriors[:, 0] += posteriors[:, self.silent].sum(axis=1)
                     posteriors[:, self.silent] = 0.0
                 mean.add(window.frame + start, posteriors)
+
+    def _refuse_nan(self, posteriors: np.ndarray, source: ModelInput, frame: int) -> None:
+        """Raise an InputError for posteriors that would read as silence; ``frame`` is the first of them."""
+        if not np.isfinite(posteriors.sum()):
+            raise InputError(
+                f"recording {source.name}: {self.name} gives posteriors that are NaN from "
+                f"{frame * self.frame_seconds:.1f} s on: listen to the recording there; if it is in order, use another "
+                "checkpoint, or float32 if this is bfloat16"
+            )
 
     def encode(self, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Encoder output for inputs of one length, (windows, frames, size), and its numbers of frames."""
@@ -299,13 +316,14 @@ def load(
             raise InputError(f"{config_file}: the model takes features, but its config has no features_conf")
         features = RecordingFeatures(**args.features_conf)
         unit = frame_unit(model, 1, features.n_mels, device)
-        return LongModel(model, features, features.rate, unit, args.token_list, device, precision)
+        return LongModel(model, features, features.rate, unit, args.token_list, device, precision, name=model_file)
     hop = getattr(model.frontend, "hop_length", None)
     if hop is None:
         raise InputError(f"{config_file}: the frontend {args.frontend} has no hop_length")
     rate = _rate(args)
     if not takes_prompt(config):
-        return LongModel(model, None, rate, frame_unit(model, hop, None, device), args.token_list, device, precision)
+        unit = frame_unit(model, hop, None, device)
+        return LongModel(model, None, rate, unit, args.token_list, device, precision, name=model_file)
     prompted = PromptedModel(model, args.token_list, language)
     return LongModel(
         prompted,
@@ -317,6 +335,7 @@ def load(
         precision,
         shortest=round(padded_seconds(config) * rate),
         silent=special_tokens(args.token_list),
+        name=model_file,
     )
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -179,6 +180,23 @@ def test_the_command(features_folder, features_model, data, tmp_path, capsys):
     assert "3 of 3 shards are done already" in capsys.readouterr().err
     decode(features_folder, data, tmp_path / "out", "--stride", "0.5")
     assert "are done already" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("search", [[], ["--beam-size", 4]])
+def test_nan_does_not_read_as_silence(search, features_folder, data, tmp_path):
+    """Parameters that are finite, with which a layer overflows; and NaN among the parameters."""
+    folder, state = tmp_path / "model", torch.load(features_folder / "model.pth", weights_only=True)
+    shutil.copytree(features_folder, folder)
+    (first,) = (name for name in state if name.endswith("embed.conv.0.weight"))
+    state[first] = torch.full_like(state[first], 3e38)
+    torch.save(state, folder / "model.pth")
+    with pytest.raises(InputError, match=r"recording (long|short|tiny): .*model.pth gives posteriors that are NaN"):
+        decode(folder, data, tmp_path / "out", *search)
+    folder = folder.rename(tmp_path / "nan")
+    torch.save(state | {first: state[first] * torch.nan}, folder / "model.pth")
+    with pytest.raises(InputError, match="model.pth: values of .*embed.conv.0.weight are NaN or infinite"):
+        decode(folder, data, tmp_path / "out", *search)
+    assert not (tmp_path / "out" / "text").exists()
 
 
 def test_features_of_overlapping_windows_are_computed_once(data):
