@@ -20,7 +20,6 @@ from espnet_ext.recipe.training import data_options, free_of, token_options, tra
 from espnet_ext.results.plans.plan import load_scale, system_config
 from espnet_ext.results.plans.tables import System
 from espnet_ext.sharing.files import CONFIG, LATEST, MODEL
-from espnet_ext.sharing.find import find_model
 from espnet_ext.work.yaml_files import read_yaml
 
 corpora = load_script(Path(__file__).parent / "local" / "corpora.py")
@@ -344,16 +343,7 @@ def check(run: Run) -> None:
         raise InputError(
             f"{needs[0]}: only the synthetic corpora say which names are drowned: leave out {' '.join(given)}"
         )
-    wants = {name: bool(run.options[name]) for name in corpora.ALIGNED}
-    if any(wants.values()) and not run.options["audio"]:
-        raise InputError("--words, --text and --aligner describe the recordings of --audio: give it too")
-    if run.options["audio"] and (wants["words"] == wants["text"] or wants["text"] != wants["aligner"]):
-        raise InputError("--audio needs --words CTM, or --text FILE and --aligner DIR (a trained model with CTC)")
-    for name in filter(wants.get, ("words", "text")):
-        if not Path(run.options[name]).exists():
-            raise InputError(f"--{name} {run.options[name]}: no such file: check the path")
-    if wants["aligner"]:
-        find_model(run.options["aligner"])
+    corpora.check_own_recordings(run)
     if run.options["musan"]:
         find_noise("music", run.options["musan"])
     for system, seed in product(run.systems if run.options[corpora.PUBLISHED] else (), run.seeds):
@@ -377,6 +367,7 @@ RECIPE = Recipe(
         "rev16": "",
         "musan": "",
         "keep_features": "",
+        corpora.HELD_OUT: "",
         **dict.fromkeys(corpora.ALIGNED, ""),
     },
     choices={"keep_features": ("true", "false")},

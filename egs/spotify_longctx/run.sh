@@ -26,6 +26,7 @@ audio=           # instead of --spotify: folder of recordings, of any length and
 words=           # for --audio: word times, a ctm file
 text=            # for --audio, if there are no word times: lines 'recording transcript', or a folder of .txt or .stm
 aligner=         # for --text: an ESPnet model with CTC: the folder of its training, or packed
+held_out=        # how many recordings of --spotify or --audio are validated on; 20 at full, 3 at mini if empty
 published=       # instead of --spotify: folder of the authors' models, SYSTEM/seedN each; README.md says how to import them
 tedlium=         # folder of TED-LIUM 3, which holds legacy; synthetic if empty
 earnings22=      # folder of Earnings-22: metadata.csv, media and transcripts; synthetic if empty

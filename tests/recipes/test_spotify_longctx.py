@@ -200,8 +200,9 @@ def change_words(change) -> None:
 )
 def test_faulty_podcasts_stop_the_first_stage(damage, message, smoke, tmp_path):
     corpus = tmp_path / "podcasts"
-    shutil.copytree(smoke[0] / "data" / "corpus" / "spotify-dev", corpus)
-    (episode,), (transcript,) = corpus.rglob("*.ogg"), corpus.rglob("*.json")
+    shutil.copytree(smoke[0] / "data" / "corpus" / "spotify", corpus)
+    episode = min(corpus.rglob("*.ogg"))
+    (transcript,) = corpus.rglob(f"{episode.stem}.json")
     damage(episode, transcript)
     done = run("--spotify", str(corpus), *other_corpora(smoke[0]), folder=tmp_path)
     assert done.returncode == 1 and "== Stage 2" not in done.stdout
@@ -226,15 +227,16 @@ def test_podcasts_of_yours_have_some_held_out(smoke, tmp_path):
     episode = sorted(corpus.rglob("*.ogg"))[0]
     samples, _ = soundfile.read(episode)
     soundfile.write(episode, samples.repeat(2)[: 2 * len(samples)], 32000, format="OGG", subtype="VORBIS")
-    done = run("--spotify", str(corpus), *other_corpora(smoke[0]), "--stop_stage", "4", "--nj", "1", folder=tmp_path)
+    options = ("--held_out", "2", "--stop_stage", "4", "--nj", "1")
+    done = run("--spotify", str(corpus), *other_corpora(smoke[0]), *options, folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     train, dev = (
         {line.split()[0] for line in (tmp_path / "data" / name / "wav.scp").read_text().splitlines()}
         for name in ("train", "dev")
     )
-    assert len(dev) == 1 and len(train) == 5 and not train & dev
+    assert len(dev) == 2 and len(train) == 4 and not train & dev
     statistics = (tmp_path / "exp" / "stats" / "train" / "statistics.scp").read_text()
-    assert len(statistics.splitlines()) == 5
+    assert len(statistics.splitlines()) == 4
 
 
 def recordings_with_times(podcasts: Path, folder: Path) -> Path:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from runs import EGS
 
+from espnet_ext.data.kaldi.data_dir import DataDir, write_data_dir
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.run import Run, load_script, prepare
 from espnet_ext.results.plans.plan import load_scale, system_config
@@ -91,11 +92,15 @@ def test_a_training_takes_no_more_gpus_than_a_batch_has_sequences(ngpu, used, tm
     ("options", "message"),
     [
         ({"words": "none.ctm"}, "--words .*none.ctm: no such file"),
+        ({"words": "conf"}, "--words .*conf: is a folder, not a file: name the ctm itself"),
         ({"text": "none.txt", "aligner": "model"}, "--text .*none.txt: no such file"),
         ({"text": "conf", "aligner": "model"}, "model: no such file or folder"),
         ({"text": "conf", "aligner": "conf"}, "conf: holds no model"),
         ({"text": "conf"}, "--audio needs --words CTM, or --text FILE and --aligner DIR"),
         ({"audio": "", "words": "none.ctm"}, "give it too"),
+        ({"audio": "", "held_out": "2"}, "--held_out is for recordings of your own"),
+        ({"words": "run.sh", "held_out": "0"}, "--held_out takes a whole number from 1 on, not '0'"),
+        ({"words": "run.sh", "held_out": "few"}, "--held_out takes a whole number from 1 on, not 'few'"),
     ],
 )
 def test_words_and_models_of_ones_own_audio_are_checked_first(options, message, tmp_path, monkeypatch):
@@ -108,3 +113,29 @@ def test_only_lists_of_ones_own_test_corpora_must_be_complete(tmp_path, monkeypa
     assert corpora.test_options(run, "rev16") == {}
     assert corpora.test_options(run, "earnings22") == {"complete": False}
     assert corpora.test_options(run, "tedlium") == {"parts": ["test"]}
+
+
+def test_recordings_that_are_too_few_to_hold_some_out_are_refused_before_any_work(tmp_path, monkeypatch):
+    (tmp_path / "audio" / "below").mkdir(parents=True)
+    for name in ("one.wav", "below/two.FLAC", "below/two.txt"):
+        (tmp_path / "audio" / name).touch()
+    own = {"scale": "mini", "audio": str(tmp_path / "audio"), "words": str(RECIPE / "run.sh"), "rows": "Rev16 at 10 s"}
+    with pytest.raises(
+        InputError,
+        match=r"audio: has 2 recordings, and 3 are held out .*at least 4 are needed: .*--held_out, at most 1$",
+    ):
+        corpora.data(run_of(monkeypatch, tmp_path, **own))
+    assert not (tmp_path / "data").exists()
+    corpora.check_number(run_of(monkeypatch, tmp_path, **own, held_out="1"))
+    (tmp_path / "audio" / "one.wav").unlink()
+    with pytest.raises(InputError, match="has 1 recordings, and 1 are held out .*: add recordings, training needs one"):
+        corpora.check_number(run_of(monkeypatch, tmp_path, **own, held_out="1"))
+
+
+def test_recordings_that_were_left_out_may_be_too_many_to_hold_some_out(tmp_path):
+    """As many recordings on the disk say nothing of those that are sound."""
+    data = DataDir(wav_scp={"a": "a.wav", "b": "b.wav"}, utt2spk={"a": "a", "b": "b"}, text={"a": "x", "b": "x"})
+    write_data_dir(data, tmp_path / "podcasts")
+    with pytest.raises(InputError, match="podcasts: has 2 recordings, and 2 are held out .*at least 3 are needed"):
+        corpora.hold_out(str(tmp_path / "podcasts"), str(tmp_path / "dev"), str(tmp_path / "train"), 2)
+    assert not (tmp_path / "dev").exists()

@@ -1,18 +1,24 @@
 """The data of the recipe: podcasts or other recordings to train on, the test corpora, and Kaldi data dirs of both."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.corpora.checks import AUDIO
+from espnet_ext.errors import InputError
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Run, idle_if
 from espnet_ext.recipe.steps import Step, run_steps
+from espnet_ext.sharing.find import find_model
+from espnet_ext.work.files import files_below
 
 TRAIN, VALID = "train", "dev"
 CONTROL = "control"  # synthetic podcasts in which no name recurs
 # Corpora of the test sets, and their folders among the synthetic corpora.
 TEST_CORPORA = {"tedlium": "TEDLIUM_release-3", "earnings22": "earnings22", "rev16": "rev16"}
 ALIGNED = ("words", "text", "aligner")  # how the words of --audio are timed
+HELD_OUT = "held_out"  # the option, and the setting of the scale
 PUBLISHED = "published"  # the option for models that need no training data
 
 
@@ -49,6 +55,7 @@ def manifests_step(run: Run, title: str, folder: Path, **options: Any) -> Step:
 
 @for_systems
 def data(run: Run) -> None:
+    check_number(run)
     if run.synthetic or not all(run.options[name] for name in test_corpora(run)):
         run_steps(asr.synthetic_corpus(run, "spotify", run.datadir / "corpus"))
     if not run.options[PUBLISHED]:
@@ -70,6 +77,32 @@ def test_options(run: Run, corpus: str) -> dict[str, Any]:
     return {} if run.options[corpus] else {"complete": False}
 
 
+def check_own_recordings(run: Run) -> None:
+    """Refuse options for recordings of the user's own that contradict each other or would end a run after work."""
+    wants = {name: bool(run.options[name]) for name in ALIGNED}
+    if any(wants.values()) and not run.options["audio"]:
+        raise InputError("--words, --text and --aligner describe the recordings of --audio: give it too")
+    if run.options["audio"] and (wants["words"] == wants["text"] or wants["text"] != wants["aligner"]):
+        raise InputError("--audio needs --words CTM, or --text FILE and --aligner DIR (a trained model with CTC)")
+    for name in filter(wants.get, ("words", "text")):
+        path = Path(run.options[name])
+        if not path.exists():
+            raise InputError(f"--{name} {path}: no such file: check the path")
+        if name == "words" and path.is_dir():
+            raise InputError(f"--{name} {path}: is a folder, not a file: name the ctm itself")
+    if wants["aligner"]:
+        find_model(run.options["aligner"])
+    if run.options[HELD_OUT]:
+        _check_held_out_option(run)
+
+
+def _check_held_out_option(run: Run) -> None:
+    if run.synthetic or run.options[PUBLISHED]:
+        raise InputError(f"--{HELD_OUT} is for recordings of your own: give --spotify or --audio, or leave it out")
+    if not re.fullmatch("[0-9]{1,9}", value := run.options[HELD_OUT]) or int(value) < 1:
+        raise InputError(f"--{HELD_OUT} takes a whole number from 1 on, not '{value}'")
+
+
 @for_systems
 def format_data(run: Run) -> None:
     if run.synthetic:
@@ -79,6 +112,31 @@ def format_data(run: Run) -> None:
         run_steps(asr.format_step(run, corpus, {TRAIN: "podcasts"}, title=corpus), hold_out_step(run))
     for corpus in test_corpora(run):
         run_steps(asr.format_step(run, corpus, {"test": corpus}, title=corpus))
+
+
+def held_out_count(run: Run) -> int:
+    """How many of the user's recordings become the dev set."""
+    return int(run.setting(HELD_OUT))
+
+
+def check_number(run: Run) -> None:
+    """Refuse a corpus of too few recordings before any work; stage 1 says what is wrong with an empty one."""
+    if run.synthetic or run.options[PUBLISHED]:
+        return
+    number = len({path.stem for path in files_below(run.corpus) if path.suffix.lower() in AUDIO})
+    if number:
+        check_held_out(run.corpus, number, held_out_count(run))
+
+
+def check_held_out(corpus: Path, number: int, count: int) -> None:
+    """Refuse to hold out all recordings of a corpus, or more than it has."""
+    if count < number:
+        return
+    fewer = f"or hold out fewer with --{HELD_OUT}, at most {number - 1}" if number > 1 else "training needs one more"
+    raise InputError(
+        f"{corpus}: has {number} recordings, and {count} are held out to validate on (--{HELD_OUT}), so that at least "
+        f"{count + 1} are needed: add recordings, {fewer}"
+    )
 
 
 def hold_out_step(run: Run) -> Step:
@@ -91,7 +149,7 @@ def hold_out_step(run: Run) -> Step:
             "podcasts": str(podcasts),
             "held_out": str(parts[0]),
             "rest": str(parts[1]),
-            "count": run.sections["settings"]["held_out"],
+            "count": held_out_count(run),
         },
         inputs=[podcasts / "wav.scp", podcasts / "text"],
         outputs=[part / "text" for part in parts],
@@ -104,6 +162,7 @@ def hold_out(podcasts: str, held_out: str, rest: str, count: int) -> None:
     from espnet_ext.data.kaldi.parts import spread, subset
 
     every = read_data_dir(podcasts)
+    check_held_out(Path(podcasts), len(every.utt2spk), count)
     chosen = spread(every, count)
     others = [name for name in every.utt2spk if name not in set(chosen)]
     for folder, names in ((held_out, chosen), (rest, others)):
