@@ -2,13 +2,17 @@
 
 Recordings ``<recording>.wav`` (or ``flac``, ``mp3``, ``ogg``, ``opus``, ``sph``), of any length, rate and number of
 channels, are in folders of any depth; others, such as ``m4a``, must be converted. Word times are a file in Kaldi's ctm
-format, ``recording channel start duration word``, in seconds. Transcripts are a file with lines ``recording
-transcript``, or a folder with a file of each recording: ``<recording>.txt`` or, as in TED-LIUM, ``<recording>.stm``;
-or supervisions of Lhotse, ``.jsonl`` or ``.jsonl.gz``, which ``lhotse prepare`` makes of many corpora. Of these,
-recordings that they do not name are left out.
+format, ``recording channel start duration word``, in seconds. In it, ``<eps>``, ``<sil>``, ``SIL`` and noises such as
+``[noise]`` and ``[laughter]`` are no words. Where it has ``<unk>`` or another mark in brackets, something is said and
+nobody knows what: training leaves that region out, as it does where word times overlap.
+
+Transcripts are a file with lines ``recording transcript``, or a folder with a file of each recording:
+``<recording>.txt`` or, as in TED-LIUM, ``<recording>.stm``; or supervisions of Lhotse, ``.jsonl`` or ``.jsonl.gz``,
+which ``lhotse prepare`` makes of many corpora. Of these, recordings that they do not name are left out.
 """
 
 import heapq
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,11 +27,14 @@ from espnet_ext.data.manifests import Manifests, write_parts
 from espnet_ext.data.transcript import Word
 from espnet_ext.errors import InputError
 from espnet_ext.longform.alignment.recordings import align_recordings
-from espnet_ext.longform.alignment.word_times import write_word_times
+from espnet_ext.longform.alignment.word_times import DROPPED, write_word_times
 from espnet_ext.sharing.files import ModelFiles
 from espnet_ext.sharing.find import find_model
 
 SUPERVISIONS = (".jsonl", ".jsonl.gz")
+_MARK = re.compile(r"<.*>|\[.*\]|\{.*\}")
+_SILENCE = ("SIL", "!SIL")  # Kaldi's and HTK's, which have no brackets
+_NOISES = ("eps", "sil", "silence", "noise", "laughter", "laugh", "breath", "cough", "click", "applause", "music")
 
 
 def prepare_audio(
@@ -60,8 +67,8 @@ def prepare_audio(
     Raises:
         InputError: Neither or both of ``words`` and ``text``, or no ``aligner`` for ``text``. More recordings than
             ``skip_faulty`` allows have no words, impossible times, corrupt audio or less than half a second of it, or a
-            transcript that does not agree with what is heard. More of the ctm's times overlap or go back than may be
-            left out.
+            transcript that cannot be read, comes twice, ends after the audio, or does not agree with what is heard.
+            More of the ctm's words are unknown, or have times that overlap or go back, than may be left out.
     """
     if bool(words) == bool(text) or bool(text) != bool(aligner):
         raise InputError("recordings need --words CTM, or --text FILE and --aligner DIR (a model with CTC)")
@@ -70,7 +77,7 @@ def prepare_audio(
     faults = Faults(corpus, faults_file(output, f"audio_{part}"), skip_faulty)
     there = list(own_files(corpus, faults))
     files, unread = audio_files(there, part, faults), unread_files(there)
-    spoken = word_times(Path(words)) if words else _untimed(_texts(Path(text), faults))
+    spoken, ends = (word_times(Path(words)), {}) if words else _transcripts(Path(text), part, faults)
     if Path(text).name.endswith(SUPERVISIONS):
         files = _named(files, spoken, faults)
     for key in sorted(spoken.keys() - files.keys()):
@@ -80,6 +87,7 @@ def prepare_audio(
     whole = faults.sound(part, files)
     sounds = check_audio_files(faults, {part: list(whole.items())}, None, check_audio, num_jobs)[part]
     sounds = long_recordings.long_enough(faults, part, sounds, files)
+    sounds = long_recordings.long_as_transcribed(faults, part, sounds, ends)
     output.mkdir(parents=True, exist_ok=True)
 
     dropped = DroppedRegions(corpus, dropped_file(output, f"audio_{part}"), skip_faulty)
@@ -113,36 +121,58 @@ def _named(files: Mapping[str, Path], spoken: Mapping[str, object], faults: Faul
     return {key: path for key, path in files.items() if key in spoken}
 
 
-def _texts(path: Path, faults: Faults) -> dict[str, str]:
-    """The transcripts of a file, or of the files in a folder."""
+def _transcripts(path: Path, part: str, faults: Faults) -> tuple[dict[str, list[Word]], dict[str, float]]:
+    """The words of each recording, without times; and when the last of them end, where files of segments say that."""
+    ends: dict[str, float] = {}
     if path.name.endswith(SUPERVISIONS):
-        return long_recordings.supervision_texts(path)
-    if not path.is_dir():
-        return read_table(path)
-    readers = {".txt": long_recordings.transcript_text, ".stm": lambda file: tedlium.read_stm(file)[0]}
-    files = [file for file in sorted(own_files(path, faults)) if file.suffix in readers]
+        texts = long_recordings.supervision_texts(path)
+    elif path.is_dir():
+        texts, ends = _texts_of_files(path, part, faults)
+    else:
+        texts = read_table(path)
+    return {key: [Word(word, 0.0, 0.0) for word in text.split()] for key, text in texts.items()}, ends
+
+
+def _texts_of_files(folder: Path, part: str, faults: Faults) -> tuple[dict[str, str], dict[str, float]]:
+    """The transcripts that can be read, and the ends of those in stm; the others are faults of their recordings."""
+    every = (file for file in sorted(own_files(folder, faults)) if file.suffix in (".txt", ".stm"))
+    files = long_recordings.by_id(every, part, faults)
     if not files:
-        raise InputError(f"{path}: there is no <recording>.txt or .stm in it")
-    return {file.stem: readers[file.suffix](file) for file in files}
-
-
-def _untimed(texts: Mapping[str, str]) -> dict[str, list[Word]]:
-    return {key: [Word(word, 0.0, 0.0) for word in text.split()] for key, text in texts.items()}
+        raise InputError(f"{folder}: there is no <recording>.txt or .stm in it")
+    texts, ends = {}, {}
+    for key, file in files.items():
+        try:
+            if file.suffix == ".stm":
+                texts[key], _, ends[key] = tedlium.read_stm(file)
+            else:
+                texts[key] = long_recordings.transcript_text(file)
+        except InputError as error:
+            faults.add(part, key, str(error))
+    return texts, ends
 
 
 def word_times(path: Path) -> dict[str, list[Word]]:
     """The words of each recording of a CTM, each channel's in the order of the file, merged by their starts.
+
+    Marks of silence and noise are left out; words that are not known are called ``<dropped>``.
 
     Raises:
         InputError: no such file, or a line that is not of the format.
     """
     recordings: dict[str, dict[str, list[Word]]] = defaultdict(lambda: defaultdict(list))
     for word in read_ctm(path):
-        recordings[word.recording][word.channel].append(Word(word.text, word.start, word.end))
+        own = recordings[word.recording][word.channel]
+        if not _is_silence(word.text):
+            own.append(Word(DROPPED if _MARK.fullmatch(word.text) else word.text, word.start, word.end))
     return {
         recording: list(heapq.merge(*channels.values(), key=lambda word: word.start))
         for recording, channels in recordings.items()
     }
+
+
+def _is_silence(text: str) -> bool:
+    mark = _MARK.fullmatch(text)
+    return text in _SILENCE or (mark is not None and text[1:-1].lower() in _NOISES)
 
 
 def _aligned(

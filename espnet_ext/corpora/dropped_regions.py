@@ -1,4 +1,6 @@
-"""Regions of recordings whose word times overlap: left out of training, listed in a file, refused above a share."""
+"""Regions of recordings whose words are not known, or whose word times overlap: left out of training, listed in a file,
+refused above a share.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,9 +11,11 @@ from espnet_ext.errors import InputError
 from espnet_ext.longform.alignment.word_times import DROPPED, drop_overlaps, word_faults
 from espnet_ext.longform.recording_audio import write_regions
 
+_NOTHING = 1e-6  # seconds, of sums
+
 
 class DroppedRegions:
-    """Drops the regions of a corpus in which word times overlap or go back.
+    """Drops the regions of a corpus in which word times overlap or go back, and those of unknown words.
 
     Args:
         where: The corpus, for the messages.
@@ -24,34 +28,42 @@ class DroppedRegions:
         self.where, self.file, self.share = where, file, max(share, SHARE)
         self.regions: dict[str, list[tuple[float, float]]] = {}
         self._spoken: dict[str, float] = {}
+        self._unknown: dict[str, float] = {}
 
     def drop(self, recording: str, words: Sequence[Word], seconds: float) -> list[Word] | str:
-        """The words of a recording of a length, with one called ``<dropped>`` for each such region; or their fault."""
+        """The words of a recording of a length, with one called ``<dropped>`` for each such region; or their fault.
+
+        Words of that name are those that are not known.
+        """
         kept = drop_overlaps(words)
         fault = word_faults(kept, seconds)
         if fault or not spoken_text(kept):
-            return fault or "no word in it, or the times of all words overlap"
+            return fault or "no word in it, or the times of all words overlap, or all words are unknown"
         self._spoken[recording] = kept[-1].end
-        self.regions[recording] = [(word.start, word.end) for word in kept if word.text == DROPPED]
+        unknown = {(word.start, word.end) for word in words if word.text == DROPPED}
+        regions = [(word.start, word.end) for word in kept if word.text == DROPPED]
+        self.regions[recording] = regions
+        self._unknown[recording] = sum(end - start for start, end in regions if (start, end) in unknown)
         return kept
 
     def settle(self) -> None:
         """Write the regions to the file; refuse them if they are more than the share, and name the worst recordings."""
-        seconds = {key: sum(end - start for start, end in regions) for key, regions in self.regions.items() if regions}
+        totals = {key: sum(end - start for start, end in regions) for key, regions in self.regions.items()}
+        seconds = {key: total for key, total in totals.items() if total}
         if self.file:
             self.file.unlink(missing_ok=True)
         if not seconds:
             return
         if self.file:
             write_regions(self.file, self.regions)
-        lost, spoken = sum(seconds.values()), sum(self._spoken.values())
+        lost, unknown, spoken = (sum(table.values()) for table in (seconds, self._unknown, self._spoken))
         worst = sorted(seconds, key=lambda key: -seconds[key])
         named = ", ".join(f"{key} ({seconds[key]:,.1f} s)" for key in worst[:SHOWN])
         more = f" and {len(worst) - SHOWN:,} more" if len(worst) > SHOWN else ""
         listed = f" (all regions: {self.file})" if self.file else ""
-        what = (
-            f"word times overlap in {lost:,.1f} of {spoken:,.1f} s ({100 * lost / spoken:.1f} %), most in {named}{more}"
-        )
+        found = {"word times overlap": lost - unknown, "words are unknown (such as <unk>)": unknown}
+        each = " and ".join(f"{what} in {total:,.1f}" for what, total in found.items() if total > _NOTHING)
+        what = f"{each} of {spoken:,.1f} s ({100 * lost / spoken:.1f} %), most in {named}{more}"
         if lost > self.share * spoken:
             raise InputError(
                 f"{self.where}: {what}; at most {100 * self.share:g} % may be left out: fix or remove these "

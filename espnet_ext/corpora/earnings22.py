@@ -51,8 +51,8 @@ def prepare_earnings22(
             flush=True,
         )
     faults = Faults(corpus, faults_file(output_dir, "earnings22"), skip_faulty)
-    audio = long_recordings.files_by_id(corpus / "media", "*.mp3", faults)
-    nlp = long_recordings.files_by_id(corpus / "transcripts" / "nlp_references", "*.nlp", faults)
+    audio = long_recordings.files_by_id([corpus / "media"], "*.mp3", PART, faults)
+    nlp = long_recordings.files_by_id([corpus / "transcripts" / "nlp_references"], "*.nlp", PART, faults)
     for call in calls:
         if call not in audio and call not in nlp:
             faults.add(PART, call, f"call {call} of metadata.csv has neither audio nor transcript")

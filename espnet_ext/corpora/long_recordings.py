@@ -1,6 +1,7 @@
 """What the corpora of long recordings share: recordings with one transcript each, and Rev's nlp files."""
 
 import csv
+import filecmp
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,16 +15,22 @@ from espnet_ext.data.manifests import Manifests, checked_manifests, make_recordi
 from espnet_ext.errors import InputError
 from espnet_ext.longform.chunking import SHORTEST
 
+_LATE = 0.5  # seconds by which a transcript may exceed its audio: times are rounded, and ends of files are trimmed
 _MARK = re.compile(r"<[A-Z_]+>")
 
 
 @dataclass(frozen=True)
 class Transcribed:
-    """A recording on disk: its id, its audio file, and everything that is said in it."""
+    """A recording on disk: its id, its audio file, everything that is said in it, and when that ends.
+
+    Attributes:
+        end: The end of the last words, in seconds; 0 if the transcript has no times.
+    """
 
     id: str
     audio: Path
     text: str
+    end: float = 0.0
 
 
 def manifests_of(
@@ -36,7 +43,8 @@ def manifests_of(
 
     Args:
         parts: Part -> its recordings; those that have a fault already are left out.
-        faults: Gets a transcript without a word, faulty audio, and parts without recordings. Then it is settled.
+        faults: Gets a transcript without a word or longer than the audio, faulty audio, and parts without recordings.
+            Then it is settled.
         check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
         num_jobs: Threads.
 
@@ -53,6 +61,8 @@ def manifests_of(
             faults.add(part, part, f"there are no recordings in {part}")
     files = {part: [(id, item.audio) for id, item in recordings.items()] for part, recordings in items.items()}
     audio = check_audio_files(faults, files, None, check_audio, num_jobs)
+    for part, sounds in audio.items():
+        audio[part] = long_as_transcribed(faults, part, sounds, {id: items[part][id].end for id in sounds})
     faults.settle({part: len(kept) for part, kept in audio.items()})
     return {part: make_manifests(faults.where, [items[part][id] for id in kept], kept) for part, kept in audio.items()}
 
@@ -64,6 +74,21 @@ def long_enough(
     for key, sound in sounds.items():
         if sound.seconds < SHORTEST:
             faults.add(part, key, f"{key} lasts {sound.seconds:g} s, less than {SHORTEST:g} s ({files[key]})")
+    return faults.sound(part, sounds)
+
+
+def long_as_transcribed(
+    faults: Faults, part: str, sounds: Mapping[str, Inspected], ends: Mapping[str, float]
+) -> dict[str, Inspected]:
+    """The recordings that last until their last words end, which may be half a second late; others become faults."""
+    for key, sound in sounds.items():
+        if ends.get(key, 0.0) > sound.seconds + _LATE:
+            faults.add(
+                part,
+                key,
+                f"{key}: its transcript ends at {ends[key]:g} s, its audio at {sound.seconds:.2f} s: is one of them "
+                "another recording's, or cut?",
+            )
     return faults.sound(part, sounds)
 
 
@@ -139,7 +164,7 @@ def nlp_text(path: Path) -> str:
 def transcript_text(path: Path) -> str:
     """The text of a transcript file. Raises InputError if there is no such file, or it is not UTF-8."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise InputError(f"{path}: no such transcript, but there is audio or an entry in the list for it") from None
     except UnicodeDecodeError:
@@ -154,7 +179,7 @@ def listed(path: Path, column: str, corpus: str, delimiter: str = ",") -> list[s
     """
     csv.field_size_limit(1 << 24)  # some lists have long descriptions
     try:
-        with open(path, encoding="utf-8", newline="") as file:
+        with open(path, encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file, delimiter=delimiter)
             if column not in (rows.fieldnames or ()):
                 raise InputError(f"{path}: it has no column {column!r}: is this {corpus}?")
@@ -163,9 +188,31 @@ def listed(path: Path, column: str, corpus: str, delimiter: str = ",") -> list[s
         raise InputError(f"{path}: no table in UTF-8 ({error}): download it again") from None
 
 
-def files_by_id(folder: Path, pattern: str, faults: Faults) -> dict[str, Path]:
-    """The files of a pattern by the names before their endings, sorted; ``._*``, which macOS leaves, are ignored."""
-    return {path.stem: path for path in sorted(own_files(folder, faults)) if path.match(pattern)}
+def files_by_id(folders: Iterable[Path], pattern: str, part: str, faults: Faults) -> dict[str, Path]:
+    """The files of a pattern below folders, as of :func:`by_id`; ``._*``, which macOS leaves, are ignored."""
+    every = (path for folder in folders for path in sorted(own_files(folder, faults)))
+    return by_id((path for path in every if path.match(pattern)), part, faults)
+
+
+def by_id(files: Iterable[Path], part: str, faults: Faults) -> dict[str, Path]:
+    """Files by the names before their endings. Two of one name are a fault, unless one is a copy of the other."""
+    found: dict[str, Path] = {}
+    for path in files:
+        first = found.setdefault(path.stem, path)
+        if first == path:
+            continue
+        if _are_copies(first, path):
+            faults.ignore("copies of files", path)
+        else:
+            faults.add(part, path.stem, f"{path.stem} comes twice, and the files differ: {first} and {path}")
+    return found
+
+
+def _are_copies(first: Path, second: Path) -> bool:
+    try:
+        return first.suffix == second.suffix and filecmp.cmp(first, second, shallow=False)
+    except OSError:  # a link to nothing
+        return False
 
 
 def paired(

@@ -8,8 +8,9 @@ The layout, as the dataset was handed out until 2023::
 
 The transcripts are Google's: ``results``, each of which holds ``alternatives[0].words`` with times like ``"12.300s"``.
 The last result repeats all words, each with a speaker tag, and is left out. There may be several folders of each name,
-up to three folders down; their union is taken. The archives unpack to ``podcasts-transcripts-0to2``, ``-3to5`` and
-``-6to7``, each with ``spotify-podcasts-2020/podcasts-transcripts`` inside.
+up to three folders down; their union is taken, and an episode that is in several must be the same in all. The archives
+unpack to ``podcasts-transcripts-0to2``, ``-3to5`` and ``-6to7``, each with
+``spotify-podcasts-2020/podcasts-transcripts`` inside.
 
 Word times go to a binary file, not into the manifests: the complete dataset has 600 million words.
 """
@@ -24,6 +25,7 @@ from espnet_ext.corpora import long_recordings
 from espnet_ext.corpora.checks import check_audio_files, require_corpus
 from espnet_ext.corpora.dropped_regions import DroppedRegions, dropped_file, spoken_text
 from espnet_ext.corpora.faults import Faults, faults_file
+from espnet_ext.data.ctm import is_number
 from espnet_ext.data.manifests import Manifests, write_parts
 from espnet_ext.data.transcript import Word
 from espnet_ext.data.turns import Turn, word_spans
@@ -60,17 +62,13 @@ def prepare_spotify(
 
     Raises:
         InputError: A folder is missing. More episodes than ``skip_faulty`` allows have no audio or transcript, a
-            transcript without times or with impossible ones, corrupt audio, or less than half a second of it. More of
-            the word times overlap or go back than may be left out.
+            transcript without times or with impossible ones, corrupt audio, or less than half a second of it, or are
+            there twice and not the same. More of the word times overlap or go back than may be left out.
     """
     corpus = require_corpus(corpus_dir, f"{TRANSCRIPTS}, {AUDIO} and {METADATA}")
     faults = Faults(corpus, faults_file(output_dir, f"spotify_{part}"), skip_faulty)
     transcripts, audio = (
-        {
-            id: path
-            for folder in _find(corpus, name)
-            for id, path in long_recordings.files_by_id(folder, f"*/*/show_*/*.{end}", faults).items()
-        }
+        long_recordings.files_by_id(_find(corpus, name), f"*/*/show_*/*.{end}", part, faults)
         for name, end in ((TRANSCRIPTS, "json"), (AUDIO, "ogg"))
     )
     listed = {id for path in _find(corpus, METADATA) for id in read_metadata(path)}
@@ -145,16 +143,23 @@ def read_transcript(path: Path) -> list[Word]:
         InputError: Not a transcript in JSON, no word in it, or words without times.
     """
     try:
-        results = parse_json(path.read_text(encoding="utf-8"))["results"]
+        results = parse_json(path.read_text(encoding="utf-8-sig"))["results"]
         entries = _entries(results)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         raise InputError(f"{path}: not a transcript with results and alternatives: download it again") from None
     if not entries:
         raise InputError(f"{path}: the transcript holds no word")
-    try:
-        return [word for entry in entries for word in _words(entry)]
-    except (KeyError, ValueError, AttributeError):
-        raise InputError(f"{path}: a transcript whose words have no times, or none like '12.300s'") from None
+    words: list[Word] = []
+    for entry in entries:
+        try:
+            words.extend(_words(entry))
+        except (KeyError, ValueError, AttributeError):
+            times = ", ".join(f"{name} {entry.get(name)!r:.40}" for name in ("startTime", "endTime"))
+            raise InputError(
+                f"{path}: a transcript whose words have no times, or none like '12.300s': word {len(words) + 1}, "
+                f"{entry['word']!r}, has {times}: download it again"
+            ) from None
+    return words
 
 
 def _entries(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -173,6 +178,7 @@ def _words(entry: Mapping[str, str]) -> Iterator[Word]:
 
 
 def _seconds(value: str) -> float:
-    if not value.endswith("s"):
+    seconds = value.removesuffix("s")
+    if seconds == value or not is_number(seconds):  # float() would take "nan", which no later check could place
         raise ValueError(value)
-    return float(value.removesuffix("s"))
+    return float(seconds)

@@ -7,8 +7,11 @@ silence them.
 """
 
 import math
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from espnet_ext.corpora import long_recordings
 from espnet_ext.corpora.checks import require_corpus
@@ -19,6 +22,9 @@ from espnet_ext.longform.recording_audio import write_regions
 
 PARTS = ("dev", "test")
 IGNORED = "ignore_time_segment_in_scoring"
+_LABEL = re.compile(r"^<[^<>]*>\s*")  # or a mark such as <unk>, which is no word either
+_PRONUNCIATION = re.compile(r"\([0-9]\)")
+_UTTERANCE = re.compile(r"(^|\s)\(\S*\)$")
 
 
 def prepare_tedlium(
@@ -40,25 +46,36 @@ def prepare_tedlium(
 
     Raises:
         InputError: A folder is missing; or more talks than ``skip_faulty`` allows have audio but no transcript, the
-            reverse, or one of these is faulty.
+            reverse, a transcript that goes on after the audio, or one of these is faulty.
     """
     corpus = require_corpus(corpus_dir, "legacy/dev and legacy/test")
     faults = Faults(corpus, faults_file(output_dir, "tedlium"), skip_faulty)
     talks: dict[str, list[long_recordings.Transcribed]] = {}
+    stms: dict[str, dict[str, Stm]] = {}
     for part in parts:
-        folder = _part_folder(corpus, part)
-        audio = long_recordings.files_by_id(folder / "sph", "*.sph", faults)
-        stm = long_recordings.files_by_id(folder / "stm", "*.stm", faults)
-        talks[part] = long_recordings.paired(audio, stm, lambda path: read_stm(path)[0], part, faults)
+        talks[part], stms[part] = _read_part(_part_folder(corpus, part), part, faults)
     manifests = long_recordings.manifests_of(talks, faults, check_audio, num_jobs)
     if output_dir is not None:
         write_parts("tedlium", manifests, Path(output_dir))
         for part, sets in manifests.items():
-            stm_folder = _part_folder(corpus, part) / "stm"
-            regions = {talk: read_stm(stm_folder / f"{talk}.stm")[1] for talk in sets["recordings"].ids}
+            regions = {talk: stms[part][talk].ignored for talk in sets["recordings"].ids}
             ignored = {talk: found for talk, found in regions.items() if found}
             write_regions(Path(output_dir) / f"tedlium_ignored_{part}.txt", ignored)
     return manifests
+
+
+def _read_part(folder: Path, part: str, faults: Faults) -> tuple[list[long_recordings.Transcribed], dict[str, "Stm"]]:
+    """The talks of a part, and what the stm of each holds."""
+    audio = long_recordings.files_by_id([folder / "sph"], "*.sph", part, faults)
+    files = long_recordings.files_by_id([folder / "stm"], "*.stm", part, faults)
+    read: dict[str, Stm] = {}
+
+    def text(path: Path) -> str:
+        read[path.stem] = read_stm(path)
+        return read[path.stem].text
+
+    talks = long_recordings.paired(audio, files, text, part, faults)
+    return [replace(talk, end=read[talk.id].end) for talk in talks], read
 
 
 def _part_folder(corpus: Path, part: str) -> Path:
@@ -69,31 +86,49 @@ def _part_folder(corpus: Path, part: str) -> Path:
     raise InputError(f"{places[0]}: it has no sph and stm: give the folder of TEDLIUM_release-3")
 
 
-def read_stm(path: Path) -> tuple[str, list[tuple[float, float]]]:
-    """A talk's text in order of time, and the regions that scoring ignores, in seconds.
+class Stm(NamedTuple):
+    """A talk's text in order of time, the regions that scoring ignores, and where its last words end, in seconds."""
 
-    Suffixes are joined to their words ("we 're"), and marks such as ``<unk>`` and ``{NOISE}`` are left out.
+    text: str
+    ignored: list[tuple[float, float]]
+    end: float
+
+
+def read_stm(path: Path) -> Stm:
+    """Read the stm of one talk, which is named after it.
+
+    The label of a line, such as ``<o,f0,male>``, may be left out. As in Kaldi's recipe of TED-LIUM, suffixes are joined
+    to their words ("we 're"), and the numbers of pronunciations ("the(2)"), an utterance's name in brackets at the end,
+    and marks such as ``<unk>`` and ``{NOISE}`` are left out.
 
     Raises:
-        InputError: Not UTF-8; a line that is no ``talk channel speaker start end labels text``, or runs backwards.
+        InputError: Not UTF-8; a line that is no ``talk channel speaker start end label text``, is of another talk, or
+            runs backwards.
     """
-    segments: list[tuple[float, str]] = []
+    segments: list[tuple[float, float, str]] = []
     ignored: list[tuple[float, float]] = []
     for number, line in enumerate(long_recordings.transcript_text(path).split("\n"), 1):
         if not line.strip() or line.startswith(";;"):
             continue
+        where = f"{path}: line {number}"
         try:
-            _, _, _, start, end, _, *words = line.split()
-            times = float(start), float(end)
+            talk, _, _, begins, ends, rest = line.split(maxsplit=5)
+            start, end = float(begins), float(ends)
         except ValueError:
-            raise InputError(
-                f"{path}: line {number} is no `talk channel speaker start end labels text`: fix it"
-            ) from None
-        if not 0 <= times[0] <= times[1] < math.inf:
-            raise InputError(f"{path}: line {number} ends before it begins, or has an impossible time: fix it")
-        if words == [IGNORED]:
-            ignored.append(times)
+            raise InputError(f"{where} is no `talk channel speaker start end label text`: fix it") from None
+        if talk != path.stem:
+            raise InputError(f"{where} is of the talk {talk}, and the file is named {path.stem}: fix one of them")
+        if not 0 <= start <= end < math.inf:
+            raise InputError(f"{where} ends before it begins, or has an impossible time: fix it")
+        text = _LABEL.sub("", rest.strip())
+        if text == IGNORED:
+            ignored.append((start, end))
         else:
-            kept = (word for word in words if word[0] not in "<{[")
-            segments.append((times[0], " ".join(kept).replace(" '", "'")))
-    return " ".join(text for _, text in sorted(segments) if text), ignored
+            segments.append((start, end, _words(text)))
+    spoken = [(start, end, text) for start, end, text in sorted(segments) if text]
+    return Stm(" ".join(text for *_, text in spoken), ignored, max((end for _, end, _ in spoken), default=0.0))
+
+
+def _words(text: str) -> str:
+    plain = _UTTERANCE.sub("", _PRONUNCIATION.sub("", text))
+    return " ".join(word for word in plain.split() if word[0] not in "<{[").replace(" '", "'")

@@ -96,6 +96,37 @@ def test_overlapping_word_times_drop_their_region(folder):
     assert not (folder / "out" / "audio_train_dropped.txt").exists()
 
 
+def test_marks_of_silence_and_noise_are_no_words(folder):
+    """Whatever their times."""
+    lines = ["one 1 0 0.1 <eps>", "one 1 0.1 0.4 hello", "one 1 0.2 0.1 SIL", "one 1 0.2 2 [noise]"]
+    lines += ["one 1 0.6 0.3 there", "one 1 0.9 0.1 <sil>", "two A 0.5 0.5 again", "two A 1.0 0.5 [LAUGHTER]"]
+    (folder / "words.ctm").write_text("\n".join(lines) + "\n")
+    found = prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")["train"]
+    assert {item.id: item.text for item in found["supervisions"]} == {"one": "hello there", "two": "again"}
+    assert not (folder / "out" / "audio_train_dropped.txt").exists()
+    (folder / "words.ctm").write_text("one 1 0.1 0.4 hello\ntwo A 0 1.5 <eps>\n")
+    with pytest.raises(InputError, match="two: no word in it"):
+        prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
+
+
+@pytest.mark.parametrize("mark", ["<unk>", "<UNK>", "[vocalized-noise]", "<dropped>"])
+def test_unknown_words_are_left_out_of_training_and_are_no_overlap(folder, mark, capsys):
+    lines = ["one 1 0.1 0.4 hello", f"one 1 0.5 0.02 {mark}", "one 1 0.6 0.3 there", "two A 0.5 1.0 again"]
+    (folder / "words.ctm").write_text("\n".join(lines) + "\n")
+    found = prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")["train"]
+    assert found["supervisions"]["one"].text == "hello there"
+    assert read_regions(folder / "out" / "audio_train_dropped.txt") == {"one": [(0.5, 0.52)]}
+    said = capsys.readouterr().out
+    assert "words are unknown (such as <unk>) in 0.0 of 2.4 s (0.8 %)" in said and "overlap" not in said
+    lines += ["two A 1.4 0.1 too", "two A 1.3 0.1 far", f"two A 1.6 0.3 {mark}"]
+    (folder / "words.ctm").write_text("\n".join([*lines, "two A 1.95 0.05 end"]) + "\n")
+    with pytest.raises(
+        InputError,
+        match=r"word times overlap in 1.0 and words are unknown \(such as <unk>\) in 0.3 of 2.9 s .* at most 2 %",
+    ):
+        prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
+
+
 def test_recordings_of_less_than_half_a_second_are_faulty(folder):
     soundfile.write(folder / "audio" / "tiny.wav", np.ones(6000, np.int16), 16000)
     with (folder / "words.ctm").open("a") as file:
@@ -287,3 +318,41 @@ def test_a_manifest_that_is_none_is_refused(chapters, model):
         text.write_text(content)
         with pytest.raises(InputError, match="supervisions.jsonl: supervision 1 cannot be read"):
             prepare_audio(chapters / "audio", chapters / "out", text=text, aligner=model)
+
+
+@pytest.fixture
+def texts(chapters, hears_every_letter):
+    """A folder with the transcript of each chapter, and the name of the first."""
+    (chapters / "texts").mkdir()
+    for key, line in read_table(chapters / "text").items():
+        (chapters / "texts" / f"{key}.txt").write_text(f"{line}\n")
+    return chapters / "texts", min(read_table(chapters / "text"))
+
+
+def test_one_transcript_that_cannot_be_read_is_a_faulty_recording(chapters, texts, model):
+    folder, first = texts
+    (folder / f"{first}.txt").write_bytes("déjà".encode("latin-1"))
+    options = {"text": folder, "aligner": model}
+    with pytest.raises(InputError, match=f"{first}.txt: is not UTF-8 text: convert it: .*--skip-faulty"):
+        prepare_audio(chapters / "audio", chapters / "out", **options)
+    found = prepare_audio(chapters / "audio", chapters / "out", **options, skip_faulty=0.5)["train"]
+    assert len(found["recordings"]) == 2 and first not in found["recordings"].ids
+
+
+@pytest.mark.parametrize("other", ["sub/{}.txt", "{}.stm"])
+def test_two_transcripts_of_a_recording_are_refused(chapters, texts, model, other):
+    folder, first = texts
+    second = folder / other.format(first)
+    second.parent.mkdir(exist_ok=True)
+    second.write_text(f"{first} 1 s 0 1 <o,f0,male> other words\n")
+    with pytest.raises(InputError, match=f"{first} comes twice, and the files differ: ") as refused:
+        prepare_audio(chapters / "audio", chapters / "out", text=folder, aligner=model)
+    assert str(second) in str(refused.value) and str(folder / f"{first}.txt") in str(refused.value)
+
+
+def test_an_stm_that_ends_after_its_recording_is_refused(chapters, texts, model):
+    folder, first = texts
+    (folder / f"{first}.txt").unlink()
+    (folder / f"{first}.stm").write_text(f"{first} 1 s 0 9999 <o,f0,male> one two\n")
+    with pytest.raises(InputError, match=f"{first}: its transcript ends at 9999 s, its audio at"):
+        prepare_audio(chapters / "audio", chapters / "out", text=folder, aligner=model)

@@ -148,6 +148,48 @@ def test_spotify_in_three_archives(tmp_path):
     assert len(manifests["supervisions"]) == 9
 
 
+@pytest.mark.parametrize("kind", ["json", "ogg"])
+def test_an_episode_in_two_archives_or_shows_must_be_the_same(kind, tmp_path, capsys):
+    corpus = tmp_path / "corpus"
+    transcript = write_podcast(corpus, "1a", WORDS)
+    (audio,) = corpus.rglob("1a.ogg")
+    first, folder = (transcript, "podcasts-transcripts") if kind == "json" else (audio, "podcasts-audio")
+    copy = corpus / "second" / folder / "4" / "E" / "show_4Eabc" / first.name
+    copy.parent.mkdir(parents=True)
+    shutil.copy(first, copy)
+    assert list(spotify.prepare_spotify(corpus)["train"]["supervisions"].ids) == ["1a"]
+    assert "copies of files ignored, 1 times" in capsys.readouterr().err
+    copy.write_bytes(copy.read_bytes() + b" ")
+    with pytest.raises(InputError, match="1a comes twice, and the files differ: ") as refused:
+        spotify.prepare_spotify(corpus)
+    assert str(first) in str(refused.value) and str(copy) in str(refused.value)
+
+
+@pytest.mark.parametrize("value", ["nans", "-1.0s", "1_0s", "0.4", 0.4])
+def test_the_word_whose_time_cannot_be_is_named(value, tmp_path):
+    words = [WORDS[0], WORDS[1] | {"endTime": value}, WORDS[2]]
+    transcript = write_podcast(tmp_path / "corpus", "bad", words)
+    with pytest.raises(
+        InputError, match=rf"bad.json: .*none like '12.300s': word 2, 'there,', has .*endTime {value!r}: download it"
+    ):
+        spotify.read_transcript(transcript)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_list_or_transcript(tmp_path):
+    def mark(path: Path) -> None:
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+
+    transcript = write_podcast(tmp_path / "corpus", "1a", WORDS)
+    mark(transcript)
+    (metadata,) = (tmp_path / "corpus").rglob("metadata.tsv")
+    metadata.write_text("episode_filename_prefix\tshow_uri\n1a\tx\n")
+    mark(metadata)
+    assert spotify.read_metadata(metadata) == {"1a"} and len(spotify.read_transcript(transcript)) == 3
+    (tmp_path / "a.nlp").write_text(NLP.replace("speaker|token", "token|speaker").replace("1|Good", "Good|1"))
+    mark(tmp_path / "a.nlp")
+    assert nlp_text(tmp_path / "a.nlp").startswith("Good")
+
+
 def test_spotify_files_that_do_not_fit(tmp_path):
     corpus = tmp_path / "corpus"
     with pytest.raises(InputError, match="no such corpus folder"):
@@ -224,6 +266,20 @@ def test_calls_that_metadata_lacks_are_faults(tmp_path):
     assert list(kept["supervisions"].ids) == ["44"]
 
 
+def test_two_transcripts_of_a_call_must_be_the_same(tmp_path):
+    first = tmp_path / "transcripts" / "nlp_references" / "44.nlp"
+    second = first.parent / "sub" / "44.nlp"
+    second.parent.mkdir(parents=True)
+    (tmp_path / "metadata.csv").write_text("File ID\n44\n")
+    write_audio(tmp_path / "media" / "44.mp3")
+    for path in (first, second):
+        path.write_text(NLP)
+    earnings22.prepare_earnings22(tmp_path)
+    second.write_text(NLP.replace("Ahyiana", "Ariana"))
+    with pytest.raises(InputError, match=f"44 comes twice, and the files differ: {first} and {second}"):
+        earnings22.prepare_earnings22(tmp_path)
+
+
 @pytest.mark.parametrize("transcripts", ["verbatim_transcripts/nlp_references", "verbatim"])
 def test_rev16(tmp_path, transcripts, capsys):
     (tmp_path / transcripts).mkdir(parents=True)
@@ -273,10 +329,43 @@ def test_tedlium(tmp_path):
     with pytest.raises(InputError, match="no transcript of Talk_2012"):
         tedlium.prepare_tedlium(corpus)
     write_audio(corpus / "legacy" / "dev" / "sph" / "Other.sph")
-    (corpus / "legacy" / "dev" / "stm" / "Other.stm").write_text(STM)
+    (corpus / "legacy" / "dev" / "stm" / "Other.stm").write_text(STM.replace("Talk_2012", "Other"))
     (corpus / "legacy" / "dev" / "stm" / "._Other.stm").write_text("\x00")
     dev = tedlium.prepare_tedlium(corpus, tmp_path / "kept", skip_faulty=0.5)["dev"]
     assert list(dev["recordings"].ids) == ["Other"]
     assert list(read_regions(tmp_path / "kept" / "tedlium_ignored_dev.txt")) == ["Other"]
     with pytest.raises(InputError, match="no sph and stm"):
         tedlium.prepare_tedlium(corpus, parts=["train"])
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("t 1 t 0 1 hello world", "hello world"),
+        ("t 1 t 0 1 <F0_M> hello world", "hello world"),
+        ("t 1 t 0 1 <o, f0, male> hello world", "hello world"),
+        ("t 1 t 0 1 <unk> hello world", "hello world"),
+        ("t 1 t 0 1 <o,f0,male> the(2) world 's(3) end (t-0001)", "the world's end"),
+        ("t 1 t 0 1 <o,f0,male>", ""),
+    ],
+)
+def test_labels_and_pronunciations_of_an_stm(line, text, tmp_path):
+    (tmp_path / "t.stm").write_text(line + "\n")
+    assert tedlium.read_stm(tmp_path / "t.stm").text == text
+
+
+def test_an_stm_of_another_talk_is_refused(tmp_path):
+    """By the name in its lines, or because it ends after the audio; gaps that scoring ignores may."""
+    part = tmp_path / "legacy" / "dev"
+    write_audio(part / "sph" / "Talk.sph")
+    (part / "stm").mkdir()
+    stm = part / "stm" / "Talk.stm"
+    stm.write_text("Talk 1 Talk 0 1 <o,f0,male> hello\nOther 1 Other 1 2 <o,f0,male> world\n")
+    with pytest.raises(InputError, match="Talk.stm: line 2 is of the talk Other, and the file is named Talk"):
+        tedlium.prepare_tedlium(tmp_path, parts=["dev"])
+    stm.write_text("Talk 1 Talk 0 1 <o,f0,male> hello\nTalk 1 Talk 2.9 3.6 <o,f0,male> world\n")
+    with pytest.raises(InputError, match=r"Talk: its transcript ends at 3.6 s, its audio at 3.00 s"):
+        tedlium.prepare_tedlium(tmp_path, parts=["dev"])
+    gap = "Talk 1 inter_segment_gap 3.4 9 <o,,unknown> ignore_time_segment_in_scoring\n"
+    stm.write_text(stm.read_text().replace("3.6", "3.4") + gap)
+    assert tedlium.prepare_tedlium(tmp_path, parts=["dev"])["dev"]["supervisions"]["Talk"].text == "hello world"
