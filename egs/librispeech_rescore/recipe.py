@@ -22,7 +22,8 @@ from espnet_ext.work.yaml_files import read_yaml
 TEST_SETS = ("test-clean", "test-other")
 DEV_SETS = ("dev-clean", "dev-other")
 ESPNET = "espnet"  # a value of --first_pass
-ADAPTATION = "lm_adapt"  # section of the systems that are trained on text; all others are trained on lists
+ADAPTATION = "lm_adapt"  # section of the training on the LM text
+TRANSCRIPTS = "ce"  # section of the systems that are trained on transcripts; all others are trained on lists
 RULES = "librispeech"  # the normaliser of hypotheses and references, of Whisper's lists and in scoring
 HERE = Path(__file__).parent
 
@@ -285,7 +286,7 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
     config, folder = system_config(run.sections, system), run.expdir / system.name / f"seed{seed}"
     parts = train_parts(run)
     corpus: dict[str, Any] = {"lists": lists_of(run, parts), "dev_lists": lists_of(run, DEV_SETS)}
-    if system.config == ADAPTATION:
+    if system.config == TRANSCRIPTS:
         texts, dev = texts_of(run, parts), texts_of(run, DEV_SETS)
         corpus = {"texts": TextFiles(transcripts=texts), "dev_texts": TextFiles(transcripts=dev)}
     model, log = adapted(run, config["lm"], seed) / "model", folder / "log" / "train.log"

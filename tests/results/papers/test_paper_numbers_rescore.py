@@ -78,7 +78,7 @@ def test_every_row_is_a_system_of_its_own_that_does_what_its_name_says(tables: T
         else:
             assert options["scorer"] == ("causal" if "GPT" in name else "pll") and "pooling" not in options
         assert options.get("ce_weight", 0.0) == (0.01 if name.endswith("+CE") else 0.0)
-        assert system.config == ("lm_adapt" if name.endswith(" CE") else f"mwer_{options['scorer']}")
+        assert system.config == ("ce" if name.endswith(" CE") else f"mwer_{options['scorer']}")
 
 
 def test_initial_models_are_those_that_mwer_begins_with(tables: Tables):
