@@ -22,8 +22,10 @@ from espnet_ext.work.yaml_files import read_yaml
 TEST_SETS = ("test-clean", "test-other")
 DEV_SETS = ("dev-clean", "dev-other")
 ESPNET = "espnet"  # a value of --first_pass
-ADAPTATION = "lm_adapt"  # section of the training on the LM text
-TRANSCRIPTS = "ce"  # section of the systems that are trained on transcripts; all others are trained on lists
+# Sections of a family's training on the LM text, and those of systems that are trained on transcripts; all others are
+# trained on lists.
+ADAPTATION = {"gpt2": "adapt_causal", "bert": "adapt_masked"}
+TRANSCRIPTS = ("ce_causal", "ce_masked")
 RULES = "librispeech"  # the normaliser of hypotheses and references, of Whisper's lists and in scoring
 HERE = Path(__file__).parent
 
@@ -235,7 +237,7 @@ def adapt(run: Run, name: str, seed: int) -> Iterator[Step]:
         )
     texts = {"texts": TextFiles(text=(text,)), "dev_texts": TextFiles(transcripts=texts_of(run, DEV_SETS))}
     log = folder / "log" / "adapt.log"
-    yield training_step(run, f"adapt {family} (seed {seed})", log, run.sections[ADAPTATION], model, folder, seed, texts)
+    yield training_step(run, f"adapt {family} (seed {seed})", log, run.sections[ADAPTATION[family]], model, folder, seed, texts)
 
 
 def training_step(
@@ -286,7 +288,7 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
     config, folder = system_config(run.sections, system), run.expdir / system.name / f"seed{seed}"
     parts = train_parts(run)
     corpus: dict[str, Any] = {"lists": lists_of(run, parts), "dev_lists": lists_of(run, DEV_SETS)}
-    if system.config == TRANSCRIPTS:
+    if system.config in TRANSCRIPTS:
         texts, dev = texts_of(run, parts), texts_of(run, DEV_SETS)
         corpus = {"texts": TextFiles(transcripts=texts), "dev_texts": TextFiles(transcripts=dev)}
     model, log = adapted(run, config["lm"], seed) / "model", folder / "log" / "train.log"

@@ -78,14 +78,15 @@ def test_every_row_is_a_system_of_its_own_that_does_what_its_name_says(tables: T
         else:
             assert options["scorer"] == ("causal" if "GPT" in name else "pll") and "pooling" not in options
         assert options.get("ce_weight", 0.0) == (0.01 if name.endswith("+CE") else 0.0)
-        assert system.config == ("ce" if name.endswith(" CE") else f"mwer_{options['scorer']}")
+        trained_on = "ce_causal" if name == "GPT-2 CE" else "ce_masked" if name == "BERT CE" else None
+        assert system.config == (trained_on or f"mwer_{options['scorer']}")
 
 
 def test_initial_models_are_those_that_mwer_begins_with(tables: Tables):
     rows = {row.name: row.system for row in tables.tables["1"].rows}
-    for name, row in zip(("gpt2", "bert"), INITIAL, strict=True):
+    for name, kind, row in zip(("gpt2", "bert"), ("causal", "masked"), INITIAL, strict=True):
         initial, mwer = tables.systems[f"{name}_initial"], tables.systems[f"{name}_mwer"]
-        assert (initial.method, initial.config) == ("initial", "lm_adapt") and initial.overrides == mwer.overrides
+        assert (initial.method, initial.config) == ("initial", f"adapt_{kind}") and initial.overrides == mwer.overrides
         assert rows[row] == initial.name
 
 
