@@ -12,51 +12,19 @@ with the state of the model (``model``) and the settings it was made with (``con
 
 import math
 import tempfile
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 
 import torch
 
 from espnet_ext.errors import InputError
+from espnet_ext.longform.published_checkpoint import SHORTEST, first_line, read_checkpoint
 from espnet_ext.sharing.files import CONFIG, MODEL, without_training
 from espnet_ext.upstream.checkpoint import misfits
 
 BPE_MODEL = "bpe.model"
 NEVER = -1e4  # logit of the mark of start and end
-# Settings that the models of the paper have, and no other value of which can be imported.
-_FIXED = {
-    "subsampling": "dw_striding",
-    "subsampling_factor": 8,
-    "subsampling_act": "silu",
-    "subsampling_norm_out": False,
-    "conv_expansion_factor": 1,
-    "decoder_norm": True,
-    "default_norm": "layer_norm",
-    "sandwich_norm": False,
-    "bias_in_ff": False,
-    "transformer": False,
-    "rotary_interpolation_factor": 1.0,
-    "learned_rotary": False,
-    "expansion_factor": 4,
-}
-_DEFAULTS = {  # of their code, for settings that a config leaves out
-    **_FIXED,
-    "feat_in": 80,
-    "subsampling_conv_channels": 256,
-    "n_layers": 6,
-    "d_model": 768,
-    "n_heads": 6,
-    "head_dim": 128,
-    "conv_kernel_size": 9,
-    "use_rotary": False,
-    "rotary_base_freq": 10000,
-    "fourier_pos_enc": False,
-    "self_conditioning": True,
-    "legasee_double_norm": True,
-}
 _LAYER = {  # their names -> ours, below layers.<n>
     "ff1.fn.norm": "first_feed_forward.0",
     "ff1.fn.fn.fc1": "first_feed_forward.1",
@@ -105,12 +73,11 @@ def import_checkpoint(
 
     Raises:
         InputError: the folder exists, no such checkpoint or sentencepiece model, settings other than the paper's,
-            a context that is not a number above 0, or parameters that do not fit the settings or are not finite.
+            a context below a second, or parameters that do not fit the settings or are no finite real numbers.
     """
     import shutil
 
     from espnet2.utils.yaml_no_alias_safe_dump import yaml_no_alias_safe_dump
-    from sentencepiece import SentencePieceProcessor
 
     import espnet_ext
     from espnet_ext.work.once import fingerprint, whole_folder
@@ -119,14 +86,10 @@ def import_checkpoint(
     folder = Path(output)
     if folder.exists():
         raise InputError(f"{folder} exists already: name a new folder")
-    if seconds is not None and not 0 < seconds < math.inf:
-        raise InputError(f"--context must be a number of seconds above 0, not {seconds:g}")
-    state, settings, chunk = _read(Path(checkpoint), trust_pickle)
-    try:
-        pieces = SentencePieceProcessor(model_file=str(bpemodel))
-    except (OSError, RuntimeError) as error:
-        raise InputError(f"{bpemodel}: no sentencepiece model ({error})") from None
-    names = [pieces.id_to_piece(number) for number in range(pieces.get_piece_size())]
+    if seconds is not None and not SHORTEST <= seconds < math.inf:
+        raise InputError(f"--context must be a number of seconds, at least {SHORTEST:g}, not {seconds:g}")
+    state, settings, window = read_checkpoint(Path(checkpoint), trust_pickle, seconds)
+    names = _pieces(bpemodel)
     tokens = ["<blank>", *names, "<sos/eos>"]
     converted = _converted(checkpoint, state, settings)
     if "ctc.ctc_lo.bias" not in converted:
@@ -135,7 +98,7 @@ def import_checkpoint(
         raise InputError(f"{checkpoint} has {len(converted['ctc.ctc_lo.bias']) - 2} pieces, {bpemodel} {len(names)}")
     with whole_folder(folder, fingerprint(seconds, files=[checkpoint, bpemodel])) as made:
         shutil.copyfile(bpemodel, made / BPE_MODEL)
-        config, model = _build(checkpoint, settings, chunk if seconds is None else seconds, tokens, made)
+        config, model = _build(checkpoint, settings, window, tokens, made)
         if faults := misfits(_shapes(converted), _shapes(model.state_dict())):
             raise InputError(f"{checkpoint} does not fit its own settings ({_sizes(settings)}): {faults}")
         model.load_state_dict(converted)
@@ -144,24 +107,35 @@ def import_checkpoint(
             yaml_no_alias_safe_dump({**without_training(config), "bpemodel": BPE_MODEL}, file, sort_keys=False)
 
 
+def _pieces(bpemodel: str | Path) -> list[str]:
+    from sentencepiece import SentencePieceProcessor
+
+    if not Path(bpemodel).is_file():  # a folder would end the process
+        what = "is a folder" if Path(bpemodel).is_dir() else "no such file"
+        raise InputError(f"{bpemodel}: {what}: give the authors' sentencepiece model, lcasr/artifacts/tokenizer.model")
+    try:
+        pieces = SentencePieceProcessor(model_file=str(bpemodel))
+    except (OSError, RuntimeError) as error:
+        raise InputError(f"{bpemodel}: no sentencepiece model ({first_line(error)})") from None
+    return [pieces.id_to_piece(number) for number in range(pieces.get_piece_size())]
+
+
 def _converted(
     checkpoint: str | Path, state: Mapping[str, torch.Tensor], settings: Mapping[str, Any]
 ) -> dict[str, torch.Tensor]:
     """The parameters as ours.
 
     Raises:
-        InputError: values that are not finite, or shapes that cannot be converted.
+        InputError: parameters that their models do not have, or shapes that cannot be converted.
     """
-    for key, value in state.items():
-        if value.is_floating_point() and not value.isfinite().all():
-            raise InputError(f"{checkpoint}: {key} has values that are NaN or infinite: download it again")
     try:
         return convert(state, settings)
     except InputError as error:
         raise InputError(f"{checkpoint}: {error}") from None
     except (RuntimeError, IndexError, ValueError, TypeError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{checkpoint} does not fit its own settings ({_sizes(settings)}): {reason}") from None
+        raise InputError(
+            f"{checkpoint} does not fit its own settings ({_sizes(settings)}): {first_line(error)}"
+        ) from None
 
 
 def _build(
@@ -180,9 +154,8 @@ def _build(
             options += ["--token_type", "bpe", "--bpemodel", str(folder / BPE_MODEL)]
             args = RecordingsASRTask.get_parser().parse_args(options)
             model = RecordingsASRTask.build_model(args)
-        except (InputError, RuntimeError, ValueError, TypeError, AssertionError) as error:
-            reason = str(error).splitlines()[0]
-            raise InputError(f"{checkpoint}: no model can be built of its settings: {reason}") from None
+        except (InputError, RuntimeError, ValueError, TypeError, AssertionError, ArithmeticError) as error:
+            raise InputError(f"{checkpoint}: no model can be built of its settings: {first_line(error)}") from None
     return vars(args), model
 
 
@@ -192,54 +165,6 @@ def _shapes(state: Mapping[str, torch.Tensor]) -> dict[str, tuple[int, ...]]:
 
 def _sizes(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {settings[name]}" for name in ("n_layers", "d_model", "n_heads"))
-
-
-def _settings_classes() -> list[Any]:
-    """The classes of OmegaConf's settings, which hold values alone; without OmegaConf there are none to read."""
-    try:
-        from omegaconf import AnyNode, DictConfig, ListConfig
-        from omegaconf.base import ContainerMetadata, Metadata
-    except ImportError:
-        return []
-    return [AnyNode, DictConfig, ListConfig, ContainerMetadata, Metadata, defaultdict, Any, dict, list, int, str]
-
-
-def _read(path: Path, trust_pickle: bool) -> tuple[dict[str, torch.Tensor], dict[str, Any], float]:
-    """The state, the settings of the model and the seconds of its sequences."""
-    try:
-        with torch.serialization.safe_globals(_settings_classes()):
-            loaded = torch.load(path, map_location="cpu", weights_only=not trust_pickle)
-        state, config = loaded["model"], loaded["config"]
-        given = dict(config["model"])
-    except UnpicklingError as error:
-        if trust_pickle:
-            raise InputError(f"{path}: no checkpoint with 'model' and 'config' ({error})") from None
-        other = "or it has objects that could run code: give --trust_pickle if you trust its source"
-        raise InputError(f"{path}: no checkpoint with 'model' and 'config', {other}") from None
-    except (OSError, RuntimeError, EOFError, LookupError, TypeError, ImportError) as error:
-        raise InputError(f"{path}: no checkpoint with 'model' and 'config' ({error})") from None
-    if not isinstance(state, Mapping) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        raise InputError(f"{path}: its 'model' holds other things than parameters")
-    settings = {**_DEFAULTS, **given}
-    for name, value in _FIXED.items():
-        if settings[name] != value:
-            raise InputError(f"{path}: {name} is {settings[name]!r}; models of the paper have {value!r}")
-    if (window := settings.get("attention_window_size")) not in (None, -1):
-        raise InputError(f"{path}: attention_window_size is {window!r}; models of the paper attend to all of a window")
-    for name in ("n_layers", "d_model", "n_heads", "head_dim"):
-        if not isinstance(settings[name], int):
-            raise InputError(f"{path}: {name} is {settings[name]!r}, and must be a whole number")
-    if settings["n_heads"] * settings["head_dim"] != settings["d_model"]:
-        raise InputError(
-            f"{path}: {settings['n_heads']} heads of head_dim {settings['head_dim']} are not d_model "
-            f"{settings['d_model']}, as in models of the paper"
-        )
-    # audio_chunking.size is where the warm-up of the length begins, if there is one
-    scheduled = dict(config.get("sequence_scheduler") or {}).get("max_sequence_length")
-    frames = dict(config.get("audio_chunking") or {}).get("size", 0) if scheduled is None else scheduled
-    if not isinstance(frames, int | float) or not 0 <= frames < math.inf:
-        raise InputError(f"{path}: its sequences have {frames!r} frames, which is no number of frames")
-    return dict(state), settings, frames / 100
 
 
 def task_config(settings: Mapping[str, Any], seconds: float) -> dict[str, Any]:
@@ -269,19 +194,20 @@ def task_config(settings: Mapping[str, Any], seconds: float) -> dict[str, Any]:
 
 
 def convert(state: Mapping[str, torch.Tensor], settings: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """The state of ESPnet's model with this package's encoder, from that of theirs.
+    """The state of ESPnet's model with this package's encoder, from that of theirs, by names without ``module.``.
 
     Raises:
         InputError: a parameter that their models of the paper do not have.
     """
     ours: dict[str, torch.Tensor] = {}
     for key, value in state.items():
-        key = key.removeprefix("module.")
         place, _, rest = key.partition(".")
         if place == "layers":
             number, _, inner = rest.partition(".")
             module, _, kind = inner.rpartition(".")
             name = f"encoder.layers.{number}.{_named(_LAYER, module, key)}.{_BUFFERS.get(kind, kind)}"
+            if name in ours:
+                raise InputError(f"the checkpoint has {key} twice, by two names")
             if "pointwise_conv" in module and kind == "weight":
                 value = value.squeeze(-1)
             elif module == "attend.fn.qkv_proj":

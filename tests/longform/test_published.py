@@ -227,7 +227,8 @@ def test_files_that_are_none_leave_no_folder(bpemodel, tmp_path):
     faults = [
         (empty, bpemodel, "empty.pt: no checkpoint with 'model' and 'config'"),
         (bare, bpemodel, "bare.pt has no output layer"),
-        (good, tmp_path / "none.model", "none.model: no sentencepiece model"),
+        (good, tmp_path / "none.model", "none.model: no such file: give the authors' sentencepiece model"),
+        (good, tmp_path, f"{tmp_path}: is a folder: give the authors' sentencepiece model"),
         (good, tmp_path / "text.model", "text.model: no sentencepiece model"),
     ]
     for checkpoint, pieces, message in faults:
@@ -253,6 +254,14 @@ def test_files_that_are_none_leave_no_folder(bpemodel, tmp_path):
         ({"n_heads": 4, "head_dim": 3}, {}, "rotary positions need heads of an even size"),
         ({"n_heads": 2}, {}, "2 heads of head_dim 4 are not d_model 12"),
         ({"n_layers": "two"}, {}, "n_layers is 'two', and must be a whole number"),
+        ({"n_layers": True}, {}, "n_layers is True, and must be a whole number"),
+        ({"use_rotary": "false"}, {}, "use_rotary is 'false', and must be true or false"),
+        ({"self_conditioning": "no"}, {}, "self_conditioning is 'no', and must be true or false"),
+        ({"fourier_pos_enc": 1}, {}, "fourier_pos_enc is 1, and must be true or false"),
+        ({"bias_in_ff": 0}, {}, "bias_in_ff is 0, and must be true or false"),
+        ({"rotary_base_freq": math.nan}, {}, "rotary_base_freq is nan, and must be a"),
+        ({"expansion_factor": torch.ones(2)}, {}, r"expansion_factor is tensor\(\[1., 1.\]\), and must be a whole"),
+        ({"attention_window_size": torch.ones(2)}, {}, r"attention_window_size is tensor\(\[1., 1.\]\); models of"),
         ({}, {"layers.0.norm_out.bias": None}, r"1 missing \(encoder.layers.0.norm.bias\)"),
         ({}, {"layers.1.norm_out.bias": math.nan}, "layers.1.norm_out.bias has values that are NaN or infinite"),
         ({}, {"decoder.ff.weight": math.inf}, "decoder.ff.weight has values that are NaN or infinite"),
@@ -272,16 +281,92 @@ def test_a_checkpoint_that_does_not_fit_leaves_no_folder(settings, change, messa
     assert not (tmp_path / "models").exists() or not list((tmp_path / "models").iterdir())
 
 
-def test_a_context_is_a_number_above_0(bpemodel, tmp_path):
-    torch.save({"model": draw(20, SETTINGS), "config": {"model": SETTINGS}}, tmp_path / "step.pt")
-    for seconds in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(InputError, match="--context must be a number of seconds above 0"):
-            import_checkpoint(tmp_path / "step.pt", bpemodel, tmp_path / "model", seconds)
-    config = {"model": SETTINGS, "audio_chunking": {"size": math.nan}}
-    torch.save({"model": draw(20, SETTINGS), "config": config}, tmp_path / "nan.pt")
-    with pytest.raises(InputError, match="sequences have nan frames"):
-        import_checkpoint(tmp_path / "nan.pt", bpemodel, tmp_path / "model")
+BATCH, BIAS = "layers.1.conv.fn.batch_norm", "decoder.ff.bias"
+ONES = torch.ones(21)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        (BIAS, ONES.to(torch.complex64), r"is not a dense tensor of real numbers \(complex64, strided, cpu\)"),
+        (BIAS, ONES.long(), r"is not a dense tensor of real numbers \(int64"),
+        (BIAS, ONES.to_sparse(), r"is not a dense tensor of real numbers \(float32, sparse_coo"),
+        (BIAS, ONES.to("meta"), r"is not a dense tensor of real numbers \(float32, strided, meta\)"),
+        (BIAS, 1e300 * ONES.double(), "has values that are NaN or infinite"),
+        (f"{BATCH}.running_std", torch.zeros(12), "is a deviation, and has values that are not above 0"),
+        (f"{BATCH}.running_std", -torch.ones(12), "is a deviation, and has values that are not above 0"),
+        (f"{BATCH}.running_std", torch.full((12,), 1e-40), "is a deviation, and has values that are not above 0"),
+        (f"{BATCH}.running_std", torch.full((12,), math.nan), "has values that are NaN or infinite"),
+        (f"{BATCH}.running_deviation", torch.ones(12), "twice, by two names"),
+        (f"{BATCH}.num_batches_tracked", torch.tensor(7.0), "is not a whole number"),
+        (f"module.{BIAS}", ONES, ": save it again with one of them"),
+    ],
+)
+def test_tensors_of_other_kinds_are_refused(key, value, message, bpemodel, tmp_path):
+    torch.save({"model": draw(20, SETTINGS) | {key: value}, "config": {"model": SETTINGS}}, tmp_path / "step.pt")
+    with pytest.raises(InputError, match=f"{key} ?{message}") as raised:
+        import_checkpoint(tmp_path / "step.pt", bpemodel, tmp_path / "model")
+    assert str(raised.value).startswith(str(tmp_path / "step.pt")) and "\n" not in str(raised.value)
     assert not (tmp_path / "model").exists()
+
+
+def test_names_may_begin_with_module(bpemodel, tmp_path):
+    state = {f"module.{key}": value for key, value in draw(20, SETTINGS).items()}
+    torch.save({"model": state, "config": {"model": SETTINGS}}, tmp_path / "step.pt")
+    import_checkpoint(tmp_path / "step.pt", bpemodel, tmp_path / "model", 20.0)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([1, 2], "no checkpoint with 'model' and 'config'"),
+        ({"model": {}}, "no checkpoint with 'model' and 'config'"),
+        ({"model": {}, "config": [1]}, r"its 'config' is \[1\], and must have settings by name"),
+        ({"model": {}, "config": {"model": 3}}, "its config's model is 3, and must have settings by name"),
+        ({"model": [1], "config": {"model": SETTINGS}}, "its 'model' holds other things than parameters"),
+        (
+            {"model": {1: torch.ones(1)}, "config": {"model": SETTINGS}},
+            "its 'model' holds other things than parameters",
+        ),
+        (
+            {"model": {}, "config": {"model": SETTINGS, "audio_chunking": 5}},
+            "its config's audio_chunking is 5, and must",
+        ),
+        ({"model": {}, "config": {"model": SETTINGS, "audio_chunking": [1]}}, r"its config's audio_chunking is \[1\]"),
+        (
+            {"model": {}, "config": {"model": SETTINGS, "sequence_scheduler": "x"}},
+            "its config's sequence_scheduler is 'x'",
+        ),
+        (
+            {"model": {}, "config": OmegaConf.create({"model": {"a": "${b}"}})},
+            "its config's model cannot be read .Interp",
+        ),
+    ],
+)
+def test_what_has_another_form_is_refused(content, message, bpemodel, tmp_path):
+    torch.save(content, tmp_path / "step.pt")
+    with pytest.raises(InputError, match=f"step.pt: {message}") as raised:
+        import_checkpoint(tmp_path / "step.pt", bpemodel, tmp_path / "model")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_context_is_long_enough_to_hear_something(bpemodel, tmp_path):
+    torch.save({"model": draw(20, SETTINGS), "config": {"model": SETTINGS}}, tmp_path / "step.pt")
+    for seconds in (0.0, -1.0, 0.01, math.nan, math.inf):
+        with pytest.raises(InputError, match="--context must be a number of seconds, at least 1, not"):
+            import_checkpoint(tmp_path / "step.pt", bpemodel, tmp_path / "model", seconds)
+    for size, message in (
+        (math.nan, "sequences have nan frames"),
+        (True, "sequences have True frames"),
+        (1, "sequences have 1 frames, 0.01 s, in which nothing can be heard: give --context"),
+    ):
+        config = {"model": SETTINGS, "audio_chunking": {"size": size}}
+        torch.save({"model": draw(20, SETTINGS), "config": config}, tmp_path / "short.pt")
+        with pytest.raises(InputError, match=message):
+            import_checkpoint(tmp_path / "short.pt", bpemodel, tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+    import_checkpoint(tmp_path / "short.pt", bpemodel, tmp_path / "model", 5.0)
+    assert "max_seconds: 5.0" in (tmp_path / "model" / "config.yaml").read_text()
 
 
 def test_an_imported_model_works_from_any_folder(bpemodel, tmp_path, monkeypatch):
