@@ -1,0 +1,70 @@
+"""The last layer of a masked language model, computed at one position of each row.
+
+Of the last layer only the states at masked positions are used. Its keys and values need all positions; what comes after
+its attention, four fifths of its work, does not, nor does the head before the vocabulary layer. BERT and its relatives
+have one module there that takes the attention's output and the layer's input, and everything after it is computed
+position by position. So it is enough to hand that module one position a row.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+PROBE_TOKENS, PROBE_IDS = 5, 4
+
+
+@contextmanager
+def only_at(model: PreTrainedModel, places: torch.Tensor) -> Iterator[None]:
+    """In this block a model computes the end of its last layer, and its logits, at one position a row.
+
+    Args:
+        model: a model that :func:`takes_one_position` accepts.
+        places: the position of each row, (rows,); logits are (rows, 1, vocabulary) then.
+    """
+    rows = torch.arange(len(places), device=places.device)
+
+    def keep(_module: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        return tuple(states[rows, places].unsqueeze(1) for states in args)
+
+    handle = _after_last_attention(model).register_forward_pre_hook(keep)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def takes_one_position(model: PreTrainedModel) -> bool:
+    """Whether :func:`only_at` fits a model: tried on two rows. It needs the structure of BERT."""
+    try:
+        _after_last_attention(model)
+    except (AttributeError, LookupError, TypeError):
+        return False
+    ids = torch.arange(2 * PROBE_TOKENS, device=model.device).view(2, -1) % PROBE_IDS
+    places = torch.tensor([1, PROBE_TOKENS - 1], device=model.device)
+    with torch.no_grad():
+        whole = model(input_ids=ids).logits[torch.arange(2), places]
+        try:
+            with only_at(model, places):
+                found = model(input_ids=ids).logits.squeeze(1)
+        except (RuntimeError, ValueError, IndexError, TypeError):  # what comes after it needs all positions
+            return False
+    return found.shape == whole.shape and torch.allclose(found, whole, rtol=1e-3, atol=1e-4)
+
+
+def computes_again(model: PreTrainedModel) -> bool:
+    """Whether layers are computed again when their gradient is, which is outside of the block of :func:`only_at`."""
+    return any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
+
+
+def _after_last_attention(model: PreTrainedModel) -> torch.nn.Module:
+    """The module after the attention of the last layer.
+
+    Raises:
+        AttributeError, LookupError, TypeError: the model has another structure.
+    """
+    base: Any = model.base_model
+    module: torch.nn.Module = base.encoder.layer[-1].attention.output
+    return module
