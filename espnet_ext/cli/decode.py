@@ -96,6 +96,7 @@ def long(
     features and the length of its windows in its config. Memory does not grow with the length of a recording.
     """
     from espnet_ext.longform.decoding.decode import decode_long, long_decoding
+    from espnet_ext.longform.decoding.numbers import OPTIONS
 
     values = common.settings(config, settings)
     if ngram:
@@ -113,7 +114,7 @@ def long(
             zeroed=zeroed,
             musan=musan,
             ngpu=ngpu,
-            source=str(config) if config else "the options",
+            source=str(config) if config else OPTIONS,
         )
         for source, target in common.pairs(data, output)
     ]

@@ -10,10 +10,23 @@ from typing import Any
 import click
 
 from espnet_ext.errors import InputError
+from espnet_ext.work.files import is_utf8, printable
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-PATH = click.Path(path_type=Path)
+
+class Utf8Path(click.Path):
+    """A path whose name can be written into logs, tables and configs."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not is_utf8(value):
+            self.fail(f"{printable(value)} is not UTF-8: rename the file or the folder", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+PATH = Utf8Path(path_type=Path)
 COUNT = click.IntRange(min=1)
 CHECKS = ("auto", "header", "full")
 UNITS = ("word", "char", "mixed")
@@ -187,9 +200,11 @@ def window(seconds: float) -> Decorator:
 
 
 def _share(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
-    """Refuse a percentage, which is the commonest slip, with the share that it is."""
-    if value is not None and 1 < value <= 100:
+    """Refuse a percentage, which is the commonest slip, with the share that it is; and what is no share."""
+    if value is not None and 1 < value < 100:
         raise InputError(f"--window-overlap is a share of a window, not {value:g}: {value / 100:g} for {value:g} %")
+    if value is not None and not 0 <= value < 1:  # with an overlap of 1, windows would not move
+        raise InputError(f"--window-overlap must be a share of a window from 0 to below 1, such as 0.5, not {value:g}")
     return value
 
 

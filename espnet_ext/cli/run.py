@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from espnet_ext.cli.options import PATH
 from espnet_ext.errors import InputError
 
 
@@ -11,7 +12,7 @@ from espnet_ext.errors import InputError
 @click.argument("stage")
 @click.option(
     "--recipe",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path(),
     show_default="this folder",
     help="Folder with recipe.py.",
@@ -43,9 +44,7 @@ def run(stage: str, recipe: Path, options: tuple[str, ...]) -> None:
 
 @click.command("new-recipe")
 @click.argument("name")
-@click.option(
-    "--egs", type=click.Path(path_type=Path), default=Path("egs"), show_default=True, help="Folder of the recipes."
-)
+@click.option("--egs", type=PATH, default=Path("egs"), show_default=True, help="Folder of the recipes.")
 def new_recipe(name: str, egs: Path) -> None:
     """Write a recipe that runs, to be changed into that of your paper.
 

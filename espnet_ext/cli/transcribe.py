@@ -13,7 +13,7 @@ METHODS = ("no", "block", "overlapping", "time_aware")
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=common.PATH, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option(
     "--model",
     type=common.PATH,
@@ -39,7 +39,9 @@ METHODS = ("no", "block", "overlapping", "time_aware")
 )
 @click.option("--window", type=float, metavar="SECONDS", help="Length of a window.  [default: the model's]")
 @common.window_overlap(
-    None, most="1; with speakers 0.5", says="  [default: the model's, else 0.5; 0.875 for models of long recordings]"
+    None,
+    most="below 1; with speakers 0.5",
+    says="  [default: the model's, else 0.5; 0.875 for models of long recordings]",
 )
 @click.option("--beam-size", type=common.COUNT, metavar="N", help="Hypotheses of the search.  [default: the model's]")
 @common.config("Options of the beam search, over the model's own.")
@@ -72,20 +74,28 @@ def transcribe(
     Reads wav, flac, mp3, ogg, and what ffmpeg reads if it is installed. A file that cannot be read is named, and the
     others go on. Lines are in NAME.txt.part until all of a file is done.
     """
+    from espnet_ext.longform.decoding.numbers import SHORTEST
     from espnet_ext.transcription.engines import engine_for
     from espnet_ext.transcription.enrolment import find_enrolment
     from espnet_ext.transcription.request import Request
-    from espnet_ext.transcription.run import check_kinds, check_output, distinct_files, existing_files, transcribe_files
+    from espnet_ext.transcription.run import (
+        check_kinds,
+        check_output,
+        distinct_files,
+        existing_files,
+        transcribe_files,
+        utf8_files,
+    )
     from espnet_ext.work.parallel import device_of
 
     wanted, output = common.names(kinds), output or Path("transcripts")
     check_kinds(wanted)
-    if window is not None and not 0 < window < float("inf"):
-        raise InputError(f"--window must be above 0 seconds, not {window:g}")
+    if window is not None and not SHORTEST <= window < float("inf"):
+        raise InputError(f"--window must be a number of seconds, at least {SHORTEST:g}, not {window:g}")
     if enrolment:
         find_enrolment(enrolment)
     check_output(output)
-    there = existing_files(distinct_files(files, _failed), _failed)
+    there = existing_files(distinct_files(utf8_files(files, _failed), _failed), _failed)
     with tempfile.TemporaryDirectory() as folder:
         request = Request(
             enrolment=enrolment,

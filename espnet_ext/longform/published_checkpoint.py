@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from espnet_ext.errors import InputError
+from espnet_ext.longform.decoding.numbers import SHORTEST
 
-SHORTEST = 1.0  # seconds of a window: below that nothing can be heard
 _FRAMES = 100  # a second
 # Settings that the models of the paper have, and no other value of which can be imported.
 _FIXED: Mapping[str, Any] = {

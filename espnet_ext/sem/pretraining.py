@@ -240,11 +240,11 @@ def carry_parameters(before: str, config: Path, seed: int, output: str, history:
     from espnet2.tasks.asr import ASRTask
 
     from espnet_ext import register
-    from espnet_ext.upstream.checkpoint import load_checkpoint, load_parameters
+    from espnet_ext.upstream.checkpoint import LATEST, load_checkpoint, load_parameters
 
     trained = read_yaml(Path(before) / "config.yaml")
     after = deep_merge(trained, read_yaml(config))
-    model = Path(before) / "latest.pth"
+    model = Path(before) / LATEST
     old = load_parameters(model)
     register()
     torch.manual_seed(seed)

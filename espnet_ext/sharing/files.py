@@ -21,6 +21,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.prompted import takes_prompt
+from espnet_ext.upstream.checkpoint import LATEST
 from espnet_ext.work.once import fingerprint
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
@@ -33,7 +34,6 @@ PACKED = ("asr", "mt", "s2t")  # the tasks of ESPnet's own packing, which begin 
 WORDS = ("token_list", "src_token_list")
 # What ESPnet keeps for decoding, the preferred one first. The recipes have their own averages, such as best5.ave.pth.
 CHECKPOINTS = ("valid.acc.ave.pth", "valid.loss.ave.pth", "valid.acc.best.pth", "valid.loss.best.pth", MODEL)
-LATEST = "latest.pth"
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 

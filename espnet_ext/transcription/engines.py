@@ -89,7 +89,7 @@ def windows(request: Request, model: ModelFiles) -> Engine:
         InputError: a number out of range, an n-gram model that is not there or without a beam search, or a language
             that the model does not know.
     """
-    from espnet_ext.longform.decoding.numbers import check_numbers
+    from espnet_ext.longform.decoding.numbers import OPTIONS, check_numbers
     from espnet_ext.longform.decoding.prompted import language_symbol
 
     if request.ngram and not request.beam_size:
@@ -98,13 +98,17 @@ def windows(request: Request, model: ModelFiles) -> Engine:
         raise InputError(f"--ngram {request.ngram}: no such file")
     if request.lm_weight is not None and not request.ngram:
         raise InputError("--lm-weight is that of an n-gram model: give --ngram")
-    stride = float(model.search.get("stride", LONG_STRIDE if model.task == LONG else STRIDE))
+    own = {
+        "window": trained_seconds(model) or SHORT,
+        "stride": model.search.get("stride", LONG_STRIDE if model.task == LONG else STRIDE),
+    }
+    check_numbers(own, model.name)
     numbers = {
-        "window": request.window or trained_seconds(model) or SHORT,
-        "stride": stride if request.window_overlap is None else 1 - request.window_overlap,
+        "window": request.window or own["window"],
+        "stride": own["stride"] if request.window_overlap is None else 1 - request.window_overlap,
         "batch_seconds": 60.0 if request.batch_seconds is None else request.batch_seconds,
     }
-    check_numbers({**numbers, "lm_weight": request.lm_weight}, "the options")
+    check_numbers({**numbers, "lm_weight": request.lm_weight}, OPTIONS)
     if model.task == PROMPTED:
         language_symbol(read_yaml(model.config)["token_list"], request.language)
 

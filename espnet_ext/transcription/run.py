@@ -12,6 +12,7 @@ from espnet_ext.longform.recording_audio import opened, readable
 from espnet_ext.transcription.engines import seconds_of
 from espnet_ext.transcription.page import RATE, write_page
 from espnet_ext.transcription.request import Engine, UnusableModel
+from espnet_ext.work.files import is_utf8, printable
 
 PAGE = "html"
 KINDS = (*FORMATS, PAGE)
@@ -57,6 +58,26 @@ def check_names(files: Sequence[Path]) -> None:
         if path.stem in names:
             raise InputError(f"{names[path.stem]} and {path} would both be written to {path.stem}.*: rename one")
         names[path.stem] = path
+
+
+def utf8_files(files: Sequence[Path], failed: Callable[[Path, str], None]) -> list[Path]:
+    """The files without those whose names are not UTF-8; ``failed`` is called with each of these, and why.
+
+    Such a name cannot be written into a transcript or a page.
+
+    Raises:
+        InputError: there is no other.
+    """
+    bad = [path for path in files if not is_utf8(path)]
+    if bad and len(bad) == len(files):
+        raise InputError(_not_utf8(bad[0]))
+    for path in bad:
+        failed(path, _not_utf8(path))
+    return [path for path in files if is_utf8(path)]
+
+
+def _not_utf8(path: Path) -> str:
+    return f"{printable(path)}: its name is not UTF-8: rename the file or its folder"
 
 
 def distinct_files(files: Sequence[Path], failed: Callable[[Path, str], None]) -> list[Path]:

@@ -11,6 +11,7 @@ from espnet_ext.work.yaml_files import read_yaml
 if TYPE_CHECKING:
     import torch
 
+LATEST = "latest.pth"  # the parameters of a training's last epoch, as ESPnet calls them
 SHOWN = 3
 
 

@@ -13,10 +13,9 @@ from typing import Any
 import torch
 from espnet2.train.trainer import Trainer
 
-from espnet_ext.upstream.checkpoint import load_checkpoint
+from espnet_ext.upstream.checkpoint import LATEST, load_checkpoint
 from espnet_ext.work.files import atomic_write
 
-LATEST = "latest.pth"
 _save, _resume = torch.save, Trainer.resume
 
 

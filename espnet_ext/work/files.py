@@ -82,6 +82,20 @@ def write_json(path: str | Path, value: Any) -> None:
         file.write("\n")
 
 
+def is_utf8(path: str | Path) -> bool:
+    """Whether a path, as the command line or a folder has given it, can be written as UTF-8."""
+    return printable(path) == str(path)
+
+
+def printable(path: str | Path) -> str:
+    r"""A path as text that can be written anywhere; its bytes that are not UTF-8 become ``\x..``.
+
+    >>> printable("sp\udce9ech.wav"), printable("große Rede.wav")
+    ('sp\\xe9ech.wav', 'große Rede.wav')
+    """
+    return str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def files_below(folder: str | Path) -> Iterator[Path]:
     """All files below ``folder``, in the same order on every machine.
 

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import os
 import re
 import shutil
 from dataclasses import replace
@@ -157,6 +158,34 @@ def test_two_files_of_one_name_are_named_and_the_others_go_on(audio, tmp_path, m
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["my talk.txt"]
 
 
+def test_a_name_that_is_not_utf8_is_refused_and_the_others_go_on(audio, tmp_path, monkeypatch, capsys):
+    loaded = []
+    monkeypatch.setattr(engines, "engine_for", lambda model, request: loaded.append(1) or (lambda path: iter(LINES)))
+    odd = os.fsencode(tmp_path / "sp") + b"\xe9ech.flac"
+    shutil.copy(os.fsencode(audio), odd)
+    options = ["--output", str(tmp_path / "out"), "--formats", "txt"]
+    with pytest.raises(InputError, match=r"sp\\xe9ech.flac: its name is not UTF-8: rename the file or its folder"):
+        call(["transcribe", os.fsdecode(odd), *options])
+    assert not loaded
+    with pytest.raises(InputError, match="1 of 2 files could not be transcribed"):
+        call(["transcribe", os.fsdecode(odd), str(audio), *options])
+    assert r"sp\xe9ech.flac: its name is not UTF-8" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["my talk.txt"]
+
+
+def test_an_ngram_model_that_cannot_be_read_ends_the_run(audio, model, tmp_path, capfd):
+    """Before the first file: with one line, and without KenLM's progress."""
+    pytest.importorskip("flashlight.lib.text")
+    (tmp_path / "lm.arpa").write_text("\\data\\\nngram 1=1\n\n\\1-grams:\nx\tA\n\n\\end\\\n")
+    shutil.copy(audio, tmp_path / "again.flac")
+    words = [str(audio), str(tmp_path / "again.flac"), "--model", str(model), "--window", "1", "--beam-size", "4"]
+    message = "lm.arpa: KenLM cannot read this language model: line 5 must be a log-probability, .* not 'x.*A': give an"
+    capfd.readouterr()
+    with pytest.raises(InputError, match=message):
+        call(["transcribe", *words, "--ngram", str(tmp_path / "lm.arpa"), "--output", str(tmp_path / "out")])
+    assert capfd.readouterr().err == f"loading {model} ...\n"
+
+
 def test_silence_is_said_and_an_empty_file_is_named(audio, tmp_path):
     (tmp_path / "empty.m4a").touch()
     faults, silent = [], []
@@ -196,7 +225,9 @@ def test_files_that_do_not_exist_are_named_before_a_model_is_loaded(audio, tmp_p
         (["AUDIO", "--formats", ""], "there is no '': choose some of txt"),
         (["AUDIO", "AUDIO"], "would both be written"),
         (["AUDIO", "--model", "no/such/thing"], "no such file or folder"),
-        (["AUDIO", "--window", "0"], "--window must be above 0"),
+        (["AUDIO", "--window", "0"], "--window must be a number of seconds, at least 1, not 0"),
+        (["AUDIO", "--model", "mod\udce9l"], r"invalid value for '--model': mod\\xe9l is not UTF-8: rename the file"),
+        (["sp\udce9ech.wav"], r"sp\\xe9ech.wav: its name is not UTF-8: rename the file"),
         (["AUDIO", "--window-overlap", "50"], "a share of a window, not 50: 0.5 for 50 %"),
         (["AUDIO", "--enrolment", "nobody"], "nobody: no such folder"),
         (["AUDIO", "--language", "de"], "--language de: this Whisper knows English only"),

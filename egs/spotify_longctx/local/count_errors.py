@@ -13,12 +13,16 @@ import argparse
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.command import run_main
 from espnet_ext.data.transcript import Word
+from espnet_ext.encoder.long_fastconformer import SUBSAMPLING
 from espnet_ext.errors import InputError
+from espnet_ext.longform.decoding.posteriors import windows
+from espnet_ext.longform.recording_features import RecordingFeatures
 from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.scoring.error_rate import Pair
 from espnet_ext.scoring.score_files import read_alignment
@@ -32,8 +36,15 @@ ABOUT = (
     "and half a window (half): by context in seconds the words, those substituted, deleted and inserted, and the words "
     "and deletions near an edge of a window"
 )
-FRAME = 0.08  # seconds of an encoder frame
 NEAR = 0.75  # seconds
+
+
+def seconds_between_edges(context: float, stride: float) -> float:
+    """Seconds from one edge of a window to the next: decoding moves windows by whole frames of the encoder."""
+    features, (stages, *_) = RecordingFeatures(), SUBSAMPLING["fastconformer"]
+    frame = 2**stages * features.hop / features.rate
+    first, second = islice(windows(sys.maxsize, 1, round(context / frame), stride), 2)
+    return frame * (second.frame - first.frame)
 
 
 def count_errors(pairs: Sequence[Pair], words: Sequence[Word], step: float) -> dict[str, int]:
@@ -84,7 +95,7 @@ def main() -> None:
             systems = [args.exp / f"base_{context}" / f"seed{seed}" for seed in args.seeds]
             files = [system / f"decode_{decoding}" / "rev16" / "alignment.txt" for system in systems]
             blocks = [block for file in files for block in read_alignment(file)]
-            step = FRAME * max(1, round(round(float(context) / FRAME) * stride))  # windows move by whole frames
+            step = seconds_between_edges(float(context), stride)
             counts = [count_errors(each.pairs, spoken[each.key], step) for each in blocks]
             values[decoding][context] = added(counts)
     write_facts(args.output, ABOUT, shlex.join(["local/count_errors.py", *sys.argv[1:]]), values)

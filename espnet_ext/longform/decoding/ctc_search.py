@@ -1,7 +1,11 @@
 """CTC decoding of posteriors that come in parts: best path, or beam search with an n-gram language model."""
 
-from collections.abc import Sequence
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -165,11 +169,37 @@ def _language_model(library: Any, tokens: list[str], path: Path | None) -> Any:
         return library.ZeroLM()
     if not Path(path).is_file():
         raise InputError(f"{path}: no such language model: give an ARPA file over the model's tokens")
+    stamp = Path(path).stat()
+    return _kenlm(str(path), tuple(tokens), stamp.st_mtime_ns, stamp.st_size)
+
+
+@lru_cache(maxsize=1)  # recordings share a model: reading a large one takes minutes
+def _kenlm(path: str, tokens: tuple[str, ...], *stamp: int) -> Any:
     from flashlight.lib.text.decoder.kenlm import KenLM
     from flashlight.lib.text.dictionary import Dictionary
 
     try:
-        return KenLM(str(path), Dictionary(tokens))
-    except RuntimeError as error:
-        reason = str(error).strip().split("\n")[0]
-        raise InputError(f"{path}: KenLM cannot read this language model ({reason}): give an ARPA file") from None
+        with _silent_stderr():
+            return KenLM(path, Dictionary(list(tokens)))
+    except (RuntimeError, ValueError) as error:  # ValueError: its own message is not UTF-8
+        from espnet_ext.longform.decoding.ngram import arpa_fault
+
+        known = (str(error).strip() or type(error).__name__).split("\n")[0]
+        raise InputError(
+            f"{path}: KenLM cannot read this language model: {arpa_fault(path) or known}: give an ARPA file over the "
+            "model's tokens, as `espnet-ext data ngram` writes it"
+        ) from None
+
+
+@contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """Without KenLM's bars of progress, which would hide the line that says what is wrong."""
+    sys.stderr.flush()
+    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nothing, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nothing)

@@ -6,6 +6,7 @@ distribution. The weight of the lower order, n(h) / (c(h) + n(h)), is the back-o
 """
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,9 +14,10 @@ from pathlib import Path
 from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.data.tokens import BLANK, SOS_EOS
 from espnet_ext.errors import InputError
-from espnet_ext.work.files import atomic_write
+from espnet_ext.work.files import atomic_write, unpacked
 
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
+_SHOWN = 40  # characters of a line in a message
 _NEVER = -99.0  # log10 probability of a token that is never predicted, by convention
 
 Gram = tuple[str, ...]
@@ -134,3 +136,81 @@ def write_arpa(path: str | Path, model: Sequence[Mapping[Gram, tuple]]) -> None:
 
 def _line(probability: float, text: str, weight: float | None) -> str:
     return f"{probability:.7f}\t{text}\n" if weight is None else f"{probability:.7f}\t{text}\t{weight:.7f}\n"
+
+
+def arpa_fault(path: str | Path) -> str:
+    """What is wrong with an ARPA file, and in which line; "" if nothing is found."""
+    reader, number = _ArpaReader(), 0
+    with unpacked(path) as file:
+        for number, raw in enumerate(file, 1):
+            try:
+                fault = reader.take(raw.decode("utf-8").strip())
+            except UnicodeDecodeError:
+                fault = "is not UTF-8"
+            if fault:
+                return f"line {number} {fault}"
+    return "" if reader.ended else f"it breaks off before \\end\\, after line {number}" if number else "it is empty"
+
+
+class _ArpaReader:
+    """Checks an ARPA file line by line."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._counts: list[int] | None = None  # of the n-grams that the header promises, by order
+        self._order = 0
+        self._left = 0
+
+    def take(self, line: str) -> str:
+        """The fault of the next line; "" if it has none."""
+        if not line or self.ended:
+            return ""
+        if self._counts is None:
+            self._counts = []
+            begins = line == "\\data\\"
+            return "" if begins else f"must be \\data\\, with which an ARPA file begins, not {line[:_SHOWN]!r}"
+        if line.startswith("\\"):
+            return self._section(line)
+        return self._gram(line) if self._order else self._header(line)
+
+    def _header(self, line: str) -> str:
+        assert self._counts is not None
+        found = re.fullmatch(r"ngram\s+(\d+)\s*=\s*(\d+)", line)
+        if not found or int(found[1]) != len(self._counts) + 1:
+            return f"must be `ngram {len(self._counts) + 1}=` and a number, or \\1-grams:, not {line[:_SHOWN]!r}"
+        self._counts.append(int(found[2]))
+        return ""
+
+    def _section(self, line: str) -> str:
+        assert self._counts is not None
+        if self._left:
+            return f"begins {line} where {self._left} of the {self._order}-grams that the header promises are missing"
+        wanted = f"\\{self._order + 1}-grams:" if self._order < len(self._counts) else "\\end\\"
+        if line != wanted:
+            return f"must be {wanted}, not {line[:_SHOWN]!r}"
+        self.ended = self._order == len(self._counts)
+        if not self.ended:
+            self._left = self._counts[self._order]
+            self._order += 1
+        return ""
+
+    def _gram(self, line: str) -> str:
+        assert self._counts is not None
+        fields = line.split()
+        if not self._left:
+            return f"is one more {self._order}-gram than the header promises"
+        weights = fields[:1] + fields[self._order + 1 :]
+        if len(fields) <= self._order or len(weights) > 2 or not all(map(_is_number, weights)):
+            return (
+                f"must be a log-probability, tokens (of {self._order}-grams, {self._order}) and perhaps a back-off "
+                f"weight, not {line[:_SHOWN]!r}"
+            )
+        self._left -= 1
+        return ""
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return not math.isnan(float(text))
+    except ValueError:
+        return False

@@ -1,18 +1,39 @@
 """The numbers that moving windows and their search take."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from espnet_ext.errors import InputError
 
+OPTIONS = "the options"  # the source of settings that are options of a command
+SHORTEST = 1.0  # seconds of a window: below that nothing can be heard
+MOST_DB = 100.0  # louder noise leaves nothing of the recording, and softer noise nothing of the noise
+
+_ABOVE_0: Callable[[Any], bool] = lambda value: 0 < value < math.inf  # noqa: E731
+# Name -> what it may be, in a test and in words.
+_RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "window": (_ABOVE_0, "a number above 0"),
+    "batch_seconds": (_ABOVE_0, "a number above 0, such as 60"),
+    "beam_size": (lambda value: _ABOVE_0(value) and value == int(value), "a whole number above 0, such as 20"),
+    "stride": (lambda value: 0 < value <= 1, "above 0 and at most 1 (windows), such as 0.125"),
+    "snr": (lambda value: abs(value) <= MOST_DB, f"a number of dB between -{MOST_DB:g} and {MOST_DB:g}, such as 10"),
+    "lm_weight": (math.isfinite, "a number, such as 1"),
+}
+_OPTIONAL = ("window", "beam_size", "snr", "lm_weight")
+
 
 def check_numbers(settings: Mapping[str, Any], source: str) -> None:
-    """Raise an InputError for a setting that is NaN, infinite or, where that makes no sense, not above 0."""
-    for name, value in settings.items():
-        if name in ("window", "batch_seconds", "beam_size") and value is not None and not 0 < value < math.inf:
-            raise InputError(f"{source}: {name} must be a number above 0, not {value}")
-        if name in ("snr", "lm_weight") and value is not None and not math.isfinite(value):
-            raise InputError(f"{source}: {name} must be a number, not {value}")
-        if name == "stride" and not 0 < value <= 1:
-            raise InputError(f"{source}: stride must be above 0 and at most 1 (windows), not {value}")
+    """Raise an InputError for a setting that is no number, or NaN, or that makes no sense.
+
+    Args:
+        settings: some of the numbers by name; what else it holds is not looked at.
+        source: what messages call the settings. Of ``OPTIONS`` they name the option.
+    """
+    for name, (fits, wanted) in _RULES.items():
+        value = settings.get(name)
+        if name not in settings or (value is None and name in _OPTIONAL):
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or not fits(value):
+            called = f"--{name.replace('_', '-')}" if source == OPTIONS else f"{source}: {name}"
+            raise InputError(f"{called} must be {wanted}, not {value!r}")

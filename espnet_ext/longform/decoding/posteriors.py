@@ -208,10 +208,15 @@ class LongModel:
             batch: Number of windows that are encoded at once.
 
         Raises:
-            InputError: Posteriors are NaN; names the recording.
+            InputError: Posteriors are NaN; names the recording. Or a window is shorter than a frame.
         """
-        mean = PosteriorMean()
-        places = windows(source.length, self.unit, round(seconds / self.frame_seconds), stride)
+        mean, frames = PosteriorMean(), round(seconds / self.frame_seconds)
+        if frames < 1:
+            raise InputError(
+                f"a window of {seconds:g} s is shorter than an encoder frame ({self.frame_seconds:g} s): give a longer "
+                "--window"
+            )
+        places = windows(source.length, self.unit, frames, stride)
         for group in batched(places, batch):
             *full, last = group
             alike = group if last.frames is not None else full

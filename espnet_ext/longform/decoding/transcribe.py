@@ -105,8 +105,8 @@ def load_transcriber(
         stride: as in :class:`Transcriber`, like the others.
 
     Raises:
-        InputError: files that do not fit each other, a sentencepiece model that is not there, a model without CTC, or
-            a number out of range.
+        InputError: files that do not fit each other, a sentencepiece model that is not there, a model without CTC, a
+            number out of range, or a language model that cannot be read.
     """
     config = read_yaml(model_config)
     window = (config.get("chunk_conf") or {}).get("max_seconds", WINDOW) if window is None else window
@@ -126,6 +126,8 @@ def load_transcriber(
         model = load(str(model_config), str(model_file), device, precision, language)
         _models[key] = Transcriber(model, config["token_type"], tokenizer.tokens2text, window)
     loaded = _models[key]
+    if beam is not None:  # bad settings and language models are refused here, before the first recording is read
+        BeamDecoder(list(loaded.model.tokens), beam)
     return Transcriber(loaded.model, loaded.token_type, loaded.join, float(window), stride, batch_seconds, beam)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from espnet_ext.data.tokens import write_tokens
 from espnet_ext.errors import InputError
-from espnet_ext.longform.decoding.ngram import END, START, UNKNOWN, estimate, write_arpa, write_token_ngram
+from espnet_ext.longform.decoding.ngram import END, START, UNKNOWN, arpa_fault, estimate, write_arpa, write_token_ngram
 
 TEXTS = [list(text) for text in ("abab", "abc", "ba", "a")]
 VOCABULARY = list("abcd")  # d stands in no text
@@ -64,6 +64,39 @@ def test_bad_input():
         estimate(TEXTS, 0, VOCABULARY)
     with pytest.raises(InputError, match="no text"):
         estimate([], 2, VOCABULARY)
+
+
+GOOD = "\\data\\\nngram 1=2\nngram 2=1\n\n\\1-grams:\n-1 a -0.5\n-1 b\n\n\\2-grams:\n-0.3 a b\n\n\\end\\\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("", "", ""),
+        (GOOD, "", "it is empty"),
+        ("\\data\\", "hello", "line 1 must be \\data\\, with which an ARPA file begins, not 'hello'"),
+        ("ngram 2=1", "ngram 3=1", "line 3 must be `ngram 2=` and a number, or \\1-grams:, not 'ngram 3=1'"),
+        ("-1 b\n", "", "line 8 begins \\2-grams: where 1 of the 1-grams that the header promises are missing"),
+        ("-1 b\n", "-1 b\n-1 c\n", "line 8 is one more 1-gram than the header promises"),
+        (
+            "-1 b",
+            "x b",
+            "line 7 must be a log-probability, tokens (of 1-grams, 1) and perhaps a back-off weight, not 'x b'",
+        ),
+        ("\\2-grams:", "\\3-grams:", "line 9 must be \\2-grams:, not '\\\\3-grams:'"),
+        ("\\end\\\n", "", "it breaks off before \\end\\, after line 11"),
+        ("-1 b", "-1 \udce9", "line 7 is not UTF-8"),
+    ],
+)
+def test_what_is_wrong_with_an_arpa_file(old, new, fault, tmp_path):
+    text = GOOD.replace(old, new) if old else GOOD
+    (tmp_path / "lm.arpa").write_text(text, encoding="utf-8", errors="surrogateescape")
+    assert arpa_fault(tmp_path / "lm.arpa") == fault
+
+
+def test_a_written_model_has_no_fault(tmp_path):
+    write_arpa(tmp_path / "lm.arpa", estimate(TEXTS, 3, VOCABULARY))
+    assert arpa_fault(tmp_path / "lm.arpa") == ""
 
 
 def test_a_model_over_word_pieces(tmp_path):

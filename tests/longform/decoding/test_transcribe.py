@@ -118,9 +118,16 @@ def test_what_soundfile_cannot_read_goes_through_ffmpeg(transcriber, data, tmp_p
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        (["--window", "nan"], "window must be"),
-        (["--window-overlap", "1"], "stride must be"),
-        (["--batch-seconds", "0"], "batch_seconds must be"),
+        (["--window", "nan"], "--window must be a number of seconds, at least 1, not nan"),
+        (["--window", "0.01"], "--window must be a number of seconds, at least 1, not 0.01"),
+        (
+            ["--window-overlap", "1"],
+            "--window-overlap must be a share of a window from 0 to below 1, such as 0.5, not 1",
+        ),
+        (["--window-overlap", "nan"], "--window-overlap must be a share .* not nan"),
+        (["--window-overlap", "-0.5"], "--window-overlap must be a share .* not -0.5"),
+        (["--batch-seconds", "0"], "--batch-seconds must be a number above 0, such as 60, not 0.0"),
+        (["--batch-seconds", "nan"], "--batch-seconds must be a number above 0, such as 60, not nan"),
         (["--stitcher", "s"], "--stitcher is for a speaker-attributed model, and this is a recogniser"),
         (["--language", "de"], "--language is for Whisper"),
         (["--enrolment", "VOICES"], "does not tell speakers"),
