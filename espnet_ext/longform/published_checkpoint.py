@@ -7,6 +7,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
+import numpy as np
 import torch
 
 from espnet_ext.errors import InputError
@@ -89,10 +90,18 @@ def _settings_classes() -> list[Any]:
     return [AnyNode, DictConfig, ListConfig, ContainerMetadata, Metadata, defaultdict, Any, dict, list, int, str]
 
 
+def _numbers_of_numpy() -> list[Any]:
+    """What reads NumPy's numbers, as their schedule's learning rates are; NumPy 1 called it by another name."""
+    from numpy._core.multiarray import scalar
+
+    names = [(scalar, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")]
+    return [*names, np.dtype, *(type(np.dtype(kind)) for kind in (np.float64, np.float32, np.int64))]
+
+
 def _load(path: Path, trust_pickle: bool) -> Mapping[str, Any]:
     what = f"{path}: no checkpoint with 'model' and 'config'"
     try:
-        with torch.serialization.safe_globals(_settings_classes()):
+        with torch.serialization.safe_globals(_settings_classes() + _numbers_of_numpy()):
             loaded = torch.load(path, map_location="cpu", weights_only=not trust_pickle)
     except UnpicklingError as error:
         if trust_pickle:

@@ -199,11 +199,12 @@ def test_other_models_are_refused(config, message, bpemodel, tmp_path):
         import_checkpoint(tmp_path / "step.pt", bpemodel, tmp_path / "model")
 
 
-def test_settings_of_omegaconf_are_read(bpemodel, tmp_path):
-    """As OmegaConf.load returns them, which the authors' training saves."""
+def test_settings_of_omegaconf_and_learning_rates_of_numpy_are_read(bpemodel, tmp_path):
+    """As OmegaConf.load and the authors' schedule return them, which their training saves."""
     OmegaConf.save(OmegaConf.create({"model": SETTINGS, "audio_chunking": {"size": 2048}}), tmp_path / "config.yaml")
     config = OmegaConf.load(tmp_path / "config.yaml")
-    torch.save({"model": draw(20, SETTINGS), "config": config}, tmp_path / "step.pt")
+    rates = {"_last_lr": [np.float64(1e-4)]}
+    torch.save({"model": draw(20, SETTINGS), "config": config, "scheduler": rates}, tmp_path / "step.pt")
     import_checkpoint(tmp_path / "step.pt", bpemodel, tmp_path / "model")
     assert "max_seconds: 20.48" in (tmp_path / "model" / "config.yaml").read_text()
 
