@@ -210,6 +210,8 @@ def by_id(files: Iterable[Path], part: str, faults: Faults) -> dict[str, Path]:
 
 def _are_copies(first: Path, second: Path) -> bool:
     try:
+        if first.samefile(second):  # through a link: nothing need be read
+            return True
         return first.suffix == second.suffix and filecmp.cmp(first, second, shallow=False)
     except OSError:  # a link to nothing
         return False

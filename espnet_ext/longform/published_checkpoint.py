@@ -7,6 +7,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
+import numpy as np
 import torch
 
 from espnet_ext.errors import InputError
@@ -39,7 +40,7 @@ _DEFAULTS: Mapping[str, Any] = {  # of their code, for settings that a config le
     "head_dim": 128,
     "conv_kernel_size": 9,
     "use_rotary": False,
-    "rotary_base_freq": 10000,
+    "rotary_base_freq": 10000.0,  # YAML reads 1.5e6 as such a number, too
     "fourier_pos_enc": False,
     "self_conditioning": True,
     "legasee_double_norm": True,
@@ -48,6 +49,7 @@ _SHOWN = 60  # characters of a value in a message
 _KINDS = {bool: "true or false", int: "a whole number above 0", float: "a number above 0", str: "a word"}
 _COUNTS = "num_batches_tracked"
 _DEVIATION = "running_std"
+_REAL = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 _UNREAD = "rotary_pos_emb."  # computed anew from the settings
 
 
@@ -88,10 +90,18 @@ def _settings_classes() -> list[Any]:
     return [AnyNode, DictConfig, ListConfig, ContainerMetadata, Metadata, defaultdict, Any, dict, list, int, str]
 
 
+def _numbers_of_numpy() -> list[Any]:
+    """What reads NumPy's numbers, as their schedule's learning rates are; NumPy 1 called it by another name."""
+    from numpy._core.multiarray import scalar
+
+    names = [(scalar, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")]
+    return [*names, np.dtype, *(type(np.dtype(kind)) for kind in (np.float64, np.float32, np.int64))]
+
+
 def _load(path: Path, trust_pickle: bool) -> Mapping[str, Any]:
     what = f"{path}: no checkpoint with 'model' and 'config'"
     try:
-        with torch.serialization.safe_globals(_settings_classes()):
+        with torch.serialization.safe_globals(_settings_classes() + _numbers_of_numpy()):
             loaded = torch.load(path, map_location="cpu", weights_only=not trust_pickle)
     except UnpicklingError as error:
         if trust_pickle:
@@ -168,11 +178,10 @@ def _check_tensor(key: str, value: torch.Tensor, path: Path) -> None:
     if key.startswith(_UNREAD):
         return
     counts = key.endswith(_COUNTS)
-    kinds = (torch.int64, torch.int32) if counts else (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+    kinds = (*_REAL, torch.int64, torch.int32) if counts else _REAL  # their averages of checkpoints average counts, too
     if value.dtype not in kinds or value.layout != torch.strided or value.is_nested or value.is_meta:
-        what = "a whole number" if counts else "a dense tensor of real numbers"
         found = ", ".join(str(part).removeprefix("torch.") for part in (value.dtype, value.layout, value.device))
-        raise InputError(f"{path}: {key} is not {what} ({found}): download it again")
+        raise InputError(f"{path}: {key} is not a dense tensor of real numbers ({found}): download it again")
     if not value.float().isfinite().all():
         raise InputError(f"{path}: {key} has values that are NaN or infinite: download it again")
     if key.endswith(_DEVIATION) and not ((value > 0) & value.float().reciprocal().isfinite()).all():

@@ -148,7 +148,8 @@ def beam_search(request: Request, model: ModelFiles) -> Engine:
         recogniser = loaded[0]
         with opened(path, sampling_rate(recogniser)) as recording:
             samples = recording.read(0, max(recording.length, round(SHORTEST * recording.rate)))
-        hypotheses = recogniser(samples)
+        found = recogniser(samples)
+        hypotheses = found[0] if isinstance(found, tuple) else found  # with what a model's intermediate CTCs hear
         if any(math.isnan(hypothesis.score) for *_, hypothesis in hypotheses):  # it would read as silence
             raise InputError(
                 f"{path}: {model.name} scores it with NaN: listen to it; if it is in order, use another checkpoint"

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from espnet_ext.corpora import earnings22, rev16, spotify, tedlium
+from espnet_ext.corpora import earnings22, long_recordings, rev16, spotify, tedlium
+from espnet_ext.corpora.faults import Faults
 from espnet_ext.corpora.long_recordings import nlp_text
 from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
@@ -163,6 +164,16 @@ def test_an_episode_in_two_archives_or_shows_must_be_the_same(kind, tmp_path, ca
     with pytest.raises(InputError, match="1a comes twice, and the files differ: ") as refused:
         spotify.prepare_spotify(corpus)
     assert str(first) in str(refused.value) and str(copy) in str(refused.value)
+
+
+def test_what_a_link_leads_to_is_not_read_to_compare(tmp_path, monkeypatch):
+    """A corpus of terabytes may be reached by two ways."""
+    write_podcast(tmp_path / "corpus", "1a", WORDS)
+    (tmp_path / "corpus" / "again").symlink_to(tmp_path / "corpus" / "podcasts-audio", target_is_directory=True)
+    monkeypatch.setattr(long_recordings.filecmp, "cmp", None)
+    folders = [tmp_path / "corpus" / name for name in ("podcasts-audio", "again")]
+    faults = Faults(tmp_path)
+    assert list(long_recordings.files_by_id(folders, "*.ogg", "train", faults)) == ["1a"] and not faults.found
 
 
 @pytest.mark.parametrize("value", ["nans", "-1.0s", "1_0s", "0.4", 0.4])

@@ -24,6 +24,7 @@ from espnet_ext.transcription import engines
 from espnet_ext.transcription.engines import engine_for, grouped, times_of_words
 from espnet_ext.transcription.request import Request
 from espnet_ext.transcription.run import KINDS, SUFFIXES, transcribe_files
+from espnet_ext.work.yaml_files import read_yaml
 
 LINES = [
     Line((Word("<so>", 0.1, 0.4, 0.9), Word("hello", 0.5, 0.9, 0.3))),
@@ -344,6 +345,19 @@ def test_words_of_a_search_are_its_text(recogniser, model, audio):
     assert " ".join(again).split() == text.split()
     beam = engines.beam_search(Request(beam_size=2), files)(audio)
     assert all(0 <= word.start < word.end <= 3.0 for line in beam for word in line.words)
+
+
+def test_a_model_with_intermediate_ctc_is_searched(model, audio, tmp_path):
+    """ESPnet's results then are a pair: the hypotheses, and what the CTCs between its layers hear."""
+    shutil.copytree(model, tmp_path / "model")
+    config = read_yaml(model / "config.yaml")
+    config["encoder_conf"] |= {"num_blocks": 2, "interctc_layer_idx": [1]}
+    (tmp_path / "model" / "config.yaml").write_text(json.dumps(config))
+    state = torch.load(model / "model.pth", weights_only=True)
+    again = {name.replace("encoders.0.", "encoders.1."): value for name, value in state.items()}
+    torch.save(again | state, tmp_path / "model" / "model.pth")
+    beam = engines.beam_search(Request(beam_size=2), read_folder(tmp_path / "model"))(audio)
+    assert all(line.words for line in beam)
 
 
 def test_without_tokens_there_are_no_words():

@@ -166,6 +166,8 @@ class _ArpaReader:
         if not line or self.ended:
             return ""
         if self._counts is None:
+            if line.startswith("#"):  # KenLM skips such lines at the beginning
+                return ""
             self._counts = []
             begins = line == "\\data\\"
             return "" if begins else f"must be \\data\\, with which an ARPA file begins, not {line[:_SHOWN]!r}"
@@ -205,6 +207,10 @@ class _ArpaReader:
                 f"must be a log-probability, tokens (of {self._order}-grams, {self._order}) and perhaps a back-off "
                 f"weight, not {line[:_SHOWN]!r}"
             )
+        if float(fields[0]) > 0:
+            return f"has a log-probability above 0: {line[:_SHOWN]!r}"
+        if not line.startswith(f"{fields[0]}\t"):
+            return f"must have a tab between the log-probability and the tokens: {line[:_SHOWN]!r}"
         self._left -= 1
         return ""
 

@@ -15,7 +15,7 @@ _ABOVE_0: Callable[[Any], bool] = lambda value: 0 < value < math.inf  # noqa: E7
 _RULES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "window": (_ABOVE_0, "a number above 0"),
     "batch_seconds": (_ABOVE_0, "a number above 0, such as 60"),
-    "beam_size": (lambda value: _ABOVE_0(value) and value == int(value), "a whole number above 0, such as 20"),
+    "beam_size": (lambda value: isinstance(value, int) and value > 0, "a whole number above 0, such as 20"),
     "stride": (lambda value: 0 < value <= 1, "above 0 and at most 1 (windows), such as 0.125"),
     "snr": (lambda value: abs(value) <= MOST_DB, f"a number of dB between -{MOST_DB:g} and {MOST_DB:g}, such as 10"),
     "lm_weight": (math.isfinite, "a number, such as 1"),

@@ -252,6 +252,7 @@ def test_a_config_of_the_command(features_folder, data, tmp_path):
         ("window: ten\n", "bad.yaml: window must be a number above 0, not 'ten'"),
         ("stride:\n", "bad.yaml: stride must be above 0 and at most 1 .windows., such as 0.125, not None"),
         ("beam_size: 2.5\n", "bad.yaml: beam_size must be a whole number above 0, such as 20, not 2.5"),
+        ("beam_size: 20.0\n", "bad.yaml: beam_size must be a whole number above 0, such as 20, not 20.0"),
     ):
         (tmp_path / "bad.yaml").write_text(text)
         with pytest.raises(InputError, match=fault):

@@ -66,7 +66,7 @@ def test_bad_input():
         estimate([], 2, VOCABULARY)
 
 
-GOOD = "\\data\\\nngram 1=2\nngram 2=1\n\n\\1-grams:\n-1 a -0.5\n-1 b\n\n\\2-grams:\n-0.3 a b\n\n\\end\\\n"
+GOOD = "\\data\\\nngram 1=2\nngram 2=1\n\n\\1-grams:\n-1\ta\t-0.5\n-1\tb\n\n\\2-grams:\n-0.3\ta b\n\n\\end\\\n"
 
 
 @pytest.mark.parametrize(
@@ -74,18 +74,21 @@ GOOD = "\\data\\\nngram 1=2\nngram 2=1\n\n\\1-grams:\n-1 a -0.5\n-1 b\n\n\\2-gra
     [
         ("", "", ""),
         (GOOD, "", "it is empty"),
+        ("\\data\\", "# by a tool\n\\data\\", ""),
         ("\\data\\", "hello", "line 1 must be \\data\\, with which an ARPA file begins, not 'hello'"),
         ("ngram 2=1", "ngram 3=1", "line 3 must be `ngram 2=` and a number, or \\1-grams:, not 'ngram 3=1'"),
-        ("-1 b\n", "", "line 8 begins \\2-grams: where 1 of the 1-grams that the header promises are missing"),
-        ("-1 b\n", "-1 b\n-1 c\n", "line 8 is one more 1-gram than the header promises"),
+        ("-1\tb\n", "", "line 8 begins \\2-grams: where 1 of the 1-grams that the header promises are missing"),
+        ("-1\tb\n", "-1\tb\n-1\tc\n", "line 8 is one more 1-gram than the header promises"),
         (
-            "-1 b",
+            "-1\tb",
             "x b",
             "line 7 must be a log-probability, tokens (of 1-grams, 1) and perhaps a back-off weight, not 'x b'",
         ),
+        ("-1\tb", "1\tb", "line 7 has a log-probability above 0: '1\\tb'"),
+        ("-1\tb", "-1 b", "line 7 must have a tab between the log-probability and the tokens: '-1 b'"),
         ("\\2-grams:", "\\3-grams:", "line 9 must be \\2-grams:, not '\\\\3-grams:'"),
         ("\\end\\\n", "", "it breaks off before \\end\\, after line 11"),
-        ("-1 b", "-1 \udce9", "line 7 is not UTF-8"),
+        ("-1\tb", "-1\t\udce9", "line 7 is not UTF-8"),
     ],
 )
 def test_what_is_wrong_with_an_arpa_file(old, new, fault, tmp_path):
