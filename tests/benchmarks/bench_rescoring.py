@@ -139,7 +139,8 @@ def masked(lists: list[list[str]], layers: int, measure: Callable[..., dict[str,
         for _, ids in texts
     )
     ours = math.fsum(
-        len(chunk.ids) * layer_products(config, len(chunk.ids[0])) + len(chunk.hyps) * vocabulary_products(config)
+        len(chunk.ids) * (layer_products(config, len(chunk.ids[0])) - spared_products(config, len(chunk.ids[0])))
+        + len(chunk.hyps) * vocabulary_products(config)
         for chunk in scorer.chunks(lists)
     )
     print(
@@ -155,6 +156,12 @@ def layer_products(config: BertConfig, length: int) -> int:
     weights = 4 * config.hidden_size**2 + 2 * config.hidden_size * config.intermediate_size
     layers: int = config.num_hidden_layers
     return layers * length * (weights + 2 * length * config.hidden_size)
+
+
+def spared_products(config: BertConfig, length: int) -> int:
+    """Multiplications after the attention of the last layer, of the tokens that are not masked."""
+    after = config.hidden_size**2 + 2 * config.hidden_size * config.intermediate_size
+    return (length - 1) * after
 
 
 def vocabulary_products(config: BertConfig) -> int:
