@@ -237,7 +237,9 @@ def adapt(run: Run, name: str, seed: int) -> Iterator[Step]:
         )
     texts = {"texts": TextFiles(text=(text,)), "dev_texts": TextFiles(transcripts=texts_of(run, DEV_SETS))}
     log = folder / "log" / "adapt.log"
-    yield training_step(run, f"adapt {family} (seed {seed})", log, run.sections[ADAPTATION[family]], model, folder, seed, texts)
+    yield training_step(
+        run, f"adapt {family} (seed {seed})", log, run.sections[ADAPTATION[family]], model, folder, seed, texts
+    )
 
 
 def training_step(
