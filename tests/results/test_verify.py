@@ -185,6 +185,21 @@ def test_scores_of_two_runs_are_put_together(kept: Path):
     assert merge(None, old) == old
 
 
+def test_a_system_whose_scores_are_all_gone_takes_its_quantities_with_it(kept: Path):
+    kept_file = read_scores_file(kept / "results" / "mini-toy" / "scores.json.gz")
+    systems = sorted({each["system"] for each in kept_file["scores"]})
+    quantities = [{"system": name, "name": "latency", "unit": "ms", "value": 1.0} for name in [*systems, "unscored"]]
+    old = {**kept_file, "quantities": quantities}
+    new = {
+        **kept_file,
+        "sets": [{**each, "words": [11] * len(each["words"])} for each in kept_file["sets"]],
+        "scores": [each for each in kept_file["scores"] if each["system"] == systems[0]],
+        "quantities": [],
+    }
+    assert len(systems) > 1
+    assert [each["system"] for each in merge(old, new)["quantities"]] == [systems[0], "unscored"]
+
+
 def test_tables_of_earlier_runs_are_corrected_with_the_new_ones(toy: Path, tmp_path: Path, scored: Callable, capsys):
     for seed in (1, 2, 3):
         for test_set in ("clean", "other"):

@@ -176,7 +176,8 @@ def _kept_quantities(tables: Tables, scores: Scores) -> list[dict[str, Any]]:
 def merge(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> dict[str, Any]:
     """Put kept scores together; where both have a score, it is the new one.
 
-    A test set that has changed takes its old scores with it: they belong to other utterances.
+    A test set that has changed takes its old scores with it: they belong to other utterances. A system that has no score
+    left then takes its quantities with it.
     """
     if old is None:
         return dict(new)
@@ -189,7 +190,9 @@ def merge(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> dict[str, An
         for each in [*old["scores"], *new["scores"]]
         if each in new["scores"] or (each["test_set"], each["measure"]) not in gone
     }
-    quantities = {(each["system"], each["name"]): each for each in [*old["quantities"], *new["quantities"]]}
+    ended = {each["system"] for each in old["scores"]} - {each["system"] for each in scores.values()}
+    still = [each for each in old["quantities"] if each["system"] not in ended]
+    quantities = {(each["system"], each["name"]): each for each in [*still, *new["quantities"]]}
     return {
         "version": VERSION,
         "sets": list((sets | fresh).values()),
