@@ -176,8 +176,8 @@ def _kept_quantities(tables: Tables, scores: Scores) -> list[dict[str, Any]]:
 def merge(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> dict[str, Any]:
     """Put kept scores together; where both have a score, it is the new one.
 
-    A test set that has changed takes its old scores with it: they belong to other utterances. A system that has no score
-    left then takes its quantities with it.
+    A test set that has changed takes its old scores with it: they belong to other utterances. A system that has no
+    score left then takes its quantities with it.
     """
     if old is None:
         return dict(new)
