@@ -236,10 +236,8 @@ def adapt(run: Run, name: str, seed: int) -> Iterator[Step]:
             outputs=[model / "config.json"],
         )
     texts = {"texts": TextFiles(text=(text,)), "dev_texts": TextFiles(transcripts=texts_of(run, DEV_SETS))}
-    log = folder / "log" / "adapt.log"
-    yield training_step(
-        run, f"adapt {family} (seed {seed})", log, run.sections[ADAPTATION[family]], model, folder, seed, texts
-    )
+    log, config = folder / "log" / "adapt.log", run.sections[ADAPTATION[family]]
+    yield training_step(run, f"adapt {family} (seed {seed})", log, config, model, folder, seed, texts)
 
 
 def training_step(
