@@ -32,6 +32,7 @@ TASKS = ("asr", "sa_asr", "long", "mt", "s2t_ctc")
 PACKED = ("asr", "mt", "s2t")  # the tasks of ESPnet's own packing, which begin the names in meta.yaml
 # Lists of words, which may look like paths and never are.
 WORDS = ("token_list", "src_token_list")
+NEEDED = ("_file", "bpemodel")  # how keys end that name a file, which must be there
 # What ESPnet keeps for decoding, the preferred one first. The recipes have their own averages, such as best5.ave.pth.
 CHECKPOINTS = ("valid.acc.ave.pth", "valid.loss.ave.pth", "valid.acc.best.pth", "valid.loss.best.pth", MODEL)
 EMPTY: Mapping[str, Any] = MappingProxyType({})
@@ -170,9 +171,9 @@ def named_files(config: Mapping[str, Any], bases: Sequence[Path], source: Path) 
         path = next((base / value for base in bases if (base / value).exists()), None)
         if path is not None and path.is_file():
             found[value] = path.resolve()
-        elif path is not None and "/" in value:
+        elif path is not None and ("/" in value or key.endswith(NEEDED)):
             raise InputError(f"{source}: {key} names the folder {path}: only files can be packed and loaded")
-        elif path is None and key.endswith(("_file", "bpemodel")):
+        elif path is None and key.endswith(NEEDED):
             raise InputError(f"{source}: {key}: {value} is not there: put it back, or correct the path")
     return found
 
@@ -231,7 +232,7 @@ def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
 
 def _may_be_path(key: str, value: str) -> bool:
     """A bare word may be a file's name, but only where a file is expected: `exp` may also be an option's value."""
-    return "\n" not in value and ("/" in value or key.endswith(("_file", "bpemodel", "token_list")))
+    return "\n" not in value and ("/" in value or key.endswith((*NEEDED, "token_list")))
 
 
 def bases_of(folder: Path) -> list[Path]:

@@ -26,6 +26,12 @@ SHORTEST = 0.25  # seconds: shorter audio is padded with silence, since encoders
 STRIDE, LONG_STRIDE = 0.5, 0.125
 LONG, PROMPTED = "long", "s2t_ctc"  # the tasks of models without a decoder: for long recordings, and OWSM-CTC
 BOUNDARY, SPACE = "▁", "<space>"
+# Models of ESPnet's task whose output is not one text by beam search -> the program of ESPnet for them.
+OTHER_DECODING = {
+    "pit_espnet": "espnet2.bin.asr_inference --multi_asr true",
+    "maskctc": "espnet2.bin.asr_inference_maskctc",
+}
+SEVERAL_TEXTS = ("multi_asr", "enh_s2t_task")  # options of the search with which it gives a text for each speaker
 
 
 def engine_for(model: str | Path | None, request: Request) -> Engine:
@@ -58,6 +64,8 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
     if request.speakers or request.enrolment:
         raise InputError(f"{files.name}: does not tell speakers: name a speaker-attributed model, or leave out --model")
     check_options("OWSM-CTC" if files.task == PROMPTED else "a recogniser", request)
+    if (kind := read_yaml(files.config).get("model")) in OTHER_DECODING:
+        raise InputError(f"{files.name}: a model of the kind {kind}, which {OTHER_DECODING[kind]} decodes: use that")
     long = windows(request, files)
     if files.task in (LONG, PROMPTED):
         if request.config:
@@ -143,7 +151,12 @@ def beam_search(request: Request, model: ModelFiles) -> Engine:
 
             options = read_yaml(request.config) if request.config else {}
             options |= {"beam_size": request.beam_size} if request.beam_size else {}
+            several = next((name for name in SEVERAL_TEXTS if {**model.search, **options}.get(name)), None)
             with loading():
+                if several:
+                    raise InputError(
+                        f"{request.config or model.name}: {several} gives a text for each speaker: leave it out"
+                    )
                 loaded.append(build(model, device=request.device, **options))
         recogniser = loaded[0]
         with opened(path, sampling_rate(recogniser)) as recording:

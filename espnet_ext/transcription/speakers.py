@@ -5,6 +5,7 @@ The recording is cut into windows, these are recognised, and the hypotheses are 
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 
 from espnet_ext.data.kaldi.data_dir import write_data_dir
@@ -21,7 +22,7 @@ from espnet_ext.stitcher.inference import Stitcher, StitcherOptions
 from espnet_ext.stitcher.note import read_note, require_windows
 from espnet_ext.stitcher.transcripts import BY_TIME, MERGES, Merge
 from espnet_ext.transcription.enrolment import find_enrolment
-from espnet_ext.transcription.request import Engine, Request
+from espnet_ext.transcription.request import Engine, Request, loading
 from espnet_ext.transcription.voices import copy_audio, enrolled
 
 OVERLAPS = {"no": 0.0, "block": 0.0, "overlapping": 0.5, BY_TIME: 0.5}  # of windows, by method
@@ -51,9 +52,10 @@ def speakers_by_model(request: Request, model: ModelFiles) -> Engine:
         espnet_speaker_model(speaker_model.with_name("config.yaml"), speaker_model) if speaker_model else resemblyzer()
     )
     scp = write_profiles(request.work / "profiles", enrolled(request.enrolment, embed, request.work))
-    ngpu = int(request.device != "cpu")
+    ngpu, usable = int(request.device != "cpu"), cache(partial(check_loads, model))
 
     def lines(path: Path) -> Iterator[Line]:
+        usable()
         name = "_".join(path.stem.split())
         work = request.work / name
         data, decoded = copy_audio({name: path}, work / "recording"), work / "recording" / "data"
@@ -67,6 +69,21 @@ def speakers_by_model(request: Request, model: ModelFiles) -> Engine:
         return iter(spoken_lines({who: merged(own) for who, own in grouped[name].items()}))
 
     return lines
+
+
+def check_loads(model: ModelFiles) -> None:
+    """Load a model once, so that one that cannot be used is refused before the first file and not with each.
+
+    Raises:
+        UnusableModel: it does not fit its config, or its parameters are NaN.
+    """
+    import espnet_ext
+
+    espnet_ext.register()
+    from espnet_ext.multitalker.task import SAASRTask
+
+    with loading():
+        SAASRTask.build_model_from_file(model.config, model.model)
 
 
 def windowing_of(request: Request, model: ModelFiles) -> Windowing | None:

@@ -12,7 +12,7 @@ import yaml
 
 import espnet_ext
 from espnet_ext.errors import InputError
-from espnet_ext.sharing.files import find_checkpoint, read_folder
+from espnet_ext.sharing.files import find_checkpoint, named_files, read_folder
 from espnet_ext.sharing.find import find_model
 from espnet_ext.sharing.pack import Packing, pack
 
@@ -185,3 +185,11 @@ def test_names_that_are_no_model(tmp_path, model):
     (tmp_path / "best5.ave.pth").touch()  # a recipe's
     assert find_checkpoint(tmp_path).name == "best5.ave.pth"
     assert read_folder(model).task == "asr"
+
+
+def test_a_folder_where_a_file_must_be(tmp_path):
+    (tmp_path / "bpe").mkdir()
+    for name in ("bpe", str(tmp_path / "bpe")):
+        with pytest.raises(InputError, match="config.yaml: bpemodel names the folder .*bpe: only files can be packed"):
+            named_files({"bpemodel": name}, [tmp_path], Path("config.yaml"))
+    assert not named_files({"stage": "bpe"}, [tmp_path], Path("config.yaml")), "a bare word is no path elsewhere"

@@ -121,6 +121,21 @@ def test_what_cannot_be_transcribed_is_refused(enrolment, model, monkeypatch):
     refused("cid: no audio file in it")
 
 
+def test_a_model_of_nan_ends_the_run(enrolment, tmp_path, capsys):
+    import torch
+
+    model, again = random_model(tmp_path / "sa_asr", 4), tmp_path / "again.wav"
+    state = torch.load(model / "model.pth", weights_only=True)
+    first = next(name for name, value in state.items() if value.is_floating_point())
+    torch.save(state | {first: state[first] * torch.nan}, model / "model.pth")
+    again.write_bytes((enrolment / "a meeting.wav").read_bytes())
+    words = ["transcribe", str(enrolment / "a meeting.wav"), str(again), "--model", str(model)]
+    words += ["--enrolment", str(enrolment / "people"), "--output", str(tmp_path / "out")]
+    with pytest.raises(InputError, match=f"model.pth: values of {first}.* are NaN or infinite"):
+        call(words)
+    assert "error:" not in capsys.readouterr().err
+
+
 def test_by_a_speaker_model_in_blocks(enrolment, espnet_speaker_model, tmp_path):
     model = random_model(tmp_path / "sa_asr", 6)
     options = {"method": "block", "speaker_model": espnet_speaker_model}

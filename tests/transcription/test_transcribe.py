@@ -24,7 +24,7 @@ from espnet_ext.transcription import engines
 from espnet_ext.transcription.engines import engine_for, grouped, times_of_words
 from espnet_ext.transcription.request import Request
 from espnet_ext.transcription.run import KINDS, SUFFIXES, transcribe_files
-from espnet_ext.work.yaml_files import read_yaml
+from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
 LINES = [
     Line((Word("<so>", 0.1, 0.4, 0.9), Word("hello", 0.5, 0.9, 0.3))),
@@ -282,6 +282,17 @@ def test_short_files_by_search_and_long_ones_by_windows(audio, model, monkeypatc
     assert list(engine_for(model, Request(window=2.0))(audio)) == ["windows"]
     with pytest.raises(InputError, match="does not tell speakers"):
         engine_for(model, Request(speakers=True))
+
+
+def test_models_and_options_that_give_a_text_for_each_speaker(audio, model, tmp_path):
+    (tmp_path / "search.yaml").write_text("multi_asr: true\n")
+    with pytest.raises(InputError, match="search.yaml: multi_asr gives a text for each speaker: leave it out"):
+        list(engine_for(model, Request(config=tmp_path / "search.yaml"))(audio))
+    shutil.copytree(model, tmp_path / "several")
+    config = read_yaml(model / "config.yaml")
+    write_yaml(tmp_path / "several" / "config.yaml", config | {"model": "pit_espnet"}, "several")
+    with pytest.raises(InputError, match="several: a model of the kind pit_espnet, which .* --multi_asr true decodes"):
+        engine_for(tmp_path / "several", Request())
 
 
 @pytest.mark.parametrize("window", ["1", "30"])

@@ -35,7 +35,7 @@ def word_faults(words: Sequence[Word], seconds: float) -> str | None:
     """
     before = Word("", 0.0, 0.0)
     for number, word in enumerate(words, 1):
-        where = f"word {number}, {word.text!r} at {word.start:g} s,"
+        where = f"word {number}, {'unknown' if word.text == DROPPED else repr(word.text)} at {word.start:g} s,"
         if not (math.isfinite(word.start) and math.isfinite(word.end)) or word.start < 0:
             return f"{where} has an impossible time"
         if word.end < word.start:

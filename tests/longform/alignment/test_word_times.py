@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
 from espnet_ext.longform.alignment.word_times import (
+    DROPPED,
     RecordingWords,
     Word,
     drop_overlaps,
@@ -31,6 +32,7 @@ WORDS = [Word("The", 0.1, 0.3), Word("cat", 0.3, 0.9), Word("sat.", 1.4, 2.0)]
         ([Word("a", 1.0, 0.5)], "ends before it begins"),
         ([Word("a", float("nan"), 0.5)], "has an impossible time"),
         ([Word("a", -1.0, 0.5)], "has an impossible time"),
+        ([Word(DROPPED, -1.0, 0.5)], "word 1, unknown at -1 s, has an impossible time"),
         ([Word("a", 8.0, 9.0)], "beyond the recording's end"),
     ],
 )

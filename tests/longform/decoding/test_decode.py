@@ -249,6 +249,7 @@ def test_a_config_of_the_command(features_folder, data, tmp_path):
     for text, fault in (
         ("colour: red\n", "bad.yaml: unknown setting 'colour'"),
         ("beam_size: 5\nlm_weight: 0.5\n", "bad.yaml: its lm_weight needs an n-gram model"),
+        (f"beam_size: 5\nlm_weight: 1{400 * '0'}\n", "bad.yaml: lm_weight must be a number, such as 1, not 1000"),
         ("window: ten\n", "bad.yaml: window must be a number above 0, not 'ten'"),
         ("stride:\n", "bad.yaml: stride must be above 0 and at most 1 .windows., such as 0.125, not None"),
         ("beam_size: 2.5\n", "bad.yaml: beam_size must be a whole number above 0, such as 20, not 2.5"),
