@@ -32,9 +32,8 @@ HERE = Path(__file__).parent
 
 def train_parts(run: Run) -> list[str]:
     """The parts that language models are trained on: not the one that an ESPnet model of the first pass has learnt."""
-    settings = run.sections["settings"]
-    parts: list[str] = settings["train_parts"]
-    return parts[1:] if run.options["first_pass"] == ESPNET else settings["whisper_parts"] or parts
+    parts: list[str] = run.sections["settings"]["train_parts"]
+    return parts[1:] if run.options["first_pass"] == ESPNET else parts
 
 
 def list_parts(run: Run) -> list[str]:

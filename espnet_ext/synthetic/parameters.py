@@ -99,10 +99,6 @@ _MINI_WHISPER = Size(
     other=_OTHER_FOR_WHISPER,
     other_text=True,
 )
-_MINI_BERT_WHISPER = replace(
-    _MINI_WHISPER,
-    parts=_MINI_WHISPER.parts | dict.fromkeys(("test-clean", "test-other"), PartSize(10, 2, 75)),
-)
 
 
 def _espnet_size(asr: PartSize, lists: Size) -> Size:
@@ -153,7 +149,6 @@ LIBRISPEECH_SIZES = {
     "mini-turns": _turns_size(PartSize(16, 4, 25), PartSize(8, 3, 20), PartSize(14, 4, 20), (8, 4, 7)),
     "smoke-whisper": _SMOKE_WHISPER,
     "mini-whisper": _MINI_WHISPER,
-    "mini_bert-whisper": _MINI_BERT_WHISPER,
     "smoke-espnet": _espnet_size(PartSize(4, 1, 15), _SMOKE_WHISPER),
     "mini-espnet": _espnet_size(PartSize(8, 2, 98), _MINI_WHISPER),
 }

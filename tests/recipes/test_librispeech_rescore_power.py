@@ -38,7 +38,7 @@ def test_what_is_kept_is_what_the_script_writes(tmp_path):
     shutil.copytree(KEPT, tmp_path / "results")
     output = tmp_path / "results" / "power.json"
     power_of_claims.main(
-        ["--course", "mwer:mini-synthetic", "mwer_bert:mini_bert-synthetic", "--results", str(output.parent)]
+        ["--course", "mwer:mini-synthetic", "mwer_bert:mini-synthetic", "--results", str(output.parent)]
         + ["--output", str(output)]
     )
     facts = read_facts(output)

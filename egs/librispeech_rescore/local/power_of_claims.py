@@ -7,7 +7,7 @@ and writes the smallest difference that is found if all of these are tested, non
 the smallest. Reads kept results, and runs nothing.
 
 Example:
-  local/power_of_claims.py --course mwer:mini-synthetic mwer_bert:mini_bert-synthetic --output results/power.json
+  local/power_of_claims.py --course mwer:mini-synthetic mwer_bert:mini-synthetic --output results/power.json
 """
 
 import argparse
