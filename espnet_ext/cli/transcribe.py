@@ -1,6 +1,7 @@
 """``espnet-ext transcribe``: audio files of any length to text, subtitles and word times; who speaks, if asked."""
 
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ METHODS = ("no", "block", "overlapping", "time_aware")
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE|DIR...")
 @click.option(
     "--model",
     type=common.PATH,
@@ -53,6 +54,7 @@ METHODS = ("no", "block", "overlapping", "time_aware")
 @common.path("--speaker-model", "Checkpoint of an ESPnet speaker model for the profiles.  [default: Resemblyzer]")
 @click.option("--nj", type=common.COUNT, metavar="N", help="Processes of a speaker-attributed model.  [default: 1]")
 @common.path("--work", "Keep intermediate files here, and resume from them.", metavar="DIR")
+@click.option("--overwrite", is_flag=True, help="Make transcripts again, and replace what is there.")
 @common.ngpu()
 def transcribe(
     files: tuple[Path, ...],
@@ -62,6 +64,7 @@ def transcribe(
     enrolment: Path | None,
     window: float | None,
     work: Path | None,
+    overwrite: bool,
     ngpu: int,
     **options: Any,
 ) -> None:
@@ -71,21 +74,18 @@ def transcribe(
     Whisper tiny.en recognises English. With --speakers, voices are told too: one at a time, as speaker1, speaker2, ...,
     or, with --enrolment, by name, others being `unknown`. For overlapped speech name a speaker-attributed model.
 
-    Reads wav, flac, mp3, ogg, and what ffmpeg reads if it is installed. A file that cannot be read is named, and the
-    others go on. Lines are in NAME.txt.part until all of a file is done.
+    Reads wav, flac, mp3, ogg, and what ffmpeg reads if it is installed; of a folder, all audio files in and below it.
+    A file that cannot be read is named, and the others go on. Lines are in NAME.txt.part until all of a file is done.
+    The same command again leaves out files that are done; with other options their transcripts are replaced. A
+    transcript that was not written here, or was changed since, stays.
     """
     from espnet_ext.longform.decoding.numbers import SHORTEST
     from espnet_ext.transcription.engines import engine_for
     from espnet_ext.transcription.enrolment import find_enrolment
+    from espnet_ext.transcription.recordings import find_recordings
     from espnet_ext.transcription.request import Request
-    from espnet_ext.transcription.run import (
-        check_kinds,
-        check_output,
-        distinct_files,
-        existing_files,
-        transcribe_files,
-        utf8_files,
-    )
+    from espnet_ext.transcription.run import check_kinds, check_output, transcribe_files
+    from espnet_ext.transcription.written import key_of
     from espnet_ext.work.parallel import device_of
 
     wanted, output = common.names(kinds), output or Path("transcripts")
@@ -95,22 +95,34 @@ def transcribe(
     if enrolment:
         find_enrolment(enrolment)
     check_output(output)
-    there = existing_files(distinct_files(utf8_files(files, _failed), _failed), _failed)
+    recordings, failures = find_recordings(files, _failed)
+    count = len(recordings) + failures
     with tempfile.TemporaryDirectory() as folder:
         request = Request(
             enrolment=enrolment,
             window=window,
             device=device_of(ngpu),
-            work=work or Path(folder),
+            work=work,
+            temporary=Path(folder),
             **options,
         )
         click.echo(f"loading {model or 'Whisper tiny.en'} ...", err=True)
         engine = engine_for(model, request)
-        failures = transcribe_files(engine, there, output, wanted, show=_show, failed=_failed, silent=_silent)
-    failures += len(files) - len(there)
-    click.echo(f"{len(files) - failures} of {len(files)} files -> {output}", err=True)
+        failures += transcribe_files(
+            engine,
+            recordings,
+            output,
+            wanted,
+            key=partial(key_of, model, request),
+            overwrite=overwrite,
+            show=_show,
+            failed=_failed,
+            silent=_silent,
+            done=_done,
+        )
+    click.echo(f"{count - failures} of {count} files -> {output}", err=True)
     if failures:
-        raise InputError(f"{failures} of {len(files)} files could not be transcribed: their names are above")
+        raise InputError(f"{failures} of {count} files could not be transcribed: their names are above")
 
 
 def _show(path: Path, line: Any, share: float) -> None:
@@ -125,3 +137,7 @@ def _failed(path: Path, reason: str) -> None:
 
 def _silent(path: Path) -> None:
     click.echo(f"{path.name}: no speech found; its transcripts are empty", err=True)
+
+
+def _done(path: Path) -> None:
+    click.echo(f"{path.name}: its transcripts are there already, by the same command", err=True)

@@ -81,7 +81,8 @@ def prepare_audio(
     if Path(text).name.endswith(SUPERVISIONS):
         files = _named(files, spoken, faults)
     for key in sorted(spoken.keys() - files.keys()):
-        faults.add(part, key, unread.get(key) or f"no audio of {key} ({words or text})")
+        hint = ": leave out the ending there" if Path(key).stem in files else ""
+        faults.add(part, key, unread.get(key) or f"no audio of {key} ({words or text}){hint}")
     for key in sorted(files.keys() - spoken.keys()):
         faults.add(part, key, f"no words of {key} ({files[key]})")
     whole = faults.sound(part, files)

@@ -4,12 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from espnet_ext.corpora.faults import Faults
-from espnet_ext.data.audio_files import Inspected, decodes, inspect_files
+from espnet_ext.data.audio_files import FFMPEG_SUFFIXES, SUFFIXES, Inspected, decodes, inspect_files
 from espnet_ext.errors import InputError
-
-# What transcription reads by ffmpeg, and corpora do not: a training reads each file many times, in parts.
-UNREAD = (".m4a", ".mp4", ".aac", ".webm", ".mov", ".mkv", ".wma", ".amr", ".3gp")
-AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".sph")
 
 
 def require_corpus(corpus_dir: str | Path, needs: str) -> Path:
@@ -28,7 +24,7 @@ def audio_files(files: Iterable[Path], part: str, faults: Faults) -> dict[str, P
     """The audio among files, by name without ending, sorted; a name that comes twice or holds a space is a fault."""
     found: dict[str, Path] = {}
     for path in sorted(files):
-        if path.suffix.lower() not in AUDIO:
+        if path.suffix.lower() not in SUFFIXES:
             continue
         if path.stem in found:
             faults.add(part, path.stem, f"{path.stem} comes twice ({found[path.stem]} and {path})")
@@ -39,11 +35,14 @@ def audio_files(files: Iterable[Path], part: str, faults: Faults) -> dict[str, P
 
 
 def unread_files(files: Iterable[Path]) -> dict[str, str]:
-    """The files of audio formats that corpora may not have, by name without ending: what is wrong with each."""
+    """The files of audio formats that corpora may not have, by name without ending: what is wrong with each.
+
+    Transcription reads them by ffmpeg. A training reads each file many times, in parts.
+    """
     return {
         path.stem: f"{path}: {path.suffix} files must be converted first: ffmpeg -i {path.name} {path.stem}.flac"
         for path in files
-        if path.suffix.lower() in UNREAD
+        if path.suffix.lower() in FFMPEG_SUFFIXES
     }
 
 

@@ -38,7 +38,7 @@ class DroppedRegions:
         kept = drop_overlaps(words)
         fault = word_faults(kept, seconds)
         if fault or not spoken_text(kept):
-            return fault or "no word in it, or the times of all words overlap, or all words are unknown"
+            return fault or word_faults(words, seconds) or "no word in it, or all words are unknown"
         self._spoken[recording] = kept[-1].end
         unknown = {(word.start, word.end) for word in words if word.text == DROPPED}
         regions = [(word.start, word.end) for word in kept if word.text == DROPPED]

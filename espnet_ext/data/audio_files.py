@@ -16,6 +16,9 @@ from tqdm import tqdm
 # Decoding a thousand hours takes an hour, so of this many files and more only the headers are read by default.
 FULL_CHECK_FILES = 10_000
 CHECKS = ("auto", "header", "full")
+# Endings of audio files that libsndfile reads, and of those that need ffmpeg.
+SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".sph")
+FFMPEG_SUFFIXES = (".m4a", ".mp4", ".aac", ".webm", ".mov", ".mkv", ".wma", ".amr", ".3gp")
 
 _WRITE_BLOCK = 1 << 17  # samples written at once: libsndfile's Vorbis encoder crashes on minutes in one call
 _SPHERE_HEADER = 1024  # bytes, the usual length

@@ -132,7 +132,7 @@ class RecordingAudio:
         if len(samples) < end - start:
             raise InputError(
                 f"{self.path}: recording {self.name}: the audio breaks off or is corrupt near "
-                f"{(start + len(samples)) / self._file.samplerate:.1f} s: replace the file, or drop the recording"
+                f"{self._intact() / self._file.samplerate:.1f} s: replace the file, or drop the recording"
             )
         if not np.isfinite(samples).all():
             raise InputError(f"{self.path}: recording {self.name}: NaN or infinite samples: replace the file")
@@ -143,6 +143,17 @@ class RecordingAudio:
                 "scale them to -1 .. 1, or replace the file"
             )
         return samples.mean(axis=1)
+
+    def _intact(self) -> int:
+        """How many samples can be read one after the other; a read that fails says nothing of those before."""
+        count, size = 0, self._file.samplerate // 10
+        with soundfile.SoundFile(self.path) as file:
+            try:
+                while read := len(file.read(size, dtype="float32", always_2d=True)):
+                    count += read
+            except soundfile.SoundFileError:
+                pass
+        return count
 
 
 @contextmanager

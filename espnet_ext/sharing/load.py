@@ -2,7 +2,8 @@
 
 import inspect
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -43,9 +44,22 @@ def build(files: ModelFiles, *, device: str = "cpu", **options: Any) -> Any:
 
     espnet_ext.register()
     with_other_release(files)
-    try:
+    with building(files):
         return _text2text(files, device, options) if files.task == "mt" else _speech2text(files, device, options)
-    except (ValueError, TypeError, KeyError, AttributeError, ImportError) as error:
+
+
+@contextmanager
+def building(files: ModelFiles) -> Iterator[None]:
+    """Makes what libraries raise while a model is built one line: its config or files are bad, not the audio.
+
+    Raises:
+        InputError: another error than this one.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
         raise InputError(f"{files.name}: cannot be built: {_reason(error)}{_advice(files)}") from error
 
 
@@ -99,6 +113,8 @@ def with_other_release(files: ModelFiles) -> None:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"its config has no {error}"
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0] if len(lines[0]) < 300 else f"{lines[0][:140]} ... {lines[0][-140:]}"
 

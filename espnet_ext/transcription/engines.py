@@ -123,10 +123,11 @@ def windows(request: Request, model: ModelFiles) -> Engine:
     def lines(path: Path) -> Iterator[Line]:
         from espnet_ext.longform.decoding.ctc_search import BeamSettings
         from espnet_ext.longform.decoding.transcribe import load_transcriber, transcribe
+        from espnet_ext.sharing.load import building
 
         weight = 1.0 if request.lm_weight is None else request.lm_weight
         beam = BeamSettings(request.ngram, weight, beam_size=request.beam_size) if request.beam_size else None
-        with loading():
+        with loading(), building(model):
             loaded = load_transcriber(
                 model.config,
                 model.model,

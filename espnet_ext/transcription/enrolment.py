@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
+from espnet_ext.data.audio_files import SUFFIXES
 from espnet_ext.errors import InputError
-
-AUDIO = (".wav", ".flac", ".ogg", ".mp3")
 
 
 def find_enrolment(folder: Path) -> dict[str, list[Path]]:
@@ -16,7 +15,7 @@ def find_enrolment(folder: Path) -> dict[str, list[Path]]:
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder: give one with a folder of audio files for each speaker")
     found = {
-        path.name: sorted(file for file in path.iterdir() if file.suffix.lower() in AUDIO)
+        path.name: sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
         for path in sorted(folder.iterdir())
         if path.is_dir()
     }
@@ -27,7 +26,7 @@ def find_enrolment(folder: Path) -> dict[str, list[Path]]:
     for speaker, files in found.items():
         if not files:
             raise InputError(
-                f"{folder / speaker}: no audio file in it ({', '.join(AUDIO)}): enrol {speaker}, or remove it"
+                f"{folder / speaker}: no audio file in it ({', '.join(SUFFIXES)}): enrol {speaker}, or remove it"
             )
         if len(speaker.split()) != 1 or "=" in speaker:
             raise InputError(f"{folder / speaker}: a speaker's name must have no blank and no equals sign: rename it")

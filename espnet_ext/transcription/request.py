@@ -30,7 +30,8 @@ class Request:
         speaker_model: checkpoint of an ESPnet speaker model, whose config.yaml lies beside it; None: Resemblyzer.
         nj: processes of a speaker-attributed model.
         device: ``cpu`` or ``cuda``.
-        work: folder for what is not finished.
+        work: folder for what is not finished, which a later run goes on with; None: ``temporary``.
+        temporary: folder that lasts as long as the run.
     """
 
     speakers: bool | None = None
@@ -49,12 +50,18 @@ class Request:
     speaker_model: Path | None = None
     nj: int | None = None
     device: str = "cpu"
-    work: Path = Path("work")
+    work: Path | None = None
+    temporary: Path = Path("work")
+
+    @property
+    def folder(self) -> Path:
+        """The folder for what is not finished."""
+        return self.work or self.temporary
 
     def given(self) -> set[str]:
         """The options that the user has chosen."""
         named = {field.name for field in fields(self) if getattr(self, field.name) is not None}
-        return named - {"device", "work"}
+        return named - {"device", "temporary"}
 
 
 class UnusableModel(InputError):
@@ -72,11 +79,11 @@ def loading() -> Iterator[None]:
 
 WINDOWS = frozenset({"window", "window_overlap"})
 READ = {  # the options that each kind of engine reads
-    "Whisper": WINDOWS | {"speakers", "enrolment", "language"},
+    "Whisper": WINDOWS | {"speakers", "enrolment", "language", "work"},
     "a recogniser": WINDOWS | {"config", "beam_size", "ngram", "lm_weight", "batch_seconds", "precision"},
     "OWSM-CTC": WINDOWS | {"language", "beam_size", "ngram", "lm_weight", "batch_seconds", "precision"},
     "a speaker-attributed model": WINDOWS
-    | {"speakers", "enrolment", "config", "beam_size", "method", "stitcher", "speaker_model", "nj"},
+    | {"speakers", "enrolment", "config", "beam_size", "method", "stitcher", "speaker_model", "nj", "work"},
 }
 
 

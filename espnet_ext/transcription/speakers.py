@@ -51,13 +51,13 @@ def speakers_by_model(request: Request, model: ModelFiles) -> Engine:
     embed = (
         espnet_speaker_model(speaker_model.with_name("config.yaml"), speaker_model) if speaker_model else resemblyzer()
     )
-    scp = write_profiles(request.work / "profiles", enrolled(request.enrolment, embed, request.work))
+    scp = write_profiles(request.folder / "profiles", enrolled(request.enrolment, embed, request.folder))
     ngpu, usable = int(request.device != "cpu"), cache(partial(check_loads, model))
 
     def lines(path: Path) -> Iterator[Line]:
         usable()
         name = "_".join(path.stem.split())
-        work = request.work / name
+        work = request.folder / name
         data, decoded = copy_audio({name: path}, work / "recording"), work / "recording" / "data"
         if windowing is not None:
             decoded = work / "windows"
@@ -81,8 +81,9 @@ def check_loads(model: ModelFiles) -> None:
 
     espnet_ext.register()
     from espnet_ext.multitalker.task import SAASRTask
+    from espnet_ext.sharing.load import building
 
-    with loading():
+    with loading(), building(model):
         SAASRTask.build_model_from_file(model.config, model.model)
 
 

@@ -50,7 +50,7 @@ def whisper(model: str | Path | None, request: Request) -> Engine:
         from espnet_ext.multitalker.profiles import resemblyzer
 
         embed = resemblyzer()
-        profiles = enrolled_profiles(request.enrolment, embed, request.work) if request.enrolment else None
+        profiles = enrolled_profiles(request.enrolment, embed, request.folder) if request.enrolment else None
 
     def whole(path: Path) -> Iterator[Line]:
         with opened(path, RATE) as recording:

@@ -48,8 +48,9 @@ def test_recordings_with_word_times(folder):
     [
         ("one 1 0.1 0.4 hello\n", "no words of two"),
         ("one 1 0.1 0.4 hello\ntwo 1 0 1 a\nthree 1 0 1 b\n", "no audio of three"),
+        ("one.wav 1 0.1 0.4 hello\ntwo 1 0 1 a\n", "no audio of one.wav .*words.ctm.: leave out the ending there"),
         ("one 1 0.1 0.4 hello\ntwo 1 1 1 a\ntwo 1 9 1 b\n", "two: word 2, 'b' at 9 s, lies beyond"),
-        ("one 1 0.1 0.4 hello\ntwo 1 1 1 a\ntwo 1 1 0.5 b\n", "two: no word in it, or the times of all words overlap"),
+        ("one 1 0.1 0.4 hello\ntwo 1 1 1 a\ntwo 1 1 0.5 b\n", "two: word 2, 'b' at 1 s, overlaps the previous word"),
         ("one 1 0.1 hello\n", "line 1 is not `recording channel start duration word"),
         ("one 1 nan 0.1 hello\n", "line 1 is not"),
     ],

@@ -22,8 +22,10 @@ from espnet_ext.longform.recording_audio import opened
 from espnet_ext.sharing.files import read_folder
 from espnet_ext.transcription import engines
 from espnet_ext.transcription.engines import engine_for, grouped, times_of_words
+from espnet_ext.transcription.recordings import Recording, find_recordings
 from espnet_ext.transcription.request import Request
 from espnet_ext.transcription.run import KINDS, SUFFIXES, transcribe_files
+from espnet_ext.transcription.written import NOTE, key_of
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
 LINES = [
@@ -59,8 +61,16 @@ class Page(HTMLParser):
             self._inside = None
 
 
+def files_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()} - {NOTE}
+
+
+def named(*files: Path) -> list[Recording]:
+    return [Recording(path, path.stem) for path in files]
+
+
 def test_all_formats_and_the_page(audio, tmp_path):
-    assert transcribe_files(lambda path: iter(LINES), [audio], tmp_path / "out", KINDS) == 0
+    assert transcribe_files(lambda path: iter(LINES), named(audio), tmp_path / "out", KINDS) == 0
     text = {kind: (tmp_path / "out" / f"my talk.{SUFFIXES.get(kind, kind)}").read_text() for kind in KINDS}
     assert text["txt"] == "<so> hello\nAda & Bo: there\n"
     assert json.loads(text["json"])["segments"][1]["speaker"] == "Ada & Bo"
@@ -81,7 +91,7 @@ def test_a_file_that_fails_is_named_and_the_others_go_on(audio, tmp_path):
     faults, shown = [], []
     failures = transcribe_files(
         lambda path: iter(LINES),
-        [broken, audio],
+        named(broken, audio),
         tmp_path / "out",
         ["txt"],
         show=lambda path, line, share: shown.append((path.name, round(share, 2))),
@@ -102,11 +112,11 @@ def test_what_a_library_raises_for_a_file_ends_that_file_alone(error, audio, tmp
         yield from LINES
 
     transcribe_files(
-        engine, [audio, other], tmp_path / "out", ["txt"], failed=lambda path, reason: faults.append(reason)
+        engine, named(audio, other), tmp_path / "out", ["txt"], failed=lambda path, reason: faults.append(reason)
     )
     (line,) = faults
     assert line.startswith(f"{audio}: ") and "\n" not in line and len(line) > len(f"{audio}: ")
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"other.txt"}
+    assert files_in(tmp_path / "out") == {"other.txt"}
 
 
 def test_lines_of_a_file_that_fails_late_are_kept(audio, tmp_path):
@@ -121,9 +131,9 @@ def test_lines_of_a_file_that_fails_late_are_kept(audio, tmp_path):
         yield LINES[1]
 
     for count in (1, 0):
-        done = transcribe_files(engine, [audio], out, ["txt"], failed=lambda path, reason: faults.append(reason))
+        done = transcribe_files(engine, named(audio), out, ["txt"], failed=lambda path, reason: faults.append(reason))
         assert done == count
-        assert {path.name for path in out.iterdir()} == {"my talk.txt.part" if breaks else "my talk.txt"}
+        assert files_in(out) == {"my talk.txt.part" if breaks else "my talk.txt"}
         breaks.clear()
     assert faults == [f"{audio}: out of memory (the lines until then: {out / 'my talk.txt.part'})"]
 
@@ -140,7 +150,7 @@ def test_ffmpeg_converts_a_file_once(audio, tmp_path, monkeypatch):
             heard.append((recording.name, recording.length))
         yield from LINES
 
-    assert transcribe_files(engine, [talk], tmp_path / "out", KINDS) == 0
+    assert transcribe_files(engine, named(talk), tmp_path / "out", KINDS) == 0
     assert heard == [("a_talk", 48000)] and (tmp_path / "calls").read_text() == "x\n"
     assert "<title>a talk.m4a" in (tmp_path / "out" / "a talk.html").read_text()
 
@@ -156,7 +166,65 @@ def test_two_files_of_one_name_are_named_and_the_others_go_on(audio, tmp_path, m
         call(["transcribe", str(twins[0]), str(audio), str(twins[1]), *options])
     told = capsys.readouterr().err
     assert all(f"{path}: would be written to twin.* like another file: rename one" in told for path in twins)
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["my talk.txt"]
+    assert files_in(tmp_path / "out") == {"my talk.txt"}
+
+
+def test_what_is_there_stays_as_it_is(audio, tmp_path):
+    """A transcript by hand, or one that was corrected; what a killed run has heard, until another hears more."""
+    text, killed, heard, faults, done = tmp_path / "my talk.txt", tmp_path / "my talk.txt.part", [], [], []
+    text.write_text("by hand")
+
+    def engine(path):
+        heard.append(path)
+        yield from LINES
+
+    def again(kinds=("txt",), of=audio, key="", **options):
+        say = {"failed": lambda path, reason: faults.append(reason), "done": done.append}
+        return transcribe_files(engine, named(of), tmp_path, kinds, key=lambda _: key, **say, **options)
+
+    assert again() == 1 and text.read_text() == "by hand" and not heard
+    assert faults == [
+        f"{audio}: {text} is there already, and not as it was written here: give another --output, or --overwrite to "
+        "replace it"
+    ]
+    assert again(("srt",)) == 0 and again(overwrite=True) == 0 and text.read_text().startswith("<so> hello")
+    assert again(("srt", "txt")) == 0 and done == [audio] and len(heard) == 2
+    assert again(key="other options") == 0 and len(heard) == 3
+    text.write_text("corrected")
+    assert again(key="other options") == 1 and again() == 1 and text.read_text() == "corrected"
+    text.rename(killed)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "my talk.wav").touch()
+    assert again(of=tmp_path / "other" / "my talk.wav") == 1 and killed.read_text() == "corrected"
+    assert again() == 0 and not killed.exists() and len(heard) == 4
+
+
+def test_transcripts_are_made_again_when_something_changes_that_they_depend_on(audio, model, tmp_path):
+    (recording,) = named(audio)
+    key = key_of(model, Request(), recording)
+    assert key == key_of(model, Request(work=tmp_path), recording)
+    others = [key_of(None, Request(), recording), key_of(model, Request(window=2.0), recording)]
+    os.utime(model / "model.pth", (1, 1))
+    others.append(key_of(model, Request(), recording))
+    os.utime(audio, (1, 1))
+    assert len({key, *others, key_of(model, Request(), recording)}) == 5
+
+
+def test_of_a_folder_all_recordings_below_it(audio, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(engines, "engine_for", lambda model, request: lambda path: iter(LINES))
+    for day in ("monday", "tuesday/late"):
+        (tmp_path / "talks" / day).mkdir(parents=True)
+        shutil.copy(audio, tmp_path / "talks" / day / "01.flac")
+    (tmp_path / "talks" / "notes.txt").touch()
+    out = tmp_path / "out"
+    call(["transcribe", str(tmp_path / "talks"), str(audio), "--output", str(out), "--formats", "txt,ctm"])
+    assert "3 of 3 files ->" in capsys.readouterr().err
+    found = {path.relative_to(out).as_posix() for path in out.rglob("*.txt")}
+    assert found == {"monday/01.txt", "tuesday/late/01.txt", "my talk.txt"}
+    assert (out / "tuesday/late/01.ctm").read_text().startswith("tuesday_late_01 ")
+    (tmp_path / "none").mkdir()
+    with pytest.raises(InputError, match="none: no audio file in this folder .*: name another$"):
+        find_recordings([tmp_path / "none"], lambda path, reason: None)
 
 
 def test_a_name_that_is_not_utf8_is_refused_and_the_others_go_on(audio, tmp_path, monkeypatch, capsys):
@@ -171,7 +239,7 @@ def test_a_name_that_is_not_utf8_is_refused_and_the_others_go_on(audio, tmp_path
     with pytest.raises(InputError, match="1 of 2 files could not be transcribed"):
         call(["transcribe", os.fsdecode(odd), str(audio), *options])
     assert r"sp\xe9ech.flac: its name is not UTF-8" in capsys.readouterr().err
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["my talk.txt"]
+    assert files_in(tmp_path / "out") == {"my talk.txt"}
 
 
 def test_an_ngram_model_that_cannot_be_read_ends_the_run(audio, model, tmp_path, capfd):
@@ -191,7 +259,7 @@ def test_silence_is_said_and_an_empty_file_is_named(audio, tmp_path):
     (tmp_path / "empty.m4a").touch()
     faults, silent = [], []
     transcribe_files(
-        lambda path: iter(()), [audio, tmp_path / "empty.m4a"], tmp_path, ["txt"],
+        lambda path: iter(()), named(audio, tmp_path / "empty.m4a"), tmp_path, ["txt"],
         failed=lambda path, reason: faults.append(reason), silent=silent.append,
     )  # fmt: skip
     assert silent == [audio] and (tmp_path / "my talk.txt").read_text() == ""
@@ -209,7 +277,7 @@ def test_files_that_do_not_exist_are_named_before_a_model_is_loaded(audio, tmp_p
     missing, options = str(tmp_path / "nothere.wav"), ["--output", str(tmp_path / "out"), "--formats", "txt"]
     with pytest.raises(InputError, match="nothere.wav: no such file: check the path$"):
         call(["transcribe", missing, *options])
-    with pytest.raises(InputError, match="nothere.wav: no such file, and none of the 2 files exists: check the path$"):
+    with pytest.raises(InputError, match=r"nothere.wav: no such file: check the path .none of 2 can be transcribed.$"):
         call(["transcribe", missing, str(tmp_path / "neither.wav"), *options])
     assert not loaded
     with pytest.raises(InputError, match="1 of 2 files could not be transcribed"):
@@ -224,7 +292,7 @@ def test_files_that_do_not_exist_are_named_before_a_model_is_loaded(audio, tmp_p
     [
         (["AUDIO", "--formats", "doc"], "there is no 'doc': choose some of txt"),
         (["AUDIO", "--formats", ""], "there is no '': choose some of txt"),
-        (["AUDIO", "AUDIO"], "would both be written"),
+        (["AUDIO", "AUDIO"], r"would be written to my talk.\* like another file: rename one .none of 2"),
         (["AUDIO", "--model", "no/such/thing"], "no such file or folder"),
         (["AUDIO", "--window", "0"], "--window must be a number of seconds, at least 1, not 0"),
         (["AUDIO", "--model", "mod\udce9l"], r"invalid value for '--model': mod\\xe9l is not UTF-8: rename the file"),
@@ -246,6 +314,7 @@ def test_what_is_refused_before_any_work(words, message, audio):
     [
         (["--ngram", "none.arpa", "--beam-size", "4"], "--ngram none.arpa: no such file"),
         (["--lm-weight", "0.5"], "--lm-weight is that of an n-gram model: give --ngram"),
+        (["--work", "kept"], "--work is for Whisper or a speaker-attributed model, and this is a recogniser"),
         (["--precision", "int3"], "invalid value for '--precision'"),
         pytest.param(
             ["--ngpu", "1"],
@@ -313,6 +382,33 @@ def test_a_model_that_computes_nan_hears_no_silence(window, audio, model, tmp_pa
     with pytest.raises(InputError, match="model.pth: values of .*embed.conv.0.weight are NaN or infinite"):
         call([str(tmp_path / "nan") if word == str(folder) else word for word in words])
     assert "error:" not in capsys.readouterr().err and not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"token_type": None}, "its config has no 'token_type'"),
+        ({"token_list": None}, "cannot be built"),
+        ({"encoder": "nosuch"}, "cannot be built"),
+        ({"frontend_conf": {"fs": "many"}}, "cannot be built"),
+    ],
+)
+def test_a_model_that_cannot_be_built_is_named_once_and_no_file_is_blamed(changes, message, audio, model, tmp_path):
+    shutil.copytree(model, tmp_path / "bad")
+    config = {name: value for name, value in (read_yaml(model / "config.yaml") | changes).items() if value is not None}
+    write_yaml(tmp_path / "bad" / "config.yaml", config, "bad")
+    shutil.copy(audio, tmp_path / "again.flac")
+    words = [str(audio), str(tmp_path / "again.flac"), "--model", str(tmp_path / "bad"), "--window", "1"]
+    with pytest.raises(InputError, match=message) as refused:
+        call(["transcribe", *words, "--output", str(tmp_path / "out")])
+    assert "bad" in str(refused.value) and "talk" not in str(refused.value)
+
+
+def test_audio_that_breaks_off_is_told_where(audio, model, tmp_path):
+    whole = audio.read_bytes()
+    audio.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"breaks off or is corrupt near 1\.[1-4] s"):
+        list(engine_for(model, Request(window=1.0))(audio))
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.corpora.checks import AUDIO
+from espnet_ext.data.audio_files import SUFFIXES
 from espnet_ext.errors import InputError
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Run, idle_if
@@ -123,7 +123,7 @@ def check_number(run: Run) -> None:
     """Refuse a corpus of too few recordings before any work; stage 1 says what is wrong with an empty one."""
     if run.synthetic or run.options[PUBLISHED]:
         return
-    number = len({path.stem for path in files_below(run.corpus) if path.suffix.lower() in AUDIO})
+    number = len({path.stem for path in files_below(run.corpus) if path.suffix.lower() in SUFFIXES})
     if number:
         check_held_out(run.corpus, number, held_out_count(run))
 
