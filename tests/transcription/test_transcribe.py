@@ -17,10 +17,10 @@ from espnet_ext.data.transcript import Line, Word
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import opened
 from espnet_ext.transcription import engines
-from espnet_ext.transcription.recordings import Recording, find_recordings
+from espnet_ext.transcription.notes import NOTES, key_of, unfinished
+from espnet_ext.transcription.recordings import ENDINGS, KINDS, Recording, find_recordings
 from espnet_ext.transcription.request import Request
-from espnet_ext.transcription.run import KINDS, SUFFIXES, transcribe_files
-from espnet_ext.transcription.written import NOTE, key_of
+from espnet_ext.transcription.run import transcribe_files
 
 LINES = [
     Line((Word("<so>", 0.1, 0.4, 0.9), Word("hello", 0.5, 0.9, 0.3))),
@@ -49,7 +49,7 @@ class Page(HTMLParser):
 
 
 def files_in(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()} - {NOTE}
+    return {path.name for path in folder.iterdir()} - {NOTES}
 
 
 def named(*files: Path) -> list[Recording]:
@@ -58,7 +58,7 @@ def named(*files: Path) -> list[Recording]:
 
 def test_all_formats_and_the_page(audio, tmp_path):
     assert transcribe_files(lambda path: iter(LINES), named(audio), tmp_path / "out", KINDS) == 0
-    text = {kind: (tmp_path / "out" / f"my talk.{SUFFIXES.get(kind, kind)}").read_text() for kind in KINDS}
+    text = {kind: (tmp_path / "out" / f"my talk.{ENDINGS.get(kind, kind)}").read_text() for kind in KINDS}
     assert text["txt"] == "<so> hello\nAda & Bo: there\n"
     assert json.loads(text["json"])["segments"][1]["speaker"] == "Ada & Bo"
     assert len(text["ctm"].splitlines()) == 3 and "00:00:02,000 --> 00:00:03,000\nAda & Bo: there" in text["srt"]
@@ -152,49 +152,116 @@ def test_two_files_of_one_name_are_named_and_the_others_go_on(audio, tmp_path, m
     with pytest.raises(InputError, match="2 of 3 files could not be transcribed"):
         call(["transcribe", str(twins[0]), str(audio), str(twins[1]), *options])
     told = capsys.readouterr().err
-    assert all(f"{path}: would be written to twin.* like another file: rename one" in told for path in twins)
+    assert all(
+        f"{path}: would be written to twin.* like another file: rename one, or give the folder above them" in told
+        for path in twins
+    )
     assert files_in(tmp_path / "out") == {"my talk.txt"}
 
 
-def test_what_is_there_stays_as_it_is(audio, tmp_path):
-    """A transcript by hand, or one that was corrected; what a killed run has heard, until another hears more."""
-    text, killed, heard, faults, done = tmp_path / "my talk.txt", tmp_path / "my talk.txt.part", [], [], []
-    text.write_text("by hand")
+@pytest.fixture
+def again(audio, tmp_path):
+    """Transcribes as the command does: what is heard, what fails and why, and how those are that are done."""
+    heard, faults, done = [], [], []
 
     def engine(path):
         heard.append(path)
         yield from LINES
 
-    def again(kinds=("txt",), of=audio, key="", **options):
-        say = {"failed": lambda path, reason: faults.append(reason), "done": done.append}
-        return transcribe_files(engine, named(of), tmp_path, kinds, key=lambda _: key, **say, **options)
+    def run(kinds=("txt",), of=audio, key="", overwrite=False):
+        say = lambda path, reason: done.append(reason)  # noqa: E731
+        left = named(of) if overwrite else unfinished(named(of), tmp_path, kinds, key, say)
+        say = {"failed": lambda path, reason: faults.append(reason), "overwrite": overwrite}
+        return transcribe_files(engine, left, tmp_path, kinds, key=key, **say)
 
-    assert again() == 1 and text.read_text() == "by hand" and not heard
-    assert faults == [
+    run.heard, run.faults, run.done = heard, faults, done
+    return run
+
+
+def test_what_is_there_stays_as_it_is(again, audio, tmp_path):
+    """A transcript by hand, and one that was corrected."""
+    text = tmp_path / "my talk.txt"
+    text.write_text("by hand")
+    assert again() == 1 and text.read_text() == "by hand" and not again.heard
+    assert again.faults == [
         f"{audio}: {text} is there already, and not as it was written here: give another --output, or --overwrite to "
         "replace it"
     ]
     assert again(("srt",)) == 0 and again(overwrite=True) == 0 and text.read_text().startswith("<so> hello")
-    assert again(("srt", "txt")) == 0 and done == [audio] and len(heard) == 2
-    assert again(key="other options") == 0 and len(heard) == 3
+    assert again(("srt", "txt")) == 0 and len(again.heard) == 2
+    assert again.done == ["its transcripts are there already, by the same command"]
+    assert again(key="other options") == 0 and len(again.heard) == 3
+    text.touch()
+    assert again(key="other options") == 0 and len(again.done) == 2  # its content is the same
     text.write_text("corrected")
-    assert again(key="other options") == 1 and again() == 1 and text.read_text() == "corrected"
-    text.rename(killed)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "my talk.wav").touch()
-    assert again(of=tmp_path / "other" / "my talk.wav") == 1 and killed.read_text() == "corrected"
-    assert again() == 0 and not killed.exists() and len(heard) == 4
+    assert again(key="other options") == 0 and again.done[2] == f"{text} was changed since it was written: it stays"
+    assert again() == 1 and text.read_text() == "corrected" and len(again.heard) == 3
+    (tmp_path / "my talk.json").mkdir()
+    assert again(("json",)) == 1 and "my talk.json is a folder" in again.faults[-1]
 
 
-def test_transcripts_are_made_again_when_something_changes_that_they_depend_on(audio, model, tmp_path):
-    (recording,) = named(audio)
-    key = key_of(model, Request(), recording)
-    assert key == key_of(model, Request(work=tmp_path), recording)
-    others = [key_of(None, Request(), recording), key_of(model, Request(window=2.0), recording)]
-    os.utime(model / "model.pth", (1, 1))
-    others.append(key_of(model, Request(), recording))
+def test_lines_of_a_killed_run_stay_until_another_hears_more(again, audio, tmp_path):
+    killed, other = tmp_path / "my talk.txt.part", tmp_path / "other" / "my talk.wav"
+    killed.write_text("heard")
+    other.parent.mkdir()
+    other.touch()
+    assert again(of=other) == 1 and killed.read_text() == "heard" and "until then" not in again.faults[0]
+    assert again() == 0 and not killed.exists()
+
+
+def test_a_run_that_was_killed_between_two_formats_is_finished(again, tmp_path, monkeypatch):
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("espnet_ext.transcription.run.write_page", killed)
+        with pytest.raises(KeyboardInterrupt):
+            again(("txt", "html"))
+    assert again(("txt", "html")) == 0 and len(again.heard) == 2 and not again.done
+
+
+def test_the_transcript_of_another_recording_is_not_replaced(again, audio, tmp_path):
+    other = tmp_path / "tuesday" / audio.name
+    other.parent.mkdir()
+    shutil.copy(audio, other)
+    text = tmp_path / "my talk.txt"
+    assert again() == 0 and again(of=other) == 1 and f"{text} is that of {audio}: give another" in again.faults[0]
+    audio.unlink()
+    assert again(of=other) == 0, "the recording has been moved"
+
+
+def test_transcripts_are_made_again_when_something_changes_that_they_depend_on(again, audio, model, tmp_path):
+    shutil.copytree(model, tmp_path / "own")
+    own, link = tmp_path / "own", tmp_path / "own" / "5epoch.pth"
+    key = key_of(own, Request())
+    assert key == key_of(own, Request(work=tmp_path)) == key_of(Path(os.path.relpath(own)), Request())
+    link.symlink_to("nothing")
+    (own / "train.log").touch()
+    assert key == key_of(own, Request()), "other files in the folder of a training do not matter"
+    others = [key_of(None, Request()), key_of(own, Request(window=2.0))]
+    with (own / "config.yaml").open("a") as file:
+        file.write("# changed\n")
+    others.append(key_of(own, Request()))
+    os.utime(own / "model.pth", (1, 1))
+    assert len({key, *others, key_of(own, Request())}) == 5
+    again()
     os.utime(audio, (1, 1))
-    assert len({key, *others, key_of(model, Request(), recording)}) == 5
+    assert again() == 0 and len(again.heard) == 2 and not again.done
+
+
+def test_names_of_files(audio, tmp_path):
+    """One file that is named twice; a name as long as a file system takes; files with one transcript for two."""
+    failed = []
+    found, _ = find_recordings([audio, tmp_path, audio], lambda path, reason: failed.append(reason))
+    assert found == named(audio) and not failed
+    long = tmp_path / f"{82 * '講'}.wav"
+    twins = [tmp_path / "x.wav", tmp_path / "x.seglst.wav"]
+    for path in (long, *twins, tmp_path / "._my talk.flac"):
+        path.touch()
+    kept, faults = find_recordings([tmp_path], lambda path, reason: failed.append(reason), ["json", "seglst"])
+    assert kept == named(audio) and faults == 3 and len(failed) == 3
+    assert sum("is too long for its transcripts, over 200 bytes: rename it" in reason for reason in failed) == 1
+    assert find_recordings(twins, lambda path, reason: None, ["txt"])[0] == named(*twins)
 
 
 def test_of_a_folder_all_recordings_below_it(audio, tmp_path, monkeypatch, capsys):
@@ -210,6 +277,7 @@ def test_of_a_folder_all_recordings_below_it(audio, tmp_path, monkeypatch, capsy
     assert found == {"monday/01.txt", "tuesday/late/01.txt", "my talk.txt"}
     assert (out / "tuesday/late/01.ctm").read_text().startswith("tuesday_late_01 ")
     (tmp_path / "none").mkdir()
+    (tmp_path / "talks" / "link").symlink_to(tmp_path / "none", target_is_directory=True)
     with pytest.raises(InputError, match="none: no audio file in this folder .*: name another$"):
         find_recordings([tmp_path / "none"], lambda path, reason: None)
 
@@ -266,7 +334,6 @@ def test_files_that_do_not_exist_are_named_before_a_model_is_loaded(audio, tmp_p
     [
         (["AUDIO", "--formats", "doc"], "there is no 'doc': choose some of txt"),
         (["AUDIO", "--formats", ""], "there is no '': choose some of txt"),
-        (["AUDIO", "AUDIO"], r"would be written to my talk.\* like another file: rename one .none of 2"),
         (["AUDIO", "--model", "no/such/thing"], "no such file or folder"),
         (["AUDIO", "--window", "0"], "--window must be a number of seconds, at least 1, not 0"),
         (["AUDIO", "--model", "mod\udce9l"], r"invalid value for '--model': mod\\xe9l is not UTF-8: rename the file"),
