@@ -109,8 +109,17 @@ def transcribe(
         left = recordings if overwrite else unfinished(recordings, output, wanted, key, _done)
         if left:
             click.echo(f"loading {model or 'Whisper tiny.en'} ...", err=True)
-            engine, say = engine_for(model, request), {"show": _show, "failed": _failed, "silent": _silent}
-            failures += transcribe_files(engine, left, output, wanted, key=key, overwrite=overwrite, **say)
+            failures += transcribe_files(
+                engine_for(model, request),
+                left,
+                output,
+                wanted,
+                key=key,
+                overwrite=overwrite,
+                show=_show,
+                failed=_failed,
+                silent=_silent,
+            )
     click.echo(f"{count - failures} of {count} files -> {output}", err=True)
     if failures:
         raise InputError(f"{failures} of {count} files could not be transcribed: their names are above")
