@@ -67,8 +67,10 @@ def oracle(
     """
     from espnet_ext.nbest.sources import read_lists, warnings_of
     from espnet_ext.nbest.statistics import oracle_lines, oracle_report, write_choice
-    from espnet_ext.work.files import write_json
+    from espnet_ext.work.files import refuse_input, write_json
 
+    for target in (best_text, output):
+        refuse_input(target, (nbest, ref))
     lists = read_lists(nbest, ref, form)
     report = oracle_report(lists, depth)
     for warning in warnings_of(lists):
@@ -92,7 +94,9 @@ def stats(nbest: Path, ref: Path | None, form: str, wanted: int | None, output: 
     """How many lists, hypotheses and distinct texts there are."""
     from espnet_ext.nbest.sources import read_lists, warnings_of
     from espnet_ext.nbest.statistics import describe, statistics_lines, write_statistics
+    from espnet_ext.work.files import refuse_input
 
+    refuse_input(output, (nbest, ref))
     lists = read_lists(nbest, ref, form)
     for warning in warnings_of(lists):
         click.echo(warning, err=True)

@@ -1,7 +1,6 @@
 """``espnet-ext transcribe``: audio files of any length to text, subtitles and word times; who speaks, if asked."""
 
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,10 +81,10 @@ def transcribe(
     from espnet_ext.longform.decoding.numbers import SHORTEST
     from espnet_ext.transcription.engines import engine_for
     from espnet_ext.transcription.enrolment import find_enrolment
+    from espnet_ext.transcription.notes import key_of, unfinished
     from espnet_ext.transcription.recordings import find_recordings
     from espnet_ext.transcription.request import Request
     from espnet_ext.transcription.run import check_kinds, check_output, transcribe_files
-    from espnet_ext.transcription.written import key_of
     from espnet_ext.work.parallel import device_of
 
     wanted, output = common.names(kinds), output or Path("transcripts")
@@ -95,7 +94,7 @@ def transcribe(
     if enrolment:
         find_enrolment(enrolment)
     check_output(output)
-    recordings, failures = find_recordings(files, _failed)
+    recordings, failures = find_recordings(files, _failed, wanted)
     count = len(recordings) + failures
     with tempfile.TemporaryDirectory() as folder:
         request = Request(
@@ -106,20 +105,21 @@ def transcribe(
             temporary=Path(folder),
             **options,
         )
-        click.echo(f"loading {model or 'Whisper tiny.en'} ...", err=True)
-        engine = engine_for(model, request)
-        failures += transcribe_files(
-            engine,
-            recordings,
-            output,
-            wanted,
-            key=partial(key_of, model, request),
-            overwrite=overwrite,
-            show=_show,
-            failed=_failed,
-            silent=_silent,
-            done=_done,
-        )
+        key = key_of(model, request)
+        left = recordings if overwrite else unfinished(recordings, output, wanted, key, _done)
+        if left:
+            click.echo(f"loading {model or 'Whisper tiny.en'} ...", err=True)
+            failures += transcribe_files(
+                engine_for(model, request),
+                left,
+                output,
+                wanted,
+                key=key,
+                overwrite=overwrite,
+                show=_show,
+                failed=_failed,
+                silent=_silent,
+            )
     click.echo(f"{count - failures} of {count} files -> {output}", err=True)
     if failures:
         raise InputError(f"{failures} of {count} files could not be transcribed: their names are above")
@@ -139,5 +139,5 @@ def _silent(path: Path) -> None:
     click.echo(f"{path.name}: no speech found; its transcripts are empty", err=True)
 
 
-def _done(path: Path) -> None:
-    click.echo(f"{path.name}: its transcripts are there already, by the same command", err=True)
+def _done(path: Path, reason: str) -> None:
+    click.echo(f"{path.name}: {reason}", err=True)

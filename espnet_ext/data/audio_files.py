@@ -17,8 +17,8 @@ from tqdm import tqdm
 FULL_CHECK_FILES = 10_000
 CHECKS = ("auto", "header", "full")
 # Endings of audio files that libsndfile reads, and of those that need ffmpeg.
-SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".sph")
-FFMPEG_SUFFIXES = (".m4a", ".mp4", ".aac", ".webm", ".mov", ".mkv", ".wma", ".amr", ".3gp")
+SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".sph", ".aiff", ".aif", ".au")
+FFMPEG_SUFFIXES = (".m4a", ".m4b", ".mp4", ".aac", ".webm", ".mov", ".mkv", ".avi", ".wma", ".amr", ".3gp")
 
 _WRITE_BLOCK = 1 << 17  # samples written at once: libsndfile's Vorbis encoder crashes on minutes in one call
 _SPHERE_HEADER = 1024  # bytes, the usual length

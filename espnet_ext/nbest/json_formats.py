@@ -54,7 +54,10 @@ def read_mlm_scoring(path: str | Path) -> list[NBest]:
     """
     records = read_json(Path(path))
     if not isinstance(records, dict) or not records:
-        raise InputError(f"{path}: no object of utterances: is it the JSON of a masked-LM-scoring tool?")
+        raise InputError(
+            f"{path}: no object of utterances, as masked-LM-scoring tools write: name a file with one N-best list per "
+            "line .jsonl"
+        )
     try:
         return [_from_record(utterance, records[utterance]) for utterance in sorted(records)]
     except InputError as error:
@@ -82,16 +85,22 @@ def _from_record(utterance: str, record: Any) -> NBest:
 
 
 def is_whisper(path: Path) -> bool:
-    """Whether a file, or the files of a folder or of its folders, are such as Whisper writes."""
-    files = [path] if path.is_file() else [*path.glob("*.json"), *path.glob("*/*.json")][:1]
+    """Whether a file, or a file of a folder or of its folders, is such as Whisper writes."""
+    files = [path] if path.is_file() else sorted([*path.glob("*.json"), *path.glob("*/*.json")])
+    return any(_is_whisper(file) for file in files if file.suffix == ".json")
+
+
+def _is_whisper(file: Path) -> bool:
     try:
-        return any(_segments_of(read_json(file)) is not None for file in files if file.suffix == ".json")
+        record = read_json(file)
     except InputError:
         return False
+    return record != [] and _segments_of(record) is not None  # a silent recording is [], and so may be other JSON
 
 
 def read_whisper(path: str | Path) -> list[NBest]:
-    """Read the JSON of Whisper or faster-whisper, sorted by recording; a recording's id is the name of its file.
+    """Read the JSON of Whisper or faster-whisper, sorted by recording; a recording's id is the name of its file, with
+    ``_`` for blanks.
 
     Args:
         path: a file; a folder with a file per recording; or a folder of such folders, one for each decoding.
@@ -103,11 +112,11 @@ def read_whisper(path: str | Path) -> list[NBest]:
     if not path.exists():
         raise InputError(f"{path}: no such file or folder: give what whisper --output_format json has written")
     alone = path.is_file() or any(path.glob("*.json"))
-    folders = [path] if alone else sorted(each for each in path.iterdir() if each.is_dir())
+    folders = [path] if alone else sorted({file.parent for file in path.glob("*/*.json")})
     decodings = []
     for folder in folders:
         files = [folder] if folder.is_file() else sorted(folder.glob("*.json"))
-        decodings.append({file.stem: _whisper_hypothesis(file) for file in files})
+        decodings.append({"_".join(file.stem.split()): _whisper_hypothesis(file) for file in files})
     for folder, decoding in zip(folders, decodings, strict=True):
         if odd := sorted(decoding.keys() ^ decodings[0].keys()):
             raise InputError(f"{folder}: {odd[0]} is not in all of the decodings: transcribe it with each of them")
@@ -129,7 +138,7 @@ def _segments_of(record: Any) -> list[dict[str, Any]] | None:
     fits = isinstance(segments, list) and all(
         isinstance(segment, dict) and isinstance(segment.get("text"), str) for segment in segments
     )
-    return segments if fits and (isinstance(record, dict) or segments) else None
+    return segments if fits else None
 
 
 def _whisper_hypothesis(path: Path) -> Hypothesis:

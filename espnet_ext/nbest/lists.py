@@ -155,7 +155,9 @@ def words_of_reference(nbest: NBest) -> list[str]:
         InputError: there is no reference.
     """
     if nbest.ref is None:
-        raise InputError(f"{nbest.utt_id}: no reference, so errors cannot be counted: add it, or leave the list out")
+        raise InputError(
+            f"{nbest.utt_id}: no reference, so errors cannot be counted: give --ref (to nbest convert), or leave it out"
+        )
     return nbest.ref.split()
 
 

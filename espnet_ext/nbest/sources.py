@@ -11,7 +11,7 @@ from espnet_ext.nbest import json_formats, text_formats
 from espnet_ext.nbest.espnet_output import is_espnet_output, read_espnet_output
 from espnet_ext.nbest.lists import NBest, distinct, read_nbest, word_errors, words_of_reference, write_nbest
 from espnet_ext.scoring.score import MUCH_WRITING, score_texts
-from espnet_ext.work.files import unpacked
+from espnet_ext.work.files import refuse_input, unpacked
 
 AUTO = "auto"
 DECODED = re.compile(r"\d+best_recog")  # a folder inside an ESPnet decoding
@@ -124,6 +124,7 @@ def convert_lists(
     Raises:
         InputError: as :func:`read_lists`.
     """
+    refuse_input(output, (path, reference))
     lists = read_lists(path, reference, form)
     if rules:
         lists = [normalised(nbest, rules) for nbest in lists]

@@ -85,14 +85,14 @@ def read_srilm(path: str | Path) -> list[NBest]:
         InputError: no files, or a line is in none of the three formats; names file and line.
     """
     path = Path(path)
-    files = [path] if path.is_file() else sorted(file for file in path.iterdir() if file.is_file())
+    files = [path] if path.is_file() else _plain_files(path)
     lists = {}
     for file in files:
         lines = list(unpacked_lines(file))
         kind = lines[0].strip() if lines[0].startswith("NBestList") else ""
         if kind and kind not in ("NBestList1.0", "NBestList2.0"):
             raise InputError(f"{file}: {kind}: only NBestList1.0, NBestList2.0 and SRILM's own format are read")
-        name = file.name.removesuffix(".gz").removesuffix(".nbest")
+        name = file.name.removesuffix(".gz").removesuffix(".nbest").removesuffix(".score")
         if name in lists:
             raise InputError(f"{path}: {name} has two files, {file.name} and another one: leave one")
         lists[name] = [
@@ -102,9 +102,13 @@ def read_srilm(path: str | Path) -> list[NBest]:
     return _lists(path, lists)
 
 
+def _plain_files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+
+
 def is_srilm(path: str | Path) -> bool:
     """Whether the first file of a folder begins as SRILM writes n-best lists."""
-    files = sorted(file for file in Path(path).iterdir() if file.is_file()) if Path(path).is_dir() else []
+    files = _plain_files(Path(path)) if Path(path).is_dir() else []
     if not files:
         return False
     try:
@@ -190,7 +194,8 @@ def _manifest_line(manifest: Path, number: int, line: str) -> tuple[str, str | N
 def _only(folder: Path, pattern: str, what: str) -> Path:
     files = sorted(folder.glob(pattern))
     if len(files) != 1:
-        raise InputError(f"{folder}: {len(files)} files {pattern}, but one is needed: the {what}")
+        advice = f"; of several, name one, as {files[0]}" if files else ""
+        raise InputError(f"{folder}: {len(files)} files {pattern}, but one is needed: the {what}{advice}")
     return files[0]
 
 
@@ -247,7 +252,10 @@ def read_icefall(path: str | Path) -> list[NBest]:
         decoded[file] = {cut for cut, _ in own}
     for file, cuts in decoded.items():
         if odd := sorted(references.keys() - cuts):
-            raise InputError(f"{file}: lacks {odd[0]}, which another decoding has: was it cut short?")
+            raise InputError(
+                f"{file}: lacks {odd[0]}, which another decoding has: was it cut short, or is it of another set? Then "
+                "give the files of one set alone"
+            )
     if odd := sorted(references.keys() ^ found.keys()):
         raise InputError(f"{path}: {odd[0]} has no reference or no hypothesis: was the file cut short?")
     return [_list(path, cut, list(found[cut].values()), references[cut]) for cut in sorted(found)]

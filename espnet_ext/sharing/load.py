@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
+from espnet_ext.packages import how_to_install
 from espnet_ext.sharing.files import ModelFiles
 from espnet_ext.sharing.find import find_model
 
 OURS = ("prior_weight", "fast_decoder")
+UNKNOWN_CHOICE = "must be one of"  # in what ESPnet says of an encoder and the like that it does not know
 
 
 def load(name: str | Path, *, device: str = "cpu", **options: Any) -> Any:
@@ -49,18 +51,28 @@ def build(files: ModelFiles, *, device: str = "cpu", **options: Any) -> Any:
 
 
 @contextmanager
-def building(files: ModelFiles) -> Iterator[None]:
+def building(files: ModelFiles, options: Path | None = None) -> Iterator[None]:
     """Makes what libraries raise while a model is built one line: its config or files are bad, not the audio.
 
+    Args:
+        files: the model.
+        options: the file of the user's options, if there is one, which may be what is bad.
+
     Raises:
-        InputError: another error than this one.
+        InputError: another error than this one; ``options`` are named, too.
+        ModuleNotFoundError: a package is missing that an extra of this package brings.
     """
+    source = f" with the options of {options}" if options else ""
     try:
         yield
-    except InputError:
-        raise
+    except InputError as error:
+        raise InputError(f"{error}{source}") from error
+    except ModuleNotFoundError as error:
+        if how_to_install(error.name or ""):
+            raise
+        raise InputError(f"{files.name}: cannot be built{source}: {_reason(error)}{_advice(files, error)}") from error
     except Exception as error:
-        raise InputError(f"{files.name}: cannot be built: {_reason(error)}{_advice(files)}") from error
+        raise InputError(f"{files.name}: cannot be built{source}: {_reason(error)}{_advice(files, error)}") from error
 
 
 def _speech2text(files: ModelFiles, device: str, options: Mapping[str, Any]) -> Any:
@@ -114,12 +126,14 @@ def with_other_release(files: ModelFiles) -> None:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, KeyError):
-        return f"its config has no {error}"
+        return f"{error} is missing"
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0] if len(lines[0]) < 300 else f"{lines[0][:140]} ... {lines[0][-140:]}"
 
 
-def _advice(files: ModelFiles) -> str:
+def _advice(files: ModelFiles, error: Exception) -> str:
     if files.espnet and files.espnet != version("espnet"):
         return f": it was packed with ESPnet {files.espnet}, this is {version('espnet')}: install that release"
-    return ": does it need a plugin package that is not installed here?"
+    if isinstance(error, ImportError | AttributeError) or UNKNOWN_CHOICE in str(error):
+        return ": does it need a plugin package that is not installed here?"
+    return ""

@@ -14,10 +14,9 @@ from espnet_ext.data.transcript import Line, Word, lines_of
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import opened
 from espnet_ext.sharing.files import ModelFiles
-from espnet_ext.transcription.request import RATE, Engine, Request, check_options, loading
+from espnet_ext.transcription.request import RATE, Engine, Request, check_options, is_whisper, loading
 from espnet_ext.work.yaml_files import read_yaml
 
-WHISPER = "model.bin"  # in the folder of a Whisper that CTranslate2 has converted
 # Seconds up to which a file is decoded by beam search, for models that do not say what they were trained on.
 SHORT = 30.0
 SHORTEST = 0.25  # seconds: shorter audio is padded with silence, since encoders need some frames
@@ -46,7 +45,7 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
         InputError: a package is not installed, there is no such model, it is not for recognition, or an option does
             not suit it.
     """
-    if model is None or (Path(model) / WHISPER).is_file():
+    if model is None or is_whisper(model):
         check_options("Whisper", request)
         from espnet_ext.transcription.whisper import whisper
 
@@ -64,7 +63,8 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
     if request.speakers or request.enrolment:
         raise InputError(f"{files.name}: does not tell speakers: name a speaker-attributed model, or leave out --model")
     check_options("OWSM-CTC" if files.task == PROMPTED else "a recogniser", request)
-    if (kind := read_yaml(files.config).get("model")) in OTHER_DECODING:
+    kind = read_yaml(files.config).get("model")
+    if isinstance(kind, str) and kind in OTHER_DECODING:
         raise InputError(f"{files.name}: a model of the kind {kind}, which {OTHER_DECODING[kind]} decodes: use that")
     long = windows(request, files)
     if files.task in (LONG, PROMPTED):
@@ -148,17 +148,17 @@ def beam_search(request: Request, model: ModelFiles) -> Engine:
 
     def lines(path: Path) -> Iterator[Line]:
         if not loaded:
-            from espnet_ext.sharing.load import build
+            from espnet_ext.sharing.load import build, building
 
-            options = read_yaml(request.config) if request.config else {}
-            options |= {"beam_size": request.beam_size} if request.beam_size else {}
+            given = read_yaml(request.config) if request.config else {}
+            options = given | ({"beam_size": request.beam_size} if request.beam_size else {})
             several = next((name for name in SEVERAL_TEXTS if {**model.search, **options}.get(name)), None)
             with loading():
                 if several:
-                    raise InputError(
-                        f"{request.config or model.name}: {several} gives a text for each speaker: leave it out"
-                    )
-                loaded.append(build(model, device=request.device, **options))
+                    source = request.config if several in given else model.name
+                    raise InputError(f"{source}: {several} gives a text for each speaker: leave it out")
+                with building(model, request.config):
+                    loaded.append(build(model, device=request.device, **options))
         recogniser = loaded[0]
         with opened(path, sampling_rate(recogniser)) as recording:
             samples = recording.read(0, max(recording.length, round(SHORTEST * recording.rate)))

@@ -1,13 +1,21 @@
 """Which files are transcribed: those that are given, and those below folders; what their transcripts are called."""
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from espnet_ext.data.audio_files import FFMPEG_SUFFIXES, SUFFIXES
+from espnet_ext.data.transcript import FORMATS
 from espnet_ext.errors import InputError
-from espnet_ext.work.files import is_utf8, printable
+from espnet_ext.work.files import files_below, is_utf8, printable
+
+PAGE = "html"
+KINDS = (*FORMATS, PAGE)
+ENDINGS = {"seglst": "seglst.json"}  # where it is not the name of the format
+_LONGEST = 200  # bytes of a name: 255 for that of a file, without endings and what a temporary file adds
+_MACOS = "._"  # begins the names of what macOS leaves beside files
 
 Failed = Callable[[Path, str], None]
 
@@ -25,27 +33,37 @@ class Recording(NamedTuple):
     name: str
 
 
-def find_recordings(files: Sequence[Path], failed: Failed) -> tuple[list[Recording], int]:
+def targets_of(output: Path, name: str, kinds: Sequence[str]) -> list[Path]:
+    """The files of a recording's transcripts, one of each format."""
+    return [output / f"{name}.{ENDINGS.get(kind, kind)}" for kind in kinds]
+
+
+def find_recordings(files: Sequence[Path], failed: Failed, kinds: Sequence[str] = KINDS) -> tuple[list[Recording], int]:
     """The audio files among ``files`` and below the folders among these, and how many of them cannot be transcribed.
 
     Args:
-        files: files and folders.
-        failed: called with each file that cannot be transcribed, and why: it does not exist, its name is not UTF-8, or
-            another file's transcripts would have the same name.
+        files: files and folders; one that comes twice counts once.
+        failed: called with each file that cannot be transcribed, and why: it does not exist, its name is not UTF-8 or
+            too long, or another file's transcripts would have the same name.
+        kinds: the formats of the transcripts.
 
     Raises:
         InputError: nothing is left. Then ``failed`` is not called.
     """
     faults: list[tuple[Path, str]] = []
-    found = [recording for path in files for recording in _expanded(path, faults)]
-    counts = Counter(recording.name for recording in found)
+    once = {recording.path.resolve(): recording for path in files for recording in _expanded(path, faults)}
+    found = list(once.values())
+    counts = Counter(target for recording in found for target in targets_of(Path(), recording.name, kinds))
     kept = []
     for recording in found:
         path, name = recording
         if not is_utf8(path):
             faults.append((path, f"{printable(path)}: its name is not UTF-8: rename the file or its folder"))
-        elif counts[name] > 1:
-            faults.append((path, f"{path}: would be written to {name}.* like another file: rename one"))
+        elif any(counts[target] > 1 for target in targets_of(Path(), name, kinds)):
+            advice = "rename one, or give the folder above them"
+            faults.append((path, f"{path}: would be written to {name}.* like another file: {advice}"))
+        elif len(os.fsencode(Path(name).name)) > _LONGEST:
+            faults.append((path, f"{path}: its name is too long for its transcripts, over {_LONGEST} bytes: rename it"))
         elif not path.exists():
             faults.append((path, f"{path}: no such file: check the path"))
         else:
@@ -63,7 +81,7 @@ def _expanded(path: Path, faults: list[tuple[Path, str]]) -> Iterator[Recording]
         yield Recording(path, path.stem)
         return
     endings = (*SUFFIXES, *FFMPEG_SUFFIXES)
-    inside = [file for file in sorted(path.rglob("*")) if file.suffix.lower() in endings and file.is_file()]
+    inside = [file for file in files_below(path) if file.suffix.lower() in endings and not file.name.startswith(_MACOS)]
     if not inside:
         faults.append((path, f"{path}: no audio file in this folder ({', '.join(endings)}): name another"))
     yield from (Recording(file, file.relative_to(path).with_suffix("").as_posix()) for file in inside)

@@ -2,23 +2,20 @@
 
 import logging
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from espnet_ext.data.transcript import FORMATS, Line, show_line, write_transcript
+from espnet_ext.data.transcript import Line, show_line, write_transcript
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import opened, readable
 from espnet_ext.transcription.engines import seconds_of
+from espnet_ext.transcription.notes import NOTES, Note
 from espnet_ext.transcription.page import RATE, write_page
-from espnet_ext.transcription.recordings import Recording
+from espnet_ext.transcription.recordings import KINDS, PAGE, Recording, targets_of
 from espnet_ext.transcription.request import Engine, UnusableModel
-from espnet_ext.transcription.written import Written
 
-PAGE = "html"
-KINDS = (*FORMATS, PAGE)
 # What ends one file alone, libraries' own errors too: audio that cannot be decoded, too little memory, no space left.
 FAULTS_OF_A_FILE = (InputError, OSError, RuntimeError, ValueError, MemoryError)
-SUFFIXES = {"seglst": "seglst.json"}  # where it is not the name of the format
 
 
 def check_kinds(kinds: Sequence[str]) -> None:
@@ -39,7 +36,7 @@ def check_output(output: Path) -> None:
         InputError: they cannot.
     """
     try:
-        output.mkdir(parents=True, exist_ok=True)
+        (output / NOTES).mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=output):
             pass
     except OSError as error:
@@ -53,12 +50,11 @@ def transcribe_files(
     output: Path,
     kinds: Sequence[str],
     *,
-    key: Callable[[Recording], str] = lambda recording: "",
+    key: str = "",
     overwrite: bool = False,
     show: Callable[[Path, Line, float], None] = lambda path, line, share: None,
     failed: Callable[[Path, str], None] = lambda path, reason: None,
     silent: Callable[[Path], None] = lambda path: None,
-    done: Callable[[Path], None] = lambda path: None,
 ) -> int:
     """Transcribe audio files into ``<output>/<name>.<kind>``; return how many failed.
 
@@ -70,13 +66,12 @@ def transcribe_files(
         recordings: audio files of any format that libsndfile or ffmpeg reads.
         output: a folder.
         kinds: some of :data:`KINDS`.
-        key: what transcripts depend on. A file whose transcripts were written with the same key is left out.
-        overwrite: make these again, and replace files of the same names. Otherwise only transcripts from here are
-            replaced, and a file fails where another one is in the way, by hand or changed since.
+        key: what transcripts depend on besides the audio, noted for :func:`espnet_ext.transcription.notes.unfinished`.
+        overwrite: replace any file. Otherwise only transcripts of the same recording are replaced, as they were written
+            here, and a file fails where another one is in the way.
         show: called with each line as it is done, and the share of its file that is done, 0 to 1.
         failed: called with each file that fails, and why.
         silent: called with each file in which no word is heard; its transcripts are empty.
-        done: called with each file that has its transcripts already.
 
     Raises:
         InputError: what :func:`check_kinds` and :func:`check_output` refuse, before any work; or the model cannot be
@@ -84,55 +79,49 @@ def transcribe_files(
     """
     check_kinds(kinds)
     check_output(output)
-    written, failures = Written(output), 0
+    failures = 0
     for recording in recordings:
-        targets = {kind: output / f"{recording.name}.{SUFFIXES.get(kind, kind)}" for kind in kinds}
-        partial = output / f"{recording.name}.txt.part"
+        targets = dict(zip(kinds, targets_of(output, recording.name, kinds), strict=True))
+        partial, note = output / f"{recording.name}.txt.part", Note(output, recording)
+        lines: list[Line] = []
         try:
-            made = key(recording)
-            if not overwrite and written.are_done(targets.values(), made):
-                done(recording.path)
-                continue
-            if not overwrite and (other := written.in_the_way(targets.values())):
-                reason = f"{other} is there already, and not as it was written here"
-                raise InputError(f"{recording.path}: {reason}: give another --output, or --overwrite to replace it")
-            heard = _transcribe(engine, recording, targets, partial, show)
-            for target in targets.values():
-                written.add(target, made)
+            if not overwrite and (other := note.in_the_way(targets.values())):
+                raise InputError(f"{recording.path}: {other}: give another --output, or --overwrite to replace it")
+            with readable(recording.path) as audio:  # converted once, if ffmpeg must
+                _recognise(engine, recording.path, audio, lines, partial, show)
+                for kind, target in targets.items():
+                    _write(target, recording, audio, lines, kind)
+                    note.add(target, key)
+            partial.unlink(missing_ok=True)
         except UnusableModel:
             raise
         except FAULTS_OF_A_FILE as error:
             logging.debug("%s", recording.path, exc_info=error)
             failures += 1
             reason = str(error) if isinstance(error, InputError) else f"{recording.path}: {_first_line(error)}"
-            failed(recording.path, f"{reason} (the lines until then: {partial})" if partial.is_file() else reason)
+            failed(recording.path, f"{reason} (the lines until then: {partial})" if lines else reason)
             continue
-        if not heard:
+        if not lines:
             silent(recording.path)
     return failures
 
 
-def _transcribe(
+def _recognise(
     engine: Engine,
-    recording: Recording,
-    targets: Mapping[str, Path],
+    path: Path,
+    audio: Path,
+    lines: list[Line],
     partial: Path,
     show: Callable[[Path, Line, float], None],
-) -> int:
-    """Transcribe a file; return the number of lines."""
-    lines: list[Line] = []
-    with readable(recording.path) as audio:  # converted once, if ffmpeg must
-        seconds = seconds_of(audio)
-        for line in engine(audio):
-            partial.parent.mkdir(parents=True, exist_ok=True)
-            with partial.open("a" if lines else "w", encoding="utf-8") as file:
-                file.write(f"{show_line(line)}\n")
-            lines.append(line)
-            show(recording.path, line, min(1.0, line.end / seconds))
-        for kind, target in targets.items():
-            _write(target, recording, audio, lines, kind)
-    partial.unlink(missing_ok=True)
-    return len(lines)
+) -> None:
+    """Add the lines of a recording to ``lines`` and to the file ``partial``, each as it is done."""
+    seconds = seconds_of(audio)
+    for line in engine(audio):
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("a" if lines else "w", encoding="utf-8") as file:
+            file.write(f"{show_line(line)}\n")
+        lines.append(line)
+        show(path, line, min(1.0, line.end / seconds))
 
 
 def _first_line(error: Exception) -> str:

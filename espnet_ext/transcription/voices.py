@@ -3,6 +3,7 @@
 A phrase must be some seconds long to tell anything; a short "yes" may go to the wrong speaker.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -58,6 +59,8 @@ def copy_audio(files: Mapping[str, Path], folder: Path, speakers: dict[str, str]
             for start in range(0, audio.length, _BLOCK):
                 file.write(audio.read(start, min(_BLOCK, audio.length - start)))
             seconds[key] = format_seconds(audio.length / RATE)
+        status = path.stat()
+        os.utime(paths[key], ns=(status.st_atime_ns, status.st_mtime_ns))  # so that a later run takes up its work
     data = DataDir(wav_scp=paths, utt2spk=speakers or {key: key for key in files}, utt2dur=seconds, reco2dur=seconds)
     write_data_dir(data, folder / "data")
     return data

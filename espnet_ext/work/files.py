@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
@@ -80,6 +80,17 @@ def write_json(path: str | Path, value: Any) -> None:
     with atomic_write(path) as file:
         json.dump(value, file, indent=2, ensure_ascii=False)
         file.write("\n")
+
+
+def refuse_input(output: str | Path | None, inputs: Iterable[str | Path | None]) -> None:
+    """Refuse a file to write that is one of those to read.
+
+    Raises:
+        InputError: names it.
+    """
+    read = {Path(path).resolve() for path in inputs if path is not None}
+    if output is not None and Path(output).resolve() in read:
+        raise InputError(f"{output}: is read, too, and would be replaced: name another file to write")
 
 
 def is_utf8(path: str | Path) -> bool:

@@ -86,8 +86,11 @@ def test_srilm(tmp_path):
         tmp_path / "u3",
         "NBestList2.0\n(-2000) <s> ( st: 0.00 et: 0.30 g: 0 a: -10 ) yes ( st: 0.31 et: 0.60 g: -5 a: -300 )\n",
     )
+    write(tmp_path / "u4.score", "-1 -2 1 no\n")
+    write(tmp_path / ".u5.swp", "\0")
     lists = read_lists(tmp_path)
-    assert texts(lists) == {"u1": ["the cat sat", "a cat"], "u2": ["hello world", "hello"], "u3": ["yes"]}
+    found = {"u1": ["the cat sat", "a cat"], "u2": ["hello world", "hello"], "u3": ["yes"], "u4": ["no"]}
+    assert texts(lists) == found
     first = lists[0].hyps[0]
     assert first.scores == pytest.approx({"acoustic": -100.5 * LN10, "lm": -3.25 * LN10, "words": 4})
     assert first.score == pytest.approx(-103.75 * LN10)
@@ -285,10 +288,17 @@ def test_several_decodings_by_faster_whisper_are_ranked(tmp_path):
     (nbest,) = read_lists(tmp_path)
     assert [(hyp.text, round(hyp.score, 6)) for hyp in nbest.hyps] == [("Cat.", -0.4), ("Cats.", -0.8)]
     (tmp_path / "notes.txt").write_text("what was decoded how")
+    (tmp_path / "log").mkdir()
     assert read_lists(tmp_path) == [nbest]
     write(tmp_path / "tiny" / "v.json", json.dumps([segment(0, "a", 3, -1.0)]))
     with pytest.raises(InputError, match="v is not in all of the decodings"):
         read_lists(tmp_path)
+
+
+def test_a_silent_recording_and_a_name_with_blanks(tmp_path):
+    write(tmp_path / "a talk.json", "[]")
+    write(tmp_path / "my talk.json", json.dumps([segment(0, " Yes.", 3, -0.1)]))
+    assert texts(read_lists(tmp_path)) == {"a_talk": [""], "my_talk": ["Yes."]}
 
 
 def test_faults_of_whisper(tmp_path):

@@ -45,7 +45,6 @@ def test_what_is_joined_is_left_and_faults_are_refused(corpus):
     times = [path.stat().st_mtime_ns for path in files]
     joined(corpus)
     assert [path.stat().st_mtime_ns for path in files] == times
-    files[0].unlink()
     speech = next(corpus.rglob(f"{files[0].stem}-*.flac"))
     speech.write_bytes(speech.read_bytes()[:200])
     with pytest.raises(InputError, match=speech.name):
@@ -53,4 +52,11 @@ def test_what_is_joined_is_left_and_faults_are_refused(corpus):
     speech.unlink()
     with pytest.raises(InputError, match=speech.stem):
         joined(corpus)
-    assert not files[0].exists() and files[1].exists()
+    for path in corpus.rglob("*.trans.txt"):
+        path.write_text("".join(line for line in path.open() if not line.startswith(speech.stem)))
+    seconds = soundfile.info(files[0]).duration
+    joined(corpus)
+    assert soundfile.info(files[0]).duration < seconds and files[1].stat().st_mtime_ns == times[1]
+    (files[0].parent / "1-2.flac").touch()
+    with pytest.raises(InputError, match="holds other chapters, as 1-2: give another --output, or all parts"):
+        joined(corpus)

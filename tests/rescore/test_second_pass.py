@@ -133,6 +133,45 @@ def test_what_is_refused_before_the_model_is_loaded(job, tmp_path, monkeypatch, 
     assert not job["output"].exists()
 
 
+def test_what_is_read_or_was_written_by_others_is_not_replaced(job, tmp_path):
+    def refused(message: str, **changes) -> None:
+        with pytest.raises(InputError, match=message):
+            run(SecondPass(**{**job, "weights": {FIRST_PASS: 1.0}, **changes}), refuse)
+
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "text").write_text("".join(f"test-{index} THE CAT SAT\n" for index in range(4)))
+    refused("data/text: is read, too, and would be replaced", output=data, reference=data / "text")
+    refused("data/text: was not written by rescore, and would be replaced: name another folder", output=data)
+    refused("test.jsonl: is a file: name a folder for the results", output=job["nbest"])
+    write_nbest(data / "nbest.jsonl", lists("test"))
+    refused("data/nbest.jsonl: is read, too", output=data, nbest=data / "nbest.jsonl")
+    assert len(read_nbest(data / "nbest.jsonl")) == 4
+
+
+def test_results_of_an_earlier_run_do_not_stay_beside_new_ones(job, tmp_path):
+    run(SecondPass(**job, tune_on=(tmp_path / "dev.jsonl",)), Scorer().load)
+    assert (job["output"] / "interpolation.json").exists() and (job["output"] / "ref").exists()
+    write_nbest(job["nbest"], [replace(nbest, ref=None) for nbest in lists("test")])
+    run(SecondPass(**job, weights={FIRST_PASS: 3.0}), Scorer().load)
+    assert {path.name for path in job["output"].iterdir()} == {"nbest.jsonl", "text"}
+
+
+def test_lists_without_scores_and_weights_tuned_on_the_lists_themselves_are_said(job):
+    said = []
+    hyps = (Hypothesis("THE CAT IS SAD", 0.0), Hypothesis("THE CAT SAT", 0.0))
+    write_nbest(job["nbest"], [NBest("a", hyps, "THE CAT SAT")])
+    run(SecondPass(**job, tune_on=(job["nbest"],)), Scorer().load, say=said.append)
+    assert any("gives all hypotheses the same score" in line for line in said)
+    assert any("tuned on the lists that are rescored" in line for line in said)
+
+
+def test_the_last_of_several_models_is_looked_for_before_the_first_scores(job, tmp_path):
+    models = [LanguageModel("gpt2", "a"), LanguageModel("./none", "b")]
+    with pytest.raises(InputError, match="./none: no such folder of a language model"):
+        second_pass.rescore(SecondPass(**job, weights={FIRST_PASS: 1.0}), models)
+
+
 def test_scores_that_are_not_finite(job):
     def nan(given):
         return [[{"toy": float("nan")}] * len(nbest.hyps) for nbest in given]

@@ -92,7 +92,8 @@ def by_loudness(monkeypatch):
 
 
 def heard(folder: Path) -> list[WindowHypothesis]:
-    return read_jsonl(folder / "work" / "a_meeting" / "heard" / "hypotheses.jsonl")
+    (path,) = (folder / "work").glob("a_meeting-*/heard/hypotheses.jsonl")
+    return read_jsonl(path)
 
 
 def test_a_recording_of_ones_own(enrolment, model):
@@ -100,6 +101,10 @@ def test_a_recording_of_ones_own(enrolment, model):
     assert {line.speaker for line in lines} <= {"ann", "ben"} and lines
     assert all(line.start <= line.end <= 3.5 for line in lines)
     assert {(item.start, item.end) for item in heard(enrolment)} == {(0, 1), (0.5, 1.5), (1, 2), (1.5, 2.5), (2, 3)}
+    shards = list((enrolment / "work").glob("a_meeting-*/heard/log/*/done.json"))
+    times = [done.stat().st_mtime_ns for done in shards]
+    list(engine_for(model, request(enrolment, method="overlapping"))(enrolment / "a meeting.wav"))
+    assert shards and times == [done.stat().st_mtime_ns for done in shards], "a later run goes on"
     list(engine_for(model, request(enrolment, method="no"))(enrolment / "a meeting.wav"))
     assert {item.window for item in heard(enrolment)} == {0}, "uncut, the recording is one window"
 

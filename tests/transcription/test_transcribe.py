@@ -1,4 +1,4 @@
-"""Audio files to text: which engine hears a file, times of words, all formats, the page, and what is refused."""
+"""Audio files to text on disk: all formats, the page, which files, what is there already, and what is refused."""
 
 import base64
 import io
@@ -6,39 +6,26 @@ import json
 import os
 import re
 import shutil
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
-import numpy as np
 import pytest
 import soundfile
-import torch
 
 from espnet_ext.cli.program import call
 from espnet_ext.data.transcript import Line, Word
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import opened
-from espnet_ext.sharing.files import read_folder
 from espnet_ext.transcription import engines
-from espnet_ext.transcription.engines import engine_for, grouped, times_of_words
-from espnet_ext.transcription.recordings import Recording, find_recordings
+from espnet_ext.transcription.notes import NOTES, key_of, unfinished
+from espnet_ext.transcription.recordings import ENDINGS, KINDS, Recording, find_recordings
 from espnet_ext.transcription.request import Request
-from espnet_ext.transcription.run import KINDS, SUFFIXES, transcribe_files
-from espnet_ext.transcription.written import NOTE, key_of
-from espnet_ext.work.yaml_files import read_yaml, write_yaml
+from espnet_ext.transcription.run import transcribe_files
 
 LINES = [
     Line((Word("<so>", 0.1, 0.4, 0.9), Word("hello", 0.5, 0.9, 0.3))),
     Line((Word("there", 2.0, 2.4, 1.0),), "Ada & Bo"),
 ]
-
-
-@pytest.fixture
-def audio(tmp_path) -> Path:
-    path = tmp_path / "my talk.flac"
-    soundfile.write(path, np.random.default_rng(0).normal(scale=0.05, size=48000).astype(np.float32), 16000)
-    return path
 
 
 class Page(HTMLParser):
@@ -62,7 +49,7 @@ class Page(HTMLParser):
 
 
 def files_in(folder: Path) -> set[str]:
-    return {path.name for path in folder.iterdir()} - {NOTE}
+    return {path.name for path in folder.iterdir()} - {NOTES}
 
 
 def named(*files: Path) -> list[Recording]:
@@ -71,7 +58,7 @@ def named(*files: Path) -> list[Recording]:
 
 def test_all_formats_and_the_page(audio, tmp_path):
     assert transcribe_files(lambda path: iter(LINES), named(audio), tmp_path / "out", KINDS) == 0
-    text = {kind: (tmp_path / "out" / f"my talk.{SUFFIXES.get(kind, kind)}").read_text() for kind in KINDS}
+    text = {kind: (tmp_path / "out" / f"my talk.{ENDINGS.get(kind, kind)}").read_text() for kind in KINDS}
     assert text["txt"] == "<so> hello\nAda & Bo: there\n"
     assert json.loads(text["json"])["segments"][1]["speaker"] == "Ada & Bo"
     assert len(text["ctm"].splitlines()) == 3 and "00:00:02,000 --> 00:00:03,000\nAda & Bo: there" in text["srt"]
@@ -165,49 +152,116 @@ def test_two_files_of_one_name_are_named_and_the_others_go_on(audio, tmp_path, m
     with pytest.raises(InputError, match="2 of 3 files could not be transcribed"):
         call(["transcribe", str(twins[0]), str(audio), str(twins[1]), *options])
     told = capsys.readouterr().err
-    assert all(f"{path}: would be written to twin.* like another file: rename one" in told for path in twins)
+    assert all(
+        f"{path}: would be written to twin.* like another file: rename one, or give the folder above them" in told
+        for path in twins
+    )
     assert files_in(tmp_path / "out") == {"my talk.txt"}
 
 
-def test_what_is_there_stays_as_it_is(audio, tmp_path):
-    """A transcript by hand, or one that was corrected; what a killed run has heard, until another hears more."""
-    text, killed, heard, faults, done = tmp_path / "my talk.txt", tmp_path / "my talk.txt.part", [], [], []
-    text.write_text("by hand")
+@pytest.fixture
+def again(audio, tmp_path):
+    """Transcribes as the command does: what is heard, what fails and why, and how those are that are done."""
+    heard, faults, done = [], [], []
 
     def engine(path):
         heard.append(path)
         yield from LINES
 
-    def again(kinds=("txt",), of=audio, key="", **options):
-        say = {"failed": lambda path, reason: faults.append(reason), "done": done.append}
-        return transcribe_files(engine, named(of), tmp_path, kinds, key=lambda _: key, **say, **options)
+    def run(kinds=("txt",), of=audio, key="", overwrite=False):
+        say = lambda path, reason: done.append(reason)  # noqa: E731
+        left = named(of) if overwrite else unfinished(named(of), tmp_path, kinds, key, say)
+        say = {"failed": lambda path, reason: faults.append(reason), "overwrite": overwrite}
+        return transcribe_files(engine, left, tmp_path, kinds, key=key, **say)
 
-    assert again() == 1 and text.read_text() == "by hand" and not heard
-    assert faults == [
+    run.heard, run.faults, run.done = heard, faults, done
+    return run
+
+
+def test_what_is_there_stays_as_it_is(again, audio, tmp_path):
+    """A transcript by hand, and one that was corrected."""
+    text = tmp_path / "my talk.txt"
+    text.write_text("by hand")
+    assert again() == 1 and text.read_text() == "by hand" and not again.heard
+    assert again.faults == [
         f"{audio}: {text} is there already, and not as it was written here: give another --output, or --overwrite to "
         "replace it"
     ]
     assert again(("srt",)) == 0 and again(overwrite=True) == 0 and text.read_text().startswith("<so> hello")
-    assert again(("srt", "txt")) == 0 and done == [audio] and len(heard) == 2
-    assert again(key="other options") == 0 and len(heard) == 3
+    assert again(("srt", "txt")) == 0 and len(again.heard) == 2
+    assert again.done == ["its transcripts are there already, by the same command"]
+    assert again(key="other options") == 0 and len(again.heard) == 3
+    text.touch()
+    assert again(key="other options") == 0 and len(again.done) == 2  # its content is the same
     text.write_text("corrected")
-    assert again(key="other options") == 1 and again() == 1 and text.read_text() == "corrected"
-    text.rename(killed)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "my talk.wav").touch()
-    assert again(of=tmp_path / "other" / "my talk.wav") == 1 and killed.read_text() == "corrected"
-    assert again() == 0 and not killed.exists() and len(heard) == 4
+    assert again(key="other options") == 0 and again.done[2] == f"{text} was changed since it was written: it stays"
+    assert again() == 1 and text.read_text() == "corrected" and len(again.heard) == 3
+    (tmp_path / "my talk.json").mkdir()
+    assert again(("json",)) == 1 and "my talk.json is a folder" in again.faults[-1]
 
 
-def test_transcripts_are_made_again_when_something_changes_that_they_depend_on(audio, model, tmp_path):
-    (recording,) = named(audio)
-    key = key_of(model, Request(), recording)
-    assert key == key_of(model, Request(work=tmp_path), recording)
-    others = [key_of(None, Request(), recording), key_of(model, Request(window=2.0), recording)]
-    os.utime(model / "model.pth", (1, 1))
-    others.append(key_of(model, Request(), recording))
+def test_lines_of_a_killed_run_stay_until_another_hears_more(again, audio, tmp_path):
+    killed, other = tmp_path / "my talk.txt.part", tmp_path / "other" / "my talk.wav"
+    killed.write_text("heard")
+    other.parent.mkdir()
+    other.touch()
+    assert again(of=other) == 1 and killed.read_text() == "heard" and "until then" not in again.faults[0]
+    assert again() == 0 and not killed.exists()
+
+
+def test_a_run_that_was_killed_between_two_formats_is_finished(again, tmp_path, monkeypatch):
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("espnet_ext.transcription.run.write_page", killed)
+        with pytest.raises(KeyboardInterrupt):
+            again(("txt", "html"))
+    assert again(("txt", "html")) == 0 and len(again.heard) == 2 and not again.done
+
+
+def test_the_transcript_of_another_recording_is_not_replaced(again, audio, tmp_path):
+    other = tmp_path / "tuesday" / audio.name
+    other.parent.mkdir()
+    shutil.copy(audio, other)
+    text = tmp_path / "my talk.txt"
+    assert again() == 0 and again(of=other) == 1 and f"{text} is that of {audio}: give another" in again.faults[0]
+    audio.unlink()
+    assert again(of=other) == 0, "the recording has been moved"
+
+
+def test_transcripts_are_made_again_when_something_changes_that_they_depend_on(again, audio, model, tmp_path):
+    shutil.copytree(model, tmp_path / "own")
+    own, link = tmp_path / "own", tmp_path / "own" / "5epoch.pth"
+    key = key_of(own, Request())
+    assert key == key_of(own, Request(work=tmp_path)) == key_of(Path(os.path.relpath(own)), Request())
+    link.symlink_to("nothing")
+    (own / "train.log").touch()
+    assert key == key_of(own, Request()), "other files in the folder of a training do not matter"
+    others = [key_of(None, Request()), key_of(own, Request(window=2.0))]
+    with (own / "config.yaml").open("a") as file:
+        file.write("# changed\n")
+    others.append(key_of(own, Request()))
+    os.utime(own / "model.pth", (1, 1))
+    assert len({key, *others, key_of(own, Request())}) == 5
+    again()
     os.utime(audio, (1, 1))
-    assert len({key, *others, key_of(model, Request(), recording)}) == 5
+    assert again() == 0 and len(again.heard) == 2 and not again.done
+
+
+def test_names_of_files(audio, tmp_path):
+    """One file that is named twice; a name as long as a file system takes; files with one transcript for two."""
+    failed = []
+    found, _ = find_recordings([audio, tmp_path, audio], lambda path, reason: failed.append(reason))
+    assert found == named(audio) and not failed
+    long = tmp_path / f"{82 * '講'}.wav"
+    twins = [tmp_path / "x.wav", tmp_path / "x.seglst.wav"]
+    for path in (long, *twins, tmp_path / "._my talk.flac"):
+        path.touch()
+    kept, faults = find_recordings([tmp_path], lambda path, reason: failed.append(reason), ["json", "seglst"])
+    assert kept == named(audio) and faults == 3 and len(failed) == 3
+    assert sum("is too long for its transcripts, over 200 bytes: rename it" in reason for reason in failed) == 1
+    assert find_recordings(twins, lambda path, reason: None, ["txt"])[0] == named(*twins)
 
 
 def test_of_a_folder_all_recordings_below_it(audio, tmp_path, monkeypatch, capsys):
@@ -223,6 +277,7 @@ def test_of_a_folder_all_recordings_below_it(audio, tmp_path, monkeypatch, capsy
     assert found == {"monday/01.txt", "tuesday/late/01.txt", "my talk.txt"}
     assert (out / "tuesday/late/01.ctm").read_text().startswith("tuesday_late_01 ")
     (tmp_path / "none").mkdir()
+    (tmp_path / "talks" / "link").symlink_to(tmp_path / "none", target_is_directory=True)
     with pytest.raises(InputError, match="none: no audio file in this folder .*: name another$"):
         find_recordings([tmp_path / "none"], lambda path, reason: None)
 
@@ -240,19 +295,6 @@ def test_a_name_that_is_not_utf8_is_refused_and_the_others_go_on(audio, tmp_path
         call(["transcribe", os.fsdecode(odd), str(audio), *options])
     assert r"sp\xe9ech.flac: its name is not UTF-8" in capsys.readouterr().err
     assert files_in(tmp_path / "out") == {"my talk.txt"}
-
-
-def test_an_ngram_model_that_cannot_be_read_ends_the_run(audio, model, tmp_path, capfd):
-    """Before the first file: with one line, and without KenLM's progress."""
-    pytest.importorskip("flashlight.lib.text")
-    (tmp_path / "lm.arpa").write_text("\\data\\\nngram 1=1\n\n\\1-grams:\nx\tA\n\n\\end\\\n")
-    shutil.copy(audio, tmp_path / "again.flac")
-    words = [str(audio), str(tmp_path / "again.flac"), "--model", str(model), "--window", "1", "--beam-size", "4"]
-    message = "lm.arpa: KenLM cannot read this language model: line 5 must be a log-probability, .* not 'x.*A': give an"
-    capfd.readouterr()
-    with pytest.raises(InputError, match=message):
-        call(["transcribe", *words, "--ngram", str(tmp_path / "lm.arpa"), "--output", str(tmp_path / "out")])
-    assert capfd.readouterr().err == f"loading {model} ...\n"
 
 
 def test_silence_is_said_and_an_empty_file_is_named(audio, tmp_path):
@@ -292,7 +334,6 @@ def test_files_that_do_not_exist_are_named_before_a_model_is_loaded(audio, tmp_p
     [
         (["AUDIO", "--formats", "doc"], "there is no 'doc': choose some of txt"),
         (["AUDIO", "--formats", ""], "there is no '': choose some of txt"),
-        (["AUDIO", "AUDIO"], r"would be written to my talk.\* like another file: rename one .none of 2"),
         (["AUDIO", "--model", "no/such/thing"], "no such file or folder"),
         (["AUDIO", "--window", "0"], "--window must be a number of seconds, at least 1, not 0"),
         (["AUDIO", "--model", "mod\udce9l"], r"invalid value for '--model': mod\\xe9l is not UTF-8: rename the file"),
@@ -307,192 +348,3 @@ def test_files_that_do_not_exist_are_named_before_a_model_is_loaded(audio, tmp_p
 def test_what_is_refused_before_any_work(words, message, audio):
     with pytest.raises(InputError, match=message):
         call(["transcribe", *(str(audio) if word == "AUDIO" else word for word in words)])
-
-
-@pytest.mark.parametrize(
-    "words, message",
-    [
-        (["--ngram", "none.arpa", "--beam-size", "4"], "--ngram none.arpa: no such file"),
-        (["--lm-weight", "0.5"], "--lm-weight is that of an n-gram model: give --ngram"),
-        (["--work", "kept"], "--work is for Whisper or a speaker-attributed model, and this is a recogniser"),
-        (["--precision", "int3"], "invalid value for '--precision'"),
-        pytest.param(
-            ["--ngpu", "1"],
-            "--ngpu 1: PyTorch finds no GPU: leave the option out",
-            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
-        ),
-    ],
-)
-def test_options_that_do_not_suit_a_recogniser(words, message, audio, model):
-    with pytest.raises(InputError, match=message):
-        call(["transcribe", str(audio), "--model", str(model), "--window", "1", *words])
-
-
-def test_models_of_long_recordings_have_the_windows_of_their_paper(audio, model, monkeypatch):
-    heard = []
-    monkeypatch.setattr(
-        "espnet_ext.longform.decoding.transcribe.load_transcriber",
-        lambda *files, **options: heard.append(options["stride"]),
-    )
-    monkeypatch.setattr("espnet_ext.longform.decoding.transcribe.transcribe", lambda loaded, path: iter([]))
-    files = read_folder(model)
-    for task, overlap in (("asr", None), ("long", None), ("long", 0.25)):
-        list(engines.windows(Request(window=1.0, window_overlap=overlap), replace(files, task=task))(audio))
-    assert heard == [0.5, 0.125, 0.75]
-    monkeypatch.setattr("espnet_ext.sharing.find.find_model", lambda name: replace(files, task="long"))
-    with pytest.raises(InputError, match="--config is for beam search by a decoder"):
-        engine_for(model, Request(config=Path("search.yaml")))
-
-
-def test_short_files_by_search_and_long_ones_by_windows(audio, model, monkeypatch):
-    monkeypatch.setattr(engines, "beam_search", lambda request, model: lambda path: iter(["search"]))
-    monkeypatch.setattr(engines, "windows", lambda request, model: lambda path: iter(["windows"]))
-    assert list(engine_for(model, Request())(audio)) == ["search"]  # of 3 s
-    assert list(engine_for(model, Request(window=2.0))(audio)) == ["windows"]
-    with pytest.raises(InputError, match="does not tell speakers"):
-        engine_for(model, Request(speakers=True))
-
-
-def test_models_and_options_that_give_a_text_for_each_speaker(audio, model, tmp_path):
-    (tmp_path / "search.yaml").write_text("multi_asr: true\n")
-    with pytest.raises(InputError, match="search.yaml: multi_asr gives a text for each speaker: leave it out"):
-        list(engine_for(model, Request(config=tmp_path / "search.yaml"))(audio))
-    shutil.copytree(model, tmp_path / "several")
-    config = read_yaml(model / "config.yaml")
-    write_yaml(tmp_path / "several" / "config.yaml", config | {"model": "pit_espnet"}, "several")
-    with pytest.raises(InputError, match="several: a model of the kind pit_espnet, which .* --multi_asr true decodes"):
-        engine_for(tmp_path / "several", Request())
-
-
-@pytest.mark.parametrize("window", ["1", "30"])
-def test_a_model_that_computes_nan_hears_no_silence(window, audio, model, tmp_path, capsys):
-    """In windows and by search: a layer that overflows fails each file; NaN among the parameters ends the run."""
-    folder, state = tmp_path / "model", torch.load(model / "model.pth", weights_only=True)
-    shutil.copytree(model, folder)
-    shutil.copy(audio, tmp_path / "again.flac")
-    words = ["transcribe", str(audio), str(tmp_path / "again.flac"), "--model", str(folder), "--formats", "txt"]
-    words += ["--window", window, "--output", str(tmp_path / "out")]
-    (first,) = (name for name in state if name.endswith("embed.conv.0.weight"))
-    torch.save(state | {first: torch.full_like(state[first], 3e38)}, folder / "model.pth")
-    with pytest.raises(InputError, match="2 of 2 files could not be transcribed"):
-        call(words)
-    told = capsys.readouterr().err
-    assert "again" in told and "my" in told and "NaN" in told and "no speech" not in told
-    torch.save(state | {first: state[first] * torch.nan}, folder.rename(tmp_path / "nan") / "model.pth")
-    with pytest.raises(InputError, match="model.pth: values of .*embed.conv.0.weight are NaN or infinite"):
-        call([str(tmp_path / "nan") if word == str(folder) else word for word in words])
-    assert "error:" not in capsys.readouterr().err and not list((tmp_path / "out").iterdir())
-
-
-@pytest.mark.parametrize(
-    "changes, message",
-    [
-        ({"token_type": None}, "its config has no 'token_type'"),
-        ({"token_list": None}, "cannot be built"),
-        ({"encoder": "nosuch"}, "cannot be built"),
-        ({"frontend_conf": {"fs": "many"}}, "cannot be built"),
-    ],
-)
-def test_a_model_that_cannot_be_built_is_named_once_and_no_file_is_blamed(changes, message, audio, model, tmp_path):
-    shutil.copytree(model, tmp_path / "bad")
-    config = {name: value for name, value in (read_yaml(model / "config.yaml") | changes).items() if value is not None}
-    write_yaml(tmp_path / "bad" / "config.yaml", config, "bad")
-    shutil.copy(audio, tmp_path / "again.flac")
-    words = [str(audio), str(tmp_path / "again.flac"), "--model", str(tmp_path / "bad"), "--window", "1"]
-    with pytest.raises(InputError, match=message) as refused:
-        call(["transcribe", *words, "--output", str(tmp_path / "out")])
-    assert "bad" in str(refused.value) and "talk" not in str(refused.value)
-
-
-def test_audio_that_breaks_off_is_told_where(audio, model, tmp_path):
-    whole = audio.read_bytes()
-    audio.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match=r"breaks off or is corrupt near 1\.[1-4] s"):
-        list(engine_for(model, Request(window=1.0))(audio))
-
-
-@pytest.fixture
-def recogniser(model):
-    from espnet_ext.sharing.load import build
-
-    return build(read_folder(model), beam_size=2, maxlenratio=0.3)
-
-
-def test_times_are_those_of_the_best_path(recogniser, audio):
-    """Against all alignments of two tokens, tried one by one."""
-    samples, _ = soundfile.read(audio, dtype="float32")
-    samples = samples[:3200]
-    with torch.no_grad():
-        encoded, _ = recogniser.asr_model.encode(torch.from_numpy(samples).unsqueeze(0), torch.tensor([len(samples)]))
-        logp = recogniser.asr_model.ctc.log_softmax(encoded)[0].numpy()
-    frames, tokens = len(logp), [3, 4]
-    best = None
-    for a in range(frames):
-        for b in range(a + 1, frames + 1):
-            for c in range(b, frames):
-                for d in range(c + 1, frames + 1):
-                    path = [0] * a + [3] * (b - a) + [0] * (c - b) + [4] * (d - c) + [0] * (frames - d)
-                    score = sum(logp[t, token] for t, token in enumerate(path))
-                    if best is None or score > best[0]:
-                        best = (score, a, d)
-    (word,) = times_of_words(recogniser, samples, tokens, 0.2)
-    assert word.text == "AB"
-    unit = 0.2 / frames
-    assert (word.start, word.end) == pytest.approx((best[1] * unit, best[2] * unit))
-    assert 0 < word.confidence <= 1
-    crowded = times_of_words(recogniser, samples, [3, 2, 4] * frames, 0.2)
-    assert all((word.start, word.end) == (0.0, 0.2) for word in crowded)  # more tokens than frames
-
-
-def test_words_of_a_search_are_its_text(recogniser, model, audio):
-    samples, _ = soundfile.read(audio, dtype="float32")
-    text, _, ids, _ = recogniser(samples)[0]
-    files = read_folder(model)
-    again = [word.text for word in times_of_words(recogniser, samples, ids, 3.0)]
-    assert " ".join(again).split() == text.split()
-    beam = engines.beam_search(Request(beam_size=2), files)(audio)
-    assert all(0 <= word.start < word.end <= 3.0 for line in beam for word in line.words)
-
-
-def test_a_model_with_intermediate_ctc_is_searched(model, audio, tmp_path):
-    """ESPnet's results then are a pair: the hypotheses, and what the CTCs between its layers hear."""
-    shutil.copytree(model, tmp_path / "model")
-    config = read_yaml(model / "config.yaml")
-    config["encoder_conf"] |= {"num_blocks": 2, "interctc_layer_idx": [1]}
-    (tmp_path / "model" / "config.yaml").write_text(json.dumps(config))
-    state = torch.load(model / "model.pth", weights_only=True)
-    again = {name.replace("encoders.0.", "encoders.1."): value for name, value in state.items()}
-    torch.save(again | state, tmp_path / "model" / "model.pth")
-    beam = engines.beam_search(Request(beam_size=2), read_folder(tmp_path / "model"))(audio)
-    assert all(line.words for line in beam)
-
-
-def test_without_tokens_there_are_no_words():
-    assert grouped([], ["a"], "char") == []
-
-
-def test_with_no_model_whisper_hears_a_sentence(tmp_path, capsys):
-    pytest.importorskip("faster_whisper", reason="the extra 'whisper' is not installed")
-    pytest.importorskip("espeakng_loader", reason="the extra 'mini' is not installed")
-    from espnet_ext.synthetic.voices import speak
-
-    spoken = speak("the ship left the harbour before the storm", "en-us+f2", rate=150, pitch=50, pitch_range=50, seed=0)
-    soundfile.write(tmp_path / "ship.wav", spoken.samples, 22050)
-    call(["transcribe", str(tmp_path / "ship.wav"), "--output", str(tmp_path), "--formats", "json,html"])
-    found = json.loads((tmp_path / "ship.json").read_text())
-    words = re.findall("[a-z]+", found["text"].lower())
-    assert len({"ship", "left", "the", "harbor", "harbour", "before", "storm"} & set(words)) >= 5
-    times = [word["start"] for segment in found["segments"] for word in segment["words"]]
-    assert times == sorted(times) and times[-1] < len(spoken.samples) / 22050
-    assert "ship.wav" in capsys.readouterr().out
-
-
-def test_long_files_go_through_windows_of_a_folder_of_a_model(audio, model, tmp_path):
-    """The same words as the function for long recordings gives, with the model named by its folder."""
-    from espnet_ext.longform.decoding.transcribe import load_transcriber, transcribe
-
-    words = ["--model", str(model), "--window", "1", "--formats", "json", "--output", str(tmp_path)]
-    call(["transcribe", str(audio), *words])
-    found = json.loads((tmp_path / "my talk.json").read_text())
-    transcriber = load_transcriber(model / "config.yaml", model / "model.pth", window=1.0, stride=0.5)
-    assert found["text"] == " ".join(line.text for line in transcribe(transcriber, audio))

@@ -3,7 +3,7 @@
 
 Writes OUTPUT/audio/SPEAKER-CHAPTER.flac and OUTPUT/text, which `run.sh --audio OUTPUT/audio --text OUTPUT/text
 --aligner MODEL` trains on. Utterances follow one another as in the chapter, without what LibriSpeech leaves out between
-them. Chapters that are joined already are left as they are.
+them. A rerun joins those chapters again whose utterances have changed.
 
 Example:
   local/join_chapters.py /data/LibriSpeech --parts train-clean-360 train-other-500 --output data/chapters
@@ -11,7 +11,7 @@ Example:
 
 import argparse
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -25,6 +25,9 @@ from espnet_ext.corpora.librispeech import SAMPLING_RATE, Utterance, check_parts
 from espnet_ext.data.audio_files import save_audio
 from espnet_ext.data.kaldi.tables import write_table
 from espnet_ext.errors import InputError
+from espnet_ext.work.files import write_json
+from espnet_ext.work.once import is_noted
+from espnet_ext.work.shards import file_stamps, fingerprint
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -34,39 +37,47 @@ def main(argv: Sequence[str] | None = None) -> None:
     faults = Faults(root, args.output / "faults.txt", skip_share(args.skip_faulty))
     found = check_parts(root, parts, faults, args.nj, "header")
     faults.settle({part: len(utterances) for part, (utterances, _) in found.items()})
-    chapters: dict[str, list[Utterance]] = defaultdict(list)
+    chapters: dict[str, dict[str, Utterance]] = defaultdict(dict)
     for utterances, _ in found.values():
         for key, utterance in sorted(utterances.items()):
-            chapters[key.rpartition("-")[0]].append(utterance)
+            chapters[key.rpartition("-")[0]][key] = utterance
+    others = {path.stem for path in (args.output / "audio").glob("*.flac")} - chapters.keys()
+    if others:
+        raise InputError(f"{args.output}: holds other chapters, as {min(others)}: give another --output, or all parts")
     with ThreadPoolExecutor(args.nj) as threads:
-        jobs = [
-            threads.submit(join, [each.audio for each in own], args.output / "audio" / f"{chapter}.flac")
-            for chapter, own in chapters.items()
-        ]
-        seconds = sum(job.result() for job in tqdm(jobs, desc="chapters", unit="", disable=None))
-    write_table(args.output / "text", {key: " ".join(each.text for each in own) for key, own in chapters.items()})
+        jobs = [threads.submit(join, chapter, own, args.output) for chapter, own in chapters.items()]
+        try:
+            seconds = sum(job.result() for job in tqdm(jobs, desc="chapters", unit="", disable=None))
+        except BaseException:
+            threads.shutdown(cancel_futures=True)
+            raise
+    texts = {chapter: " ".join(each.text for each in own.values()) for chapter, own in chapters.items()}
+    write_table(args.output / "text", texts)
     print(f"{len(chapters)} chapters, {seconds / 3600:.1f} h -> {args.output}")
 
 
-def join(files: Sequence[Path], target: Path) -> float:
-    """Write the audio of files one after the other as FLAC, if it is not there; return its seconds.
+def join(chapter: str, utterances: Mapping[str, Utterance], output: Path) -> float:
+    """Write the audio of utterances one after the other as FLAC, if it is not there; return its seconds.
 
     Raises:
         InputError: a file is corrupt.
     """
-    if not target.exists():
-        part = target.with_name(f".{target.name}")
-        save_audio(part, np.concatenate(list(_read(files))), SAMPLING_RATE, format="FLAC")
+    target, note = output / "audio" / f"{chapter}.flac", output / "joined" / f"{chapter}.json"
+    files = {key: str(each.audio) for key, each in utterances.items()}
+    made_of = fingerprint(file_stamps(files))
+    if not (target.exists() and is_noted(note, made_of)):
+        part = output / f".{chapter}.flac"
+        save_audio(part, np.concatenate([_read(each.audio) for each in utterances.values()]), SAMPLING_RATE)
         part.rename(target)
+        write_json(note, {"key": made_of})
     return soundfile.info(target).duration
 
 
-def _read(files: Sequence[Path]) -> Iterator[np.ndarray]:
-    for path in files:
-        try:
-            yield soundfile.read(path, dtype="int16")[0]
-        except soundfile.SoundFileError:
-            raise InputError(f"{path}: corrupt audio: replace it, or remove it and its transcript") from None
+def _read(path: Path) -> np.ndarray:
+    try:
+        return soundfile.read(path, dtype="int16")[0]
+    except soundfile.SoundFileError:
+        raise InputError(f"{path}: corrupt audio: replace it, or remove it and its transcript") from None
 
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -76,7 +87,10 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to write")
     parser.add_argument("--skip_faulty", default="false", metavar="true|PERCENT", help="leave out faulty utterances")
     parser.add_argument("--nj", type=int, default=2, help="threads")
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    if args.nj < 1:
+        parser.error(f"--nj must be at least 1, not {args.nj}")
+    return args
 
 
 if __name__ == "__main__":

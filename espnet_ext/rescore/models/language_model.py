@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from huggingface_hub.errors import LocalEntryNotFoundError
@@ -17,6 +17,7 @@ from transformers.utils import logging
 from espnet_ext.errors import InputError
 from espnet_ext.rescore import ADAPTER
 from espnet_ext.rescore.models.prefix_trees import common_length
+from espnet_ext.rescore.places import check_place
 from espnet_ext.work.files import write_json
 
 # How a hypothesis is written for the language model. LibriSpeech's transcripts are upper-case; the texts that models
@@ -92,11 +93,6 @@ def load(loader: Any, name: str | Path, dtype: str = "float32") -> tuple[PreTrai
         )
     if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers makes if there are no files
         raise InputError(f"{name}: its tokenizer has no tokens: copy the tokenizer's files into the folder as well")
-    size = model.get_input_embeddings().num_embeddings
-    if len(tokenizer) > size:
-        raise InputError(
-            f"{name}: its tokenizer has {len(tokenizer)} tokens, its model {size}: they do not belong together"
-        )
     return model, tokenizer
 
 
@@ -159,6 +155,7 @@ def config_of(name: str | Path) -> PreTrainedConfig:
     Raises:
         InputError: there is no such model.
     """
+    check_place(name)
     try:
         with quiet():
             return AutoConfig.from_pretrained(base_of(name))
@@ -241,6 +238,7 @@ class LmScorer(torch.nn.Module):
         self.before, self.after = surrounding
         self.budget = POSITIONS
         self.longest = position_limit(model, tokenizer)
+        self.size = cast(torch.nn.Embedding, model.get_input_embeddings()).num_embeddings
 
     def chunks(self, lists: Sequence[Sequence[str]], contexts: Contexts = None) -> list[Any]:
         """Forward passes over lists of hypotheses, which are numbered through all of the lists.
@@ -281,7 +279,21 @@ class LmScorer(torch.nn.Module):
         ]
         # no warning of the tokenizer's own about long texts, which are refused or left out by name
         tokens = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
-        return [[*self.before, *ids, *self.after] for ids in tokens]
+        return [self.known([*self.before, *ids, *self.after]) for ids in tokens]
+
+    def known(self, ids: list[int]) -> list[int]:
+        """The same token ids. Some tokenizers have more than their model, such as for padding, and never write them.
+
+        Raises:
+            InputError: a token that the model does not have.
+        """
+        if (last := max(ids, default=0)) >= self.size:
+            token = self.tokenizer.convert_ids_to_tokens(last)
+            raise InputError(
+                f"{self.tokenizer.name_or_path}: its tokenizer writes the token {last} ({token!r}), and its model has "
+                f"{self.size}: they do not belong together"
+            )
+        return ids
 
     def before_hypotheses(self, context: str | None) -> str:
         """What the model reads before the hypotheses of a list: the prompt, and the list's context."""

@@ -56,7 +56,10 @@ class PllScorer(LmScorer):
         if tokenizer.mask_token_id is None:
             raise InputError(f"{tokenizer.name_or_path}: its tokenizer has no mask token: score it as a causal model")
         super().__init__(model, tokenizer, casing, surrounding(tokenizer))
+        self.known([tokenizer.mask_token_id])
         self.padding = tokenizer.pad_token_id or 0
+        if self.padding >= self.size:  # it is masked, so that any token will do
+            self.padding = 0
         self.plain = is_plain(model)
         self.narrow = takes_one_position(model)
 

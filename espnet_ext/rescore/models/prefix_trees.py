@@ -26,7 +26,7 @@ from espnet_ext.rescore.models.vocabulary import states
 # At most 1 / PADDING of a row may be padding, if the row has at least PADDING positions.
 PADDING = 10
 # A tree's results may differ from the padded batch's by this part of the difference that a wrong mask makes.
-TOLERANCE = 0.02
+TOLERANCE = 0.001  # its rounding is a thousandth of that; a model that differs by more is computed in rows
 HALF_TOLERANCE = 0.1  # in bfloat16 and float16, whose own rounding is of the order of 0.01
 # Config names that say how many tokens before it a token sees. Some models count them by a token's place in its row,
 # which in a tree is not its position.

@@ -44,6 +44,7 @@ from espnet_ext.rescore.training.loop import (
     TrainingTask,
     digest,
     module_digest,
+    refuse_foreign,
     summary,
     train,
 )
@@ -106,6 +107,7 @@ def adapt_language_model(
     config = checked(LmSettings, values, "training on text")
     if ngpu > 1:
         return launch(adapt_language_model, ngpu, values, texts, dev_texts, output, ngpu=1, say=say)
+    refuse_foreign(output, config.lm)
     device = device_for(ngpu)
     lines = sample(sentences(texts.text, texts.transcripts), config.sentences, config.seed)
     dev_lines = list(sentences(dev_texts.text, dev_texts.transcripts))
@@ -181,7 +183,8 @@ class LmTask:
     def encode(self, text: str) -> list[int]:
         """A sentence's tokens as the scorer's input, for a causal model with the end token; cut to what fits."""
         scorer = self.scorer
-        ids = scorer.tokenizer(CASINGS[scorer.casing](" ".join(text.split())), add_special_tokens=False).input_ids
+        write = CASINGS[scorer.casing]
+        ids = scorer.known(scorer.tokenizer(write(" ".join(text.split())), add_special_tokens=False).input_ids)
         if isinstance(scorer, CausalScorer):
             ids = [*scorer.before, *ids, scorer.end]
             return ids[: int(min(len(ids), scorer.longest + 1))]  # nothing is predicted from the last one

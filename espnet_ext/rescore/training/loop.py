@@ -13,6 +13,7 @@ holds:
 import hashlib
 import json
 import math
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,8 @@ from espnet_ext.upstream.checkpoint import load_checkpoint
 from espnet_ext.work.files import atomic_write, write_json
 
 CHECKPOINT, MODEL = "checkpoint.pth", "model"
+BEGUN = ".begun"  # marks the folder of a training that has not written a checkpoint yet
+STEP = re.compile(r"step\d+")
 RANK_SEED = 7919  # dropout differs from process to process
 PROGRESS_SECONDS = 30.0  # between lines in the log
 
@@ -91,8 +94,12 @@ def train(
         _check_same(output, report["key"], begun)
         say(f"{output / MODEL}: trained already")
         return report
+    refuse_foreign(output)
     output.mkdir(parents=True, exist_ok=True)
+    (output / BEGUN).touch()
     run = _Run(task, settings, output, begun, say)
+    if run.total <= settings.warmup_steps:
+        run.say(f"warning: all {run.total} updates are in the warm-up of {settings.warmup_steps}: lower warmup_steps")
     shared = min(settings.batch_size, len(task.examples))
     if (idle := processes.count() - shared) > 0:
         run.say(
@@ -100,6 +107,30 @@ def train(
             f"{idle} of them have nothing to do: raise batch_size, or train on fewer GPUs"
         )
     return run.to_the_end()
+
+
+def refuse_foreign(output: Path, lm: str | Path | None = None) -> None:
+    """Refuse a folder in which a training would delete models that it has not written.
+
+    Args:
+        output: the folder of a training.
+        lm: the model that it begins with.
+
+    Raises:
+        InputError: there are such models, or ``lm`` is one of them.
+    """
+    if lm is not None and Path(lm).is_dir():
+        place, folder = Path(lm).resolve(), output.resolve()
+        if place == folder or (place.parent == folder and _is_model(place)):
+            raise InputError(f"{output}: holds {lm}, the model to begin with: name another folder for the training")
+    if not any((output / name).exists() for name in (BEGUN, CHECKPOINT, REPORT)):
+        other = next((path for path in sorted(output.glob("*")) if _is_model(path)), None)
+        if other:
+            raise InputError(f"{other} was not written by this training, which would delete it: name another folder")
+
+
+def _is_model(path: Path) -> bool:
+    return path.name == MODEL or STEP.fullmatch(path.name) is not None
 
 
 class _Run:
@@ -198,7 +229,7 @@ class _Run:
         self.seconds += time.monotonic() - began
         self._write_checkpoint()
         for folder in self.output.glob("step*") if self.main else ():
-            if folder.name != f"step{best}":
+            if STEP.fullmatch(folder.name) and folder.name != f"step{best}":
                 shutil.rmtree(folder)
 
     def _best(self) -> int:
@@ -257,7 +288,8 @@ class _Run:
             shutil.rmtree(self.output / MODEL, ignore_errors=True)
             (self.output / f"step{best}").rename(self.output / MODEL)
         write_json(self.output / REPORT, report)
-        (self.output / CHECKPOINT).unlink()
+        for name in (CHECKPOINT, BEGUN):
+            (self.output / name).unlink(missing_ok=True)
         return report
 
 

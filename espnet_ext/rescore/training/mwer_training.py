@@ -28,6 +28,7 @@ from espnet_ext.rescore.training.loop import (
     TrainingTask,
     digest,
     module_digest,
+    refuse_foreign,
     summary,
     train,
 )
@@ -171,6 +172,9 @@ def train_rescorer(
     config = checked(MwerSettings, values, "MWER training")
     if ngpu > 1:
         return launch(train_rescorer, ngpu, values, lists, dev_lists, output, ngpu=1, cache=cache, say=say)
+    refuse_foreign(output, config.lm)
+    if set(lists) & set(dev_lists):
+        say("warning: lists that are trained on are development lists too, which then choose the model that is kept")
     device = device_for(ngpu)
     train_on, dev = (_read(paths, say) for paths in (lists, dev_lists))
     torch.manual_seed(config.seed)  # for a new pooling layer

@@ -182,10 +182,24 @@ def test_weights_that_are_missing_or_too_few_are_refused(gpt2, make_causal, tmp_
     (gpt2 / "config.json").write_text(json.dumps(config | {"n_layer": 3}))
     with pytest.raises(InputError, match="weights of GPT2LMHeadModel are missing"):
         load_lm(gpt2)
+
+
+def test_tokens_that_the_model_lacks_are_refused_when_they_are_written(make_causal, tmp_path):
+    """Some models' tokenizers have one for padding that their vocabulary lacks."""
     model, tokenizer = make_causal("llama")
-    tokenizer.add_tokens(["more", "and more"])
-    with pytest.raises(InputError, match="its tokenizer has 22 tokens, its model 20"):
-        load_lm(write(model, tokenizer, tmp_path / "few"))
+    folder = write(model, tokenizer, tmp_path / "exact")
+    before = score_lists(load_lm(folder), [["THE CAT SAT"]], ["u"])
+    tokenizer.add_tokens(["MORE", "AND MORE"])
+    scorer = load_lm(write(model, tokenizer, tmp_path / "few"))
+    assert score_lists(scorer, [["THE CAT SAT"]], ["u"]) == before
+    with pytest.raises(InputError, match=r"its tokenizer writes the token 20 .'MORE'., and its model has 20"):
+        score_lists(scorer, [["THE MORE"]], ["u"])
+
+
+@pytest.mark.parametrize("name", ["./none", "/no/model", "a/b/c"])
+def test_a_path_without_a_model_is_no_name_of_the_hub(name):
+    with pytest.raises(InputError, match=f"{name}: no such folder of a language model: check the path"):
+        load_lm(name)
 
 
 def test_a_pooling_layer_that_is_lost_is_refused(bert, tmp_path):

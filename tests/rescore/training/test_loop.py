@@ -7,13 +7,7 @@ import pytest
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.training.loop import (
-    TrainingTask,
-    digest,
-    module_digest,
-    summary,
-    train,
-)
+from espnet_ext.rescore.training.loop import TrainingTask, digest, module_digest, refuse_foreign, summary, train
 from espnet_ext.rescore.training.settings import TrainingSettings
 from espnet_ext.work.files import atomic_write
 
@@ -134,6 +128,27 @@ def test_what_is_done_is_reported_and_what_was_begun_otherwise_refused(tmp_path)
         Line(kill_at=4).train(tmp_path / "killed")
     with pytest.raises(InputError, match=r"another lr \(0.05, now 0.1\)"):
         Line().train(tmp_path / "killed", SETTINGS.model_copy(update={"lr": 0.1}))
+
+
+def test_models_of_others_are_not_deleted(tmp_path):
+    for name in ("model", "step9"):
+        (tmp_path / name / name).mkdir(parents=True)
+        with pytest.raises(InputError, match=f"{name} was not written by this training, which would delete it"):
+            Line().train(tmp_path / name)
+        assert (tmp_path / name / name).is_dir()
+    (tmp_path / "kept" / "steps").mkdir(parents=True)
+    Line().train(tmp_path / "kept")
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == {"steps", "model", "training.json"}
+    with pytest.raises(InputError, match="holds .*kept/model, the model to begin with: name another folder"):
+        refuse_foreign(tmp_path / "kept", tmp_path / "kept" / "model")
+
+
+def test_a_training_that_never_leaves_its_warm_up_is_warned_of(tmp_path):
+    said = []
+    line = Line()
+    task = TrainingTask(line.module, line.examples, line.backward, line.evaluate, ("loss",), line.save)
+    train(task, SETTINGS.model_copy(update={"warmup_steps": 99}), tmp_path, {}, said.append)
+    assert any("all 16 updates are in the warm-up of 99: lower warmup_steps" in text for text in said)
 
 
 def test_divergence_is_said(tmp_path):

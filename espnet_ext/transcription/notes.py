@@ -1,0 +1,136 @@
+"""Which transcripts are there, and what they were made from: a rerun leaves them out, and nothing else is replaced.
+
+Each recording has a note in the folder ``.transcripts`` of the output.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.sharing.find import find_model
+from espnet_ext.transcription.recordings import Recording, targets_of
+from espnet_ext.transcription.request import Request, is_whisper
+from espnet_ext.work.files import write_json
+from espnet_ext.work.json_text import parse_json
+from espnet_ext.work.once import digest
+from espnet_ext.work.once import stamps as stamps_below
+from espnet_ext.work.shards import fingerprint
+
+NOTES = ".transcripts"
+_NOT_IN_KEY = {"work", "nj"}
+
+
+def key_of(model: Path | None, request: Request) -> str:
+    """What all transcripts of a run depend on: model, options, and the files that these name.
+
+    Raises:
+        InputError: there is no such model.
+    """
+    options = {name: getattr(request, name) for name in sorted(request.given() - _NOT_IN_KEY)}
+    paths = [value for value in options.values() if isinstance(value, Path)]
+    if request.speaker_model:
+        paths.append(request.speaker_model.with_name("config.yaml"))
+    made: list[Any] = [str(model and (model.resolve() if model.exists() else model)), request.device]
+    if model is None or is_whisper(model):
+        paths += [model] if model else []
+        made.append(_version_of_whisper())
+    else:
+        files = find_model(model)
+        paths += [path for path in (files.model, files.lm_config, files.lm_file, files.prior_file) if path]
+        made += [digest(files.config), dict(files.search)]
+    return fingerprint(made, {name: str(value) for name, value in options.items()}, _stamps(paths))
+
+
+def _version_of_whisper() -> str | None:
+    try:
+        return version("faster-whisper")
+    except PackageNotFoundError:
+        return None
+
+
+def _stamps(paths: Iterable[Path]) -> list[Any]:
+    """The name, size and time of files, and a hash of these of all files below folders; those that are missing too."""
+    found: list[Any] = []
+    for path in paths:
+        status = path.stat() if path.is_file() else None
+        entry = (status.st_size, status.st_mtime_ns) if status else stamps_below(path)
+        found.append([str(path.resolve()), entry])
+    return found
+
+
+def unfinished(
+    recordings: Sequence[Recording],
+    output: Path,
+    kinds: Sequence[str],
+    key: str,
+    done: Callable[[Path, str], None] = lambda path, reason: None,
+) -> list[Recording]:
+    """The recordings that lack transcripts made with a key; ``done`` is called with each other one, and how it is."""
+    left = []
+    for recording in recordings:
+        state = Note(output, recording).finished(targets_of(output, recording.name, kinds), key)
+        if state is None:
+            left.append(recording)
+        else:
+            done(recording.path, state)
+    return left
+
+
+class Note:
+    """What is known of a recording's transcripts.
+
+    Args:
+        output: the folder of all transcripts.
+        recording: the recording.
+    """
+
+    def __init__(self, output: Path, recording: Recording):
+        self._output, self._path = output, output / NOTES / f"{recording.name}.json"
+        self._audio = recording.path.resolve()
+
+    def finished(self, targets: Collection[Path], key: str) -> str | None:
+        """How the transcripts are if all are there, made with this key of this audio; None if they are not."""
+        files, key = self._read()["files"], self._key(key)
+        if not all(target.is_file() and files.get(self._name(target), {}).get("key") == key for target in targets):
+            return None
+        changed = next((target for target in targets if not self._is_as_written(target)), None)
+        if changed is None:
+            return "its transcripts are there already, by the same command"
+        return f"{changed} was changed since it was written: it stays"
+
+    def in_the_way(self, targets: Collection[Path]) -> str | None:
+        """Why a file that is there must stay; None if all may be written."""
+        for target in targets:
+            if target.is_dir():
+                return f"{target} is a folder"
+            if target.exists() and not self._is_as_written(target):
+                return f"{target} is there already, and not as it was written here"
+        audio = self._read()["audio"]
+        if audio not in (None, str(self._audio)) and Path(audio).exists():
+            return next((f"{target} is that of {audio}" for target in targets if target.exists()), None)
+        return None
+
+    def add(self, target: Path, key: str) -> None:
+        """Note a file that was written just now."""
+        status, known = target.stat(), self._read()
+        entry = {"key": self._key(key), "size": status.st_size, "time": status.st_mtime_ns, "sha256": digest(target)}
+        write_json(self._path, {"audio": str(self._audio), "files": {**known["files"], self._name(target): entry}})
+
+    def _key(self, key: str) -> str:
+        return fingerprint(key, _stamps([self._audio]))
+
+    def _name(self, target: Path) -> str:
+        return target.relative_to(self._output).as_posix()
+
+    def _is_as_written(self, target: Path) -> bool:
+        entry, status = self._read()["files"].get(self._name(target), {}), target.stat()
+        same = (entry.get("size"), entry.get("time")) == (status.st_size, status.st_mtime_ns)
+        return same or (entry.get("size") == status.st_size and entry.get("sha256") == digest(target))
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            found = parse_json(self._path.read_text(encoding="utf-8"))
+            return {"audio": found["audio"], "files": dict(found["files"])}
+        except (OSError, ValueError, KeyError, TypeError):
+            return {"audio": None, "files": {}}
