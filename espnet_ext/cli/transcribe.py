@@ -81,7 +81,7 @@ def transcribe(
     from espnet_ext.longform.decoding.numbers import SHORTEST
     from espnet_ext.transcription.engines import engine_for
     from espnet_ext.transcription.enrolment import find_enrolment
-    from espnet_ext.transcription.notes import key_of, unfinished
+    from espnet_ext.transcription.notes import key_of, unfinished, writable
     from espnet_ext.transcription.recordings import find_recordings
     from espnet_ext.transcription.request import Request
     from espnet_ext.transcription.run import check_kinds, check_output, transcribe_files
@@ -106,7 +106,11 @@ def transcribe(
             **options,
         )
         key = key_of(model, request)
-        left = recordings if overwrite else unfinished(recordings, output, wanted, key, _done)
+        left = recordings
+        if not overwrite:
+            undone = unfinished(recordings, output, wanted, key, _done)
+            left = writable(undone, output, wanted, _failed)
+            failures += len(undone) - len(left)
         if left:
             click.echo(f"loading {model or 'Whisper tiny.en'} ...", err=True)
             failures += transcribe_files(

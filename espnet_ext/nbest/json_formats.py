@@ -87,15 +87,17 @@ def _from_record(utterance: str, record: Any) -> NBest:
 def is_whisper(path: Path) -> bool:
     """Whether a file, or a file of a folder or of its folders, is such as Whisper writes."""
     files = [path] if path.is_file() else sorted([*path.glob("*.json"), *path.glob("*/*.json")])
-    return any(_is_whisper(file) for file in files if file.suffix == ".json")
+    kinds = {_is_whisper(file) for file in files if file.suffix == ".json"}
+    return True in kinds or kinds == {None}
 
 
-def _is_whisper(file: Path) -> bool:
+def _is_whisper(file: Path) -> bool | None:
+    """None of a silent recording, ``[]``, which may be other JSON, too."""
     try:
         record = read_json(file)
     except InputError:
         return False
-    return record != [] and _segments_of(record) is not None  # a silent recording is [], and so may be other JSON
+    return None if record == [] else _segments_of(record) is not None
 
 
 def read_whisper(path: str | Path) -> list[NBest]:
@@ -116,7 +118,11 @@ def read_whisper(path: str | Path) -> list[NBest]:
     decodings = []
     for folder in folders:
         files = [folder] if folder.is_file() else sorted(folder.glob("*.json"))
-        decodings.append({"_".join(file.stem.split()): _whisper_hypothesis(file) for file in files})
+        names = {"_".join(file.stem.split()): file for file in files}
+        if len(names) < len(files):
+            twin = next(file for file in files if file not in names.values())
+            raise InputError(f"{twin}: another file has this name but for blanks: rename one")
+        decodings.append({name: _whisper_hypothesis(file) for name, file in names.items()})
     for folder, decoding in zip(folders, decodings, strict=True):
         if odd := sorted(decoding.keys() ^ decodings[0].keys()):
             raise InputError(f"{folder}: {odd[0]} is not in all of the decodings: transcribe it with each of them")

@@ -24,12 +24,9 @@ from espnet_ext.rescore.interpolation import (
     write_curves,
     write_tuned,
 )
-from espnet_ext.rescore.places import check_place
+from espnet_ext.rescore.places import begin_output, check_output, check_place
 from espnet_ext.rescore.tuning import END_CHOICES, parts_of, tune_scores
-from espnet_ext.work.files import refuse_input
 
-WRITTEN = ("nbest.jsonl", "text", "ref")  # the files of the results, and those of tuning
-TUNING = ("interpolation.json", "curve.json", "curve.png")
 # New scores of each hypothesis of each list, by name, in the order given; None for a hypothesis that is left out.
 NewScores = Mapping[str, float] | None
 ListScorer = Callable[[Sequence[NBest]], list[list[NewScores]]]
@@ -214,7 +211,7 @@ def second_pass(
         raise InputError("--parts, --length and --end say what is tuned: give --tune-on too, or leave them out")
     if job.end not in END_CHOICES:
         raise InputError(f"the end token {job.end}: choose one of {', '.join(END_CHOICES)}")
-    check_output(job)
+    check_output(job.output, (job.nbest, *job.tune_on, job.reference, *job.tune_references, job.weight_file))
     lists = _without_scores(job.nbest, read_lists(job.nbest, job.reference, job.form), models)
     for warning in warnings_of(lists):
         say(warning)
@@ -252,30 +249,13 @@ def second_pass(
             tuned_on=[str(path) for path in job.tune_on],
         )
         weights = tuned.weights
-        if main:
-            write_tuning(job.output, tuned, curves)
     after = [rerank(nbest, weights) for nbest in scored]
     if main:
-        for name in () if job.tune_on else TUNING:  # of an earlier run
-            (job.output / name).unlink(missing_ok=True)
+        begin_output(job.output)
+        if tuned:
+            write_tuning(job.output, tuned, curves)
         write_lists(job.output, after)
     return Outcome(weights, tuned, curves, lists, after)
-
-
-def check_output(job: SecondPass) -> None:
-    """Refuse a folder in which a second pass would replace what it reads, or what it has not written.
-
-    Raises:
-        InputError: names the file or the folder.
-    """
-    folder, inputs = job.output, (job.nbest, *job.tune_on, job.reference, *job.tune_references, job.weight_file)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file: name a folder for the results")
-    for path in (folder, *(folder / name for name in (*WRITTEN, *TUNING))):
-        refuse_input(path, inputs)
-    other = next((folder / name for name in WRITTEN if (folder / name).exists()), None)
-    if other and not (folder / WRITTEN[0]).exists():
-        raise InputError(f"{other}: was not written by rescore, and would be replaced: name another folder")
 
 
 def _is_first() -> bool:
@@ -370,8 +350,7 @@ def best_errors(lists: Sequence[NBest]) -> tuple[int, int]:
 
 def write_lists(folder: Path, lists: Sequence[NBest]) -> None:
     """Write ``nbest.jsonl``, ``text`` with the best hypotheses, and ``ref`` if all lists have references."""
-    (folder / WRITTEN[-1]).unlink(missing_ok=True)  # of an earlier run, whose lists may have had references
-    write_nbest(folder / WRITTEN[0], lists)
+    write_nbest(folder / "nbest.jsonl", lists)
     write_table(folder / "text", {nbest.utt_id: nbest.hyps[0].text for nbest in lists})
     references = {nbest.utt_id: nbest.ref for nbest in lists if nbest.ref is not None}
     if len(references) == len(lists):
@@ -383,7 +362,7 @@ def write_tuning(folder: Path, tuned: Tuned, curves: Mapping[str, ErrorCurve]) -
     from espnet_ext.rescore.figures import draw_curves  # matplotlib takes a second to import
     from espnet_ext.results.pages.plot_style import save_png
 
-    write_tuned(folder / TUNING[0], tuned)
+    write_tuned(folder / "interpolation.json", tuned)
     write_curves(folder / "curve.json", curves)
     save_png(draw_curves(curves, tuned, ", ".join(Path(path).stem for path in tuned.tuned_on)), folder / "curve.png")
 

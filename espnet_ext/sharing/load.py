@@ -62,7 +62,7 @@ def building(files: ModelFiles, options: Path | None = None) -> Iterator[None]:
         InputError: another error than this one; ``options`` are named, too.
         ModuleNotFoundError: a package is missing that an extra of this package brings.
     """
-    source = f" with the options of {options}" if options else ""
+    source = f" (options are those of {options})" if options else ""
     try:
         yield
     except InputError as error:
@@ -70,9 +70,9 @@ def building(files: ModelFiles, options: Path | None = None) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if how_to_install(error.name or ""):
             raise
-        raise InputError(f"{files.name}: cannot be built{source}: {_reason(error)}{_advice(files, error)}") from error
+        raise InputError(f"{files.name}: cannot be built: {_reason(error)}{_advice(files, error)}{source}") from error
     except Exception as error:
-        raise InputError(f"{files.name}: cannot be built{source}: {_reason(error)}{_advice(files, error)}") from error
+        raise InputError(f"{files.name}: cannot be built: {_reason(error)}{_advice(files, error)}{source}") from error
 
 
 def _speech2text(files: ModelFiles, device: str, options: Mapping[str, Any]) -> Any:

@@ -3,19 +3,22 @@
 Each recording has a note in the folder ``.transcripts`` of the output.
 """
 
+import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.multitalker.settled import SETTLED
+from espnet_ext.sharing.files import named_files, without_training
 from espnet_ext.sharing.find import find_model
 from espnet_ext.transcription.recordings import Recording, targets_of
 from espnet_ext.transcription.request import Request, is_whisper
 from espnet_ext.work.files import write_json
 from espnet_ext.work.json_text import parse_json
-from espnet_ext.work.once import digest
+from espnet_ext.work.once import digest, fingerprint
 from espnet_ext.work.once import stamps as stamps_below
-from espnet_ext.work.shards import fingerprint
+from espnet_ext.work.yaml_files import read_yaml
 
 NOTES = ".transcripts"
 _NOT_IN_KEY = {"work", "nj"}
@@ -31,14 +34,15 @@ def key_of(model: Path | None, request: Request) -> str:
     paths = [value for value in options.values() if isinstance(value, Path)]
     if request.speaker_model:
         paths.append(request.speaker_model.with_name("config.yaml"))
-    made: list[Any] = [str(model and (model.resolve() if model.exists() else model)), request.device]
+    made: list[Any] = [str(model and (os.path.realpath(model) if model.exists() else model))]
     if model is None or is_whisper(model):
         paths += [model] if model else []
         made.append(_version_of_whisper())
     else:
         files = find_model(model)
         paths += [path for path in (files.model, files.lm_config, files.lm_file, files.prior_file) if path]
-        made += [digest(files.config), dict(files.search)]
+        paths += named_files(without_training(read_yaml(files.config)), [files.config.parent], files.config).values()
+        made += [digest(files.config), digest(files.model.with_name(SETTLED)), dict(files.search)]
     return fingerprint(made, {name: str(value) for name, value in options.items()}, _stamps(paths))
 
 
@@ -55,7 +59,7 @@ def _stamps(paths: Iterable[Path]) -> list[Any]:
     for path in paths:
         status = path.stat() if path.is_file() else None
         entry = (status.st_size, status.st_mtime_ns) if status else stamps_below(path)
-        found.append([str(path.resolve()), entry])
+        found.append([os.path.realpath(path), entry])
     return found
 
 
@@ -77,6 +81,23 @@ def unfinished(
     return left
 
 
+def writable(
+    recordings: Sequence[Recording],
+    output: Path,
+    kinds: Sequence[str],
+    failed: Callable[[Path, str], None] = lambda path, reason: None,
+) -> list[Recording]:
+    """The recordings in whose way no file is that must stay; ``failed`` is called with each other one, and why."""
+    free = []
+    for recording in recordings:
+        other = Note(output, recording).in_the_way(targets_of(output, recording.name, kinds))
+        if other is None:
+            free.append(recording)
+        else:
+            failed(recording.path, f"{recording.path}: {other}: give another --output, or --overwrite to replace it")
+    return free
+
+
 class Note:
     """What is known of a recording's transcripts.
 
@@ -87,7 +108,7 @@ class Note:
 
     def __init__(self, output: Path, recording: Recording):
         self._output, self._path = output, output / NOTES / f"{recording.name}.json"
-        self._audio = recording.path.resolve()
+        self._audio = Path(os.path.realpath(recording.path))
 
     def finished(self, targets: Collection[Path], key: str) -> str | None:
         """How the transcripts are if all are there, made with this key of this audio; None if they are not."""
@@ -105,11 +126,16 @@ class Note:
             if target.is_dir():
                 return f"{target} is a folder"
             if target.exists() and not self._is_as_written(target):
-                return f"{target} is there already, and not as it was written here"
+                return f"{target} is there already, and not as it was written here (by hand, or by an older version)"
         audio = self._read()["audio"]
-        if audio not in (None, str(self._audio)) and Path(audio).exists():
+        if audio not in (None, str(self._audio)):
             return next((f"{target} is that of {audio}" for target in targets if target.exists()), None)
         return None
+
+    def begin(self, targets: Collection[Path]) -> None:
+        """Note that files are written now, so that they are known as ours if this process is killed."""
+        begun = {self._name(target): {"begun": True} for target in targets}
+        write_json(self._path, {"audio": str(self._audio), "files": {**self._read()["files"], **begun}})
 
     def add(self, target: Path, key: str) -> None:
         """Note a file that was written just now."""
@@ -126,11 +152,14 @@ class Note:
     def _is_as_written(self, target: Path) -> bool:
         entry, status = self._read()["files"].get(self._name(target), {}), target.stat()
         same = (entry.get("size"), entry.get("time")) == (status.st_size, status.st_mtime_ns)
-        return same or (entry.get("size") == status.st_size and entry.get("sha256") == digest(target))
+        return (
+            "begun" in entry or same or (entry.get("size") == status.st_size and entry.get("sha256") == digest(target))
+        )
 
     def _read(self) -> dict[str, Any]:
         try:
             found = parse_json(self._path.read_text(encoding="utf-8"))
-            return {"audio": found["audio"], "files": dict(found["files"])}
-        except (OSError, ValueError, KeyError, TypeError):
+            files = {name: entry for name, entry in found["files"].items() if isinstance(entry, dict)}
+            return {"audio": found["audio"], "files": files}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return {"audio": None, "files": {}}

@@ -51,8 +51,7 @@ def find_recordings(files: Sequence[Path], failed: Failed, kinds: Sequence[str] 
         InputError: nothing is left. Then ``failed`` is not called.
     """
     faults: list[tuple[Path, str]] = []
-    once = {recording.path.resolve(): recording for path in files for recording in _expanded(path, faults)}
-    found = list(once.values())
+    found = list(dict.fromkeys(recording for path in files for recording in _expanded(path, faults)))
     counts = Counter(target for recording in found for target in targets_of(Path(), recording.name, kinds))
     kept = []
     for recording in found:
@@ -77,8 +76,14 @@ def find_recordings(files: Sequence[Path], failed: Failed, kinds: Sequence[str] 
 
 
 def _expanded(path: Path, faults: list[tuple[Path, str]]) -> Iterator[Recording]:
-    if not path.is_dir():
-        yield Recording(path, path.stem)
+    path = Path(os.path.abspath(path))
+    try:
+        if not path.is_dir():
+            path.exists()
+            yield Recording(path, path.stem)
+            return
+    except OSError as error:
+        faults.append((path, f"{path}: {error.strerror}: check the path"))
         return
     endings = (*SUFFIXES, *FFMPEG_SUFFIXES)
     inside = [file for file in files_below(path) if file.suffix.lower() in endings and not file.name.startswith(_MACOS)]

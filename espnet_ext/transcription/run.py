@@ -9,7 +9,7 @@ from espnet_ext.data.transcript import Line, show_line, write_transcript
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import opened, readable
 from espnet_ext.transcription.engines import seconds_of
-from espnet_ext.transcription.notes import NOTES, Note
+from espnet_ext.transcription.notes import NOTES, Note, writable
 from espnet_ext.transcription.page import RATE, write_page
 from espnet_ext.transcription.recordings import KINDS, PAGE, Recording, targets_of
 from espnet_ext.transcription.request import Engine, UnusableModel
@@ -80,15 +80,20 @@ def transcribe_files(
     check_kinds(kinds)
     check_output(output)
     failures = 0
-    for recording in recordings:
+
+    def count(path: Path, reason: str) -> None:
+        nonlocal failures
+        failures += 1
+        failed(path, reason)
+
+    for recording in recordings if overwrite else writable(recordings, output, kinds, count):
         targets = dict(zip(kinds, targets_of(output, recording.name, kinds), strict=True))
         partial, note = output / f"{recording.name}.txt.part", Note(output, recording)
         lines: list[Line] = []
         try:
-            if not overwrite and (other := note.in_the_way(targets.values())):
-                raise InputError(f"{recording.path}: {other}: give another --output, or --overwrite to replace it")
             with readable(recording.path) as audio:  # converted once, if ffmpeg must
                 _recognise(engine, recording.path, audio, lines, partial, show)
+                note.begin(targets.values())
                 for kind, target in targets.items():
                     _write(target, recording, audio, lines, kind)
                     note.add(target, key)
@@ -97,9 +102,8 @@ def transcribe_files(
             raise
         except FAULTS_OF_A_FILE as error:
             logging.debug("%s", recording.path, exc_info=error)
-            failures += 1
             reason = str(error) if isinstance(error, InputError) else f"{recording.path}: {_first_line(error)}"
-            failed(recording.path, f"{reason} (the lines until then: {partial})" if lines else reason)
+            count(recording.path, f"{reason} (the lines until then: {partial})" if lines else reason)
             continue
         if not lines:
             silent(recording.path)

@@ -24,7 +24,7 @@ from espnet_ext.stitcher.transcripts import BY_TIME, MERGES, Merge
 from espnet_ext.transcription.enrolment import find_enrolment
 from espnet_ext.transcription.request import Engine, Request, loading
 from espnet_ext.transcription.voices import copy_audio, enrolled
-from espnet_ext.work.once import fingerprint
+from espnet_ext.work.once import digest
 
 OVERLAPS = {"no": 0.0, "block": 0.0, "overlapping": 0.5, BY_TIME: 0.5}  # of windows, by method
 
@@ -58,7 +58,7 @@ def speakers_by_model(request: Request, model: ModelFiles) -> Engine:
     def lines(path: Path) -> Iterator[Line]:
         usable()
         name = "_".join(path.stem.split())
-        work = request.folder / f"{name}-{fingerprint(str(path.resolve()))[:8]}"  # others may have the same name
+        work = request.folder / f"{name}-{str(digest(path))[:8]}"  # others may have the same name
         data, decoded = copy_audio({name: path}, work / "recording"), work / "recording" / "data"
         if windowing is not None:
             decoded = work / "windows"

@@ -299,6 +299,11 @@ def test_a_silent_recording_and_a_name_with_blanks(tmp_path):
     write(tmp_path / "a talk.json", "[]")
     write(tmp_path / "my talk.json", json.dumps([segment(0, " Yes.", 3, -0.1)]))
     assert texts(read_lists(tmp_path)) == {"a_talk": [""], "my_talk": ["Yes."]}
+    write(tmp_path / "my_talk.json", "[]")
+    with pytest.raises(InputError, match="my talk.json: another file has this name but for blanks: rename one"):
+        read_lists(tmp_path)
+    write(tmp_path / "silent" / "a.json", "[]")
+    assert texts(read_lists(tmp_path / "silent")) == {"a": [""]}
 
 
 def test_faults_of_whisper(tmp_path):

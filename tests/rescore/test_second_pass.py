@@ -71,7 +71,7 @@ def test_tuned_on_development_lists_and_used_on_others(job, tmp_path):
 
     again = SecondPass(**{**job, "output": tmp_path / "again"}, weight_file=output / "interpolation.json")
     assert run(again, Scorer().load).after == outcome.after
-    assert sorted(path.name for path in (tmp_path / "again").iterdir()) == ["nbest.jsonl", "ref", "text"]
+    assert {path.name for path in (tmp_path / "again").glob("[!.]*")} == {"nbest.jsonl", "ref", "text"}
 
 
 @pytest.mark.parametrize("weight, best", [(0.0, "THE CAT SAT"), (1.9, "THE CAT SAT"), (2.1, "THE CAT IS SAD")])
@@ -143,9 +143,12 @@ def test_what_is_read_or_was_written_by_others_is_not_replaced(job, tmp_path):
     (data / "text").write_text("".join(f"test-{index} THE CAT SAT\n" for index in range(4)))
     refused("data/text: is read, too, and would be replaced", output=data, reference=data / "text")
     refused("data/text: was not written by rescore, and would be replaced: name another folder", output=data)
-    refused("test.jsonl: is a file: name a folder for the results", output=job["nbest"])
+    refused("test.jsonl: is no folder: name one for the results", output=job["nbest"])
+    (data / "text").rename(data / "curve.png")
+    refused("data/curve.png: was not written by rescore", output=data)
     write_nbest(data / "nbest.jsonl", lists("test"))
     refused("data/nbest.jsonl: is read, too", output=data, nbest=data / "nbest.jsonl")
+    refused("data/nbest.jsonl: was not written by rescore", output=data)  # but by a first pass
     assert len(read_nbest(data / "nbest.jsonl")) == 4
 
 
@@ -154,7 +157,10 @@ def test_results_of_an_earlier_run_do_not_stay_beside_new_ones(job, tmp_path):
     assert (job["output"] / "interpolation.json").exists() and (job["output"] / "ref").exists()
     write_nbest(job["nbest"], [replace(nbest, ref=None) for nbest in lists("test")])
     run(SecondPass(**job, weights={FIRST_PASS: 3.0}), Scorer().load)
-    assert {path.name for path in job["output"].iterdir()} == {"nbest.jsonl", "text"}
+    assert {path.name for path in job["output"].iterdir()} == {"nbest.jsonl", "text", ".rescored"}
+    (job["output"] / ".rescored").unlink()  # as earlier versions left it
+    (job["output"] / "log").mkdir()
+    assert run(SecondPass(**job, weights={FIRST_PASS: 3.0}), Scorer().load)
 
 
 def test_lists_without_scores_and_weights_tuned_on_the_lists_themselves_are_said(job):

@@ -184,8 +184,8 @@ def test_what_is_there_stays_as_it_is(again, audio, tmp_path):
     text.write_text("by hand")
     assert again() == 1 and text.read_text() == "by hand" and not again.heard
     assert again.faults == [
-        f"{audio}: {text} is there already, and not as it was written here: give another --output, or --overwrite to "
-        "replace it"
+        f"{audio}: {text} is there already, and not as it was written here (by hand, or by an older version): give "
+        "another --output, or --overwrite to replace it"
     ]
     assert again(("srt",)) == 0 and again(overwrite=True) == 0 and text.read_text().startswith("<so> hello")
     assert again(("srt", "txt")) == 0 and len(again.heard) == 2
@@ -220,14 +220,23 @@ def test_a_run_that_was_killed_between_two_formats_is_finished(again, tmp_path, 
     assert again(("txt", "html")) == 0 and len(again.heard) == 2 and not again.done
 
 
+def test_a_run_that_was_killed_before_it_noted_a_transcript_is_finished(again, tmp_path, monkeypatch):
+    def killed(*_):
+        raise OSError(28, "No space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("espnet_ext.transcription.notes.Note.add", killed)
+        assert again() == 1 and (tmp_path / "my talk.txt").exists()
+    assert again() == 0 and not (tmp_path / "my talk.txt.part").exists()
+
+
 def test_the_transcript_of_another_recording_is_not_replaced(again, audio, tmp_path):
     other = tmp_path / "tuesday" / audio.name
     other.parent.mkdir()
     shutil.copy(audio, other)
     text = tmp_path / "my talk.txt"
     assert again() == 0 and again(of=other) == 1 and f"{text} is that of {audio}: give another" in again.faults[0]
-    audio.unlink()
-    assert again(of=other) == 0, "the recording has been moved"
+    assert again(of=other, overwrite=True) == 0
 
 
 def test_transcripts_are_made_again_when_something_changes_that_they_depend_on(again, audio, model, tmp_path):
@@ -260,6 +269,12 @@ def test_names_of_files(audio, tmp_path):
         path.touch()
     kept, faults = find_recordings([tmp_path], lambda path, reason: failed.append(reason), ["json", "seglst"])
     assert kept == named(audio) and faults == 3 and len(failed) == 3
+    link = tmp_path / "talk.flac"
+    link.symlink_to(audio)
+    assert find_recordings([audio, link], lambda path, reason: None)[0] == named(audio, link)
+    (tmp_path / "loop.wav").symlink_to("loop.wav")
+    bad = [tmp_path / "loop.wav", tmp_path / f"{'x' * 300}.wav"]
+    assert find_recordings([audio, *bad], lambda path, reason: None) == (named(audio), 2)
     assert sum("is too long for its transcripts, over 200 bytes: rename it" in reason for reason in failed) == 1
     assert find_recordings(twins, lambda path, reason: None, ["txt"])[0] == named(*twins)
 

@@ -26,8 +26,7 @@ from espnet_ext.data.audio_files import save_audio
 from espnet_ext.data.kaldi.tables import write_table
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import write_json
-from espnet_ext.work.once import is_noted
-from espnet_ext.work.shards import file_stamps, fingerprint
+from espnet_ext.work.once import fingerprint, is_noted
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -41,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for utterances, _ in found.values():
         for key, utterance in sorted(utterances.items()):
             chapters[key.rpartition("-")[0]][key] = utterance
-    others = {path.stem for path in (args.output / "audio").glob("*.flac")} - chapters.keys()
+    others = {path.stem for path in (args.output / "audio").glob("[!.]*.flac")} - chapters.keys()
     if others:
         raise InputError(f"{args.output}: holds other chapters, as {min(others)}: give another --output, or all parts")
     with ThreadPoolExecutor(args.nj) as threads:
@@ -63,11 +62,12 @@ def join(chapter: str, utterances: Mapping[str, Utterance], output: Path) -> flo
         InputError: a file is corrupt.
     """
     target, note = output / "audio" / f"{chapter}.flac", output / "joined" / f"{chapter}.json"
-    files = {key: str(each.audio) for key, each in utterances.items()}
-    made_of = fingerprint(file_stamps(files))
+    states = {key: each.audio.stat() for key, each in utterances.items()}
+    made_of = fingerprint({key: (state.st_size, state.st_mtime_ns) for key, state in states.items()})
     if not (target.exists() and is_noted(note, made_of)):
-        part = output / f".{chapter}.flac"
-        save_audio(part, np.concatenate([_read(each.audio) for each in utterances.values()]), SAMPLING_RATE)
+        part = target.with_suffix(".part")
+        samples = np.concatenate([_read(each.audio) for each in utterances.values()])
+        save_audio(part, samples, SAMPLING_RATE, format="FLAC")
         part.rename(target)
         write_json(note, {"key": made_of})
     return soundfile.info(target).duration

@@ -49,6 +49,7 @@ class CausalScorer(LmScorer):
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, casing: str = "as-is"):
         begin, self.end = begin_and_end(tokenizer)
         super().__init__(model, tokenizer, casing, ([begin], []))
+        self.known([begin, self.end])
         self.plain = is_plain(model)
 
     def chunks(self, lists: Sequence[Sequence[str]], contexts: Contexts = None) -> list[CausalChunk]:

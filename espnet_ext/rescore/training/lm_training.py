@@ -178,6 +178,7 @@ class LmTask:
         self.device = next(scorer.parameters()).device
         self.mask: DataCollatorForLanguageModeling | None = None
         if isinstance(scorer, PllScorer):
+            scorer.known([len(scorer.tokenizer) - 1])  # any token may stand in for a masked one
             self.mask = DataCollatorForLanguageModeling(scorer.tokenizer, mlm_probability=mask_probability)
 
     def encode(self, text: str) -> list[int]:

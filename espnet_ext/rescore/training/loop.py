@@ -92,6 +92,7 @@ def train(
     if (output / REPORT).exists():
         report = json.loads((output / REPORT).read_text(encoding="utf-8"))
         _check_same(output, report["key"], begun)
+        _remove_marks(output)
         say(f"{output / MODEL}: trained already")
         return report
     refuse_foreign(output)
@@ -126,7 +127,16 @@ def refuse_foreign(output: Path, lm: str | Path | None = None) -> None:
     if not any((output / name).exists() for name in (BEGUN, CHECKPOINT, REPORT)):
         other = next((path for path in sorted(output.glob("*")) if _is_model(path)), None)
         if other:
-            raise InputError(f"{other} was not written by this training, which would delete it: name another folder")
+            raise InputError(
+                f"{other} was not written by this training, which would delete it: remove it, or name another folder"
+            )
+
+
+def _remove_marks(output: Path) -> None:
+    """Of a training that has ended; a killed one may have left them."""
+    if processes.rank() == 0:
+        for name in (CHECKPOINT, BEGUN):
+            (output / name).unlink(missing_ok=True)
 
 
 def _is_model(path: Path) -> bool:
@@ -288,8 +298,7 @@ class _Run:
             shutil.rmtree(self.output / MODEL, ignore_errors=True)
             (self.output / f"step{best}").rename(self.output / MODEL)
         write_json(self.output / REPORT, report)
-        for name in (CHECKPOINT, BEGUN):
-            (self.output / name).unlink(missing_ok=True)
+        _remove_marks(self.output)
         return report
 
 

@@ -173,7 +173,7 @@ def train_rescorer(
     if ngpu > 1:
         return launch(train_rescorer, ngpu, values, lists, dev_lists, output, ngpu=1, cache=cache, say=say)
     refuse_foreign(output, config.lm)
-    if set(lists) & set(dev_lists):
+    if set(lists) & set(dev_lists) and not rank():
         say("warning: lists that are trained on are development lists too, which then choose the model that is kept")
     device = device_for(ngpu)
     train_on, dev = (_read(paths, say) for paths in (lists, dev_lists))

@@ -133,7 +133,10 @@ def test_what_is_done_is_reported_and_what_was_begun_otherwise_refused(tmp_path)
 def test_models_of_others_are_not_deleted(tmp_path):
     for name in ("model", "step9"):
         (tmp_path / name / name).mkdir(parents=True)
-        with pytest.raises(InputError, match=f"{name} was not written by this training, which would delete it"):
+        with pytest.raises(
+            InputError,
+            match=f"{name} was not written by this training, which would delete it: remove it, or name another",
+        ):
             Line().train(tmp_path / name)
         assert (tmp_path / name / name).is_dir()
     (tmp_path / "kept" / "steps").mkdir(parents=True)
