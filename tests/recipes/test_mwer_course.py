@@ -61,7 +61,9 @@ def test_course_room_and_what_seeds_can_show(run):
     pilot = run / "gpt2_mwer" / "seed1"
     options = ["--exp", run, "--systems", "gpt2_mwer:gpt2_initial", "--pilot", pilot, "--output", output]
     mwer_course.main([str(option) for option in options])
-    values = read_facts(output)["values"]
+    facts = read_facts(output)
+    assert facts["command"].endswith(f"--pilot exp/{run.name}/gpt2_mwer/seed1")
+    values = facts["values"]
     check_picture(output.with_suffix(".png"))
     assert str(run) not in output.read_text()
     system = values["systems"]["gpt2_mwer"]

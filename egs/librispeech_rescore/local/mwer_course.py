@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "Expected word errors an utterance and word error rates in percent over MWER trainings; differences in points"
     )
     command = ["local/mwer_course.py", "--exp", f"exp/{args.exp.name}", "--systems", *args.systems]
-    command += ["--pilot", *map(str, args.pilot)] if args.pilot else []
+    command += ["--pilot", *(f"exp/{'/'.join(path.parts[-3:])}" for path in args.pilot)] if args.pilot else []
     write_facts(args.output, about, shlex.join(command), values)
     save_png(draw_values(values), args.output.with_suffix(".png"), data=values)
     print("written:", args.output)
