@@ -85,6 +85,7 @@ def test_rescore_reports_what_it_did(folder, capsys, monkeypatch):
     call(["rescore", *arguments, "--tune-on", decode, "--tune-ref", text, "--output", str(output)])
     assert asked == [("gpt2", "causal", "lower")]
     assert capsys.readouterr().out.splitlines() == [
+        "warning: the weights are tuned on the lists that are rescored: their error rate is too low",
         "weights: second_lm 1, first pass 0.666667",
         "on 3 development lists: WER 50.00 %",
         "  the same for first pass from 0 to 4; 50.00 % at the lower end of its weights, 75.00 % by it alone",

@@ -82,7 +82,7 @@ def test_unlike_case_of_hypotheses_and_references_is_warned_of(files, capsys):
 
 def test_bad_input(files):
     text = arguments(files, lm="none", text="lm.txt", dev_text="lm.txt", output="x")
-    with pytest.raises(InputError, match="no language model"):
+    with pytest.raises(InputError, match="none: no such folder of a language model: check the path"):
         call(["train", "lm", *text, *arguments(files, config="adapt.yaml")])
     (files / "none.yaml").write_text("sentences: 0\nbatch_size: 1\n")
     with pytest.raises(InputError, match="^.*/none.yaml: sentences: must be a whole number of at least 1, is 0$"):
