@@ -4,7 +4,7 @@ Each recording has a note in the folder ``.transcripts`` of the output.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -115,19 +115,20 @@ class Note:
         files, key = self._read()["files"], self._key(key)
         if not all(target.is_file() and files.get(self._name(target), {}).get("key") == key for target in targets):
             return None
-        changed = next((target for target in targets if not self._is_as_written(target)), None)
+        changed = next((target for target in targets if not self._is_as_written(target, files)), None)
         if changed is None:
             return "its transcripts are there already, by the same command"
         return f"{changed} was changed since it was written: it stays"
 
     def in_the_way(self, targets: Collection[Path]) -> str | None:
         """Why a file that is there must stay; None if all may be written."""
+        noted = self._read()
         for target in targets:
             if target.is_dir():
                 return f"{target} is a folder"
-            if target.exists() and not self._is_as_written(target):
+            if target.exists() and not self._is_as_written(target, noted["files"]):
                 return f"{target} is there already, and not as it was written here (by hand, or by an older version)"
-        audio = self._read()["audio"]
+        audio = noted["audio"]
         if audio not in (None, str(self._audio)):
             return next((f"{target} is that of {audio}" for target in targets if target.exists()), None)
         return None
@@ -149,8 +150,8 @@ class Note:
     def _name(self, target: Path) -> str:
         return target.relative_to(self._output).as_posix()
 
-    def _is_as_written(self, target: Path) -> bool:
-        entry, status = self._read()["files"].get(self._name(target), {}), target.stat()
+    def _is_as_written(self, target: Path, files: Mapping[str, Any]) -> bool:
+        entry, status = files.get(self._name(target), {}), target.stat()
         same = (entry.get("size"), entry.get("time")) == (status.st_size, status.st_mtime_ns)
         return (
             "begun" in entry or same or (entry.get("size") == status.st_size and entry.get("sha256") == digest(target))

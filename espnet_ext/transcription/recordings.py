@@ -79,7 +79,6 @@ def _expanded(path: Path, faults: list[tuple[Path, str]]) -> Iterator[Recording]
     path = Path(os.path.abspath(path))
     try:
         if not path.is_dir():
-            path.exists()
             yield Recording(path, path.stem)
             return
     except OSError as error:
