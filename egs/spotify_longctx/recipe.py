@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from espnet_ext.errors import InputError
 from espnet_ext.longform.noise import find_noise
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Recipe, Run, load_script
-from espnet_ext.recipe.step_logs import last_line
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
 from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
 from espnet_ext.results.plans.plan import load_scale, system_config
@@ -232,7 +230,6 @@ def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step
         inputs=[model.with_name("config.yaml"), *dict.fromkeys(Path(job["data"]) / "wav.scp" for job in jobs)],
         outputs=[Path(job["output"]) / "text" for job in jobs],
         preload=["espnet_ext.longform.decoding.decode", "espnet_ext.longform.decoding.posteriors", "espnet2.tasks.asr"],
-        progress=partial(last_line, without="libmpg123"),  # of the MP3 decoder, about frames that nothing reads
     )
 
 

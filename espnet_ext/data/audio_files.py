@@ -22,6 +22,9 @@ FFMPEG_SUFFIXES = (".m4a", ".m4b", ".mp4", ".aac", ".webm", ".mov", ".mkv", ".av
 
 _WRITE_BLOCK = 1 << 17  # samples written at once: libsndfile's Vorbis encoder crashes on minutes in one call
 _SPHERE_HEADER = 1024  # bytes, the usual length
+_OGG_MARK = b"OggS\0"  # each page begins with it
+_OGG_HEADER = 27  # bytes, the last of which says how many sizes follow; their sum is what the page holds
+_OGG_PAGE = _OGG_HEADER + 255 + 255 * 255  # bytes of the largest page
 _READ_BLOCK = 1 << 20  # samples read at once
 _LEAST_ROOM = 1 << 20  # bytes; by the time that we look, other processes may have freed some
 
@@ -108,7 +111,7 @@ def inspect_audio(path: str | Path, *, decode: bool = True, rate: int | None = N
     Args:
         path: The file.
         decode: Decode it to its end, which finds compressed files that are cut off, corrupt ones, and NaN or infinite
-            samples. WAV and SPHERE files that are cut off are found by their headers.
+            samples. WAV, SPHERE and Ogg files that are cut off are found by their headers.
         rate: The sampling rate in Hz that it must have (None: any).
         mono: Must it have one channel?
     """
@@ -148,10 +151,12 @@ def _why_closed(path: Path, decode: bool) -> str:
 
 
 def is_cut(file: soundfile.SoundFile) -> bool:
-    """Whether the header of an open WAV or SPHERE file promises more samples than there are.
+    """Whether the header of an open WAV or SPHERE file, or of an Ogg file's last page, promises more than there is.
 
     libsndfile quietly takes what is left.
     """
+    if file.format == "OGG":
+        return _ends_within_page(file.name)
     if file.format == "NIST":
         promised = re.search(rb"^sample_count -i (\d+)\s*$", _first_bytes(file.name), re.MULTILINE)
         return promised is not None and file.frames < int(promised[1])
@@ -159,6 +164,19 @@ def is_cut(file: soundfile.SoundFile) -> bool:
     # 4 GiB, which says nothing.
     lengths = re.search(r"^data : (\d+) \(should be (\d+)\)", file.extra_info, re.MULTILINE)
     return lengths is not None and int(lengths[2]) < int(lengths[1]) < 0x7FFF0000
+
+
+def _ends_within_page(path: str | Path) -> bool:
+    """Whether an Ogg file (Vorbis, Opus, FLAC) ends before its last page does (RFC 3533, section 6)."""
+    with Path(path).open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _OGG_PAGE))
+        tail = file.read()
+    start = tail.rfind(_OGG_MARK)
+    if start < 0:  # other bytes follow the last page
+        return False
+    page = tail[start:]
+    sizes = page[_OGG_HEADER : _OGG_HEADER + page[_OGG_HEADER - 1]] if len(page) >= _OGG_HEADER else b""
+    return len(page) < _OGG_HEADER or len(page) < _OGG_HEADER + page[_OGG_HEADER - 1] + sum(sizes)
 
 
 def _first_bytes(path: str | Path) -> bytes:

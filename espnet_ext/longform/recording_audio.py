@@ -60,8 +60,8 @@ class RecordingAudio:
         rate: The rate to resample to, in Hz.
 
     Raises:
-        InputError: The file is missing or corrupt, has no samples, or is a WAV or SPHERE file that breaks off. ``read``
-            raises it for other audio that breaks off and for NaN or infinite samples.
+        InputError: The file is missing or corrupt, has no samples, or is a WAV, SPHERE or Ogg file that breaks off.
+            ``read`` raises it for other audio that breaks off and for NaN or infinite samples.
     """
 
     def __init__(self, name: str, path: str | Path, rate: int = 16000):

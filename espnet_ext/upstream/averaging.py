@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from espnet_ext.errors import InputError
-from espnet_ext.upstream.checkpoint import load_checkpoint, load_parameters
+from espnet_ext.upstream.checkpoint import load_epochs, load_parameters
 from espnet_ext.work.files import atomic_write
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def best_epochs(folder: Path, count: int, criterion: tuple[str, str, str]) -> li
         InputError: the training did not record the criterion, or one of the epochs no longer exists.
     """
     phase, key, mode = criterion
-    stats = load_checkpoint(folder / "checkpoint.pth")["reporter"]["stats"]
+    stats = load_epochs(folder)
     values = {epoch: stats[epoch][phase][key] for epoch in stats if key in stats[epoch].get(phase, {})}
     if mode not in ("min", "max") or not values:
         raise InputError(f"{folder / 'checkpoint.pth'}: no {phase}.{key} to take the {mode} of: name another criterion")

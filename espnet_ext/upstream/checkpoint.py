@@ -34,6 +34,15 @@ def load_checkpoint(path: str | Path, device: str = "cpu") -> Any:
         ) from None
 
 
+def load_epochs(folder: Path) -> Mapping[int, Mapping[str, Any]]:
+    """What ESPnet's reporter kept of each epoch of a training, ``train`` and ``valid``, such as ``valid: {acc: 0.9}``.
+
+    Raises:
+        InputError: as :func:`load_checkpoint`.
+    """
+    return load_checkpoint(folder / "checkpoint.pth")["reporter"]["stats"]
+
+
 def load_parameters(path: str | Path, device: str = "cpu") -> "dict[str, torch.Tensor]":
     """Load a model's parameters and buffers by name, from a file that holds nothing else or has a known wrapper.
 

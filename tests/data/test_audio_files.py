@@ -73,6 +73,24 @@ def test_what_a_header_promises_is_there(tmp_path: Path, suffix: str, decode: bo
     assert inspect_audio(path, decode=decode).fault == "the audio breaks off before its end, of"
 
 
+@pytest.mark.parametrize("subtype", ["VORBIS", "OPUS"])
+@pytest.mark.parametrize("decode", [True, False])
+def test_an_ogg_file_that_ends_within_a_page_is_cut(tmp_path: Path, subtype: str, decode: bool) -> None:
+    path = tmp_path / "a.ogg"
+    soundfile.write(path, np.random.default_rng(0).normal(size=80000).clip(-9, 9) / 10, 16000, subtype=subtype)
+    whole = path.read_bytes()
+    last_page = whole.rindex(b"OggS")
+    assert inspect_audio(path, decode=decode).fault is None
+    for end in (len(whole) - 1, last_page + 30, last_page + 10, len(whole) // 2):
+        path.write_bytes(whole[:end])
+        assert inspect_audio(path, decode=decode).fault == "the audio breaks off before its end, of", end
+    for more in (b"\0" * 100, b"\0" * 70000):  # other bytes after the last page are no page
+        path.write_bytes(whole + more)
+        assert inspect_audio(path, decode=decode).fault is None
+    path.write_bytes(whole[:last_page])  # of whole pages: as a stream ends that is recorded
+    assert inspect_audio(path, decode=decode).fault is None
+
+
 def test_missing_file(tmp_path: Path) -> None:
     assert inspect_audio(tmp_path / "a.flac", decode=False) == Inspected(fault="no audio file for")
 

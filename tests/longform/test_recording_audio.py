@@ -63,13 +63,14 @@ def test_bad_audio_is_refused_by_name(tmp_path):
     for name in ("cut.wav", "cut.sph"):
         soundfile.write(tmp_path / name, np.zeros(32000), 16000, format="NIST" if name == "cut.sph" else None)
         (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-32000])
+    (tmp_path / "cut.ogg").write_bytes((tmp_path / "good.ogg").read_bytes()[:-100])
     with RecordingAudio("show", tmp_path / "whole.wav") as audio:  # integers as numbers are audio
         assert audio.read(0, 50)[0] == 2.0**31
     for name, fault in (
         ("loud.wav", r"samples as large as 1e\+30, whose features are infinite"),
         ("text.ogg", "corrupt audio"), ("none.ogg", "no such audio file"), ("empty.wav", "no samples"),
         ("nan.wav", "NaN or infinite"), (".", "is a folder"),
-        ("cut.wav", "breaks off after 1.0 s"), ("cut.sph", "breaks off after 1.0 s"),
+        ("cut.wav", "breaks off after 1.0 s"), ("cut.sph", "breaks off after 1.0 s"), ("cut.ogg", "breaks off after 1"),
     ):  # fmt: skip
         with (
             pytest.raises(InputError, match=f"recording show: .*{fault}|{fault}"),

@@ -171,5 +171,5 @@ def test_the_course_of_trainings_is_read_from_checkpoints(tmp_path):
     assert values["encoder"] == {"epochs": 3, "updates": 30, "best_epoch": 2, "dev": [8.0, 2.0, 4.0]}
     assert values["systems"]["base"]["last"] == 3.0 and values["systems"]["base"]["before_last"] == 4.0
     assert values["systems"]["base"]["by_seed"]["2"]["updates"] == 20
-    with pytest.raises(InputError, match="train the system first"):
+    with pytest.raises(InputError, match="train the model first"):
         trainings.main(["--systems", str(tmp_path), "--output", str(output)])

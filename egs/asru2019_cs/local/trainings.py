@@ -18,8 +18,8 @@ from typing import Any
 from trained_systems import by_name
 
 from espnet_ext.command import run_main
-from espnet_ext.errors import InputError
 from espnet_ext.results.kept.facts import write_facts
+from espnet_ext.upstream.checkpoint import load_epochs
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -41,12 +41,7 @@ def course(folder: Path, measure: str) -> dict[str, Any]:
     Raises:
         InputError: there is no checkpoint.
     """
-    import torch
-
-    path = folder / "checkpoint.pth"
-    if not path.is_file():
-        raise InputError(f"{path}: no such file: train the system first")
-    epochs = torch.load(path, map_location="cpu", weights_only=True)["reporter"]["stats"]
+    epochs = load_epochs(folder)
     losses = [float(epochs[epoch]["valid"][measure]) for epoch in sorted(epochs)]
     return {
         "epochs": len(losses),

@@ -16,6 +16,7 @@ from typing import Any
 from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
 from espnet_ext.results.kept.facts import write_facts
+from espnet_ext.upstream.checkpoint import load_epochs
 
 ABOUT = (
     "Trainings, by system and seed: epoch with the best accuracy of tokens on the dev sets; loss and accuracy of the "
@@ -34,7 +35,7 @@ def courses(exp: Path, systems: Sequence[str]) -> dict[str, Any]:
     """Each training of some systems, their means over seeds, and epochs and updates, which all must have alike.
 
     Raises:
-        InputError: a system has no trainings, or they differ in their numbers of updates.
+        InputError: a system has no trainings or one without a checkpoint, or they differ in their numbers of updates.
     """
     trainings: dict[str, dict[str, Any]] = {}
     lengths = set()
@@ -43,7 +44,7 @@ def courses(exp: Path, systems: Sequence[str]) -> dict[str, Any]:
         if not folders:
             raise InputError(f"{exp / system}: no trainings (seed1, seed2 ...): train the system first")
         for folder in folders:
-            epochs = read_epochs(folder)
+            epochs = load_epochs(folder)
             lengths.add((len(epochs), int(epochs[max(epochs)]["train"]["total_count"])))
             trainings.setdefault(system, {})[folder.name.removeprefix("seed")] = course(epochs)
     if len(lengths) > 1:
@@ -51,20 +52,6 @@ def courses(exp: Path, systems: Sequence[str]) -> dict[str, Any]:
     ((epochs_of_all, updates),) = lengths
     means = {system: mean(list(seeds.values())) for system, seeds in trainings.items()}
     return {"trainings": trainings, "means": means, "epochs": epochs_of_all, "updates": updates}
-
-
-def read_epochs(folder: Path) -> Mapping[int, Mapping[str, Any]]:
-    """What ESPnet's reporter kept of each epoch of a training.
-
-    Raises:
-        InputError: there is no checkpoint.
-    """
-    import torch
-
-    path = folder / "checkpoint.pth"
-    if not path.is_file():
-        raise InputError(f"{path}: no such file: train the system first")
-    return torch.load(path, map_location="cpu", weights_only=True)["reporter"]["stats"]
 
 
 def course(epochs: Mapping[int, Mapping[str, Any]]) -> dict[str, float]:

@@ -1,0 +1,22 @@
+"""What is shown of a step's log while it runs."""
+
+from pathlib import Path
+
+import pytest
+
+from espnet_ext.recipe.step_logs import last_line
+
+
+@pytest.mark.parametrize(
+    ("log", "shown"),
+    [
+        ("# espnet-ext x\n", ""),
+        ("# espnet-ext x\n1 of 4 systems\n\n", "1 of 4 systems"),
+        ("first\n 10%\r 20%\r", " 20%"),
+        ("1 of 4 systems\nFailed to import Flash Attention, using ESPnet default: No module\n", "1 of 4 systems"),
+        ("3 recordings\n[src/libmpg123/parse.c:wetwork():1389] warning: Big change\n# end\n", "3 recordings"),
+    ],
+)
+def test_the_last_line_that_tells_how_far_a_step_is(tmp_path: Path, log: str, shown: str) -> None:
+    (tmp_path / "step.log").write_text(log)
+    assert last_line(tmp_path / "step.log") == shown
