@@ -4,6 +4,7 @@ A file, a recording with silenced regions and noise all have the same interface:
 ``length`` in samples, and a method ``read(start, count)``. Memory does not depend on the recording's length.
 """
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -195,7 +196,14 @@ def readable(path: Path) -> Iterator[Path]:
         if done.returncode or not target.is_file():
             reason = (done.stderr.strip().splitlines() or ["no audio in it"])[-1]
             raise InputError(f"{path}: ffmpeg cannot read it: {reason}")
+        copy_times(path, target)
         yield target
+
+
+def copy_times(source: str | Path, copy: str | Path) -> None:
+    """Give a file that is made from another its times, so that a later run sees that nothing has changed."""
+    status = Path(source).stat()
+    os.utime(copy, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 class ZeroedAudio:

@@ -3,7 +3,6 @@
 A phrase must be some seconds long to tell anything; a short "yes" may go to the wrong speaker.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -14,7 +13,7 @@ import soundfile
 
 from espnet_ext.data.kaldi.data_dir import DataDir, format_seconds, write_data_dir
 from espnet_ext.data.transcript import Word
-from espnet_ext.longform.recording_audio import RecordingAudio, opened
+from espnet_ext.longform.recording_audio import RecordingAudio, copy_times, opened
 from espnet_ext.multitalker.profiles import RATE, Embed, make_profiles, profile
 from espnet_ext.transcription.enrolment import find_enrolment
 
@@ -59,8 +58,7 @@ def copy_audio(files: Mapping[str, Path], folder: Path, speakers: dict[str, str]
             for start in range(0, audio.length, _BLOCK):
                 file.write(audio.read(start, min(_BLOCK, audio.length - start)))
             seconds[key] = format_seconds(audio.length / RATE)
-        status = path.stat()
-        os.utime(paths[key], ns=(status.st_atime_ns, status.st_mtime_ns))  # so that a later run takes up its work
+        copy_times(path, paths[key])
     data = DataDir(wav_scp=paths, utt2spk=speakers or {key: key for key in files}, utt2dur=seconds, reco2dur=seconds)
     write_data_dir(data, folder / "data")
     return data
