@@ -14,7 +14,7 @@ LEAST_FREE = 256 * 1024  # bytes: with less, a disk counts as full
 
 def last_line(log: Path) -> str:
     """The last line of a log, to show progress. Lines that begin with # or contain one of ``ASIDE`` are left out."""
-    lines = _tail(log, 4000).replace("\r", "\n").splitlines()
+    lines = _last_lines(log, 16_000).replace("\r", "\n").splitlines()
     told = (line for line in reversed(lines) if line.strip() and not line.startswith("#"))
     return next((line for line in told if not any(aside in line for aside in ASIDE)), "")[:120]
 
@@ -34,7 +34,7 @@ def failure_text(name: str, log: Path, status: int) -> str:
     """How the step ``name`` ended, the last lines of its log, and what to do."""
     how = f"killed by signal {-status}" if status < 0 else f"failed with status {status}"
     lines = [f"\n{name}: {how}. The end of its log:"]
-    text = _tail(log, 20000)
+    text = _last_lines(log, 20_000)
     for line in [line for line in text.splitlines() if line.strip()][-15:]:
         # an error is shown in full, however long its paths are; other lines are cut
         lines.append(f"   | {line if line.startswith('error: ') else line[:300]}")
@@ -65,10 +65,14 @@ def disk_is_full(folder: Path) -> bool:
         return False
 
 
-def _tail(path: Path, count: int) -> str:
+def _last_lines(path: Path, count: int) -> str:
+    """The end of a file, at most so many bytes, without a line of which the beginning is left out."""
     try:
         with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - count))
-            return file.read().decode(errors="replace")
+            start = max(0, os.fstat(file.fileno()).st_size - count)
+            file.seek(start)
+            text = file.read().decode(errors="replace")
     except OSError:
         return ""
+    ends = [at for at in (text.find("\n"), text.find("\r")) if at >= 0]
+    return text[min(ends) + 1 :] if start and ends else text

@@ -14,6 +14,10 @@ from espnet_ext.recipe.step_logs import last_line
         ("# espnet-ext x\n1 of 4 systems\n\n", "1 of 4 systems"),
         ("first\n 10%\r 20%\r", " 20%"),
         ("1 of 4 systems\nFailed to import Flash Attention, using ESPnet default: No module\n", "1 of 4 systems"),
+        ("3 of 40\n" + "[src/libmpg123/layer3.c] error: too large\n" * 300, "3 of 40"),
+        ("3 of 40\n" + "[src/libmpg123/layer3.c] error: too large\n" * 3000, ""),
+        ("10%\r" * 9000 + "20%\r", "20%"),
+        ("x" * 50_000, "x" * 120),
         ("3 recordings\n[src/libmpg123/parse.c:wetwork():1389] warning: Big change\n# end\n", "3 recordings"),
     ],
 )
