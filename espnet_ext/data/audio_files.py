@@ -111,7 +111,8 @@ def inspect_audio(path: str | Path, *, decode: bool = True, rate: int | None = N
     Args:
         path: The file.
         decode: Decode it to its end, which finds compressed files that are cut off, corrupt ones, and NaN or infinite
-            samples. WAV, SPHERE and Ogg files that are cut off are found by their headers.
+            samples. WAV and SPHERE files that are cut off are found by their headers, and Ogg files that end within
+            a page by that page; one that ends between pages cannot be told from one that is shorter.
         rate: The sampling rate in Hz that it must have (None: any).
         mono: Must it have one channel?
     """
@@ -167,7 +168,7 @@ def is_cut(file: soundfile.SoundFile) -> bool:
 
 
 def _ends_within_page(path: str | Path) -> bool:
-    """Whether an Ogg file (Vorbis, Opus, FLAC) ends before its last page does (RFC 3533, section 6)."""
+    """Whether an Ogg file ends within a page (RFC 3533, section 6)."""
     with Path(path).open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _OGG_PAGE))
         tail = file.read()
@@ -175,8 +176,11 @@ def _ends_within_page(path: str | Path) -> bool:
     if start < 0:  # other bytes follow the last page
         return False
     page = tail[start:]
-    sizes = page[_OGG_HEADER : _OGG_HEADER + page[_OGG_HEADER - 1]] if len(page) >= _OGG_HEADER else b""
-    return len(page) < _OGG_HEADER or len(page) < _OGG_HEADER + page[_OGG_HEADER - 1] + sum(sizes)
+    if len(page) < _OGG_HEADER:
+        return True
+    head = _OGG_HEADER + page[_OGG_HEADER - 1]
+    end = head + sum(page[_OGG_HEADER:head])
+    return len(page) < end or (len(page) > end and _OGG_MARK.startswith(page[end:]))
 
 
 def _first_bytes(path: str | Path) -> bytes:

@@ -61,7 +61,8 @@ class RecordingAudio:
         rate: The rate to resample to, in Hz.
 
     Raises:
-        InputError: The file is missing or corrupt, has no samples, or is a WAV, SPHERE or Ogg file that breaks off.
+        InputError: The file is missing or corrupt, has no samples, or is a WAV, SPHERE or Ogg file that breaks off (an
+            Ogg file: within a page).
             ``read`` raises it for other audio that breaks off and for NaN or infinite samples.
     """
 
@@ -79,7 +80,7 @@ class RecordingAudio:
         if is_cut(self._file):
             raise InputError(
                 f"{path}: recording {name}: the audio breaks off after {self.seconds:.1f} s, before the end that its "
-                "header promises: replace the file, or drop the recording"
+                "headers promise: replace the file, or drop the recording"
             )
         common = gcd(rate, self._file.samplerate)
         # ``up`` samples of ours last as long as ``down`` of the file.

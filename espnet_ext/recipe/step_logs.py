@@ -9,12 +9,15 @@ WARNINGS = 5  # so many of a step are shown
 # Lines that say nothing of how far a step is: of ESPnet as it is imported, and of the MP3 decoder about frames that
 # nothing reads.
 ASIDE = ("Failed to import Flash Attention", "libmpg123")
+_END = 16_000  # bytes of a log, in which its last line is sought
 LEAST_FREE = 256 * 1024  # bytes: with less, a disk counts as full
 
 
 def last_line(log: Path) -> str:
     """The last line of a log, to show progress. Lines that begin with # or contain one of ``ASIDE`` are left out."""
-    lines = _last_lines(log, 16_000).replace("\r", "\n").splitlines()
+    lines = _tail(log, _END).replace("\r", "\n").splitlines()
+    if len(lines) > 1 and log.stat().st_size > _END:
+        del lines[0]  # the end of a line, which does not show what the line is
     told = (line for line in reversed(lines) if line.strip() and not line.startswith("#"))
     return next((line for line in told if not any(aside in line for aside in ASIDE)), "")[:120]
 
@@ -34,7 +37,7 @@ def failure_text(name: str, log: Path, status: int) -> str:
     """How the step ``name`` ended, the last lines of its log, and what to do."""
     how = f"killed by signal {-status}" if status < 0 else f"failed with status {status}"
     lines = [f"\n{name}: {how}. The end of its log:"]
-    text = _last_lines(log, 20_000)
+    text = _tail(log, 20_000)
     for line in [line for line in text.splitlines() if line.strip()][-15:]:
         # an error is shown in full, however long its paths are; other lines are cut
         lines.append(f"   | {line if line.startswith('error: ') else line[:300]}")
@@ -65,14 +68,11 @@ def disk_is_full(folder: Path) -> bool:
         return False
 
 
-def _last_lines(path: Path, count: int) -> str:
-    """The end of a file, at most so many bytes, without a line of which the beginning is left out."""
+def _tail(path: Path, count: int) -> str:
+    """The end of a file, at most so many bytes; it may begin within a line."""
     try:
         with open(path, "rb") as file:
-            start = max(0, os.fstat(file.fileno()).st_size - count)
-            file.seek(start)
-            text = file.read().decode(errors="replace")
+            file.seek(max(0, os.fstat(file.fileno()).st_size - count))
+            return file.read().decode(errors="replace")
     except OSError:
         return ""
-    ends = [at for at in (text.find("\n"), text.find("\r")) if at >= 0]
-    return text[min(ends) + 1 :] if start and ends else text

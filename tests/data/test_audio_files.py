@@ -81,7 +81,7 @@ def test_an_ogg_file_that_ends_within_a_page_is_cut(tmp_path: Path, subtype: str
     whole = path.read_bytes()
     last_page = whole.rindex(b"OggS")
     assert inspect_audio(path, decode=decode).fault is None
-    for end in (len(whole) - 1, last_page + 30, last_page + 10, len(whole) // 2):
+    for end in (len(whole) - 1, last_page + 30, last_page + 10, last_page + 2, len(whole) // 2):
         path.write_bytes(whole[:end])
         assert inspect_audio(path, decode=decode).fault == "the audio breaks off before its end, of", end
     for more in (b"\0" * 100, b"\0" * 70000):  # other bytes after the last page are no page

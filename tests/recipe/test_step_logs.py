@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from espnet_ext.recipe.step_logs import last_line
+from espnet_ext.recipe.step_logs import failure_text, last_line
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,9 @@ from espnet_ext.recipe.step_logs import last_line
 def test_the_last_line_that_tells_how_far_a_step_is(tmp_path: Path, log: str, shown: str) -> None:
     (tmp_path / "step.log").write_text(log)
     assert last_line(tmp_path / "step.log") == shown
+
+
+def test_a_long_line_at_the_end_of_a_failed_log_is_shown(tmp_path: Path) -> None:
+    """PyTorch names all missing keys of a state dict in one line."""
+    (tmp_path / "step.log").write_text("# start\n" + 'Missing key(s) in state_dict: "encoder.0", ' * 1000 + "end\n")
+    assert "Missing key(s)" in failure_text("train", tmp_path / "step.log", 1)

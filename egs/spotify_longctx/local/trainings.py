@@ -21,8 +21,9 @@ from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.upstream.checkpoint import load_epochs
 
 ABOUT = (
-    "Trainings by system: seeds, updates, mean norm of the gradient before clipping in the first and in the last third "
-    "of the epochs, share of all updates that were clipped, and each seed's loss on dev after the last one"
+    "Trainings by system: seeds, updates (batches: accum_grad is 1), mean norm of the gradient before clipping in the "
+    "first and in the last third of the epochs, share of all updates that were clipped, and each seed's loss on dev "
+    "after the last one"
 )
 
 
@@ -46,7 +47,7 @@ def summary(seeds: Mapping[int, Mapping[int, Mapping[str, Any]]]) -> dict[str, A
     courses = [course(epochs) for epochs in seeds.values()]
     means = {key: fmean(each[key] for each in courses) for key in courses[0]}
     dev = {str(seed): epochs[max(epochs)]["valid"]["loss"] for seed, epochs in seeds.items()}
-    return {"seeds": list(seeds), **means, "dev_loss": dev}
+    return {"seeds": list(seeds), **means, "updates": round(means["updates"]), "dev_loss": dev}
 
 
 def course(epochs: Mapping[int, Mapping[str, Any]]) -> dict[str, float]:
