@@ -1,24 +1,16 @@
 """``local/trainings.py`` of spotify_longctx: what it says of trainings is in their checkpoints."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 import torch
 
 from espnet_ext.errors import InputError
+from espnet_ext.recipe.run import load_script
 from espnet_ext.results.kept.facts import read_facts
 
-SCRIPT = Path(__file__).parents[2] / "egs" / "spotify_longctx" / "local" / "trainings.py"
-
-
-@pytest.fixture(scope="module")
-def trainings():
-    # Other recipes have a script of this name as well, so it is not imported by name.
-    spec = importlib.util.spec_from_file_location("longctx_trainings", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+# Other recipes have a script of this name as well, so it is not imported by name.
+trainings = load_script(Path(__file__).parents[2] / "egs" / "spotify_longctx" / "local" / "trainings.py")
 
 
 def checkpoint(folder, epochs):
@@ -30,7 +22,7 @@ def checkpoint(folder, epochs):
     torch.save({"model": {}, "reporter": {"stats": stats, "epoch": len(epochs)}}, folder / "checkpoint.pth")
 
 
-def test_updates_norms_and_clipped_updates(trainings, tmp_path):
+def test_updates_norms_and_clipped_updates(tmp_path):
     """The last epoch has 10 updates, the others 100 each, which weigh as much."""
     checkpoint(tmp_path / "base_10" / "seed1", [(100, 8.0, 100.0), (200, 4.0, 50.0), (300, 2.0, 20.0), (310, 1.0, 0.0)])
     checkpoint(tmp_path / "base_10" / "seed2", [(100, 6.0, 100.0), (200, 6.0, 50.0), (300, 2.0, 20.0), (310, 3.0, 0.0)])
@@ -42,6 +34,6 @@ def test_updates_norms_and_clipped_updates(trainings, tmp_path):
     assert values["clipped"] == pytest.approx((100 + 50 + 20) / 310)
 
 
-def test_a_system_that_was_not_trained_is_named(trainings, tmp_path):
+def test_a_system_that_was_not_trained_is_named(tmp_path):
     with pytest.raises(InputError, match="base_10/seed3/checkpoint.pth: no such file"):
         trainings.main(["--exp", str(tmp_path), "--systems", "base_10", "--seeds", "3", "--output", str(tmp_path)])

@@ -1,24 +1,16 @@
 """``local/trainings.py`` of librispeech_sem: what it says of trainings is in their checkpoints."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 import torch
 
 from espnet_ext.errors import InputError
+from espnet_ext.recipe.run import load_script
 from espnet_ext.results.kept.facts import read_facts
 
-SCRIPT = Path(__file__).parents[2] / "egs" / "librispeech_sem" / "local" / "trainings.py"
-
-
-@pytest.fixture(scope="module")
-def trainings():
-    # The code-switching recipe has a script of this name as well, so it is not imported by name.
-    spec = importlib.util.spec_from_file_location("sem_trainings", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+# The code-switching recipe has a script of this name as well, so it is not imported by name.
+trainings = load_script(Path(__file__).parents[2] / "egs" / "librispeech_sem" / "local" / "trainings.py")
 
 
 def checkpoint(folder, accuracies, updates=10, **train):
@@ -33,7 +25,7 @@ def checkpoint(folder, accuracies, updates=10, **train):
     torch.save({"model": {}, "reporter": {"stats": stats, "epoch": len(accuracies)}}, folder / "checkpoint.pth")
 
 
-def test_courses_and_means(trainings, tmp_path):
+def test_courses_and_means(tmp_path):
     checkpoint(tmp_path / "baseline" / "seed1", [0.5, 0.75])
     checkpoint(tmp_path / "baseline" / "seed2", [0.75, 0.25])
     checkpoint(tmp_path / "sem" / "seed1", [0.5, 0.5], masked=0.25)
@@ -48,7 +40,7 @@ def test_courses_and_means(trainings, tmp_path):
     assert values["means"]["sem"]["masked"] == 0.25
 
 
-def test_what_cannot_be_compared_is_refused(trainings, tmp_path):
+def test_what_cannot_be_compared_is_refused(tmp_path):
     checkpoint(tmp_path / "baseline" / "seed1", [0.5, 0.75])
     checkpoint(tmp_path / "baseline" / "seed2", [0.5])
     with pytest.raises(InputError, match="different lengths"):
