@@ -61,9 +61,9 @@ class RecordingAudio:
         rate: The rate to resample to, in Hz.
 
     Raises:
-        InputError: The file is missing or corrupt, has no samples, or is a WAV, SPHERE or Ogg file that breaks off (an
-            Ogg file: within a page).
-            ``read`` raises it for other audio that breaks off and for NaN or infinite samples.
+        InputError: The file is missing or corrupt, has no samples, or is a WAV or SPHERE file that breaks off, or an
+            Ogg file that ends within a page. ``read`` raises it for other audio that breaks off and for NaN or infinite
+            samples.
     """
 
     def __init__(self, name: str, path: str | Path, rate: int = 16000):

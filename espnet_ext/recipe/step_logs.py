@@ -18,8 +18,12 @@ def last_line(log: Path) -> str:
     lines = _tail(log, _END).replace("\r", "\n").splitlines()
     if len(lines) > 1 and log.stat().st_size > _END:
         del lines[0]  # the end of a line, which does not show what the line is
-    told = (line for line in reversed(lines) if line.strip() and not line.startswith("#"))
-    return next((line for line in told if not any(aside in line for aside in ASIDE)), "")[:120]
+    return next(filter(_tells, reversed(lines)), "")[:120]
+
+
+def _tells(line: str) -> bool:
+    """Whether a line can say how far a step is."""
+    return bool(line.strip()) and not line.startswith("#") and not any(aside in line for aside in ASIDE)
 
 
 def warnings_in(log: Path) -> list[str]:
