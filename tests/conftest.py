@@ -25,7 +25,7 @@ del sys.argv[1:]
 PROCESS_MEMORY = 3 << 30  # bytes: what a process with torch and ESPnet may take, and the commands that it starts
 # Tests that run ESPnet or large libraries, which take seconds to import.
 PLUGINS = (
-    *("frontend", "normalize", "encoder", "decoder", "model", "scheduler", "layers", "search"),
+    *("frontend", "normalize", "encoder", "decoder", "model", "scheduler", "layers", "whisper"),
     *(
         "sem",
         "codeswitch",

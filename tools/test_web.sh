@@ -29,5 +29,5 @@ if ! "$python" -c 'import playwright' 2>/dev/null; then
 fi
 echo "$("$(find_chromium)" --version 2>/dev/null), Playwright $("$python" -m pip show playwright | sed -n 's/^Version: //p')"
 cd "$tools/.."
-REPORT_SCREENSHOTS=$tools/.bootstrap/web "$python" -m pytest tests/report/test_in_browser.py -s "$@"
+REPORT_SCREENSHOTS=$tools/.bootstrap/web "$python" -m pytest tests/pages/test_in_browser.py -s "$@"
 echo "screenshots of the pages: $tools/.bootstrap/web"

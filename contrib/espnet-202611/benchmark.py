@@ -17,7 +17,7 @@ from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
 from espnet2.legacy.nets.ctc_prefix_score import CTCPrefixScoreTH
 from patched import CTC, RNN, TRANSFORMER, apply
 
-from espnet_ext.results.kept.facts import write_facts
+from espnet_ext.tables.kept.facts import write_facts
 
 BEAM, REPEATS = 10, 7
 

@@ -65,7 +65,7 @@ def from_manifests(recordings: tuple[Path, ...], supervisions: tuple[Path, ...],
 
     Repeat all three options to write several data dirs.
     """
-    from espnet_ext.data.manifests import data_dirs_from_manifests
+    from espnet_ext.corpora.manifests import data_dirs_from_manifests
 
     data_dirs_from_manifests(recordings, supervisions, output)
 
@@ -94,7 +94,7 @@ def validate(folder: Path, **checks: Any) -> None:
 
     The exit status is 1 if there are any.
     """
-    from espnet_ext.data.kaldi.checks import validate_data_dir
+    from espnet_ext.kaldi.checks import validate_data_dir
 
     if not validate_data_dir(folder, **checks):
         raise click.exceptions.Exit(1)
@@ -107,7 +107,7 @@ def fix(folder: Path) -> None:
 
     The original files go to DIR/.backup.
     """
-    from espnet_ext.data.kaldi.fix import fix_data_dir
+    from espnet_ext.kaldi.fix import fix_data_dir
 
     fix_data_dir(folder)
 
@@ -125,7 +125,7 @@ def subset(utt_list: Path | None, spk_list: Path | None, arguments: tuple[str, .
 
     Takes NUMBER utterances, spread evenly unless an option says otherwise. With a list, leave out NUMBER.
     """
-    from espnet_ext.data.kaldi.parts import subset_data_dir
+    from espnet_ext.kaldi.parts import subset_data_dir
 
     listed = bool(utt_list or spk_list)
     chosen = [name for name, given in how.items() if given]
@@ -151,7 +151,7 @@ def subset(utt_list: Path | None, spk_list: Path | None, arguments: tuple[str, .
 @click.argument("sources", type=common.PATH, nargs=-1, required=True, metavar="SOURCE...")
 def combine(suffix_source: bool, destination: Path, sources: tuple[Path, ...]) -> None:
     """Put data dirs together."""
-    from espnet_ext.data.kaldi.parts import combine_data_dirs
+    from espnet_ext.kaldi.parts import combine_data_dirs
 
     combine_data_dirs(destination, sources, suffix_source=suffix_source)
 
@@ -165,7 +165,7 @@ def split(per_utt: bool, folder: Path, parts: int) -> None:
 
     Writes DIR/splitN/1 ... N by speaker, or DIR/splitNutt/1 ... N by utterance.
     """
-    from espnet_ext.data.kaldi.parts import split_data_dir
+    from espnet_ext.kaldi.parts import split_data_dir
 
     split_data_dir(folder, parts, by="utterance" if per_utt else "speaker")
 
@@ -221,7 +221,7 @@ def tokens(
 
         make_mixed_tokens(text, english_text, output, vocab_size, more_than)
     else:
-        from espnet_ext.data.tokens import make_tokens
+        from espnet_ext.text.tokens import make_tokens
 
         make_tokens(text, output, token_type, vocab_size, symbols=symbol, normalisation=normalisation)
 

@@ -282,10 +282,10 @@ def compare(
     seeds or more a system the test covers other trainings and other speakers; with fewer, other speakers only.
     compare.html shows the aligned errors of all systems side by side. docs/comparing.md has examples for each format.
     """
-    from espnet_ext.compare.alignments import Measure
-    from espnet_ext.compare.comparison import compare_systems, parse_system
-    from espnet_ext.compare.page import write_comparison
-    from espnet_ext.compare.tables import plain_text
+    from espnet_ext.pages.compare import write_comparison
+    from espnet_ext.scoring.alignments import Measure
+    from espnet_ext.scoring.comparison import compare_systems, parse_system
+    from espnet_ext.scoring.comparison_tables import plain_text
 
     measure = Measure(metric, normaliser, collar)
     compared = compare_systems(ref, [parse_system(text) for text in systems], measure, **options)

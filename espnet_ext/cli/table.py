@@ -11,8 +11,8 @@ from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.errors import InputError
 
 if TYPE_CHECKING:
-    from espnet_ext.results.pages.paste import Style
-    from espnet_ext.results.plans.tables import Table, Tables
+    from espnet_ext.tables.pages.paste import Style
+    from espnet_ext.tables.plans.tables import Table, Tables
 
 
 @click.group(cls=OrderedGroup)
@@ -50,8 +50,8 @@ def _selection(function: Callable[..., Any]) -> Callable[..., Any]:
 def _selected(
     recipe: Path, scale: str | None, tables: str, rows: str | None
 ) -> "tuple[Tables, list[Table], list[str] | None]":
-    from espnet_ext.results.plans.plan import select
-    from espnet_ext.results.plans.reading import load_tables
+    from espnet_ext.tables.plans.plan import select
+    from espnet_ext.tables.plans.reading import load_tables
 
     every = load_tables(recipe / "conf" / "tables.yaml", scale)
     wanted_rows = common.names(rows) if rows else None
@@ -67,7 +67,7 @@ def plan(recipe: Path, scale: str | None, tables: str, rows: str | None) -> None
 
     Each is printed with its config section, its training data and its decodings.
     """
-    from espnet_ext.results.plans.plan import decodings_needed, systems_needed
+    from espnet_ext.tables.plans.plan import decodings_needed, systems_needed
 
     every, selected, _ = _selected(recipe, scale, tables, rows)
     decodings = decodings_needed(selected)
@@ -91,8 +91,8 @@ def config(recipe: Path, scale: str, system: str | None, decoding: str | None) -
     """
     import yaml
 
-    from espnet_ext.results.plans.plan import decode_config, load_scale, system_config
-    from espnet_ext.results.plans.reading import load_tables
+    from espnet_ext.tables.plans.plan import decode_config, load_scale, system_config
+    from espnet_ext.tables.plans.reading import load_tables
     from espnet_ext.work.settings import known
 
     if bool(system) == bool(decoding):
@@ -128,7 +128,7 @@ def write(
 
     They go into <expdir>/results, as the last stage of a recipe writes them.
     """
-    from espnet_ext.results.table_results import write_tables
+    from espnet_ext.tables.table_results import write_tables
 
     every, selected, wanted_rows = _selected(recipe, scale, tables, rows)
     write_tables(every, selected, wanted_rows, expdir, scale=scale, corpus=corpus_name, lm_perplexity=lm_perplexity)
@@ -151,7 +151,7 @@ def results(recipe: tuple[Path, ...], results: tuple[Path, ...], by: str, addres
     the repository's own pages that are rendered from templates are written again. CONTRIBUTING.md says how templates
     name numbers.
     """
-    from espnet_ext.results.pages.results_md import recipes_with_results, write_recipe_report
+    from espnet_ext.tables.pages.results_md import recipes_with_results, write_recipe_report
 
     if by and not results:
         raise InputError("--by: give the run's folder with --results")
@@ -188,8 +188,8 @@ def show(recipe: Path, number: str, rows: str | None, columns: str | None, style
 
     The paper's numbers, ours with their spread between trainings, 95% intervals, and seeds.
     """
-    from espnet_ext.results.pages.numbers import KeptNumbers
-    from espnet_ext.results.pages.paste import paste_table
+    from espnet_ext.tables.pages.numbers import KeptNumbers
+    from espnet_ext.tables.pages.paste import paste_table
 
     result = KeptNumbers(recipe / "results" / kept).table(f"table{number}")
     names = (common.names(each) if each else None for each in (rows, columns))
@@ -205,8 +205,8 @@ def verify(recipe: tuple[Path, ...]) -> None:
     RESULTS.md and the rendered sections of other pages. Pictures must be drawn from the data beside them, and all files
     be as they were kept. A difference ends the command with status 1.
     """
-    from espnet_ext.results.pages.results_md import recipes_with_results
-    from espnet_ext.results.verify import verify_recipe
+    from espnet_ext.tables.pages.results_md import recipes_with_results
+    from espnet_ext.tables.verify import verify_recipe
 
     for folder in recipe or recipes_with_results():
         for each in verify_recipe(folder):
@@ -241,9 +241,9 @@ def report(folders: tuple[Path, ...], output: Path, utterances: int, audio: int,
     show tables with the paper's numbers beside the run's, training curves, figures, and the errors of each utterance.
     Open index.html in a browser; no network or server is needed.
     """
-    from espnet_ext.report.error_browser import Limits
-    from espnet_ext.report.runs import find_recipes
-    from espnet_ext.report.site import write_site
+    from espnet_ext.pages.error_browser import Limits
+    from espnet_ext.pages.runs import find_recipes
+    from espnet_ext.pages.site import write_site
 
     for page in write_site(find_recipes(folders, datadir), output, Limits(utterances, audio)):
         for note in page.errors.notes:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import regex
 
-from espnet_ext.data.tokens import read_token_values
 from espnet_ext.errors import InputError
+from espnet_ext.text.tokens import read_token_values
 from espnet_ext.work.files import atomic_write
 
 NEITHER = "-"

@@ -31,19 +31,19 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from espnet_ext.audio.files import Inspected
 from espnet_ext.codeswitch.mixed_text import language_of
 from espnet_ext.codeswitch.text_rules import MANDARIN_ENGLISH
 from espnet_ext.corpora import librispeech
 from espnet_ext.corpora.checks import check_audio_files
 from espnet_ext.corpora.code_switching import LAYOUTS, MANDARIN, part_folder, scan_part
 from espnet_ext.corpora.faults import ADVICE, SHOWN, Faults, faults_file
-from espnet_ext.data.audio_files import Inspected
-from espnet_ext.data.kaldi.checks import raise_problems, validate
-from espnet_ext.data.kaldi.cut_recordings import cut_segments, run_commands, segment_faults
-from espnet_ext.data.kaldi.data_dir import DataDir, read_data_dir, segment_recording
-from espnet_ext.data.kaldi.parts import restrict
-from espnet_ext.data.manifests import Manifests, checked_manifests, from_data_dir, write_parts
+from espnet_ext.corpora.manifests import Manifests, checked_manifests, from_data_dir, write_parts
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.checks import raise_problems, validate
+from espnet_ext.kaldi.cut_recordings import cut_segments, run_commands, segment_faults
+from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, segment_recording
+from espnet_ext.kaldi.parts import restrict
 from espnet_ext.work.files import write_json
 
 SAMPLING_RATE = 16000

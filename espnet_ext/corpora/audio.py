@@ -21,15 +21,15 @@ from espnet_ext.corpora import long_recordings, tedlium
 from espnet_ext.corpora.checks import audio_files, check_audio_files, require_corpus, unread_files
 from espnet_ext.corpora.dropped_regions import DroppedRegions, dropped_file, spoken_text
 from espnet_ext.corpora.faults import Faults, faults_file, own_files
-from espnet_ext.data.ctm import read_ctm
-from espnet_ext.data.kaldi.tables import read_table
-from espnet_ext.data.manifests import Manifests, write_parts
-from espnet_ext.data.transcript import Word
+from espnet_ext.corpora.manifests import Manifests, write_parts
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table
 from espnet_ext.longform.alignment.recordings import align_recordings
 from espnet_ext.longform.alignment.word_times import DROPPED, write_word_times
 from espnet_ext.sharing.files import ModelFiles
 from espnet_ext.sharing.find import find_model
+from espnet_ext.text.ctm import read_ctm
+from espnet_ext.text.transcript import Word
 
 SUPERVISIONS = (".jsonl", ".jsonl.gz")
 _MARK = re.compile(r"<.*>|\[.*\]|\{.*\}")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from espnet_ext.corpora.checks import audio_files
 from espnet_ext.corpora.faults import Faults, own_files
-from espnet_ext.data.kaldi.data_dir import DataDir
-from espnet_ext.data.kaldi.tables import read_table
+from espnet_ext.kaldi.data_dir import DataDir
+from espnet_ext.kaldi.tables import read_table
 
 _LIST = re.compile(r"text|.*trans.*\.txt")
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from espnet_ext.audio.files import FFMPEG_SUFFIXES, SUFFIXES, Inspected, decodes, inspect_files
 from espnet_ext.corpora.faults import Faults
-from espnet_ext.data.audio_files import FFMPEG_SUFFIXES, SUFFIXES, Inspected, decodes, inspect_files
 from espnet_ext.errors import InputError
 
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from espnet_ext.corpora.audio_folder import scan_audio_folder
 from espnet_ext.corpora.checks import audio_files
 from espnet_ext.corpora.faults import Faults, own_files
-from espnet_ext.data.kaldi.data_dir import DataDir
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import DataDir
 
 # corpus -> part -> where it may lie in the corpus folder, the first that exists. A file names what lies beside it.
 LAYOUTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {

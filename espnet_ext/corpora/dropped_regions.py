@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.corpora.faults import SHARE, SHOWN
-from espnet_ext.data.transcript import Word
 from espnet_ext.errors import InputError
 from espnet_ext.longform.alignment.word_times import DROPPED, drop_overlaps, word_faults
 from espnet_ext.longform.recording_audio import write_regions
+from espnet_ext.text.transcript import Word
 
 _NOTHING = 1e-6  # seconds, of sums
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from espnet_ext.corpora import long_recordings
 from espnet_ext.corpora.checks import require_corpus
 from espnet_ext.corpora.faults import Faults, faults_file
-from espnet_ext.data.manifests import Manifests, write_parts
+from espnet_ext.corpora.manifests import Manifests, write_parts
 from espnet_ext.errors import InputError
 
 PART = "test"

@@ -17,13 +17,13 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
+from espnet_ext.audio.files import Inspected, inspect_audio, save_audio
 from espnet_ext.corpora.faults import Faults, faults_file
-from espnet_ext.data.audio_files import Inspected, inspect_audio, save_audio
-from espnet_ext.data.kaldi.data_dir import DataDir, format_seconds, write_data_dir
-from espnet_ext.data.kaldi.tables import read_table, write_table
-from espnet_ext.data.manifests import Manifests, checked_manifests, make_recording, write_parts
-from espnet_ext.data.turns import Turn, write_turns
+from espnet_ext.corpora.manifests import Manifests, checked_manifests, make_recording, write_parts
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import DataDir, format_seconds, write_data_dir
+from espnet_ext.kaldi.tables import read_table, write_table
+from espnet_ext.text.turns import Turn, write_turns
 from espnet_ext.work.json_text import parse_json
 
 SAMPLING_RATE = 16000

@@ -6,11 +6,11 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from espnet_ext.audio.files import Inspected
 from espnet_ext.corpora.checks import check_audio_files
 from espnet_ext.corpora.download import download, unpack
 from espnet_ext.corpora.faults import Faults, faults_file, own_files
-from espnet_ext.data.audio_files import Inspected
-from espnet_ext.data.manifests import Manifests, checked_manifests, make_recording, write_parts
+from espnet_ext.corpora.manifests import Manifests, checked_manifests, make_recording, write_parts
 from espnet_ext.errors import InputError
 
 SAMPLING_RATE = 16000
@@ -114,7 +114,7 @@ def prepare_librispeech(
 
     Raises:
         InputError: The folder or a part is missing, or there are more faults in transcripts (:func:`scan_librispeech`)
-            or audio (:func:`espnet_ext.data.audio_files.inspect_audio`) than ``skip_faulty`` allows. No manifest has
+            or audio (:func:`espnet_ext.audio.files.inspect_audio`) than ``skip_faulty`` allows. No manifest has
             been written.
     """
     root, parts = find_parts(corpus_dir, parts)

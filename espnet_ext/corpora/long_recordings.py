@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from espnet_ext.audio.files import Inspected
 from espnet_ext.corpora.checks import check_audio_files
 from espnet_ext.corpora.faults import Faults, own_files
-from espnet_ext.data.audio_files import Inspected
-from espnet_ext.data.manifests import Manifests, checked_manifests, make_recording
+from espnet_ext.corpora.manifests import Manifests, checked_manifests, make_recording
 from espnet_ext.errors import InputError
 from espnet_ext.longform.chunking import SHORTEST
 

@@ -25,12 +25,12 @@ from espnet_ext.corpora import long_recordings
 from espnet_ext.corpora.checks import check_audio_files, require_corpus
 from espnet_ext.corpora.dropped_regions import DroppedRegions, dropped_file, spoken_text
 from espnet_ext.corpora.faults import Faults, faults_file
-from espnet_ext.data.ctm import is_number
-from espnet_ext.data.manifests import Manifests, write_parts
-from espnet_ext.data.transcript import Word
-from espnet_ext.data.turns import Turn, word_spans
+from espnet_ext.corpora.manifests import Manifests, write_parts
 from espnet_ext.errors import InputError
 from espnet_ext.longform.alignment.word_times import write_word_times
+from espnet_ext.text.ctm import is_number
+from espnet_ext.text.transcript import Word
+from espnet_ext.text.turns import Turn, word_spans
 from espnet_ext.work.json_text import parse_json
 
 TRANSCRIPTS, AUDIO = "podcasts-transcripts", "podcasts-audio"

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from espnet_ext.corpora import long_recordings
 from espnet_ext.corpora.checks import require_corpus
 from espnet_ext.corpora.faults import Faults, faults_file
-from espnet_ext.data.manifests import Manifests, write_parts
+from espnet_ext.corpora.manifests import Manifests, write_parts
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import write_regions
 

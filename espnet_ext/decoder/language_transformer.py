@@ -26,8 +26,8 @@ from espnet_ext.layers.language_attention import (
     Stream,
     attend_by_language,
 )
-from espnet_ext.search.prefix_tree import Path as TreePath
-from espnet_ext.search.prefix_tree import PrefixTree, join
+from espnet_ext.upstream.prefix_tree import Path as TreePath
+from espnet_ext.upstream.prefix_tree import PrefixTree, join
 
 REWEIGHTING = ("reweight", "bias")
 MODES = ("none", *REWEIGHTING, "shared", "separate")
@@ -38,7 +38,7 @@ UNKNOWN = 255  # in the buffer, before a languages file or a checkpoint is read
 class Scored:
     """The state of a hypothesis in a beam search: where the keys and values of its tokens and of the encoder are.
 
-    Hypotheses share both; :mod:`espnet_ext.search.ended` drops the states of those that have ended.
+    Hypotheses share both; :mod:`espnet_ext.upstream.ended` drops the states of those that have ended.
     """
 
     path: TreePath

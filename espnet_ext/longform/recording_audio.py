@@ -18,9 +18,9 @@ import numpy as np
 import soundfile
 import soxr
 
-from espnet_ext.data.audio_files import is_cut
-from espnet_ext.data.kaldi.data_dir import format_seconds, parse_segment
+from espnet_ext.audio.files import is_cut
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import format_seconds, parse_segment
 from espnet_ext.work.files import atomic_write
 
 _BLOCK_SECONDS = 30

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import soundfile
 
-from espnet_ext.data.kaldi.data_dir import segment_recording
-from espnet_ext.data.kaldi.tables import read_table, write_table
-from espnet_ext.data.turns import SPEAKER_CHANGE
-from espnet_ext.data.utterance_audio import AudioSpan, read_samples, read_spans
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import segment_recording
+from espnet_ext.kaldi.tables import read_table, write_table
+from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples, read_spans
 from espnet_ext.multitalker.heard.hypotheses import NOBODY, WindowHypothesis, read_jsonl, write_jsonl
 from espnet_ext.multitalker.inventories import Inventories
 from espnet_ext.multitalker.profiles import read_profiles
 from espnet_ext.multitalker.windows import parse_window_id
+from espnet_ext.text.turns import SPEAKER_CHANGE
 from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work
 from espnet_ext.work.parallel import device_of

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from espnet_ext.data.turns import Turn, by_recording
 from espnet_ext.errors import InputError
+from espnet_ext.text.turns import Turn, by_recording
 from espnet_ext.work.parallel import map_shards
 
 ON_THE_FLY = "on_the_fly"

@@ -14,12 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from espnet_ext.data.audio_files import save_audio
-from espnet_ext.data.kaldi.data_dir import DataDir, format_seconds, read_data_dir, write_tables
-from espnet_ext.data.kaldi.tables import read_table, write_table
-from espnet_ext.data.turns import Turn, by_recording, read_turns, serialise, word_spans, write_turns
-from espnet_ext.data.utterance_audio import MIX, AudioSpan, MixedPart, mix_parts, read_samples, write_mix
+from espnet_ext.audio.files import save_audio
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import DataDir, format_seconds, read_data_dir, write_tables
+from espnet_ext.kaldi.tables import read_table, write_table
+from espnet_ext.kaldi.utterance_audio import MIX, AudioSpan, MixedPart, mix_parts, read_samples, write_mix
 from espnet_ext.multitalker.mixture_plan import (
     ON_THE_FLY,
     UNITS,
@@ -31,6 +30,7 @@ from espnet_ext.multitalker.mixture_plan import (
     counts_line,
     plan_mixtures,
 )
+from espnet_ext.text.turns import Turn, by_recording, read_turns, serialise, word_spans, write_turns
 from espnet_ext.work.files import write_json
 from espnet_ext.work.parallel import map_shards
 
@@ -88,7 +88,7 @@ def read_sources(
     Raises:
         InputError: manifests that cannot be read, or an utterance that is only a part of its audio file.
     """
-    from espnet_ext.data.manifests import read_manifests, to_data_dir  # Lhotse imports torch
+    from espnet_ext.corpora.manifests import read_manifests, to_data_dir  # Lhotse imports torch
 
     data = to_data_dir(*read_manifests(recordings, supervisions))
     if data.segments is not None or data.text is None:
@@ -109,7 +109,7 @@ def enrolment_utterances(path: str | Path) -> frozenset[str]:
 
 
 def mix(mixture: Mixture) -> np.ndarray:
-    """The samples of a mixture, see :func:`espnet_ext.data.utterance_audio.mix_parts`: float32, (samples,), 16 kHz."""
+    """The samples of a mixture, see :func:`espnet_ext.kaldi.utterance_audio.mix_parts`: float32, (samples,), 16 kHz."""
     return mix_parts(mixture.name, mixture.seconds, mixed_parts(mixture), SAMPLING_RATE)
 
 
@@ -200,7 +200,7 @@ def write_references(mixtures: Sequence[Mixture], folder: str | Path) -> dict[st
 def _write_manifests(mixtures: Sequence[Mixture], folder: Path) -> None:
     from lhotse import Recording, RecordingSet, SupervisionSegment, SupervisionSet  # imports torch
 
-    from espnet_ext.data.manifests import write_manifests
+    from espnet_ext.corpora.manifests import write_manifests
 
     recordings = [
         Recording.from_file(_audio_path(folder, mixture, False), recording_id=mixture.name) for mixture in mixtures

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from espnet_ext.data.kaldi.arks import read_array, write_arrays
-from espnet_ext.data.kaldi.data_dir import read_data_dir
-from espnet_ext.data.kaldi.tables import read_table, write_table
-from espnet_ext.data.utterance_audio import read_samples, read_spans
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.arks import read_array, write_arrays
+from espnet_ext.kaldi.data_dir import read_data_dir
+from espnet_ext.kaldi.tables import read_table, write_table
+from espnet_ext.kaldi.utterance_audio import read_samples, read_spans
 
 RATE = 16000
 UTTERANCES = 2  # enrolment utterances of a profile

@@ -15,7 +15,7 @@ from espnet_ext.layers.padding import valid_frames
 from espnet_ext.layers.speaker_attributed_decoder import SpeakerAttributedDecoder, State
 from espnet_ext.layers.speaker_inventory import segment_numbers, segment_posteriors
 from espnet_ext.model.sa_asr import SAASRModel
-from espnet_ext.search.ctc_prefix import ScanCTCPrefixScorer
+from espnet_ext.upstream.ctc_prefix import ScanCTCPrefixScorer
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import soundfile
 
-from espnet_ext.data.kaldi.data_dir import DataDir, format_seconds, read_data_dir, write_tables
-from espnet_ext.data.utterance_audio import AudioSpan, read_samples, read_spans
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import DataDir, format_seconds, read_data_dir, write_tables
+from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples, read_spans
 from espnet_ext.work.parallel import map_shards
 
 RATE = 16000
@@ -47,7 +47,7 @@ def perturb_speed(data: str | Path, factors: Sequence[float], output: str | Path
     for factor in factors:
         if not LIMITS[0] <= factor <= LIMITS[1] or factor == 1 or list(factors).count(factor) > 1:
             raise InputError(f"speed {factor}: give factors from {LIMITS[0]} to {LIMITS[1]} other than 1, each once")
-    from espnet_ext.data.manifests import from_data_dir, write_manifests  # Lhotse imports torch
+    from espnet_ext.corpora.manifests import from_data_dir, write_manifests  # Lhotse imports torch
 
     source, spans = read_data_dir(data), read_spans(data)
     if source.text is None:

@@ -6,7 +6,7 @@ the speakers to choose from). Their profiles come from ``--profiles``. Without a
 the mixture's speakers and of others, up to ``--inventory_size``; in training they are drawn again in each epoch.
 ``d_vectors`` (type ``kaldi_ark``) come from :mod:`espnet_ext.multitalker.precomputed_d_vectors`; without them they are
 computed in each epoch. ``speech`` of type ``mixed_sound`` is as ``sound``, and recordings may be recipes (``.mix``,
-:mod:`espnet_ext.data.utterance_audio`), which are mixed when they are read.
+:mod:`espnet_ext.kaldi.utterance_audio`), which are mixed when they are read.
 """
 
 import argparse
@@ -22,8 +22,8 @@ from espnet2.tasks.asr import ASRTask, encoder_choices, frontend_choices
 from espnet2.train.class_choices import ClassChoices
 from espnet2.train.dataset import DATA_TYPES
 
-from espnet_ext.data.kaldi.tables import read_table
-from espnet_ext.data.utterance_audio import is_mix, read_mix
+from espnet_ext.kaldi.tables import read_table
+from espnet_ext.kaldi.utterance_audio import is_mix, read_mix
 from espnet_ext.model.sa_asr import SAASRModel
 from espnet_ext.multitalker.inventories import Inventories, segment_labels
 from espnet_ext.multitalker.profiles import read_profiles

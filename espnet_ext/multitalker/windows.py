@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from espnet_ext.data.kaldi.data_dir import DataDir, format_seconds, read_data_dir, write_data_dir
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import DataDir, format_seconds, read_data_dir, write_data_dir
 
 WINDOW_SECONDS = 16.0  # P4, 4.1.1
 MOST_OVERLAP = 0.5  # above it a window also overlaps with the next but one, and odd windows overlap each other

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from espnet_ext.results.kept.meta import hardware, versions
+from espnet_ext.tables.kept.meta import hardware, versions
 from espnet_ext.work.files import atomic_write
 
 CARD = "README.md"

@@ -19,8 +19,8 @@ hypotheses here.
 import re
 from pathlib import Path
 
-from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table
 from espnet_ext.nbest.lists import Hypothesis, NBest
 
 # Where the folders of jobs lie, if {k}best_recog is not in the folder itself: below asr.sh's logdir, below its decoding

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from espnet_ext.codeswitch.text_rules import LIBRISPEECH
-from espnet_ext.data import audio_tables
-from espnet_ext.data.kaldi.tables import read_table
-from espnet_ext.data.utterance_audio import AudioSpan, read_samples
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi import audio_tables
+from espnet_ext.kaldi.tables import read_table
+from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
 from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest
-from espnet_ext.nbest.whisper import BUNDLED, RATE, WhisperSettings, bundled_folder, converted, gpus, load_whisper
+from espnet_ext.whisper.nbest import BUNDLED, RATE, WhisperSettings, bundled_folder, converted, gpus, load_whisper
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import write_json
 from espnet_ext.work.parallel import map_shards
@@ -76,7 +76,7 @@ def parse_first_pass(values: Mapping[str, Any], device: str = "cpu") -> tuple[Wh
     """The model, its search and the number of hypotheses from YAML.
 
     Args:
-        values: ``nbest`` and attributes of :class:`espnet_ext.nbest.whisper.WhisperSettings` but ``device``.
+        values: ``nbest`` and attributes of :class:`espnet_ext.whisper.nbest.WhisperSettings` but ``device``.
         device: ``cpu`` or ``cuda``.
 
     Raises:
@@ -225,7 +225,7 @@ def decode_utterances(
 
     Args:
         utterances: samples of each, shape (samples,).
-        decode: gives texts and log-probabilities of a batch, as :meth:`espnet_ext.nbest.whisper.Whisper.decode`.
+        decode: gives texts and log-probabilities of a batch, as :meth:`espnet_ext.whisper.nbest.Whisper.decode`.
         rate: the sampling rate in Hz.
         longest: most seconds that ``decode`` takes.
         rules: normalises texts.

@@ -22,8 +22,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.kaldi.tables import unpacked_lines
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import unpacked_lines
 from espnet_ext.nbest.lists import Hypothesis, NBest, hypothesis_of, one_line
 from espnet_ext.work.json_text import parse_json, refuse_twins
 

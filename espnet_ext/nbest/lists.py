@@ -26,8 +26,8 @@ from typing import Any
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cpdist
 
-from espnet_ext.data.kaldi.tables import unpacked_lines
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import unpacked_lines
 from espnet_ext.work.files import atomic_write_text
 from espnet_ext.work.json_text import parse_json, refuse_twins
 

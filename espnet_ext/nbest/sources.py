@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table
 from espnet_ext.nbest import json_formats, text_formats
 from espnet_ext.nbest.espnet_output import is_espnet_output, read_espnet_output
 from espnet_ext.nbest.lists import NBest, distinct, read_nbest, word_errors, words_of_reference, write_nbest

@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.kaldi.tables import read_table, text_lines, unpacked_lines
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table, text_lines, unpacked_lines
 from espnet_ext.nbest.lists import Hypothesis, NBest
 from espnet_ext.work.json_text import parse_json
 

@@ -5,8 +5,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.kaldi.parts import combine_data_dirs, subset_data_dir
-from espnet_ext.data.manifests import data_dirs_from_manifests
+from espnet_ext.corpora.manifests import data_dirs_from_manifests
+from espnet_ext.kaldi.parts import combine_data_dirs, subset_data_dir
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
 from espnet_ext.recipe.training import (
@@ -15,7 +15,7 @@ from espnet_ext.recipe.training import (
     token_options,
     train_step,
 )
-from espnet_ext.results.plans.tables import Table
+from espnet_ext.tables.plans.tables import Table
 from espnet_ext.work.once import stamps
 
 
@@ -146,7 +146,7 @@ def tokens_step(
         options: ``symbols`` that are one token each, such as ``<sc>``, and ``normalisation`` of sentencepiece.
     """
     from espnet_ext.codeswitch.mixed_units import make_mixed_tokens
-    from espnet_ext.data.tokens import make_tokens
+    from espnet_ext.text.tokens import make_tokens
 
     text, more = run.datadir / train / "text", [run.datadir / name / "text" for name in english]
     own = {"english_texts": more} if token_type == "mixed" else {"token_type": token_type, **options}
@@ -359,7 +359,7 @@ def tables(run: Run, selected: Sequence[Table] | None = None, *, corpus: str | N
     Args:
         corpus: its name in the tables; the name of its folder by default.
     """
-    from espnet_ext.results.table_results import write_tables
+    from espnet_ext.tables.table_results import write_tables
 
     rows = [name.strip() for name in run.options["rows"].split(",")] if run.options["rows"] else None
     write_tables(

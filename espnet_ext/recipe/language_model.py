@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from espnet_ext.data.lm_text import write_lengths, write_split_lengths, write_splits
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step, say
 from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
+from espnet_ext.text.lm_text import write_lengths, write_split_lengths, write_splits
 from espnet_ext.work.once import NOTE
 
 

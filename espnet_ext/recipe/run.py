@@ -13,9 +13,9 @@ from typing import Any
 from espnet_ext.corpora.faults import skip_share
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.steps import Step, run_jobs, say
-from espnet_ext.results.plans.plan import decode_config, load_scale, select, sets_needed, system_config, systems_needed
-from espnet_ext.results.plans.reading import load_tables
-from espnet_ext.results.plans.tables import System, Table, Tables
+from espnet_ext.tables.plans.plan import decode_config, load_scale, select, sets_needed, system_config, systems_needed
+from espnet_ext.tables.plans.reading import load_tables
+from espnet_ext.tables.plans.tables import System, Table, Tables
 from espnet_ext.work.yaml_files import deep_merge, write_yaml
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from espnet_ext.rescore.interpolation import ErrorCurve, Tuned, weight_of
-from espnet_ext.results.pages.plot_style import BLUE, STYLE, VERMILLION
+from espnet_ext.work.plot_style import BLUE, STYLE, VERMILLION
 
 # The axis of a weight is logarithmic, or linear if it may be negative. It reaches to the first and last corner of the
 # curve, but at most this factor away from the tuned weight.

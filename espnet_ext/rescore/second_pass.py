@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.kaldi.tables import write_table
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import write_table
 from espnet_ext.nbest.lists import NBest, word_errors, words_of_reference, write_nbest
 from espnet_ext.nbest.sources import AUTO, read_lists, warnings_of
 from espnet_ext.nbest.statistics import oracle_errors
@@ -360,7 +360,7 @@ def write_lists(folder: Path, lists: Sequence[NBest]) -> None:
 def write_tuning(folder: Path, tuned: Tuned, curves: Mapping[str, ErrorCurve]) -> None:
     """Write ``interpolation.json``, ``curve.json`` and ``curve.png``."""
     from espnet_ext.rescore.figures import draw_curves  # matplotlib takes a second to import
-    from espnet_ext.results.pages.plot_style import save_png
+    from espnet_ext.work.plot_style import save_png
 
     write_tuned(folder / "interpolation.json", tuned)
     write_curves(folder / "curve.json", curves)

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from espnet_ext.data.turns import Turn
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, Pair, align, count_errors, count_pairs
+from espnet_ext.text.turns import Turn
 
 ORC_CELLS = 2_000_000  # words of the reference times lengths of the streams; about a second
 ORC_STREAMS = 10  # more are refused by MeetEval's commands

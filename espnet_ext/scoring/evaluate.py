@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.codeswitch.mixed_text import ScriptPair
-from espnet_ext.data.kaldi.tables import read_table
+from espnet_ext.kaldi.tables import read_table
 from espnet_ext.scoring.assignments import COLLAR
 from espnet_ext.scoring.bootstrap import REPLICAS
 from espnet_ext.scoring.kinds import score_by_kind

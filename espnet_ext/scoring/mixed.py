@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.codeswitch.mixed_text import ScriptPair
-from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table
 from espnet_ext.scoring.error_rate import MAX_ALIGNMENT_CELLS, ErrorRate, Pair, align, count_errors, count_pairs
 from espnet_ext.scoring.normalise import normalised
 from espnet_ext.scoring.score import Score, add_up, score_texts

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 
-from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
+from espnet_ext.text.turns import Turn
 
 NONE, LOWER, WHISPER_ENGLISH, LIBRISPEECH, MANDARIN_ENGLISH = NORMALISERS = (
     "none",

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from espnet_ext.codeswitch.mixed_text import mixed_tokens
-from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table
 from espnet_ext.scoring.bootstrap import REPLICAS, bootstrap_interval
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_errors
 from espnet_ext.scoring.normalise import normalised

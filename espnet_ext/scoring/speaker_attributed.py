@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.turns import Turn, by_recording, in_order, words_by_speaker
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.assignments import COLLAR, Said, cp_errors, orc_errors, streams, tcp_errors
 from espnet_ext.scoring.error_rate import MAX_ALIGNMENT_CELLS, ZERO, ErrorRate, align, count_errors
 from espnet_ext.scoring.score import Score, add_up
 from espnet_ext.scoring.score_files import format_alignment, percent, summarise, write_reports
+from espnet_ext.text.turns import Turn, by_recording, in_order, words_by_speaker
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from espnet_ext.data.ctm import is_number, nist_lines, read_ctm
-from espnet_ext.data.kaldi.tables import read_table
-from espnet_ext.data.turns import Turn, check_span, read_turns, word_spans
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table
 from espnet_ext.scoring.normalise import LOWER, NONE, normalised_turns, normaliser_called
+from espnet_ext.text.ctm import is_number, nist_lines, read_ctm
+from espnet_ext.text.turns import Turn, check_span, read_turns, word_spans
 
 KALDI, TRN, STM, CTM, SEGLST = FORMATS = ("kaldi", "trn", "stm", "ctm", "seglst")
 OF_UTTERANCES = (KALDI, TRN)

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from espnet_ext.data.kaldi.tables import read_table, write_table
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.work.files import write_json
 
 

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from espnet_ext.data.utterance_audio import AudioSpan, read_samples
 from espnet_ext.errors import InputError
 from espnet_ext.frontend.power_mel import PowerMelFrontend
+from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
 from espnet_ext.layers.energy_mask import POWER, peak, small_energy_mask
 
 LOWEST_DB = -120.0
@@ -151,7 +151,7 @@ def survey(spans: Mapping[str, AudioSpan], frontend: PowerMelFrontend) -> Energy
         The histogram; the example is the longest utterance below ``EXAMPLE_SECONDS``, otherwise the shortest of all.
 
     Raises:
-        InputError: an utterance's audio is bad (:func:`espnet_ext.data.utterance_audio.read_samples`), or all of them
+        InputError: an utterance's audio is bad (:func:`espnet_ext.kaldi.utterance_audio.read_samples`), or all of them
             are silent.
     """
     histogram, example = EnergyHistogram.empty(), (float("inf"), "")

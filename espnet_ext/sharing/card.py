@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
-from espnet_ext.results.pages.render import markdown_table
-from espnet_ext.results.plans.schema import Paper
+from espnet_ext.tables.pages.render import markdown_table
+from espnet_ext.tables.plans.schema import Paper
 
 LOAD = """```
 pip install espnet_ext    # from its repository; the model has modules of this package

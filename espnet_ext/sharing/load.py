@@ -90,7 +90,7 @@ def _speech2text(files: ModelFiles, device: str, options: Mapping[str, Any]) -> 
 def _text2text(files: ModelFiles, device: str, options: Mapping[str, Any]) -> Any:
     from espnet2.bin.mt_inference import Text2Text
 
-    from espnet_ext.search.beam import fit_beam
+    from espnet_ext.upstream.beam import fit_beam
 
     chosen = search_options(files, options, Text2Text)
     text2text = Text2Text(mt_train_config=files.config, mt_model_file=files.model, device=device, **chosen)

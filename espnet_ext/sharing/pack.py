@@ -11,10 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.kept.meta import versions
-from espnet_ext.results.kept.result_files import read_results
-from espnet_ext.results.pages.render import has_run
-from espnet_ext.results.plans.schema import Paper
 from espnet_ext.sharing.card import Card, write_card
 from espnet_ext.sharing.files import (
     CARD,
@@ -30,6 +26,10 @@ from espnet_ext.sharing.files import (
     task_of,
     without_training,
 )
+from espnet_ext.tables.kept.meta import versions
+from espnet_ext.tables.kept.result_files import read_results
+from espnet_ext.tables.pages.render import has_run
+from espnet_ext.tables.plans.schema import Paper
 from espnet_ext.work.files import write_json
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
@@ -180,8 +180,8 @@ def of_recipe(folder: Path, decoding: str = "default") -> Packing:
     Raises:
         InputError: the recipe has no such system or decoding, or its language model is not trained.
     """
-    from espnet_ext.results.plans.plan import decode_config, load_scale
-    from espnet_ext.results.plans.reading import load_tables
+    from espnet_ext.tables.plans.plan import decode_config, load_scale
+    from espnet_ext.tables.plans.reading import load_tables
 
     folder = folder.resolve()
     recipe = recipe_of(folder)

@@ -15,8 +15,8 @@ from itertools import groupby
 
 import numpy as np
 
-from espnet_ext.data.transcript import Word
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, word_times
+from espnet_ext.text.transcript import Word
 
 WITHIN = 1.0  # seconds between two windows' times of the same word, at most
 EDGE = 1.0  # seconds from a window's edge in which a word does not count if the other window does not have it

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from espnet_ext.data.turns import Turn, read_turns, words_by_speaker, write_turns
 from espnet_ext.multitalker.heard.hypotheses import NOBODY, WindowHypothesis, is_timed
 from espnet_ext.multitalker.heard.importers import read_grouped
 from espnet_ext.stitcher.by_time import WITHIN
 from espnet_ext.stitcher.overlapping import Heard, align_windows, check_overlap
+from espnet_ext.text.turns import Turn, read_turns, words_by_speaker, write_turns
 
 Slot = tuple[str | None, ...]  # the words that can be chosen; None: none of them
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from espnet_ext.data.transcript import SPEAKER
-from espnet_ext.data.turns import Turn, by_recording, read_turns
 from espnet_ext.multitalker.heard.hypotheses import Grouped, group_by_speaker
 from espnet_ext.multitalker.heard.importers import read_grouped
 from espnet_ext.scoring.error_rate import align
@@ -24,6 +22,8 @@ from espnet_ext.stitcher.simulated_errors import (
     spoken_words,
     write_errors,
 )
+from espnet_ext.text.transcript import SPEAKER
+from espnet_ext.text.turns import Turn, by_recording, read_turns
 
 COMMON = 3  # a confusion counts if it was heard so often
 Place = tuple[int, int]  # a word of a recording: number of its turn, and in it

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from espnet_ext.data.transcript import Word
-from espnet_ext.data.turns import read_turns, words_by_speaker, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis
 from espnet_ext.multitalker.heard.importers import read_grouped
@@ -19,6 +17,8 @@ from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.by_time import merge_by_time
 from espnet_ext.stitcher.transcripts import Merge, whole_turns
 from espnet_ext.stitcher.transcripts import transcripts as merge_all
+from espnet_ext.text.transcript import Word
+from espnet_ext.text.turns import read_turns, words_by_speaker, write_turns
 from espnet_ext.work.files import write_json
 
 GUARD = "guard.json"

@@ -6,8 +6,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.transcript import SPEAKER, Word, show_line, spoken_lines, write_transcript
-from espnet_ext.data.turns import write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.heard.hypotheses import Grouped, WindowHypothesis
 from espnet_ext.multitalker.heard.importers import read_grouped
@@ -22,6 +20,8 @@ from espnet_ext.stitcher.transcripts import (
     transcripts,
     whole_turns,
 )
+from espnet_ext.text.transcript import SPEAKER, Word, show_line, spoken_lines, write_transcript
+from espnet_ext.text.turns import write_turns
 
 MODEL_FILE = "valid.acc.ave.pth"
 BEAM_SIZE = 4

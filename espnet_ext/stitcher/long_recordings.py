@@ -8,10 +8,10 @@ still too long is stitched in parts that overlap by half, and these are merged a
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from espnet_ext.data.transcript import Word
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, is_timed, word_times
 from espnet_ext.scoring.error_rate import align
 from espnet_ext.stitcher.by_time import Passage, merge_passages, monotonic
+from espnet_ext.text.transcript import Word
 
 Windows = tuple[WindowHypothesis, ...]
 

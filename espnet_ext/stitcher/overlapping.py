@@ -21,10 +21,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from espnet_ext.data.transcript import Word
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, word_times
 from espnet_ext.stitcher.by_time import monotonic
+from espnet_ext.text.transcript import Word
 
 _TOLERANCE = 1e-3  # seconds
 EDGE = -0.5  # the confidence at a window's edge, the lowest there is

@@ -20,10 +20,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from espnet_ext.data.kaldi.tables import read_table, write_table
-from espnet_ext.data.transcript import SPEAKER
-from espnet_ext.data.turns import Turn, by_recording, read_turns, words_by_speaker
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.multitalker.heard.hypotheses import MOST_WINDOWS, Grouped, WindowHypothesis, is_timed
 from espnet_ext.multitalker.heard.importers import read_grouped
 from espnet_ext.multitalker.windows import Windowing
@@ -32,6 +30,8 @@ from espnet_ext.stitcher.long_recordings import Longest, Windows, cut_at_silence
 from espnet_ext.stitcher.note import ALIGNMENT, STYLES, StitcherNote, windowing_of, write_note
 from espnet_ext.stitcher.overlapping import align_windows, check_overlap
 from espnet_ext.stitcher.simulated_errors import spoken_words
+from espnet_ext.text.transcript import SPEAKER
+from espnet_ext.text.turns import Turn, by_recording, read_turns, words_by_speaker
 
 WINDOW_CHANGE, ODD_WINDOW, EVEN_WINDOW, GAP = "<wc>", "<wco>", "<wce>", "<gap>"
 SYMBOLS = (WINDOW_CHANGE, ODD_WINDOW, EVEN_WINDOW, GAP)

@@ -7,7 +7,7 @@ from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch, BatchHypothes
 from espnet2.legacy.nets.scorers.length_bonus import LengthBonus
 from espnet2.mt.espnet_model import ESPnetMTModel
 
-from espnet_ext.search.fast_decoder import FAST
+from espnet_ext.upstream.fast_decoder import FAST
 
 
 class RewritingSearch(BatchBeamSearch):

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from espnet_ext.data.turns import Turn, by_recording, in_order, read_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.heard.hypotheses import NOBODY, WindowHypothesis, write_jsonl
 from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.text.turns import Turn, by_recording, in_order, read_turns
 from espnet_ext.work.files import write_json
 
 Span = tuple[float, float]  # of a word, in seconds from the recording's start

@@ -7,12 +7,12 @@ the times of their words. A recording that was decoded without segmentation is o
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from espnet_ext.data.transcript import Word
-from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.heard.hypotheses import NOBODY, Grouped, WindowHypothesis
 from espnet_ext.stitcher.by_time import merge_by_time, monotonic, passage
 from espnet_ext.stitcher.overlapping import overlapping_inference
+from espnet_ext.text.transcript import Word
+from espnet_ext.text.turns import Turn
 
 Merge = Callable[[Sequence[WindowHypothesis]], tuple[Word, ...]]  # a speaker's windows -> the transcript
 Transcripts = dict[str, dict[str, tuple[Word, ...]]]  # recording -> speaker -> the transcript

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from itertools import batched
 from pathlib import Path
 
-from espnet_ext.data.audio_files import save_audio
+from espnet_ext.audio.files import save_audio
 from espnet_ext.synthetic.acoustics import CLEAN, SAMPLE_RATE, draw_scene, record
 from espnet_ext.synthetic.librispeech import Chapter, write_chapter, write_speakers
 from espnet_ext.synthetic.mandarin_english import ENGLISH, MANDARIN, Fragment

@@ -15,6 +15,7 @@ import numpy as np
 import soundfile
 from scipy.signal import fftconvolve
 
+from espnet_ext.audio.files import save_audio
 from espnet_ext.corpora.faults import Faults
 from espnet_ext.corpora.libricss import (
     CHANNELS,
@@ -27,7 +28,6 @@ from espnet_ext.corpora.libricss import (
     speech_segments,
 )
 from espnet_ext.corpora.librispeech import scan_librispeech
-from espnet_ext.data.audio_files import save_audio
 from espnet_ext.multitalker.mixture_plan import (
     MixtureSettings,
     Part,

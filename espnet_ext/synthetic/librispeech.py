@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from espnet_ext.data.audio_files import save_audio
+from espnet_ext.audio.files import save_audio
 from espnet_ext.synthetic.acoustics import SAMPLE_RATE, Condition, draw_scene, record
 from espnet_ext.synthetic.english import Grammar, english_grammar, phrase_grammar, text_grammar
 from espnet_ext.synthetic.parameters import LIBRISPEECH_SIZES, WHAT, PartSize, Size, generator, seed_of, size_called

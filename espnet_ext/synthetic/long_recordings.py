@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from espnet_ext.data.transcript import Word
 from espnet_ext.synthetic.acoustics import SAMPLE_RATE, VOICE_RATE, Condition, draw_scene, record_shifted
 from espnet_ext.synthetic.parameters import generator, seed_of
 from espnet_ext.synthetic.voices import Speaker, Speech
+from espnet_ext.text.transcript import Word
 
 LANGUAGE = "en"
 # One of a pair begins with a hiss, the other does not, which is easy to hear where no noise covers it.

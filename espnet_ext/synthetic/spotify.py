@@ -20,9 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
+from espnet_ext.audio.files import save_audio
 from espnet_ext.corpora.rev16 import EPISODES
-from espnet_ext.data.audio_files import save_audio
-from espnet_ext.data.kaldi.tables import write_table
+from espnet_ext.kaldi.tables import write_table
 from espnet_ext.synthetic.acoustics import SAMPLE_RATE
 from espnet_ext.synthetic.long_recordings import (
     BURST_BEGINS,

@@ -1,6 +1,6 @@
 """What turns an audio file into words with times: beam search, moving windows, Whisper, a model that tells speakers.
 
-Each engine is a function from a file to :class:`~espnet_ext.data.transcript.Line` s.
+Each engine is a function from a file to :class:`~espnet_ext.text.transcript.Line` s.
 """
 
 import math
@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from espnet_ext.data.transcript import Line, Word, lines_of
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import opened
 from espnet_ext.sharing.files import ModelFiles
+from espnet_ext.text.transcript import Line, Word, lines_of
 from espnet_ext.transcription.request import RATE, Engine, Request, check_options, is_whisper, loading
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -47,7 +47,7 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
     """
     if model is None or is_whisper(model):
         check_options("Whisper", request)
-        from espnet_ext.transcription.whisper import whisper
+        from espnet_ext.whisper.engine import whisper
 
         return whisper(model, request)
     from espnet_ext.sharing.find import find_model

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from espnet_ext.data.audio_files import SUFFIXES
+from espnet_ext.audio.files import SUFFIXES
 from espnet_ext.errors import InputError
 
 

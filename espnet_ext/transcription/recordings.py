@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from espnet_ext.data.audio_files import FFMPEG_SUFFIXES, SUFFIXES
-from espnet_ext.data.transcript import FORMATS
+from espnet_ext.audio.files import FFMPEG_SUFFIXES, SUFFIXES
 from espnet_ext.errors import InputError
+from espnet_ext.text.transcript import FORMATS
 from espnet_ext.work.files import files_below, is_utf8, printable
 
 PAGE = "html"

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from espnet_ext.data.transcript import Line
 from espnet_ext.errors import InputError
+from espnet_ext.text.transcript import Line
 
 # From a file to its lines, each as soon as it is done.
 Engine = Callable[[Path], Iterator[Line]]

@@ -5,12 +5,12 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from espnet_ext.data.transcript import Line, show_line, write_transcript
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import opened, readable
+from espnet_ext.pages.transcript import RATE, write_page
+from espnet_ext.text.transcript import Line, show_line, write_transcript
 from espnet_ext.transcription.engines import seconds_of
 from espnet_ext.transcription.notes import NOTES, Note, writable
-from espnet_ext.transcription.page import RATE, write_page
 from espnet_ext.transcription.recordings import KINDS, PAGE, Recording, targets_of
 from espnet_ext.transcription.request import Engine, UnusableModel
 

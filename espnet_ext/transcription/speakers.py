@@ -8,9 +8,8 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
-from espnet_ext.data.kaldi.data_dir import write_data_dir
-from espnet_ext.data.transcript import Line, spoken_lines
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import write_data_dir
 from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers, read_search_options
 from espnet_ext.multitalker.heard.hypotheses import Grouped, group_by_speaker, read_jsonl
 from espnet_ext.multitalker.profiles import espnet_speaker_model, resemblyzer, write_profiles
@@ -21,6 +20,7 @@ from espnet_ext.stitcher.guard import read_guard
 from espnet_ext.stitcher.inference import Stitcher, StitcherOptions
 from espnet_ext.stitcher.note import read_note, require_windows
 from espnet_ext.stitcher.transcripts import BY_TIME, MERGES, Merge
+from espnet_ext.text.transcript import Line, spoken_lines
 from espnet_ext.transcription.enrolment import find_enrolment
 from espnet_ext.transcription.request import Engine, Request, loading
 from espnet_ext.transcription.voices import copy_audio, enrolled

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data import audio_tables
-from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi import audio_tables
+from espnet_ext.kaldi.tables import read_table
 from espnet_ext.upstream import kept as keep
 from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work

@@ -7,10 +7,10 @@ from typing import Any
 from espnet2.bin import asr_inference
 from espnet2.utils.types import str2bool, str_or_none
 
-from espnet_ext.search.beam import fit_beam
-from espnet_ext.search.ended import forget_ended
-from espnet_ext.search.fast_decoder import use_fast_decoder
-from espnet_ext.search.prior import add_prior
+from espnet_ext.upstream.beam import fit_beam
+from espnet_ext.upstream.ended import forget_ended
+from espnet_ext.upstream.fast_decoder import use_fast_decoder
+from espnet_ext.upstream.prior import add_prior
 
 Builder = Callable[..., asr_inference.Speech2Text]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from espnet_ext.data import audio_tables
-from espnet_ext.data.kaldi.tables import read_table
-from espnet_ext.data.utterance_audio import is_mix, read_mix
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi import audio_tables
+from espnet_ext.kaldi.tables import read_table
+from espnet_ext.kaldi.utterance_audio import is_mix, read_mix
 from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import atomic_write

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from espnet_ext import __version__
-from espnet_ext.data.kaldi.tables import write_table
+from espnet_ext.kaldi.tables import write_table
 from espnet_ext.work import once
 from espnet_ext.work.parallel import map_shards
 

@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 import soundfile
 
-from espnet_ext.data.kaldi.tables import read_table, write_table
-from espnet_ext.data.transcript import Word
+from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.longform.alignment import forced
 from espnet_ext.longform.alignment.recordings import align_recordings
-from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.sharing.files import ModelFiles
 from espnet_ext.sharing.find import find_model
+from espnet_ext.tables.kept.facts import write_facts
+from espnet_ext.text.transcript import Word
 
 CONFIG = Path(__file__).with_name("alignment.yaml")
 TRAIN, DEV, TESTS = "train-clean-100", "dev-clean", ("test-clean", "test-other")

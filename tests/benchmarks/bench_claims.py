@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tabulate import tabulate
 
-from espnet_ext.results.claims.significance import crossed_test
-from espnet_ext.results.kept.facts import write_facts
+from espnet_ext.tables.claims.significance import crossed_test
+from espnet_ext.tables.kept.facts import write_facts
 
 LEVEL = 0.05
 Counts = NDArray[np.int64]

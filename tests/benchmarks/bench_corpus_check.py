@@ -28,7 +28,7 @@ import numpy as np
 import soundfile
 
 from espnet_ext.corpora.librispeech import prepare_librispeech
-from espnet_ext.results.kept.facts import write_facts
+from espnet_ext.tables.kept.facts import write_facts
 
 TRAINING, CHAPTER = "train-clean-100", 100
 OTHERS = ("dev-clean", "dev-other", "test-clean", "test-other")  # of one chapter each

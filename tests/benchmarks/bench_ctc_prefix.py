@@ -11,7 +11,7 @@ from functools import partial
 import torch
 from espnet2.legacy.nets.ctc_prefix_score import CTCPrefixScoreTH
 
-from espnet_ext.search.ctc_prefix import ScanCTCPrefixScore
+from espnet_ext.upstream.ctc_prefix import ScanCTCPrefixScore
 
 # frames, hypotheses, labels that are scored, vocabulary
 SIZES = {

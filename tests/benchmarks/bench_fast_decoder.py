@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from espnet2.tasks.asr import ASRTask
 
-from espnet_ext.results.kept.facts import write_facts
+from espnet_ext.tables.kept.facts import write_facts
 from espnet_ext.upstream.inference import build_speech2text
 from espnet_ext.work.yaml_files import write_yaml
 

@@ -38,8 +38,8 @@ from full_scale_text import cost_of_language_model, cost_of_rescoring, cost_of_s
 
 import espnet_ext
 from espnet_ext.encoder.long_fastconformer import LongFastConformerEncoder
-from espnet_ext.results.kept.facts import read_facts, write_facts
 from espnet_ext.sem import pretraining
+from espnet_ext.tables.kept.facts import read_facts, write_facts
 from espnet_ext.upstream.logs import without_warnings
 
 RATE = 16000

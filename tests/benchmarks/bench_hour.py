@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import soundfile
 
-from espnet_ext.results.kept.facts import read_facts, write_facts
-from espnet_ext.results.plans.plan import load_scale
+from espnet_ext.tables.kept.facts import read_facts, write_facts
+from espnet_ext.tables.plans.plan import load_scale
 from espnet_ext.work.yaml_files import write_yaml
 
 RATE, TOKENS = 16000, 4096

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.results.kept.facts import read_facts, write_facts
+from espnet_ext.tables.kept.facts import read_facts, write_facts
 
 ROOT = Path(__file__).resolve().parents[2]
 ABOUT = (

@@ -16,14 +16,14 @@ import numpy as np
 import soundfile
 import torch
 
-from espnet_ext.data.kaldi.tables import read_table, write_table
-from espnet_ext.data.transcript import Word
+from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.longform.alignment.word_times import read_word_times, write_word_times
 from espnet_ext.longform.chunking import Chunk, Schedule, batches
 from espnet_ext.longform.recording_features import RecordingFeatures, write_statistics
 from espnet_ext.longform.training import ChunkDataset, Recordings
-from espnet_ext.results.kept.facts import write_facts
-from espnet_ext.results.plans.plan import load_scale
+from espnet_ext.tables.kept.facts import write_facts
+from espnet_ext.tables.plans.plan import load_scale
+from espnet_ext.text.transcript import Word
 
 RECIPE = Path(__file__).parents[2] / "egs" / "spotify_longctx"
 sys.path.insert(0, str(RECIPE / "local"))

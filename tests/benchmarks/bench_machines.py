@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from espnet_ext.results.kept.facts import write_facts
+from espnet_ext.tables.kept.facts import write_facts
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
 ROOT = Path(__file__).parents[2]

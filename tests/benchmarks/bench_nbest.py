@@ -14,7 +14,7 @@ from pathlib import Path
 from espnet_ext.nbest.lists import Hypothesis, NBest, write_nbest
 from espnet_ext.nbest.sources import read_lists
 from espnet_ext.nbest.statistics import oracle_report
-from espnet_ext.results.kept.facts import write_facts
+from espnet_ext.tables.kept.facts import write_facts
 
 
 def main() -> None:

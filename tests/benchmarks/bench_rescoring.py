@@ -22,7 +22,7 @@ from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadMode
 from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.pll import PllScorer
 from espnet_ext.rescore.models.scorers import score_lists
-from espnet_ext.results.kept.facts import write_facts
+from espnet_ext.tables.kept.facts import write_facts
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "egs" / "librispeech_rescore" / "local"))
 from bench_latency import BERT_CASED, word_tokenizer  # noqa: E402 -- of the recipe

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import jiwer
 
-from espnet_ext.data.kaldi.tables import write_table
+from espnet_ext.kaldi.tables import write_table
 from espnet_ext.scoring.score import score_files
 from espnet_ext.scoring.score_files import summarise, write_reports
 

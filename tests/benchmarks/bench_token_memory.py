@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from espnet_ext.results.kept.facts import write_facts
+from espnet_ext.tables.kept.facts import write_facts
 
 VOCABULARY, LINE = 200_000, 5_000
 PIECES = 4095  # P5, section 3.2
@@ -34,7 +34,7 @@ def write_text(path: Path, words: int) -> None:
 
 
 def learn(text: Path, output: Path, results: multiprocessing.Queue) -> None:
-    from espnet_ext.data.tokens import make_tokens
+    from espnet_ext.text.tokens import make_tokens
 
     before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     make_tokens(text, output, "bpe", PIECES)

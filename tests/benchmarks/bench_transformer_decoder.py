@@ -18,7 +18,7 @@ from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
 from espnet2.legacy.nets.scorers.ctc import CTCPrefixScorer
 
 from espnet_ext.decoder.language_transformer import MODES, LanguageTransformerDecoder
-from espnet_ext.results.kept.facts import write_facts
+from espnet_ext.tables.kept.facts import write_facts
 
 # the beam, blocks, heads and vocabulary of P1, section 4.2, with ESPnet's default of units, and 10 s of speech
 HYPOTHESES, FRAMES, SIZE, BLOCKS, HEADS, UNITS, VOCABULARY = 10, 250, 512, 6, 4, 2048, 4100

@@ -19,17 +19,17 @@ import soxr
 from meeteval.wer.wer.cp import cp_word_error_rate
 from tabulate import tabulate
 
-from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.multitalker.profiles import resemblyzer
-from espnet_ext.multitalker.whisper import load
-from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.by_time import key, merge_by_time
 from espnet_ext.synthetic.acoustics import VOICE_RATE
 from espnet_ext.synthetic.voices import draw_speakers
+from espnet_ext.tables.kept.facts import write_facts
+from espnet_ext.text.turns import Turn, read_turns, write_turns
 from espnet_ext.transcription.voices import tell_voices
-from espnet_ext.transcription.whisper import hear
+from espnet_ext.whisper.engine import hear
+from espnet_ext.whisper.windows import load
 
 LICENCE = Path(__file__).parents[2] / "LICENSE"
 ABOUT = (

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from tabulate import tabulate
 
-from espnet_ext.data.turns import Turn
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, group_by_speaker
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.scoring.error_rate import ZERO, count_errors
@@ -30,6 +29,7 @@ from espnet_ext.stitcher.long_recordings import Longest, cut_by_half, merge_part
 from espnet_ext.stitcher.overlapping import align_windows, choose, positions
 from espnet_ext.stitcher.simulated_errors import SimulatedErrors, simulate_windows
 from espnet_ext.synthetic.english import english_grammar
+from espnet_ext.text.turns import Turn
 from espnet_ext.work.files import write_json
 
 RATE = 2.8  # words a second

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
-from espnet_ext.results.plans.plan import load_scale, system_config
-from espnet_ext.results.plans.reading import load_tables
+from espnet_ext.tables.plans.plan import load_scale, system_config
+from espnet_ext.tables.plans.reading import load_tables
 
 EGS = Path(__file__).parents[2] / "egs"
 sys.path[:0] = [str(EGS / recipe / "local") for recipe in ("librispeech_rescore", "spotify_longctx")]

@@ -10,10 +10,10 @@ from full_scale_counts import full_section
 from full_scale_text import UTTERANCES
 
 from espnet_ext.nbest.first_pass import parse_first_pass
-from espnet_ext.nbest.whisper import BUNDLED, RATE, load_whisper
 from espnet_ext.synthetic.acoustics import VOICE_RATE
 from espnet_ext.synthetic.english import english_grammar
 from espnet_ext.synthetic.voices import draw_speakers
+from espnet_ext.whisper.nbest import BUNDLED, RATE, load_whisper
 
 MEASURED = 3
 SECONDS, PAUSE = 960 * 3600 / UTTERANCES, 0.3  # of LibriSpeech's utterances on average; between our sentences

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.cli.program import call
-from espnet_ext.data.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
-from espnet_ext.data.manifests import from_data_dir, write_manifests
+from espnet_ext.corpora.manifests import from_data_dir, write_manifests
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
 
 UTILS = Path(__file__).resolve().parents[2] / "utils"
 IDS = [f"{speaker}-{number}" for speaker in "abc" for number in range(4)]

@@ -8,10 +8,10 @@ from espnet_ext.errors import InputError
 
 
 def test_choices_are_those_of_the_rooms():
-    from espnet_ext.compare.alignments import RATES
+    from espnet_ext.audio.files import CHECKS
     from espnet_ext.corpora.librispeech import PARTS
-    from espnet_ext.data.audio_files import CHECKS
     from espnet_ext.longform.noise import MUSAN
+    from espnet_ext.scoring.alignments import RATES
     from espnet_ext.scoring.normalise import NORMALISERS
     from espnet_ext.scoring.score import UNITS
     from espnet_ext.scoring.transcripts import AUTO, FORMATS
@@ -36,9 +36,9 @@ def default(command: click.Command, name: str) -> object:
 
 def test_defaults_are_those_of_the_rooms():
     from espnet_ext.codeswitch.mixed_units import MORE_THAN
-    from espnet_ext.compare.page import ROWS
     from espnet_ext.corpora.libricss import ENROLMENT_UTTERANCES
     from espnet_ext.multitalker.windows import WINDOW_SECONDS, Windowing
+    from espnet_ext.pages.compare import ROWS
     from espnet_ext.scoring.assignments import COLLAR
     from espnet_ext.scoring.bootstrap import REPLICAS
     from espnet_ext.scoring.mixed import WITHIN

@@ -5,12 +5,12 @@ import json
 import pytest
 
 from espnet_ext.cli.program import call
-from espnet_ext.data.kaldi.data_dir import DataDir, write_data_dir
-from espnet_ext.data.kaldi.tables import read_table
-from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import DataDir, write_data_dir
+from espnet_ext.kaldi.tables import read_table
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, write_jsonl
 from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.text.turns import Turn, read_turns, write_turns
 
 
 def hypotheses(*texts: str, overlap: float = 0.5) -> list[WindowHypothesis]:

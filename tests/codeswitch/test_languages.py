@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from espnet_ext.codeswitch.languages import language_codes, read_languages, token_languages, write_languages
-from espnet_ext.data.tokens import write_tokens
 from espnet_ext.errors import InputError
+from espnet_ext.text.tokens import write_tokens
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from bad_corpora import each_damage, refused_by, write_noise
 from espnet_ext.corpora.asru2019 import PARTS, RULES, prepare_asru2019
 from espnet_ext.corpora.audio_folder import scan_audio_folder as scan
 from espnet_ext.corpora.faults import Faults
-from espnet_ext.data.kaldi.checks import validate_data_dir
-from espnet_ext.data.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
-from espnet_ext.data.kaldi.parts import combine_data_dirs
-from espnet_ext.data.manifests import data_dirs_from_manifests
+from espnet_ext.corpora.manifests import data_dirs_from_manifests
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.checks import validate_data_dir
+from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
+from espnet_ext.kaldi.parts import combine_data_dirs
 
 
 @pytest.fixture

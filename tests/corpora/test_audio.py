@@ -7,8 +7,8 @@ import pytest
 import soundfile
 
 from espnet_ext.corpora.audio import prepare_audio, word_times
-from espnet_ext.data.kaldi.tables import read_table, write_table
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.longform.alignment.word_times import read_word_times
 from espnet_ext.longform.recording_audio import read_regions
 

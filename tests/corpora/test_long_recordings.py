@@ -12,8 +12,8 @@ import soundfile
 from espnet_ext.corpora import earnings22, long_recordings, rev16, spotify, tedlium
 from espnet_ext.corpora.faults import Faults
 from espnet_ext.corpora.long_recordings import nlp_text
-from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table
 from espnet_ext.longform.alignment.word_times import read_word_times
 from espnet_ext.longform.recording_audio import read_regions
 

@@ -14,12 +14,9 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from espnet_ext.codeswitch.languages import read_languages
-from espnet_ext.data.kaldi.data_dir import read_word_lines
-from espnet_ext.data.kaldi.tables import read_table, write_table
-from espnet_ext.data.tokens import read_prior
-from espnet_ext.data.transcript import Word
-from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import read_word_lines
+from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.longform.alignment.word_times import RecordingWords, read_word_times, word_faults, write_word_times
 from espnet_ext.longform.recording_audio import read_regions, write_regions
 from espnet_ext.multitalker.heard.hypotheses import (
@@ -33,10 +30,13 @@ from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.nbest.espnet_output import parse_score, parse_scores, read_espnet_output
 from espnet_ext.nbest.json_formats import read_mlm_scoring
 from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest
-from espnet_ext.report.training_curves import Curve, read_curves
+from espnet_ext.pages.training_curves import Curve, read_curves
 from espnet_ext.scoring.error_rate import align, count_pairs
 from espnet_ext.scoring.score import score_texts
 from espnet_ext.scoring.score_files import Aligned, alignment_blocks, read_alignment
+from espnet_ext.text.tokens import read_prior
+from espnet_ext.text.transcript import Word
+from espnet_ext.text.turns import Turn, read_turns, write_turns
 
 SCORES = st.integers(-10_000_000, 10_000_000).map(lambda number: number / 10_000)
 HYPOTHESES = st.builds(

@@ -8,12 +8,12 @@ from damage import FUZZ, NAMES, WORDS, damaged, read_or_refuse, several
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from espnet_ext.data.turns import Turn
 from espnet_ext.scoring.error_rate import align, count_errors, count_pairs
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.score import score_files
 from espnet_ext.scoring.score_files import summarise
 from espnet_ext.scoring.speaker_attributed import score_speakers
+from espnet_ext.text.turns import Turn
 
 # Few different words make many ties; the others are what a table of symbols may stumble over.
 FEW = st.sampled_from(["a", "b", "c", "A", "<eps>", "*", "你", "é", "e\u0301", "\x00", "-1"])

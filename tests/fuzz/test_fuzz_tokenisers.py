@@ -14,8 +14,8 @@ from espnet_ext.codeswitch.languages import read_languages, token_languages, wri
 from espnet_ext.codeswitch.mixed_text import has_han, language_of, mixed_tokens
 from espnet_ext.codeswitch.mixed_units import train_mixed_pieces
 from espnet_ext.codeswitch.text_rules import LIBRISPEECH, MANDARIN_ENGLISH
-from espnet_ext.data.tokens import read_prior, write_tokens
 from espnet_ext.errors import InputError
+from espnet_ext.text.tokens import read_prior, write_tokens
 
 ANY = st.text(max_size=24)
 MIXED = st.text(alphabet="我你𠀀々〇葛ABZ9'，é\u0301\u2047▁ \t\u3000\u2028\U000e0100", max_size=20)

@@ -16,9 +16,9 @@ from espnet_ext.corpora import asru2019, earnings22, libricss, long_recordings, 
 from espnet_ext.corpora.audio_folder import scan_audio_folder
 from espnet_ext.corpora.faults import Faults
 from espnet_ext.corpora.librispeech import scan_librispeech
-from espnet_ext.data.transcript import Word
-from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
+from espnet_ext.text.transcript import Word
+from espnet_ext.text.turns import Turn
 
 CHAPTER = "7-70"
 PLAIN = st.text(alphabet="aBé中9'", min_size=1, max_size=5)

@@ -11,7 +11,6 @@ import soundfile
 import torch
 import yaml
 
-from espnet_ext.data.transcript import Word
 from espnet_ext.errors import InputError
 from espnet_ext.longform import training as training
 from espnet_ext.longform.alignment.word_times import write_word_times
@@ -19,6 +18,7 @@ from espnet_ext.longform.chunking import Chunk
 from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.longform.recording_features import write_statistics
 from espnet_ext.registry import register
+from espnet_ext.text.transcript import Word
 from espnet_ext.upstream.checkpoint import load_checkpoint, load_parameters
 
 N_MELS = 20

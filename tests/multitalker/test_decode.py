@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from espnet_ext.bin import sa_asr_train
-from espnet_ext.data.kaldi.tables import read_table, write_table
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.multitalker.decode import SpeakerDecoding, by_speaker, decode_speakers, read_search_options
 from espnet_ext.multitalker.heard.hypotheses import read_jsonl
 from espnet_ext.multitalker.profiles import write_profiles

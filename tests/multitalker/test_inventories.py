@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from espnet_ext.data.kaldi.tables import read_table, write_table
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.multitalker.inventories import Inventories, segment_labels, write_inventories
 
 ROWS = {"b": np.eye(3)[:2], "a": np.array([[1.0, 1.0, 0.0]]), "c": np.eye(3), "d": np.ones((2, 3))}

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import soundfile
 
-from espnet_ext.data.kaldi.data_dir import DataDir, write_tables
-from espnet_ext.data.kaldi.tables import read_table, write_table
-from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import DataDir, write_tables
+from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.multitalker.mixtures import cut_mixtures, cut_turns, draw_span
+from espnet_ext.text.turns import Turn, read_turns, write_turns
 
 RATE = 16000
 TURNS = [

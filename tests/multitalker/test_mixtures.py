@@ -7,16 +7,16 @@ import pytest
 import soundfile
 from espnet2.train.dataset import sound_loader
 
-from espnet_ext.data.kaldi.checks import validate
-from espnet_ext.data.kaldi.data_dir import DataDir, read_data_dir
-from espnet_ext.data.kaldi.tables import read_table, write_table
-from espnet_ext.data.manifests import from_data_dir, read_manifests, write_manifests
-from espnet_ext.data.turns import Turn, read_turns, write_turns
-from espnet_ext.data.utterance_audio import AudioSpan, read_samples
+from espnet_ext.corpora.manifests import from_data_dir, read_manifests, write_manifests
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.checks import validate
+from espnet_ext.kaldi.data_dir import DataDir, read_data_dir
+from espnet_ext.kaldi.tables import read_table, write_table
+from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
 from espnet_ext.multitalker.mixture_plan import Mixture, MixtureSettings, Part, SourceUtterance, plan_mixtures
 from espnet_ext.multitalker.mixtures import make_mixtures, mix, read_sources, write_counts, write_mixtures
 from espnet_ext.multitalker.task import MixedSound
+from espnet_ext.text.turns import Turn, read_turns, write_turns
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import numpy as np
 import soundfile
 import torch
 
-from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.encoder.d_vectors import DVectorEncoder
+from espnet_ext.kaldi.tables import read_table
 from espnet_ext.multitalker.precomputed_d_vectors import write_d_vectors
 
 OPTIONS = {"window": 0.8, "shift": 0.4}

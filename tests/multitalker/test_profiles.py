@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from espnet_ext.data.kaldi.tables import read_table, write_table
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.multitalker import profiles as module
 from espnet_ext.multitalker.profiles import (
     choose_enrolment,

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from espnet_ext.data.kaldi.data_dir import read_data_dir
-from espnet_ext.data.kaldi.tables import write_table
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import read_data_dir
+from espnet_ext.kaldi.tables import write_table
 from espnet_ext.multitalker.speed_perturbation import perturb_speed
 
 

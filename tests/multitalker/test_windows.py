@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.data.kaldi.checks import validate
-from espnet_ext.data.kaldi.data_dir import DataDir, parse_segment, write_data_dir
-from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.checks import validate
+from espnet_ext.kaldi.data_dir import DataDir, parse_segment, write_data_dir
+from espnet_ext.kaldi.tables import read_table
 from espnet_ext.multitalker.windows import Windowing, parse_window_id, window_data_dir, window_id, write_windows
 
 

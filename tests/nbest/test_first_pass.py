@@ -26,7 +26,7 @@ from espnet_ext.nbest.first_pass import (
     plan,
 )
 from espnet_ext.nbest.lists import read_nbest
-from espnet_ext.nbest.whisper import WhisperSettings, load_whisper
+from espnet_ext.whisper.nbest import WhisperSettings, load_whisper
 
 DURATIONS = {"s1-0": 0.8, "s1-1": 0.5, "s2-0": 0.01, "s2-1": 1.0, "s2-2": 2.6}
 SCORED = st.lists(

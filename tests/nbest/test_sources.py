@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from espnet_ext.data.kaldi.tables import unpacked_lines
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import unpacked_lines
 from espnet_ext.nbest.json_formats import read_mlm_scoring
 from espnet_ext.nbest.lists import Hypothesis, NBest, write_nbest
 from espnet_ext.nbest.sources import FORMATS, convert_lists, read_lists, warnings_of, with_references

@@ -10,9 +10,9 @@ import torch
 import trainings
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.kept.facts import read_facts
-from espnet_ext.results.kept.kept_scores import write_scores
 from espnet_ext.scoring.score_files import format_alignment
+from espnet_ext.tables.kept.facts import read_facts
+from espnet_ext.tables.kept.kept_scores import write_scores
 
 
 def scored(folder, name, pairs):

@@ -3,9 +3,9 @@
 import pytest
 from count_errors import added, count_errors, seconds_between_edges
 
-from espnet_ext.data.transcript import Word
 from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.posteriors import MovingWindow
+from espnet_ext.text.transcript import Word
 
 WORDS = [Word("a", 0.0, 0.4), Word("b", 4.0, 4.5), Word("c", 4.5, 5.5), Word("d", 5.5, 6.0), Word("e", 9.0, 9.2)]
 

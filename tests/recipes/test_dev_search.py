@@ -10,7 +10,7 @@ from runs import EGS
 
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.run import load_script
-from espnet_ext.results.kept.facts import read_facts
+from espnet_ext.tables.kept.facts import read_facts
 from espnet_ext.work.yaml_files import read_yaml
 
 RECIPE = EGS / "librispeech_sem"

@@ -10,8 +10,8 @@ from espnet_ext.nbest.first_pass import parse_first_pass
 from espnet_ext.rescore.training.lm_training import LmSettings, SmallModel
 from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward
 from espnet_ext.rescore.training.mwer_training import MwerSettings
-from espnet_ext.results.plans.plan import load_scale, system_config
-from espnet_ext.results.plans.reading import load_tables
+from espnet_ext.tables.plans.plan import load_scale, system_config
+from espnet_ext.tables.plans.reading import load_tables
 from espnet_ext.work.settings import checked
 
 RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_rescore"

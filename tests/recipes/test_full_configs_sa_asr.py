@@ -11,7 +11,7 @@ import yaml
 import espnet_ext
 from espnet_ext.multitalker.decode import SEARCH_OPTIONS
 from espnet_ext.multitalker.mixture_plan import MixtureSettings
-from espnet_ext.results.plans.plan import load_scale
+from espnet_ext.tables.plans.plan import load_scale
 from espnet_ext.work.yaml_files import deep_merge
 
 RECIPE = Path(__file__).parents[2] / "egs" / "libricss_stitch"

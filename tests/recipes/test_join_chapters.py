@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table
 
 DIGITS = Path(__file__).parents[3] / "shared" / "data" / "LibriSpeech-digits"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from runs import EGS, fail_in_each_stage, smoke_run
 
-from espnet_ext.data.kaldi.tables import read_table
-from espnet_ext.data.turns import read_turns, words_by_speaker
+from espnet_ext.kaldi.tables import read_table
 from espnet_ext.multitalker.heard.hypotheses import group_by_speaker, read_jsonl
 from espnet_ext.multitalker.profiles import read_profiles
+from espnet_ext.text.turns import read_turns, words_by_speaker
 
 run = partial(smoke_run, "libricss_stitch")
 ROWS = ("No segmentation", "Block-wise inference", "Overlapping inference", "Stitcher WCOE")

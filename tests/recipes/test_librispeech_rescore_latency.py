@@ -8,7 +8,7 @@ import torch
 from transformers import BertForMaskedLM, GPT2Model
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.kept.facts import read_facts
+from espnet_ext.tables.kept.facts import read_facts
 
 SMALL = {"num_hidden_layers": 1, "hidden_size": 24, "vocab_size": 100, "bos_token_id": 0, "eos_token_id": 0}
 

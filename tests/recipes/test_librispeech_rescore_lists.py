@@ -9,7 +9,7 @@ import pytest
 
 from espnet_ext.nbest.lists import read_nbest
 from espnet_ext.nbest.statistics import oracle_errors
-from espnet_ext.results.kept.result_files import read_results
+from espnet_ext.tables.kept.result_files import read_results
 
 RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_rescore"
 FOLDERS = sorted(path.parent for path in RECIPE.glob("lists/*/README.md"))

@@ -8,8 +8,8 @@ import power_of_claims
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.claims.power import smallest_difference
-from espnet_ext.results.kept.facts import read_facts
+from espnet_ext.tables.claims.power import smallest_difference
+from espnet_ext.tables.kept.facts import read_facts
 
 KEPT = Path(__file__).parents[2] / "egs" / "librispeech_rescore" / "results"
 

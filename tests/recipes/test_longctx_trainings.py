@@ -7,7 +7,7 @@ import torch
 
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.run import load_script
-from espnet_ext.results.kept.facts import read_facts
+from espnet_ext.tables.kept.facts import read_facts
 
 # Other recipes have a script of this name as well, so it is not imported by name.
 trainings = load_script(Path(__file__).parents[2] / "egs" / "spotify_longctx" / "local" / "trainings.py")

@@ -7,9 +7,9 @@ import mwer_course
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.claims.power import smallest_difference
-from espnet_ext.results.kept.facts import read_facts
-from espnet_ext.results.kept.pictures import check_picture
+from espnet_ext.tables.claims.power import smallest_difference
+from espnet_ext.tables.kept.facts import read_facts
+from espnet_ext.tables.kept.pictures import check_picture
 
 
 def written(path, values):

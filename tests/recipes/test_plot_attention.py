@@ -11,8 +11,8 @@ from attention_figures import draw_attention
 from matplotlib.image import imread
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.kept.facts import read_facts
-from espnet_ext.results.kept.pictures import check_picture
+from espnet_ext.tables.kept.facts import read_facts
+from espnet_ext.tables.kept.pictures import check_picture
 
 TOKENS = ("<sos/eos>", "▁A", "$_", "▁你", "好")
 LANGUAGES = ("-", "en", "-", "zh", "zh")

@@ -10,7 +10,7 @@ import soundfile
 from plot_energy import main
 
 from espnet_ext.errors import InputError
-from espnet_ext.results.kept.facts import read_facts
+from espnet_ext.tables.kept.facts import read_facts
 
 SCRIPT = Path(__file__).parents[2] / "egs" / "librispeech_sem" / "local" / "plot_energy.py"
 RATE = 16000

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, write_jsonl
 from espnet_ext.recipe.run import load_script
 from espnet_ext.stitcher.simulated_errors import spoken_words
+from espnet_ext.text.turns import Turn, write_turns
 
 LOCAL = Path(__file__).parents[2] / "egs" / "libricss_stitch" / "local"
 fixed = load_script(LOCAL / "fixed_and_broken.py")

@@ -7,11 +7,11 @@ from meeteval.io.seglst import SegLST
 from meeteval.wer import cp_word_error_rate
 from meeteval.wer.wer import time_constrained_minimum_permutation_word_error_rate as tcp_word_error_rate
 
-from espnet_ext.data.turns import Turn, in_order, words_by_speaker
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.assignments import cp_errors, cp_pairs, orc_errors, streams, tcp_errors, tcp_pairs
 from espnet_ext.scoring.error_rate import ErrorRate, count_pairs
 from espnet_ext.scoring.speaker_attributed import score_speakers
+from espnet_ext.text.turns import Turn, in_order, words_by_speaker
 
 
 def conversation(speakers: list[str], turns: int, rng: random.Random) -> list[Turn]:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
 from espnet_ext.scoring import score_files as report
 from espnet_ext.scoring.error_rate import ErrorRate, align
@@ -25,6 +24,7 @@ from espnet_ext.scoring.score_files import (
     write_reports,
 )
 from espnet_ext.scoring.speaker_attributed import score_speakers, summarise_speakers, write_speaker_reports
+from espnet_ext.text.turns import Turn
 
 REFERENCE = {"al-1": "one two three", "bo-1": "five six"}
 HYPOTHESIS = {"al-1": "one too three four", "bo-1": "six"}

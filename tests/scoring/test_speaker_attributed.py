@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
 from espnet_ext.scoring import assignments
 from espnet_ext.scoring.error_rate import ErrorRate
@@ -19,6 +18,7 @@ from espnet_ext.scoring.speaker_attributed import (
     summarise_speakers,
     write_speaker_reports,
 )
+from espnet_ext.text.turns import Turn
 
 
 def levenshtein(left, right) -> int:

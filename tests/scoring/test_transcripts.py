@@ -3,9 +3,9 @@
 import meeteval.io
 import pytest
 
-from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.transcripts import detect_format, read_transcripts, recorded_turns
+from espnet_ext.text.turns import Turn
 
 KALDI = "u1 one two\nu2\n"
 TRN = ";; comment\none two (u1)\n (u2)\n"

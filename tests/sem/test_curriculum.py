@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from espnet_ext.data.kaldi.tables import read_table, write_table
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.sem.curriculum import Selection, audio_share, select, write_selection
 
 LENGTHS = st.dictionaries(st.text("abc", min_size=1, max_size=4), st.tuples(st.integers(1, 9), st.integers(1, 40)))

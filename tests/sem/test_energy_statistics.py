@@ -7,9 +7,9 @@ import pytest
 import soundfile
 import torch
 
-from espnet_ext.data.utterance_audio import AudioSpan
 from espnet_ext.errors import InputError
 from espnet_ext.frontend.power_mel import PowerMelFrontend
+from espnet_ext.kaldi.utterance_audio import AudioSpan
 from espnet_ext.sem.energy_statistics import (
     EDGES_DB,
     STEP_DB,

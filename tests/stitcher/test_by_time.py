@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.data.transcript import Word
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis
 from espnet_ext.stitcher.by_time import align_by_time, join, key, merge_by_time, monotonic
 from espnet_ext.stitcher.overlapping import align_windows
 from espnet_ext.synthetic.english import english_grammar
+from espnet_ext.text.transcript import Word
 
 RATE = 3.0  # words a second
 

@@ -5,10 +5,10 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, write_jsonl
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.ceiling import best_choice, slots_of, write_ceiling
+from espnet_ext.text.turns import Turn, read_turns, write_turns
 
 SLOTS = st.lists(st.sampled_from([("A",), ("B",), ("A", None), ("A", "B"), ("C", "B")]), max_size=6)
 

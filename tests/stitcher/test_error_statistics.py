@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from espnet_ext.cli.program import call
-from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, group_by_speaker, read_jsonl, write_jsonl
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.error_statistics import count_errors_of_windows, fit_errors
 from espnet_ext.stitcher.simulated_errors import DISTANCES, SimulatedErrors, read_errors, simulate_recordings
+from espnet_ext.text.turns import Turn, write_turns
 
 
 def test_a_few_words_counted_by_hand():

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.data.transcript import Word
-from espnet_ext.data.turns import Turn, read_turns, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, write_jsonl
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.guard import Candidate, guard_transcripts, guarded, read_guard, settle, settle_guard
+from espnet_ext.text.transcript import Word
+from espnet_ext.text.turns import Turn, read_turns, write_turns
 
 WORDS = st.lists(st.sampled_from("ABC"), max_size=5).map(tuple)
 WINDOW = WindowHypothesis("r", 0, "a", ("A", "B", "C", "D"), 0.0, 16.0, ((1, 2), (2, 3), (3, 4), (4, 5)))

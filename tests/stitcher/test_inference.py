@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import yaml
 
-from espnet_ext.data.kaldi.tables import read_table
-from espnet_ext.data.tokens import write_tokens
-from espnet_ext.data.turns import Turn, read_turns, words_by_speaker, write_turns
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, group_by_speaker, read_jsonl, write_jsonl
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.inference import Stitcher, StitcherOptions, merge_windows
 from espnet_ext.stitcher.pairs import STYLES, SYMBOLS, make_pairs, source_text
 from espnet_ext.stitcher.simulated_errors import SimulatedErrors, simulate_windows
+from espnet_ext.text.tokens import write_tokens
+from espnet_ext.text.turns import Turn, read_turns, words_by_speaker, write_turns
 
 WORDS = ["THE", "OLD", "KING", "SEES", "A", "SMALL", "HORSE", "NEAR", "MY", "GREEN", "GARDEN", "TODAY"]
 WINDOWING = Windowing(4.0, 0.5)

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.data.kaldi.tables import read_table
-from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, group_by_speaker, write_jsonl
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.long_recordings import merge_parts
@@ -21,6 +20,7 @@ from espnet_ext.stitcher.pairs import (
     stretch_examples,
 )
 from espnet_ext.stitcher.simulated_errors import SimulatedErrors, simulate_recordings
+from espnet_ext.text.turns import Turn, write_turns
 
 
 def windows(*texts: str, overlap: float = 0.5, speaker: str = "a") -> list[WindowHypothesis]:

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from espnet_ext.data.turns import Turn, write_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.heard.hypotheses import NOBODY, read_jsonl
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.simulated_errors import SimulatedErrors, simulate_hypotheses, simulate_recordings
+from espnet_ext.text.turns import Turn, write_turns
 
 WORDS = tuple(f"W{number:02d}" for number in range(60))  # a word a second
 

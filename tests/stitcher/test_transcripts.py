@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.data.transcript import Word, spoken_lines
-from espnet_ext.data.turns import Turn
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, group_by_speaker
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.long_recordings import stitched_times
 from espnet_ext.stitcher.transcripts import MERGES, transcripts, whole_turns
+from espnet_ext.text.transcript import Word, spoken_lines
+from espnet_ext.text.turns import Turn
 
 
 def window(index: int, words: str, *times: tuple[float, float]) -> WindowHypothesis:

@@ -8,7 +8,6 @@ import pytest
 import soundfile
 
 from espnet_ext.cli.program import call
-from espnet_ext.data.turns import read_turns
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, read_jsonl
 from espnet_ext.multitalker.settled import Settled, write_settled
@@ -17,6 +16,7 @@ from espnet_ext.sharing.find import find_model
 from espnet_ext.sharing.pack import Packing, pack
 from espnet_ext.stitcher.long_recordings import Longest
 from espnet_ext.stitcher.note import StitcherNote, write_note
+from espnet_ext.text.turns import read_turns
 from espnet_ext.transcription import speakers
 from espnet_ext.transcription.engines import engine_for
 from espnet_ext.transcription.request import Request

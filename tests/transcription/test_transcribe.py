@@ -13,9 +13,9 @@ import pytest
 import soundfile
 
 from espnet_ext.cli.program import call
-from espnet_ext.data.transcript import Line, Word
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import opened
+from espnet_ext.text.transcript import Line, Word
 from espnet_ext.transcription import engines
 from espnet_ext.transcription.notes import NOTES, key_of, unfinished
 from espnet_ext.transcription.recordings import ENDINGS, KINDS, Recording, find_recordings

@@ -12,7 +12,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Patch
 
 from espnet_ext.codeswitch.languages import NEITHER
-from espnet_ext.results.pages.plot_style import BLUE, STYLE, VERMILLION
+from espnet_ext.work.plot_style import BLUE, STYLE, VERMILLION
 
 NAMES = {"en": "English", "zh": "Mandarin", NEITHER: "neither"}
 COLOURS = {"en": BLUE, "zh": VERMILLION, NEITHER: "0.35"}

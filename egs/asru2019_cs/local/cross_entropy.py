@@ -20,10 +20,10 @@ import numpy as np
 from trained_systems import by_name, checkpoint, facts_of
 
 from espnet_ext.command import run_main
-from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
-from espnet_ext.results.claims.significance import crossed_test
-from espnet_ext.results.kept.facts import write_facts
+from espnet_ext.kaldi.tables import read_table
+from espnet_ext.tables.claims.significance import crossed_test
+from espnet_ext.tables.kept.facts import write_facts
 
 Sums = dict[str, dict[str, tuple[float, int]]]  # class of tokens -> speaker -> nats and tokens
 

@@ -24,11 +24,11 @@ from trained_systems import by_name, facts_of
 
 from espnet_ext.codeswitch.mixed_text import has_han, mixed_tokens
 from espnet_ext.command import run_main
-from espnet_ext.results.claims.significance import crossed_test
-from espnet_ext.results.kept.facts import write_facts
-from espnet_ext.results.scores import read_utterances
 from espnet_ext.scoring.score_files import Aligned, read_alignment
 from espnet_ext.synthetic.mandarin_english_rules import HOMOPHONES
+from espnet_ext.tables.claims.significance import crossed_test
+from espnet_ext.tables.kept.facts import write_facts
+from espnet_ext.tables.scores import read_utterances
 
 RIGHT, OTHER, ELSE = "right", "other_of_the_pair", "something_else"
 BOTH = "both"

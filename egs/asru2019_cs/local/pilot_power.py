@@ -31,11 +31,11 @@ import numpy as np
 
 from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
-from espnet_ext.results.claims.power import POWER, components_of, smallest_difference, spread_of
-from espnet_ext.results.kept.facts import write_facts
-from espnet_ext.results.kept.kept_scores import KeptScores, kept_scores
-from espnet_ext.results.plans.reading import load_tables
-from espnet_ext.results.scores import SeedScore, errors_by_unit
+from espnet_ext.tables.claims.power import POWER, components_of, smallest_difference, spread_of
+from espnet_ext.tables.kept.facts import write_facts
+from espnet_ext.tables.kept.kept_scores import KeptScores, kept_scores
+from espnet_ext.tables.plans.reading import load_tables
+from espnet_ext.tables.scores import SeedScore, errors_by_unit
 
 TEST_SETS = ("dev", "test")
 MEASURE = "All"

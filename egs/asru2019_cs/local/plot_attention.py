@@ -23,10 +23,10 @@ from trained_systems import by_name, checkpoint
 
 from espnet_ext.codeswitch.mixed_text import has_han
 from espnet_ext.command import run_main
-from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
-from espnet_ext.results.kept.facts import write_facts
-from espnet_ext.results.pages.plot_style import DOTS_PER_INCH, save_png
+from espnet_ext.kaldi.tables import read_table
+from espnet_ext.tables.kept.facts import write_facts
+from espnet_ext.work.plot_style import DOTS_PER_INCH, save_png
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from trained_systems import by_name
 
 from espnet_ext.command import run_main
-from espnet_ext.results.kept.facts import write_facts
+from espnet_ext.tables.kept.facts import write_facts
 from espnet_ext.upstream.checkpoint import load_epochs
 
 

@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from espnet_ext.data.turns import by_recording, read_turns, words_by_speaker
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis
 from espnet_ext.multitalker.heard.importers import read_grouped
-from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.scoring.error_rate import align
 from espnet_ext.stitcher.by_time import merge_by_time
 from espnet_ext.stitcher.simulated_errors import SpokenWord, spoken_words
+from espnet_ext.tables.kept.facts import write_facts
+from espnet_ext.text.turns import by_recording, read_turns, words_by_speaker
 
 ABOUT = (
     "Words of the reference that a stitcher has right and the time-aware merge has not (fixed), and the other way "

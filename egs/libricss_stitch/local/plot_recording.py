@@ -15,12 +15,12 @@ from pathlib import Path
 from recording_figure import as_values, compare, draw_values
 
 from espnet_ext.command import run_main
-from espnet_ext.data.turns import by_recording, read_turns, word_spans
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.heard.hypotheses import group_by_speaker, read_jsonl
-from espnet_ext.results.kept.facts import write_facts
-from espnet_ext.results.pages.plot_style import save_png
 from espnet_ext.stitcher.long_recordings import stitched_times
+from espnet_ext.tables.kept.facts import write_facts
+from espnet_ext.text.turns import by_recording, read_turns, word_spans
+from espnet_ext.work.plot_style import save_png
 
 
 def main() -> None:

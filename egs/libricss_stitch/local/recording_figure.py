@@ -9,8 +9,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from espnet_ext.results.pages.plot_style import BLUE, GREEN, PURPLE, VERMILLION
 from espnet_ext.scoring.error_rate import align
+from espnet_ext.work.plot_style import BLUE, GREEN, PURPLE, VERMILLION
 
 Span = tuple[float, float]
 RIGHT, SUBSTITUTED, DELETED, INSERTED = "right", "substituted", "deleted", "inserted"

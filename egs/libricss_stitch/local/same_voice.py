@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from espnet_ext.data.kaldi.data_dir import read_data_dir
-from espnet_ext.data.utterance_audio import read_samples, read_spans
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import read_data_dir
+from espnet_ext.kaldi.utterance_audio import read_samples, read_spans
 from espnet_ext.multitalker.profiles import RATE, resemblyzer
-from espnet_ext.results.kept.facts import write_facts
+from espnet_ext.tables.kept.facts import write_facts
 
 ABOUT = (
     "Cosines of the d-vectors of two utterances: of one speaker, and of two. Percentiles of both, and the threshold at "

@@ -167,7 +167,7 @@ def voices_steps(run: Run) -> Iterator[Step]:
             free={"nj": run.nj},
             inputs=[run.datadir / part / "text", run.datadir / part / "wav.scp"],
             outputs=[output / "recordings.jsonl.gz"],
-            preload=["soxr", "espnet_ext.data.manifests"],
+            preload=["soxr", "espnet_ext.corpora.manifests"],
         )
 
 
@@ -227,7 +227,7 @@ def mixtures_steps(run: Run) -> Iterator[Step]:
             free={"nj": run.nj},
             inputs=[leave_out] if leave_out else [],
             outputs=[output / "text"],
-            preload=["espnet_ext.data.manifests"],
+            preload=["espnet_ext.corpora.manifests"],
         )
     if whisper(run):
         return

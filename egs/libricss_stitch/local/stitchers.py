@@ -10,8 +10,6 @@ from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
 from espnet_ext.recipe.training import data_options, run_command, train_step
-from espnet_ext.results.plans.schema import DEFAULT_DECODING, TRAIN
-from espnet_ext.results.plans.tables import System
 from espnet_ext.scoring.evaluate import evaluate_speakers
 from espnet_ext.stitcher.ceiling import write_ceiling
 from espnet_ext.stitcher.error_statistics import fit_and_check
@@ -20,6 +18,8 @@ from espnet_ext.stitcher.inference import MODEL_FILE, StitcherOptions, merge_win
 from espnet_ext.stitcher.note import ALIGNMENT, NOTE
 from espnet_ext.stitcher.pairs import SYMBOLS, join_pairs, make_pairs
 from espnet_ext.stitcher.simulated_errors import simulate_hypotheses
+from espnet_ext.tables.plans.schema import DEFAULT_DECODING, TRAIN
+from espnet_ext.tables.plans.tables import System
 
 CEILING = "ceiling"  # the method of tables.yaml
 sets = load_script(Path(__file__).with_name("sets.py"))

@@ -30,10 +30,10 @@ from matplotlib.figure import Figure
 
 from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
-from espnet_ext.results.claims.power import POWER, chance_of_words, components_of, smallest_difference
-from espnet_ext.results.kept.facts import write_facts
-from espnet_ext.results.pages.plot_style import BLUE, STYLE, VERMILLION, save_png
-from espnet_ext.results.scores import Count, read_utterances
+from espnet_ext.tables.claims.power import POWER, chance_of_words, components_of, smallest_difference
+from espnet_ext.tables.kept.facts import write_facts
+from espnet_ext.tables.scores import Count, read_utterances
+from espnet_ext.work.plot_style import BLUE, STYLE, VERMILLION, save_png
 
 DEV_SETS, TEST_SETS = ("dev-clean", "dev-other"), ("test-clean", "test-other")
 SEEDS = (5, 8, 10)  # that are tried

@@ -18,10 +18,10 @@ from typing import Any
 
 from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
-from espnet_ext.results.claims.counts import UNDECIDED
-from espnet_ext.results.claims.power import POWER, smallest_difference
-from espnet_ext.results.kept.facts import read_facts, write_facts
-from espnet_ext.results.kept.result_files import read_results
+from espnet_ext.tables.claims.counts import UNDECIDED
+from espnet_ext.tables.claims.power import POWER, smallest_difference
+from espnet_ext.tables.kept.facts import read_facts, write_facts
+from espnet_ext.tables.kept.result_files import read_results
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 TABLE, TEST_SETS = "table1.json", ("test-clean", "test-other")

@@ -18,8 +18,8 @@ import numpy as np
 import soundfile
 import soxr
 
+from espnet_ext.audio.files import save_audio
 from espnet_ext.command import run_main
-from espnet_ext.data.audio_files import save_audio
 from espnet_ext.errors import InputError
 from espnet_ext.synthetic.acoustics import OTHER, SAMPLE_RATE, VOICE_RATE, draw_scene, record
 from espnet_ext.synthetic.parameters import generator

@@ -122,8 +122,8 @@ def draw(scores: dict[str, dict[str, dict]]) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    from espnet_ext.data.utterance_audio import read_spans
     from espnet_ext.frontend.power_mel import PowerMelFrontend
+    from espnet_ext.kaldi.utterance_audio import read_spans
     from espnet_ext.sem.energy_statistics import mask_example
 
     spans = read_spans(RECIPE / DATA / "train")

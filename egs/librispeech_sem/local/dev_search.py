@@ -21,8 +21,8 @@ import yaml
 
 from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
-from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.scoring.evaluate import evaluate_words
+from espnet_ext.tables.kept.facts import write_facts
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
 SETS = ("dev-clean", "dev-other")

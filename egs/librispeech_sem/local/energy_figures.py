@@ -6,8 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from espnet_ext.results.pages.plot_style import BLUE, STYLE, VERMILLION
 from espnet_ext.sem.energy_statistics import EDGES_DB, STEP_DB, EnergyHistogram, MaskExample, edge_index
+from espnet_ext.work.plot_style import BLUE, STYLE, VERMILLION
 
 MASKED = "#D9D9D9"  # a grey that the colour map does not contain
 SPECTRUM = "viridis"

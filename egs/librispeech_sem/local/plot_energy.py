@@ -17,12 +17,12 @@ from pathlib import Path
 from energy_figures import MARKED_DB, draw_distribution, draw_masks
 
 from espnet_ext.command import run_main
-from espnet_ext.data.utterance_audio import read_spans
 from espnet_ext.errors import InputError
 from espnet_ext.frontend.power_mel import PowerMelFrontend
-from espnet_ext.results.kept.facts import write_facts
-from espnet_ext.results.pages.plot_style import save_png
+from espnet_ext.kaldi.utterance_audio import read_spans
 from espnet_ext.sem import energy_statistics as statistics
+from espnet_ext.tables.kept.facts import write_facts
+from espnet_ext.work.plot_style import save_png
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
-from espnet_ext.results.kept.facts import write_facts
+from espnet_ext.tables.kept.facts import write_facts
 from espnet_ext.upstream.checkpoint import load_epochs
 
 ABOUT = (

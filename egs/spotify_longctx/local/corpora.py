@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.audio_files import SUFFIXES
+from espnet_ext.audio.files import SUFFIXES
 from espnet_ext.errors import InputError
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Run, idle_if
@@ -158,8 +158,8 @@ def hold_out_step(run: Run) -> Step:
 
 def hold_out(podcasts: str, held_out: str, rest: str, count: int) -> None:
     """Split a data dir in two: ``count`` recordings, spread evenly, and the others."""
-    from espnet_ext.data.kaldi.data_dir import read_data_dir, write_data_dir
-    from espnet_ext.data.kaldi.parts import spread, subset
+    from espnet_ext.kaldi.data_dir import read_data_dir, write_data_dir
+    from espnet_ext.kaldi.parts import spread, subset
 
     every = read_data_dir(podcasts)
     check_held_out(Path(podcasts), len(every.utt2spk), count)

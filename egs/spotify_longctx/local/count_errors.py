@@ -18,17 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.command import run_main
-from espnet_ext.data.transcript import Word
 from espnet_ext.encoder.long_fastconformer import SUBSAMPLING
 from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.posteriors import windows
 from espnet_ext.longform.recording_features import RecordingFeatures
-from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.scoring.error_rate import Pair
 from espnet_ext.scoring.score_files import read_alignment
 from espnet_ext.synthetic.long_recordings import render
 from espnet_ext.synthetic.parameters import LONGFORM_SIZES
 from espnet_ext.synthetic.spotify import shards_of
+from espnet_ext.tables.kept.facts import write_facts
+from espnet_ext.text.transcript import Word
 from espnet_ext.work.yaml_files import read_yaml
 
 ABOUT = (

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from espnet_ext.command import run_main
-from espnet_ext.results.kept.facts import write_facts
 from espnet_ext.synthetic.long_recordings import CLEAR, DROWNED, NAMES, SentenceWord, render
 from espnet_ext.synthetic.parameters import LONGFORM_SIZES
 from espnet_ext.synthetic.spotify import shards_of
+from espnet_ext.tables.kept.facts import write_facts
 from espnet_ext.work.yaml_files import read_yaml
 
 ABOUT = (

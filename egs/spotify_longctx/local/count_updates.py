@@ -24,7 +24,7 @@ import torch
 import espnet_ext
 from espnet_ext.command import run_main
 from espnet_ext.longform.chunking import SHORTEST, Schedule, batches
-from espnet_ext.results.kept.facts import write_facts
+from espnet_ext.tables.kept.facts import write_facts
 
 PODCASTS, MINUTES, SPREAD = 6000, 34.0, 0.5
 CONTEXTS = (10, 41, 164, 655, 1311, 2621, 3600)  # seconds

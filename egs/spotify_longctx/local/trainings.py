@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import Any
 
 from espnet_ext.command import run_main
-from espnet_ext.results.kept.facts import write_facts
+from espnet_ext.tables.kept.facts import write_facts
 from espnet_ext.upstream.checkpoint import load_epochs
 
 ABOUT = (

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from espnet_ext.data.transcript import Word
 from espnet_ext.errors import InputError
 from espnet_ext.sharing.files import ModelFiles
+from espnet_ext.text.transcript import Word
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import write_json
 from espnet_ext.work.parallel import device_of

@@ -12,9 +12,9 @@ from typing import Self
 
 import numpy as np
 
-from espnet_ext.data.kaldi.tables import write_table
-from espnet_ext.data.transcript import Word
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import write_table
+from espnet_ext.text.transcript import Word
 from espnet_ext.work.files import atomic_write
 
 # Times of automatic transcripts are rounded to 0.1 s, so neighbouring words may overlap by that much.

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from espnet_ext.data import audio_tables
-from espnet_ext.data.kaldi.tables import read_table, write_table
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi import audio_tables
+from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.longform.decoding.ctc_search import BeamSettings
 from espnet_ext.longform.decoding.numbers import check_numbers
 from espnet_ext.longform.noise import find_noise, with_noise

@@ -11,9 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from espnet_ext.data.kaldi.tables import read_table
-from espnet_ext.data.tokens import BLANK, SOS_EOS
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table
+from espnet_ext.text.tokens import BLANK, SOS_EOS
 from espnet_ext.work.files import atomic_write, unpacked
 
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"

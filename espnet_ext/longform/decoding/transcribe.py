@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.transcript import Line, Word, lines_of
 from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.ctc_search import BeamDecoder, BeamSettings, GreedyDecoder, Token
 from espnet_ext.longform.decoding.numbers import check_numbers
 from espnet_ext.longform.decoding.posteriors import LongModel, load
 from espnet_ext.longform.recording_audio import Audio, NoSpeech, opened
+from espnet_ext.text.transcript import Line, Word, lines_of
 from espnet_ext.work.yaml_files import read_yaml
 
 BOUNDARY, SPACE = "▁", "<space>"

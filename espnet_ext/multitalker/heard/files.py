@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.data.ctm import CTMWord, ctm_word, nist_lines, read_ctm
 from espnet_ext.errors import InputError
+from espnet_ext.text.ctm import CTMWord, ctm_word, nist_lines, read_ctm
 from espnet_ext.work.json_text import parse_json
 
 Span = tuple[float, float]

@@ -3,7 +3,7 @@
 - ``.json``: Whisper's and WhisperX's (``segments``, with ``words`` or without, with ``speaker`` or without), that of
   the pipelines of transformers (``chunks``), or a list of such objects, one per window; or SegLST. A window says
   ``start`` and ``end`` in seconds of the recording, or ``offset`` and ``duration`` if the times in it begin with it.
-- ``.ctm``: of Kaldi, NeMo and NIST, see :mod:`espnet_ext.data.ctm`.
+- ``.ctm``: of Kaldi, NeMo and NIST, see :mod:`espnet_ext.text.ctm`.
 - ``.rttm``: LEXEME lines, ``LEXEME utterance channel start duration word type speaker confidence``.
 - ``.jsonl``: ours, see :mod:`espnet_ext.multitalker.heard.hypotheses`.
 
@@ -17,13 +17,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from espnet_ext.data.kaldi.data_dir import Segment, parse_segment
-from espnet_ext.data.kaldi.tables import read_table
-from espnet_ext.data.transcript import SPEAKER
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import Segment, parse_segment
+from espnet_ext.kaldi.tables import read_table
 from espnet_ext.multitalker.heard.checks import suspicions, warn
 from espnet_ext.multitalker.heard.files import HeardWindow, HeardWord, Span, is_seglst, read_heard
 from espnet_ext.multitalker.heard.hypotheses import NOBODY, Grouped, WindowHypothesis, group_by_speaker, read_jsonl
+from espnet_ext.text.transcript import SPEAKER
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,6 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from espnet_ext.data.lm_text import sample, sentences
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.language_model import CASINGS, LmScorer
@@ -49,6 +48,7 @@ from espnet_ext.rescore.training.loop import (
     train,
 )
 from espnet_ext.rescore.training.settings import ModelSettings, TrainingSettings
+from espnet_ext.text.lm_text import sample, sentences
 from espnet_ext.work.settings import Between, Count, StrictMapping, checked, one_of
 
 DEV_BATCH = 64

@@ -191,7 +191,7 @@ def train_rescorer(
     if rank():
         return report
     from espnet_ext.rescore.figures import draw_training  # matplotlib takes a second to import
-    from espnet_ext.results.pages.plot_style import save_png
+    from espnet_ext.work.plot_style import save_png
 
     save_png(draw_training(report, f"{scorer.name} scores, MWER"), output / "training.png")
     say(summary(output, report))

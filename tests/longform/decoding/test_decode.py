@@ -14,8 +14,8 @@ from espnet2.tasks.asr import ASRTask
 from espnet2.utils.yaml_no_alias_safe_dump import yaml_no_alias_safe_dump
 
 from espnet_ext.cli.program import call
-from espnet_ext.data.kaldi.tables import read_table
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table
 from espnet_ext.longform.decoding import posteriors as longform
 from espnet_ext.longform.decoding.decode import decode_long, long_decoding
 from espnet_ext.longform.recording_audio import RecordingAudio

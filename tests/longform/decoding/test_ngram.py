@@ -5,9 +5,9 @@ import math
 
 import pytest
 
-from espnet_ext.data.tokens import write_tokens
 from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.ngram import END, START, UNKNOWN, arpa_fault, estimate, write_arpa, write_token_ngram
+from espnet_ext.text.tokens import write_tokens
 
 TEXTS = [list(text) for text in ("abab", "abc", "ba", "a")]
 VOCABULARY = list("abcd")  # d stands in no text

@@ -1,0 +1,353 @@
+"""Is a data dir fit for use? Checks that name the file and the utterance.
+
+The quick ones read the tables and check that the audio files exist. :func:`check_audio` and
+:func:`check_features` open each file and look at every value.
+"""
+
+import dataclasses
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import (
+    DERIVED,
+    FILES,
+    DataDir,
+    audio_path,
+    format_seconds,
+    is_command,
+    parse_segment,
+    read_word_lines,
+    require_folder,
+    segment_recording,
+)
+from espnet_ext.kaldi.tables import TableScan, scan_table
+
+SHOWN_IDS = 3
+# Times in `segments` are often rounded to a hundredth of a second.
+OVERSHOOT_SECONDS = 0.01
+# Tables that, if they exist, must have a line for each utterance.
+_COVERING = ("utt2spk", "text", "utt2lang", "feats.scp")
+_FIX = "fix the file, or drop the utterances with `espnet-ext data fix`"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One kind of fault in one file, with the utterances (or recordings, speakers, lines) that it affects.
+
+    >>> print(Problem("text", "no transcript for", tuple("abcde"), "add them"))
+    text: no transcript for a, b, c ... and 2 more: add them
+    """
+
+    file: str
+    what: str
+    ids: tuple[str, ...]
+    advice: str
+
+    def __str__(self) -> str:
+        shown = ", ".join(self.ids[:SHOWN_IDS])
+        more = f" ... and {len(self.ids) - SHOWN_IDS:,} more" if len(self.ids) > SHOWN_IDS else ""
+        return f"{self.file}: {f'{self.what} {shown}{more}'.rstrip()}: {self.advice}"
+
+
+def scan_data_dir(path: str | Path) -> tuple[DataDir, dict[str, TableScan]]:
+    """Read a data dir that may be faulty: the readable data, and the scan of each file.
+
+    Raises:
+        InputError: no such folder; ``wav.scp`` or ``utt2spk`` is missing; a file is empty or not UTF-8.
+    """
+    path = require_folder(path)
+    needed = {"wav.scp", "utt2spk"}
+    scans = {name: scan_table(path / name) for name in FILES.values() if name in needed or (path / name).exists()}
+    fields = {field: scans[name].table for field, name in FILES.items() if name in scans}
+    if (path / "spk2utt").exists():
+        scans["spk2utt"] = scan_table(path / "spk2utt")
+    return DataDir(**fields, ctm=read_word_lines(path / "ctm")), scans
+
+
+def validate_data_dir(
+    path: str | Path,
+    *,
+    require_text: bool = True,
+    files: bool = True,
+    audio: bool = False,
+    rate: int | None = None,
+    features: bool = False,
+    speaker_order: bool = True,
+) -> bool:
+    """Print to stderr what is wrong with a data dir on disk, and what is allowed but rarely intended.
+
+    Args:
+        path: the data dir.
+        require_text, files: see :func:`validate_scan`.
+        audio, rate: also open each audio file (:func:`check_audio`), unless the tables are faulty.
+        features: also read ``feats.scp`` (:func:`check_features`), unless something else is faulty.
+        speaker_order: warn where a speaker is not a prefix of its utterances.
+
+    Returns:
+        True if nothing is wrong.
+    """
+    data, scans = scan_data_dir(path)
+    problems = validate_scan(data, scans, require_text=require_text, files=files)
+    if audio and not problems:  # the tables first: opening 280,000 files takes long
+        problems += check_audio(data, rate=rate)
+    if features and not problems:
+        problems += check_features(data)
+    for warning in warn(data):
+        if speaker_order or "prefix" not in warning.what:
+            print(f"warning: {path}/{warning}", file=sys.stderr)
+    for problem in problems:
+        print(f"error: {path}/{problem}", file=sys.stderr)
+    if not problems:
+        print(f"{path}: {len(data.utt2spk):,} utterances, {len(data.spk2utt):,} speakers: no faults found")
+    return not problems
+
+
+def validate_scan(
+    data: DataDir, scans: dict[str, TableScan], *, require_text: bool = True, files: bool = True
+) -> list[Problem]:
+    """Check what :func:`scan_data_dir` has read: the form of the files, and what :func:`validate` checks.
+
+    Args:
+        data, scans: the tables, and each file's scan.
+        require_text: a dir without ``text`` is a fault.
+        files: check that the audio files exist and are not empty (without opening them).
+    """
+    problems = [problem for name, scan in scans.items() for problem in _form(name, scan)]
+    if "spk2utt" not in scans:
+        problems.append(Problem("spk2utt", "no such file", (), "`espnet-ext data fix` writes it"))
+    elif differing := _differing({key: value.split() for key, value in scans["spk2utt"].table.items()}, data):
+        problems.append(
+            Problem("spk2utt", "does not match utt2spk for", differing, "`espnet-ext data fix` writes it again")
+        )
+    problems += validate(data, require_text=require_text)
+    return problems + (check_files(data) if files else [])
+
+
+def _form(name: str, scan: TableScan) -> Iterator[Problem]:
+    advice = "fix the file, by hand or with `espnet-ext data fix`"
+    if scan.lines_without_id:
+        yield Problem(name, "no id in line", tuple(map(str, scan.lines_without_id)), advice)
+    if scan.duplicates:
+        yield Problem(name, "more than one line for", scan.duplicates, advice)
+    if scan.unsorted:
+        advice = "sort it with `LC_ALL=C sort` or `espnet-ext data fix`"
+        yield Problem(name, "not sorted; out of order:", scan.unsorted, advice)
+
+
+def _differing(spk2utt: dict[str, list[str]], data: DataDir) -> tuple[str, ...]:
+    expected = {speaker: utterances.split() for speaker, utterances in data.spk2utt.items()}
+    return tuple(key for key in sorted(spk2utt | expected) if sorted(spk2utt.get(key, ())) != expected.get(key))
+
+
+def validate(data: DataDir, *, require_text: bool = True) -> list[Problem]:
+    """Do the tables match? Returns the faults, one :class:`Problem` for each kind.
+
+    Checked: every utterance has audio, speaker, transcript (and language, features if there are such files), and there
+    are no others; no empty entry; each segment lies inside a recording of ``wav.scp``; durations are positive numbers.
+    """
+    problems = []
+    if data.text is None and require_text:
+        problems.append(Problem("text", "no such file", (), "add it, or check with --no-text"))
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for file, what, utterance in utterance_faults(data):
+        kinds.setdefault((file, what), []).append(utterance)
+    problems += [Problem(file, what, tuple(ids), _FIX) for (file, what), ids in kinds.items()]
+    for file, ids in derived_faults(data).items():
+        problems.append(Problem(file, "missing, extra or not a positive number:", ids, "delete the file or fix it"))
+    return problems
+
+
+def utterance_faults(data: DataDir) -> Iterator[tuple[str, str, str]]:
+    """(file, what, utterance) for each fault of a single utterance; dropping these utterances is the fix."""
+    audio_file, audio = ("wav.scp", data.wav_scp) if data.segments is None else ("segments", data.segments)
+    tables = data.tables
+    for utterance in sorted(set(audio).union(*(tables.get(name, ()) for name in _COVERING))):
+        if utterance not in audio:
+            yield audio_file, "no audio for", utterance
+        for name in _COVERING:
+            if name not in tables:
+                continue
+            if utterance not in tables[name]:
+                yield name, "no transcript for" if name == "text" else "no line for", utterance
+            elif not tables[name][utterance].strip():
+                yield name, "empty transcript of" if name == "text" else "empty entry for", utterance
+            elif name in ("utt2spk", "utt2lang") and len(tables[name][utterance].split()) > 1:
+                yield name, "more than one word for", utterance
+        if utterance in audio:
+            fault = _segment_fault(data, audio[utterance]) if data.segments is not None else ""
+            if not audio[utterance]:
+                fault = "empty entry for"
+            if fault:
+                yield audio_file, fault, utterance
+
+
+def _segment_fault(data: DataDir, value: str) -> str:
+    try:
+        recording, start, end = parse_segment(value)
+    except ValueError:
+        return "not `recording start end` with times in seconds:"
+    if recording not in data.wav_scp:
+        return "the recording is not in wav.scp, of"
+    if not data.wav_scp[recording]:
+        return "the recording has no path in wav.scp, of"
+    if start < 0 or (end <= start and end != -1):
+        return "the end is not after the start, or the start is negative, of"
+    length = _positive((data.reco2dur or {}).get(recording, ""))
+    if length is not None and (start >= length or end > length + OVERSHOOT_SECONDS):
+        return "the segment goes beyond the end of its recording, of"
+    return ""
+
+
+def _positive(value: str) -> float | None:
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if 0 < number < math.inf else None
+
+
+def derived_faults(data: DataDir) -> dict[str, tuple[str, ...]]:
+    """File of durations or lengths -> the ids that are missing there, extra, or not a positive number."""
+    faults = {}
+    for field in DERIVED:
+        table, expected = getattr(data, field), data.wav_scp if field == "reco2dur" else data.utt2spk
+        if table is not None:
+            wrong = {key for key, value in table.items() if _positive(value) is None} | (table.keys() ^ expected.keys())
+            if wrong:
+                faults[FILES[field]] = tuple(sorted(wrong))
+    return faults
+
+
+def warn(data: DataDir) -> list[Problem]:
+    """What is allowed but rarely intended: speakers that are not a prefix, unused recordings, commands."""
+    warnings = []
+    unordered = tuple(key for key in data.utterances if not key.startswith(data.utt2spk[key]))
+    if unordered:
+        advice = "Kaldi's tools expect one order by utterance and by speaker; name utterances SPEAKER-..."
+        warnings.append(Problem("utt2spk", "the speaker is not a prefix of", unordered, advice))
+    if data.segments is not None:
+        used = {segment_recording(value) for value in data.segments.values()}
+        if unused := tuple(sorted(data.wav_scp.keys() - used)):
+            warnings.append(Problem("wav.scp", "no segment uses", unused, "`espnet-ext data fix` drops them"))
+    commands = tuple(sorted(key for key, value in data.wav_scp.items() if is_command(value)))
+    if commands:
+        warnings.append(Problem("wav.scp", "commands (ending in |) stand for", commands, "their audio is not checked"))
+    positions = tuple(sorted(key for key, value in data.wav_scp.items() if audio_path(value) != value))
+    if positions:
+        warnings.append(Problem("wav.scp", "archives stand for", positions, "their audio is not opened"))
+    return warnings
+
+
+def check_files(data: DataDir) -> list[Problem]:
+    """Are the audio files there, and not empty? :func:`check_audio` also looks inside."""
+    missing, empty = [], []
+    for recording, value in sorted(data.wav_scp.items()):
+        if is_command(value) or not value:
+            continue
+        try:
+            if not os.stat(audio_path(value)).st_size:
+                empty.append(f"{recording} ({value})")
+        except OSError:
+            missing.append(f"{recording} ({value})")
+    problems = [("no audio file of", missing), ("zero-length audio file of", empty)]
+    advice = "check the corpus folder and the paths"
+    return [Problem("wav.scp", what, tuple(ids), advice) for what, ids in problems if ids]
+
+
+def raise_problems(path: str | Path, problems: list[Problem]) -> None:
+    """Raise the first problem as an :class:`InputError` of one line that counts the other kinds."""
+    if problems:
+        others = len(problems) - 1
+        more = f" (and {others} more kinds of fault: `espnet-ext data validate` lists them)" if others else ""
+        raise InputError(f"{path}/{problems[0]}{more}")
+
+
+# --- slow checks: every sample, every value ---
+
+
+def check_audio(data: DataDir, rate: int | None = None) -> list[Problem]:
+    """Decode the audio of every recording; commands and positions in archives are skipped.
+
+    Faults: a file that cannot be decoded to its end, no samples, NaN or infinite samples, several channels, a sampling
+    rate other than ``rate`` in Hz (``None``: any one rate, but the same for all), a segment that goes beyond the end.
+    """
+    from espnet_ext.audio.files import inspect_audio  # only here: the quick checks need no audio library
+
+    seconds: dict[str, str] = {}
+    rates: dict[int, list[str]] = {}
+
+    def fault(recording: str) -> str | None:
+        value = data.wav_scp[recording]
+        if is_command(value) or audio_path(value) != value:
+            return None
+        found = inspect_audio(value)
+        if found.rate:
+            rates.setdefault(found.rate, []).append(recording)
+            seconds[recording] = format_seconds(found.seconds)
+        return found.fault
+
+    problems = _grouped("wav.scp", sorted(data.wav_scp), fault, "replace the audio files, or drop what uses them")
+    problems += _rate_problems(rates, rate)
+    if data.segments is not None:
+        # With the true lengths as reco2dur, the check of the tables finds segments beyond the end.
+        true = dataclasses.replace(data, reco2dur=seconds)
+        problems += [problem for problem in validate(true, require_text=False) if problem.file == "segments"]
+    return problems
+
+
+def _rate_problems(rates: dict[int, list[str]], rate: int | None) -> list[Problem]:
+    if rate is None and rates:
+        rate = max(rates, key=lambda found: len(rates[found]))
+    return [
+        Problem("wav.scp", f"sampling rate {found} Hz, not {rate} Hz, of", tuple(names), f"resample to {rate} Hz")
+        for found, names in sorted(rates.items())
+        if found != rate
+    ]
+
+
+def check_features(data: DataDir) -> list[Problem]:
+    """Read every matrix of ``feats.scp``: it must be readable, have frames, be as wide as the others, and finite."""
+    import numpy as np
+
+    from espnet_ext.kaldi.arks import read_array
+
+    positions = data.feats_scp
+    if positions is None:
+        return [Problem("feats.scp", "no such file", (), "compute features, or check without --features")]
+    widths: dict[int, list[str]] = {}
+
+    def fault(utterance: str) -> str | None:
+        position = positions[utterance]
+        if is_command(position):
+            return "a command (not run) stands for the features of"
+        try:
+            matrix = read_array(position)
+        except Exception:  # each kind of broken ark raises another exception
+            return "unreadable features of"
+        if matrix.ndim != 2 or not matrix.size:
+            return "no matrix of frames for"
+        widths.setdefault(matrix.shape[1], []).append(utterance)
+        return None if np.isfinite(matrix).all() else "NaN or infinite features of"
+
+    problems = _grouped("feats.scp", sorted(positions), fault, "compute the features again")
+    usual = max(widths, key=lambda width: len(widths[width]), default=0)
+    for width, utterances in sorted(widths.items()):
+        if width != usual:
+            what = f"{width} values per frame, not {usual}, in the features of"
+            problems.append(Problem("feats.scp", what, tuple(utterances), "compute the features again"))
+    return problems
+
+
+def _grouped(file: str, keys: Iterable[str], fault: Callable[[str], str | None], advice: str) -> list[Problem]:
+    from tqdm import tqdm
+
+    kinds: dict[str, list[str]] = {}
+    for key in tqdm(list(keys), desc=f"check {file}", mininterval=5, delay=5):
+        if found := fault(key):
+            kinds.setdefault(found, []).append(key)
+    return [Problem(file, what, tuple(ids), advice) for what, ids in kinds.items()]

@@ -1,0 +1,118 @@
+"""Data dirs with ``segments`` or commands made into data dirs with one audio file for each utterance."""
+
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from espnet_ext.audio.files import Inspected
+from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import DataDir, is_command, parse_segment
+from espnet_ext.work.files import atomic_write
+
+OVERHANG = 0.02  # seconds by which a segment may end after its recording, since times are rounded
+
+
+def run_commands(data: DataDir, folder: Path, where: str | Path, allow: bool, num_jobs: int = 1) -> DataDir:
+    """Run the commands in ``wav.scp`` (``sph2pipe -f wav a.sph |``) and keep what they print as ``<recording>.wav``.
+
+    Args:
+        data: a data dir.
+        folder: where the files go.
+        where: the data dir, for messages.
+        allow: whether the user trusts the folder's commands, which may do anything (``--allow-pipes``).
+        num_jobs: threads.
+
+    Returns:
+        The data dir with files in place of commands.
+
+    Raises:
+        InputError: commands are not allowed, a program is not installed, or a command fails; one recording is named.
+    """
+    commands = {key: value for key, value in data.wav_scp.items() if is_command(value)}
+    for key, value in commands.items():
+        if not allow:
+            raise InputError(
+                f"{where}/wav.scp: recording {key} is a command (ending in |): write its output to an audio file, or, "
+                "if you trust who made this folder, let it run with --allow-pipes"
+            )
+        try:
+            program = shlex.split(value)[0]
+        except ValueError as error:
+            raise InputError(f"{where}/wav.scp: the command of recording {key} cannot be read: {error}") from None
+        if program == "|":
+            raise InputError(f"{where}/wav.scp: recording {key} is a | without a command before it")
+        if shutil.which(program) is None:
+            raise InputError(f"{where}/wav.scp: recording {key} needs the program {program}: install it")
+    files = {key: _file(folder, key) for key in commands}
+    with ThreadPoolExecutor(num_jobs) as pool:
+        jobs = [pool.submit(_run, key, commands[key], files[key], where) for key in commands]
+        for job in jobs:
+            job.result()
+    return replace(data, wav_scp={**data.wav_scp, **{key: str(path) for key, path in files.items()}})
+
+
+def _run(key: str, value: str, path: Path, where: str | Path) -> None:
+    command = value.rstrip().removesuffix("|")
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, check=False)
+    if done.returncode:
+        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise InputError(f"{where}/wav.scp: recording {key}: its command failed with status {done.returncode}: {last}")
+    with atomic_write(path, "wb") as file:
+        file.write(done.stdout)
+
+
+def segment_faults(data: DataDir, audio: Mapping[str, Inspected]) -> dict[str, str]:
+    """Utterance -> fault, for segments that begin or end after their recording."""
+    faults = {}
+    for utterance, value in (data.segments or {}).items():
+        name, start, end = parse_segment(value)
+        seconds = audio[name].seconds if name in audio else None
+        if seconds is not None and (start >= seconds or end > seconds + OVERHANG):
+            faults[utterance] = (
+                f"segment {utterance} is from {start:g} to {end:g} s, but its recording {name} has {seconds:.2f} s"
+            )
+    return faults
+
+
+def cut_segments(data: DataDir, folder: Path, num_jobs: int = 1) -> DataDir:
+    """Write each utterance of a data dir with segments to ``<folder>/<utterance>.flac``, 16 bits.
+
+    Args:
+        data: a data dir whose audio and segments have no faults.
+        folder: where the files go.
+        num_jobs: threads.
+
+    Returns:
+        A data dir of these files.
+
+    Raises:
+        InputError: an id cannot name a file.
+    """
+    files = {utterance: _file(folder, utterance, ".flac") for utterance in data.utt2spk}
+    wanted: dict[str, dict[Path, tuple[float, float]]] = {}
+    for utterance, path in files.items():
+        name, start, end = parse_segment((data.segments or {})[utterance])
+        wanted.setdefault(name, {})[path] = (start, end)
+    with ThreadPoolExecutor(num_jobs) as pool:
+        list(pool.map(lambda name: _cut(data.wav_scp[name], wanted[name]), wanted))
+    return replace(data, wav_scp={key: str(path) for key, path in files.items()}, segments=None)
+
+
+def _file(folder: Path, key: str, ending: str = ".wav") -> Path:
+    if "/" in key:
+        raise InputError(f"the id {key} cannot name a file: use one without /")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{key}{ending}"
+
+
+def _cut(source: str, spans: Mapping[Path, tuple[float, float]]) -> None:
+    import soundfile
+
+    samples, rate = soundfile.read(source, dtype="int16")
+    for path, (start, end) in spans.items():
+        stop = len(samples) if end == -1 else round(end * rate)
+        soundfile.write(path, samples[round(start * rate) : stop], rate, subtype="PCM_16")

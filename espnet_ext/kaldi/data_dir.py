@@ -1,0 +1,237 @@
+"""Kaldi data directories as plain values: read and write them.
+
+Checks are in :mod:`espnet_ext.kaldi.checks`, repair in :mod:`espnet_ext.kaldi.fix`, and subsets,
+combination and splitting in :mod:`espnet_ext.kaldi.parts`.
+
+>>> data = DataDir(wav_scp={"a-1": "a1.wav", "b-1": "b1.wav"}, utt2spk={"a-1": "a", "b-1": "b"})
+>>> data.spk2utt
+{'a': 'a-1', 'b': 'b-1'}
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table, write_table
+from espnet_ext.text.ctm import ctm_word, nist_lines
+from espnet_ext.work.files import atomic_write
+
+Table = Mapping[str, str]
+
+# field of DataDir -> file name, sorted by whose ids the file has
+UTTERANCE_FILES = {
+    "utt2spk": "utt2spk",
+    "text": "text",
+    "segments": "segments",
+    "utt2lang": "utt2lang",
+    "feats_scp": "feats.scp",
+    "utt2dur": "utt2dur",
+    "utt2num_samples": "utt2num_samples",
+}
+RECORDING_FILES = {"wav_scp": "wav.scp", "reco2dur": "reco2dur"}
+SPEAKER_FILES = {"spk2gender": "spk2gender"}
+FILES = RECORDING_FILES | UTTERANCE_FILES | SPEAKER_FILES
+# Computed from the audio, so that one of these with gaps can be deleted: it can be made again.
+DERIVED = ("utt2dur", "utt2num_samples", "reco2dur")
+# What may be replaced along with a data dir. A folder that holds anything else is not a data dir.
+_OWN_FILES = {*FILES.values(), "spk2utt", "ctm"}
+_OWN_FOLDER = re.compile(r"\.backup|split\d+(utt)?")
+
+
+class Segment(NamedTuple):
+    """A line of ``segments``: the recording's id, start and end in seconds; an end of -1 means the recording's end."""
+
+    recording: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class DataDir:
+    """The tables of a data dir, each ``{id: rest of the line}``; ``None`` where there is no such file.
+
+    Attributes:
+        wav_scp: recording -> path of the audio (or a command ending in ``|``). Without ``segments``, the recordings
+            are the utterances.
+        utt2spk, text, utt2lang, feats_scp: utterance -> speaker, transcript, language, position of the features.
+        segments: utterance -> ``recording start end``, in seconds; see :func:`parse_segment`.
+        utt2dur, reco2dur, utt2num_samples: durations in seconds of utterances and recordings; lengths in samples.
+        spk2gender: speaker -> ``m`` or ``f``.
+        ctm: utterance -> its words as ``channel start duration word``, in seconds from the utterance's start, which
+            keeps overlapping utterances of one recording apart.
+    """
+
+    wav_scp: Table
+    utt2spk: Table
+    text: Table | None = None
+    segments: Table | None = None
+    utt2lang: Table | None = None
+    feats_scp: Table | None = None
+    utt2dur: Table | None = None
+    utt2num_samples: Table | None = None
+    reco2dur: Table | None = None
+    spk2gender: Table | None = None
+    ctm: Mapping[str, tuple[str, ...]] | None = None
+
+    @cached_property
+    def spk2utt(self) -> dict[str, str]:
+        """Speaker -> its utterances, joined by spaces; both sorted. Derived from ``utt2spk``."""
+        utterances: dict[str, list[str]] = {}
+        for utterance in sorted(self.utt2spk):
+            utterances.setdefault(self.utt2spk[utterance], []).append(utterance)
+        return {speaker: " ".join(utterances[speaker]) for speaker in sorted(utterances)}
+
+    @property
+    def utterances(self) -> list[str]:
+        """The utterance ids, sorted."""
+        return sorted(self.utt2spk)
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """File name -> table, for the tables that exist (without ``spk2utt`` and ``ctm``)."""
+        pairs = ((name, getattr(self, field)) for field, name in FILES.items())
+        return {name: table for name, table in pairs if table is not None}
+
+
+def parse_segment(value: str) -> Segment:
+    """Parse ``recording start end``; ValueError if it is not a name and two finite numbers."""
+    recording, start, end = value.split()
+    segment = Segment(recording, float(start), float(end))
+    if not all(abs(seconds) < float("inf") for seconds in segment[1:]):
+        raise ValueError(value)
+    return segment
+
+
+def segment_recording(value: str) -> str:
+    """The recording of a line of ``segments``, whatever the rest of it is; ``""`` if the line is empty."""
+    return (value.split(maxsplit=1) or [""])[0]
+
+
+def format_seconds(seconds: float) -> str:
+    """Seconds with up to 8 decimals, finer than a sample at any audio rate: ``format_seconds(0.5) == "0.5"``."""
+    return f"{seconds:.8f}".rstrip("0").rstrip(".")
+
+
+def read_data_dir(path: str | Path) -> DataDir:
+    """Read a data dir. ``spk2utt`` is not read: it is derived.
+
+    Raises:
+        InputError: no such folder; ``wav.scp`` or ``utt2spk`` is missing; or a table cannot be read
+            (see :func:`espnet_ext.kaldi.tables.read_table`). It is not checked that the tables fit each other.
+    """
+    path = require_folder(path)
+    fields = {
+        field: read_table(path / name)
+        for field, name in FILES.items()
+        if (path / name).exists() or field in ("wav_scp", "utt2spk")
+    }
+    return DataDir(**fields, ctm=read_word_lines(path / "ctm"))
+
+
+def is_command(value: str) -> bool:
+    """Is this entry of ``wav.scp`` a shell command whose output is the audio?"""
+    return value.endswith("|")
+
+
+def audio_path(value: str) -> str:
+    """The file of an entry of ``wav.scp``, which may be a position in an archive, ``wav.ark:1234``."""
+    position = re.search(r":\d+$", value)
+    return value if position is None or os.path.exists(value) else value[: position.start()]
+
+
+def require_folder(path: str | Path) -> Path:
+    """Return ``path``; InputError if it is not a folder."""
+    if not Path(path).is_dir():
+        raise InputError(f"{path}: no such data dir: check the path, or run the stage that writes it")
+    return Path(path)
+
+
+def write_data_dir(data: DataDir, path: str | Path) -> None:
+    """Write a data dir, with ``spk2utt``. An existing one is replaced, but only once the new one is complete.
+
+    Raises:
+        InputError: ``data`` has no utterances; an id is not valid in a table; or ``path`` is a file, or a folder that
+            holds something which does not belong to a data dir.
+    """
+    with replace_folder(path) as folder:
+        write_tables(data, folder)
+
+
+def write_tables(data: DataDir, folder: Path) -> None:
+    """Write the files of ``data`` into an existing folder, one by one; other files stay. Raises InputError."""
+    for name, table in {**data.tables, "spk2utt": data.spk2utt}.items():
+        write_table(folder / name, table)
+    if data.ctm:
+        with atomic_write(folder / "ctm") as file:
+            file.writelines(f"{key} {word}\n" for key in sorted(data.ctm) for word in data.ctm[key])
+
+
+def read_word_lines(path: Path) -> dict[str, tuple[str, ...]] | None:
+    """Read a CTM into id -> the rest of its lines, as they are written; None if there is no file.
+
+    Raises:
+        InputError: the file is empty or not UTF-8, or a line is not of the format.
+    """
+    if not path.exists():
+        return None
+    words: dict[str, list[str]] = {}
+    for where, line in nist_lines(path):
+        key = ctm_word(line.split(), where).recording
+        words.setdefault(key, []).append(line.strip().removeprefix(key).strip())
+    return {key: tuple(lines) for key, lines in words.items()}
+
+
+@contextmanager
+def replace_folder(path: str | Path) -> Iterator[Path]:
+    """Give an empty temporary folder beside ``path`` that takes its place on success; on an error ``path`` stays.
+
+    Two renames make the change. A process killed between them leaves the former folder as ``.NAME.old``, and the next
+    call puts it back.
+
+    Raises:
+        InputError: ``path`` is a file, or a folder with something in it that is not part of a data dir.
+    """
+    target = Path(path).resolve()
+    new, old = target.with_name(f".{target.name}.new"), target.with_name(f".{target.name}.old")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if old.exists() and not target.exists():
+        os.rename(old, target)
+    if target.exists():
+        _require_ours(target)
+    for left_over in (new, old):
+        shutil.rmtree(left_over, ignore_errors=True)
+    new.mkdir()
+    try:
+        yield new
+        if target.exists():
+            os.rename(target, old)
+        os.rename(new, target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            os.rename(old, target)
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _require_ours(folder: Path) -> None:
+    if not folder.is_dir():
+        raise InputError(f"{folder}: is a file, not a data dir: name another folder")
+    if _OWN_FOLDER.fullmatch(folder.name):
+        return
+    for item in sorted(folder.iterdir()):
+        if item.is_dir():
+            ours = bool(_OWN_FOLDER.fullmatch(item.name))
+        else:
+            ours = item.name in _OWN_FILES or item.name.startswith(".")
+        if not ours:
+            raise InputError(
+                f"{folder}: holds {item.name}, which is not part of a data dir: name another folder, or delete this one"
+            )

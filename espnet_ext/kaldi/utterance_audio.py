@@ -1,0 +1,181 @@
+"""The samples of a data dir's utterances: ``wav.scp``, cut by ``segments`` where there is that file.
+
+Only these two tables are read, so that any Kaldi data dir will do, with or without transcripts and speakers. An audio
+file may be a recipe for one, ``.mix``: it names the files that are added up when it is read.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import soundfile
+
+from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import parse_segment, require_folder
+from espnet_ext.kaldi.tables import read_table
+from espnet_ext.work.files import write_json
+
+MIX = ".mix"
+_PEAK = 0.99
+_SHORTER_SECONDS = 0.01  # by which a file may be shorter than its manifest says
+
+
+class AudioSpan(NamedTuple):
+    """Where an utterance's samples are: an audio file, start and end in seconds. An end of -1 is the file's end."""
+
+    path: str
+    start: float = 0.0
+    end: float = -1.0
+
+
+def read_spans(folder: str | Path) -> dict[str, AudioSpan]:
+    """Find the audio of every utterance of a data dir, without opening it: ``{utterance: span}``, sorted by id.
+
+    Raises:
+        InputError: no such folder; a table cannot be read (see :func:`espnet_ext.kaldi.tables.read_table`); an
+            entry of ``wav.scp`` is empty or a command (commands are not run); a segment is malformed, runs backwards or
+            belongs to no recording.
+    """
+    folder = require_folder(folder)
+    wav_scp = folder / "wav.scp"
+    recordings = read_table(wav_scp)
+    for recording, value in recordings.items():
+        if not value or value.endswith("|"):
+            what = "is a command, and commands are not run" if value else "has no path"
+            raise InputError(f"{wav_scp}: {recording} {what}: write the audio to a file and give its path")
+    segments = folder / "segments"
+    if not segments.exists():
+        return {key: AudioSpan(recordings[key]) for key in sorted(recordings)}
+    table = read_table(segments)
+    return {key: _cut(key, table[key], recordings, segments) for key in sorted(table)}
+
+
+def _cut(utterance: str, value: str, recordings: Mapping[str, str], segments: Path) -> AudioSpan:
+    try:
+        recording, start, end = parse_segment(value)
+    except ValueError:
+        raise InputError(f"{segments}: {utterance}: expected `recording start end`, found `{value}`: fix it") from None
+    if recording not in recordings:
+        raise InputError(f"{segments}: {utterance}: recording {recording} is not in wav.scp: add it, or drop the line")
+    if start < 0 or (end != -1 and end <= start):
+        raise InputError(f"{segments}: {utterance}: from {start} to {end} s is not a time span: fix it")
+    return AudioSpan(recordings[recording], start, end)
+
+
+def read_samples(utterance: str, span: AudioSpan, rate: int) -> np.ndarray:
+    """Read an utterance's samples: float32 in -1 .. 1, (samples,), at least one. A segment is cut at the file's end.
+
+    Args:
+        utterance: its id, for the messages.
+        span: where the audio is.
+        rate: the sampling rate in Hz that the file must have.
+
+    Raises:
+        InputError: the file is missing or cannot be decoded; it has another rate or several channels; the utterance has
+            no samples, or some that are NaN or infinite.
+    """
+    if is_mix(span.path):
+        samples, _ = read_mix(span.path, rate)
+        end = len(samples) if span.end == -1 else round(span.end * rate)
+        return samples[round(span.start * rate) : end]
+    try:
+        with soundfile.SoundFile(span.path) as file:
+            if file.samplerate != rate:
+                raise InputError(
+                    f"{span.path}: utterance {utterance}: sampling rate {file.samplerate} Hz, not {rate} Hz: "
+                    "resample it, or ask for its rate"
+                )
+            if file.channels != 1:
+                raise InputError(f"{span.path}: utterance {utterance}: {file.channels} channels: extract one of them")
+            start = min(round(span.start * rate), file.frames)
+            end = file.frames if span.end == -1 else min(round(span.end * rate), file.frames)
+            file.seek(start)
+            samples = file.read(end - start, dtype="float32")
+    except (soundfile.SoundFileError, OSError):
+        what = "corrupt audio" if Path(span.path).is_file() else "no such audio file"
+        advice = "check the path in wav.scp, or replace the file"
+        raise InputError(f"{span.path}: utterance {utterance}: {what}: {advice}") from None
+    if len(samples) < end - start:
+        raise InputError(f"{span.path}: utterance {utterance}: the audio breaks off before its end: replace the file")
+    if not len(samples):
+        raise InputError(f"{span.path}: utterance {utterance}: no samples: drop the utterance")
+    if not np.isfinite(samples).all():
+        raise InputError(f"{span.path}: utterance {utterance}: NaN or infinite samples: replace the file")
+    return samples
+
+
+@dataclass(frozen=True)
+class MixedPart:
+    """An audio file in a mixture: its utterance, for messages, and where it starts and how long it is, in seconds."""
+
+    utterance: str
+    path: str
+    start: float
+    seconds: float
+
+
+def is_mix(path: str | Path) -> bool:
+    """Is this a recipe for audio?"""
+    return str(path).endswith(MIX)
+
+
+def write_mix(path: str | Path, seconds: float, parts: Sequence[MixedPart], rate: int) -> None:
+    """Write a recipe for audio that :func:`read_samples` reads: some hundred bytes of JSON."""
+    write_json(Path(path), {"rate": rate, "seconds": seconds, "parts": [asdict(part) for part in parts]})
+
+
+def read_mix(path: str | Path, rate: int | None = None) -> tuple[np.ndarray, int]:
+    """The samples of a recipe for audio, bit by bit those that a file of 16 bits would have, and their rate in Hz.
+
+    Args:
+        path: of :func:`write_mix`.
+        rate: the sampling rate in Hz that it must have; None: any.
+
+    Raises:
+        InputError: not a recipe, one of another rate, or audio that cannot be read.
+    """
+    try:
+        recipe = json.loads(Path(path).read_text(encoding="utf-8"))
+        found, seconds = int(recipe["rate"]), float(recipe["seconds"])
+        parts = [MixedPart(**part) for part in recipe["parts"]]
+    except OSError:
+        raise InputError(f"{path}: no such file: prepare the mixtures again") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: not a mixture ({error!r}): prepare the mixtures again") from None
+    if rate and found != rate:
+        raise InputError(f"{path}: sampling rate {found} Hz, not {rate} Hz: prepare the mixtures again")
+    mixed = mix_parts(Path(path).stem, seconds, parts, found)
+    return np.clip(np.rint(mixed * np.float32(32768)), -32768, 32767) / np.float32(32768), found
+
+
+def mix_parts(name: str, seconds: float, parts: Sequence[MixedPart], rate: int) -> np.ndarray:
+    """Add up audio files at their own levels: float32 in -1 .. 1, (samples,).
+
+    A sum that would overload is turned down as a whole.
+
+    Args:
+        name: of the mixture, for messages.
+        seconds: its length.
+        parts: none ends later than that.
+        rate: in Hz.
+
+    Raises:
+        InputError: an audio file that cannot be read, or one that is shorter than its part.
+    """
+    total = np.zeros(round(seconds * rate), dtype=np.float32)
+    for part in parts:
+        samples = read_samples(part.utterance, AudioSpan(part.path), rate)
+        length = len(samples) / rate
+        if part.seconds - length > _SHORTER_SECONDS:
+            raise InputError(
+                f"{part.path}: mixture {name} is longer than its parts: utterance {part.utterance} has {length:.2f} s, "
+                f"not {part.seconds:.2f} s: prepare the corpus again"
+            )
+        start = round(part.start * rate)
+        samples = samples[: len(total) - start]
+        total[start : start + len(samples)] += samples
+    peak = float(np.abs(total).max())
+    return total * (_PEAK / peak) if peak > _PEAK else total

@@ -1,0 +1,249 @@
+"""A hypothesis file aligned to the reference, in rows: one for each utterance, or for each turn of a recording.
+
+Errors are counted over whole utterances and recordings. The alignment of a recording is then cut at the turns of the
+reference, so that people can read it. An inserted word belongs to the turn of the word before it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+
+from espnet_ext.errors import InputError
+from espnet_ext.scoring.assignments import COLLAR, Said, cp_pairs, streams, tcp_pairs
+from espnet_ext.scoring.error_rate import MAX_ALIGNMENT_CELLS, Pair, align
+from espnet_ext.scoring.normalise import FOR_MIXED_TEXT, NONE, normaliser_called
+from espnet_ext.scoring.score import split_units
+from espnet_ext.scoring.transcripts import Transcripts, recorded_turns, with_silence, without_ignored
+from espnet_ext.text.turns import Turn, by_recording, in_order, words_by_speaker
+
+UNITS = {"wer": "word", "cer": "char", "mer": "mixed"}  # rates of plain text, and what they count
+BY_SPEAKER = ("sawer", "cpwer", "tcpwer")
+RATES = (*UNITS, *BY_SPEAKER)
+NAMED = 3  # ids that a message names
+
+Pairs = Mapping[tuple[str | None, str | None], Sequence[Pair]]  # by speaker of reference and hypothesis
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is counted, and how.
+
+    Attributes:
+        rate: one of ``RATES``.
+        normaliser: its name; applied to both texts.
+        collar: of tcpWER, in seconds.
+    """
+
+    rate: str = "wer"
+    normaliser: str = NONE
+    collar: float = COLLAR
+
+
+@dataclass(frozen=True)
+class Row:
+    """A stretch of the reference.
+
+    Attributes:
+        key: what the page calls it.
+        whole: the utterance or recording that it is part of.
+        speaker: "" if not known.
+        tokens: what was said; empty in a recording's last row, which is for words that were given to nobody.
+    """
+
+    key: str
+    whole: str
+    speaker: str
+    tokens: tuple[str, ...]
+
+
+Aligned = dict[str, tuple[Pair, ...]]  # by key of a row
+
+
+def reference_rows(reference: Transcripts, measure: Measure) -> list[Row]:
+    """The rows of a reference, in the order of utterances, or of recordings and time.
+
+    Raises:
+        InputError: nothing in it, or a rate that needs speakers where there are none.
+    """
+    if measure.rate in BY_SPEAKER:
+        real, _ = recorded_turns(reference, reference, measure.normaliser)
+        rows = []
+        for recording, turns in by_recording(in_order(real)).items():
+            rows += [*_rows_of_turns(turns, str.split), Row(_nobody(recording), recording, "", ())]
+    else:
+        unit, apply = _text_rules(measure)
+        split = partial(split_units, unit=unit)
+        if reference.of_utterances:
+            rows = [Row(key, key, "", tuple(split(apply(text)))) for key, text in reference.texts.items()]
+        else:
+            recordings = by_recording(in_order(reference.turns))
+            rows = [row for own in recordings.values() for row in _rows_of_turns(own, lambda text: split(apply(text)))]
+    if not any(row.tokens for row in rows):
+        raise InputError(f"{reference.path}: nothing is said in it: there is nothing to score")
+    return rows
+
+
+def _rows_of_turns(turns: Sequence[Turn], split: Callable[[str], list[str]]) -> Iterator[Row]:
+    for number, turn in enumerate(turns, start=1):
+        time = f"#{number}" if turn.start is None else f"{turn.start:.2f}-{turn.end:.2f}"
+        key = f"{turn.recording} {time} {turn.speaker}".rstrip()
+        yield Row(key, turn.recording, turn.speaker, tuple(split(" ".join(turn.words))))
+
+
+def _text_rules(measure: Measure) -> tuple[str, Callable[[str], str]]:
+    if measure.rate == "mer" and measure.normaliser not in FOR_MIXED_TEXT:
+        raise InputError(f"{measure.normaliser} is for English text only: use one of {', '.join(FOR_MIXED_TEXT)}")
+    return UNITS[measure.rate], normaliser_called(measure.normaliser)[0]
+
+
+def align_to(reference: Transcripts, rows: Sequence[Row], hypothesis: Transcripts, measure: Measure) -> Aligned:
+    """Align one hypothesis file.
+
+    Args:
+        rows: those of the reference.
+
+    Returns:
+        Aligned tokens by row; together they are all tokens of both files.
+
+    Raises:
+        InputError: ids that are only in one of the files, a recording too long to align, or what the readers refuse.
+    """
+    wholes: dict[str, list[Row]] = {}
+    for row in rows:
+        wholes.setdefault(row.whole, []).append(row)
+    if measure.rate in BY_SPEAKER:
+        return _by_speaker(reference, wholes, hypothesis, measure)
+    unit, apply = _text_rules(measure)
+    texts = _texts(reference, hypothesis, list(wholes))
+    _check_ids(reference, list(wholes), hypothesis, list(texts))
+    found: Aligned = {}
+    for whole, own in wholes.items():
+        spoken = [token for row in own for token in row.tokens]
+        heard = split_units(apply(texts[whole]), unit)
+        if len(spoken) * len(heard) > MAX_ALIGNMENT_CELLS:
+            size = f"{len(spoken)} tokens against {len(heard)}"
+            raise InputError(f"{hypothesis.path}: {whole}: {size} are too many to align: split it in both files")
+        found |= _cut(own, align(spoken, heard))
+    return found
+
+
+def _texts(reference: Transcripts, hypothesis: Transcripts, wholes: Sequence[str]) -> dict[str, str]:
+    """What was recognised, by utterance or recording."""
+    if hypothesis.of_utterances:
+        return hypothesis.texts
+    turns = without_ignored(hypothesis.turns, hypothesis.channels, reference)
+    recordings = by_recording(in_order(with_silence(hypothesis, turns, wholes)))
+    return {name: " ".join(word for turn in own for word in turn.words) for name, own in recordings.items()}
+
+
+def _by_speaker(
+    reference: Transcripts, wholes: Mapping[str, Sequence[Row]], hypothesis: Transcripts, measure: Measure
+) -> Aligned:
+    real, heard = recorded_turns(reference, hypothesis, measure.normaliser)
+    spoken, recognised = by_recording(in_order(real)), by_recording(in_order(heard))
+    _check_ids(reference, list(spoken), hypothesis, list(recognised))
+    if measure.rate == "tcpwer":
+        for path, turns in ((reference.path, real), (hypothesis.path, heard)):
+            timeless = next((turn for turn in turns if turn.words and turn.start is None), None)
+            if timeless:
+                raise InputError(f"{path}: words of {timeless.recording} have no times, which tcpWER needs: use cpwer")
+    found: Aligned = {}
+    for whole, rows in wholes.items():
+        pairs = _speaker_pairs(spoken[whole], recognised[whole], measure)
+        nobody: list[Pair] = []
+        for (speaker, _), aligned in pairs.items():
+            own = [row for row in rows if row.speaker == speaker and row.tokens]
+            if own:
+                found |= _cut(own, aligned)
+            else:
+                nobody += aligned
+        found |= {row.key: () for row in rows if not row.tokens}
+        found[_nobody(whole)] = tuple(nobody)
+    return found
+
+
+def _nobody(whole: str) -> str:
+    """The key of the row for words that were given to nobody of the reference."""
+    return f"{whole} nobody"
+
+
+def _speaker_pairs(spoken: Sequence[Turn], recognised: Sequence[Turn], measure: Measure) -> Pairs:
+    if measure.rate == "tcpwer":
+        return tcp_pairs(streams(spoken), streams(recognised), measure.collar)
+    real, heard = (next(iter(words_by_speaker(turns).values())) for turns in (spoken, recognised))
+    return cp_pairs(real, heard) if measure.rate == "cpwer" else _named_pairs(real, heard)
+
+
+def _named_pairs(real: Said, heard: Said) -> Pairs:
+    speakers = dict.fromkeys([*real, *heard])
+    return {(name if name in real else None, name): align(real.get(name, ()), heard.get(name, ())) for name in speakers}
+
+
+def _cut(rows: Sequence[Row], pairs: Sequence[Pair]) -> Aligned:
+    """Cut an alignment at the rows of the reference."""
+    parts: list[list[Pair]] = [[] for _ in rows]
+    ends = [0]
+    for row in rows:
+        ends.append(ends[-1] + len(row.tokens))
+    place, number = 0, next((number for number, row in enumerate(rows) if row.tokens), 0)
+    for pair in pairs:
+        if pair[0] is not None:
+            while place >= ends[number + 1]:
+                number += 1
+            place += 1
+        parts[number].append(pair)
+    return {row.key: tuple(part) for row, part in zip(rows, parts, strict=True)}
+
+
+def _check_ids(reference: Transcripts, real: Sequence[str], hypothesis: Transcripts, heard: Sequence[str]) -> None:
+    """Refuse ids that are only in one of two files."""
+    what = "utterance" if reference.of_utterances else "recording"
+    for ids, other, path, advice in (
+        (real, set(heard), hypothesis.path, f"of {reference.path} missing: recognise them, or write them without text"),
+        (heard, set(real), hypothesis.path, f"not in {reference.path}: is this another test set?"),
+    ):
+        lost = [key for key in ids if key not in other]
+        if lost:
+            more = ", ..." if len(lost) > NAMED else ""
+            plural = "" if len(lost) == 1 else "s"
+            raise InputError(f"{path}: {len(lost)} {what}{plural} ({', '.join(lost[:NAMED])}{more}) {advice}")
+
+
+def split_channels(files: Sequence[Transcripts]) -> list[Transcripts]:
+    """Files whose recordings are split by channel, where the first (the reference) has several in one recording.
+
+    All files must know channels; otherwise they are returned as they are.
+    """
+    channels: dict[str, set[str]] = {}
+    for turn, channel in zip(files[0].turns, files[0].channels, strict=True):
+        channels.setdefault(turn.recording, set()).add(channel)
+    several = any(len(names) > 1 for names in channels.values())
+    if not several or not all(all(each.channels) and each.turns for each in files):
+        return list(files)
+    return [_by_channel(each) for each in files]
+
+
+def _by_channel(transcripts: Transcripts) -> Transcripts:
+    def named(turn: Turn, channel: str) -> Turn:
+        return replace(turn, recording=f"{turn.recording}/{channel}")
+
+    return replace(
+        transcripts,
+        turns=tuple(map(named, transcripts.turns, transcripts.channels)),
+        ignored=tuple((named(turn, channel), channel) for turn, channel in transcripts.ignored),
+    )
+
+
+def overlapped_share(turns: Sequence[Turn]) -> float:
+    """The share of speech that begins before another turn of the recording has ended, where times are known.
+
+    >>> overlapped_share([Turn("r", "a", ("x",), 0.0, 4.0), Turn("r", "b", ("y",), 3.0, 7.0)])
+    0.125
+    """
+    total = overlap = 0.0
+    for own in by_recording(in_order(turns)).values():
+        spans = [turn.span for turn in own if turn.words and turn.start is not None]
+        total += sum(end - start for start, end in spans)
+        overlap += sum(max(0.0, min(end, other_end) - other) for (_, end), (other, other_end) in pairwise(spans))
+    return overlap / total if total else 0.0

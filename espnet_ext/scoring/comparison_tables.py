@@ -1,0 +1,118 @@
+"""A comparison as text: for the terminal, as Markdown and as rows for a LaTeX table."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tabulate import tabulate
+
+from espnet_ext.tables.pages.render import count_of, format_interval, format_value, shown_p
+
+NAMES = {"wer": "WER", "cer": "CER", "mer": "MER", "sawer": "SA-WER", "cpwer": "cpWER", "tcpwer": "tcpWER"}
+
+
+def plain_text(result: Mapping[str, Any]) -> str:
+    """Everything about a comparison, for the terminal; ``result`` is the content of ``compare.json``."""
+    parts = [_heading(result)]
+    parts.append(tabulate(_system_rows(result), _system_header(result), disable_numparse=True))
+    parts.append(tabulate(_pair_rows(result), _pair_header(), disable_numparse=True))
+    parts += [
+        f"{name}\n{tabulate(_pair_rows(measure), _pair_header(), disable_numparse=True)}"
+        for name, measure in result["measures"].items()
+    ]
+    parts.append("\n".join([what_is_covered(result), *(f"warning: {warning}" for warning in result["warnings"])]))
+    return "\n\n".join(parts)
+
+
+def _heading(result: Mapping[str, Any]) -> str:
+    reference = result["reference"]
+    normaliser = "" if result["normaliser"] == "none" else f", normaliser {result['normaliser']}"
+    collar = f", collar {result['collar']:g} s" if result["collar"] else ""
+    number = len(result["unit"]["names"])
+    return (
+        f"{NAMES[result['rate']]} on {reference['number']} {reference['holds']}, {reference['tokens']} tokens; "
+        f"the unit of the test is the {result['unit']['kind']} ({number}){normaliser}{collar}"
+    )
+
+
+def _system_header(result: Mapping[str, Any]) -> list[str]:
+    return ["system", f"{NAMES[result['rate']]} %", "95% interval", "seeds", "sub", "del", "ins"]
+
+
+def _system_rows(result: Mapping[str, Any]) -> list[list[str]]:
+    rows = []
+    for system in result["systems"]:
+        sums = [
+            f"{sum(counts[kind] for counts in system['counts']) / len(system['counts']):.1f}".removesuffix(".0")
+            for kind in ("substitutions", "deletions", "insertions")
+        ]
+        rows.append([system["name"], shown_value(system), format_interval(system), str(len(system["values"])), *sums])
+    return rows
+
+
+def shown_value(system: Mapping[str, Any]) -> str:
+    """The error rate of a system in percent, with the standard deviation between its seeds, if there are several."""
+    spread = {} if system["spread"] is None else {"spread": system["spread"]}
+    return format_value({"value": system["value"], **spread})
+
+
+def _pair_header() -> list[str]:
+    return ["a minus b", "points", "95% interval", "seeds", "p", "corrected p", "verdict"]
+
+
+def _pair_rows(result: Mapping[str, Any]) -> list[list[str]]:
+    rows = []
+    for pair in result["pairs"]:
+        interval = "-" if pair["ci95"] is None else f"[{pair['ci95'][0]:+.2f}, {pair['ci95'][1]:+.2f}]"
+        p_values = [shown_p(pair["p_value"]), shown_p(pair["p_corrected"])]
+        names = f"{pair['a']} - {pair['b']}"
+        rows.append([names, f"{pair['difference']:+.2f}", interval, str(pair["seeds"]), *p_values, verdict(pair)])
+    return rows
+
+
+def verdict(pair: Mapping[str, Any]) -> str:
+    """Which of two systems is better, if the test can tell."""
+    if pair["p_value"] is None:
+        return f"no test: {count_of(pair['units'], pair['unit'])}"
+    return f"{pair['better']} is better" if pair["better"] else "undecided"
+
+
+def what_is_covered(result: Mapping[str, Any]) -> str:
+    """What the verdicts are about, and what they are not."""
+    unit, pairs = result["unit"]["kind"], result["pairs"]
+    trained = list(dict.fromkeys(name for pair in pairs for name in pair["trainings"]))
+    fixed = [system["name"] for system in result["systems"] if system["name"] not in trained]
+    too = f", and other trainings of {_listed(trained)}" if trained else ""
+    sentences = [f"The test covers other {unit}s{too}."]
+    if fixed:
+        needed = "other trainings need three seeds a system"
+        sentences.append(f"Of {_listed(fixed)} it takes the outputs as given: {needed}.")
+    if any(pair["exact"] for pair in pairs):
+        least = min(pair["least_p"] for pair in pairs)
+        sentences.append(f"With so few {unit}s an exact sign-flip test must agree; p is at least {shown_p(least)}.")
+    if unit == "utterance":
+        sentences.append("Utterances that share a speaker are not independent: give --utt2spk.")
+    if result["measures"]:
+        sentences.append("p-values are corrected for the number of pairs, and not for the number of measures.")
+    return " ".join(sentences)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names as text.
+
+    >>> _listed(["a"]), _listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def paper_rows(result: Mapping[str, Any], style: str) -> str:
+    """A table to paste: one row per system, compared with the first; ``style`` is ``pipe`` or ``latex_booktabs``."""
+    first = result["systems"][0]["name"]
+    against = {pair["b"]: pair for pair in result["pairs"] if pair["a"] == first}
+    rows = []
+    for system in result["systems"]:
+        pair = against.get(system["name"])
+        test = ["", ""] if pair is None else [f"{-pair['difference']:+.2f}", shown_p(pair["p_corrected"])]
+        rows.append([system["name"], shown_value(system), format_interval(system), str(len(system["values"])), *test])
+    header = ["system", f"{NAMES[result['rate']]} %", "95% interval", "seeds", f"minus {first}", "corrected p"]
+    return tabulate(rows, header, tablefmt=style, disable_numparse=True)

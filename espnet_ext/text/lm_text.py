@@ -1,0 +1,127 @@
+"""Text for a language model as ESPnet reads it: Kaldi tables whose ids are line numbers, in splits."""
+
+import io
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table
+from espnet_ext.work.files import atomic_write, unpacked
+from espnet_ext.work.once import NOTE, fingerprint, whole_folder
+from espnet_ext.work.parallel import map_shards
+
+
+def read_lines(path: str | Path) -> Iterator[str]:
+    """The lines of a text file, plain or gzipped, with single spaces between words; empty ones are left out.
+
+    Raises:
+        InputError: a missing file, or one that is not gzip or UTF-8 text.
+    """
+    path = Path(path)
+    try:
+        with unpacked(path) as file:
+            for line in io.TextIOWrapper(file, encoding="utf-8"):
+                if line.strip():
+                    yield " ".join(line.split())
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file: check the path of the language model's text") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: cannot be read as text ({error}): download it again") from None
+
+
+def write_splits(text: str | Path, output: str | Path, splits: int) -> int:
+    """Distribute the lines of ``text`` over the files ``split.0`` and so on in a folder, one line to each in turn.
+
+    This is what ESPnet reads with ``--multiple_iterator true``: one split is in memory at a time. Each line gets an id,
+    ``lm-<number>``. Neighbours in the text go to different splits, so each is like the whole. The folder appears when
+    it is complete.
+
+    Returns:
+        The number of lines.
+
+    Raises:
+        InputError: as :func:`read_lines`, or fewer lines than splits.
+    """
+    if not Path(text).is_file():
+        raise InputError(f"{text}: no such file: check the path of the language model's text")
+    count = 0
+    with whole_folder(output, fingerprint(splits, files=[text])) as folder, ExitStack() as stack:
+        files = [stack.enter_context(open(folder / f"split.{n}", "w", encoding="utf-8")) for n in range(splits)]
+        for count, line in enumerate(read_lines(text), start=1):
+            # enough digits to keep the ids of LibriSpeech's 40 million lines sorted
+            files[count % splits].write(f"lm-{count:09d} {line}\n")
+        if count < splits:
+            raise InputError(f"{text}: holds {count} lines of text, fewer than the {splits} files for them (lm_splits)")
+        (folder / "num_splits").write_text(f"{splits}\n")
+    print(f"{count:,} sentences -> {splits} files in {output}")
+    return count
+
+
+def write_lengths(text: Path, tokeniser: Sequence[str], output: Path) -> None:
+    """Write the length in tokens of each line of a table, as ESPnet's ``collect_stats`` does.
+
+    Args:
+        text: Kaldi table.
+        tokeniser: ESPnet's type of tokens, and the model of word pieces if there is one.
+        output: the table to write.
+    """
+    from espnet2.text.build_tokenizer import build_tokenizer
+
+    kind, *model = tokeniser
+    split = build_tokenizer(token_type=kind, bpemodel=model[0] if model else None).text2tokens
+    with atomic_write(output) as file, open(text, encoding="utf-8") as lines:
+        for line in lines:
+            key, _, words = line.rstrip("\n").partition(" ")
+            file.write(f"{key} {len(split(words))}\n")
+
+
+def write_split_lengths(
+    text: Path, tokeniser: Sequence[str], output: str | Path, nj: int = 1, parallel: Path | None = None
+) -> None:
+    """Write the lengths of all splits to files of the same names in another folder, several splits at a time."""
+    numbers = range(int((text / "num_splits").read_text()))
+    with whole_folder(output, fingerprint(tokeniser[0], files=[text / NOTE, *tokeniser[1:]])) as folder:
+        jobs = [(text / f"split.{n}", tuple(tokeniser), folder.absolute() / f"split.{n}") for n in numbers]
+        map_shards(_write_lengths, jobs, nj=nj, config=parallel, describe="lengths")
+        (folder / "num_splits").write_text(f"{len(jobs)}\n")
+
+
+def _write_lengths(job: tuple[Path, Sequence[str], Path]) -> None:
+    write_lengths(*job)
+
+
+def sentences(text: Iterable[str | Path] = (), transcripts: Iterable[str | Path] = ()) -> Iterator[str]:
+    """The sentences of text files, as :func:`read_lines` reads them, and of Kaldi tables; empty ones are left out.
+
+    Raises:
+        InputError: a file is missing or not readable as what it should be.
+    """
+    for path in text:
+        yield from read_lines(path)
+    for path in transcripts:
+        yield from filter(None, read_table(path).values())
+
+
+def sample(lines: Iterable[str], count: int | None, seed: int = 0) -> list[str]:
+    """At most ``count`` lines, each equally likely, in one pass; only those are held in memory. None takes all.
+
+    >>> len(sample(map(str, range(1000)), 10)), sample(["A", "B"], 10)
+    (10, ['A', 'B'])
+
+    Raises:
+        InputError: ``count`` is neither None nor a whole number of at least 1.
+    """
+    if count is None:
+        return list(lines)
+    if not isinstance(count, int) or count < 1:
+        raise InputError(f"sentences must be a whole number of at least 1, not {count!r}")
+    draw = random.Random(seed)
+    kept: list[str] = []
+    for number, line in enumerate(lines):
+        if number < count:
+            kept.append(line)
+        elif (place := int(draw.random() * (number + 1))) < count:
+            kept[place] = line
+    return kept

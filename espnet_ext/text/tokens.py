@@ -1,0 +1,298 @@
+"""Tokens learnt from transcripts: sentencepiece models, ESPnet's ``tokens.txt``, files with a value for each token."""
+
+import io
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+
+from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import table_lines
+from espnet_ext.work.files import atomic_write
+
+BLANK, UNKNOWN, SOS_EOS = "<blank>", "<unk>", "<sos/eos>"
+SPACE = "<space>"  # among characters
+BOUNDARY = "▁"  # sentencepiece's mark of a word's beginning
+
+
+@dataclass(frozen=True)
+class PieceModel:
+    """A trained sentencepiece model: its bytes and its pieces without control symbols, in the model's order."""
+
+    data: bytes
+    pieces: tuple[str, ...]
+
+
+def train_pieces(
+    texts: Iterable[str],
+    vocab_size: int,
+    model_type: str = "bpe",
+    user_symbols: Sequence[str] = (),
+    **options: str,
+) -> PieceModel:
+    """Train a sentencepiece model.
+
+    A text with too few distinct strings for ``vocab_size`` gets the largest vocabulary that it can give. For ``bpe``,
+    whose pieces depend on how often each word comes and on nothing else, texts are read once and not kept.
+
+    Args:
+        texts: transcripts.
+        vocab_size: number of pieces, including the unknown symbol.
+        model_type: ``bpe`` or ``unigram``.
+        user_symbols: pieces that are never split.
+        options: further options of sentencepiece's trainer.
+
+    Raises:
+        InputError: no text, or a vocabulary smaller than the number of characters.
+    """
+    if model_type == "bpe":
+        counts = Counter(word for text in texts for word in text.split())
+        lines = [f"{word}\t{count}" for word, count in counts.items()]
+        options = options | {"input_format": "tsv"}
+    else:
+        lines = [text for text in texts if text.strip()]
+    if not lines:
+        raise InputError("there is no text to learn word pieces from")
+    if model_type == "unigram" and not _has_characters(lines, user_symbols, options.get("normalization_rule_name")):
+        raise InputError("there is no text to learn word pieces from: nothing but marks that sentencepiece removes")
+    trainer_options: dict[str, Any] = options | {
+        "model_type": model_type,
+        "vocab_size": vocab_size,
+        "character_coverage": 1.0,
+        "bos_id": -1,
+        "eos_id": -1,
+        "unk_id": 0,
+        "unk_piece": UNKNOWN,
+        "user_defined_symbols": list(user_symbols),
+        "minloglevel": 2,
+        "num_threads": 1,
+        # by default sentencepiece silently leaves out texts above 4,192 bytes
+        "max_sentence_length": max(4192, *(len(line.encode()) + 1 for line in lines)),
+    }
+    try:
+        data = _train(lines, trainer_options)
+    except RuntimeError as error:
+        data = _train(lines, trainer_options | {"vocab_size": _largest_size(error, vocab_size)})
+    processor = sentencepiece.SentencePieceProcessor(model_proto=data)
+    pieces = (processor.id_to_piece(index) for index in range(processor.get_piece_size()))
+    return PieceModel(data, tuple(piece for piece in pieces if piece != UNKNOWN))
+
+
+def _has_characters(texts: Iterable[str], symbols: Sequence[str], rule: str | None) -> bool:
+    """Whether anything remains when the texts are normalised and the symbols removed.
+
+    If nothing does, sentencepiece's unigram trainer kills the whole process.
+    """
+    normaliser = sentencepiece.SentencePieceNormalizer(rule_name=rule or "nmt_nfkc")
+    words = [symbol.removeprefix(BOUNDARY) for symbol in symbols]
+    for text in texts:
+        left = normaliser.normalize(text)
+        for word in words:
+            left = left.replace(word, " ")
+        if left.strip(f" {BOUNDARY}"):
+            return True
+    return False
+
+
+def _train(texts: Sequence[str], options: Mapping[str, Any]) -> bytes:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(texts), model_writer=model, **options)
+    return model.getvalue()
+
+
+def _largest_size(error: RuntimeError, vocab_size: int) -> int:
+    """The vocabulary size that sentencepiece names when the one asked for is too large for the text."""
+    limit = re.search(r"value <= (\d+)", str(error))
+    if limit is None:
+        raise InputError(f"no vocabulary of {vocab_size} word pieces can be learnt: {_one_line(error)}") from error
+    return int(limit.group(1))
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def token_list(tokens: Iterable[str]) -> list[str]:
+    """ESPnet's token list: blank, unknown, the tokens, and one symbol for start and end.
+
+    Raises:
+        InputError: a token equals one of those symbols, and ESPnet could not distinguish the two.
+    """
+    tokens = list(tokens)
+    for symbol in (BLANK, UNKNOWN, SOS_EOS):
+        if symbol in tokens:
+            raise InputError(f"the text holds '{symbol}', which is ESPnet's own symbol: remove it from the text")
+    return [BLANK, UNKNOWN, *tokens, SOS_EOS]
+
+
+def make_tokens(
+    text: str | Path,
+    output: str | Path,
+    token_type: str,
+    vocab_size: int = 0,
+    *,
+    symbols: Sequence[str] = (),
+    normalisation: str | None = None,
+) -> list[str]:
+    """Learn the tokens of a Kaldi ``text`` file (:func:`write_tokens`), and print how many there are.
+
+    Texts of hundreds of millions of words need not fit into memory, but for ``unigram``.
+
+    Raises:
+        InputError: the file cannot be read, or as :func:`write_tokens`.
+    """
+    tokens = write_tokens(
+        TableTexts(Path(text)), Path(output), token_type, vocab_size, symbols=symbols, normalisation=normalisation
+    )
+    print(f"{len(tokens)} tokens -> {Path(output) / 'tokens.txt'}")
+    say_if_fewer(len(tokens) - 2, vocab_size)  # without blank, start and end; sentencepiece counts the unknown one
+    return tokens
+
+
+@dataclass(frozen=True)
+class TableTexts:
+    """The texts of a Kaldi ``text`` file, read anew each time that they are gone through."""
+
+    path: Path
+
+    def __iter__(self) -> Iterator[str]:
+        return (value for _, value in table_lines(self.path))
+
+
+def say_if_fewer(pieces: int, vocab_size: int) -> None:
+    """Print it when a text gives fewer word pieces than were asked for."""
+    if vocab_size > pieces:
+        print(f"The text gives only {pieces} word pieces; {vocab_size} were asked for.")
+
+
+def write_tokens(
+    texts: Iterable[str],
+    output: Path,
+    token_type: str,
+    vocab_size: int = 0,
+    symbols: Sequence[str] = (),
+    normalisation: str | None = None,
+) -> list[str]:
+    """Write ``tokens.txt``, the tokens' prior ``prior.txt`` and, for word pieces, ``bpe.model`` to a folder.
+
+    Args:
+        texts: transcripts, which are gone through several times.
+        output: the folder.
+        token_type: ``bpe``, ``unigram``, ``char`` or ``word``.
+        vocab_size: number of word pieces.
+        symbols: words that are one token each with any type, such as ``<sc>``. As a word piece, a symbol has the word
+            boundary before it. For ``char``, ESPnet's training also needs them as ``--non_linguistic_symbols``.
+        normalisation: sentencepiece's rule for word pieces, saved in the model (``nmt_nfkc_cf`` folds case, P5,
+            section 3.1); None for its default, ``nmt_nfkc``.
+
+    Returns:
+        The token list.
+
+    Raises:
+        InputError: no text, a text that holds one of ESPnet's symbols, or a vocabulary smaller than the number of
+            characters.
+    """
+    if not any(text.strip() for text in texts):
+        raise InputError("there is no text to learn tokens from")
+    model = None
+    if token_type in ("bpe", "unigram"):
+        options = {"normalization_rule_name": normalisation} if normalisation else {}
+        model = train_pieces(texts, vocab_size, token_type, [f"{BOUNDARY}{symbol}" for symbol in symbols], **options)
+        tokens = token_list(model.pieces)
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model.data)
+        sequences: Iterable[list[str]] = (processor.encode(text, out_type=str) for text in texts)
+    elif token_type == "char":
+        sequences = (_characters(text, symbols) for text in texts)
+        characters = {char for text in texts for char in _characters(text, symbols)} - {SPACE, *symbols}
+        tokens = token_list([SPACE, *symbols, *sorted(characters)])
+    else:
+        tokens = token_list([*symbols, *sorted({word for text in texts for word in text.split()} - set(symbols))])
+        sequences = (text.split() for text in texts)
+    write_token_files(output, tokens, sequences, model)
+    return tokens
+
+
+def _characters(text: str, symbols: Sequence[str]) -> list[str]:
+    """Characters as ESPnet's tokenizer has them: a symbol for each space, and each of ``symbols`` undivided."""
+    sequence: list[str] = []
+    for piece in re.split(r"(\s)", text):
+        sequence += [SPACE] if piece.isspace() else [piece] if piece in symbols else piece
+    return sequence
+
+
+def write_token_files(
+    output: Path, tokens: Sequence[str], sequences: Iterable[Sequence[str]], model: PieceModel | None = None
+) -> None:
+    """Write ``bpe.model`` (if there is a model), ``tokens.txt``, and ``prior.txt`` from the transcripts as tokens."""
+    if model is not None:
+        with atomic_write(output / "bpe.model", "wb") as file:
+            file.write(model.data)
+    with atomic_write(output / "tokens.txt") as file:
+        file.writelines(f"{token}\n" for token in tokens)
+    with atomic_write(output / "prior.txt") as file:
+        file.writelines(f"{token} {value:.6f}\n" for token, value in token_prior(sequences, tokens).items())
+
+
+def token_prior(sequences: Iterable[Sequence[str]], tokens: Sequence[str]) -> dict[str, float]:
+    """Natural log-probability of each token in transcripts, with one end symbol after each transcript (P2, Table 5).
+
+    One is added to each count, so that no token is impossible. Tokens that are not in the list count as unknown.
+    """
+    counts = dict.fromkeys(tokens, 1)
+    for sequence in sequences:
+        for token in (*sequence, SOS_EOS):
+            counts[token if token in counts else UNKNOWN] += 1
+    total = math.log(sum(counts.values()))
+    return {token: math.log(count) - total for token, count in counts.items()}
+
+
+def read_prior(path: str | Path) -> dict[str, float]:
+    """Read a ``prior.txt``: token -> natural log-probability, in the order of the token list.
+
+    Raises:
+        InputError: a missing file, not UTF-8, a line that is not a token and a finite number, or a token twice.
+    """
+    return read_token_values(path, _finite, "log-probability")
+
+
+def _finite(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def read_token_values[T](path: str | Path, parse: Callable[[str], T | None], what: str) -> dict[str, T]:
+    """Read a file with a token, a space and a value in each line: token -> value, in the order of the file.
+
+    Args:
+        path: the file.
+        parse: makes a value from text; returns None if the text is no such value.
+        what: the value's name, for the messages.
+
+    Raises:
+        InputError: a missing file, not UTF-8, a line that is not a token and a value, or a token twice.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file: run the token stage first, or check the path") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text ({error.reason}): run the token stage again") from None
+    values: dict[str, T] = {}
+    # not splitlines(), which also splits at characters that may be tokens
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
+        token, _, rest = line.rpartition(" ")
+        value = parse(rest)
+        if not token or value is None:
+            raise InputError(f"{path}: line {number}: '{line}' is not a token and its {what}")
+        if token in values:
+            raise InputError(f"{path}: line {number}: the token '{token}' comes twice: write the file again")
+        values[token] = value
+    return values

@@ -1,0 +1,61 @@
+"""The prior of modified shallow fusion (P2, section 5 and Table 5).
+
+The search then maximises ``log p(y|x) - prior_weight * log p_prior(y) + lm_weight * log p_LM(y)``. The prior is a
+unigram model of the tokens in the training transcripts. It removes part of the language model that the decoder has
+learnt from the transcripts, before one from more text is added.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from espnet2.legacy.nets.beam_search import BeamSearch
+from espnet2.legacy.nets.scorer_interface import BatchScorerInterface, ScorerInterface
+
+from espnet_ext.errors import InputError
+from espnet_ext.text.tokens import read_prior
+
+
+class PriorScorer(BatchScorerInterface):
+    """Scores each next token by its log-probability in the training transcripts, whatever came before.
+
+    Args:
+        log_prior: natural log-probabilities by token id, (vocabulary,).
+    """
+
+    def __init__(self, log_prior: np.ndarray):
+        self.log_prior = torch.from_numpy(np.asarray(log_prior, dtype=np.float32))
+
+    def score(self, y: torch.Tensor, state: Any, x: torch.Tensor) -> tuple[torch.Tensor, None]:
+        """Scores of the next token, (vocabulary,). Only the device and type of the encodings ``x`` are used."""
+        return self.log_prior.to(x), None
+
+    def batch_score(self, ys: torch.Tensor, states: list[Any], xs: torch.Tensor) -> tuple[torch.Tensor, list[None]]:
+        """Scores of the next token for each of n hypotheses, (n, vocabulary)."""
+        return self.log_prior.to(xs).expand(len(ys), -1), [None] * len(ys)
+
+
+def add_scorer(search: BeamSearch, name: str, scorer: ScorerInterface, weight: float) -> None:
+    """Add a scorer of the whole vocabulary to a beam search that ESPnet has built."""
+    search.scorers[name] = scorer
+    search.full_scorers[name] = scorer
+    search.weights[name] = weight
+
+
+def add_prior(search: BeamSearch | None, tokens: list[str], prior_file: str | Path | None, weight: float) -> None:
+    """Add the prior to a search with weight ``-weight``; 0 adds nothing.
+
+    Raises:
+        InputError: no prior file, a prior of other tokens than the model's, or a model without ESPnet's beam search.
+    """
+    if weight == 0:
+        return
+    if prior_file is None:
+        raise InputError("prior_weight is set: give --prior_file, the prior.txt of the token stage")
+    if not isinstance(search, BeamSearch):
+        raise InputError("prior_weight is set, but this model is not decoded by ESPnet's beam search: set it to 0")
+    prior = read_prior(prior_file)
+    if list(prior) != list(tokens):
+        raise InputError(f"{prior_file}: its tokens are not the model's: give the prior of the model's own token list")
+    add_scorer(search, "prior", PriorScorer(np.array(list(prior.values()))), -weight)

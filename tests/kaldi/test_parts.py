@@ -1,0 +1,166 @@
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from espnet_ext.errors import InputError
+from espnet_ext.kaldi import parts as parts_of
+from espnet_ext.kaldi.checks import validate
+from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
+
+SIX = DataDir(
+    wav_scp={f"{key}": f"{key}.wav" for key in ("a-1", "a-2", "a-3", "a-4", "b-1", "c-1")},
+    utt2spk={f"{key}": key[0] for key in ("c-1", "a-1", "a-2", "a-3", "a-4", "b-1")},
+    utt2dur={"a-1": "3", "a-2": "10", "a-3": "2", "a-4": "0.5", "b-1": "9", "c-1": "1"},
+)
+
+
+def test_choices():
+    assert parts_of.first(SIX, 2) == ["a-1", "a-2"]
+    assert parts_of.last(SIX, 2) == ["b-1", "c-1"]
+    assert parts_of.spread(SIX, 3) == ["a-1", "a-3", "b-1"]
+    assert parts_of.shortest(SIX, 3) == ["a-3", "a-4", "c-1"]
+    assert parts_of.per_speaker(SIX, 2) == ["a-1", "a-3", "b-1", "c-1"]
+    assert parts_of.first_per_speaker(SIX, 2) == ["a-1", "a-2", "b-1", "c-1"]
+    assert parts_of.after_first_per_speaker(SIX, 2) == ["a-3", "a-4"]
+    assert parts_of.of_speakers(SIX, ["c", "b"]) == ["b-1", "c-1"]
+
+
+@pytest.mark.parametrize("choose", [parts_of.first, parts_of.last, parts_of.spread, parts_of.shortest])
+def test_impossible_numbers_are_refused(choose):
+    assert choose(SIX, 6) == SIX.utterances
+    for count in (0, -1, 7):
+        with pytest.raises(InputError, match=f"{count} utterances were asked for, of 6"):
+            choose(SIX, count)
+
+
+def test_unknown_ids_are_refused():
+    with pytest.raises(InputError, match="no utterance z-1"):
+        parts_of.subset(SIX, ["a-1", "z-1"])
+    with pytest.raises(InputError, match="no speaker z"):
+        parts_of.of_speakers(SIX, ["z"])
+    with pytest.raises(InputError, match="no utterances"):
+        parts_of.subset(SIX, [])
+    with pytest.raises(InputError, match="at least 1"):
+        parts_of.per_speaker(SIX, 0)
+    with pytest.raises(InputError, match="0 utterances per speaker"):
+        parts_of.first_per_speaker(SIX, 0)
+    with pytest.raises(InputError, match="nothing is left after the first 4 utterances"):
+        parts_of.after_first_per_speaker(SIX, 4)
+
+
+def test_durations_come_from_what_there_is(audio_dir):
+    assert parts_of.durations(audio_dir) == {"a-1": 0.5, "a-2": 0.6, "b-1": 0.7, "b-2": 0.8}
+    cut = dataclasses.replace(audio_dir, segments={key: f"{key} 0.25 -1" for key in audio_dir.utt2spk})
+    assert parts_of.durations(cut) == pytest.approx({"a-1": 0.25, "a-2": 0.35, "b-1": 0.45, "b-2": 0.55})
+    cut = dataclasses.replace(audio_dir, segments={key: f"{key} 0.25 0.5" for key in audio_dir.utt2spk})
+    assert set(parts_of.durations(cut).values()) == {0.25}
+    broken = dataclasses.replace(audio_dir, wav_scp={**audio_dir.wav_scp, "b-1": "/nowhere.wav"})
+    with pytest.raises(InputError, match="duration of utterance b-1"):
+        parts_of.durations(broken)
+
+
+@given(st.data())
+def test_a_subset_holds_what_was_asked_for_and_is_sound(data_dirs, data):
+    whole = data.draw(data_dirs)
+    asked = data.draw(st.lists(st.sampled_from(whole.utterances), min_size=1))
+    part = parts_of.subset(whole, asked)
+    assert set(part.utt2spk) == set(asked)
+    assert validate(part) == []
+    for name, table in part.tables.items():
+        assert table.items() <= whole.tables[name].items()
+    if whole.segments is not None:
+        assert set(part.wav_scp) == {part.segments[key].split()[0] for key in asked}
+
+
+@given(st.data(), st.sampled_from(["utterance", "speaker"]))
+def test_split_then_combine_gives_the_same(data_dirs, data, by):
+    whole = data.draw(data_dirs)
+    units = len(whole.utt2spk if by == "utterance" else whole.spk2utt)
+    parts = parts_of.split(whole, data.draw(st.integers(1, units)), by=by)
+    sizes = [len(part.utt2spk) for part in parts]
+    if by == "utterance":
+        assert max(sizes) - min(sizes) <= 1
+    else:
+        speakers = [speaker for part in parts for speaker in part.spk2utt]
+        assert sorted(speakers) == sorted(whole.spk2utt)  # none is in two parts
+    assert parts_of.combine(parts) == whole
+
+
+@pytest.mark.parametrize(("by", "units"), [("utterance", 6), ("speaker", 3)])
+def test_more_parts_than_units_are_refused(by, units):
+    assert len(parts_of.split(SIX, units, by=by)) == units
+    for parts in (0, units + 1):
+        with pytest.raises(InputError, match=f"{units} {by}s cannot be split into {parts} parts"):
+            parts_of.split(SIX, parts, by=by)
+
+
+def test_a_split_by_speaker_is_balanced():
+    assert [part.utterances for part in parts_of.split(SIX, 2, by="speaker")] == [
+        ["a-1", "a-2", "a-3", "a-4"],
+        ["b-1", "c-1"],
+    ]
+
+
+def test_combining_refuses_what_clashes():
+    one = DataDir({"a-1": "a.wav"}, {"a-1": "a"}, text={"a-1": "X"})
+    with pytest.raises(InputError, match="utt2spk: utterance a-1 is in two"):
+        parts_of.combine([one, one])
+    with pytest.raises(InputError, match="wav.scp: a-1 has two different entries"):
+        parts_of.combine([one, DataDir({"a-1": "other.wav"}, {"a-2": "a"}, text={"a-2": "X"})])
+    with pytest.raises(InputError, match="text: some of the data dirs"):
+        parts_of.combine([one, DataDir({"a-2": "b.wav"}, {"a-2": "a"})])
+    with pytest.raises(InputError, match="nothing to combine"):
+        parts_of.combine([])
+
+
+def test_combining_adds_segments_to_those_without(audio_dir):
+    long = DataDir({"r": "r.wav"}, {"c-1": "c", "c-2": "c"}, segments={"c-1": "r 0 1", "c-2": "r 1 2.5"})
+    both = parts_of.combine([dataclasses.replace(audio_dir, text=None), long])
+    assert both.segments == {
+        "a-1": "a-1 0 0.5", "a-2": "a-2 0 0.6", "b-1": "b-1 0 0.7", "b-2": "b-2 0 0.8", "c-1": "r 0 1", "c-2": "r 1 2.5"
+    }  # fmt: skip
+    assert validate(both, require_text=False) == []
+
+
+def test_suffix_lets_parts_with_the_same_ids_be_combined():
+    clean = DataDir(
+        wav_scp={"r-1": "clean.wav"},
+        utt2spk={"a-1": "a", "a-2": "a"},
+        text={"a-1": "ONE", "a-2": "TWO"},
+        segments={"a-1": "r-1 0.00 1.00", "a-2": "r-1 1.00 2.00"},
+    )
+    other = dataclasses.replace(clean, wav_scp={"r-1": "other.wav"})
+    with pytest.raises(InputError, match="rename it in one of them"):
+        parts_of.combine([clean, other])
+
+    combined = parts_of.combine([parts_of.with_suffix(clean, "-clean"), parts_of.with_suffix(other, "-other")])
+    assert combined.wav_scp == {"r-1-clean": "clean.wav", "r-1-other": "other.wav"}
+    assert combined.segments["a-2-other"] == "r-1-other 1.00 2.00"
+    assert combined.utterances == ["a-1-clean", "a-1-other", "a-2-clean", "a-2-other"]
+    assert set(combined.utt2spk.values()) == {"a"}
+
+
+# --- on folders ---
+
+
+@pytest.fixture
+def source(tmp_path):
+    write_data_dir(SIX, tmp_path / "six")
+    return tmp_path / "six"
+
+
+def test_split_folders_combine_to_the_same(source, tmp_path, capsys):
+    assert parts_of.split_data_dir(source, 2) == source / "split2"
+    assert parts_of.split_data_dir(source, 6, by="utterance") == source / "split6utt"
+    folders = [source / "split2" / str(number) for number in (2, 1)]
+    assert read_data_dir(folders[0]).utterances == ["b-1", "c-1"]
+    assert parts_of.combine_data_dirs(tmp_path / "all", folders) == read_data_dir(source) == SIX
+    assert capsys.readouterr().out.splitlines()[-1] == f"{tmp_path}/all: 6 utterances of 2 data dirs"
+    (folders[0] / "utt2lang").write_text("b-1 en\nc-1 en\n")
+    combined = parts_of.combine_data_dirs(tmp_path / "all", folders, suffix_source=True)
+    assert "left out utt2lang: not all of the data dirs have it" in capsys.readouterr().out
+    assert combined.utterances == ["a-1-1", "a-2-1", "a-3-1", "a-4-1", "b-1-2", "c-1-2"]
+    with pytest.raises(InputError, match="2: is also the source"):
+        parts_of.combine_data_dirs(folders[0], folders)

@@ -1,0 +1,37 @@
+import platform
+import re
+import shutil
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from espnet_ext.tables.kept.meta import collect_meta, git_state
+
+
+def test_meta(tmp_path: Path):
+    meta = collect_meta("./run.sh", tmp_path)
+    assert meta["command"] == "./run.sh"
+    assert meta["versions"]["python"] == platform.python_version()
+    assert meta["versions"]["torch"] == version("torch")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC", meta["date"])
+    assert meta["hardware"]["cores"] >= 1 and meta["hardware"]["memory_gib"] > 0 and meta["hardware"]["cpu"]
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_git_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert git_state(tmp_path) is None
+
+    def git(*words: str) -> str:
+        name = ("-c", "user.name=a", "-c", "user.email=a@b")
+        return subprocess.run(["git", "-C", tmp_path, *name, *words], check=True, capture_output=True, text=True).stdout
+
+    git("init")
+    (tmp_path / "file").write_text("1")
+    git("add", "file")
+    git("commit", "-m", "first")
+    assert git_state(tmp_path) == {"commit": git("rev-parse", "HEAD").strip(), "dirty": False}
+    (tmp_path / "file").write_text("2")
+    assert git_state(tmp_path)["dirty"]

@@ -1,0 +1,71 @@
+"""egs/librispeech_sem/conf/tables.yaml against the numbers that P2 prints."""
+
+from collections.abc import Callable
+
+import pytest
+
+from espnet_ext.tables.plans.plan import decodings_needed, load_scale, select, system_config, systems_needed
+from espnet_ext.tables.plans.tables import Tables
+
+COLUMNS = ["test-clean", "test-other", "average"]
+
+
+@pytest.fixture(scope="module")
+def tables(recipe_tables: Callable[..., Tables]) -> Tables:
+    return recipe_tables("librispeech_sem")
+
+
+@pytest.fixture(scope="module")
+def paper(printed: Callable[[str], dict]) -> dict:
+    return printed("p2")["tables"]
+
+
+def test_numbers_are_those_of_the_paper(tables: Tables, paper: dict):
+    assert list(tables.tables) == [*paper, "r"]  # one that the paper does not have
+    for name in paper:
+        table = tables.tables[name]
+        for column in COLUMNS:
+            assert [row.paper[column] for row in table.rows] == paper[name][column], (name, column)
+
+
+def test_rows_are_the_columns_of_the_paper(tables: Tables, paper: dict):
+    for name in "1234":
+        assert [row.name for row in tables.tables[name].rows] == [cell.replace(" ", "") for cell in paper[name]["head"]]
+    ours = [tables.decodings[row.decoding]["lm_weight"] for row in tables.tables["5"].rows]
+    assert ours == paper["5"]["head"]
+
+
+@pytest.mark.parametrize("table", "12345")
+def test_average_is_the_mean_of_the_test_sets(tables: Tables, table: str):
+    for row in tables.tables[table].rows:
+        mean = (row.paper["test-clean"] + row.paper["test-other"]) / 2
+        assert abs(row.paper["average"] - mean) < 0.01, row.name
+
+
+def test_rows_are_the_systems_they_say(tables: Tables):
+    """The row's name gives the changed end of eta ~ U(eta_a, eta_b) (P2, eq. 6), or the dropout rate."""
+    ends = {"1": lambda x: (-80.0, x), "2": lambda x: (x, 0.0), "3": lambda x: (x, x)}
+    for table, expected in ends.items():
+        for row in tables.tables[table].rows:
+            overrides = tables.systems[row.system].overrides
+            if row.name == "baseline":
+                assert row.system == "baseline" and not overrides
+            else:
+                conf = overrides["normalize_conf"]
+                assert overrides["normalize"] == "sem_global_mvn"
+                assert (conf["eta_min"], conf["eta_max"]) == expected(float(row.name.removesuffix("dB")))
+    for row in tables.tables["4"].rows[1:]:
+        conf = {"dropout_rate": float(row.name.removeprefix("r="))}
+        assert tables.systems[row.system].overrides == {"normalize": "dropout_global_mvn", "normalize_conf": conf}
+    for row in tables.tables["5"].rows:
+        conf = {"lm_weight": float(row.name.removeprefix("lm=")), "prior_weight": 0.003}
+        assert row.system == "sem_m80_0" and tables.decodings[row.decoding] == conf
+
+
+def test_a_system_of_several_tables_is_trained_once(tables: Tables):
+    needed = systems_needed(tables, select(tables, None))
+    names = [system.name for system in needed]
+    assert len(names) == len(set(names)) == len(tables.systems) == 17
+    sections = load_scale(tables.recipe_dir, "full")
+    assert len({str(system_config(sections, system)) for system in needed}) == 17
+    assert sum(system == "sem_m80_0" for system, _ in decodings_needed(select(tables, None))) == 5

@@ -1,0 +1,204 @@
+"""``--fast_decoder`` through asr_inference: the same hypotheses of a model with ESPnet's decoder, with and without."""
+
+import functools
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from espnet2.bin import asr_inference
+from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
+from espnet2.legacy.nets.beam_search import BeamSearch
+from espnet2.tasks.asr import ASRTask
+from espnet2.tasks.lm import LMTask
+from espnet2.utils.yaml_no_alias_safe_dump import yaml_no_alias_safe_dump
+
+import espnet_ext
+from espnet_ext.decoder.language_transformer import LanguageTransformerDecoder
+from espnet_ext.errors import InputError
+from espnet_ext.upstream import inference
+from espnet_ext.upstream.fast_decoder import FAST, use_fast_decoder
+
+TOKENS = ["<blank>", "<unk>", "<space>", *"ABCDEFGHIJ", "<sos/eos>"]
+ENCODER = {"output_size": 16, "attention_heads": 2, "linear_units": 16, "num_blocks": 1}
+TRANSFORMER = {"attention_heads": 2, "linear_units": 16, "num_blocks": 3}
+LANGUAGES = {**TRANSFORMER, "mode": "separate"}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    """Features of four utterances of different lengths."""
+    folder = tmp_path_factory.mktemp("data")
+    random = np.random.default_rng(0)
+    rows = []
+    for number, frames in enumerate((60, 35, 90, 47)):
+        np.save(folder / f"u{number}.npy", random.normal(size=(frames, 8)).astype(np.float32))
+        rows.append(f"u{number} {folder / f'u{number}.npy'}\n")
+    (folder / "feats.scp").write_text("".join(rows))
+    (folder / "tokens.txt").write_text("".join(f"{token}\n" for token in TOKENS))
+    return folder
+
+
+def save(task: type, folder: Path, data: Path, **settings) -> Path:
+    """A model of random parameters, as ESPnet's training leaves one; large ones, so that hypotheses differ."""
+    espnet_ext.register()
+    folder.mkdir()
+    (folder / "train.yaml").write_text(yaml.safe_dump(settings))
+    options = ["--config", folder / "train.yaml", "--token_list", data / "tokens.txt", "--token_type", "char"]
+    options += ["--output_dir", folder]
+    args = task.get_parser().parse_args([str(option) for option in options])
+    torch.manual_seed(3)
+    model = task.build_model(args)
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.4)
+    if hasattr(model, "decoder") and hasattr(model.decoder, "token_languages"):
+        model.decoder.token_languages.random_(0, 3)
+    torch.save(model.state_dict(), folder / "model.pth")
+    with (folder / "config.yaml").open("w") as file:
+        yaml_no_alias_safe_dump(vars(args), file, sort_keys=False)
+    return folder
+
+
+def asr(folder: Path, data: Path, decoder: str = "transformer", conf: dict = TRANSFORMER) -> Path:
+    settings = {"input_size": 8, "encoder": "transformer", "encoder_conf": ENCODER, "model_conf": {"ctc_weight": 0.3}}
+    return save(ASRTask, folder, data, **settings, decoder=decoder, decoder_conf=conf)
+
+
+@pytest.fixture(scope="module")
+def model(data, tmp_path_factory) -> Path:
+    return asr(tmp_path_factory.mktemp("asr") / "exp", data)
+
+
+def files(model: Path) -> dict[str, str]:
+    """The options that name a model's files."""
+    return {"asr_train_config": str(model / "config.yaml"), "asr_model_file": str(model / "model.pth")}
+
+
+def decode(model: Path | None, data: Path, output: Path, *options) -> dict[str, list[str]]:
+    """The lines of each file of each of the n best, and the scores."""
+    command = ["--beam_size", 4]
+    if model:
+        command += [part for name, path in files(model).items() for part in (f"--{name}", path)]
+    command += ["--data_path_and_name_and_type", f"{data / 'feats.scp'},speech,npy", "--num_workers", 0]
+    command += ["--output_dir", output, "--nbest", 3, "--ctc_weight", 0.3, *options]
+    inference.main([str(part) for part in command])
+    return {
+        str(path.relative_to(output)): path.read_text().splitlines() for path in sorted(output.glob("*best_recog/*"))
+    }
+
+
+def scores(lines: list[str]) -> list[float]:
+    return [float(line.split("tensor(")[1].rstrip(")")) for line in lines]
+
+
+def check_same(fast: dict[str, list[str]], slow: dict[str, list[str]]) -> None:
+    assert fast.keys() == slow.keys() and len(slow) == 12
+    for name, lines in slow.items():
+        if name.endswith("score"):
+            assert scores(fast[name]) == pytest.approx(scores(lines), rel=1e-5)
+        else:
+            assert fast[name] == lines
+    assert len({line.split(" ", 1)[1] for line in slow["1best_recog/text"]}) > 1
+
+
+@pytest.mark.parametrize("batch_size", [1, 3])
+def test_hypotheses_are_espnets(data, model, tmp_path, batch_size, monkeypatch):
+    asked = []
+    batch_score = LanguageTransformerDecoder.batch_score
+
+    @functools.wraps(batch_score)  # the search looks at its signature
+    def count(self, *args, **options):
+        asked.append(self)
+        return batch_score(self, *args, **options)
+
+    monkeypatch.setattr(LanguageTransformerDecoder, "batch_score", count)
+    slow = decode(model, data, tmp_path / "slow", "--batch_size", batch_size)
+    assert not asked
+    fast = decode(model, data, tmp_path / "fast", "--batch_size", batch_size, "--fast_decoder", "true")
+    assert asked
+    check_same(fast, slow)
+
+
+def test_a_published_model(data, model, tmp_path, monkeypatch):
+    monkeypatch.setattr(asr_inference, "download_pretrained", {"somebody/model": files(model)}.get)
+    built = []
+    monkeypatch.setattr(inference, "use_fast_decoder", lambda search: built.append(search) or use_fast_decoder(search))
+    slow = decode(model, data, tmp_path / "slow")
+    assert not built
+    check_same(decode(None, data, tmp_path / "fast", "--model_tag", "somebody/model", "--fast_decoder", "true"), slow)
+    assert len(built) == 1
+
+
+def test_it_may_stand_in_the_decoding_config(data, model, tmp_path):
+    (tmp_path / "decode.yaml").write_text("fast_decoder: true\nctc_weight: 0.5\n")
+    args = inference.get_parser().parse_args(
+        ["--config", str(tmp_path / "decode.yaml"), "--output_dir", "x", "--data_path_and_name_and_type", "a,b,npy"]
+    )
+    assert args.fast_decoder is True
+
+
+def test_an_rnn_decoder_scores_all_hypotheses_at_once(data, tmp_path):
+    conf = {"hidden_size": 12, "att_conf": {"atype": "location", "adim": 8, "aconv_filts": 5}}
+    model = asr(tmp_path / "exp", data, "rnn", conf)
+    assert type(build(model).beam_search) is BatchBeamSearch
+    assert type(inference.build_speech2text(**files(model)).beam_search) is BeamSearch
+    options = ["--beam_size", 10]  # where CTC scores all tokens, ESPnet's two searches do the same
+    slow = decode(model, data, tmp_path / "slow", *options)
+    check_same(decode(model, data, tmp_path / "fast", *options, "--fast_decoder", "true"), slow)
+
+
+def test_with_a_language_model(data, model, tmp_path):
+    lm = save(LMTask, tmp_path / "lm", data, lm_conf={"unit": 8, "nlayers": 1})
+    options = ["--lm_train_config", lm / "config.yaml", "--lm_file", lm / "model.pth", "--lm_weight", 0.3]
+    slow = decode(model, data, tmp_path / "slow", *options)
+    check_same(decode(model, data, tmp_path / "fast", *options, "--fast_decoder", "true"), slow)
+
+
+def test_a_quantised_model(data, model, tmp_path):
+    """It rounds by the largest of what is computed at once, which is less here: scores differ in the third digit."""
+    options = ["--quantize_asr_model", "true", "--maxlenratio", 0.5]
+    slow, fast = (
+        decode(model, data, tmp_path / value, *options, "--fast_decoder", value)["1best_recog/score"]
+        for value in ("false", "true")
+    )
+    assert scores(fast) == pytest.approx(scores(slow), rel=0.02)
+
+
+def build(model: Path, **options):
+    return inference.build_speech2text(fast_decoder=True, beam_size=2, **files(model), **options)
+
+
+def test_parameters_are_shared_and_the_model_keeps_its_own(model):
+    speech2text = build(model)
+    fast = speech2text.beam_search.full_scorers["decoder"]
+    own = speech2text.asr_model.decoder
+    assert type(fast) is LanguageTransformerDecoder and type(own).__name__ == "TransformerDecoder"
+    assert speech2text.beam_search.nn_dict["decoder"] is speech2text.beam_search.scorers["decoder"] is fast
+    assert fast.mode == "none" and fast.state_dict().keys() == own.state_dict().keys()
+    assert all(left is right for left, right in zip(fast.parameters(), own.parameters(), strict=True))
+
+
+def test_our_own_decoder_stays_as_it_is(data, tmp_path):
+    model = asr(tmp_path / "exp", data, "language_transformer", LANGUAGES)
+    speech2text = build(model)
+    assert speech2text.beam_search.full_scorers["decoder"] is speech2text.asr_model.decoder
+
+
+def test_a_search_without_the_decoder_is_left_alone(model):
+    assert "decoder" not in build(model, ctc_weight=1.0).beam_search.full_scorers
+
+
+def test_what_cannot_be_replaced_is_refused(data, model, tmp_path):
+    names = ", ".join(kind.__name__ for kind in FAST)
+    lightconv = asr(tmp_path / "exp", data, "lightweight_conv", TRANSFORMER | {"num_blocks": 6})
+    with pytest.raises(InputError, match=f"LightweightConvolutionTransformerDecoder: it replaces only {names}: set it"):
+        build(lightconv)
+    with pytest.raises(InputError, match="not decoded by ESPnet's beam search"):
+        build(model, time_sync=True)
+
+
+def test_off_by_default():
+    args = inference.get_parser().parse_args(["--output_dir", "x", "--data_path_and_name_and_type", "a,b,npy"])
+    assert args.fast_decoder is False

