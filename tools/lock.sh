@@ -11,9 +11,8 @@ if grep -vE '^[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.!]*$' <<<"$packages" >&2; then
   exit 1
 fi
 cat >"$lock.new" <<EOF
-# Versions that the tests pass with. To install them: make -C tools install LOCKED=1
-# Made by \`make -C tools lock\` from tools/venv. To try the newest versions that pyproject.toml allows:
-#   make -C tools clean && make -C tools install test lock
+# Versions that the tests pass with; \`make -C tools install\` takes them. Made by \`make -C tools lock\` from tools/venv.
+# To try the newest versions that pyproject.toml allows: make -C tools clean && make -C tools install test lock LATEST=1
 $packages
 EOF
 mv "$lock.new" "$lock"
