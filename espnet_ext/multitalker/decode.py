@@ -1,6 +1,5 @@
 """Speaker-attributed decoding of a data dir, shard by shard: who said what in each utterance or window."""
 
-import functools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +22,7 @@ from espnet_ext.multitalker.windows import parse_window_id
 from espnet_ext.text.turns import SPEAKER_CHANGE
 from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work
+from espnet_ext.work.model_cache import keep_last
 from espnet_ext.work.parallel import device_of
 from espnet_ext.work.shards import Shard
 from espnet_ext.work.yaml_files import read_yaml
@@ -206,8 +206,7 @@ def decode_shard(shard: Shard) -> None:
 
         (settings,) = shard.options
         job = json.loads(settings)
-        stamps = work.file_stamps({what: job[what] for what in ("config", "model")})
-        model, to_words, rate = _model(job["config"], job["model"], device_of(job["ngpu"]), json.dumps(stamps))
+        model, to_words, rate = _model(job["config"], job["model"], device_of(job["ngpu"]))
         inventories = Inventories(read_profiles(job["profiles"]))
         options = SearchOptions(**job["search"])
         heard, texts, speakers = [], {}, {}
@@ -296,14 +295,9 @@ def _seconds(shares: Sequence[tuple[float, float]], start: float, end: float) ->
     )
 
 
-@functools.lru_cache(maxsize=1)
-def _model(
-    config: str, model_file: str, device: str, stamps: str
-) -> tuple["SAASRModel", Callable[[list[str]], list[str]], int]:
-    """A model, a function that makes words of its tokens, and its sampling rate in Hz.
-
-    ``stamps`` are part of the cache's key, so that changed files are loaded again.
-    """
+@keep_last
+def _model(config: str, model_file: str, device: str) -> tuple["SAASRModel", Callable[[list[str]], list[str]], int]:
+    """Load a model; return it with a function that makes words of its tokens, and its sampling rate in Hz."""
     import espnet_ext
 
     espnet_ext.register()

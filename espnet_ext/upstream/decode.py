@@ -1,6 +1,5 @@
 """Decode data dirs with ESPnet's ``inference()``, in shards."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,6 @@ from typing import Any
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.upstream import kept as keep
 from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import atomic_write
@@ -160,18 +158,15 @@ def decode_shard(shard: Shard) -> None:
         args = espnet_options.parse_options(inference.get_parser(), [*shard.options, *own, "--num_workers", "0"])
         if args.ngpu:
             use_own_gpu()
-        files = [path for path in espnet_options.option_values(shard.options) if Path(path).is_file()]
-        identity = json.dumps([shard.options, work.file_stamps({path: path for path in files})])
 
-        def kept(**options: Any) -> Any:
-            """The Speech2Text for these options, built once per process."""
-            speech2text = keep.speech2text(identity, inference.build_speech2text, options)
+        def build_or_reuse(**options: Any) -> Any:
+            speech2text = inference.last_speech2text(**options)
             if name == AUDIO:
                 audio_tables.check_headers(table, espnet_options.sampling_rate(vars(speech2text.asr_train_args)))
             return speech2text
 
         try:
-            inference.inference(args, kept)
+            inference.inference(args, build_or_reuse)
         except InputError:
             raise
         except Exception:

@@ -1,8 +1,8 @@
 """The outputs of a trained encoder for whole data dirs, kept in ark files for the training of decoders."""
 
-import functools
 import shutil
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from espnet_ext.kaldi.recording_arks import ark_shards, write_arks
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
 from espnet_ext.work import shards as work
+from espnet_ext.work.model_cache import keep_last
 
 FRAMES = "frames"  # beside the ark of each shard
 SHAPES = "shape"
@@ -41,7 +42,7 @@ def write_encodings(
     """
     audio = audio_tables.read_audio_table(data)
     output = Path(output).absolute()
-    compute = functools.partial(encode, config=str(config), model=str(model))
+    compute = partial(encode, config=str(config), model=str(model))
     settings = work.file_hashes([str(config), str(model)])
     shards = ark_shards(audio, output / "arks", compute, (settings,), _RECORDINGS_OF_A_SHARD)
     positions = write_arks(shards, nj=nj, parallel=parallel, describe="encodings")
@@ -73,9 +74,9 @@ def encode(audio: Mapping[str, str], folder: Path, config: str, model: str) -> d
     return matrices
 
 
-@functools.cache
+@keep_last
 def _load(config: str, model: str):  # type: ignore[no-untyped-def]
-    """The model and its sampling rate in Hz, loaded once per process."""
+    """Load the model; return it with its sampling rate in Hz."""
     import espnet_ext
 
     espnet_ext.register()

@@ -2,15 +2,19 @@
 
 import argparse
 from collections.abc import Callable, Sequence
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 from espnet2.bin import asr_inference
+from espnet2.tasks.abs_task import AbsTask
 from espnet2.utils.types import str2bool, str_or_none
 
 from espnet_ext.upstream.beam import fit_beam
 from espnet_ext.upstream.ended import forget_ended
 from espnet_ext.upstream.fast_decoder import use_fast_decoder
 from espnet_ext.upstream.prior import add_prior
+from espnet_ext.work.model_cache import keep_last
 
 Builder = Callable[..., asr_inference.Speech2Text]
 
@@ -37,6 +41,32 @@ def build_speech2text(
     forget_ended(speech2text.beam_search)
     add_prior(speech2text.beam_search, speech2text.asr_train_args.token_list, prior_file, prior_weight)
     return speech2text
+
+
+@keep_last
+def last_speech2text(**options: Any) -> Any:
+    """Return what :func:`build_speech2text` makes, with the last one's models if they have the same files.
+
+    So a grid of search settings loads each model once.
+    """
+    build = vars(AbsTask)["build_model_from_file"]
+
+    def load_or_reuse(
+        task: type, config_file: str | Path | None = None, model_file: str | Path | None = None, device: str = "cpu"
+    ) -> Any:
+        return _loader(task, build.__func__)(config_file, model_file, device)
+
+    AbsTask.build_model_from_file = classmethod(load_or_reuse)
+    try:
+        return build_speech2text(**options)
+    finally:
+        AbsTask.build_model_from_file = build
+
+
+@cache
+def _loader(task: type, build: Callable) -> Callable:
+    """Return a task's ``build_model_from_file`` that keeps the last model of this task."""
+    return keep_last(partial(build, task))
 
 
 def inference(options: argparse.Namespace, build: Builder = build_speech2text) -> None:

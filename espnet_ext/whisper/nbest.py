@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import batched
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ import numpy as np
 
 from espnet_ext.errors import InputError
 from espnet_ext.work.embedded_weights import WHISPER, checked_weights
+from espnet_ext.work.model_cache import keep_last
 from espnet_ext.work.once import fingerprint, make_folder
 
 RATE = 16000  # Hz
@@ -231,7 +231,7 @@ def _loading(model: str) -> Iterator[None]:
         ) from None
 
 
-@lru_cache(maxsize=1)
+@keep_last
 def load_whisper(settings: WhisperSettings) -> Whisper:
     """Load a model; the last one is kept for the worker's next shard.
 

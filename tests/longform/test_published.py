@@ -14,11 +14,11 @@ from omegaconf import OmegaConf
 from torch.nn.functional import conv1d, conv2d, gelu, layer_norm, linear, silu, softmax
 
 from espnet_ext.errors import InputError
-from espnet_ext.longform.decoding import transcribe
 from espnet_ext.longform.decoding.posteriors import load
 from espnet_ext.longform.decoding.transcribe import load_transcriber
 from espnet_ext.longform.published import import_checkpoint
 from espnet_ext.sharing.files import read_folder
+from espnet_ext.work import model_cache
 from espnet_ext.work.yaml_files import read_yaml
 
 SETTINGS = {
@@ -388,7 +388,7 @@ def test_an_imported_model_works_from_any_folder(bpemodel, tmp_path, monkeypatch
     assert read_yaml(files.config)["bpemodel"] == str(tmp_path / "moved" / "bpe.model") and files.task == "long"
     (tmp_path / "moved" / "bpe.model").unlink()
     (tmp_path / "elsewhere" / "bpe.model").unlink()
-    monkeypatch.setattr(transcribe, "_models", {})
+    monkeypatch.setattr(model_cache, "_last", {})
     with pytest.raises(InputError, match="config.yaml: bpemodel: bpe.model is not there"):
         load_transcriber("../moved/config.yaml", "../moved/model.pth")
 

@@ -26,7 +26,8 @@ from espnet_ext.nbest.first_pass import (
     plan,
 )
 from espnet_ext.nbest.lists import read_nbest
-from espnet_ext.whisper.nbest import WhisperSettings, load_whisper
+from espnet_ext.whisper.nbest import WhisperSettings
+from espnet_ext.work import model_cache
 
 DURATIONS = {"s1-0": 0.8, "s1-1": 0.5, "s2-0": 0.01, "s2-1": 1.0, "s2-2": 2.6}
 SCORED = st.lists(
@@ -45,7 +46,7 @@ def data(tmp_path_factory, make_data_dir) -> Path:
 @pytest.fixture
 def job(data, random_whisper, tmp_path) -> FirstPass:
     yield FirstPass(data, tmp_path / "lists", WhisperSettings(str(random_whisper / "ct2"), beam=8, window=2), nbest=4)
-    load_whisper.cache_clear()
+    model_cache._last.clear()
 
 
 def test_lists_of_all_utterances(job, data):

@@ -13,8 +13,8 @@ import torch
 
 from espnet_ext.errors import InputError
 from espnet_ext.upstream import decode as module
-from espnet_ext.upstream import kept as keep
 from espnet_ext.upstream.decode import Decoding, decode, merge, plan
+from espnet_ext.work import model_cache
 
 NAMES = ("text", "token", "token_int", "score")
 DURATIONS = {"s1-0": 0.8, "s1-1": 0.5, "s2-0": 0.01, "s2-1": 1.0, "s2-2": 0.6}
@@ -127,8 +127,7 @@ def test_a_grid_of_weights_loads_each_model_once(job, language_model, tmp_path, 
         build = task.build_model.__func__
         counted = classmethod(lambda cls, args, build=build: loads.append(cls.__name__) or build(cls, args))
         monkeypatch.setattr(task, "build_model", counted)
-    monkeypatch.setattr(keep, "_searches", {})
-    monkeypatch.setattr(keep, "_models", {})
+    monkeypatch.setattr(model_cache, "_last", {})
     assert module.decode_all(grid, nj=1) == [len(DURATIONS)] * 3
     assert sorted(loads) == ["ASRTask", "LMTask"]
     scores = set()

@@ -10,6 +10,7 @@ import torch
 from espnet_ext.errors import InputError
 from espnet_ext.whisper import nbest as module
 from espnet_ext.whisper.nbest import RATE, WhisperSettings, converted, load_whisper
+from espnet_ext.work import model_cache
 
 BEAM = 8
 
@@ -22,7 +23,7 @@ def samples() -> np.ndarray:
 @pytest.fixture(autouse=True)
 def _nothing_kept():
     yield
-    load_whisper.cache_clear()
+    model_cache._last.clear()
 
 
 def settings(folder: Path, **options) -> WhisperSettings:

@@ -12,11 +12,11 @@ from espnet_ext.longform.decoding.numbers import check_numbers
 from espnet_ext.longform.decoding.posteriors import LongModel, load
 from espnet_ext.longform.recording_audio import Audio, NoSpeech, opened
 from espnet_ext.text.transcript import Line, Word, lines_of
+from espnet_ext.work.model_cache import keep_last
 from espnet_ext.work.yaml_files import read_yaml
 
 BOUNDARY, SPACE = "▁", "<space>"
 WINDOW = 30.0  # seconds, for models that were not trained on long recordings
-_models: dict[tuple[str | None, ...], "Transcriber"] = {}  # the last one of this process
 
 
 @dataclass(frozen=True)
@@ -114,21 +114,25 @@ def load_transcriber(
     for path in (model_file, beam.lm if beam else None):
         if path is not None and not Path(path).is_file():
             raise InputError(f"{path}: no such file: check the path")
-    key = (str(model_config), str(model_file), device, precision, language)
-    if key not in _models:
-        import espnet_ext
-
-        espnet_ext.register()
-        from espnet2.text.build_tokenizer import build_tokenizer
-
-        _models.clear()
-        tokenizer = build_tokenizer(config["token_type"], bpemodel=bpemodel_of(Path(model_config), config))
-        model = load(str(model_config), str(model_file), device, precision, language)
-        _models[key] = Transcriber(model, config["token_type"], tokenizer.tokens2text, window)
-    loaded = _models[key]
+    model, join = _load(str(model_config), str(model_file), device, precision, language)
     if beam is not None:  # bad settings and language models are refused here, before the first recording is read
-        BeamDecoder(list(loaded.model.tokens), beam)
-    return Transcriber(loaded.model, loaded.token_type, loaded.join, float(window), stride, batch_seconds, beam)
+        BeamDecoder(list(model.tokens), beam)
+    return Transcriber(model, config["token_type"], join, float(window), stride, batch_seconds, beam)
+
+
+@keep_last
+def _load(
+    model_config: str, model_file: str, device: str, precision: str, language: str | None
+) -> tuple[LongModel, Callable[[Sequence[str]], str]]:
+    """Load a model; return it with the function that makes text of its tokens."""
+    import espnet_ext
+
+    espnet_ext.register()
+    from espnet2.text.build_tokenizer import build_tokenizer
+
+    config = read_yaml(model_config)
+    tokenizer = build_tokenizer(config["token_type"], bpemodel=bpemodel_of(Path(model_config), config))
+    return load(model_config, model_file, device, precision, language), tokenizer.tokens2text
 
 
 def bpemodel_of(path: Path, config: Mapping[str, Any]) -> str | None:

@@ -1,0 +1,42 @@
+"""Keep the last model that a process has loaded, so that a worker's next shard need not load it again."""
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+# Function that loads models -> what it was called with last, and the model.
+_last: dict[Callable, tuple[str, Any]] = {}
+_lock = RLock()
+
+
+def keep_last[**Arguments, Model](load: Callable[Arguments, Model]) -> Callable[Arguments, Model]:
+    """Decorate a function that loads a model: the same arguments again give the last model again.
+
+    A file among the arguments that has changed since is loaded again. Another model is loaded only after the last one
+    is dropped, so that two never fill the memory together.
+    """
+    signature = inspect.signature(load)
+
+    @wraps(load)
+    def load_or_reuse(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Model:
+        call = signature.bind(*args, **kwargs)
+        call.apply_defaults()
+        key = repr((call.arguments, [_stamp(value) for value in (*call.args, *call.kwargs.values())]))
+        with _lock:
+            if load not in _last or _last[load][0] != key:
+                _last.pop(load, None)
+                _last[load] = key, load(*args, **kwargs)
+            return _last[load][1]
+
+    return load_or_reuse
+
+
+def _stamp(value: Any) -> tuple[int, int] | None:
+    """Return size and modification time of a file; None for what is no path of a file."""
+    if not isinstance(value, str | Path) or not Path(value).is_file():
+        return None
+    status = Path(value).stat()
+    return status.st_size, status.st_mtime_ns
