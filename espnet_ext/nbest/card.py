@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from espnet_ext.tables.kept.meta import hardware, versions
 from espnet_ext.work.files import atomic_write
+from espnet_ext.work.provenance import hardware, versions
 
 CARD = "README.md"
 LICENCES = {"LibriSpeech": "cc-by-4.0", "synthetic": "cc0-1.0"}  # of the transcripts in the lists

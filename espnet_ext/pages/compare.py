@@ -15,7 +15,7 @@ from espnet_ext.scoring.alignments import Aligned, Row
 from espnet_ext.scoring.comparison import Compared
 from espnet_ext.scoring.comparison_tables import NAMES, paper_rows, shown_value, verdict, what_is_covered
 from espnet_ext.scoring.error_rate import Pair
-from espnet_ext.tables.pages.render import format_interval, shown_p
+from espnet_ext.scoring.formatting import format_interval, format_p
 from espnet_ext.work.files import atomic_write, write_json
 
 CONFUSIONS = 15  # that are listed for each kind of error
@@ -43,7 +43,7 @@ def write_page(path: Path, compared: Compared, rows: int = ROWS) -> None:
     environment.globals |= {
         "shown_value": shown_value,
         "interval": format_interval,
-        "shown_p": shown_p,
+        "format_p": format_p,
         "verdict": verdict,
         "covered": what_is_covered,
     }

@@ -31,8 +31,7 @@ from espnet_ext.scoring.error_rate import ZERO, ErrorRate, Pair, count_pairs
 from espnet_ext.scoring.mixed import ENGLISH, HAN, by_language
 from espnet_ext.scoring.normalise import normaliser_called
 from espnet_ext.scoring.score_files import percent
-from espnet_ext.scoring.transcripts import AUTO, Transcripts, read_transcripts
-from espnet_ext.tables.claims.significance import (
+from espnet_ext.scoring.significance import (
     EXACT_BELOW,
     LEAST_SEEDS,
     count_different,
@@ -41,6 +40,7 @@ from espnet_ext.tables.claims.significance import (
     mean_interval,
     outputs_test,
 )
+from espnet_ext.scoring.transcripts import AUTO, Transcripts, read_transcripts
 
 VERSION = 1  # of compare.json
 LEVEL = 0.05

@@ -5,7 +5,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from espnet_ext.tables.pages.render import count_of, format_interval, format_value, shown_p
+from espnet_ext.scoring.formatting import count_of, format_interval, format_p, format_value
 
 NAMES = {"wer": "WER", "cer": "CER", "mer": "MER", "sawer": "SA-WER", "cpwer": "cpWER", "tcpwer": "tcpWER"}
 
@@ -45,14 +45,19 @@ def _system_rows(result: Mapping[str, Any]) -> list[list[str]]:
             f"{sum(counts[kind] for counts in system['counts']) / len(system['counts']):.1f}".removesuffix(".0")
             for kind in ("substitutions", "deletions", "insertions")
         ]
-        rows.append([system["name"], shown_value(system), format_interval(system), str(len(system["values"])), *sums])
+        rows.append(
+            [system["name"], shown_value(system), format_interval(system["ci95"]), str(len(system["values"])), *sums]
+        )
     return rows
+
+
+def _rate_cells(system: Mapping[str, Any]) -> list[str]:
+    return [system["name"], shown_value(system), format_interval(system["ci95"]), str(len(system["values"]))]
 
 
 def shown_value(system: Mapping[str, Any]) -> str:
     """The error rate of a system in percent, with the standard deviation between its seeds, if there are several."""
-    spread = {} if system["spread"] is None else {"spread": system["spread"]}
-    return format_value({"value": system["value"], **spread})
+    return format_value(system["value"], system["spread"])
 
 
 def _pair_header() -> list[str]:
@@ -63,7 +68,7 @@ def _pair_rows(result: Mapping[str, Any]) -> list[list[str]]:
     rows = []
     for pair in result["pairs"]:
         interval = "-" if pair["ci95"] is None else f"[{pair['ci95'][0]:+.2f}, {pair['ci95'][1]:+.2f}]"
-        p_values = [shown_p(pair["p_value"]), shown_p(pair["p_corrected"])]
+        p_values = [format_p(pair["p_value"]), format_p(pair["p_corrected"])]
         names = f"{pair['a']} - {pair['b']}"
         rows.append([names, f"{pair['difference']:+.2f}", interval, str(pair["seeds"]), *p_values, verdict(pair)])
     return rows
@@ -88,7 +93,7 @@ def what_is_covered(result: Mapping[str, Any]) -> str:
         sentences.append(f"Of {_listed(fixed)} it takes the outputs as given: {needed}.")
     if any(pair["exact"] for pair in pairs):
         least = min(pair["least_p"] for pair in pairs)
-        sentences.append(f"With so few {unit}s an exact sign-flip test must agree; p is at least {shown_p(least)}.")
+        sentences.append(f"With so few {unit}s an exact sign-flip test must agree; p is at least {format_p(least)}.")
     if unit == "utterance":
         sentences.append("Utterances that share a speaker are not independent: give --utt2spk.")
     if result["measures"]:
@@ -112,7 +117,9 @@ def paper_rows(result: Mapping[str, Any], style: str) -> str:
     rows = []
     for system in result["systems"]:
         pair = against.get(system["name"])
-        test = ["", ""] if pair is None else [f"{-pair['difference']:+.2f}", shown_p(pair["p_corrected"])]
-        rows.append([system["name"], shown_value(system), format_interval(system), str(len(system["values"])), *test])
+        test = ["", ""] if pair is None else [f"{-pair['difference']:+.2f}", format_p(pair["p_corrected"])]
+        rows.append(
+            [system["name"], shown_value(system), format_interval(system["ci95"]), str(len(system["values"])), *test]
+        )
     header = ["system", f"{NAMES[result['rate']]} %", "95% interval", "seeds", f"minus {first}", "corrected p"]
     return tabulate(rows, header, tablefmt=style, disable_numparse=True)

@@ -26,11 +26,11 @@ from espnet_ext.sharing.files import (
     task_of,
     without_training,
 )
-from espnet_ext.tables.kept.meta import versions
 from espnet_ext.tables.kept.result_files import read_results
 from espnet_ext.tables.pages.render import has_run
 from espnet_ext.tables.plans.schema import Paper
 from espnet_ext.work.files import write_json
+from espnet_ext.work.provenance import versions
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
 SLOTS = (

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.score import WHOLE
 from espnet_ext.scoring.score_files import PARTS
-from espnet_ext.tables.claims.significance import mean_interval
+from espnet_ext.scoring.significance import mean_interval
 from espnet_ext.work.settings import known
 
 _SEED = re.compile(r"seed(0|[1-9][0-9]*)")

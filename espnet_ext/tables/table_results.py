@@ -9,7 +9,6 @@ from typing import Any
 from espnet_ext.errors import InputError
 from espnet_ext.tables.claims.verdicts import correct, judge_claim
 from espnet_ext.tables.kept.kept_scores import gather, write_scores
-from espnet_ext.tables.kept.meta import collect_meta
 from espnet_ext.tables.kept.pictures import drawn_part
 from espnet_ext.tables.kept.result_files import SCORES_FILE, VERSION, keep_result, read_results
 from espnet_ext.tables.pages.figures import curves_of, draw
@@ -19,6 +18,7 @@ from espnet_ext.tables.plans.schema import AVERAGE
 from espnet_ext.tables.plans.tables import Column, Row, RowRef, Table, Tables
 from espnet_ext.tables.scores import RunScores, Scores, SeedScore, average_here, cell_here
 from espnet_ext.work.files import atomic_write
+from espnet_ext.work.provenance import collect_meta
 
 
 def collect(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tabulate import tabulate
 
-from espnet_ext.tables.claims.significance import crossed_test
+from espnet_ext.scoring.significance import crossed_test
 from espnet_ext.tables.kept.facts import write_facts
 
 LEVEL = 0.05

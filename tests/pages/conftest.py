@@ -17,10 +17,10 @@ from espnet_ext.kaldi.tables import write_table
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.score import score_texts
 from espnet_ext.scoring.score_files import summarise, write_reports
-from espnet_ext.tables.kept.meta import collect_meta
 from espnet_ext.tables.plans.reading import load_tables
 from espnet_ext.tables.table_results import collect, write_results
 from espnet_ext.work.plot_style import save_png
+from espnet_ext.work.provenance import collect_meta
 
 TABLES = """
 recipe: toy

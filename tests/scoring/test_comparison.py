@@ -15,8 +15,8 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.scoring.alignments import Measure
 from espnet_ext.scoring.comparison import System, compare_systems, parse_system
+from espnet_ext.scoring.significance import crossed_test, holm
 from espnet_ext.scoring.transcripts import FORMATS, OF_UTTERANCES, detect_format
-from espnet_ext.tables.claims.significance import crossed_test, holm
 
 
 def errors_by_unit(made_up, path: Path) -> dict[str, int]:

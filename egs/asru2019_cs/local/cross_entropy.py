@@ -22,7 +22,7 @@ from trained_systems import by_name, checkpoint, facts_of
 from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.tables.claims.significance import crossed_test
+from espnet_ext.scoring.significance import crossed_test
 from espnet_ext.tables.kept.facts import write_facts
 
 Sums = dict[str, dict[str, tuple[float, int]]]  # class of tokens -> speaker -> nats and tokens

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.tables.claims.significance import CrossedTest
+from espnet_ext.scoring.significance import CrossedTest
 
 
 def checkpoint(folder: Path, name: str | None) -> Path:

@@ -40,8 +40,8 @@ from espnet_ext.rescore.models.pll import PllScorer
 from espnet_ext.rescore.models.pooled import PooledScorer
 from espnet_ext.rescore.models.scorers import score_lists
 from espnet_ext.tables.kept.facts import write_facts
-from espnet_ext.tables.kept.meta import hardware, versions
 from espnet_ext.work.files import write_json
+from espnet_ext.work.provenance import hardware, versions
 
 # P3, section 5: ten random hypotheses of 64 tokens
 HYPOTHESES, TOKENS = 10, 64

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from espnet_ext.scoring.significance import EXACT_BELOW, LEAST_SEEDS, count_different, crossed_test, holm
 from espnet_ext.tables.claims.counts import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED, mark_of
-from espnet_ext.tables.claims.significance import EXACT_BELOW, LEAST_SEEDS, count_different, crossed_test, holm
 from espnet_ext.tables.plans.tables import Change, Claim, Column, RowRef, Tables, rows_of
 from espnet_ext.tables.scores import Scores, SeedScore, errors_by_unit
 

@@ -10,9 +10,9 @@ from typing import Any, Literal
 from pydantic import StrictStr, ValidationError
 
 from espnet_ext.errors import InputError
-from espnet_ext.tables.kept.meta import collect_meta
 from espnet_ext.tables.kept.result_files import ResultGit, ResultHardware
 from espnet_ext.work.files import write_json
+from espnet_ext.work.provenance import collect_meta
 from espnet_ext.work.settings import StrictMapping, fault, known
 
 VERSION = 1

@@ -9,7 +9,6 @@ from espnet_ext.errors import InputError
 from espnet_ext.scoring.score import score_texts
 from espnet_ext.scoring.score_files import summarise, write_reports
 from espnet_ext.tables.kept.keeping import keep_results
-from espnet_ext.tables.kept.meta import collect_meta
 from espnet_ext.tables.pages.figures import SeedRates, reduced
 from espnet_ext.tables.pages.render import markdown_table
 from espnet_ext.tables.pages.results_md import recipe_pages
@@ -23,6 +22,7 @@ from espnet_ext.tables.plans.plan import (
 )
 from espnet_ext.tables.plans.reading import load_tables
 from espnet_ext.tables.table_results import collect, write_results, write_tables
+from espnet_ext.work.provenance import collect_meta
 
 TOY = """
 recipe: toy

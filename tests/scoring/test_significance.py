@@ -8,7 +8,7 @@ import pytest
 from bench_claims import Design, crossed, over_units, share_called
 from scipy import stats
 
-from espnet_ext.tables.claims.significance import LEAST_P, crossed_test, holm, mean_interval, sign_flip
+from espnet_ext.scoring.significance import LEAST_P, crossed_test, holm, mean_interval, sign_flip
 
 
 def experiment(seeds: int, units: int, effect: int = 0, seed: int = 0):

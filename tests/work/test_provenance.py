@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from espnet_ext.tables.kept.meta import collect_meta, git_state
+from espnet_ext.work.provenance import collect_meta, git_state
 
 
 def test_meta(tmp_path: Path):
