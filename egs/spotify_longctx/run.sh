@@ -14,12 +14,12 @@ set -euo pipefail
 
 # What to run
 figure=          # number of a figure of the paper, several separated by commas, or all; 1 if no table is given either
-table=           # 1: the paper's table; beam: beam search (not in the paper); both separated by a comma, or all
+table=           # 1: the paper's table
 rows=            # points of the figures and rows of the tables by name, such as 'Rev16 at 10 s'; all if empty
 scale=mini       # smoke|mini|mini_batch80|full: size of the models and of the synthetic corpora; full is the paper's
 seed=1           # seeds, separated by commas; the paper has three repeats
 stage=1          # first stage to run
-stop_stage=9     # last stage to run
+stop_stage=8     # last stage to run
 # Data
 spotify=         # folder of podcasts: podcasts-transcripts, podcasts-audio and metadata.tsv; synthetic if empty
 audio=           # instead of --spotify: folder of recordings, of any length and in folders of any depth
@@ -51,8 +51,7 @@ run 1 data           # the corpora: synthetic, or yours, checked; Lhotse manifes
 run 2 format         # Kaldi data dirs of whole recordings
 run 3 tokens         # word pieces
 run 4 statistics     # mean and deviation of each recording
-run 5 language_model # only for decodings that use one: an n-gram model over the word pieces
-run 6 training       # each system and seed that the figures and tables lack
-run 7 decoding       # test sets by each system, with moving windows
-run 8 scoring        # word error rates; for table 1, memory and speed
-run 9 tables         # results as JSON, Markdown and PNG, the paper's numbers beside ours
+run 5 training       # each system and seed that the figures and tables lack
+run 6 decoding       # test sets by each system, with moving windows
+run 7 scoring        # word error rates; for table 1, memory and speed
+run 8 tables         # results as JSON, Markdown and PNG, the paper's numbers beside ours

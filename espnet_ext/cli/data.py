@@ -25,7 +25,6 @@ ENTRIES = {
     "combine": Entry(HERE, "combine", "Put data dirs together."),
     "split": Entry(HERE, "split", "Split a data dir into parts."),
     "tokens": Entry(HERE, "tokens", "Learn tokens from transcripts."),
-    "ngram": Entry(HERE, "ngram", "Estimate an n-gram language model."),
 }
 
 
@@ -224,22 +223,3 @@ def tokens(
         from espnet_ext.text.tokens import make_tokens
 
         make_tokens(text, output, token_type, vocab_size, symbols=symbol, normalisation=normalisation)
-
-
-@click.command()
-@common.path("--text", "Kaldi text to learn from.", required=True)
-@common.path("--tokens", "The tokens.txt of the acoustic model.", required=True)
-@common.path("--bpemodel", "The sentencepiece model of the acoustic model.", required=True)
-@click.option(
-    "--order", type=int, default=4, show_default=True, metavar="N", help="Length of the longest n-grams, in tokens."
-)
-@common.output("The ARPA file to write.", metavar="ARPA")
-def ngram(text: Path, tokens: Path, bpemodel: Path, order: int, output: Path) -> None:
-    """Estimate an n-gram language model over the tokens of an acoustic model.
-
-    The ARPA file is for `espnet-ext decode long --ngram`.
-    """
-    from espnet_ext.longform.decoding.ngram import write_token_ngram
-
-    write_token_ngram(text, tokens, bpemodel, order, output)
-    click.echo(f"{order}-gram model -> {output}")

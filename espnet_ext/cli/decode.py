@@ -59,7 +59,7 @@ def asr(
 @common.model()
 @common.data("Kaldi data dir, whose wav.scp names the recordings; repeat it to decode several.", several=True)
 @common.output("Folder for text and decode.json of each --data.", several=True)
-@common.config("The options from --window to --lm-weight, as YAML.")
+@common.config("The options from --window to --precision, as YAML.")
 @click.option("--window", type=float, metavar="SECONDS", help="Length of a window.  [default: the model's max_seconds]")
 @click.option(
     "--stride",
@@ -70,7 +70,6 @@ def asr(
 @click.option("--noise", type=click.Choice(NOISES), help="Mix noise of this kind into the recordings.")
 @click.option("--snr", type=float, metavar="DB", help="Signal-to-noise ratio of the noise.")
 @common.seed(default=None)
-@click.option("--beam-size", type=common.COUNT, metavar="N", help="Beam search.  [default: greedy search]")
 @common.moving_windows()
 @common.path("--zeroed", "Silence these regions: a file with lines `recording start end`.")
 @common.path("--musan", "Folder of MUSAN, for its noise.  [default: music is generated]", metavar="DIR")
@@ -81,7 +80,6 @@ def long(
     data: tuple[Path, ...],
     output: tuple[Path, ...],
     config: Path | None,
-    ngram: Path | None,
     zeroed: Path | None,
     musan: Path | None,
     nj: int,
@@ -95,27 +93,14 @@ def long(
     section 2.2). This works with any ESPnet model that has a CTC. A model of espnet_ext.bin.asr_train_long has its
     features and the length of its windows in its config. Memory does not grow with the length of a recording.
     """
-    from espnet_ext.longform.decoding.decode import decode_long, long_decoding
-    from espnet_ext.longform.decoding.numbers import OPTIONS
+    from espnet_ext.longform.decoding.decode import LongDecoding, decode_long
+    from espnet_ext.longform.decoding.settings import DecodeSettings, checked_options
+    from espnet_ext.work.settings import checked
 
     values = common.settings(config, settings)
-    if ngram:
-        values.setdefault("lm_weight", 1.0)
-        if not values.get("beam_size"):
-            raise InputError("--ngram needs a beam search: give --beam-size")
+    own = checked(DecodeSettings, values, str(config)) if config else checked_options(DecodeSettings, values)
     jobs = [
-        long_decoding(
-            values,
-            model_config=model_config,
-            model_file=model,
-            data=source,
-            output=target,
-            lm=ngram,
-            zeroed=zeroed,
-            musan=musan,
-            ngpu=ngpu,
-            source=str(config) if config else OPTIONS,
-        )
+        LongDecoding(model_config, model, source, target, own, zeroed, musan, ngpu)
         for source, target in common.pairs(data, output)
     ]
     count = decode_long(*jobs, nj=nj, parallel=parallel)

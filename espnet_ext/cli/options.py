@@ -82,12 +82,6 @@ def moving_windows(of: str = "") -> Decorator:
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in (
-            click.option("--lm-weight", type=float, metavar="WEIGHT", help="Weight of --ngram.  [default: 1]"),
-            path(
-                "--ngram",
-                f"{of}An n-gram model over the model's tokens, from `espnet-ext data ngram`; needs --beam-size.",
-                metavar="ARPA",
-            ),
             click.option(
                 "--precision",
                 type=click.Choice(PRECISIONS),

@@ -78,7 +78,7 @@ def transcribe(
     The same command again leaves out files that are done; with other options their transcripts are replaced. A
     transcript that was not written here, or was changed since, stays.
     """
-    from espnet_ext.longform.decoding.numbers import SHORTEST
+    from espnet_ext.longform.decoding.settings import SHORTEST
     from espnet_ext.transcription.engines import engine_for
     from espnet_ext.transcription.enrolment import find_enrolment
     from espnet_ext.transcription.notes import key_of, unfinished, writable

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from espnet_ext.errors import InputError
-from espnet_ext.longform.decoding.numbers import check_numbers
 from espnet_ext.longform.recording_audio import Audio, NoSpeech, RecordingAudio, blocks
 from espnet_ext.work.files import files_below
 
@@ -99,13 +98,12 @@ class NoisyAudio:
 
     Raises:
         NoSpeech: The recording is silent throughout.
-        InputError: The noise is, or the ratio is out of range.
+        InputError: The noise is.
     """
 
     def __init__(self, audio: Audio, noise: Audio, snr: float):
         self.name, self.rate, self.length = audio.name, audio.rate, audio.length
         self._audio, self._noise = audio, noise
-        check_numbers({"snr": snr}, "noise")
         own, other = _power(audio), _power(noise)
         if not own:
             raise NoSpeech(f"recording {audio.name} is silent: a signal-to-noise ratio needs a signal")

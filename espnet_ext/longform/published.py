@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.longform.decoding.numbers import SHORTEST
+from espnet_ext.longform.decoding.settings import SHORTEST
 from espnet_ext.longform.published_checkpoint import first_line, read_checkpoint
 from espnet_ext.sharing.files import CONFIG, MODEL, without_training
 from espnet_ext.upstream.checkpoint import misfits

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.longform.decoding.numbers import SHORTEST
+from espnet_ext.longform.decoding.settings import SHORTEST
 
 _FRAMES = 100  # a second
 # Settings that the models of the paper have, and no other value of which can be imported.

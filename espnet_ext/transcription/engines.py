@@ -68,8 +68,8 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
         raise InputError(f"{files.name}: a model of the kind {kind}, which {OTHER_DECODING[kind]} decodes: use that")
     long = windows(request, files)
     if files.task in (LONG, PROMPTED):
-        if request.config:
-            raise InputError(f"--config is for beam search by a decoder, and {files.name} has none: leave it out")
+        if option := "--config" if request.config else "--beam-size" if request.beam_size else None:
+            raise InputError(f"{option} is for beam search by a decoder, and {files.name} has none: leave it out")
         return long
     short, limit = beam_search(request, files), request.window or trained_seconds(files) or SHORT
     return lambda path: (short if seconds_of(path) <= limit else long)(path)
@@ -91,51 +91,39 @@ def trained_seconds(model: ModelFiles) -> float | None:
 
 
 def windows(request: Request, model: ModelFiles) -> Engine:
-    """Moving windows and CTC, for recordings of any length (P5, section 2.2): greedily, or with ``beam_size``.
+    """Make an engine of moving windows and CTC, for recordings of any length (P5, section 2.2).
 
     Raises:
-        InputError: a number out of range, an n-gram model that is not there or without a beam search, or a language
-            that the model does not know.
+        InputError: a number out of range, or a language that the model does not know.
     """
-    from espnet_ext.longform.decoding.numbers import OPTIONS, check_numbers
     from espnet_ext.longform.decoding.prompted import language_symbol
+    from espnet_ext.longform.decoding.settings import WindowSettings, checked_options
+    from espnet_ext.work.settings import checked
 
-    if request.ngram and not request.beam_size:
-        raise InputError("--ngram needs a beam search: give --beam-size")
-    if request.ngram and not request.ngram.is_file():
-        raise InputError(f"--ngram {request.ngram}: no such file")
-    if request.lm_weight is not None and not request.ngram:
-        raise InputError("--lm-weight is that of an n-gram model: give --ngram")
     own = {
         "window": trained_seconds(model) or SHORT,
         "stride": model.search.get("stride", LONG_STRIDE if model.task == LONG else STRIDE),
     }
-    check_numbers(own, model.name)
-    numbers = {
-        "window": request.window or own["window"],
-        "stride": own["stride"] if request.window_overlap is None else 1 - request.window_overlap,
-        "batch_seconds": 60.0 if request.batch_seconds is None else request.batch_seconds,
+    given = {
+        "window": request.window,
+        "stride": None if request.window_overlap is None else 1 - request.window_overlap,
+        "batch_seconds": request.batch_seconds,
+        "precision": request.precision,
     }
-    check_numbers({**numbers, "lm_weight": request.lm_weight}, OPTIONS)
+    checked(WindowSettings, own, model.name)
+    settings = checked_options(
+        WindowSettings, own | {name: value for name, value in given.items() if value is not None}
+    )
     if model.task == PROMPTED:
         language_symbol(read_yaml(model.config)["token_list"], request.language)
 
     def lines(path: Path) -> Iterator[Line]:
-        from espnet_ext.longform.decoding.ctc_search import BeamSettings
         from espnet_ext.longform.decoding.transcribe import load_transcriber, transcribe
         from espnet_ext.sharing.load import building
 
-        weight = 1.0 if request.lm_weight is None else request.lm_weight
-        beam = BeamSettings(request.ngram, weight, beam_size=request.beam_size) if request.beam_size else None
         with loading(), building(model):
             loaded = load_transcriber(
-                model.config,
-                model.model,
-                device=request.device,
-                precision=request.precision or "float32",
-                language=request.language,
-                beam=beam,
-                **numbers,
+                model.config, model.model, settings, device=request.device, language=request.language
             )
         return transcribe(loaded, path)
 

@@ -30,7 +30,6 @@ class Request:
         window, window_overlap: seconds of a window, and the share of it that two neighbours have in common.
         config: YAML with options of the search.
         beam_size: of the search.
-        ngram, lm_weight: an n-gram model in ARPA format over the model's tokens, for moving windows.
         batch_seconds, precision: of moving windows: audio that is encoded at once, and ``float32`` or ``bfloat16``.
         method, stitcher: how windows of a speaker-attributed model are merged.
         speaker_model: checkpoint of an ESPnet speaker model, whose config.yaml lies beside it; None: Resemblyzer.
@@ -47,8 +46,6 @@ class Request:
     window_overlap: float | None = None
     config: Path | None = None
     beam_size: int | None = None
-    ngram: Path | None = None
-    lm_weight: float | None = None
     batch_seconds: float | None = None
     precision: str | None = None
     method: str | None = None
@@ -86,8 +83,8 @@ def loading() -> Iterator[None]:
 WINDOWS = frozenset({"window", "window_overlap"})
 READ = {  # the options that each kind of engine reads
     "Whisper": WINDOWS | {"speakers", "enrolment", "language", "work"},
-    "a recogniser": WINDOWS | {"config", "beam_size", "ngram", "lm_weight", "batch_seconds", "precision"},
-    "OWSM-CTC": WINDOWS | {"language", "beam_size", "ngram", "lm_weight", "batch_seconds", "precision"},
+    "a recogniser": WINDOWS | {"config", "beam_size", "batch_seconds", "precision"},
+    "OWSM-CTC": WINDOWS | {"language", "batch_seconds", "precision"},
     "a speaker-attributed model": WINDOWS
     | {"speakers", "enrolment", "config", "beam_size", "method", "stitcher", "speaker_model", "nj", "work"},
 }

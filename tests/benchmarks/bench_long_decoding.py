@@ -59,7 +59,7 @@ def measure(args: argparse.Namespace, audio: Path) -> tuple[float, float, float]
     import torch
     from espnet2.tasks.asr import ASRTask
 
-    from espnet_ext.longform.decoding.ctc_search import GreedyDecoder
+    from espnet_ext.longform.decoding.greedy import GreedyDecoder
     from espnet_ext.longform.decoding.posteriors import LongModel, frame_unit
     from espnet_ext.longform.recording_audio import RecordingAudio
     from espnet_ext.longform.recording_features import RecordingFeatures

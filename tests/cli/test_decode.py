@@ -67,21 +67,19 @@ def test_an_inventory_for_each_set_or_none():
 
 
 def test_what_a_long_decoding_is_made_of(monkeypatch, tmp_path, capsys):
-    """Options win over those of --config, and --ngram has a weight of 1 unless one is given."""
+    """Options win over those of --config."""
     jobs = []
     monkeypatch.setattr(
         "espnet_ext.longform.decoding.decode.decode_long", lambda *work, **options: jobs.extend(work) or 3
     )
     config = tmp_path / "decode.yaml"
-    config.write_text("window: 60\nstride: 0.25\nbeam_size: 5\nseed: 3\nnoise: music\nsnr: 10\n")
+    config.write_text("window: 60\nstride: 0.25\nseed: 3\nnoise: music\nsnr: 10\n")
     sets = ["--data", "d", "--output", "o", "--config", str(config)]
-    assert call(["decode", "long", *MODEL, *sets, "--window", "30", "--ngram", "x.arpa"]) == 0
+    assert call(["decode", "long", *MODEL, *sets, "--window", "30"]) == 0
     (job,) = jobs
-    assert (job.window, job.stride, job.noise.seed, job.noise.snr) == (30.0, 0.25, 3, 10)
-    assert (str(job.beam.lm), job.beam.lm_weight, job.beam.beam_size) == ("x.arpa", 1.0, 5)
+    own = job.settings
+    assert (own.window, own.stride, own.seed, own.noise, own.snr) == (30.0, 0.25, 3, "music", 10)
     assert capsys.readouterr().out == "3 recordings -> o/text\n"
-    with pytest.raises(InputError, match="--ngram needs a beam search: give --beam-size"):
-        call(["decode", "long", *MODEL, "--data", "d", "--output", "o", "--ngram", "x.arpa"])
     with pytest.raises(InputError, match="the options: noise and snr go together"):
         call(["decode", "long", *MODEL, "--data", "d", "--output", "o", "--snr", "3"])
 

@@ -74,9 +74,3 @@ def test_bad_choices(tmp_path):
     soundfile.write(tmp_path / "silent.wav", np.zeros(16000), 16000)
     with RecordingAudio("silent", tmp_path / "silent.wav") as audio, pytest.raises(InputError, match="silent"):
         with_noise(audio, [], 5.0, seed=0)
-
-
-@pytest.mark.parametrize("snr", [-9999.0, 101.0, float("nan")])
-def test_ratios_that_make_no_sense(recording, snr):
-    with pytest.raises(InputError, match="noise: snr must be a number of dB between -100 and 100, such as 10, not"):
-        with_noise(recording, [], snr, seed=0)

@@ -19,24 +19,9 @@ from espnet_ext.transcription.request import Request
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
 
-def test_an_ngram_model_that_cannot_be_read_ends_the_run(audio, model, tmp_path, capfd):
-    """Before the first file: with one line, and without KenLM's progress."""
-    pytest.importorskip("flashlight.lib.text")
-    (tmp_path / "lm.arpa").write_text("\\data\\\nngram 1=1\n\n\\1-grams:\nx\tA\n\n\\end\\\n")
-    shutil.copy(audio, tmp_path / "again.flac")
-    words = [str(audio), str(tmp_path / "again.flac"), "--model", str(model), "--window", "1", "--beam-size", "4"]
-    message = "lm.arpa: KenLM cannot read this language model: line 5 must be a log-probability, .* not 'x.*A': give an"
-    capfd.readouterr()
-    with pytest.raises(InputError, match=message):
-        call(["transcribe", *words, "--ngram", str(tmp_path / "lm.arpa"), "--output", str(tmp_path / "out")])
-    assert capfd.readouterr().err == f"loading {model} ...\n"
-
-
 @pytest.mark.parametrize(
     "words, message",
     [
-        (["--ngram", "none.arpa", "--beam-size", "4"], "--ngram none.arpa: no such file"),
-        (["--lm-weight", "0.5"], "--lm-weight is that of an n-gram model: give --ngram"),
         (["--work", "kept"], "--work is for Whisper or a speaker-attributed model, and this is a recogniser"),
         (["--precision", "int3"], "invalid value for '--precision'"),
         pytest.param(
@@ -55,7 +40,7 @@ def test_models_of_long_recordings_have_the_windows_of_their_paper(audio, model,
     heard = []
     monkeypatch.setattr(
         "espnet_ext.longform.decoding.transcribe.load_transcriber",
-        lambda *files, **options: heard.append(options["stride"]),
+        lambda config, model, settings, **options: heard.append(settings.stride),
     )
     monkeypatch.setattr("espnet_ext.longform.decoding.transcribe.transcribe", lambda loaded, path: iter([]))
     files = read_folder(model)
@@ -212,10 +197,11 @@ def test_with_no_model_whisper_hears_a_sentence(tmp_path, capsys):
 
 def test_long_files_go_through_windows_of_a_folder_of_a_model(audio, model, tmp_path):
     """The same words as the function for long recordings gives, with the model named by its folder."""
+    from espnet_ext.longform.decoding.settings import WindowSettings
     from espnet_ext.longform.decoding.transcribe import load_transcriber, transcribe
 
     words = ["--model", str(model), "--window", "1", "--formats", "json", "--output", str(tmp_path)]
     call(["transcribe", str(audio), *words])
     found = json.loads((tmp_path / "my talk.json").read_text())
-    transcriber = load_transcriber(model / "config.yaml", model / "model.pth", window=1.0, stride=0.5)
+    transcriber = load_transcriber(model / "config.yaml", model / "model.pth", WindowSettings(window=1.0, stride=0.5))
     assert found["text"] == " ".join(line.text for line in transcribe(transcriber, audio))

@@ -117,9 +117,7 @@ def test_what_cannot_be_transcribed_is_refused(enrolment, model, monkeypatch):
     refused("nobody: no such folder: give one with a folder of audio files for each", enrolment=enrolment / "nobody")
     refused("chooses among enrolled speakers: give --enrolment DIR", enrolment=None)
     refused("--stitcher is a method itself: leave out --method", stitcher=enrolment, method="block")
-    refused(
-        "--ngram is for a recogniser or OWSM-CTC, and this is a speaker-attributed model", ngram=enrolment / "x.arpa"
-    )
+    refused("--precision is for a recogniser or OWSM-CTC, and this is a speaker-attributed model", precision="float32")
     monkeypatch.setattr(speakers, "resemblyzer", lambda: lambda samples: loudness(samples)[:3])
     refused("the profiles have 3 dimensions, but the model takes 4")
     (enrolment / "people" / "cid").mkdir()

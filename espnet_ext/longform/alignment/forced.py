@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from espnet_ext.errors import InputError
-from espnet_ext.longform.decoding.ctc_search import GreedyDecoder, Token
+from espnet_ext.longform.decoding.greedy import GreedyDecoder, Token
+from espnet_ext.longform.decoding.settings import WindowSettings
 from espnet_ext.longform.decoding.transcribe import SPACE, Transcriber, bpemodel_of, load_transcriber
 from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.text.transcript import Word
@@ -218,7 +219,7 @@ def load_aligner(config: Path, model: Path, device: str = "cpu") -> RecordingAli
     Raises:
         InputError: the model has no CTC.
     """
-    transcriber = load_transcriber(config, model, device=device, stride=0.5)
+    transcriber = load_transcriber(config, model, WindowSettings(stride=0.5), device=device)
     from espnet2.text.build_tokenizer import build_tokenizer
 
     settings = read_yaml(config)

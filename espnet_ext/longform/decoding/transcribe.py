@@ -3,19 +3,21 @@
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.longform.decoding.ctc_search import BeamDecoder, BeamSettings, GreedyDecoder, Token
-from espnet_ext.longform.decoding.numbers import check_numbers
+from espnet_ext.longform.decoding.greedy import GreedyDecoder, Token
 from espnet_ext.longform.decoding.posteriors import LongModel, load
+from espnet_ext.longform.decoding.settings import WindowSettings
 from espnet_ext.longform.recording_audio import Audio, NoSpeech, opened
 from espnet_ext.text.transcript import Line, Word, lines_of
 from espnet_ext.work.model_cache import keep_last
 from espnet_ext.work.yaml_files import read_yaml
 
 BOUNDARY, SPACE = "▁", "<space>"
+DEFAULT = WindowSettings()
 WINDOW = 30.0  # seconds, for models that were not trained on long recordings
 
 
@@ -30,7 +32,6 @@ class Transcriber:
         window: seconds of a window.
         stride: distance between the starts of two windows, as a share of a window.
         batch_seconds: audio that is encoded at once, at least one window.
-        beam: settings of the beam search; None: the best path.
     """
 
     model: LongModel
@@ -39,23 +40,19 @@ class Transcriber:
     window: float
     stride: float = 0.125
     batch_seconds: float = 60.0
-    beam: BeamSettings | None = None
 
     def words(self, audio: Audio) -> Iterator[Word]:
-        """The words of a recording, each as soon as it is final.
+        """Yield the words of a recording, each as soon as it is final.
 
         Raises:
             NoSpeech: the recording is shorter than a frame, or silent throughout.
         """
-        decoder = GreedyDecoder() if self.beam is None else BeamDecoder(list(self.model.tokens), self.beam)
+        decoder = GreedyDecoder()
         batch = max(1, int(self.batch_seconds // self.window))
         source = self.model.source(audio)
-        tokens = (
-            token
-            for posteriors in self.model.posteriors(source, self.window, self.stride, batch)
-            for token in decoder.step(posteriors)
-        )
-        yield from self._joined(_followed_by(tokens, decoder.finish))
+        parts = self.model.posteriors(source, self.window, self.stride, batch)
+        ended = (token for posteriors in parts for token in decoder.step(posteriors))
+        yield from self._joined(chain(ended, _last(decoder)))
 
     def _joined(self, tokens: Iterable[Token]) -> Iterator[Word]:
         own: list[Token] = []
@@ -76,48 +73,37 @@ class Transcriber:
             yield Word(text, spoken[0].start * unit, spoken[-1].end * unit, confidence)
 
 
-def _followed_by(tokens: Iterable[Token], rest: Callable[[], list[Token]]) -> Iterator[Token]:
-    yield from tokens
-    yield from rest()
+def _last(decoder: GreedyDecoder) -> Iterator[Token]:
+    yield from decoder.finish()  # called after the last step, and not before the first
 
 
 def load_transcriber(
     model_config: str | Path,
     model_file: str | Path,
+    settings: WindowSettings = DEFAULT,
     *,
     device: str = "cpu",
-    precision: str = "float32",
     language: str | None = None,
-    window: float | None = None,
-    stride: float = 0.125,
-    batch_seconds: float = 60.0,
-    beam: BeamSettings | None = None,
 ) -> Transcriber:
     """Load a model; one that this process has loaded last is taken again.
 
     Args:
         model_config: its ``config.yaml``, with ``token_list`` and ``token_type``.
         model_file: its checkpoint.
+        settings: windows; without a length, it is ``max_seconds`` of the config's ``chunk_conf``, otherwise half a
+            minute.
         device: ``cpu`` or ``cuda:0`` ...
-        precision: ``float32`` or ``bfloat16``.
         language: of a model that is told it, as OWSM-CTC; None: it finds it out.
-        window: seconds; None: ``max_seconds`` of the config's ``chunk_conf``, or half a minute if it has none.
-        stride: as in :class:`Transcriber`, like the others.
 
     Raises:
-        InputError: files that do not fit each other, a sentencepiece model that is not there, a model without CTC, a
-            number out of range, or a language model that cannot be read.
+        InputError: files that do not fit each other, a sentencepiece model that is not there, or a model without CTC.
     """
     config = read_yaml(model_config)
-    window = (config.get("chunk_conf") or {}).get("max_seconds", WINDOW) if window is None else window
-    check_numbers({"window": window, "stride": stride, "batch_seconds": batch_seconds}, "transcription")
-    for path in (model_file, beam.lm if beam else None):
-        if path is not None and not Path(path).is_file():
-            raise InputError(f"{path}: no such file: check the path")
-    model, join = _load(str(model_config), str(model_file), device, precision, language)
-    if beam is not None:  # bad settings and language models are refused here, before the first recording is read
-        BeamDecoder(list(model.tokens), beam)
-    return Transcriber(model, config["token_type"], join, float(window), stride, batch_seconds, beam)
+    window = settings.window or (config.get("chunk_conf") or {}).get("max_seconds", WINDOW)
+    if not Path(model_file).is_file():
+        raise InputError(f"{model_file}: no such file: check the path")
+    model, join = _load(str(model_config), str(model_file), device, settings.precision, language)
+    return Transcriber(model, config["token_type"], join, float(window), settings.stride, settings.batch_seconds)
 
 
 @keep_last

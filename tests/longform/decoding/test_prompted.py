@@ -13,6 +13,7 @@ from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.posteriors import load
 from espnet_ext.longform.decoding.prompted import special_tokens
+from espnet_ext.longform.decoding.settings import WindowSettings
 from espnet_ext.longform.decoding.transcribe import load_transcriber, transcribe
 from espnet_ext.longform.recording_audio import opened
 from espnet_ext.sharing.find import find_model
@@ -116,7 +117,9 @@ def test_posteriors_of_a_window_are_espnets(folder, talk, tmp_path, samples, lan
 def test_languages_differ_and_an_unknown_one_is_refused(folder, talk):
     heard = []
     for language in ("eng", "deu"):
-        transcriber = load_transcriber(folder / "config.yaml", folder / "model.pth", language=language, window=SECONDS)
+        transcriber = load_transcriber(
+            folder / "config.yaml", folder / "model.pth", WindowSettings(window=SECONDS), language=language
+        )
         heard.append([word for line in transcribe(transcriber, talk) for word in line.words])
     assert heard[0] != heard[1]
     with pytest.raises(InputError, match="no language en: give its three letters"):
@@ -125,7 +128,9 @@ def test_languages_differ_and_an_unknown_one_is_refused(folder, talk):
 
 def test_windows_of_a_long_recording(folder, talk):
     """Windows that do not overlap: the words are those of ESPnet's best paths of each, one after the other."""
-    transcriber = load_transcriber(folder / "config.yaml", folder / "model.pth", window=SECONDS, stride=1.0)
+    transcriber = load_transcriber(
+        folder / "config.yaml", folder / "model.pth", WindowSettings(window=SECONDS, stride=1.0)
+    )
     samples, size = soundfile.read(talk, dtype="float32")[0], round(SECONDS * RATE)
     parts = [espnets(folder, samples[start : start + size], "<nolang>") for start in range(0, len(samples), size)]
     best = np.concatenate(

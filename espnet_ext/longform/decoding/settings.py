@@ -1,0 +1,66 @@
+"""Settings of moving windows, as configs and commands give them."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from espnet_ext.errors import InputError
+from espnet_ext.work.settings import Positive, SettingError, StrictMapping, Whole, checked
+
+SHORTEST = 1.0  # seconds of a window: below that nothing can be heard
+MOST_DB = 100.0  # louder noise leaves nothing of the recording, and softer noise nothing of the noise
+
+Stride = Annotated[float, Field(strict=True, gt=0, le=1)]
+Decibels = Annotated[float, Field(strict=True, ge=-MOST_DB, le=MOST_DB)]
+
+
+class WindowSettings(StrictMapping):
+    """How windows move over a recording (P5, section 2.2).
+
+    Attributes:
+        window: Seconds of a window; None: ``max_seconds`` of the model's ``chunk_conf``.
+        stride: Distance between the starts of two windows, as a share of a window.
+        batch_seconds: Audio that is encoded at once, at least one window.
+        precision: ``float32``, or ``bfloat16`` for half of the memory on GPUs.
+    """
+
+    window: Positive | None = None
+    stride: Stride = 0.125
+    batch_seconds: Positive = 60.0
+    precision: Literal["float32", "bfloat16"] = "float32"
+
+
+class DecodeSettings(WindowSettings):
+    """Windows, and noise that is added to the recordings.
+
+    Attributes:
+        noise: Its kind; None: no noise.
+        snr: Signal-to-noise ratio in dB.
+        seed: Seed of the noise.
+    """
+
+    noise: Literal["music", "noise", "speech"] | None = None
+    snr: Decibels | None = None
+    seed: Whole = 0
+
+    @model_validator(mode="after")
+    def _check_noise(self) -> Self:
+        if (self.noise is None) != (self.snr is None):
+            raise ValueError("noise and snr go together: give both or neither")
+        return self
+
+
+def checked_options[Schema: StrictMapping](schema: type[Schema], values: Mapping[str, Any]) -> Schema:
+    """Check settings that are options of a command.
+
+    Raises:
+        InputError: a value is out of range; the message names the option.
+    """
+    try:
+        return checked(schema, values, "the options")
+    except SettingError as error:
+        if not error.name:
+            raise
+        option = f"--{error.name.replace('_', '-')}"
+        raise InputError(f"{option}: {error.fault.removeprefix(f'{error.name}: ')}") from None
