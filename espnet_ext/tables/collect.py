@@ -1,0 +1,144 @@
+"""From scores to results: cells with their intervals, reductions, curves, and claims with their verdicts."""
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from espnet_ext.scoring.significance import mean_interval
+from espnet_ext.tables.reading import Tables
+from espnet_ext.tables.result import Cell, CurvePoint, Result, ResultCurve, ResultRow, TableResult, reduction
+from espnet_ext.tables.schema import AVERAGE, Column, Figure, Point, Row, Table
+from espnet_ext.tables.score_table import Meta, Score, Scores, errors_and_words
+from espnet_ext.tables.verdicts import correct, judge_claim
+
+
+def collect(tables: Tables, names: Iterable[str], scores: Scores, meta: Meta) -> list[TableResult]:
+    """Compute the results of some tables, with the paper's numbers beside them, in the order of ``tables.yaml``.
+
+    Claims are corrected for their number over all of these tables.
+    """
+    wanted = set(names)
+    results = [_collect(tables, table, scores, meta) for name, table in tables.tables.items() if name in wanted]
+    claims = iter(correct(tables, [claim for result in results for claim in result.claims]))
+    return [replace(result, claims=tuple(next(claims) for _ in result.claims)) for result in results]
+
+
+def _collect(tables: Tables, table: Table, scores: Scores, meta: Meta) -> TableResult:
+    rows = tuple(_row(tables, table, f"{table.id}/{row.name}", scores) for row in table.rows)
+    reference = None
+    if table.baseline:
+        of, _, name = table.baseline.partition("/")
+        shown = name if of == table.id else f"{name} of table {of}"
+        reference = replace(_row(tables, table, table.baseline, scores), name=shown)
+    return TableResult(
+        table=table,
+        paper=tables.file.paper,
+        columns=tables.columns_of(table),
+        rows=rows,
+        reference=reference,
+        reductions=tables.reductions_of(table) if reference else (),
+        claims=tuple(judge_claim(tables, table, claim, scores, meta.scale) for claim in table.claims),
+        curves=_curves(table, rows) if isinstance(table, Figure) else (),
+        meta=meta,
+    )
+
+
+def _row(tables: Tables, table: Table, name: str, scores: Scores) -> ResultRow:
+    """A row that is named "table/row", with the columns of this table."""
+    row, paper = tables.rows[name], tables.paper_of(name)
+    columns = [tables.columns[name] for name in (paper if isinstance(row, Point) else table.columns)]
+    seeds: set[int] = set()
+    cells = {}
+    for column in columns:
+        found = [scores.of(row.system, row.decoding, name, column.measure) for name in tables.sets_of(column)]
+        seeds |= {seed for by_seed in found for seed in by_seed}
+        cells[column] = Cell(paper.get(column.name), _cell(scores, row, column, found))
+    return ResultRow(
+        row.name, row.system, row.decoding, tuple(sorted(seeds)), cells, row if isinstance(row, Point) else None
+    )
+
+
+def _cell(scores: Scores, row: Row, column: Column, per_test_set: Sequence[Mapping[int, Score]]) -> Result | None:
+    if column.test_set is None:
+        value = scores.quantities.get((row.system, column.name, column.unit or ""))
+        return None if value is None else Result(value, {})
+    if column.test_set == AVERAGE:
+        return _average(per_test_set)
+    return _rate(per_test_set[0])
+
+
+def _rate(by_seed: Mapping[int, Score]) -> Result | None:
+    """The error rate of one test set, with its interval over units."""
+    if not by_seed:
+        return None
+    errors, words = errors_and_words(list(by_seed.values()))
+    found = mean_interval(errors, words)
+    interval = None if found is None else (round(100 * found[0], 4), round(100 * found[1], 4))
+    rate = _mean({seed: score.value for seed, score in by_seed.items()})
+    return replace(rate, interval=interval, errors=int(errors.sum()), words=int(words.sum()) * len(by_seed))
+
+
+def _average(per_test_set: Sequence[Mapping[int, Score]]) -> Result | None:
+    """The mean of the test sets' error rates, over the seeds that have run on all of them; None if none has.
+
+    It is not the error rate of the pooled test sets, so it has no counts and no interval.
+    """
+    seeds = [seed for seed in per_test_set[0] if all(seed in scores for scores in per_test_set)]
+    if not seeds:
+        return None
+    return _mean({seed: statistics.fmean(scores[seed].value for scores in per_test_set) for seed in seeds})
+
+
+def _mean(by_seed: Mapping[int, float]) -> Result:
+    spread = round(statistics.stdev(by_seed.values()), 4) if len(by_seed) > 1 else None
+    rounded = {seed: round(value, 4) for seed, value in by_seed.items()}
+    return Result(round(statistics.fmean(by_seed.values()), 4), rounded, spread)
+
+
+def _curves(figure: Figure, rows: Sequence[ResultRow]) -> tuple[ResultCurve, ...]:
+    curves: dict[str, list[ResultRow]] = {}
+    for row in rows:
+        assert row.point is not None  # as that of every row of a figure
+        curves.setdefault(row.point.curve, []).append(row)
+    return tuple(_curve(figure, name, points) for name, points in curves.items())
+
+
+def _curve(figure: Figure, name: str, rows: Sequence[ResultRow]) -> ResultCurve:
+    cells = {row.point.x: next(iter(row.cells.values())) for row in rows if row.point}
+    start = cells.get(figure.start)
+    points = []
+    for row in rows:
+        assert row.point is not None
+        cell = cells[row.point.x]
+        reduced = reduced_result(cell.here, start.here if start else None)
+        points.append(CurvePoint(row.point.x, row, cell, reduced))
+    (column,) = rows[0].cells
+    return ResultCurve(name, column, figure.largest.get(name), tuple(sorted(points, key=lambda point: point.x)))
+
+
+def reduced_result(rate: Result | None, base: Result | None) -> Result | None:
+    """Return the relative reduction of the mean rate from a baseline, in percent, over the seeds that both have.
+
+    The spread is the standard deviation of the reductions of single seeds, each from the baseline of the same seed, so
+    that a seed that is better everywhere adds no spread. None without a rate, a baseline or a seed in common.
+
+    >>> base = Result(10.0, {1: 8.0, 2: 12.0})
+    >>> reduced = reduced_result(Result(9.0, {1: 8.0, 2: 9.0, 3: 10.0}), base)
+    >>> reduced.value, reduced.spread, reduced.by_seed
+    (15.0, 17.6777, {1: 0.0, 2: 25.0})
+    """
+    seeds = [seed for seed in rate.by_seed if seed in base.by_seed] if rate and base else []
+    if not rate or not base or not seeds or not all(base.by_seed[seed] for seed in seeds):
+        return None
+
+    def of(value: float, reference: float) -> float:
+        return round(reduction(value, reference) or 0.0, 4)
+
+    def mean(result: Result) -> float:
+        # Of all errors, which is more exact than the mean of rounded rates.
+        whole = len(seeds) == len(result.by_seed)
+        return result.value if whole else statistics.fmean(result.by_seed[seed] for seed in seeds)
+
+    by_seed = {seed: of(rate.by_seed[seed], base.by_seed[seed]) for seed in seeds}
+    spread = round(statistics.stdev(by_seed.values()), 4) if len(seeds) > 1 else None
+    return Result(of(mean(rate), mean(base)), by_seed, spread)

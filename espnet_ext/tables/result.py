@@ -1,0 +1,237 @@
+"""A table's results, as text, figures and pages read them: the paper's numbers, those of a run, and tested claims.
+
+:func:`espnet_ext.tables.collect.collect` makes them of ``tables.yaml`` and a run's scores.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+from espnet_ext.tables.schema import Claim, Column, Figure, Paper, Point, Table
+from espnet_ext.tables.score_table import Meta
+
+CONTRADICTED: Literal["contradicted"] = "contradicted"
+HOLDS: Literal["holds"] = "holds"
+NOT_RUN: Literal["not run"] = "not run"
+UNDECIDED: Literal["undecided"] = "undecided"
+Verdict = Literal["holds", "contradicted", "undecided", "not run"]
+VERDICTS: tuple[Verdict, ...] = (HOLDS, CONTRADICTED, UNDECIDED, NOT_RUN)
+DAGGER = "†"  # seeds were added after a look
+
+
+@dataclass(frozen=True)
+class Result:
+    """A number of ours: an error rate in percent, a relative reduction in percent, or a quantity in its unit.
+
+    Attributes:
+        value: with several seeds, the mean of theirs.
+        by_seed: the values of single seeds, also of one; empty for a quantity.
+        spread: their standard deviation, if there are several.
+        interval: 95% interval over units (speakers or recordings), for these trainings. It means the same with one seed
+            as with several. So it says how much the value would change with other speakers, and ``spread`` how much one
+            training would change with another seed.
+        errors, words: over all seeds; None where they are not counted.
+    """
+
+    value: float
+    by_seed: Mapping[int, float]
+    spread: float | None = None
+    interval: tuple[float, float] | None = None
+    errors: int | None = None
+    words: int | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The paper's number and ours; None for what is not there."""
+
+    paper: float | None
+    here: Result | None
+
+
+@dataclass(frozen=True)
+class ResultRow:
+    """A row: its cells by column, and all seeds that have run. A row of a figure is a ``point``, with one cell."""
+
+    name: str
+    system: str
+    decoding: str
+    seeds: tuple[int, ...]
+    cells: Mapping[Column, Cell]
+    point: Point | None = None
+
+
+@dataclass(frozen=True)
+class Effect:
+    """By how much the error rate is lower, as a claim says, in points; negative if it is higher.
+
+    Attributes:
+        interval, p_value: None where there are too few seeds or units.
+        seeds: that all systems have.
+        different_seeds: how many of them gave different output.
+        units: how many speakers or recordings; ``unit`` says which.
+    """
+
+    points: float
+    interval: tuple[float, float] | None
+    p_value: float | None
+    seeds: tuple[int, ...]
+    different_seeds: int
+    units: int
+    unit: str
+
+
+@dataclass(frozen=True)
+class ClaimTest:
+    """A claim on one column: the effect in the paper's numbers, and ours; None for what is not there."""
+
+    column: Column
+    paper: float | None
+    here: Effect | None
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """A claim, its tests and its verdict.
+
+    Attributes:
+        reason: why it could not be decided.
+        p_value: of the whole claim; None if it cannot be tested.
+        p_corrected: for the number of claims that are tested on this corpus and scale.
+        looked: with so many seeds it had read undecided, before more were added; None if none were.
+    """
+
+    claim: Claim
+    verdict: Verdict
+    reason: str | None
+    p_value: float | None
+    p_corrected: float | None
+    tests: tuple[ClaimTest, ...]
+    looked: int | None
+
+    @property
+    def has_run(self) -> bool:
+        """Whether it was tested on any column."""
+        return any(test.here for test in self.tests)
+
+    @property
+    def mark(self) -> str:
+        """A dagger where it was decided with seeds that were added when it had read undecided; otherwise nothing."""
+        return DAGGER if self.looked and self.verdict in (HOLDS, CONTRADICTED) else ""
+
+    @property
+    def verdict_text(self) -> str:
+        """The verdict with its mark, or with the reason why it could not be decided."""
+        return f"{self.verdict} ({self.reason})" if self.reason else f"{self.verdict}{self.mark}"
+
+    @property
+    def text(self) -> str:
+        """What it says, with its margin if it has one."""
+        margin = self.claim.margin
+        points = f" (by more than {margin:g} point{'' if margin == 1 else 's'})" if margin else ""
+        return f"{self.claim.text}{points}"
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of its tests."""
+        return tuple(sorted({seed for test in self.tests if test.here for seed in test.here.seeds}))
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """A point of a curve: its row, its cell, and the reduction from the curve's own rate at the start of the axis."""
+
+    x: float
+    row: ResultRow
+    cell: Cell
+    reduction: Result | None
+
+
+@dataclass(frozen=True)
+class ResultCurve:
+    """A curve of a figure, in the order of x; ``largest`` is the largest reduction that the paper names, in percent."""
+
+    name: str
+    column: Column
+    largest: float | None
+    points: tuple[CurvePoint, ...]
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """A table, or a figure, with all that is known of it.
+
+    Attributes:
+        table: as ``tables.yaml`` has it; a :class:`~espnet_ext.tables.schema.Figure` has ``curves``.
+        paper: the paper whose table it is.
+        columns: in their order.
+        rows: in their order.
+        reference: the row from which reductions are computed, with its name as it is shown; None if there is none.
+        reductions: the columns of which they are shown.
+        claims: tested, and corrected for each other.
+        curves: of a figure.
+        meta: how the results were made.
+    """
+
+    table: Table
+    paper: Paper
+    columns: tuple[Column, ...]
+    rows: tuple[ResultRow, ...]
+    reference: ResultRow | None
+    reductions: tuple[Column, ...]
+    claims: tuple[ClaimResult, ...]
+    curves: tuple[ResultCurve, ...]
+    meta: Meta
+
+    @property
+    def figure(self) -> Figure | None:
+        """The figure that it is; None for a table."""
+        return self.table if isinstance(self.table, Figure) else None
+
+    @property
+    def has_run(self) -> bool:
+        """Whether any cell has a result."""
+        return any(cell.here for row in self.rows for cell in row.cells.values())
+
+    @property
+    def title(self) -> str:
+        """``Table 1. Caption: WER (%)``."""
+        return f"{self.table.title}. {self.table.caption}" + ("" if self.figure else f": {self.metric}")
+
+    @property
+    def metric(self) -> str:
+        """What the columns hold: error rates, or only quantities, with their units."""
+        if any(column.test_set for column in self.columns):
+            return self.paper.metric
+        return ", ".join(column.heading for column in self.columns)
+
+    @property
+    def groups(self) -> tuple[tuple[Column, ...], ...]:
+        """Columns that stand side by side: the measures of a test set, or all test sets if there are no measures."""
+        groups = groupby(self.columns, lambda column: column.test_set if column.measure else None)
+        return tuple(tuple(columns) for _, columns in groups)
+
+    def reduction_of(self, row: ResultRow, column: Column) -> tuple[float | None, float | None]:
+        """Return the relative reduction from the reference in percent: the paper's, and ours."""
+        if self.reference is None:
+            return None, None
+        own, base = row.cells[column], self.reference.cells[column]
+        ours = reduction(own.here.value, base.here.value) if own.here and base.here else None
+        return reduction(own.paper, base.paper), ours
+
+
+def reduction(value: float | None, reference: float | None) -> float | None:
+    """Return the relative reduction from ``reference`` to ``value`` in percent (negative: an increase).
+
+    None if one of them is missing, or if ``reference`` is 0.
+
+    >>> round(reduction(3.72, 4.19), 1)  # P2, section 5, on test-clean
+    11.2
+    """
+    return None if value is None or not reference else 100 * (reference - value) / reference
+
+
+def count_verdicts(claims: Sequence[ClaimResult]) -> dict[Verdict, int]:
+    """Return the number of claims with each verdict."""
+    return {verdict: sum(claim.verdict == verdict for claim in claims) for verdict in VERDICTS}

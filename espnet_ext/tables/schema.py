@@ -1,0 +1,531 @@
+"""The model of ``conf/tables.yaml``: a recipe's systems and decodings, the paper's tables and figures, and its claims.
+
+Figures are tables too: a curve is one system at each value of the axis, on one test set, and figure 1 becomes the table
+``figure1`` with rows such as ``Rev16 at 10 s`` of systems such as ``base_10``.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    StrictBool,
+    StrictInt,
+    Tag,
+    ValidationError,
+    model_validator,
+)
+
+from espnet_ext.work.settings import StrictMapping, Text, fault, known, one_line
+from espnet_ext.work.yaml_files import deep_merge
+
+AVERAGE = "average"  # of the test sets: a column
+DEFAULT_DECODING, DEFAULT_SEEDS = "default", "default"
+FIGURE = "figure"  # begins the names of figures among tables
+OVER = "over"  # in the file of a scale: the scale that it is merged into
+REDUCTION, RATE = "reduction", "rate"
+TRAIN, MERGE, MEASURE = "train", "merge", "measure"
+SWEPT_KEYS = ("data", "method", "size", "windows")  # of a system; other settings of a sweep are overrides of its config
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")  # systems, decodings, test sets and tables name files
+_ROW_NAME = re.compile(r"[^,/\s](?:[^,/\n\t]*[^,/\s])?")  # "a,b" lists rows and "1/a" is row a of table 1
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not _FILE_NAME.fullmatch(value):
+        raise ValueError(f"{value!r} must be a name of letters, digits and . _ + - (a number in quotes)")
+    return value
+
+
+def _row_name(value: Any) -> str:
+    name = one_line(value)
+    if not _ROW_NAME.fullmatch(name):
+        raise ValueError(f"{name!r} must hold no comma, slash or outer space")
+    return name
+
+
+def _rate(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise ValueError(f"the paper's value must be a number of at least 0, or null, is {value!r}")
+    return float(value)
+
+
+def _unique(names: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(names)) < len(names):
+        raise ValueError(f"a name stands twice in {', '.join(names)}")
+    return names
+
+
+def _one_or_more(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"must be a mapping (key: value), is {value!r}")
+    return value
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A system or a decoding that a row names, and the values of its sweep: ``sem``, or ``{sem: [-80, 0]}``."""
+
+    name: str
+    values: tuple[Any, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """What is made at these values, by name.
+
+        >>> Choice("sem", (-80.0, 0)).id
+        'sem_m80_0'
+        """
+        return "_".join([self.name, *map(_label, self.values)])
+
+
+def _label(value: Any) -> str:
+    """How a value is written in a name: a number in its shortest form, with ``m`` for minus."""
+    return f"{value:g}".replace("-", "m") if isinstance(value, int | float) else str(value)
+
+
+def _choice(value: Any) -> Choice:
+    if isinstance(value, str):
+        return Choice(value)
+    if not isinstance(value, dict) or len(value) != 1 or not isinstance(next(iter(value)), str):
+        raise ValueError(f"must be a name, or {{name: value}} of one with a sweep, is {value!r}")
+    ((name, values),) = value.items()
+    values = tuple(values) if isinstance(values, list) else (values,)
+    for each in values:
+        if isinstance(each, bool) or not isinstance(each, int | float | str):
+            raise ValueError(f"a value of a sweep must be a number or a name, is {each!r}")
+    return Choice(name, values)
+
+
+def _sweep(value: Any) -> Any:
+    """Settings without labels may be written as one name or a list of them."""
+    if isinstance(value, str):
+        return {value: None}
+    return dict.fromkeys(value) if isinstance(value, list) and all(isinstance(each, str) for each in value) else value
+
+
+def _named(key: str) -> BeforeValidator:
+    """Let each item of a mapping know its own name."""
+
+    def name_items(items: Any) -> Any:
+        if not isinstance(items, dict):
+            return items
+        return {name: {**item, key: name} if isinstance(item, dict) else item for name, item in items.items()}
+
+    return BeforeValidator(name_items)
+
+
+def _absolute(reference: Any, table: str) -> Any:
+    """A row, or a change between rows, with the table that it is in."""
+    if isinstance(reference, dict):
+        return {key: _absolute(value, table) for key, value in reference.items()}
+    return f"{table}/{reference}" if isinstance(reference, str) and "/" not in reference else reference
+
+
+Name = Annotated[str, BeforeValidator(_name)]
+RowName = Annotated[str, BeforeValidator(_row_name)]
+Rate = Annotated[float | None, BeforeValidator(_rate)]
+Names = Annotated[tuple[Name, ...], Field(min_length=1), AfterValidator(_unique)]
+Columns = Annotated[tuple[Text, ...], Field(min_length=1), AfterValidator(_unique), BeforeValidator(_one_or_more)]
+Overrides = Annotated[dict[str, Any], BeforeValidator(_mapping)]
+Chosen = Annotated[Choice, BeforeValidator(_choice)]
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Sweep = Annotated[dict[str, dict[str, Any] | None], BeforeValidator(_sweep)]  # setting -> its values by label, or None
+Seeds = Annotated[StrictInt, Field(ge=1)]
+
+
+class Paper(StrictMapping):
+    """The paper, and what its numbers are."""
+
+    id: Text
+    title: Text
+    authors: Text
+    year: StrictInt
+    metric: Text
+
+    @property
+    def citation(self) -> str:
+        """The paper in one line."""
+        return f"{self.authors}. {self.title}, {self.year}. ({self.id})"
+
+
+class System(StrictMapping):
+    """A system: what a row of a table shows.
+
+    Attributes:
+        kind: ``train`` makes a model, ``merge`` makes transcripts without one, ``measure`` measures a model or data
+            without decodings.
+        config: the section of ``conf/<scale>.yaml`` that holds its training config.
+        overrides: merged into that last.
+        data: parts of the corpus that it is trained on, or that are measured.
+        method: by which method it is made.
+        size: the name in the section ``sizes`` that is merged into its config before ``overrides``.
+        windows: how recordings are cut.
+        sweep: settings whose values rows choose: each a key of the config, such as ``normalize_conf.eta_min``, or one
+            of :data:`SWEPT_KEYS`. A setting may have labels, ``{data: {cs: [train-cs]}}``; the row then names a label.
+    """
+
+    name: Name
+    kind: Literal["train", "merge", "measure"]
+    config: Name | None = None
+    overrides: Overrides = {}
+    data: Annotated[Names, BeforeValidator(_one_or_more)] = ()
+    method: Name | None = None
+    size: Name | None = None
+    windows: Literal["whole", "windows0", "windows25", "windows50"] | None = None
+    sweep: Sweep = {}
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> Self:
+        needed = {TRAIN: ("config", "data"), MERGE: ("method",), MEASURE: ()}[self.kind]
+        for key in needed:
+            if not getattr(self, key) and key not in self.sweep:
+                raise ValueError(f"the key {key!r} is missing: a system of kind {self.kind} needs it")
+        if self.config is None and (self.overrides or self.size):
+            raise ValueError("overrides and size change a config, so they need the key 'config'")
+        return self
+
+    def at(self, choice: Choice) -> "System":
+        """Make the system at the values of its sweep; raises ValueError for values that do not fit."""
+        settings = _settings("system", choice, self.sweep)
+        own = {key: value for key, value in settings.items() if key in SWEPT_KEYS}
+        overrides = _merged(self.overrides, {key: value for key, value in settings.items() if key not in SWEPT_KEYS})
+        content = self.model_dump(exclude={"sweep"}, exclude_unset=True)
+        content |= own | {"overrides": overrides, "name": choice.id}
+        try:
+            return System.model_validate(content)
+        except ValidationError as error:
+            raise ValueError(fault(content, error)) from error
+
+
+class Decoding(StrictMapping):
+    """A decoding: what it changes in the section ``decode``, with a sweep as that of a system."""
+
+    overrides: Overrides = {}
+    sweep: Sweep = {}
+
+    def at(self, choice: Choice) -> dict[str, Any]:
+        """Return the overrides at the values of its sweep; raises ValueError for values that do not fit."""
+        return _merged(self.overrides, _settings("decoding", choice, self.sweep))
+
+
+def _settings(what: str, choice: Choice, sweep: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Any]:
+    if len(choice.values) != len(sweep):
+        settings = ", ".join(sweep) or "none, since it has no sweep"
+        raise ValueError(f"the {what} {choice.name!r} takes a value for {settings}; got {list(choice.values)}")
+    made = {}
+    for value, (setting, options) in zip(choice.values, sweep.items(), strict=True):
+        if options and _label(value) not in options:
+            raise ValueError(f"unknown label of {setting} {_label(value)!r}; {known(options)}")
+        made[setting] = options[_label(value)] if options else value
+    return made
+
+
+def _merged(overrides: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Overrides with settings by dotted names merged into them.
+
+    >>> _merged({"normalize": "sem"}, {"normalize_conf.low": -80})
+    {'normalize': 'sem', 'normalize_conf': {'low': -80}}
+    """
+    merged = dict(overrides)
+    for setting, value in settings.items():
+        for key in reversed(setting.split(".")):
+            value = {key: value}
+        merged = deep_merge(merged, value)
+    return merged
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: a test set (or ``average``, the mean of all), and a measure of it (None: there is only one).
+
+    With a ``unit`` it is a quantity of the system itself, such as its latency in ms; ``test_set`` is then None.
+    """
+
+    name: str
+    test_set: str | None
+    measure: str | None = None
+    unit: str | None = None
+
+    @property
+    def heading(self) -> str:
+        """The name, with the unit of a quantity."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+
+class Row(StrictMapping):
+    """A row: a system, a decoding of it, and the paper's numbers, one for each column (null: the paper has none)."""
+
+    name: RowName
+    chosen_system: Chosen = Field(alias="system")
+    chosen_decoding: Chosen = Field(alias="decoding", default=Choice(DEFAULT_DECODING))
+    paper: Annotated[tuple[Rate, ...], Field(min_length=1)]
+
+    @property
+    def system(self) -> str:
+        """The name of its system."""
+        return self.chosen_system.id
+
+    @property
+    def decoding(self) -> str:
+        """The name of its decoding."""
+        return self.chosen_decoding.id
+
+
+class Point(Row):
+    """A row of a figure: a curve at a value of the axis, on one test set."""
+
+    column: Text
+    curve: RowName
+    x: Number
+
+
+class Change(StrictMapping):
+    """What becomes of the error rate from one row to another, such as with more training data."""
+
+    before: Text = Field(alias="from")
+    after: Text = Field(alias="to")
+
+
+Side = Annotated[
+    Annotated[Text, Tag("row")] | Annotated[Change, Tag("change")],
+    Discriminator(lambda value: "change" if isinstance(value, dict | Change) else "row"),
+]  # a row as "table/row", or a change from one to another
+
+
+def rows_of(side: str | Change) -> tuple[str, ...]:
+    """Return the rows that a side of a claim names, as "table/row"; of a change, first the one before."""
+    return (side,) if isinstance(side, str) else (side.before, side.after)
+
+
+class Claim(StrictMapping):
+    """A statement: on each column ``better`` has a lower error rate (or change of it) than ``worse``.
+
+    Attributes:
+        margin: in points; the statement is that ``better`` is not worse by more than that.
+        columns: on which it is tested; None for all error rates of the table.
+        own: it is ours; the paper does not make it.
+        extended: by scale, with how many seeds its verdict had been seen to be undecided before more were added.
+    """
+
+    text: Text
+    better: Side
+    worse: Side
+    margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    columns: Columns | None = None
+    own: StrictBool = False
+    extended: dict[Name, Seeds] = {}
+
+    @model_validator(mode="after")
+    def _check_sides(self) -> Self:
+        if type(self.better) is not type(self.worse):
+            raise ValueError("better and worse must both be rows, or both changes {from: row, to: row}")
+        if self.better == self.worse:
+            raise ValueError(f"better and worse are the same row or change, {self.better!r}")
+        for side in (self.better, self.worse):
+            if isinstance(side, Change) and side.before == side.after:
+                raise ValueError(f"from and to are the same row, {side.after!r}")
+        return self
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """All rows that it names, as "table/row"."""
+        return (*rows_of(self.better), *rows_of(self.worse))
+
+
+def _absolute_references(value: Any, table: str) -> Any:
+    """A table as it is written, with the names of rows in its claims and its baseline made "table/row"."""
+    if not isinstance(value, dict):
+        return value
+    claims = value.get("claims")
+    if isinstance(claims, list):
+        sides = ("better", "worse")
+        claims = [
+            {key: _absolute(side, table) if key in sides else side for key, side in claim.items()}
+            if isinstance(claim, dict)
+            else claim
+            for claim in claims
+        ]
+    changed = {"claims": claims} if claims is not None else {}
+    return value | changed | ({"baseline": _absolute(value["baseline"], table)} if "baseline" in value else {})
+
+
+class Table(StrictMapping):
+    """A table; ``reduction`` names the columns in which reductions from the row ``baseline`` are shown."""
+
+    id: Name
+    caption: Text
+    columns: Columns
+    baseline: Text | None = None
+    reduction: Columns | None = None
+    rows: Annotated[tuple[Row, ...], Field(min_length=1)]
+    claims: tuple[Claim, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _make_references_absolute(cls, value: Any) -> Any:
+        return _absolute_references(value, value.get("id", "")) if isinstance(value, dict) else value
+
+    @model_validator(mode="after")
+    def _check_rows(self) -> Self:
+        names = [row.name for row in self.rows]
+        for number, row in enumerate(self.rows):
+            if row.name in names[:number]:
+                raise ValueError(f"rows[{number}]: the row {row.name!r} stands twice in this table")
+            if len(row.paper) != len(self.columns):
+                place = f"rows[{number}] ({row.name}).paper"
+                raise ValueError(
+                    f"{place}: must hold a number for each column ({', '.join(self.columns)}), holds {len(row.paper)}"
+                )
+        return self
+
+    @property
+    def title(self) -> str:
+        """``Table 1``."""
+        return f"Table {self.id}"
+
+    def paper_of(self, row: Row) -> dict[str, float | None]:
+        """Return the paper's number for each column of a row; one of a figure has only that of its curve."""
+        return dict(zip([row.column] if isinstance(row, Point) else self.columns, row.paper, strict=True))
+
+
+class Figure(Table):
+    """A figure as a table, with a row for each point of a curve.
+
+    Attributes:
+        axis: the label of the x axis, with its unit.
+        unit: of the x axis.
+        y: what the y axis shows: the error ``rate``, or its relative ``reduction``.
+        start: the x value from which reductions are computed.
+        largest: by curve, the largest reduction that the paper names, in percent.
+    """
+
+    axis: Text
+    unit: Text
+    y: Literal["reduction", "rate"]
+    start: Number
+    largest: dict[str, float]
+
+    @property
+    def title(self) -> str:
+        """``Figure 1``."""
+        return f"Figure {self.id.removeprefix(FIGURE)}"
+
+
+class Axis(StrictMapping):
+    """The axis of x of all figures: what it shows, its unit, and its values at each scale."""
+
+    label: Text
+    unit: Text
+    values: dict[Name, Annotated[tuple[Number, ...], Field(min_length=1)]]
+
+
+class Curve(StrictMapping):
+    """A curve: one system at each value of the axis, on one test set.
+
+    ``paper`` holds the paper's error rates by value, ``largest`` the largest reduction that it names, in percent.
+    """
+
+    name: RowName
+    system: Chosen
+    decoding: Chosen = Choice(DEFAULT_DECODING)
+    column: Text
+    paper: dict[Number, Rate] = {}
+    largest: Number | None = None
+
+    def point(self, value: float, unit: str) -> Point:
+        """Return its row at a value of the axis."""
+        x = int(value) if value == int(value) else value  # as in the file: configs hold 10 and not 10.0
+        return Point.model_construct(
+            name=f"{self.name} at {value:g} {unit}",
+            chosen_system=Choice(self.system.name, (*self.system.values, x)),
+            chosen_decoding=self.decoding,
+            paper=(self.paper.get(value),),
+            column=self.column,
+            curve=self.name,
+            x=x,
+        )
+
+
+class Curves(StrictMapping):
+    """A figure as it is written: error rates over the axis, or their reductions from the rate at ``baseline``."""
+
+    id: Name
+    caption: Text
+    y: Literal["reduction", "rate"]
+    baseline: Number
+    curves: Annotated[tuple[Curve, ...], Field(min_length=1)]
+    claims: tuple[Claim, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _make_references_absolute(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        start = {"baseline": value["baseline"]} if "baseline" in value else {}
+        return _absolute_references(value, f"{FIGURE}{value.get('id', '')}") | start
+
+    def at(self, axis: Axis, values: Sequence[float]) -> Figure:
+        """Return it as a table with these values of the axis; claims about other values are left out."""
+        rows = tuple(curve.point(value, axis.unit) for curve in self.curves for value in values)
+        names = {f"{FIGURE}{self.id}/{row.name}": row.column for row in rows}
+        columns = tuple(dict.fromkeys(curve.column for curve in self.curves))
+        claims = [claim for claim in self.claims if all(row in names for row in claim.rows)]
+        return Figure.model_construct(
+            id=f"{FIGURE}{self.id}",
+            caption=self.caption,
+            columns=columns,
+            baseline=None,
+            reduction=None,
+            rows=rows,
+            claims=tuple(claim.model_copy(update={"columns": (names[claim.rows[0]],)}) for claim in claims),
+            axis=f"{axis.label} ({axis.unit})",
+            unit=axis.unit,
+            y=self.y,
+            start=self.baseline,
+            largest={curve.name: curve.largest for curve in self.curves if curve.largest is not None},
+        )
+
+
+class TablesFile(StrictMapping):
+    """All of ``tables.yaml`` as it is written.
+
+    ``measures`` are those of ``score.json`` that columns name; ``quantities`` are columns that hold what a system's own
+    ``<quantity>.json`` holds, with their units; ``seeds`` says with how many seeds a run without ``--seed`` trains each
+    system, by scale and system (``default``: the others; one seed where nothing is said); ``pictures`` are captions of
+    the recipe's pictures by file name without ``.png``.
+    """
+
+    recipe: Name
+    paper: Paper
+    test_sets: Names
+    measures: Annotated[Names, Field()] = ()
+    quantities: dict[Name, Text] = {}
+    pictures: dict[Name, Text] = {}
+    seeds: dict[Name, dict[Name, Seeds]] = {}
+    systems: Annotated[dict[Name, System], _named("name")]
+    decodings: dict[Name, Decoding] = {}
+    axis: Axis | None = None
+    figures: Annotated[dict[Name, Curves], _named("id")] = {}
+    tables: Annotated[dict[Name, Table], _named("id")]
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        if AVERAGE in self.test_sets:
+            raise ValueError(f"test_sets: {AVERAGE!r} is the mean of the test sets and cannot be one of them")
+        if DEFAULT_DECODING in self.decodings:
+            raise ValueError(f"decodings: {DEFAULT_DECODING!r} is the section decode as it is; give yours another name")
+        if self.figures and self.axis is None:
+            raise ValueError("the key 'axis' is missing: figures need it")
+        return self

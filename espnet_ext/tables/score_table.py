@@ -1,0 +1,243 @@
+"""Scores of a run, as its tables need them: one long table, ``scores.csv.gz``, and how it was made, ``meta.json``.
+
+``scores.csv.gz`` has a line for each unit (speaker or recording) of each test set that a system has decoded:
+``system,decoding,set,measure,seed,unit,errors,words``. Quantities of systems, such as their latency, are in
+``quantities.csv``: ``system,quantity,unit,value``. All else that tables show is computed from these.
+"""
+
+import csv
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import StrictBool, StrictInt, StrictStr, ValidationError
+
+from espnet_ext.errors import InputError
+from espnet_ext.work.files import atomic_write, write_json
+from espnet_ext.work.settings import StrictMapping, Weight, fault
+
+SCORES, QUANTITIES, META = "scores.csv.gz", "quantities.csv", "meta.json"
+COLUMNS = ("system", "decoding", "set", "measure", "seed", "unit", "errors", "words")
+QUANTITY_COLUMNS = ("system", "quantity", "unit", "value")
+_ADVICE = "write the tables again (the last stage of the recipe)"
+
+Unit = Literal["speaker", "recording"]
+
+
+class Key(NamedTuple):
+    """Whose score it is: a system's decoding of a test set, under a measure (None: there is only one)."""
+
+    system: str
+    decoding: str
+    test_set: str
+    measure: str | None
+
+
+@dataclass(frozen=True)
+class Score:
+    """The errors of one training's decoding, by unit. ``source`` says in messages where they are from."""
+
+    source: str
+    errors: tuple[int, ...]
+    words: tuple[int, ...]
+    units: tuple[str, ...]
+
+    @cached_property
+    def value(self) -> float:
+        """The error rate in percent, to four decimals."""
+        return round(100 * sum(self.errors) / sum(self.words), 4)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores behind tables.
+
+    Attributes:
+        rates: by seed in rising order.
+        quantities: of systems, by system, quantity and unit.
+        units: what the units of a test set are: speakers, or recordings if no speaker has several.
+        normaliser: of the texts before they were scored; None if nothing was.
+    """
+
+    rates: Mapping[Key, Mapping[int, Score]]
+    quantities: Mapping[tuple[str, str, str], float]
+    units: Mapping[str, Unit]
+    normaliser: str | None
+
+    def of(self, system: str, decoding: str, test_set: str, measure: str | None) -> Mapping[int, Score]:
+        """Return the scores of a system's decoding of a test set, by seed; empty if nothing has run."""
+        return self.rates.get(Key(system, decoding, test_set, measure), {})
+
+
+def errors_and_words(scores: Sequence[Score]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the errors (scores, units) of one test set, and the words of each unit (units,)."""
+    return np.array([score.errors for score in scores], dtype=np.int64), np.array(scores[0].words, dtype=np.int64)
+
+
+class Git(StrictMapping):
+    """The commit of the checkout, and whether files had been changed."""
+
+    commit: StrictStr
+    dirty: StrictBool
+
+
+class Hardware(StrictMapping):
+    """The machine."""
+
+    cpu: StrictStr
+    cores: StrictInt | None
+    memory_gib: Weight
+    gpu: tuple[StrictStr, ...]
+
+
+class RunRecord(StrictMapping):
+    """How scores were made: by one run of the recipe."""
+
+    command: StrictStr
+    git: Git | None
+    versions: dict[StrictStr, StrictStr | None]
+    date: StrictStr
+    hardware: Hardware
+
+
+class Meta(StrictMapping):
+    """``meta.json``: what scores are of, and how they were made.
+
+    Attributes:
+        tables: the tables that were asked for.
+        units, normaliser: as :class:`Scores` has them.
+        lm_perplexity: of a token under the language model, if a table uses one.
+        runs: the latest first.
+    """
+
+    recipe: StrictStr
+    corpus: StrictStr
+    scale: StrictStr
+    tables: tuple[StrictStr, ...]
+    units: dict[StrictStr, Unit]
+    normaliser: StrictStr | None
+    lm_perplexity: Weight | None = None
+    runs: tuple[RunRecord, ...]
+
+
+def check_same_units(rates: Mapping[Key, Mapping[int, Score]]) -> None:
+    """Refuse scores of a test set whose units or reference lengths differ; the message names a unit."""
+    first: dict[tuple[str, str | None], Score] = {}
+    for key, by_seed in rates.items():
+        for score in by_seed.values():
+            same = first.setdefault((key.test_set, key.measure), score)
+            if (score.units, score.words) == (same.units, same.words):
+                continue
+            ours, theirs = (dict(zip(each.units, each.words, strict=True)) for each in (score, same))
+            differing = [unit for unit in (*ours, *theirs) if ours.get(unit) != theirs.get(unit)]
+            what = f"other words of {differing[0]}" if differing else "another order of utterances"
+            raise InputError(
+                f"{score.source}: {what} than in {same.source}: other utterances, references or speakers; "
+                "score both again on the same test set"
+            )
+
+
+def write_scores(folder: str | Path, scores: Scores, meta: Meta) -> None:
+    """Write ``scores.csv.gz``, ``quantities.csv`` if there are any, and ``meta.json``. Same scores give same bytes."""
+    folder = Path(folder)
+    lines = (
+        (*key[:3], key.measure or "", seed, *counts)
+        for key, by_seed in scores.rates.items()
+        for seed, score in by_seed.items()
+        for counts in zip(score.units, score.errors, score.words, strict=True)
+    )
+    packed = gzip.compress(_csv(COLUMNS, lines).encode("utf-8"), mtime=0)
+    with atomic_write(folder / SCORES, "wb") as file:
+        file.write(packed)
+    if scores.quantities:
+        with atomic_write(folder / QUANTITIES) as file:
+            file.write(_csv(QUANTITY_COLUMNS, ((*key, value) for key, value in scores.quantities.items())))
+    else:
+        (folder / QUANTITIES).unlink(missing_ok=True)
+    write_json(folder / META, meta.model_dump(mode="json"))
+
+
+def _csv(header: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(lines)
+    return text.getvalue()
+
+
+def read_scores(folder: str | Path) -> tuple[Scores, Meta]:
+    """Read what :func:`write_scores` has written.
+
+    Raises:
+        InputError: no such files, one that is damaged, or scores that do not fit each other; names the line.
+    """
+    folder = Path(folder)
+    meta = read_meta(folder)
+    rates: dict[Key, dict[int, dict[str, tuple[int, int]]]] = {}
+    for place, line in _lines(folder / SCORES, COLUMNS):
+        try:
+            seed, errors, words = int(line["seed"]), int(line["errors"]), int(line["words"])
+        except ValueError as error:
+            raise InputError(f"{place}: {error}; {_ADVICE}") from error
+        key = Key(line["system"], line["decoding"], line["set"], line["measure"] or None)
+        counts = rates.setdefault(key, {}).setdefault(seed, {})
+        if line["unit"] in counts or min(errors, words) < 0 or key.test_set not in meta.units:
+            text = "a unit given twice, a negative number, or a test set that meta.json lacks"
+            raise InputError(f"{place}: {text}; {_ADVICE}")
+        counts[line["unit"]] = errors, words
+    made = {
+        key: {seed: _score(folder, key, seed, each) for seed, each in found.items()} for key, found in rates.items()
+    }
+    check_same_units(made)
+    quantities = {}
+    for place, line in _lines(folder / QUANTITIES, QUANTITY_COLUMNS) if (folder / QUANTITIES).is_file() else ():
+        try:
+            quantities[line["system"], line["quantity"], line["unit"]] = float(line["value"])
+        except ValueError as error:
+            raise InputError(f"{place}: {error}; {_ADVICE}") from error
+    return Scores(made, quantities, meta.units, meta.normaliser), meta
+
+
+def _score(folder: Path, key: Key, seed: int, counts: Mapping[str, tuple[int, int]]) -> Score:
+    source = f"{folder / SCORES}: {key.system}, {key.decoding}, {key.test_set}, seed {seed}"
+    errors, words = zip(*counts.values(), strict=True)
+    if not any(words):
+        raise InputError(f"{source}: a reference without words; {_ADVICE}")
+    return Score(source, errors, words, tuple(counts))
+
+
+def read_meta(folder: str | Path) -> Meta:
+    """Read ``meta.json``; see :func:`read_scores`."""
+    path = Path(folder) / META
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return Meta.model_validate(content)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file: no results of tables are there; {_ADVICE}") from None
+    except ValidationError as error:
+        raise InputError(f"{path}: not about scores: {fault(content, error)}; {_ADVICE}") from error
+    except ValueError as error:
+        raise InputError(f"{path}: not about scores ({error}); {_ADVICE}") from error
+
+
+def _lines(path: Path, header: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """The place and the fields of each line of a CSV file."""
+    try:
+        content = path.read_bytes()
+        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not readable ({error}); {_ADVICE}") from error
+    reader = csv.reader(io.StringIO(text))
+    for number, cells in enumerate(reader, start=1):
+        if (number == 1 and cells != list(header)) or len(cells) != len(header):
+            raise InputError(f"{path}: line {number}: not {','.join(header)}; {_ADVICE}")
+        if number > 1:
+            yield f"{path}: line {number}", dict(zip(header, cells, strict=True))
