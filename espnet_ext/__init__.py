@@ -18,14 +18,19 @@ __version__ = "0.1.0"
 
 
 def register() -> None:
-    """Add all plugins, also those of third parties, to ESPnet's registries. Calling it again changes nothing."""
-    from espnet_ext.registry import register as register_plugins
+    """Add all plugins, also those of third parties, to ESPnet's registries; calling it again changes nothing.
 
-    register_plugins()
+    ESPnet also refuses checkpoints that do not fit their config from then on.
+    """
+    from espnet_ext.registry import add_plugins
+    from espnet_ext.upstream.checkpoint import load_strictly
+
+    add_plugins()
+    load_strictly()
 
 
 def load(model: str, *, device: str = "cpu", **options: Any) -> Any:
-    """A ready ``Speech2Text`` for a packed model, the folder of a model, or ``user/model`` on the hub.
+    """Return a ready ``Speech2Text`` for a packed model, the folder of a model, or ``user/model`` on the hub.
 
     The plugins are registered, and the search has the options that the model was packed with; ``options`` replace them.
     See :func:`espnet_ext.sharing.load.load`.

@@ -1,6 +1,6 @@
 """The names of the plugins in YAML files, and their classes.
 
-For each slot of a model, ESPnet has a dict from the name in YAML to the class. :func:`register` adds our plugins to
+For each slot of a model, ESPnet has a dict from the name in YAML to the class. :func:`add_plugins` adds our plugins to
 these dicts, and those that installed packages name under the entry-point group ``espnet_ext.plugins``::
 
     # setup.py of a third party
@@ -21,7 +21,6 @@ from typing import Any
 
 from espnet_ext.environment import espnet_release
 from espnet_ext.errors import InputError
-from espnet_ext.upstream.checkpoint import load_strictly
 
 ENTRY_POINT_GROUP = "espnet_ext.plugins"
 PACKAGE = "espnet_ext"
@@ -76,10 +75,8 @@ OTHER_SLOTS = {"speaker_encoder": "encoder", "model": "mt_model"}
 RESERVED = ("none", "null", "nil")
 
 
-def register() -> None:
-    """Add all plugins to ESPnet's dicts, and make ESPnet refuse a checkpoint that does not fit its config.
-
-    Calling it again changes nothing.
+def add_plugins() -> None:
+    """Add all plugins to ESPnet's dicts; calling it again changes nothing.
 
     Raises:
         InputError: ESPnet is older than what is tested; a third-party plugin has an unknown slot or a name that is
@@ -97,7 +94,6 @@ def register() -> None:
             raise InputError(f"plugin '{entry.name}' of {origin} cannot be imported: {error}") from error
         _add(entry.name, plugin, origin)
         _add(_qualified(entry.name, _package(entry)), plugin, origin)
-    load_strictly()
 
 
 @cache
@@ -116,17 +112,17 @@ def check_espnet() -> None:
 
 
 def third_parties() -> list[EntryPoint]:
-    """The plugins that other packages bring, by their names."""
+    """Return the plugins that other packages bring, by their names."""
     return sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name)
 
 
 def packages() -> dict[str, str]:
-    """``<slot>.<name>`` of each plugin that is installed -> its package."""
+    """Return the package of each plugin that is installed, by ``<slot>.<name>``."""
     return {key: PACKAGE for key in PLUGINS} | {entry.name.lower(): _package(entry) for entry in third_parties()}
 
 
 def qualified_names(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The training config with the package before the name of each plugin: ``encoder: espnet_ext:blstm_maxpool``."""
+    """Put the package before the name of each plugin in a training config: ``encoder: espnet_ext:blstm_maxpool``."""
     package = packages()
     renamed = dict(config)
     for slot in SLOT_KEYS:
@@ -147,7 +143,7 @@ def _qualified(key: str, package: str) -> str:
 
 
 def classes_of(target: str) -> tuple[dict[str, type], type | None]:
-    """The dict of one of a slot's places in ESPnet, and the base class of its values."""
+    """Return one of ESPnet's dicts of a slot, and the base class of its values."""
     choices = _load(target)
     return (choices, None) if isinstance(choices, dict) else (choices.classes, choices.base_type)
 

@@ -28,7 +28,10 @@ for word in "$@"; do
 done
 while (($# > 0)); do
   case $1 in
-    -h | --help) print_help && exit 0 ;;
+    -h | --help)
+      print_help 2>/dev/null || : # what reads the help may want its first lines only
+      exit 0
+      ;;
     --*=*) name=${1%%=*} value=${1#*=} && shift ;;
     --?*)
       name=${1#--}

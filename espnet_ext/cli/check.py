@@ -11,9 +11,9 @@ def check(extras: str) -> None:
     """Check the installation.
 
     Looks at the versions of Python, bash and all packages, registers the plugins, and computes loss and gradients of a
-    small model. Says which CUDA build of PyTorch is installed, which driver it needs, and which extras are complete.
+    small model. Says which CUDA build of PyTorch is installed, whether it sees a GPU, and which extras are complete.
     """
-    from espnet_ext.installation import check_installation
+    from espnet_ext.cli.installation import check_installation
 
     check_installation(common.names(extras))
     click.echo("The installation is complete.")

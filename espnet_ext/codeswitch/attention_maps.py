@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from espnet2.legacy.nets.pytorch_backend.transformer.attention import MultiHeadedAttention
 
-from espnet_ext.codeswitch.languages import NEITHER
 from espnet_ext.codeswitch.trained_decoder import Example, TrainedDecoder
 from espnet_ext.errors import InputError
 from espnet_ext.layers.language_attention import LanguageAttention, Stream, stream_scores
+from espnet_ext.text.token_languages import NEITHER
 
 
 @dataclass(frozen=True)

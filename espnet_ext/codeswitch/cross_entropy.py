@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from espnet_ext.codeswitch.languages import NEITHER
 from espnet_ext.codeswitch.trained_decoder import Example, TrainedDecoder
+from espnet_ext.text.token_languages import NEITHER
 
 NEAR, ELSEWHERE = "near", "elsewhere"
 AFTER = 2  # tokens after a switch that count as near it

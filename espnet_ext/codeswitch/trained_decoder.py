@@ -5,11 +5,11 @@ from pathlib import Path
 
 import torch
 
-from espnet_ext.codeswitch.languages import token_languages
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.arks import read_array
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples, read_spans
+from espnet_ext.text.token_languages import token_languages
 from espnet_ext.upstream.options import sampling_rate
 
 Source = AudioSpan | str  # audio, or the position of features in an ark file

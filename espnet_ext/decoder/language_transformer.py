@@ -15,7 +15,6 @@ from espnet2.legacy.nets.pytorch_backend.transformer.decoder_layer import Decode
 from espnet2.legacy.nets.pytorch_backend.transformer.mask import subsequent_mask
 from torch.utils.checkpoint import checkpoint
 
-from espnet_ext.codeswitch.languages import language_codes, read_languages
 from espnet_ext.errors import InputError
 from espnet_ext.layers.cached_attention import EncoderMemory, ScoredPrefixes
 from espnet_ext.layers.language_attention import (
@@ -26,8 +25,9 @@ from espnet_ext.layers.language_attention import (
     Stream,
     attend_by_language,
 )
-from espnet_ext.upstream.prefix_tree import Path as TreePath
-from espnet_ext.upstream.prefix_tree import PrefixTree, join
+from espnet_ext.layers.prefix_tree import Path as TreePath
+from espnet_ext.layers.prefix_tree import PrefixTree, join
+from espnet_ext.text.token_languages import language_codes, read_languages
 
 REWEIGHTING = ("reweight", "bias")
 MODES = ("none", *REWEIGHTING, "shared", "separate")
@@ -65,7 +65,7 @@ class LanguageTransformerDecoder(TransformerDecoder):
             one stream per language, one set of parameters; ``separate``: one set per language (P1, Fig. 1b and c).
         blocks: the blocks, from 1, that have this attention; the others have ESPnet's. None: all.
         languages: the languages that the languages file names.
-        languages_file: ``languages.txt`` of the token stage (:mod:`espnet_ext.codeswitch.languages`).
+        languages_file: ``languages.txt`` of the token stage (:mod:`espnet_ext.text.token_languages`).
         same_language_weight: weight of scores within a language. P1 gives no number, only that it increases them ...
         other_language_weight: ... and that it reduces those between languages.
         other_language_factor: factor of the other languages' embeddings in a stream (P1, section 4.2).

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from espnet2.legacy.nets.pytorch_backend.transformer.attention import MultiHeadedAttention
 
-from espnet_ext.upstream.prefix_tree import PrefixTree
+from espnet_ext.layers.prefix_tree import PrefixTree
 
 
 def project_queries(attention: MultiHeadedAttention, x: torch.Tensor) -> torch.Tensor:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+import espnet_ext
 from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
-from espnet_ext.registry import register
 from espnet_ext.upstream.logs import drop_repeated_warnings
 from espnet_ext.upstream.option_faults import option_fault
 from espnet_ext.upstream.whole_checkpoints import keep_checkpoints_whole
@@ -43,7 +43,7 @@ def with_plugins(main: Callable[[], None], module_name: str) -> None:
 
 def set_up() -> None:
     """Register the plugins, make checkpoints complete, and filter repeated warnings from the log."""
-    register()
+    espnet_ext.register()
     keep_checkpoints_whole()
     drop_repeated_warnings()
 

@@ -1,4 +1,4 @@
-"""Start and stop the Dask cluster of :mod:`espnet_ext.work.parallel`: local processes or jobs of a batch system.
+"""Start and stop the Dask cluster of ``--parallel``: local processes or jobs of a batch system.
 
 ESPnet makes the cluster (``espnet3.parallel.parallel.build_client``), so everything that it supports works here: local,
 local_gpu, slurm, sge, pbs, lsf, moab, oar, htcondor, ssh, kube.
@@ -15,13 +15,14 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from pathlib import Path
 from shlex import quote
-from typing import Any, Self
+from typing import Annotated, Any
 
 from espnet_ext.errors import InputError
+from espnet_ext.work.settings import Count, StrictMapping, checked, one_of
 from espnet_ext.work.yaml_files import read_yaml
 
 # Batch system -> command that submits a job.
@@ -43,53 +44,37 @@ ALLOWED_FAILURES = 3
 CLOSE_SECONDS = 20
 
 
-@dataclass(frozen=True)
-class ClusterSettings:
+class ClusterSettings(StrictMapping):
     """The settings in ``conf/parallel/*.yaml``. ``options`` are the arguments of the Dask cluster class."""
 
-    env: str
-    n_workers: int
-    options: dict[str, Any] = field(default_factory=dict)
-
-    def limited(self, shards: int) -> Self:
-        """Return the settings with no more workers than there are shards."""
-        return replace(self, n_workers=min(self.n_workers, shards))
+    env: Annotated[str, one_of(ENVS)]
+    n_workers: Count | None = None
+    options: dict[str, Any] | None = None
 
 
-def read_config(path: str | Path, nj: int) -> ClusterSettings:
-    """Read ``conf/parallel/*.yaml``. If the file has no ``n_workers``, there are ``nj`` workers.
+def read_config(path: str | Path) -> ClusterSettings:
+    """Read ``conf/parallel/*.yaml``.
 
     Raises:
-        InputError: no such file, not a YAML mapping, an unknown key or ``env``, a bad ``n_workers``, or a batch system
-            whose submit command is not on PATH.
+        InputError: no such file, a bad setting, or a batch system whose submit command is not on PATH.
     """
-    config = read_yaml(path)
-    unknown = sorted(set(map(str, config)) - {"env", "n_workers", "options"})
-    if unknown:
-        raise InputError(f"{path}: unknown key {unknown[0]}: only env, n_workers and options are known")
-    env = config.get("env")
-    if env not in ENVS:
-        raise InputError(f"{path}: env {env!r} is not one of {', '.join(ENVS)}")
-    n_workers = nj if config.get("n_workers") is None else config["n_workers"]
-    if not isinstance(n_workers, int) or isinstance(n_workers, bool) or n_workers < 1:
-        raise InputError(f"{path}: n_workers must be a whole number of at least 1, not {n_workers!r}")
-    options = config.get("options") or {}
-    if not isinstance(options, dict):
-        raise InputError(f"{path}: options must be a mapping, not {options!r}")
-    if env in SUBMIT and not shutil.which(SUBMIT[env]):
+    settings = checked(ClusterSettings, read_yaml(path), str(path))
+    submit = SUBMIT.get(settings.env)
+    if submit and not shutil.which(submit):
         raise InputError(
-            f"{path}: env {env} needs the command {SUBMIT[env]}, which is not on PATH: run on a submit host"
+            f"{path}: env {settings.env} needs the command {submit}, which is not on PATH: run on a submit host"
         )
-    return ClusterSettings(env, n_workers, options)
+    return settings
 
 
 @dataclass(frozen=True)
 class RunningCluster:
-    """A Dask client, the errors of its cluster (oldest first), and its settings."""
+    """A Dask client, the errors of its cluster (oldest first), its kind and its number of workers."""
 
     client: Any
     errors: list[str]
-    settings: ClusterSettings
+    env: str
+    workers: int
 
     def replace_lost_jobs(self) -> None:
         """Submit new jobs for those of a batch system that have ended: cancelled, preempted, or out of walltime.
@@ -97,18 +82,16 @@ class RunningCluster:
         Dask forgets a job some seconds (``distributed.deploy.lost-worker-timeout``) after its worker is lost, and
         submits another only when it is told the number of workers again.
         """
-        if self.settings.env not in SUBMIT:
-            return
         cluster = self.client.cluster
-        if set(cluster.worker_spec) - set(cluster.workers):
-            cluster.scale(self.settings.n_workers)
+        if self.env in SUBMIT and set(cluster.worker_spec) - set(cluster.workers):
+            cluster.scale(self.workers)
 
 
 @contextmanager
 def start(
-    settings: ClusterSettings, *, local_directory: str | Path | None = None, log_dir: str | Path | None = None
+    settings: ClusterSettings, workers: int, local_directory: str | Path | None, log_dir: str | Path | None
 ) -> Iterator[RunningCluster]:
-    """Yield a client on a new cluster. The cluster's processes and jobs end with the block, also after an error.
+    """Yield a client on a new cluster. Its processes and jobs end with the block, also after an error.
 
     Raises:
         InputError: the cluster does not start, for example because of wrong options.
@@ -118,7 +101,6 @@ def start(
         from espnet3.parallel.parallel import build_client
         from omegaconf import OmegaConf
 
-    threads = max(1, len(os.sched_getaffinity(0)) // settings.n_workers)
     children = set(multiprocessing.active_children())
     client = None
     if local_directory is not None:
@@ -126,7 +108,7 @@ def start(
     with (
         tempfile.TemporaryDirectory(prefix="espnet_ext_", dir=local_directory, ignore_cleanup_errors=True) as scratch,
         exit_on_signals(),
-        _thread_limit(threads),
+        _thread_limit(max(1, len(os.sched_getaffinity(0)) // workers)),
         _quiet() as errors,
         dask.config.set(
             {
@@ -138,20 +120,20 @@ def start(
         ),
     ):
         options = _options(settings, scratch, log_dir)
-        config = OmegaConf.create({"env": settings.env, "n_workers": settings.n_workers, "options": options})
+        config = OmegaConf.create({"env": settings.env, "n_workers": workers, "options": options})
         try:
             try:
                 with _no_interrupt():
                     client = build_client(config)
             except (TypeError, ValueError, RuntimeError) as error:
                 raise InputError(f"env {settings.env}: the cluster does not start: {_cause(error)}") from error
-            yield RunningCluster(client, errors, settings)
+            yield RunningCluster(client, errors, settings.env, workers)
         finally:
             _close(client, children)
 
 
 def _options(settings: ClusterSettings, scratch: str, log_dir: str | Path | None) -> dict[str, Any]:
-    given = settings.options
+    given = settings.options or {}
     if settings.env == "local":
         defaults = {
             "processes": True,
@@ -164,27 +146,22 @@ def _options(settings: ClusterSettings, scratch: str, log_dir: str | Path | None
         return defaults | given
     if settings.env not in SUBMIT:
         return dict(given)
-    processes = given.get("processes") or 1
-    threads = max(1, int(given.get("cores") or 1) // processes)
+    threads = max(1, int(given.get("cores") or 1) // (given.get("processes") or 1))
     exports = [f"export {name}={threads}" for name in THREAD_VARIABLES]
     exports += [f"export {name}={quote(os.environ[name])}" for name in INSTRUCTION_VARIABLES if name in os.environ]
-    defaults = {"python": quote(sys.executable), "processes": 1, "silence_logs": "critical"}
-    if log_dir is not None:
-        defaults["log_directory"] = str(Path(log_dir).absolute())
-    return (
-        defaults
-        | given
-        | {
-            "job_script_prologue": [f"cd {quote(os.getcwd())}", *exports, *(given.get("job_script_prologue") or [])],
-            # One shard at a time in a process: the other cores are for the threads of that shard.
-            "worker_extra_args": [*(given.get("worker_extra_args") or []), "--nthreads", "1"],
-        }
-    )
+    logs = {} if log_dir is None else {"log_directory": str(Path(log_dir).absolute())}
+    return {
+        **{"python": quote(sys.executable), "processes": 1, "silence_logs": "critical", **logs},
+        **given,
+        "job_script_prologue": [f"cd {quote(os.getcwd())}", *exports, *(given.get("job_script_prologue") or [])],
+        # One shard at a time in a process: the other cores are for the threads of that shard.
+        "worker_extra_args": [*(given.get("worker_extra_args") or []), "--nthreads", "1"],
+    }
 
 
 @contextmanager
 def exit_on_signals() -> Iterator[None]:
-    """Let SIGTERM unwind the stack as Ctrl-C does, so that the cluster is closed. Restore both handlers at the end.
+    """Let SIGTERM unwind the stack as Ctrl-C does, so that workers are ended. Restore both handlers at the end.
 
     Importing dask_jobqueue replaces the handler of SIGINT with one that exits with status 0, which looks like success.
     """
@@ -218,41 +195,42 @@ def _no_interrupt() -> Iterator[None]:
 @contextmanager
 def _thread_limit(threads: int) -> Iterator[None]:
     """Limit local workers to ``threads`` threads each, also workers that later replace dead ones."""
-    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
-    for name, value in before.items():
-        os.environ[name] = str(min(threads, int(value)) if value and value.isdigit() and int(value) else threads)
+    before = dict(os.environ)
+    for name in THREAD_VARIABLES:
+        value = before.get(name, "")
+        os.environ[name] = str(min(threads, int(value)) if value.isdigit() and int(value) else threads)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in THREAD_VARIABLES:
+            os.environ.pop(name)
+            os.environ.update({name: before[name]} if name in before else {})
+
+
+class _Errors(logging.Handler):
+    """Collect the messages of unhandled errors; a failed submission is reported nowhere else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1]:
+            self.found.append(" ".join(str(record.exc_info[1]).split()))
 
 
 @contextmanager
 def _quiet() -> Iterator[list[str]]:
-    """Hide Dask's log and yield a list of unhandled errors. :mod:`espnet_ext.work.parallel` reports what matters.
-
-    A failed submission is reported nowhere but in the log of the event loop.
-    """
-    errors: list[str] = []
-
-    class Collect(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.exc_info and record.exc_info[1]:
-                errors.append(" ".join(str(record.exc_info[1]).split()))
-
+    """Hide Dask's log and yield a list of unhandled errors. :mod:`espnet_ext.work.parallel` reports what matters."""
+    handler = _Errors()
     loggers = [logging.getLogger(name) for name in ("distributed", "asyncio", "tornado")]
     before = [(logger.level, logger.handlers, logger.propagate) for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL if logger.name == "distributed" else logging.ERROR)
-        logger.handlers, logger.propagate = [Collect()], False
+        logger.handlers, logger.propagate = [handler], False
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield errors
+        with warnings.catch_warnings(action="ignore"):
+            yield handler.found
     finally:
         for logger, (level, handlers, propagate) in zip(loggers, before, strict=True):
             logger.setLevel(level)

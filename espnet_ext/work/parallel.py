@@ -13,7 +13,6 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
-from contextlib import nullcontext
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -25,6 +24,7 @@ from espnet_ext.work import cluster
 
 PROGRESS_SECONDS = 8.0
 POLL_SECONDS = 0.1
+LOST = "lost 1 worker process: what it worked on runs again"
 # One process works on one shard at a time: shards chdir, redirect output and share one cached model.
 _ONE_SHARD = Lock()
 _worker: int | None = None  # number of a forked worker
@@ -42,7 +42,7 @@ class ShardError(InputError):
 @dataclass(frozen=True)
 class _Failure:
     message: str
-    bad_input: bool
+    bad_input: bool = False
 
 
 def map_shards[Shard, Result](
@@ -72,74 +72,139 @@ def map_shards[Shard, Result](
         InputError: bad arguments or config; or the first shard that raised InputError, with its message.
         ShardError: a shard raised another exception, or its worker died several times.
     """
-    shards = list(shards)
     if nj < 1:
         raise InputError(f"{describe}: the number of jobs must be at least 1, not {nj}")
-    settings = cluster.read_config(config, nj) if config else None
+    settings = cluster.read_config(config) if config else None
     if not shards:
         return []
-    with _Progress(describe, len(shards)) as progress:
-        if min(nj, len(shards)) == 1 and not config:
-            return _map_here(function, shards, progress)
-        if settings is None:
+    with _Progress(describe, shards) as progress:
+        workers = min(nj if settings is None else settings.n_workers or nj, len(shards))
+        if settings is not None:
+            with cluster.start(settings, workers, local_directory, log_dir) as running:
+                _map_on(running, function, progress)
+        elif workers > 1:
             with cluster.exit_on_signals():
-                return _map_forked(function, shards, min(nj, len(shards)), progress)
-        settings = settings.limited(len(shards))
-        with cluster.start(settings, local_directory=local_directory, log_dir=log_dir) as running:
-            return _map_on(running, function, shards, progress)
+                _map_forked(function, workers, progress)
+        else:
+            for index, shard in enumerate(shards):
+                progress.done(index, _call(function, shard, os.getcwd()))
+        return [progress.results[index] for index in range(len(shards))]
 
 
-def shard_name(shard: Any, index: int) -> str:
-    """Return a shard's ``name`` (key or attribute), or its number from 1."""
-    name = shard.get("name") if isinstance(shard, dict) else getattr(shard, "name", None)
-    return str(name) if name else str(index + 1)
-
-
-def _map_here(function: Callable, shards: list, progress: "_Progress") -> list:
-    results = []
-    for index, shard in enumerate(shards):
-        outcome = _call(function, shard, os.getcwd())
-        results.append(_value(outcome, progress.describe, shard_name(shard, index)))
-        progress.advance()
-    return results
-
-
-def _map_forked(function: Callable, shards: list, workers: int, progress: "_Progress") -> list:
-    """In processes forked from this one: modules that are imported here are not imported again."""
+def _map_forked(function: Callable, workers: int, progress: "_Progress") -> None:
+    """Work in processes forked from this one: modules that are imported here are not imported again."""
     from pebble import ProcessExpired, ProcessPool
 
-    names = [shard_name(shard, index) for index, shard in enumerate(shards)]
-    results: list = [None] * len(shards)
-    deaths = [0] * len(shards)
+    deaths = [0] * len(progress.shards)
     threads = max(1, len(os.sched_getaffinity(0)) // workers)
-    begun = get_context("fork").Value("i", 0)
-    pool = ProcessPool(
-        max_workers=workers, context=get_context("fork"), initializer=_begin_worker, initargs=(threads, begun)
-    )
+    fork = get_context("fork")
+    pool = ProcessPool(workers, context=fork, initializer=_begin_worker, initargs=(threads, fork.Value("i", 0)))
+    waiting: dict[Any, int] = {}
+
+    def schedule(index: int) -> None:
+        waiting[pool.schedule(_call, args=(function, progress.shards[index], os.getcwd()))] = index
+
     try:
-        waiting: dict[Any, int] = {
-            pool.schedule(_call, args=(function, shard, os.getcwd())): index for index, shard in enumerate(shards)
-        }
+        for index in range(len(progress.shards)):
+            schedule(index)
         while waiting:
-            done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-            for future in done:
+            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 index = waiting.pop(future)
                 try:
-                    outcome = future.result()
+                    progress.done(index, future.result())
                 except ProcessExpired:
                     deaths[index] += 1
-                    progress.note("lost 1 worker process: what it worked on runs again")
-                    if deaths[index] <= cluster.ALLOWED_FAILURES:
-                        again = pool.schedule(_call, args=(function, shards[index], os.getcwd()))
-                        waiting[again] = index
-                        continue
-                    outcome = _Failure(_died(deaths[index]), bad_input=False)
-                results[index] = _value(outcome, progress.describe, names[index])
-                progress.advance()
+                    progress.print(LOST)
+                    if deaths[index] > cluster.ALLOWED_FAILURES:
+                        progress.done(index, _Failure(_died(deaths[index])))
+                    schedule(index)
     finally:
         pool.stop()
         pool.join()
-    return results
+
+
+def _begin_worker(threads: int, begun: Any) -> None:
+    """Give a worker its number, and its share of the cores, unless the environment sets the number of threads.
+
+    A terminal sends Ctrl-C to all its processes. Workers ignore it: the main process ends them.
+    """
+    global _worker
+    with begun.get_lock():
+        _worker, begun.value = begun.value, begun.value + 1
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for name in cluster.THREAD_VARIABLES:
+        os.environ.setdefault(name, str(threads))
+    if "torch" in sys.modules:
+        import torch
+
+        torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+
+
+def _map_on(running: cluster.RunningCluster, function: Callable, progress: "_Progress") -> None:
+    """Work on a Dask cluster. Lost workers are reported, and a cluster that cannot start any ends the work."""
+    from distributed import as_completed
+
+    # Dask takes equal keys from a cache; the number distinguishes two shards with the same name.
+    number = {f"{progress.describe}-{index}-{progress.name(index)}": index for index in range(len(progress.shards))}
+    futures = [
+        running.client.submit(_call, function, progress.shards[index], os.getcwd(), key=key, pure=False)
+        for key, index in number.items()
+    ]
+    queue = as_completed(futures)
+    seen: set[str] = set()
+    workers: set[str] = set()
+    next_look = 0.0
+    while True:
+        ended = queue.is_empty()
+        if ended or time.monotonic() > next_look:
+            next_look = time.monotonic() + 1.0
+            now = set(running.client.scheduler_info(n_workers=-1)["workers"])
+            for _ in workers - now:
+                progress.print(LOST)
+            workers, progress.workers = now, len(now)
+            seen |= now
+            running.replace_lost_jobs()
+            if not seen and running.errors:
+                raise ShardError(f"{progress.describe}: the cluster starts no workers: {running.errors[0]}")
+        if ended:
+            return
+        for future in queue.next_batch(block=False):
+            progress.done(number[future.key], _outcome(future))
+        time.sleep(POLL_SECONDS)
+
+
+def _outcome(future: Any) -> Any:
+    from distributed.scheduler import KilledWorker
+
+    try:
+        return future.result()
+    except KilledWorker as error:
+        return _Failure(_died(error.allowed_failures + 1))
+    except Exception as error:
+        return _Failure(f"{type(error).__name__}: {error}")
+
+
+def _died(times: int) -> str:
+    return (
+        f"its worker process died {times} times while running it (out of memory? killed?): "
+        "look at the log, give it more memory or fewer jobs, and run again"
+    )
+
+
+def _call(function: Callable, shard: Any, folder: str) -> Any:
+    """Run one shard, in a worker or in this process. Exceptions are returned as text, since not all can be pickled."""
+    with _ONE_SHARD:
+        try:
+            os.chdir(folder)  # a cluster may start its jobs elsewhere, and data dirs hold relative paths
+            return function(shard)
+        except InputError as error:
+            return _Failure(str(error), bad_input=not isinstance(error, ShardError))
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            return _Failure(f"{error.strerror}: make room and run again" if full else traceback.format_exc(), full)
+        except (Exception, SystemExit):
+            return _Failure(traceback.format_exc())
 
 
 def use_own_gpu() -> None:
@@ -165,7 +230,7 @@ def use_own_gpu() -> None:
 
 
 def device_of(ngpu: int) -> str:
-    """The device of this process: its own GPU, or the CPU.
+    """Return the device of this process: its own GPU, or the CPU.
 
     Raises:
         InputError: a GPU is asked for, and there is none.
@@ -181,7 +246,7 @@ def device_of(ngpu: int) -> str:
 
 
 def _local_worker() -> int | None:
-    """The number of this process among the workers on this machine, forked or of Dask's cluster of local processes."""
+    """Return the number of this process among the workers of this machine, forked or of a local Dask cluster."""
     if _worker is not None or "distributed" not in sys.modules:
         return _worker
     from distributed import get_worker
@@ -193,132 +258,16 @@ def _local_worker() -> int | None:
     return name if isinstance(name, int) else None  # a batch system's workers are named after their jobs
 
 
-def _begin_worker(threads: int, begun: Any) -> None:
-    """In a worker: its number, and its share of the cores, unless the environment sets the number of threads.
-
-    A terminal sends Ctrl-C to all its processes. Workers ignore it: the main process ends them.
-    """
-    global _worker
-    with begun.get_lock():
-        _worker, begun.value = begun.value, begun.value + 1
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    for name in cluster.THREAD_VARIABLES:
-        os.environ.setdefault(name, str(threads))
-    if "torch" in sys.modules:
-        import torch
-
-        torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-
-
-def _died(times: int) -> str:
-    return (
-        f"its worker process died {times} times while running it (out of memory? killed?): "
-        "look at the log, give it more memory or fewer jobs, and run again"
-    )
-
-
-def _map_on(running: cluster.RunningCluster, function: Callable, shards: list, progress: "_Progress") -> list:
-    from distributed import as_completed
-
-    names = [shard_name(shard, index) for index, shard in enumerate(shards)]
-    # Dask takes equal keys from a cache; the number distinguishes two shards with the same name.
-    keys = [f"{progress.describe}-{index}-{name}" for index, name in enumerate(names)]
-    futures = [
-        running.client.submit(_call, function, shard, os.getcwd(), key=key, pure=False)
-        for key, shard in zip(keys, shards, strict=True)
-    ]
-    number = {key: index for index, key in enumerate(keys)}
-    results: list = [None] * len(shards)
-    crew = _Crew(running, progress)
-    queue = as_completed(futures)
-    while not queue.is_empty():
-        for future in queue.next_batch(block=False):
-            index = number[future.key]
-            results[index] = _value(_outcome(future, names[index]), progress.describe, names[index])
-            progress.advance()
-        if not queue.is_empty():
-            crew.look()
-            time.sleep(POLL_SECONDS)
-    crew.look(at_once=True)
-    return results
-
-
-def _call(function: Callable, shard: Any, folder: str) -> Any:
-    """Run one shard, in a worker or in this process. Exceptions are returned as text, since not all can be pickled."""
-    with _ONE_SHARD:
-        try:
-            os.chdir(folder)  # a cluster may start its jobs elsewhere, and data dirs hold relative paths
-            return function(shard)
-        except InputError as error:
-            bad_input = not isinstance(error, ShardError)
-            return _Failure(str(error), bad_input)
-        except OSError as error:
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            return _Failure(f"{error.strerror}: make room and run again" if full else traceback.format_exc(), full)
-        except (Exception, SystemExit):
-            return _Failure(traceback.format_exc(), bad_input=False)
-
-
-def _outcome(future: Any, name: str) -> Any:
-    from distributed.scheduler import KilledWorker
-
-    try:
-        return future.result()
-    except KilledWorker as error:
-        message = _died(error.allowed_failures + 1)
-    except Exception as error:
-        message = f"{type(error).__name__}: {error}"
-    return _Failure(message, bad_input=False)
-
-
-def _value(outcome: Any, describe: str, name: str) -> Any:
-    if not isinstance(outcome, _Failure):
-        return outcome
-    if outcome.bad_input:
-        raise InputError(outcome.message)
-    raise ShardError(f"{describe}: shard {name} failed: {outcome.message.rstrip()}")
-
-
-class _Crew:
-    """Watches the workers: reports when one is lost, and stops if the cluster cannot start any."""
-
-    def __init__(self, running: cluster.RunningCluster, progress: "_Progress") -> None:
-        self._running, self._progress = running, progress
-        self._workers: set[str] = set()
-        self._seen_one = False
-        self._next = 0.0
-
-    def look(self, *, at_once: bool = False) -> None:
-        if not at_once and time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + 1.0
-        workers = set(self._running.client.scheduler_info(n_workers=-1)["workers"])
-        lost = self._workers - workers
-        if lost:
-            self._progress.note(f"lost {len(lost)} worker process(es): what they worked on runs again")
-        self._workers = workers
-        self._progress.workers = len(workers)
-        self._seen_one |= bool(workers)
-        self._running.replace_lost_jobs()
-        if not self._seen_one and self._running.errors:
-            raise ShardError(f"{self._progress.describe}: the cluster starts no workers: {self._running.errors[0]}")
-
-
 class _Progress:
-    """A line every few seconds, or a bar on a terminal. It has its own thread, as one shard may take minutes."""
+    """The results so far, and a line every few seconds. It has its own thread, as one shard may take minutes."""
 
-    def __init__(self, describe: str, total: int) -> None:
-        self.describe, self.total, self.done = describe, total, 0
+    def __init__(self, describe: str, shards: Sequence) -> None:
+        self.describe, self.shards = describe, shards
+        self.results: dict[int, Any] = {}
         self.workers: int | None = None
         self._stream = sys.stderr  # stored, since shards may redirect sys.stderr
         self._start = time.monotonic()
         self._stop = Event()
-        self._bar = None
-        if self._stream.isatty():
-            from tqdm import tqdm
-
-            self._bar = tqdm(total=total, desc=describe, unit="shard", file=self._stream)
         self._thread = Thread(target=self._tick, daemon=True)
 
     def __enter__(self) -> Self:
@@ -328,37 +277,39 @@ class _Progress:
     def __exit__(self, *exception: object) -> None:
         self._stop.set()
         self._thread.join()
-        if self._bar is not None:
-            self._bar.close()
-        elif exception[0] is None:
-            self._print(f"{self.done}/{self.total} shards in {_clock(self._elapsed())}")
+        if exception[0] is None:
+            self.print(f"{len(self.results)}/{len(self.shards)} shards in {_clock(self._elapsed())}")
 
-    def advance(self) -> None:
-        self.done += 1
-        if self._bar is not None:
-            self._bar.update()
+    def name(self, index: int) -> str:
+        """Return a shard's ``name`` (key or attribute), or its number from 1."""
+        shard = self.shards[index]
+        name = shard.get("name") if isinstance(shard, dict) else getattr(shard, "name", None)
+        return str(name) if name else str(index + 1)
 
-    def note(self, text: str) -> None:
-        with self._bar.external_write_mode(file=self._stream) if self._bar is not None else nullcontext():
-            self._print(text)
+    def done(self, index: int, outcome: Any) -> None:
+        """Take the outcome of a shard; raise the error of one that has failed."""
+        if isinstance(outcome, _Failure):
+            if outcome.bad_input:
+                raise InputError(outcome.message)
+            raise ShardError(f"{self.describe}: shard {self.name(index)} failed: {outcome.message.rstrip()}")
+        self.results[index] = outcome
+
+    def print(self, text: str) -> None:
+        print(f"{self.describe}: {text}", file=self._stream, flush=True)
 
     def _tick(self) -> None:
-        while not self._stop.wait(1.0 if self._bar is not None else PROGRESS_SECONDS):
-            if self._bar is not None:
-                self._bar.refresh()
-                continue
-            eta = _clock(self._elapsed() / self.done * (self.total - self.done)) if self.done else "not known yet"
+        while not self._stop.wait(PROGRESS_SECONDS):
+            done, total = len(self.results), len(self.shards)
+            eta = _clock(self._elapsed() / done * (total - done)) if done else "not known yet"
             waiting = ", waiting for the first worker" if self.workers == 0 else ""
-            self._print(f"{self.done}/{self.total} shards, {_clock(self._elapsed())} elapsed, ETA {eta}{waiting}")
+            self.print(f"{done}/{total} shards, {_clock(self._elapsed())} elapsed, ETA {eta}{waiting}")
 
     def _elapsed(self) -> float:
         return time.monotonic() - self._start
 
-    def _print(self, text: str) -> None:
-        print(f"{self.describe}: {text}", file=self._stream, flush=True)
-
 
 def _clock(seconds: float) -> str:
+    """Return a time as ``hours:minutes:seconds``, without hours if there are none."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

@@ -16,8 +16,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from espnet_ext import __version__
-from espnet_ext.kaldi.tables import write_table
 from espnet_ext.work import once
+from espnet_ext.work.files import atomic_write
 from espnet_ext.work.parallel import map_shards
 
 DONE = "done.json"
@@ -93,7 +93,8 @@ def attempt(shard: Shard) -> Iterator[Path]:
     try:
         with once.whole_folder(shard.folder, shard.key, DONE) as folder:
             for name, table in shard.tables.items():
-                write_table(folder / name, table)
+                with atomic_write(folder / name) as file:
+                    file.writelines(f"{key} {table[key]}\n" for key in sorted(table))
             with log_to(shard.log):
                 yield folder
     except BaseException as error:

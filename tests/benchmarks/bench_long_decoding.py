@@ -59,11 +59,11 @@ def measure(args: argparse.Namespace, audio: Path) -> tuple[float, float, float]
     import torch
     from espnet2.tasks.asr import ASRTask
 
+    from espnet_ext import register
     from espnet_ext.longform.decoding.greedy import GreedyDecoder
     from espnet_ext.longform.decoding.posteriors import LongModel, frame_unit
     from espnet_ext.longform.recording_audio import RecordingAudio
     from espnet_ext.longform.recording_features import RecordingFeatures
-    from espnet_ext.registry import register
     from espnet_ext.work.yaml_files import read_yaml
 
     torch.set_num_threads(args.threads)

@@ -7,10 +7,10 @@ import yaml
 
 from espnet_ext.codeswitch.attention_maps import AttentionMap, attention_map, contributions
 from espnet_ext.codeswitch.cross_entropy import token_losses
-from espnet_ext.codeswitch.languages import write_languages
 from espnet_ext.codeswitch.trained_decoder import TrainedDecoder, read_sources
 from espnet_ext.decoder.language_transformer import MODES
 from espnet_ext.errors import InputError
+from espnet_ext.text.token_languages import write_languages
 
 TOKENS = ["<blank>", "<unk>", "<space>", "A", "B", "C", "你", "好", "<sos/eos>"]
 TEXT = "AB 你好 C"

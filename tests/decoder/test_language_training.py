@@ -5,9 +5,9 @@ import pytest
 import torch
 
 import espnet_ext
-from espnet_ext.codeswitch.languages import read_languages, write_languages
 from espnet_ext.decoder.language_transformer import MODES, LanguageTransformerDecoder
 from espnet_ext.errors import InputError
+from espnet_ext.text.token_languages import read_languages, write_languages
 from espnet_ext.upstream import inference
 
 TOKENS = ["<blank>", "<unk>", "<space>", "A", "B", "C", "你", "好", "<sos/eos>"]

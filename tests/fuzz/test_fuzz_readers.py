@@ -13,7 +13,6 @@ from damage import FUZZ, NAMES, SECONDS, TEXTS, WORDS, damaged, read_or_refuse, 
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from espnet_ext.codeswitch.languages import read_languages
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import read_word_lines
 from espnet_ext.kaldi.tables import read_table, write_table
@@ -34,6 +33,7 @@ from espnet_ext.pages.training_curves import Curve, read_curves
 from espnet_ext.scoring.error_rate import align, count_pairs
 from espnet_ext.scoring.score import score_texts
 from espnet_ext.scoring.score_files import Aligned, alignment_blocks, read_alignment
+from espnet_ext.text.token_languages import read_languages
 from espnet_ext.text.tokens import read_prior
 from espnet_ext.text.transcript import Word
 from espnet_ext.text.turns import Turn, read_turns, write_turns

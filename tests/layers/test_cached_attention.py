@@ -5,7 +5,7 @@ import torch
 from espnet2.legacy.nets.pytorch_backend.transformer.attention import MultiHeadedAttention
 
 from espnet_ext.layers.cached_attention import EncoderMemory, ScoredPrefixes, count_groups
-from espnet_ext.upstream.prefix_tree import PrefixTree
+from espnet_ext.layers.prefix_tree import PrefixTree
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "qk_norm"])

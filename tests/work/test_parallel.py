@@ -10,7 +10,7 @@ import pytest
 
 from espnet_ext.errors import InputError
 from espnet_ext.work import parallel
-from espnet_ext.work.parallel import ShardError, map_shards, shard_name
+from espnet_ext.work.parallel import ShardError, map_shards
 
 LOCAL = Path(__file__).parents[2] / "conf" / "parallel" / "local.yaml"
 
@@ -165,12 +165,6 @@ def test_no_shards_and_no_jobs(functions):
     assert map_shards(functions.square, [], nj=4) == []
     with pytest.raises(InputError, match="number of jobs must be at least 1, not 0"):
         map_shards(functions.square, [{"x": 1}], nj=0)
-
-
-def test_shard_names():
-    assert shard_name({"name": "a"}, 4) == "a"
-    assert shard_name({"x": 1}, 4) == "5"
-    assert shard_name(Path("x/b"), 0) == "b"
 
 
 def test_workers_share_the_gpus(functions, local, monkeypatch, tmp_path):

@@ -6,7 +6,7 @@ path to its last token, and a node attends to the nodes on its own path. A row i
 comes after its parent. A single hypothesis is a tree without branches, so that code that reads the results need not
 tell the two apart.
 
-``espnet_ext.upstream.prefix_tree`` is another thing: it keeps the keys and values of a running search. Here all
+``espnet_ext.layers.prefix_tree`` is another thing: it keeps the keys and values of a running search. Here all
 hypotheses are known, and nothing is kept.
 """
 

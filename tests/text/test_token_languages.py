@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from espnet_ext.codeswitch.languages import language_codes, read_languages, token_languages, write_languages
 from espnet_ext.errors import InputError
+from espnet_ext.text.token_languages import language_codes, read_languages, token_languages, write_languages
 from espnet_ext.text.tokens import write_tokens
 
 
@@ -70,6 +70,6 @@ def test_bad_files_are_refused(tmp_path, content, message):
 
 
 def test_no_torch_is_needed():
-    code = "import sys, espnet_ext.codeswitch.languages; print('torch' in sys.modules or 'espnet2' in sys.modules)"
+    code = "import sys, espnet_ext.text.token_languages; print('torch' in sys.modules or 'espnet2' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.upstream.prefix_tree import Path, PrefixTree, join
+from espnet_ext.layers.prefix_tree import Path, PrefixTree, join
 
 HEADS, WIDTH = 2, 3
 SLOTS = 2
