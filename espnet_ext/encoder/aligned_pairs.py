@@ -42,7 +42,7 @@ class AlignedPairsEncoder(TransformerEncoder):
         if xs_pad.size(1) % 2 or (ilens % 2).any():
             raise InputError(
                 "aligned_pairs: the source is not a sequence of pairs: set patch_size: 2 in model_conf, and write the "
-                "source text with `stitch text --style alignment`"
+                "source text in the style alignment"
             )
         pairs = xs_pad.unflatten(1, (-1, 2)).flatten(2)
         return super().forward(pairs, ilens // 2, *args, **options)

@@ -34,7 +34,7 @@ class Passage:
 
 
 def passage(window: WindowHypothesis) -> Passage:
-    """The words of a window with their times, or, without these, spread evenly over the window."""
+    """Give the words of a window their times, or, without these, spread them evenly over the window."""
     confidences = window.confidences or (1.0,) * len(window.words)
     words = (
         Word(word, *span, confidence)
@@ -145,7 +145,7 @@ def align_by_time(left: Sequence[Word], right: Sequence[Word], within: float) ->
 
 
 def _with_lone_words(left: Sequence[Word], right: Sequence[Word], pairs: Sequence[tuple[int, int]]) -> Iterator[Step]:
-    """The pairs, and between them the words that stand alone, in the order of their times."""
+    """Yield the pairs, and between them the words that stand alone, in the order of their times."""
     i = j = 0
     for end in (*pairs, (len(left), len(right))):
         lone: tuple[Iterable[Step], ...] = (
@@ -164,7 +164,7 @@ def _time(left: Sequence[Word], right: Sequence[Word], step: Step) -> float:
 
 
 def key(word: str) -> str:
-    """What two windows must agree on to have heard the same word: neither case nor punctuation.
+    """Return what two windows must agree on to have heard the same word: neither case nor punctuation.
 
     >>> key("Hello,") == key("hello"), key("...")
     (True, '...')
@@ -173,7 +173,7 @@ def key(word: str) -> str:
 
 
 def monotonic(words: Iterable[Word]) -> tuple[Word, ...]:
-    """The words, none of which starts before the one before it, or ends before it starts."""
+    """Move words so that none starts before the one before it, or ends before it starts."""
     ordered: list[Word] = []
     latest = 0.0
     for word in words:

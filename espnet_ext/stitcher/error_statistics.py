@@ -10,29 +10,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from espnet_ext.multitalker.heard.hypotheses import Grouped, group_by_speaker
+from espnet_ext.multitalker.heard.hypotheses import Grouped
 from espnet_ext.multitalker.heard.importers import read_grouped
 from espnet_ext.scoring.error_rate import align
-from espnet_ext.stitcher.note import windowing_of
-from espnet_ext.stitcher.simulated_errors import (
-    DISTANCES,
-    SimulatedErrors,
-    SpokenWord,
-    simulate_recordings,
-    spoken_words,
-    write_errors,
-)
-from espnet_ext.text.transcript import SPEAKER
+from espnet_ext.stitcher.simulated_errors import DISTANCES, Edges, SimulatedErrors, SpokenWord, spoken_words
 from espnet_ext.text.turns import Turn, by_recording, read_turns
+from espnet_ext.work.files import write_json
 
 COMMON = 3  # a confusion counts if it was heard so often
 Place = tuple[int, int]  # a word of a recording: number of its turn, and in it
+Class = tuple[bool, float]  # of a word in a window: is it overlapped, and its distance from the window's edge
 
 
 class Outcome(NamedTuple):
-    """What became of a word in a window: its class in :class:`Counts`, is it wrong, and what was heard in its place."""
+    """What became of a word in a window: its class, is it wrong, and the word that was heard in its place."""
 
-    kind: tuple[bool, float]
+    kind: Class
     wrong: bool
     heard: str | None
 
@@ -42,7 +35,7 @@ class Counts:
     """What was counted.
 
     Attributes:
-        words, wrong: by overlap with other speakers (False, True) and distance from the window's edge.
+        words, wrong: words, and those that are wrong, by their class.
         kinds: substitutions, deletions and insertions.
         confusions: word said -> word heard -> times.
         shared, both: words that two windows have heard, and those wrong in both, by their classes in the two.
@@ -50,12 +43,12 @@ class Counts:
         turns, moved: utterances in windows, and those that were given to another speaker.
     """
 
-    words: Counter = field(default_factory=Counter)
-    wrong: Counter = field(default_factory=Counter)
-    kinds: Counter = field(default_factory=Counter)
-    confusions: dict[str, Counter] = field(default_factory=dict)
-    shared: Counter = field(default_factory=Counter)
-    both: Counter = field(default_factory=Counter)
+    words: Counter[Class] = field(default_factory=Counter)
+    wrong: Counter[Class] = field(default_factory=Counter)
+    kinds: Counter[str] = field(default_factory=Counter)
+    confusions: dict[str, Counter[str]] = field(default_factory=dict)
+    shared: Counter[tuple[Class, Class]] = field(default_factory=Counter)
+    both: Counter[tuple[Class, Class]] = field(default_factory=Counter)
     same: int = 0
     wrong_twice: int = 0
     turns: int = 0
@@ -66,41 +59,25 @@ class Counts:
         """Of words that two windows have heard: from 0, errors are independent, to 1, as many in common as can be."""
         more = most = 0.0
         for (one, other), count in self.shared.items():
-            first, second = self.rate(*one), self.rate(*other)
+            first, second = self.rate(one), self.rate(other)
             more += self.both[one, other] - count * first * second
             most += count * (min(first, second) - first * second)
         return min(1.0, max(0.0, more / most)) if most > 0 else 0.0
 
     @property
-    def coincidence(self) -> float:
-        """How often two independent substitutions of a word are the same word."""
+    def same_for_a_reason(self) -> float:
+        """The share of words wrong twice that are the same word, beyond what two independent substitutions give."""
         every = [(sum(heard.values()), heard.values()) for heard in self.confusions.values()]
         pairs = sum(total * (total - 1) for total, _ in every)
-        return sum(times * (times - 1) for _, heard in every for times in heard) / max(1, pairs)
+        by_chance = sum(times * (times - 1) for _, heard in every for times in heard) / max(1, pairs)
+        found = self.same / max(1, self.wrong_twice)
+        return max(0.0, (found - by_chance) / (1 - by_chance)) if by_chance < 1 else 0.0
 
-    def rate(self, overlapped: bool, distance: float) -> float:
-        """The share of wrong words, of those at a distance that have any; else of all."""
-        key = (overlapped, distance)
-        if self.words[key] < COMMON:
+    def rate(self, kind: Class) -> float:
+        """Return the share of wrong words in a class, or in all where the class has too few."""
+        if self.words[kind] < COMMON:
             return sum(self.wrong.values()) / max(1, sum(self.words.values()))
-        return min(1.0, self.wrong[key] / self.words[key])
-
-    def lines(self) -> dict[str, float]:
-        """What is compared between a recogniser and its simulation, in percent."""
-        words, kinds = max(1, sum(self.words.values())), max(1, sum(self.kinds.values()))
-        found = {"wrong words": sum(self.wrong.values()) / words}
-        for distance in DISTANCES:
-            count = sum(self.words[overlapped, distance] for overlapped in (False, True))
-            wrong = sum(self.wrong[overlapped, distance] for overlapped in (False, True))
-            found[f"up to {distance:g} s from an edge"] = wrong / max(1, count)
-        for overlapped, name in ((False, "one voice"), (True, "voices at once")):
-            count = sum(self.words[overlapped, distance] for distance in DISTANCES)
-            found[name] = sum(self.wrong[overlapped, distance] for distance in DISTANCES) / max(1, count)
-        found |= {f"{kind} of the errors": self.kinds[kind] / kinds for kind in ("deletions", "insertions")}
-        found["correlation between windows"] = self.correlation
-        found["same word, of those wrong twice"] = self.same / max(1, self.wrong_twice)
-        found["utterances of a wrong speaker"] = self.moved / max(1, self.turns)
-        return {name: round(100 * value, 1) for name, value in found.items()}
+        return min(1.0, self.wrong[kind] / self.words[kind])
 
 
 def count_errors_of_windows(grouped: Grouped, turns: Iterable[Turn]) -> Counts:
@@ -138,40 +115,35 @@ def _count_shared(counts: Counts, one: Outcome, other: Outcome) -> None:
 
 
 def _window(
-    counts: Counts,
-    inside: Sequence[SpokenWord],
-    heard: Mapping[str, tuple[str, ...]],
-    edges: tuple[float | None, float | None],
+    counts: Counts, inside: Sequence[SpokenWord], heard: Mapping[str, tuple[str, ...]], edges: Edges
 ) -> dict[Place, Outcome]:
-    """Count one window, and say of each word what became of it."""
+    """Count one window; return what became of each word."""
     given = _attributed(counts, inside, heard)
     outcomes: dict[Place, Outcome] = {}
-    for speaker in {*heard, *given.values()}:
-        own = [word for word in inside if given[word.turn] == speaker]
-        place = 0
+    for speaker in dict.fromkeys((*heard, *given.values())):
+        own = iter(word for word in inside if given[word.turn] == speaker)
+        texts = [word.text for word in inside if given[word.turn] == speaker]
         extra = False  # an insertion belongs to the word after it
-        for left, right in align([word.text for word in own], list(heard.get(speaker, ()))):
+        for left, right in align(texts, list(heard.get(speaker, ()))):
             if left is None:
                 counts.kinds["insertions"] += 1
                 extra = True
                 continue
-            word = own[place]
-            place += 1
-            wrong = left != right or extra
+            word = next(own)
             if left != right:
                 counts.kinds["deletions" if right is None else "substitutions"] += 1
                 if right is not None:
                     counts.confusions.setdefault(left, Counter())[right] += 1
-            key = (word.overlapped, word.bin(edges))
-            counts.words[key] += 1
-            counts.wrong[key] += wrong
-            outcomes[word.turn, word.place] = Outcome(key, wrong, right if left != right else None)
+            kind, wrong = (word.overlapped, word.distance(edges)), left != right or extra
+            counts.words[kind] += 1
+            counts.wrong[kind] += wrong
+            outcomes[word.turn, word.place] = Outcome(kind, wrong, right if left != right else None)
             extra = False
     return outcomes
 
 
 def _attributed(counts: Counts, inside: Sequence[SpokenWord], heard: Mapping[str, tuple[str, ...]]) -> dict[int, str]:
-    """The speaker to whom each utterance was given: another one if its words are found there, and not with its own."""
+    """Return the speaker of each utterance: another one if its words are found there, and not with its own."""
     given: dict[int, str] = {}
     for turn in dict.fromkeys(word.turn for word in inside):
         own = [word for word in inside if word.turn == turn]
@@ -185,8 +157,8 @@ def _attributed(counts: Counts, inside: Sequence[SpokenWord], heard: Mapping[str
     return given
 
 
-def fit_errors(counts: Counts) -> SimulatedErrors:
-    """Simulated errors with what was counted."""
+def simulated_errors(counts: Counts) -> SimulatedErrors:
+    """Return the simulated errors that have the statistics of what was counted."""
     kinds = max(1, sum(counts.kinds.values()))
     confusions = {
         word: {other: times for other, times in heard.items() if times >= COMMON}
@@ -194,56 +166,28 @@ def fit_errors(counts: Counts) -> SimulatedErrors:
     }
     return SimulatedErrors(
         rates={
-            name: tuple(counts.rate(overlapped, distance) for distance in DISTANCES)
+            name: tuple(counts.rate((overlapped, distance)) for distance in DISTANCES)
             for overlapped, name in ((False, "alone"), (True, "overlapped"))
         },
         speaker=counts.moved / max(1, counts.turns),
         deletion=counts.kinds["deletions"] / kinds,
         insertion=counts.kinds["insertions"] / kinds,
         correlation=counts.correlation,
-        same=_same(counts),
+        same=counts.same_for_a_reason,
         confusions={word: heard for word, heard in confusions.items() if heard},
     )
 
 
-def _same(counts: Counts) -> float:
-    """The share of words wrong twice that are the same word for a reason, not by coincidence."""
-    by_chance = counts.coincidence
-    found = counts.same / max(1, counts.wrong_twice)
-    return max(0.0, (found - by_chance) / (1 - by_chance)) if by_chance < 1 else 0.0
-
-
-def fit_and_check(
-    hypotheses: Path,
-    references: Path,
-    output: Path,
-    segments: Path | None = None,
-    speaker: str = SPEAKER,
-    seed: int = 0,
-) -> dict[str, tuple[float, float]]:
-    """Fit simulated errors to a recogniser, write them, simulate the same recordings, and print both statistics.
+def fit_errors(hypotheses: Path, references: Path, output: Path) -> None:
+    """Fit simulated errors to a recogniser, and write them.
 
     Args:
-        hypotheses: of the recogniser, in a format of :mod:`espnet_ext.multitalker.heard.importers`.
+        hypotheses: of the recogniser.
         references: SegLST, with times.
         output: the JSON file to write, for :func:`espnet_ext.stitcher.simulated_errors.simulate_hypotheses`.
-        segments, speaker: see :func:`espnet_ext.multitalker.heard.importers.read_grouped`.
-        seed: of the simulation.
-
-    Returns:
-        Statistic -> percent of the recogniser, and of its simulation.
     """
-    turns, grouped = read_turns(references), read_grouped(hypotheses, segments, speaker=speaker)
-    counts = count_errors_of_windows(grouped, turns)
-    errors = fit_errors(counts)
-    windowing = windowing_of(grouped)
-    real, simulated = counts.lines(), {}
-    if windowing:
-        again = group_by_speaker(simulate_recordings(turns, windowing, errors, seed))
-        simulated = count_errors_of_windows(again, turns).lines()
-    both = {name: (value, simulated.get(name, float("nan"))) for name, value in real.items()}
-    print(f"{'percent':36} recogniser  simulated")
-    for name, (one, other) in both.items():
-        print(f"{name:36} {one:10.1f} {other:10.1f}")
-    write_errors(output, errors, both)
-    return both
+    counts = count_errors_of_windows(read_grouped(hypotheses), read_turns(references))
+    errors = simulated_errors(counts)
+    write_json(output, errors.model_dump())
+    wrong, words = sum(counts.wrong.values()), sum(counts.words.values())
+    print(f"{wrong} of {words} words in windows are wrong; correlation between windows {errors.correlation:.2f}")

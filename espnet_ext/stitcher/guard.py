@@ -1,12 +1,13 @@
 """A guard of stitchers (P4 has none): a stitched transcript counts only if it is close to what the windows say.
 
 A stitcher that goes wrong goes wrong altogether: it ends early, repeats itself, or follows its language model. What it
-may correct are single words. So a transcript with more than so many edits a word, against the time-aware merge of the
-same windows, is replaced by that merge. How many is settled on development sets.
+may correct are single words. So a transcript with more edits a word than a limit, against the time-aware merge of the
+same windows, is replaced by that merge. The limit is tuned on development sets.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,14 +16,12 @@ from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis
 from espnet_ext.multitalker.heard.importers import read_grouped
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.by_time import merge_by_time
-from espnet_ext.stitcher.transcripts import Merge, whole_turns
-from espnet_ext.stitcher.transcripts import transcripts as merge_all
+from espnet_ext.stitcher.transcripts import Merge, merge_all, whole_turns
 from espnet_ext.text.transcript import Word
 from espnet_ext.text.turns import read_turns, words_by_speaker, write_turns
 from espnet_ext.work.files import write_json
 
 GUARD = "guard.json"
-Words = Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -43,18 +42,17 @@ class Candidate:
         return count_errors(self.said, self.merged).errors - count_errors(self.said, self.stitched).errors
 
 
-def edits_per_word(stitched: Words, merged: Words) -> float:
-    """Edits from the merged to the stitched transcript, per word of the merged one."""
+def edits_per_word(stitched: Sequence[str], merged: Sequence[str]) -> float:
+    """Return the number of edits from the merged to the stitched transcript, per word of the merged one."""
     return count_errors(merged, stitched).errors / max(1, len(merged))
 
 
 def guarded(merge: Merge, limit: float) -> Merge:
-    """A merge that takes a stitched transcript up to so many edits a word, and otherwise merges by time."""
+    """Return a merge that takes a stitched transcript up to so many edits a word, and otherwise merges by time."""
 
     def choose(windows: Sequence[WindowHypothesis]) -> tuple[Word, ...]:
         stitched, merged = merge(windows), merge_by_time(windows)
-        close = edits_per_word(_texts(stitched), _texts(merged)) <= limit
-        return stitched if close else merged
+        return stitched if edits_per_word(_texts(stitched), _texts(merged)) <= limit else merged
 
     return choose
 
@@ -63,11 +61,11 @@ def _texts(words: Iterable[Word]) -> tuple[str, ...]:
     return tuple(word.text for word in words)
 
 
-def settle(candidates: Iterable[Candidate]) -> float:
-    """The limit with the fewest errors on these transcripts; of several, the lowest.
+def best_limit(candidates: Iterable[Candidate]) -> float:
+    """Return the limit with the fewest errors on these transcripts; of several, the lowest.
 
     >>> near, far = Candidate(("A", "B"), ("A", "C"), ("A", "B")), Candidate((), ("A", "B"), ("A", "B"))
-    >>> settle([near, far]), settle([far])
+    >>> best_limit([near, far]), best_limit([far])
     (0.5, 0.0)
     """
     best = total = 0
@@ -81,18 +79,15 @@ def settle(candidates: Iterable[Candidate]) -> float:
     return limit
 
 
-def settle_guard(
+def tune_guard(
     hypotheses: Sequence[Path], transcripts: Sequence[Path], references: Sequence[Path], output: Path
 ) -> None:
-    """Settle a stitcher's limit on development sets, and write it to ``output``, ``guard.json`` of its folder.
+    """Tune a stitcher's limit on development sets, and write it to ``output``, ``guard.json`` of its folder.
 
     Args:
         hypotheses: of the windows of each set.
         transcripts: of each set by the stitcher, without a guard (SegLST).
         references: of each set (SegLST).
-
-    Raises:
-        InputError: a missing or bad file.
     """
     candidates = [
         Candidate(
@@ -105,56 +100,49 @@ def settle_guard(
         for recording, speakers in read_grouped(heard).items()
         for speaker, windows in speakers.items()
     ]
-    limit = settle(candidates)
-    kept = sum(item.distance <= limit for item in candidates)
-    write_json(output, {"edits_per_word": limit, "transcripts": len(candidates), "kept": kept})
-    print(f"at most {limit:.3f} edits a word: {kept} of {len(candidates)} transcripts are the stitcher's")
+    limit = best_limit(candidates)
+    below = sum(item.distance <= limit for item in candidates)
+    write_json(output, {"edits_per_word": limit, "transcripts": len(candidates), "stitched": below})
+    print(f"at most {limit:.3f} edits a word: {below} of {len(candidates)} transcripts are the stitcher's")
 
 
 def guard_transcripts(
-    hypotheses: Sequence[Path], transcripts: Sequence[Path], outputs: Sequence[Path], limit: float
+    hypotheses: Sequence[Path], transcripts: Sequence[Path], outputs: Sequence[Path], folder: Path
 ) -> None:
-    """Write the transcripts that a guard leaves, from those that a stitcher has made without it.
+    """Write the transcripts that a stitcher's guard leaves.
 
     Args:
         hypotheses: of the windows of each set.
         transcripts: of each set by the stitcher, without a guard (SegLST).
         outputs: a file for each of them.
-        limit: the most edits a word.
-
-    Raises:
-        InputError: a missing or bad file.
+        folder: the stitcher's, with ``guard.json``.
     """
-    for heard, made, output in zip(hypotheses, transcripts, outputs, strict=True):
-        merge = guarded(_written(words_by_speaker(read_turns(made))), limit)
-        write_turns(output, whole_turns(merge_all(read_grouped(heard), merge)))
+    limit = read_guard(folder)
+    for heard, path, output in zip(hypotheses, transcripts, outputs, strict=True):
+        stitched = words_by_speaker(read_turns(path))
 
+        def merge(windows: Sequence[WindowHypothesis], stitched: dict = stitched) -> tuple[Word, ...]:
+            first = windows[0]
+            words = stitched.get(first.recording, {}).get(first.speaker, ())
+            return tuple(Word(word, first.start, first.start) for word in words)
 
-def _written(stitched: Mapping[str, Mapping[str, Words]]) -> Merge:
-    """What a stitcher has written of a speaker, as a merge; its words have no times."""
-
-    def merge(windows: Sequence[WindowHypothesis]) -> tuple[Word, ...]:
-        first = windows[0]
-        words = stitched.get(first.recording, {}).get(first.speaker, ())
-        return tuple(Word(word, first.start, first.start) for word in words)
-
-    return merge
+        chosen = guarded(merge, math.inf if limit is None else limit)
+        write_turns(output, whole_turns(merge_all(read_grouped(heard), chosen)))
 
 
 def read_guard(folder: Path) -> float | None:
-    """The limit in a stitcher's folder; None if none was settled.
+    """Read the limit in a stitcher's folder; None if none was tuned.
 
     Raises:
         InputError: the file does not hold one.
     """
     path = folder / GUARD
     try:
-        record: Mapping[str, float] = json.loads(path.read_text(encoding="utf-8"))
-        limit = float(record["edits_per_word"])
+        limit = float(json.loads(path.read_text(encoding="utf-8"))["edits_per_word"])
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not a guard ({error!r}): settle it again, or delete the file") from None
+        raise InputError(f"{path}: not a guard ({error!r}): tune it again, or delete the file") from None
     if not limit >= 0:
-        raise InputError(f"{path}: edits_per_word is {limit}: settle it again, or delete the file")
+        raise InputError(f"{path}: edits_per_word is {limit}: tune it again, or delete the file")
     return limit

@@ -28,17 +28,17 @@ class Longest:
             raise ValueError(f"{self.windows} windows of {self.words} words are nothing to read: both start at 1")
 
     def holds(self, windows: Sequence[WindowHypothesis]) -> bool:
-        """Are the windows no longer than this?"""
+        """Return whether the windows are no longer than this."""
         return len(windows) <= self.windows and length(windows) <= self.words
 
 
 def length(windows: Sequence[WindowHypothesis]) -> int:
-    """Number of words and symbols, one symbol per window."""
+    """Count words and symbols, one symbol per window."""
     return sum(len(item.words) + 1 for item in windows)
 
 
 def longest_of(examples: Sequence[Sequence[WindowHypothesis]], share: float = 0.99) -> Longest:
-    """The length that this share of the examples does not exceed.
+    """Return the length that this share of the examples does not exceed.
 
     Args:
         examples: at least one; each is the windows of a speaker in a recording.
@@ -85,7 +85,7 @@ def cut_by_half(windows: Windows, longest: Longest) -> list[Windows]:
 
 
 def renumbered(windows: Windows) -> Windows:
-    """The windows, numbered from 0."""
+    """Number windows from 0."""
     return tuple(replace(item, window=number) for number, item in enumerate(windows))
 
 
@@ -110,7 +110,7 @@ def merge_parts(parts: Sequence[tuple[Windows, tuple[str, ...]]]) -> tuple[Word,
 
 
 def stitched_times(words: Sequence[str], windows: Sequence[WindowHypothesis]) -> tuple[Word, ...]:
-    """A stitcher's words of one speaker with times, in the order of their starts.
+    """Give a stitcher's words of one speaker times, in the order of their starts.
 
     They are aligned with all words that were heard in windows, in the order of their times. A word without a
     counterpart lies between its neighbours. Where the recogniser gave no times, its words share their window evenly.

@@ -16,8 +16,8 @@ of the chain are enough, and their number grows linearly with the recording.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,23 +35,33 @@ _SUBSTITUTION = _EDIT + 1
 _FAR = 1 << 61  # two of them still fit into 64 bits
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """One word of one window: the window's index, the word's place in it from 0, the word, and its time in seconds."""
+class WindowWord(NamedTuple):
+    """One word of one window.
+
+    Attributes:
+        window: the window's index.
+        place: the word's number in it, from 0.
+        position: where in the window its middle lies, from 0 to 1. Without times it is computed, as in the paper, from
+            its number among the window's words, but ((place + 1/2) / count), so that both edges are treated alike.
+    """
 
     window: int
     place: int
-    word: str
-    start: float
-    end: float
+    word: Word
+    position: float
 
     @property
-    def middle(self) -> float:
-        return (self.start + self.end) / 2
+    def confidence(self) -> float:
+        """P4, eq. 18."""
+        return _confidence(self.position)
+
+
+def _confidence(position: float) -> float:
+    return -abs(position - 0.5)
 
 
 # A word of an odd and one of an even window; None where the other sequence has no word (the paper's empty prediction).
-HeardPair = tuple[Heard | None, Heard | None]
+Pair = tuple[WindowWord | None, WindowWord | None]
 
 
 def overlapping_inference(windows: Sequence[WindowHypothesis]) -> tuple[Word, ...]:
@@ -64,9 +74,7 @@ def overlapping_inference(windows: Sequence[WindowHypothesis]) -> tuple[Word, ..
         InputError: neighbours overlap by less than half, or windows overlap that are not neighbours.
     """
     check_overlap(windows)
-    odd, even = windows[::2], windows[1::2]
-    chosen = choose(align_windows(windows), positions(odd), positions(even))
-    return monotonic(Word(heard.word, heard.start, heard.end) for heard in chosen)
+    return monotonic(chosen.word for chosen in choose(align_windows(windows)))
 
 
 def check_overlap(windows: Sequence[WindowHypothesis], least: float = 0.5) -> None:
@@ -96,7 +104,7 @@ def _overlap(left: WindowHypothesis, right: WindowHypothesis) -> bool:
     return left.end > right.start + _TOLERANCE
 
 
-def align_windows(windows: Sequence[WindowHypothesis], within: float = math.inf) -> list[HeardPair]:
+def align_windows(windows: Sequence[WindowHypothesis], within: float = math.inf) -> list[Pair]:
     """Align the words of odd with those of even windows (counted from 1) with the fewest edits.
 
     A substitution, and a word without a partner, cost one edit. Of alignments with equally many edits, one with the
@@ -107,101 +115,104 @@ def align_windows(windows: Sequence[WindowHypothesis], within: float = math.inf)
         windows: of one speaker, window 0 first. Only neighbours that overlap in time are aligned.
         within: seconds between the times of two words that are paired, at most; P4 has no such limit.
     """
-    odd, even = (
-        [
-            Heard(item.window, place, word, *span)
-            for item in windows[parity::2]
-            for place, (word, span) in enumerate(zip(item.words, word_times(item), strict=True))
-        ]
-        for parity in (0, 1)
-    )
-    overlaps = [_overlap(left, right) for left, right in pairwise(windows)]
-    table = _Table(odd, even, overlaps, within)
+    odd, even = list(_words(windows[::2])), list(_words(windows[1::2]))
+    table = _Table(odd, even, windows, within)
     return list(reversed(list(_trace(odd, even, table))))
+
+
+def _words(windows: Sequence[WindowHypothesis]) -> Iterator[WindowWord]:
+    for item in windows:
+        for place, (text, (start, end)) in enumerate(zip(item.words, word_times(item), strict=True)):
+            position = ((start + end) / 2 - item.start) / (item.end - item.start)
+            yield WindowWord(item.window, place, Word(text, start, end), min(max(position, 0.0), 1.0))
 
 
 class _Table:
     """The cells of the dynamic programme that lie on the chain of blocks.
 
-    ``rows[i][j - first[i]]`` is the least cost of aligning the first i odd with the first j even words.
+    Attributes:
+        rows: ``rows[i][j - first[i]]`` is the least cost of aligning the first i odd with the first j even words.
+        costs: of each odd word: the first of the even words that it may be paired with, and what each of them costs.
+        by_time: words are paired within some seconds of each other only.
     """
 
-    def __init__(self, odd: Sequence[Heard], even: Sequence[Heard], overlaps: Sequence[bool], within: float) -> None:
-        windows = len(overlaps) + 1
+    def __init__(
+        self,
+        odd: Sequence[WindowWord],
+        even: Sequence[WindowWord],
+        windows: Sequence[WindowHypothesis],
+        within: float,
+    ) -> None:
         # ends[w + 1]: even words of windows up to w. Windows of the other parity hold none of them.
-        ends = np.concatenate([[0], np.cumsum(np.bincount([word.window for word in even], minlength=windows))])
-        numbers = {word: number for number, word in enumerate({item.word for item in (*odd, *even)})}
-        self._even = np.array([numbers[item.word] for item in even], dtype=np.int32)
-        self._middles = np.array([item.middle for item in even])
-        self._ends, self._overlaps, self._within = ends, overlaps, within
-        self.first: list[int] = []
+        ends = np.concatenate([[0], np.cumsum(np.bincount([item.window for item in even], minlength=len(windows)))])
+        self.by_time = within < math.inf
+        self.costs = list(_pair_costs(odd, even, windows, ends, within))
+        self.first = [0, *(int(ends[max(item.window - 1, 0)]) for item in odd)]
+        # even words that may be aligned already: all before the windows next to the last odd word's
+        last = [*(int(ends[min(item.window + 2, len(windows))]) for item in odd), len(even)]
         self.rows: list[np.ndarray] = []
-        for index in range(len(odd) + 1):
-            # Even words that may be aligned already: all before the windows next to the last odd word's.
-            first = int(ends[max(odd[index - 1].window - 1, 0)]) if index else 0
-            last = int(ends[min(odd[index].window + 2, windows)]) if index < len(odd) else len(even)
-            self.rows.append(self._row(index, first, last, odd, numbers))
-            self.first.append(first)
+        for index, (first, end) in enumerate(zip(self.first, last, strict=True)):
+            self.rows.append(self._row(index, first, end))
 
-    def _row(self, index: int, first: int, last: int, odd: Sequence[Heard], numbers: dict[str, int]) -> np.ndarray:
-        """Cells ``first`` to ``last`` (inclusive) of the row after ``index`` odd words."""
+    def _row(self, index: int, first: int, last: int) -> np.ndarray:
+        """Return cells ``first`` to ``last`` (inclusive) of the row after ``index`` odd words."""
         row = np.full(last - first + 1, _FAR, dtype=np.int64)
         if not index:
             row[0] = 0
         else:
-            above, above_first = self.rows[-1], self.first[-1]
+            above, above_first = self.rows[-1], self.first[index - 1]
             shared = above[first - above_first :]
             row[: len(shared)] = shared[: len(row)] + _EDIT
-            start, end = self.partners(odd[index - 1].window)
-            if start < end:
-                word = odd[index - 1]
-                costs = np.where(self._even[start:end] != numbers[word.word], _SUBSTITUTION, 0)
-                costs[np.abs(self._middles[start:end] - word.middle) > self._within] = _FAR
-                paired = above[start - above_first : end - above_first] + costs
-                cells = row[start + 1 - first : end + 1 - first]
-                np.minimum(cells, paired, out=cells)
+            start, costs = self.costs[index - 1]
+            cells = row[start + 1 - first : start + 1 + len(costs) - first]
+            np.minimum(cells, above[start - above_first : start + len(costs) - above_first] + costs, out=cells)
         # Even words without a partner: row[j] = min over k <= j of row[k] + (j - k) edits.
         steps = np.arange(len(row)) * _EDIT
         return np.minimum.accumulate(row - steps) + steps
 
-    def partners(self, window: int) -> tuple[int, int]:
-        """First and last + 1 of the even words that words of a window may be paired with: those of its neighbours."""
-        before = window > 0 and self._overlaps[window - 1]
-        after = window < len(self._overlaps) and self._overlaps[window]
-        return (
-            int(self._ends[window - 1 if before else window]),
-            int(self._ends[window + 2 if after else window + 1]),
-        )
-
     def at(self, i: int, j: int) -> int:
-        """The cell after i odd and j even words; far too large where it is not on the chain."""
+        """Return the cell after i odd and j even words; far too large where it is not on the chain."""
         place = j - self.first[i]
         return int(self.rows[i][place]) if 0 <= place < len(self.rows[i]) else _FAR
 
-    def distance(self, left: Heard, right: Heard) -> int:
-        """The cost of a pair."""
-        if abs(left.middle - right.middle) > self._within:
-            return _FAR
-        return 0 if left.word == right.word else _SUBSTITUTION
-
-    def later(self, even: Heard, odd: Heard) -> bool:
-        """Of two words that stand alone, does that of the even window come last?"""
-        return even.window > odd.window if self._within == math.inf else even.middle > odd.middle
+    def pair(self, i: int, j: int) -> int:
+        """Return the cost up to the i-th odd word if it is paired with the j-th even one, both counted from 1."""
+        start, costs = self.costs[i - 1]
+        return self.at(i - 1, j - 1) + int(costs[j - 1 - start]) if start < j <= start + len(costs) else _FAR
 
 
-def _trace(odd: Sequence[Heard], even: Sequence[Heard], table: _Table) -> Iterator[HeardPair]:
-    """The pairs of the best path, the last one first."""
+def _pair_costs(
+    odd: Sequence[WindowWord],
+    even: Sequence[WindowWord],
+    windows: Sequence[WindowHypothesis],
+    ends: np.ndarray,
+    within: float,
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield for each odd word the first of the even words of overlapping windows, and the cost of each as partner."""
+    codes = {text: code for code, text in enumerate({item.word.text for item in (*odd, *even)})}
+    texts = np.array([codes[item.word.text] for item in even], dtype=np.int32)
+    middles = np.array([item.word.middle for item in even])
+    joined = [False, *(_overlap(left, right) for left, right in pairwise(windows)), False]
+    for item in odd:
+        start = int(ends[item.window - 1 if joined[item.window] else item.window])
+        end = int(ends[item.window + 2 if joined[item.window + 1] else item.window + 1])
+        costs = np.where(texts[start:end] != codes[item.word.text], _SUBSTITUTION, 0)
+        costs[np.abs(middles[start:end] - item.word.middle) > within] = _FAR
+        yield start, costs
+
+
+def _trace(odd: Sequence[WindowWord], even: Sequence[WindowWord], table: _Table) -> Iterator[Pair]:
+    """Yield the pairs of the best path, the last one first."""
     i, j = len(odd), len(even)
     while i or j:
         here = table.at(i, j)
-        start, end = table.partners(odd[i - 1].window) if i else (0, 0)
-        if start < j <= end and here == table.at(i - 1, j - 1) + table.distance(odd[i - 1], even[j - 1]):
+        if i and j and here == table.pair(i, j):
             i, j = i - 1, j - 1
             yield odd[i], even[j]
             continue
         alone_odd = i > 0 and here == table.at(i - 1, j) + _EDIT
         alone_even = j > 0 and here == table.at(i, j - 1) + _EDIT
-        if alone_odd and not (alone_even and table.later(even[j - 1], odd[i - 1])):
+        if alone_odd and not (alone_even and _later(even[j - 1], odd[i - 1], table.by_time)):
             i -= 1
             yield odd[i], None
         else:
@@ -209,25 +220,12 @@ def _trace(odd: Sequence[Heard], even: Sequence[Heard], table: _Table) -> Iterat
             yield None, even[j]
 
 
-def positions(windows: Sequence[WindowHypothesis]) -> dict[int, tuple[float, ...]]:
-    """The position of each word in its window, from 0 to 1, by the window's index.
-
-    It is computed from the word's time, if the recogniser gives times; otherwise, as in the paper, from its number
-    among the window's words. There the middle of a word counts ((j + 1/2) / C for the word j, from 0, of C), so that a
-    window's two edges are treated alike.
-    """
-    return {
-        item.window: tuple(
-            min(max(((start + end) / 2 - item.start) / (item.end - item.start), 0.0), 1.0)
-            for start, end in word_times(item)
-        )
-        for item in windows
-    }
+def _later(even: WindowWord, odd: WindowWord, by_time: bool) -> bool:
+    """Of two words that stand alone, does that of the even window come last?"""
+    return even.word.middle > odd.word.middle if by_time else even.window > odd.window
 
 
-def choose(
-    pairs: Sequence[HeardPair], odd: dict[int, tuple[float, ...]], even: dict[int, tuple[float, ...]]
-) -> list[Heard]:
+def choose(pairs: Sequence[Pair]) -> list[WindowWord]:
     """Take the side of each pair with the greater confidence, -|position - 1/2| (P4, eq. 18); a word before a gap.
 
     A gap lies between two words of its sequence. If both are of one window, that window covers this time and heard
@@ -236,37 +234,26 @@ def choose(
 
     Args:
         pairs: in the order of speech.
-        odd, even: position of each word by window (:func:`positions`).
     """
-    gaps = [_gap_confidences([pair[side] for pair in pairs], known) for side, known in enumerate((odd, even))]
+    left, right = (_confidences([pair[side] for pair in pairs]) for side in (0, 1))
     chosen = []
-    for number, pair in enumerate(pairs):
-        left, right = (
-            _confidence(known[heard.window][heard.place]) if heard else gaps[side][number]
-            for side, (heard, known) in enumerate(zip(pair, (odd, even), strict=True))
-        )
-        heard = pair[0] if left > right or (left == right and pair[0]) else pair[1]
-        if heard:
-            chosen.append(heard)
+    for pair, one, other in zip(pairs, left, right, strict=True):
+        item = pair[0] if one > other or (one == other and pair[0]) else pair[1]
+        if item:
+            chosen.append(item)
     return chosen
 
 
-def _confidence(position: float) -> float:
-    return -abs(position - 0.5)
-
-
-def _gap_confidences(sequence: Sequence[Heard | None], known: dict[int, tuple[float, ...]]) -> list[float]:
-    """The confidence of each gap (None) of a sequence; the values at words mean nothing."""
-    confidences = [EDGE] * len(sequence)
-    last: Heard | None = None
-    waiting: list[int] = []
-    for number, heard in enumerate(sequence):
-        if heard is None:
-            waiting.append(number)
+def _confidences(sequence: Sequence[WindowWord | None]) -> list[float]:
+    """Return the confidence of each word and of each gap (None) of a sequence."""
+    confidences = [EDGE if item is None else item.confidence for item in sequence]
+    last = -1  # the place of the word before
+    for place, item in enumerate(sequence):
+        if item is None:
             continue
-        if last is not None and last.window == heard.window:
-            middle = (known[last.window][last.place] + known[heard.window][heard.place]) / 2
-            for gap in waiting:
-                confidences[gap] = _confidence(middle)
-        waiting, last = [], heard
+        before = sequence[last] if last >= 0 else None
+        if before is not None and before.window == item.window:
+            confidence = _confidence((before.position + item.position) / 2)
+            confidences[last + 1 : place] = [confidence] * (place - last - 1)
+        last = place
     return confidences

@@ -25,7 +25,7 @@ class RewritingSearch(BatchBeamSearch):
         return [length + 10 for length in inp_lengths], [0] * len(inp_lengths)
 
     def post_process(self, i: int, maxlen: list[int], minlen: Any, maxlenratio: float, *rest: Any) -> BatchHypothesis:
-        """ESPnet's step, which moves complete hypotheses to a list, and ours, which marks the texts that are done."""
+        """Move complete hypotheses to a list, as ESPnet does, and mark the texts that are done."""
         running = super().post_process(i, maxlen, minlen, maxlenratio, *rest)
         ended = rest[-1]
         if not len(running):
@@ -41,7 +41,7 @@ class RewritingSearch(BatchBeamSearch):
 
 
 def rewriting_search(model: ESPnetMTModel, beam_size: int, length_bonus: float = 0.0) -> RewritingSearch:
-    """A search with the decoder of an MT model, or with the fast decoder if there is one for its class.
+    """Return a search with the decoder of an MT model, or with the fast decoder if there is one for its class.
 
     Args:
         length_bonus: added to the score of a text for each token. Label smoothing of 0.1 costs 0.1 for each token, even

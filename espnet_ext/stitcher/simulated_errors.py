@@ -7,7 +7,7 @@ there are more errors near edges; and now and then an utterance is given to anot
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +16,10 @@ from espnet_ext.errors import InputError
 from espnet_ext.multitalker.heard.hypotheses import NOBODY, WindowHypothesis, write_jsonl
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.text.turns import Turn, by_recording, in_order, read_turns
-from espnet_ext.work.files import write_json
+from espnet_ext.work.settings import StrictMapping, checked
 
 Span = tuple[float, float]  # of a word, in seconds from the recording's start
-
-
+Edges = tuple[float | None, float | None]  # of a window, in seconds; None: an edge that cuts no word
 DISTANCES = (0.25, 0.5, 1.0, 2.0, math.inf)  # seconds from a window's edge, up to which errors are counted together
 
 
@@ -46,17 +45,17 @@ class SpokenWord:
     def middle(self) -> float:
         return (self.start + self.end) / 2
 
-    def bin(self, edges: tuple[float | None, float | None]) -> float:
-        """The class of distances from the nearest edge; None: an edge that cuts no word."""
+    def distance(self, edges: Edges) -> float:
+        """Return the first of ``DISTANCES`` that the distance from the nearest edge does not exceed."""
         away = min((abs(self.middle - edge) for edge in edges if edge is not None), default=math.inf)
         return next(distance for distance in DISTANCES if away <= distance)
 
 
 def spoken_words(turns: Iterable[Turn]) -> list[SpokenWord]:
-    """The words of a recording, with times.
+    """Give the words of a recording times.
 
     Raises:
-        InputError: a turn without times.
+        InputError: a turn has no times.
     """
     words = []
     ordered = sorted(turns, key=lambda turn: turn.span[0])
@@ -72,79 +71,52 @@ def spoken_words(turns: Iterable[Turn]) -> list[SpokenWord]:
     return words
 
 
-@dataclass(frozen=True)
-class SimulatedErrors:
-    """Probabilities of errors: chosen, or fitted to a recogniser by :mod:`espnet_ext.stitcher.error_statistics`.
+class SimulatedErrors(StrictMapping):
+    """Probabilities of errors, fitted to a recogniser by :func:`espnet_ext.stitcher.error_statistics.fit_errors`.
 
     Attributes:
-        anywhere: a word is wrong.
-        edge: a word is wrong directly at the edge of a window. From there the probability falls linearly to
-            ``anywhere``.
-        reach: the seconds over which it falls.
+        rates: of wrong words at each of ``DISTANCES``, for words that are said ``alone`` and ``overlapped`` by others.
         speaker: in a window, an utterance is given to another speaker of the recording.
         deletion, insertion: shares of these kinds among the wrong words; the rest are substitutions.
-        rates: in place of the first three: probabilities at each of ``DISTANCES``, for words that are said ``alone``
-            and ``overlapped`` by others.
         correlation: of errors in two windows that have heard the same word.
         same: share of the words substituted in two windows that are the same wrong word.
         confusions: word said -> word heard -> times; where a word has none, all words of the set are as likely.
     """
 
-    anywhere: float = 0.08
-    edge: float = 0.6
-    reach: float = 1.0
-    speaker: float = 0.03
-    deletion: float = 0.35
-    insertion: float = 0.15
-    rates: Mapping[str, Sequence[float]] | None = None
+    rates: dict[str, tuple[float, ...]]
+    speaker: float = 0.0
+    deletion: float = 0.0
+    insertion: float = 0.0
     correlation: float = 0.0
     same: float = 0.0
-    confusions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    confusions: dict[str, dict[str, int]] = {}
 
-    def at(self, distance: float, overlapped: bool = False) -> float:
-        """The probability of an error at a distance in seconds from a window's edge."""
-        if self.rates is None:
-            return self.anywhere + max(0.0, self.edge - self.anywhere) * max(0.0, 1.0 - distance / self.reach)
-        place = next(number for number, upto in enumerate(DISTANCES) if distance <= upto)
-        return self.rates["overlapped" if overlapped else "alone"][place]
+    def at(self, word: SpokenWord, edges: Edges) -> float:
+        """Return the probability that a word is wrong in a window with these edges."""
+        place = DISTANCES.index(word.distance(edges))
+        return self.rates["overlapped" if word.overlapped else "alone"][place]
 
 
-def write_errors(path: Path, errors: SimulatedErrors, check: Mapping[str, Sequence[float]]) -> None:
-    """Write simulated errors as JSON, and the statistics of the recogniser and of the simulation beside them."""
-    write_json(path, {"errors": asdict(errors), "percent of recogniser and simulation": check})
-
-
-def read_errors(path: Path) -> SimulatedErrors:
-    """Read simulated errors.
-
-    Raises:
-        InputError: no such file, or another form.
-    """
-    try:
-        return SimulatedErrors(**json.loads(path.read_text(encoding="utf-8"))["errors"])
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file: fit simulated errors to a recogniser first") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not simulated errors ({error!r}): fit them again") from None
-
-
-def simulate_hypotheses(
-    references: Path, output: Path, *, windowing: Windowing, seed: int = 0, errors: Path | None = None
-) -> None:
-    """Write hypotheses with simulated errors of the recordings of a reference.
+def simulate_hypotheses(references: Path, output: Path, *, windowing: Windowing, errors: Path, seed: int = 0) -> None:
+    """Write hypotheses (JSONL) with simulated errors of the recordings of a reference.
 
     Args:
         references: SegLST, with times.
-        output: the hypotheses, JSONL.
+        output: the hypotheses.
         windowing: how recordings are cut.
+        errors: JSON of :func:`espnet_ext.stitcher.error_statistics.fit_errors`.
         seed: of the errors.
-        errors: of :func:`write_errors`; None: chosen ones.
 
     Raises:
         InputError: a missing or bad file, or a turn without times.
     """
-    chosen = read_errors(errors) if errors else SimulatedErrors()
-    hypotheses = simulate_recordings(read_turns(references), windowing, chosen, seed)
+    try:
+        record = json.loads(errors.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError) as error:
+        raise InputError(f"{errors}: {error}: fit simulated errors to a recogniser first") from None
+    hypotheses = simulate_recordings(
+        read_turns(references), windowing, checked(SimulatedErrors, record, str(errors)), seed
+    )
     write_jsonl(output, hypotheses)
     print(f"{len(hypotheses)} hypotheses with simulated errors, written to {output}")
 
@@ -163,32 +135,27 @@ def simulate_recordings(
     recordings = by_recording(in_order(turns))
     vocabulary = sorted({word for own in recordings.values() for turn in own for word in turn.words})
     rng = np.random.default_rng(seed)
-    return [
-        hypothesis
-        for own in recordings.values()
-        for hypothesis in simulate_windows(own, max(turn.span[1] for turn in own), windowing, vocabulary, errors, rng)
-    ]
+    return [item for own in recordings.values() for item in simulate_windows(own, windowing, vocabulary, errors, rng)]
 
 
 def simulate_windows(
     turns: Sequence[Turn],
-    seconds: float,
     windowing: Windowing,
     vocabulary: Sequence[str],
     errors: SimulatedErrors,
     rng: np.random.Generator,
 ) -> list[WindowHypothesis]:
-    """Simulate what was heard in all windows of one recording.
+    """Simulate what was heard in all windows of one recording, which ends with its last turn.
 
     Args:
         turns: the recording's utterances, with times; the words of each are spread evenly over it.
-        seconds: length of the recording.
         vocabulary: the words that wrong ones are drawn from where the errors have no confusion of a word.
 
     Returns:
-        In the form that a recogniser writes: one hypothesis per window and speaker in it, or one without a speaker.
+        What a recogniser writes: one hypothesis per window and speaker in it, or one without a speaker.
     """
     (recording,) = {turn.recording for turn in turns}
+    seconds = max(turn.span[1] for turn in turns)
     speakers = sorted({turn.speaker for turn in turns})
     words = spoken_words(turns)
     # What a word has in common in all windows: how hard it is, and what it is mistaken for. A window takes it with a
@@ -209,33 +176,25 @@ def simulate_windows(
                 moved = rng.random() < errors.speaker
                 given[word.turn] = str(rng.choice(speakers)) if moved else word.speaker
             draw = hard[number] if rng.random() < common else rng.random()
-            away = min((abs(word.middle - edge) for edge in edges if edge is not None), default=math.inf)
             texts: tuple[str, ...] = (word.text,)
-            if draw < errors.at(away, word.overlapped):
-                wrong = _confused(word.text, vocabulary, errors, rng)
+            if draw < errors.at(word, edges):
+                wrong = _confused(errors.confusions.get(word.text), vocabulary, rng)
                 if rng.random() < same:
                     wrong = mistaken.setdefault(number, wrong)
                 texts = _wrong(word.text, wrong, errors, rng)
             span = (round(word.start, 3), round(word.end, 3))
             heard.setdefault(given[word.turn], []).extend((text, span) for text in texts)
-        hypotheses += [
-            WindowHypothesis(
-                recording,
-                window.index,
-                speaker,
-                tuple(text for text, _ in found),
-                window.start,
-                window.end,
-                times=tuple(span for _, span in found) or None,
+        for speaker, found in ({who: found for who, found in heard.items() if found} or {NOBODY: []}).items():
+            times = tuple(span for _, span in found) or None
+            own = tuple(text for text, _ in found)
+            hypotheses.append(
+                WindowHypothesis(recording, window.index, speaker, own, window.start, window.end, times=times)
             )
-            for speaker, found in ({who: found for who, found in heard.items() if found} or {NOBODY: []}).items()
-        ]
     return hypotheses
 
 
-def _confused(word: str, vocabulary: Sequence[str], errors: SimulatedErrors, rng: np.random.Generator) -> str:
-    """A word that this one is mistaken for."""
-    known = errors.confusions.get(word)
+def _confused(known: Mapping[str, int] | None, vocabulary: Sequence[str], rng: np.random.Generator) -> str:
+    """Draw what a word is mistaken for."""
     if not known:
         return vocabulary[int(rng.integers(len(vocabulary)))]
     times = np.array(list(known.values()), dtype=float)
@@ -243,7 +202,7 @@ def _confused(word: str, vocabulary: Sequence[str], errors: SimulatedErrors, rng
 
 
 def _wrong(word: str, wrong: str, errors: SimulatedErrors, rng: np.random.Generator) -> tuple[str, ...]:
-    """What is heard in place of a word: nothing, another word, or another word and this one."""
+    """Draw what is heard in place of a word: nothing, another word, or another word and this one."""
     kind = rng.random()
     if kind < errors.deletion:
         return ()

@@ -35,7 +35,7 @@ def join_blocks(windows: Sequence[WindowHypothesis]) -> tuple[Word, ...]:
 
 
 def only_window(windows: Sequence[WindowHypothesis]) -> tuple[Word, ...]:
-    """The words of a recording that was decoded without segmentation.
+    """Return the words of a recording that was decoded without segmentation.
 
     Raises:
         InputError: it has several windows.
@@ -56,7 +56,7 @@ MERGES: dict[str, Merge] = {
 }
 
 
-def transcripts(grouped: Grouped, merge: Merge) -> Transcripts:
+def merge_all(grouped: Grouped, merge: Merge) -> Transcripts:
     """Merge the windows of each recording and speaker: one transcript per speaker (P4, 2.3)."""
     return {
         recording: {speaker: merge(windows) for speaker, windows in speakers.items()}
@@ -65,7 +65,7 @@ def transcripts(grouped: Grouped, merge: Merge) -> Transcripts:
 
 
 def whole_turns(merged: Transcripts) -> list[Turn]:
-    """One turn per recording and speaker, without times.
+    """Make one turn per recording and speaker, without times.
 
     A recording in which nobody was heard gives one turn without a speaker and without words, so that it is not lost.
     """

@@ -18,7 +18,7 @@ from espnet_ext.multitalker.windows import WINDOW_SECONDS, Windowing, window_dat
 from espnet_ext.sharing.files import ModelFiles
 from espnet_ext.stitcher.guard import read_guard
 from espnet_ext.stitcher.inference import Stitcher, StitcherOptions
-from espnet_ext.stitcher.note import read_note, require_windows
+from espnet_ext.stitcher.trained_on import read_trained_on, require_windows
 from espnet_ext.stitcher.transcripts import BY_TIME, MERGES, Merge
 from espnet_ext.text.transcript import Line, spoken_lines
 from espnet_ext.transcription.enrolment import find_enrolment
@@ -96,13 +96,13 @@ def windowing_of(request: Request, model: ModelFiles) -> Windowing | None:
     """
     if request.method == "no":
         return None
-    chosen = read_note(request.stitcher).windows if request.stitcher else None
+    chosen = read_trained_on(request.stitcher).windows if request.stitcher else None
     if chosen is None:
         chosen = Windowing(read_settled(model.model).window or WINDOW_SECONDS, OVERLAPS[request.method or BY_TIME])
     given = {"length": request.window, "overlap": request.window_overlap}
     windowing = replace(chosen, **{name: value for name, value in given.items() if value is not None})
     if request.stitcher:
-        require_windows(read_note(request.stitcher), windowing, request.stitcher)
+        require_windows(read_trained_on(request.stitcher).windows, windowing, request.stitcher)
     return windowing
 
 

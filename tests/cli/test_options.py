@@ -15,8 +15,7 @@ def test_choices_are_those_of_the_rooms():
     from espnet_ext.scoring.normalise import NORMALISERS
     from espnet_ext.scoring.score import UNITS
     from espnet_ext.scoring.transcripts import AUTO, FORMATS
-    from espnet_ext.stitcher.inference import METHODS
-    from espnet_ext.stitcher.note import STYLES
+    from espnet_ext.stitcher.transcripts import BY_TIME, MERGES
     from espnet_ext.transcription.speakers import OVERLAPS
 
     assert options.CHECKS == CHECKS
@@ -27,7 +26,7 @@ def test_choices_are_those_of_the_rooms():
     assert tuple(PARTS) == prepare.LIBRISPEECH_PARTS
     assert decode.NOISES == MUSAN
     assert tuple(OVERLAPS) == transcribe.METHODS
-    assert tuple(STYLES) == stitch.STYLES and set(stitch.METHODS) == set(METHODS)
+    assert tuple(MERGES) == stitch.METHODS and stitch.METHODS[-1] == BY_TIME
 
 
 def default(command: click.Command, name: str) -> object:
@@ -42,7 +41,6 @@ def test_defaults_are_those_of_the_rooms():
     from espnet_ext.scoring.assignments import COLLAR
     from espnet_ext.scoring.bootstrap import REPLICAS
     from espnet_ext.scoring.mixed import WITHIN
-    from espnet_ext.stitcher.inference import MODEL_FILE, StitcherOptions
 
     assert default(score.wer, "replicas") == REPLICAS
     assert default(score.sa, "collar") == default(score.compare, "collar") == COLLAR
@@ -52,11 +50,6 @@ def test_defaults_are_those_of_the_rooms():
     assert default(prepare.libricss, "utterances") == ENROLMENT_UTTERANCES
     assert default(stitch.windows, "window") == WINDOW_SECONDS
     assert default(stitch.windows, "window_overlap") == Windowing().overlap
-    known = StitcherOptions.__dataclass_fields__
-    for name in ("beam_size", "length_bonus", "batch_size"):
-        assert default(stitch.merge, name) == known[name].default
-    help_text = next(option.help for option in stitch.merge.params if option.name == "stitcher_file")
-    assert MODEL_FILE in help_text
 
 
 def test_corpora_and_scorers_are_there():

@@ -174,7 +174,7 @@ def test_table_4_needs_libricss(tmp_path, smoke):
 
 
 def test_whisper_on_speakers_in_turns(tmp_path):
-    rows = ("No segmentation", "Perfect choice among windows", "Stitcher WCOE guarded")
+    rows = ("No segmentation", "Time-aware overlapping inference", "Stitcher WCOE guarded")
     result = run("--recogniser", "whisper", "--table", "2", "--rows", ",".join(rows), "--nj", "1", folder=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.count("nothing to do: Whisper is not trained") == 3

@@ -135,7 +135,7 @@ def test_pairs_of_odd_and_even_windows_within_a_second(spoken):
         heard.append(WindowHypothesis("r", index, "a", texts, 8.0 * index, 8.0 * index + 16, times))
     pairs = align_windows(heard, within=1.0)
     for left, right in pairs:
-        assert left is None or right is None or abs(left.middle - right.middle) <= 1.0
+        assert left is None or right is None or abs(left.word.middle - right.word.middle) <= 1.0
     for side in (0, 1):
         found = [(pair[side].window, pair[side].place) for pair in pairs if pair[side]]
         assert found == [(w, p) for w, items in enumerate(spoken) if w % 2 == side for p in range(len(items))]

@@ -1,4 +1,4 @@
-"""The guard of stitchers: which transcripts it keeps, and how its limit is settled."""
+"""The guard of stitchers: which transcripts it keeps, and how its limit is tuned."""
 
 import itertools
 import json
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, write_jsonl
 from espnet_ext.scoring.error_rate import count_errors
-from espnet_ext.stitcher.guard import Candidate, guard_transcripts, guarded, read_guard, settle, settle_guard
+from espnet_ext.stitcher.guard import Candidate, best_limit, guard_transcripts, guarded, read_guard, tune_guard
 from espnet_ext.text.transcript import Word
 from espnet_ext.text.turns import Turn, read_turns, write_turns
 
@@ -33,7 +33,7 @@ def test_a_transcript_that_is_near_stays_and_one_that_is_far_does_not():
 
 @settings(max_examples=100)
 @given(st.lists(st.tuples(WORDS, WORDS, WORDS), max_size=5))
-def test_the_settled_limit_makes_the_fewest_errors_of_all_limits(items):
+def test_the_tuned_limit_makes_the_fewest_errors_of_all_limits(items):
     candidates = [Candidate(*item) for item in items]
 
     def errors(limit: float) -> int:
@@ -41,10 +41,10 @@ def test_the_settled_limit_makes_the_fewest_errors_of_all_limits(items):
         return sum(count_errors(item.said, text).errors for item, text in zip(candidates, taken, strict=True))
 
     every = [0.0, *(item.distance for item in candidates)]
-    assert errors(settle(candidates)) == min(map(errors, every))
+    assert errors(best_limit(candidates)) == min(map(errors, every))
 
 
-def test_a_limit_is_settled_on_sets_and_read_again(tmp_path):
+def test_a_limit_is_tuned_on_sets_and_read_again(tmp_path):
     """One stitcher's transcript corrects a word, the other loses all: the first is kept, the second is not."""
     far = WindowHypothesis("s", 0, "a", ("A", "B", "C", "D"), 0.0, 16.0, WINDOW.times)
     write_jsonl(tmp_path / "heard.jsonl", [WINDOW, far])
@@ -52,11 +52,15 @@ def test_a_limit_is_settled_on_sets_and_read_again(tmp_path):
     write_turns(tmp_path / "said.json", said)
     write_turns(tmp_path / "made.json", [Turn("r", "a", tuple("AXCD")), Turn("s", "a", ("A",))])
     files = [[tmp_path / name] for name in ("heard.jsonl", "made.json", "said.json")]
-    settle_guard(*files, tmp_path / "guard.json")
-    assert json.loads((tmp_path / "guard.json").read_text()) == {"edits_per_word": 0.25, "transcripts": 2, "kept": 1}
+    tune_guard(*files, tmp_path / "guard.json")
+    assert json.loads((tmp_path / "guard.json").read_text()) == {
+        "edits_per_word": 0.25,
+        "transcripts": 2,
+        "stitched": 1,
+    }
     assert read_guard(tmp_path) == 0.25
-    guard_transcripts(*files[:2], [tmp_path / "kept.json"], 0.25)
-    assert {turn.recording: "".join(turn.words) for turn in read_turns(tmp_path / "kept.json")} == {
+    guard_transcripts(*files[:2], [tmp_path / "guarded.json"], tmp_path)
+    assert {turn.recording: "".join(turn.words) for turn in read_turns(tmp_path / "guarded.json")} == {
         "r": "AXCD",
         "s": "ABCD",
     }
@@ -73,4 +77,4 @@ def test_a_guard_that_is_none(tmp_path, content):
 def test_ties_take_the_lowest_limit():
     items = [Candidate(("X",), ("A",), ("B",)), Candidate(("A",), ("A",), ("A",))]
     for order in itertools.permutations(items):
-        assert settle(order) == 0.0
+        assert best_limit(order) == 0.0

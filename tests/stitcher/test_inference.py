@@ -1,6 +1,5 @@
 """Stitchers trained through ESPnet's MT task, and stitching with them."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -12,14 +11,18 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, group_by_speaker, read_jsonl, write_jsonl
 from espnet_ext.multitalker.windows import Windowing
-from espnet_ext.stitcher.inference import Stitcher, StitcherOptions, merge_windows
-from espnet_ext.stitcher.pairs import STYLES, SYMBOLS, make_pairs, source_text
+from espnet_ext.stitcher import inference
+from espnet_ext.stitcher.inference import MODEL_FILE, Stitcher, StitcherOptions, merge_windows
+from espnet_ext.stitcher.pairs import SYMBOLS, make_pairs
 from espnet_ext.stitcher.simulated_errors import SimulatedErrors, simulate_windows
+from espnet_ext.stitcher.trained_on import STYLES
 from espnet_ext.text.tokens import write_tokens
 from espnet_ext.text.turns import Turn, read_turns, words_by_speaker, write_turns
 
 WORDS = ["THE", "OLD", "KING", "SEES", "A", "SMALL", "HORSE", "NEAR", "MY", "GREEN", "GARDEN", "TODAY"]
 WINDOWING = Windowing(4.0, 0.5)
+RATES = (0.6, 0.4, 0.1, 0.1, 0.1)
+ERRORS = SimulatedErrors(rates={"alone": RATES, "overlapped": RATES}, deletion=0.35, insertion=0.15)
 
 
 def recordings(count: int, seed: int, errors: SimulatedErrors) -> tuple[list[Turn], list[WindowHypothesis]]:
@@ -33,7 +36,7 @@ def recordings(count: int, seed: int, errors: SimulatedErrors) -> tuple[list[Tur
             own.append(Turn(f"r{number:03d}", speaker, words, start, start + len(words)))
             start += len(words)
         turns += own
-        heard += simulate_windows(own, start, WINDOWING, WORDS, errors, rng)
+        heard += simulate_windows(own, WINDOWING, WORDS, errors, rng)
     return turns, heard
 
 
@@ -80,6 +83,7 @@ def train(folder: Path, pairs: Path, valid: Path, style: str, **config) -> Path:
             command += [f"--{name}_data_path_and_name_and_type", f"{part / text},{text},text"]
     mt_train.main(command)
     shutil.copy(pairs / "stitcher.json", model)
+    shutil.copy(model / "latest.pth", model / MODEL_FILE)  # the best epoch is the first without an error
     return model
 
 
@@ -93,15 +97,13 @@ def write_pairs(folder: Path, style: str, name: str, turns: list[Turn], heard: l
             [" ".join(turn.words) for turn in turns] + [" ".join(WORDS)], folder / "tokens", "bpe", 40, SYMBOLS
         )
     output = folder / f"{name}_{style}"
-    make_pairs(folder / f"{name}.jsonl", output, style=style, references=folder / f"{name}.json", bpemodel=model)
+    make_pairs(folder / f"{name}.jsonl", folder / f"{name}.json", output, style=style, bpemodel=model)
     return output
 
 
 def merge(folder: Path, style: str, name: str, model: Path, **options) -> list[Turn]:
     output = folder / "stitched.json"
-    # of the last epoch: the best one is the first without an error
-    stitcher = StitcherOptions(model, model / "latest.pth", **options)
-    merge_windows([folder / f"{name}.jsonl"], [output], style, stitcher)
+    merge_windows([folder / f"{name}.jsonl"], [output], style, StitcherOptions(model, **options))
     return read_turns(output)
 
 
@@ -109,7 +111,7 @@ def merge(folder: Path, style: str, name: str, model: Path, **options) -> list[T
 def overfitted(tmp_path_factory):
     """Return a function that gives a folder with a few pairs, and in it a stitcher of a style that knows them."""
     folder = tmp_path_factory.mktemp("overfit")
-    turns, heard = recordings(4, 0, SimulatedErrors(anywhere=0.1, edge=0.6, speaker=0.0))
+    turns, heard = recordings(4, 0, ERRORS)
     models = {}
 
     def get(style: str) -> tuple[Path, Path, list[Turn]]:
@@ -129,12 +131,15 @@ def test_it_learns_a_few_pairs_by_heart(overfitted, style):
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_a_batch_is_stitched_as_one_by_one(overfitted, style):
+def test_a_batch_is_stitched_as_one_by_one(overfitted, style, monkeypatch):
     folder, model, _ = overfitted(style)
-    turns, heard = recordings(6, 5, SimulatedErrors())  # unknown ones, on which the model is unsure
+    turns, heard = recordings(
+        6, 5, ERRORS.model_copy(update={"speaker": 0.03})
+    )  # unknown ones, on which the model is unsure
     write_jsonl(folder / "other.jsonl", heard)
     together = merge(folder, style, "other", model)
-    assert together == merge(folder, style, "other", model, batch_size=1)
+    assert together == merge(folder, style, "other", model)
+    monkeypatch.setattr(inference, "BATCH_SIZE", 1)
     assert together == merge(folder, style, "other", model)
     assert {turn.recording for turn in together} == {turn.recording for turn in turns}
 
@@ -161,7 +166,8 @@ def test_espnets_own_command_gives_the_same(overfitted, tmp_path, monkeypatch):
     options += ["--output_dir", str(tmp_path), "--ctc_weight", "0", "--beam_size", "1", "--num_workers", "0"]
     mt_inference.main(options)
     text = read_table(tmp_path / "1best_recog" / "text")
-    stitched = merge(folder, "alignment", "few", model, beam_size=1)
+    monkeypatch.setattr(inference, "BEAM_SIZE", 1)
+    stitched = merge(folder, "alignment", "few", model)
     assert {f"{turn.recording}--{turn.speaker}": " ".join(turn.words) for turn in stitched} == text
 
 
@@ -184,32 +190,30 @@ def test_parts_of_a_long_recording(overfitted, monkeypatch):
     grouped = group_by_speaker(windows)
     stitched = stitcher.stitch(grouped)(grouped["r"]["a"])
     assert [word.text for word in stitched] == text
-    assert max(lengths) <= stitcher.note.longest.windows and len(lengths) > 15
+    assert max(lengths) <= stitcher.trained_on.longest.windows and len(lengths) > 15
 
 
-def test_bad_input(overfitted, tmp_path):
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("config.yaml", None, "no such file: train the stitcher first"),
+        ("valid.acc.ave.pth", None, "no such file: train the stitcher first"),
+        ("stitcher.json", None, "no such file: copy it"),
+        ("stitcher.json", "{", "not JSON"),
+        ("stitcher.json", '{"style": "wc"}', "'longest' is missing"),
+        ("stitcher.json", '{"style": "x", "longest": {"windows": 1, "words": 1}, "windows": null}', "style"),
+    ],
+)
+def test_a_folder_that_holds_no_stitcher(overfitted, tmp_path, file, content, message):
     folder, model, _ = overfitted("wc")
-    output = tmp_path / "out.json"
-
-    def stitch(method: str, stitcher: StitcherOptions | None) -> None:
-        merge_windows([folder / "few.jsonl"], [output], method, stitcher)
-
-    with pytest.raises(InputError, match="it is a stitcher of the style wc: give --method wc"):
-        stitch("wco_wce", StitcherOptions(model))
-    with pytest.raises(InputError, match="--method wc needs the folder of a trained stitcher: give --stitcher"):
-        stitch("wc", None)
-    with pytest.raises(InputError, match="--method block has no trained model: leave out --stitcher"):
-        stitch("block", StitcherOptions(model))
-    with pytest.raises(InputError, match="--method blocks is unknown: no, block, overlapping, time_aware"):
-        stitch("blocks", None)
-    with pytest.raises(InputError, match="no such file: train the stitcher first"):
-        stitch("wc", StitcherOptions(model, tmp_path / "no"))
-    with pytest.raises(InputError, match="stitcher.json: no such file: copy it"):
-        stitch("wc", StitcherOptions(tmp_path))
-    (tmp_path / "stitcher.json").write_text(json.dumps({"style": "wc"}))
-    with pytest.raises(InputError, match="not the note of a stitcher"):
-        stitch("wc", StitcherOptions(tmp_path))
-    assert not output.exists()
+    for name in ("config.yaml", "valid.acc.ave.pth", "stitcher.json"):
+        shutil.copy(model / name, tmp_path)
+    (tmp_path / file).unlink()
+    if content:
+        (tmp_path / file).write_text(content)
+    with pytest.raises(InputError, match=f"{file}: .*{message}"):
+        merge_windows([folder / "few.jsonl"], [tmp_path / "out"], "wc", StitcherOptions(tmp_path))
+    assert not (tmp_path / "out").exists()
 
 
 def test_windows_that_are_not_the_stitchers_are_refused(overfitted, tmp_path):
@@ -240,4 +244,3 @@ def test_pairs_as_pieces(overfitted):
     for side in (0, 1):
         spelled = "".join(piece for piece in pieces[side::2] if piece != "▁<gap>").replace("▁", " ").split()
         assert [word for word in spelled if word != "<wc>"] == [w for item in windows[side::2] for w in item.words]
-    assert source_text([("A", "B")], lambda word: [word]) == "A B"

@@ -1,6 +1,7 @@
 """What stitchers read: windows as token sequences, and the files of training pairs."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,15 +12,9 @@ from espnet_ext.kaldi.tables import read_table
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, group_by_speaker, write_jsonl
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.long_recordings import merge_parts
-from espnet_ext.stitcher.pairs import (
-    GAP,
-    WINDOW_CHANGE,
-    make_pairs,
-    serialise_windows,
-    stitch_examples,
-    stretch_examples,
-)
+from espnet_ext.stitcher.pairs import GAP, SYMBOLS, WINDOW_CHANGE, make_pairs, serialise_windows, stitch_examples
 from espnet_ext.stitcher.simulated_errors import SimulatedErrors, simulate_recordings
+from espnet_ext.text.tokens import write_tokens
 from espnet_ext.text.turns import Turn, write_turns
 
 
@@ -72,9 +67,15 @@ def test_serialised_stitchers_take_any_overlap_but_alignment_does_not():
 
 def test_examples():
     grouped = group_by_speaker([*windows("A B", "B"), *windows("", "", speaker="b"), *windows("", "X", speaker="c")])
-    examples = stitch_examples(grouped, "wc", {"r": {"a": ("A", "B"), "b": ("LOST",)}})
+    turns = [Turn("r", "b", ("LOST",), 2.0, 3.0), Turn("r", "a", ("B",), 1.0, 2.0), Turn("r", "a", ("A",), 0.0, 1.0)]
+    examples = stitch_examples(grouped, "wc", turns)
     assert [(example.id, example.target) for example in examples] == [("r--a", ("A", "B")), ("r--c", ())]
-    assert stitch_examples(grouped, "wc")[0].target is None
+
+
+def test_ids_that_join_to_the_same_id_are_refused():
+    heard = [WindowHypothesis(*names, ("A",), 0.0, 16.0) for names in (("r--a", 0, "b"), ("r", 0, "a--b"))]
+    with pytest.raises(InputError, match="have the same id r--a--b: rename a recording or a speaker"):
+        stitch_examples(group_by_speaker(heard), "wc", [])
 
 
 def test_unknown_style():
@@ -82,33 +83,30 @@ def test_unknown_style():
         serialise_windows(windows("A"), "x")
 
 
-def make(folder, heard: list[WindowHypothesis], style: str, *words: str) -> None:
+def make(folder, heard: list[WindowHypothesis], style: str, *words: str) -> Path:
     write_jsonl(folder / "hyp.jsonl", heard)
     write_turns(folder / "ref.json", [Turn("r", "a", words, 0.0, 9.0)])
-    make_pairs(folder / "hyp.jsonl", folder / "out", style=style, references=folder / "ref.json")
+    write_tokens([" ".join(words)] * 3, folder / "tokens", "bpe", 12, SYMBOLS)
+    pieces = folder / "tokens" / "bpe.model"
+    make_pairs(folder / "hyp.jsonl", folder / "ref.json", folder / "out", style=style, bpemodel=pieces)
+    return folder / "out"
 
 
 def test_text_of_a_stitcher(tmp_path, capsys):
-    make(tmp_path, windows("A B", "B C"), "alignment", "A", "B", "C")
-    out = tmp_path / "out"
-    assert read_table(out / "src_text") == {"r--a": "A <gap> B B <gap> C"}
+    out = make(tmp_path, windows("A B", "B C"), "alignment", "A", "B", "C")
+    assert read_table(out / "src_text") == {"r--a": "▁A ▁<gap> ▁B ▁B ▁<gap> ▁C"}
     assert read_table(out / "text") == {"r--a": "A B C"}
-    assert read_table(out / "recording_speaker") == {"r--a": "r a"}
     assert json.loads((out / "stitcher.json").read_text()) == {
         "style": "alignment", "longest": {"windows": 2, "words": 6}, "windows": {"length": 16, "overlap": 0.5},
-        "pieces": False,
     }  # fmt: skip
     assert "1 examples in the style alignment" in capsys.readouterr().out
 
 
 def test_a_speaker_who_was_heard_but_said_nothing_has_a_symbol_to_write(tmp_path):
-    make(tmp_path, [*windows("A B"), *windows("B", speaker="b")], "wc", "A", "B")
-    assert read_table(tmp_path / "out" / "text") == {"r--a": "A B", "r--b": "<gap>"}
-
-
-def test_nothing_to_stitch(tmp_path):
+    out = make(tmp_path, [*windows("A B"), *windows("B", speaker="b")], "wc", "A", "B")
+    assert read_table(out / "text") == {"r--a": "A B", "r--b": "<gap>"}
     with pytest.raises(InputError, match="nobody was heard in any window"):
-        make(tmp_path, [WindowHypothesis("r", 0, "", (), 0.0, 16.0)], "wc", "A")
+        make(tmp_path, [WindowHypothesis("r", 0, "", (), 0.0, 16.0)], "wc", "A", "B")
 
 
 @pytest.mark.parametrize("overlap", [0.0, 0.25, 0.5])
@@ -116,14 +114,12 @@ def test_stretches_of_a_long_text_have_the_words_said_in_their_time(overlap):
     """A word a second, and a pause of 40 s in between: perfect stretches make the transcript again."""
     turns = [Turn("r", "a", tuple(f"W{n}" for n in range(80)), 0.0, 80.0)]
     turns += [Turn("r", "b", ("MM",), 90.0, 91.0), Turn("r", "a", tuple(f"V{n}" for n in range(30)), 120.0, 150.0)]
-    windowing = Windowing(16.0, overlap)
-    heard = group_by_speaker(simulate_recordings(turns, windowing, SimulatedErrors(0.0, 0.0, 1.0, 0.0), 0))
-    examples = stretch_examples(heard, "wc", turns, 60)
-    own = [item for item in examples if item.speaker == "a"]
+    none = SimulatedErrors(rates={"alone": (0.0,) * 5, "overlapped": (0.0,) * 5})
+    heard = group_by_speaker(simulate_recordings(turns, Windowing(16.0, overlap), none, 0))
+    own = [item for item in stitch_examples(heard, "wc", turns, 60) if item.windows[0].speaker == "a"]
     assert len(own) > 2 and [item.id for item in own] == [f"r--a--{number:03d}" for number in range(len(own))]
     for item in own:
         words = list(dict.fromkeys(word for window in item.windows for word in window.words))
         assert list(item.target) == words, "what is to be written is what the windows have"
     merged = merge_parts([(item.windows, item.target) for item in own])
     assert [word.text for word in merged] == [*turns[0].words, *turns[2].words]
-    assert stretch_examples(heard, "wc", None, 60)[0].target is None

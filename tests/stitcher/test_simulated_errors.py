@@ -1,7 +1,5 @@
 """Simulated hypotheses, counted against the probabilities that they were made with."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -11,13 +9,18 @@ from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.simulated_errors import SimulatedErrors, simulate_hypotheses, simulate_recordings
 from espnet_ext.text.turns import Turn, write_turns
+from espnet_ext.work.files import write_json
 
 WORDS = tuple(f"W{number:02d}" for number in range(60))  # a word a second
 
 
+def errors(*rates: float, **shares: float) -> SimulatedErrors:
+    return SimulatedErrors(rates={"alone": rates or (0.0,) * 5, "overlapped": (0.0,) * 5}, **shares)
+
+
 def test_without_errors_windows_hold_the_words_whose_middle_they_hold():
     turns = [Turn("r", "a", WORDS[:6], 0.0, 6.0), Turn("r", "b", WORDS[6:8], 10.0, 12.0)]
-    heard = simulate_recordings(turns, Windowing(4.0, 0.5), SimulatedErrors(0.0, 0.0, speaker=0.0), 0)
+    heard = simulate_recordings(turns, Windowing(4.0, 0.5), errors(), 0)
     assert [(item.window, item.speaker, item.words) for item in heard] == [
         (0, "a", WORDS[0:4]), (1, "a", WORDS[2:6]), (2, "a", WORDS[4:6]),
         (3, NOBODY, ()), (4, "b", WORDS[6:8]),
@@ -25,38 +28,43 @@ def test_without_errors_windows_hold_the_words_whose_middle_they_hold():
 
 
 def test_there_are_as_many_errors_as_wanted_and_more_at_edges():
+    """A word lies 0.5 s and the next 1.5 s from each of the four inner edges."""
     turns = [Turn(f"r{number}", "a", WORDS, 0.0, 60.0) for number in range(200)]
-    errors = SimulatedErrors(anywhere=0.1, edge=0.5, reach=2.0, speaker=0.0, deletion=0.3, insertion=0.2)
-    heard = simulate_recordings(turns, Windowing(20.0, 0.0), errors, 1)
+    chosen = errors(0.9, 0.4, 0.9, 0.2, 0.1, deletion=0.3, insertion=0.2)
     total = count_errors([], [])
-    for item in heard:
+    for item in simulate_recordings(turns, Windowing(20.0, 0.0), chosen, 1):
         total += count_errors(WORDS[20 * item.window : 20 * item.window + 20], item.words)
-    # Words at 0.5 and 1.5 s from each of the four inner edges: 0.1 + 0.4 * (0.75, 0.25).
-    expected = 200 * (60 * 0.1 + 4 * 0.4 * (0.75 + 0.25))
+    expected = 200 * (52 * 0.1 + 4 * 0.4 + 4 * 0.2)
     counted = np.array([total.deletions, total.insertions, total.substitutions]) / expected
     np.testing.assert_allclose(counted, [0.3, 0.2, 0.5], atol=0.05)
 
 
 def test_an_utterance_goes_to_another_speaker():
     turns = [Turn("r", "a", WORDS[:4], 0.0, 4.0), Turn("r", "b", WORDS[4:8], 4.0, 8.0)]
-    errors = SimulatedErrors(0.0, 0.0, speaker=1.0)  # drawn of both
-    heard = [item for seed in range(100) for item in simulate_recordings(turns, Windowing(4.0, 0.0), errors, seed)]
+    chosen = errors(speaker=1.0)  # drawn of both
+    heard = [item for seed in range(100) for item in simulate_recordings(turns, Windowing(4.0, 0.0), chosen, seed)]
     swapped = sum((item.speaker == "a") == bool(set(item.words) & set(WORDS[4:8])) for item in heard)
     assert len(heard) == 200
     assert 70 < swapped < 130
 
 
-def test_the_same_seed_gives_the_same_file(tmp_path, capsys):
+def test_the_same_seed_gives_the_same_file(tmp_path):
     write_turns(tmp_path / "ref.json", [Turn("r", "a", WORDS, 0.0, 60.0)])
+    chosen, windowing = tmp_path / "errors.json", Windowing(8.0)
+    write_json(chosen, errors(*[0.3] * 5).model_dump())
     for name, seed in (("one", 1), ("again", 1), ("other", 2)):
-        simulate_hypotheses(tmp_path / "ref.json", tmp_path / f"{name}.jsonl", windowing=Windowing(8.0), seed=seed)
+        output = tmp_path / f"{name}.jsonl"
+        simulate_hypotheses(tmp_path / "ref.json", output, windowing=windowing, errors=chosen, seed=seed)
     one, again, other = ((tmp_path / f"{name}.jsonl").read_bytes() for name in ("one", "again", "other"))
     assert one == again != other
     assert len(read_jsonl(tmp_path / "one.jsonl")) == 14
-    assert "14 hypotheses with simulated errors" in capsys.readouterr().out
 
 
-def test_a_reference_without_times(tmp_path):
-    (tmp_path / "ref.json").write_text(json.dumps([{"session_id": "r", "speaker": "a", "words": "A B"}]))
-    with pytest.raises(InputError, match="r: a turn of a has no times: give start_time and end_time"):
-        simulate_hypotheses(tmp_path / "ref.json", tmp_path / "out.jsonl", windowing=Windowing())
+@pytest.mark.parametrize("content", [None, "{", '{"often": 1}', "{}"])
+def test_errors_that_are_none(tmp_path, content):
+    write_turns(tmp_path / "ref.json", [Turn("r", "a", WORDS, 0.0, 60.0)])
+    chosen = tmp_path / "errors.json"
+    if content:
+        chosen.write_text(content)
+    with pytest.raises(InputError, match=r"errors.json: "):
+        simulate_hypotheses(tmp_path / "ref.json", tmp_path / "out", windowing=Windowing(), errors=chosen)

@@ -8,7 +8,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, group_by_speaker
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.long_recordings import stitched_times
-from espnet_ext.stitcher.transcripts import MERGES, transcripts, whole_turns
+from espnet_ext.stitcher.transcripts import MERGES, merge_all, whole_turns
 from espnet_ext.text.transcript import Word, spoken_lines
 from espnet_ext.text.turns import Turn
 
@@ -26,7 +26,7 @@ def hypotheses(*texts: str, overlap: float = 0.5) -> list[WindowHypothesis]:
 
 
 def merged(method: str, heard: list[WindowHypothesis]) -> list[Turn]:
-    return whole_turns(transcripts(group_by_speaker(heard), MERGES[method]))
+    return whole_turns(merge_all(group_by_speaker(heard), MERGES[method]))
 
 
 def test_merging():
@@ -77,7 +77,7 @@ def test_starts_never_fall(words):
 def test_lines_are_divided_at_pauses_and_stand_in_order():
     other = WindowHypothesis("r", 0, "b", ("Z",), 0.0, 16.0, times=((5.0, 6.0),))
     silent = WindowHypothesis("r", 0, "c", (), 0.0, 16.0)
-    joined = transcripts({"r": {"a": HEARD, "b": (other,), "c": (silent,)}}, MERGES["time_aware"])
+    joined = merge_all({"r": {"a": HEARD, "b": (other,), "c": (silent,)}}, MERGES["time_aware"])
     assert [(line.speaker, line.text) for line in spoken_lines(joined["r"])] == [
         ("a", "A"), ("b", "Z"), ("a", "B"), ("a", "C"), ("a", "D"),
     ]  # fmt: skip

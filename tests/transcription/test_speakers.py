@@ -15,12 +15,13 @@ from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.sharing.find import find_model
 from espnet_ext.sharing.pack import Packing, pack
 from espnet_ext.stitcher.long_recordings import Longest
-from espnet_ext.stitcher.note import StitcherNote, write_note
+from espnet_ext.stitcher.trained_on import TRAINED_ON, TrainedOn
 from espnet_ext.text.turns import read_turns
 from espnet_ext.transcription import speakers
 from espnet_ext.transcription.engines import engine_for
 from espnet_ext.transcription.request import Request
 from espnet_ext.transcription.speakers import windowing_of
+from espnet_ext.work.files import write_json
 
 ENCODER = {"output_size": 8, "attention_heads": 2, "linear_units": 8, "num_blocks": 1}
 SETTINGS = {
@@ -167,7 +168,8 @@ def test_windows_are_the_stitchers(model, tmp_path):
     files = find_model(model)
     assert windowing_of(Request(), files) == Windowing(16.0, 0.5), "nothing is settled"
     assert windowing_of(Request(method="block", window=8.0), files) == Windowing(8.0, 0.0)
-    write_note(tmp_path, StitcherNote("wc", Longest(4, 99), Windowing(8.0, 0.25), False))
+    trained_on = TrainedOn(style="wc", longest=Longest(4, 99), windows=Windowing(8.0, 0.25))
+    write_json(tmp_path / TRAINED_ON, trained_on.model_dump())
     assert windowing_of(Request(stitcher=tmp_path), files) == Windowing(8.0, 0.25)
     with pytest.raises(InputError, match="it stitches windows of 8 s that overlap by 25 %, not of 16 s by 0 %"):
         windowing_of(Request(stitcher=tmp_path, window=16.0, window_overlap=0.0), files)

@@ -82,6 +82,11 @@ def folder(run: Run, name: str) -> Path:
     return run.datadir / name / "segments" if name == LIBRICSS else run.datadir / name
 
 
+def references(run: Run, name: str) -> Path:
+    """Who says what in a set, and when (SegLST)."""
+    return folder(run, name) / "references.json"
+
+
 def data_dir(run: Run, name: str) -> Path:
     """The data dir of a set, whose utterances are whole recordings, or LibriCSS's segments."""
     return folder(run, name) / "data" if name == LIBRICSS else folder(run, name)

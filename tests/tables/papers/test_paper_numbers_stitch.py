@@ -26,7 +26,6 @@ CUTS = {"whole": "-", "windows0": "0%", "windows25": "25%", "windows50": "50%"}
 OURS = {
     "2": [
         "Time-aware overlapping inference",
-        "Perfect choice among windows",
         *(f"Stitcher {style} guarded" for style in ("alignment", "WC", "WCOE")),
     ],
     "3": ["Time-aware 25 %", "25 % guarded"],
