@@ -7,6 +7,7 @@ from espnet_ext.corpora.asru2019 import find_folders
 from espnet_ext.corpora.code_switching import LAYOUTS, SET_NAMES, WITHOUT_DEV
 from espnet_ext.errors import InputError
 from espnet_ext.recipe import asr, systems
+from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
 from espnet_ext.recipe.training import average_step, averaged, data_options, free_of, token_options, train_step
@@ -17,6 +18,8 @@ from espnet_ext.work.yaml_files import deep_merge
 
 TEST_SETS = ("dev", "test")
 SPOKEN = "train-cs"
+# Keys of a training config that say what all decoders share in a run with one encoder.
+SHARED = {f"{part}{conf}" for part in ("frontend", "specaug", "normalize", "encoder") for conf in ("", "_conf")}
 
 
 def train_parts(run: Run) -> list[str]:
@@ -120,7 +123,7 @@ def pretrained(run: Run) -> bool:
 
 def statistics(run: Run) -> None:
     token_type = run.sections["settings"]["token_type"]
-    config = run.section_config("train")  # all systems have the same features
+    config = run.features_config()
     all_data = "+".join(train_parts(run))
     names = [all_data] if shared(run) else [*([all_data] if pretrained(run) else []), *training_sets(run)]
     for name in dict.fromkeys(names):
@@ -263,6 +266,11 @@ def check(run: Run) -> None:
     """Refuse what would end in stage 1, after the synthetic corpus is made."""
     if run.synthetic and run.options["corpus"] != "asru2019":
         raise InputError(f"--corpus {run.options['corpus']} needs its folder: give --asru2019 DIR")
+    if run.own and shared(run) and any(run.own.config.get(key) != run.sections["train"].get(key) for key in SHARED):
+        raise InputError(
+            f"--{run.own.option} has an encoder of its own, and at this scale all systems share one: "
+            "add --encoder joint, or change only the decoder of a system (base: SYSTEM)"
+        )
     named = part_folders(run)
     if named and run.synthetic:
         raise InputError("--folders names folders of a corpus: give --asru2019 DIR")
@@ -272,6 +280,7 @@ def check(run: Run) -> None:
 
 RECIPE = Recipe(
     corpus="asru2019",
+    trained={"asr_config": Trained()},
     options={
         "corpus": "asru2019",
         "folders": "",

@@ -17,6 +17,8 @@ scale=mini       # smoke|mini|mini_joint|full: size of the models and of the syn
 seed=1           # seeds, separated by commas
 encoder=         # joint|shared|pretrained: each trains its encoder, all use one, or each trains it further; the scale's choice if empty
 average=         # best:N|last:N: decode the mean of the N best or last epochs; the scale's own choice if empty
+asr_config=      # a training config of yours: train it and show its row; "base: SYSTEM" and changes, or a whole one
+name=mine        # what that row is called
 stage=1          # first stage to run
 stop_stage=9     # last stage to run
 # Data

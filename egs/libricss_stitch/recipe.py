@@ -21,6 +21,7 @@ from espnet_ext.multitalker.profiles import read_profiles
 from espnet_ext.multitalker.settled import Settled, write_settled
 from espnet_ext.multitalker.windows import write_windows
 from espnet_ext.recipe import asr
+from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run, idle_if, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
 from espnet_ext.recipe.training import data_options, free_of
@@ -56,7 +57,7 @@ def mixtures(run: Run) -> None:
 
 def recogniser_config(run: Run, training: str = "") -> Path:
     """Write the config of the recogniser, or of another of its trainings, ``first`` or ``windows``."""
-    section = f"sa_asr_{run.setting('recogniser')}"
+    section = recogniser_section(run)
     overlays: list[Mapping[str, Any]] = [run.sections[f"sa_asr_{training}"]] if training else []
     if run.path("speaker_model"):
         rows = next(iter(read_profiles([sets.profiles(run, "train") / "profiles.scp"]).values()))
@@ -65,6 +66,11 @@ def recogniser_config(run: Run, training: str = "") -> Path:
         files = {name: str(run.path(name)) for name in FAR_FIELD if run.path(name)}
         overlays.append({**run.sections["sa_asr_far_field"], **files})
     return run.section_config(section, *overlays, name=f"sa_asr_{training}" if training else section)
+
+
+def recogniser_section(run: Run) -> str:
+    """The section of the recogniser's config; that of --asr_config is called after its system."""
+    return run.own.name if run.own and run.own.below else f"sa_asr_{run.setting('recogniser')}"
 
 
 def far_field(run: Run) -> bool:
@@ -86,12 +92,12 @@ def trainings(run: Run) -> dict[str, str]:
 
 
 def recogniser_folder(run: Run, training: str) -> Path:
-    return run.expdir / "recogniser" / training
+    return sets.below(run, "recogniser") / training
 
 
 def speaker_encoder(run: Run) -> tuple[str, dict[str, Any]]:
     """The recogniser's speaker encoder and its options."""
-    config = run.sections[f"sa_asr_{run.setting('recogniser')}"]
+    config = run.sections[recogniser_section(run)]
     return config["speaker_encoder"], config.get("speaker_encoder_conf") or {}
 
 
@@ -179,10 +185,10 @@ def hear(run: Run, ways: Sequence[str], names: Sequence[str]) -> None:
     cut = [sets.data_dir(run, name) if way == "whole" else run.datadir / way / name for way, name in places]
     model = recogniser_folder(run, list(trainings(run))[-1])
     inventories = [sets.folder(run, name) / "inventory" for _, name in places]
-    outputs = [run.expdir / "heard" / way / name for way, name in places]
+    outputs = [sets.below(run, "heard") / way / name for way, name in places]
     recognise = Step(
         name=f"hear {' '.join(names)} ({' '.join(ways)})",
-        log=run.expdir / "heard" / "log" / f"{names[0]}.log",
+        log=sets.below(run, "heard") / "log" / f"{names[0]}.log",
         function=recognise_sets,
         arguments={
             "model": [model / "config.yaml", model / CHECKPOINT],
@@ -216,7 +222,7 @@ def windows_step(run: Run, windows: str, name: str) -> Step:
 def whisper_step(run: Run, way: str, name: str) -> Step:
     """What Whisper hears of a set that is cut in one way."""
     cut = sets.data_dir(run, name) if way == "whole" else run.datadir / way / name
-    output, references = run.expdir / "heard" / way / name, sets.folder(run, name) / "references.json"
+    output, references = sets.below(run, "heard") / way / name, sets.folder(run, name) / "references.json"
     return Step(
         name=f"hear {name} ({way})",
         log=output / "log" / "hear.log",
@@ -284,7 +290,7 @@ def check(run: Run) -> None:
     if sets.whisper(run):
         if "4" in {table.id for table in run.selected}:
             raise InputError("Table 4 is of speakers who talk at once, which Whisper cannot hear: leave out --table 4")
-        given = [f"--{name}" for name in ("libricss", "speaker_model", *FAR_FIELD) if run.options[name]]
+        given = [f"--{name}" for name in ("libricss", "speaker_model", "asr_config", *FAR_FIELD) if run.options[name]]
         if given:
             raise InputError(f"{given[0]} is for a recogniser that is trained: leave it out with --recogniser whisper")
         return
@@ -297,6 +303,7 @@ def check(run: Run) -> None:
 
 RECIPE = Recipe(
     corpus="librispeech",
+    trained={"asr_config": Trained("merge", "sa_asr_"), "stitcher_config": Trained()},
     options={
         "recogniser": "",
         "libricss": "",

@@ -7,6 +7,7 @@ from typing import Any
 
 from espnet_ext.nbest.card import CARD, write_card
 from espnet_ext.recipe import asr, systems
+from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
 from espnet_ext.recipe.training import average_step, averaged
@@ -287,7 +288,8 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
     config, folder = system_config(run.sections, system), run.expdir / system.name / f"seed{seed}"
     parts = train_parts(run)
     corpus: dict[str, Any] = {"lists": lists_of(run, parts), "dev_lists": lists_of(run, DEV_SETS)}
-    if system.config in TRANSCRIPTS:
+    like = run.own.like if run.own and system.name == run.own.name else system.config
+    if like in TRANSCRIPTS:
         texts, dev = texts_of(run, parts), texts_of(run, DEV_SETS)
         corpus = {"texts": TextFiles(transcripts=texts), "dev_texts": TextFiles(transcripts=dev)}
     model, log = adapted(run, config["lm"], seed) / "model", folder / "log" / "train.log"
@@ -381,6 +383,7 @@ def measure_latency(scorer: ScorerKind, output: Path, options: Mapping[str, Any]
 
 RECIPE = Recipe(
     corpus="librispeech",
+    trained={"rescorer_config": Trained()},
     options={"lm_text": "", "nbest_lists": "", "first_pass": "whisper", "whisper": "", "gpt2": "", "bert": ""},
     paths=("lm_text", "nbest_lists"),
     choices={"first_pass": ("whisper", ESPNET)},

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from espnet_ext.recipe import asr, systems
 from espnet_ext.recipe.language_model import train_language_model
+from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
 from espnet_ext.recipe.training import average_step
@@ -44,7 +45,7 @@ def tokens(run: Run) -> None:
 
 
 def statistics(run: Run) -> None:
-    config = run.section_config("train")  # all systems have the same features
+    config = run.features_config()
     token_type = run.sections["settings"]["token_type"]
     run_steps(asr.statistics_step(run, config, "train", "dev", asr.tokens_dir(run), token_type))
 
@@ -96,7 +97,7 @@ def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]
     """A system's trainings: layer by layer, where the scale pre-trains, then all of it."""
     folder = run.expdir / system.name / f"seed{seed}"
     config = run.system_config(system)
-    if pretrains(run):
+    if pretrains(run) and pretraining.grows(read_yaml(config)):  # a config of the user's own may have another encoder
         yield from pretrained(run, folder, config, seed)
     else:
         selection = Selection(run.sections["settings"]["max_tokens"])
@@ -209,6 +210,7 @@ def scoring(run: Run) -> None:
 
 RECIPE = Recipe(
     corpus="librispeech",
+    trained={"asr_config": Trained()},
     options={"pretrain": "", "average": "", "lm_text": "", "lm_size": ""},
     paths=("lm_text",),
     choices={"pretrain": ("true", "false"), "lm_size": ("small", "large")},

@@ -18,6 +18,8 @@ seed=            # seeds, separated by commas; if empty, as many as conf/tables.
 pretrain=        # true|false: layer-wise pre-training; the scale's own choice if empty
 lm_size=         # small|large: the language model of table 5; the scale's own choice if empty
 average=         # best:N|last:N: decode the mean of the N best or last epochs; the scale's own choice if empty
+asr_config=      # a training config of yours: train it and show its row; "base: SYSTEM" and changes, or a whole one
+name=mine        # what that row is called
 stage=1          # first stage to run
 stop_stage=9     # last stage to run
 # Data

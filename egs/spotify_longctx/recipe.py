@@ -12,6 +12,7 @@ from typing import Any
 from espnet_ext.errors import InputError
 from espnet_ext.longform.noise import find_noise
 from espnet_ext.recipe import asr
+from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
 from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
@@ -70,7 +71,7 @@ def statistics_step(run: Run, name: str, skip_silent: float = 0.0) -> Step:
         arguments={
             "data": str(run.datadir / name),
             "output": str(run.stats / name),
-            "features_conf": run.sections["train"]["features_conf"],
+            "features_conf": read_yaml(run.features_config())["features_conf"],
             "keep_features": keeps_features(run),
             "skip_silent": skip_silent,
         },
@@ -312,6 +313,7 @@ def check(run: Run) -> None:
 
 RECIPE = Recipe(
     corpus="spotify",
+    trained={"asr_config": Trained()},
     instead=("audio", corpora.PUBLISHED),
     options={
         "table": "",

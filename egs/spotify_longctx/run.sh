@@ -18,6 +18,8 @@ table=           # 1: the paper's table
 rows=            # points of the figures and rows of the tables by name, such as 'Rev16 at 10 s'; all if empty
 scale=mini       # smoke|mini|mini_batch80|full: size of the models and of the synthetic corpora; full is the paper's
 seed=1           # seeds, separated by commas; the paper has three repeats
+asr_config=      # a training config of yours: train it and show its row; "base: SYSTEM" and changes, or a whole one
+name=mine        # what that row is called
 stage=1          # first stage to run
 stop_stage=8     # last stage to run
 # Data

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property, wraps
 from importlib import util
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 from espnet_ext.corpora.faults import skip_share
 from espnet_ext.errors import InputError
+from espnet_ext.recipe.own_system import OwnSystem, Trained, add_own_system
 from espnet_ext.recipe.steps import Step, run_jobs, say
 from espnet_ext.tables.plans.plan import decode_config, load_scale, select, sets_needed, system_config, systems_needed
 from espnet_ext.tables.plans.reading import load_tables
@@ -34,6 +35,7 @@ COMMON = {
     "datadir": "",
 }
 EMPTY: Mapping[str, Any] = MappingProxyType({})
+FEATURES = ("frontend", "frontend_conf", "feats_extract", "features_conf", "input_size")  # keys of a training config
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Recipe:
         choices: those that take one of a few values.
         needed: the paths that ``--scale full`` needs, besides ``corpus``.
         variant: ending of the names of a run's folders, for runs that must not share them; may be empty.
+        trained: those of them that give a training config of the user's own, and what it trains.
         tables_of: the tables that a run makes, in the form of ``--table``.
         check: raises InputError if options contradict each other.
     """
@@ -61,12 +64,18 @@ class Recipe:
     choices: Mapping[str, Sequence[str]] = EMPTY
     needed: Sequence[str] = ()
     variant: "Callable[[Mapping[str, str]], str]" = lambda options: ""
+    trained: Mapping[str, Trained] = EMPTY
     tables_of: "Callable[[Mapping[str, str]], str]" = lambda options: options["table"]
     check: "Callable[[Run], None]" = lambda run: None
 
     def corpus_given(self, options: Mapping[str, str]) -> str:
         """The option of the corpus that is given; ``corpus`` if none is."""
         return next((name for name in self.instead if options[name]), self.corpus)
+
+    @property
+    def all_paths(self) -> tuple[str, ...]:
+        """All options that are files or folders of the user's."""
+        return (self.corpus, *self.instead, *self.paths, *self.trained)
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,7 @@ class Run:
         command: the command line, which is kept with the results.
         launch: what comes before a training's command, such as ``srun`` (``train_cmd`` in cmd.sh).
         train_options: ESPnet's flags for training on several GPUs and nodes (``train_cmd_options`` in cmd.sh).
+        own: the system of ``--asr_config`` or the like, which is in ``tables`` too.
     """
 
     recipe: Recipe
@@ -92,7 +102,8 @@ class Run:
     datadir: Path
     command: str = ""
     launch: tuple[str, ...] = ()
-    train_options: tuple[str, ...] = field(default=())
+    train_options: tuple[str, ...] = ()
+    own: OwnSystem | None = None
 
     @property
     def scale(self) -> str:
@@ -126,8 +137,9 @@ class Run:
         return [int(seed) for seed in (self.options["seed"] or "1").split(",")]
 
     def seeds_of(self, system: System) -> list[int]:
-        """The seeds of a system: those of ``--seed``, otherwise those of the design in tables.yaml."""
-        return self.seeds if self.options["seed"] else self.tables.seeds_of(system.name, self.scale)
+        """Return the seeds of a system: those of ``--seed``, otherwise those of the design in tables.yaml."""
+        own = self.own is not None and system.name == self.own.name
+        return self.seeds if self.options["seed"] or own else self.tables.seeds_of(system.name, self.scale)
 
     @property
     def synthetic(self) -> bool:
@@ -151,7 +163,16 @@ class Run:
 
     @property
     def stats(self) -> Path:
-        return self.expdir / "stats"
+        """The folder of statistics; a config of the user's own with other features has its own."""
+        return self.expdir / (f"stats_{self.own.name}" if self.own and self.own_features else "stats")
+
+    @cached_property
+    def own_features(self) -> bool:
+        """Has the config of the user's own other features than the recipe's systems?"""
+        common = self.sections.get("train", {})
+        return self.own is not None and (
+            self.own.below or bool(common and any(self.own.config.get(key) != common.get(key) for key in FEATURES))
+        )
 
     @property
     def lm(self) -> Path:
@@ -202,6 +223,10 @@ class Run:
         for overlay in overlays:
             config = deep_merge(config, overlay)
         return self.write_config(name or section, config, f"section {section} of scale {self.scale}")
+
+    def features_config(self) -> Path:
+        """Write the config whose features the statistics are of: the section ``train``, or that of the user's own."""
+        return self.section_config(self.own.name if self.own and self.own_features else "train")
 
     def decode_config(self, decoding: str) -> Path:
         """Write a decoding's config: the section ``decode``, then the decoding's overrides."""
@@ -266,7 +291,7 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
     Args:
         folder: the recipe's folder.
         given: option -> value. Relative paths are relative to the working directory.
-        environment: holds ``train_cmd`` and ``train_cmd_options`` (cmd.sh).
+        environment: holds ``train_cmd``, ``train_cmd_options`` and ``decode_cmd`` (cmd.sh).
 
     Raises:
         InputError: an unknown option, a wrong value, an unknown table or row, or a file that is not there.
@@ -274,6 +299,8 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
     import shlex
 
     recipe = load_recipe(folder.resolve())
+    if not given.get("parallel") and environment.get("decode_cmd"):
+        given = {**given, "parallel": environment["decode_cmd"]}
     options = _checked(recipe, given, Path.cwd(), folder.resolve())
     os.chdir(folder)
     here = Path()
@@ -285,7 +312,15 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
     tables = load_tables(here / "conf" / "tables.yaml", options["scale"])
     wanted = recipe.tables_of(options)
     tables_wanted = None if wanted == "all" else _names(wanted)
-    selected = select(tables, tables_wanted, _names(options["rows"]) if options["rows"] else None)
+    rows = _names(options["rows"]) if options["rows"] else None
+    own = None
+    if option := next((name for name in recipe.trained if options[name]), None):
+        chosen = [table.id for table in select(tables, tables_wanted)]
+        tables, sections, own = add_own_system(
+            tables, chosen, sections, option, recipe.trained[option], Path(options[option]), options["name"]
+        )
+        rows = [*(rows or ()), own.name]
+    selected = select(tables, tables_wanted, rows)
     tag = "-".join(part for part in (options["scale"], recipe.variant(options)) if part)
     corpus = options[recipe.corpus_given(options)]
     if corpus and options["scale"] != "full":
@@ -301,12 +336,13 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
         command=_without_folders(environment.get("ESPNET_EXT_COMMAND", ""), recipe, given),
         launch=tuple(shlex.split(environment.get("train_cmd", ""))),
         train_options=tuple(shlex.split(environment.get("train_cmd_options", ""))),
+        own=own,
     )
     for name, path in (("expdir", run.expdir), ("datadir", run.datadir)):
         if "," in str(path):
             raise InputError(f"--{name}: {path} has a comma, at which ESPnet would cut the path: choose another folder")
     recipe.check(run)
-    for name in (recipe.corpus, *recipe.instead, *recipe.paths):
+    for name in recipe.all_paths:
         if options[name] and not os.path.exists(options[name]):
             raise InputError(f"--{name} {options[name]}: no such file or folder")
     return run
@@ -314,14 +350,15 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
 
 def _without_folders(command: str, recipe: Recipe, given: Mapping[str, str]) -> str:
     """A command line whose paths are their last names: results that are kept tell nobody's folders."""
-    for name in (recipe.corpus, *recipe.instead, *recipe.paths, "parallel", "expdir", "datadir"):
+    for name in (*recipe.all_paths, "parallel", "expdir", "datadir"):
         if "/" in (path := given.get(name, "")):
             command = command.replace(path, Path(path).name)
     return command
 
 
 def _checked(recipe: Recipe, given: Mapping[str, str], caller: Path, folder: Path) -> dict[str, str]:
-    defaults = {**COMMON, recipe.corpus: "", **dict.fromkeys(recipe.instead, ""), **recipe.options}
+    own = {**dict.fromkeys(recipe.trained, ""), "name": "mine"} if recipe.trained else {}
+    defaults = {**COMMON, recipe.corpus: "", **dict.fromkeys(recipe.instead, ""), **own, **recipe.options}
     for name in given:
         if name not in defaults:
             raise InputError(f"unknown option --{name} (run.sh --help lists the options)")
@@ -341,7 +378,10 @@ def _checked(recipe: Recipe, given: Mapping[str, str], caller: Path, folder: Pat
     both = [name for name in (recipe.corpus, *recipe.instead) if options[name]]
     if len(both) > 1:
         raise InputError(f"--{both[0]} and --{both[1]} are two corpora to train on: give one of them")
-    for name in (recipe.corpus, *recipe.instead, *recipe.paths, "expdir", "datadir"):
+    systems = [name for name in recipe.trained if options[name]]
+    if len(systems) > 1:
+        raise InputError(f"--{systems[0]} and --{systems[1]} are two systems: give one of them")
+    for name in (*recipe.all_paths, "expdir", "datadir"):
         if options[name]:
             options[name] = os.path.abspath(caller / options[name])
     if options["parallel"]:

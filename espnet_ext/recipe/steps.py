@@ -55,6 +55,7 @@ class Step:
         resumes: a folder with incomplete work that the function resumes. Work that was started under another key is
             refused. Logs of earlier starts are kept in a file with the ending ``.earlier.log``.
         preload: modules that the stage's process imports first, so that its steps share them.
+        command: what it runs, to be copied into a shell; it is shown as the step begins.
         progress: makes a short line from the log, which is shown every ten seconds.
 
     Lines of its log that begin with ``warning:`` are shown after it, also if it was done before.
@@ -70,6 +71,7 @@ class Step:
     outputs: Sequence[Path] = ()
     resumes: Path | None = None
     preload: Sequence[str] = ()
+    command: str = ""
     progress: Callable[[Path], str] = last_line
 
     @property
@@ -160,6 +162,8 @@ def _advance(chain: Iterator[Step], running: "dict[Any, _Started]") -> None:
             _refuse_other_work(step, step.resumes, key)
         _preload(step.preload)
         check_parent()
+        if step.command:
+            say(f"{step.name}: {step.command}")
         sys.stdout.flush()
         sys.stderr.flush()
         process = get_context("fork").Process(target=_child, args=(step, key, os.getpid()))

@@ -22,7 +22,7 @@ def run_command(
 ) -> None:
     """Run one of the commands in :mod:`espnet_ext.bin`: in this process, or in others that a launcher starts.
 
-    The output begins with the command line, for those who start the command by hand.
+    The output begins with the command line.
 
     Args:
         command: the module's name, such as ``asr_train``.
@@ -36,10 +36,9 @@ def run_command(
     """
     words = [*more, "--ngpu", str(ngpu), *options]
     name = f"espnet_ext.bin.{command}"
-    line = [*launch, sys.executable, "-m", name, *words]
-    print(f"# {shlex.join(line)}", flush=True)
+    print(f"# {command_line(command, options, launch, more, ngpu)}", flush=True)
     if launch:
-        status = subprocess.run(line, check=False).returncode
+        status = subprocess.run([*launch, sys.executable, "-m", name, *words], check=False).returncode
         if status:
             raise InputError(f"{launch[0]} has ended with status {status}")
         return
@@ -49,6 +48,13 @@ def run_command(
     sys.argv = [name, *words]
     check_gpus(words)
     module.main()
+
+
+def command_line(
+    command: str, options: Sequence[str], launch: Sequence[str] = (), more: Sequence[str] = (), ngpu: int = 0
+) -> str:
+    """Return what :func:`run_command` runs, to be copied into a shell in the recipe's folder."""
+    return shlex.join([*launch, "python", "-m", f"espnet_ext.bin.{command}", *more, "--ngpu", str(ngpu), *options])
 
 
 def train_step(
@@ -73,17 +79,19 @@ def train_step(
             the step is not done.
     """
     given = [word for option, path in (files or {}).items() for word in (option, str(path))]
+    words = [*given, "--output_dir", str(folder), "--resume", "true", *options]
     spread = run.train_options or (("--multiprocessing_distributed", "true") if run.ngpu > 1 else ())
     return Step(
         name=name or f"train {folder.relative_to(run.expdir)}",
         log=folder / "log" / "train.log",
         function=run_command,
-        arguments={"command": command, "options": [*given, "--output_dir", str(folder), "--resume", "true", *options]},
+        arguments={"command": command, "options": words},
         free={"launch": run.launch, "more": spread, "ngpu": run.ngpu},
         inputs=[*inputs, *(files or {}).values()],
         outputs=[folder / "config.yaml"],
         resumes=folder,
         preload=[] if run.launch else [f"espnet_ext.bin.{command}"],
+        command=command_line(command, words, run.launch, spread, run.ngpu),
         progress=train_progress,
     )
 

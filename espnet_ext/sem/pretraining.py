@@ -114,7 +114,7 @@ def plan(config: Mapping[str, Any], settings: PretrainSettings, max_tokens: int 
             ``max_epoch`` is used up by the steps.
     """
     encoder = config.get("encoder_conf") or {}
-    if config.get("encoder") != "blstm_maxpool" or "num_layers" not in encoder or "pooling" not in encoder:
+    if not grows(config) or "num_layers" not in encoder or "pooling" not in encoder:
         raise InputError("pre-training needs encoder: blstm_maxpool, with num_layers and pooling in its encoder_conf")
     last = encoder["num_layers"]
     if settings.start_layers > last:
@@ -136,6 +136,11 @@ def plan(config: Mapping[str, Any], settings: PretrainSettings, max_tokens: int 
     if left < 1:
         raise InputError(f"pre-training takes all of the {config['max_epoch']} epochs (max_epoch): have more of them")
     return [*steps, PretrainStep(FINAL, every, {**config, "max_epoch": left})]
+
+
+def grows(config: Mapping[str, Any]) -> bool:
+    """Return whether the encoder of a training config is one that can be trained layer by layer."""
+    return config.get("encoder") == "blstm_maxpool"
 
 
 def _shape(layers: int, pooling: list[int]) -> dict[str, Any]:

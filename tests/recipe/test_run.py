@@ -206,9 +206,13 @@ def test_an_option_that_is_false_by_default_may_stand_alone(toy, options, value)
     assert f"skip {value} seeds" in done.stdout, done.stderr
 
 
-def test_cmd_sh_says_how_trainings_are_launched(toy):
+def test_cmd_sh_says_how_work_is_started(toy, monkeypatch):
     (toy / "cmd.sh").write_text('export train_cmd="srun --comment \'a b\'"\nexport train_cmd_options="--flag true"\n')
     done = run(toy, "--stop_stage", "1")
+    monkeypatch.chdir(toy)
+    environment = {"decode_cmd": "conf/parallel/slurm.yaml"}
+    assert prepare(toy, {}, environment).parallel == toy.parents[1] / "conf/parallel/slurm.yaml"
+    assert prepare(toy, {"parallel": "conf/parallel/sge.yaml"}, environment).parallel.name == "sge.yaml"
     assert "launch ('srun', '--comment', 'a b') ('--flag', 'true')" in done.stdout
 
 
@@ -248,6 +252,8 @@ def test_help_shows_the_head_of_the_script_options_defaults_and_stages(toy, tmp_
     ):
         assert text in done.stdout
     assert "shellcheck" not in done.stdout and run(toy, "-h").stdout == done.stdout
+    piped = subprocess.run(f"{toy}/run.sh --help | head -1", shell=True, capture_output=True, text=True, check=True)
+    assert piped.stdout.startswith("Usage") and piped.stderr == ""
 
 
 def test_run_from_any_directory(toy, tmp_path):
@@ -275,7 +281,8 @@ def test_each_recipes_run_sh_and_recipe_py_agree(folder):
     declared = dict(line.partition("#")[0].strip().split("=", 1) for line in head.splitlines() if _is_option(line))
     assert all("#" in line for line in head.splitlines() if _is_option(line)), "each option has its help"
     recipe = recipe_run.load_recipe(folder)
-    assert set(declared) == {*COMMON, *recipe.options, recipe.corpus, *recipe.instead, "stage", "stop_stage"}
+    own = [*recipe.trained, "name"]
+    assert set(declared) == {*COMMON, *recipe.options, recipe.corpus, *recipe.instead, *own, "stage", "stop_stage"}
     for name in COMMON:
         if name not in ("table", "seed"):
             assert declared[name] == COMMON[name], name

@@ -31,6 +31,11 @@ def whisper(run: Run) -> bool:
     return bool(run.setting("recogniser") == WHISPER)
 
 
+def below(run: Run, what: str) -> Path:
+    """The folder of the recogniser or of what it hears; the recogniser of --asr_config has its own."""
+    return run.expdir / (f"{what}_{run.own.name}" if run.own and run.own.below else what)
+
+
 def settings(run: Run) -> Mapping[str, Any]:
     """The settings of the scale; with Whisper, those of the section ``settings_whisper`` over them."""
     own: Mapping[str, Any] = run.sections["settings"]

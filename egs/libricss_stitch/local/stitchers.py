@@ -26,13 +26,13 @@ sets = load_script(Path(__file__).with_name("sets.py"))
 
 
 def training(run: Run) -> None:
-    trained = {(system.windows, system.method): system for system in run.systems if system.kind == TRAIN}
+    trained = {shared_folder(run, "first", system): system for system in run.systems if system.kind == TRAIN}
     if not trained:
         say("no stitcher is trained for these rows")
         return
     run_steps(stitcher_tokens(run))
     if simulates(run):
-        ways = dict.fromkeys(str(windows) for windows, _ in trained)
+        ways = dict.fromkeys(str(system.windows) for system in trained.values())
         run_steps(*(step for way in ways for step in simulate(run, way)))
     jobs = (prepare_stitchers(run, system) for system in trained.values())
     run_jobs(jobs, 1 if run.ngpu else run.nj)  # they would share the GPUs
@@ -56,7 +56,7 @@ def stitcher_tokens(run: Run) -> Step:
 def simulate(run: Run, windows: str) -> Iterator[Step]:
     """Hypotheses with simulated errors like the recogniser's, from which stitchers learn first."""
     folder = run.expdir / "pairs" / windows
-    heard, errors = run.expdir / "heard" / windows / "train_stitch" / "hypotheses.jsonl", folder / "errors.json"
+    heard, errors = sets.below(run, "heard") / windows / "train_stitch" / "hypotheses.jsonl", folder / "errors.json"
     references = run.datadir / "train_stitch" / "references.json"
     yield Step(
         name=f"errors of the recogniser in {windows}",
@@ -80,7 +80,12 @@ def simulate(run: Run, windows: str) -> Iterator[Step]:
 
 
 def shared_folder(run: Run, kind: str, system: System) -> Path:
-    """What all stitchers of a style and a way of cutting share: their ``pairs``, or the ``first`` training."""
+    """What all stitchers of a style and a way of cutting share: their ``pairs``, or the ``first`` training.
+
+    With a config of the user's own, the first training is another one.
+    """
+    if kind == "first" and run.own and run.own.name == system.name:
+        kind += f"_{system.name}"
     return run.expdir / kind / str(system.windows) / str(system.method)
 
 
@@ -284,4 +289,4 @@ def transcripts_of(folder: Path, decoding: str, name: str) -> Path:
 
 
 def heard_of(run: Run, system: System, name: str) -> Path:
-    return run.expdir / "heard" / str(system.windows) / name / "hypotheses.jsonl"
+    return sets.below(run, "heard") / str(system.windows) / name / "hypotheses.jsonl"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from espnet_ext.recipe import asr, systems
+from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
 from espnet_ext.tables.plans.tables import System
@@ -38,7 +39,7 @@ def tokens(run: Run) -> None:
 
 def statistics(run: Run) -> None:
     token_type = run.sections["settings"]["token_type"]
-    run_steps(asr.statistics_step(run, run.section_config("train"), "train", "dev", asr.tokens_dir(run), token_type))
+    run_steps(asr.statistics_step(run, run.features_config(), "train", "dev", asr.tokens_dir(run), token_type))
 
 
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
@@ -63,6 +64,7 @@ def scoring(run: Run) -> None:
 
 RECIPE = Recipe(
     corpus="librispeech",
+    trained={"asr_config": Trained()},
     stages={
         "data": data,
         "format": format_data,

@@ -15,6 +15,8 @@ table=1          # number of a table of the paper, several separated by commas, 
 rows=            # rows of the table by name, separated by commas; all if empty
 scale=mini       # smoke|mini|full: size of the models and of the synthetic corpus; full is the paper's
 seed=1           # seeds, separated by commas
+asr_config=      # a training config of yours: train it and show its row; "base: SYSTEM" and changes, or a whole one
+name=mine        # what that row is called
 stage=1          # first stage to run
 stop_stage=9     # last stage to run
 # Data

@@ -1,0 +1,131 @@
+"""``--asr_config FILE --name NAME``: a system of the user's own, trained and shown beside those of the tables.
+
+The file is a training config for ESPnet: a whole one, as ``espnet-ext table config`` prints it, or ``base: SYSTEM`` and
+what differs from that system of ``conf/tables.yaml``.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.errors import InputError
+from espnet_ext.tables.plans.schema import TRAIN
+from espnet_ext.tables.plans.tables import Row, System, Table, Tables
+from espnet_ext.work.settings import known
+from espnet_ext.work.yaml_files import deep_merge, read_yaml
+
+BASE = "base"
+# What the recipe gives on ESPnet's command line. A config that a training has left holds it too, of that training.
+GIVEN = re.compile(
+    r"config|output_dir|ngpu|seed|resume|token_list|token_type|bpemodel|(train|valid)_(data_path.*|shape_file)|dist_.*"
+    r"|multiprocessing_distributed|profiles|print_config|required|version|distributed"
+)
+Sections = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What an option such as ``--asr_config`` trains.
+
+    Attributes:
+        kind: of the systems in the tables that differ in it.
+        section: the section of ``full.yaml`` that it replaces, of a model below the systems; empty: the system's own.
+    """
+
+    kind: str = TRAIN
+    section: str = ""
+
+
+@dataclass(frozen=True)
+class OwnSystem:
+    """The system of the user's own in a run.
+
+    Attributes:
+        name: of the system, of its row and of its section.
+        option: the option that has given it.
+        config: its whole training config.
+        like: the section of the config of the system that it is like.
+        below: whether it is a model below the systems.
+    """
+
+    name: str
+    option: str
+    config: Mapping[str, Any]
+    like: str
+    below: bool
+
+
+def add_own_system(
+    tables: Tables, table_ids: Sequence[str], sections: Sections, option: str, trained: Trained, path: Path, name: str
+) -> tuple[Tables, dict[str, Any], OwnSystem]:
+    """Add a system, its section and its row in each of the tables that have rows of its kind.
+
+    Raises:
+        InputError: a file that cannot be read, a name that is taken or cannot be that of a file, an unknown base, or
+            tables without such systems.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
+        raise InputError(f"--name {name!r}: take letters, digits and . _ + -, as for a file")
+    if name in tables.systems or name in sections:
+        raise InputError(f"--name {name}: {tables.path} has a system of this name: choose another")
+    given = read_yaml(path)
+    base = given.pop(BASE, None)
+    changes = {key: value for key, value in given.items() if not GIVEN.fullmatch(key)}
+    changes = {**changes, **_without_statistics(changes)}
+    chosen = {each: tables.tables[each] for each in table_ids}
+    like = _system_like(tables, list(chosen.values()), trained, None if trained.section else base, f"{path}: {BASE}")
+    below = _config_below(sections, like, trained, base, f"{path}: {BASE}")
+    config = changes if base is None else deep_merge(below, changes)
+    own = {} if trained.section else {"config": name, "overrides": {}, "size": None}
+    system = replace(like, name=name, **own)
+    added = {each: _with_row(tables, table, system, like) for each, table in chosen.items()}
+    tables = replace(tables, systems={**tables.systems, name: system}, tables={**tables.tables, **added})
+    described = OwnSystem(name, option, config, like.config or "", bool(trained.section))
+    return tables, {**sections, name: config}, described
+
+
+def _without_statistics(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the normalisation without the file of statistics, which the recipe makes."""
+    options = changes.get("normalize_conf")
+    if not isinstance(options, dict):
+        return {}
+    return {"normalize_conf": {key: value for key, value in options.items() if key != "stats_file"}}
+
+
+def _system_like(tables: Tables, chosen: Sequence[Table], trained: Trained, base: str | None, place: str) -> System:
+    """Return the system that the new one is like: the base, or that of the baseline or of the first row of its kind."""
+    there = {name: system for name, system in tables.systems.items() if system.kind == trained.kind}
+    if base is not None:
+        if base not in there:
+            raise InputError(f"{place}: no system {base!r}; {known(list(there))}")
+        return there[base]
+    baselines = [tables.row(table.baseline) for table in chosen if table.baseline]
+    for row in (*baselines, *(row for table in chosen for row in table.rows)):
+        if row.system in there:
+            return there[row.system]
+    ids = " ".join(table.id for table in chosen)
+    raise InputError(f"table {ids} has no system that is trained: choose another --table")
+
+
+def _config_below(sections: Sections, like: System, trained: Trained, base: str | None, place: str) -> dict[str, Any]:
+    """Return the config that the changes go over: of a system, or the section that ``base`` names."""
+    from espnet_ext.tables.plans.plan import system_config
+
+    if not trained.section:
+        return system_config(sections, like)
+    names = {name.removeprefix(trained.section): name for name in sections if name.startswith(trained.section)}
+    if base is not None and base not in names:
+        raise InputError(f"{place}: no {base!r}; {known(list(names))}")
+    return dict(sections[names[base]]) if base is not None else {}
+
+
+def _with_row(tables: Tables, table: Table, system: System, like: System) -> Table:
+    """Return a table with a row of the system in it, decoded and measured as the one that it is like."""
+    rows = [row for row in table.rows if tables.systems[row.system].kind == like.kind]
+    if not rows or not any(column.test_set for column in table.columns):
+        return table
+    pattern = next((row for row in rows if row.system == like.name), rows[0])
+    row = Row(system.name, system.name, pattern.decoding, dict.fromkeys(column.name for column in table.columns))
+    return replace(table, rows=(*table.rows, row))

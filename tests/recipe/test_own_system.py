@@ -1,0 +1,110 @@
+"""``--asr_config``: the user's own system in the tables of each recipe."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from espnet_ext.errors import InputError
+from espnet_ext.recipe.run import load_script, prepare
+from espnet_ext.tables.plans.plan import system_config
+from espnet_ext.work.yaml_files import deep_merge
+
+EGS = Path(__file__).parents[2] / "egs"
+OPTIONS = [
+    ("librispeech_sem", "asr_config", {"table": "1"}, "optim_conf"),
+    ("asru2019_cs", "asr_config", {"table": "1"}, "decoder_conf"),
+    ("spotify_longctx", "asr_config", {"figure": "1"}, "optim_conf"),
+    ("librispeech_rescore", "rescorer_config", {"table": "1"}, "epochs"),
+    ("libricss_stitch", "stitcher_config", {"table": "2"}, "optim_conf"),
+]
+
+
+@pytest.fixture
+def prepared(tmp_path, monkeypatch):
+    """Return a function that prepares a run with a config of the user's own, called ``mine``."""
+
+    def prepare_it(recipe: str, option: str, config: dict, **options: str):
+        monkeypatch.chdir(tmp_path)
+        path = tmp_path / "mine.yaml"
+        path.write_text(yaml.safe_dump(config))
+        return prepare(EGS / recipe, {"scale": "smoke", option: str(path), "expdir": "exp", **options}, {})
+
+    return prepare_it
+
+
+@pytest.mark.parametrize(("recipe", "option", "table", "key"), OPTIONS, ids=[each[0] for each in OPTIONS])
+def test_one_system_is_run_with_its_config_on_the_recipes_data(prepared, tmp_path, recipe, option, table, key):
+    plain = prepare(EGS / recipe, {"scale": "smoke", **table}, {})
+    like = next(system for system in plain.systems if system.kind == "train")
+    changed = {key: {"lr": 0.5}} if key.endswith("_conf") else {key: 7}
+    run = prepared(recipe, option, {"base": like.name, **changed}, **table)
+    (system,) = run.systems
+    assert system.name == "mine" and (system.data, system.method, system.windows) == (
+        like.data,
+        like.method,
+        like.windows,
+    )
+    below = system_config(run.sections, like)
+    assert system_config(run.sections, system) == deep_merge(below, changed)
+    assert run.seeds_of(system) == [1] and run.stats.name == "stats"
+    (chosen,) = run.selected
+    (row,) = chosen.rows
+    assert row.name == "mine" and run.decodings["mine"]
+    assert {"mine", *(each.name for each in plain.tables.tables[chosen.id].rows)} == {
+        each.name for each in run.tables.tables[chosen.id].rows
+    }
+    whole = prepared(recipe, option, {"base": like.name, **below}, **table)
+    assert system_config(whole.sections, whole.systems[0]) == below
+
+
+def test_a_whole_config_as_a_training_has_left_it(prepared):
+    left = {"encoder": "conformer", "encoder_conf": {"num_blocks": 2}, "frontend": "default", "token_list": ["a"]}
+    left |= {"output_dir": "elsewhere", "train_shape_file": ["x"], "normalize_conf": {"stats_file": "y", "a": 1}}
+    run = prepared("librispeech_sem", "asr_config", left, name="conformer-2", rows="baseline")
+    assert [system.name for system in run.systems] == ["baseline", "conformer-2"]
+    config = system_config(run.sections, run.systems[1])
+    assert config == {
+        "encoder": "conformer",
+        "encoder_conf": {"num_blocks": 2},
+        "frontend": "default",
+        "normalize_conf": {"a": 1},
+    }
+    assert run.stats.name == "stats_conformer-2"
+    assert yaml.safe_load(run.features_config().read_text()) == config
+
+
+def test_a_recogniser_below_all_systems(prepared):
+    plain = prepare(EGS / "libricss_stitch", {"scale": "smoke"}, {})
+    run = prepared("libricss_stitch", "asr_config", {"base": "lstm", "optim_conf": {"lr": 0.5}}, table="2")
+    (system,) = run.systems
+    assert (system.name, system.kind, system.method) == ("mine", "merge", "block")
+    module = load_script(EGS / "libricss_stitch" / "recipe.py")
+    assert module.recogniser_folder(run, "") == run.expdir / "recogniser_mine"
+    config = yaml.safe_load(module.recogniser_config(run).read_text())
+    assert config == deep_merge(plain.sections["sa_asr_lstm"], {"optim_conf": {"lr": 0.5}})
+    assert run.stats.name == "stats_mine"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "config", "options", "place"),
+    [
+        ("librispeech_sem", {"base": "none"}, {}, "mine.yaml: base: no system 'none'"),
+        ("librispeech_sem", {"base": "baseline"}, {"name": "baseline"}, "--name baseline: "),
+        ("librispeech_sem", {"base": "baseline"}, {"name": "a/b"}, "--name 'a/b': "),
+        ("librispeech_sem", {}, {"asr_config": "none.yaml"}, "none.yaml: no such file"),
+        (
+            "asru2019_cs",
+            {"base": "baseline_cs", "encoder": "branchformer"},
+            {"encoder": "shared"},
+            "add --encoder joint",
+        ),
+        ("libricss_stitch", {"base": "none"}, {"table": "2"}, "mine.yaml: base: no 'none'"),
+        ("libricss_stitch", {}, {"stitcher_config": "mine.yaml"}, "are two systems"),
+        ("libricss_stitch", {}, {"table": "1"}, "table 1 has no system that is trained"),
+    ],
+)
+def test_what_is_refused(prepared, recipe, config, options, place):
+    with pytest.raises(InputError) as caught:
+        prepared(recipe, "asr_config", config, **options)
+    assert place in str(caught.value)
