@@ -10,11 +10,10 @@ from typing import Any
 import jinja2
 
 from espnet_ext import __version__
-from espnet_ext.pages.error_browser import mark
 from espnet_ext.scoring.alignments import Aligned, Row
 from espnet_ext.scoring.comparison import Compared
 from espnet_ext.scoring.comparison_tables import NAMES, paper_rows, shown_value, verdict, what_is_covered
-from espnet_ext.scoring.error_rate import Pair
+from espnet_ext.scoring.error_rate import Pair, mark
 from espnet_ext.scoring.formatting import format_interval, format_p
 from espnet_ext.work.files import atomic_write, write_json
 

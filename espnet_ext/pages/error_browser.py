@@ -16,9 +16,9 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.pages.clips import SUFFIX, choose, spans_of, write_clips
 from espnet_ext.pages.runs import ScoredDecoding, ShownRecipe, ShownRun, decodings
-from espnet_ext.scoring.error_rate import ErrorRate, Pair, count_pairs
+from espnet_ext.scoring.alignment_file import Aligned, read_alignment
+from espnet_ext.scoring.error_rate import ErrorRate, Pair, count_pairs, mark
 from espnet_ext.scoring.mixed import split_at_switches
-from espnet_ext.scoring.score_files import Aligned, read_alignment
 from espnet_ext.tables.plans.schema import DEFAULT_DECODING
 from espnet_ext.tables.scores import read_score, read_utterances
 
@@ -72,12 +72,6 @@ def record(block: Aligned, speakers: Mapping[str, str], mixed: bool, audio: Mapp
         counts.deletions, counts.insertions, reference, hypothesis, "".join(map(mark, block.pairs)), switches, near,
         audio.get(block.key),
     ]  # fmt: skip
-
-
-def mark(pair: Pair) -> str:
-    """C, S, D or I for a column of an alignment."""
-    left, right = pair
-    return "I" if left is None else "D" if right is None else "C" if left == right else "S"
 
 
 def _switches(pairs: Sequence[Pair]) -> tuple[list[int], int]:

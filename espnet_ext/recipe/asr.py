@@ -345,10 +345,10 @@ def score_step(run: Run, part: str, folder: Path, rate: str = "wer", **options: 
 
 def score(reference: Path, hypothesis: Path, utt2spk: Path, output: str, rate: str, options: Mapping[str, Any]) -> None:
     """Write the error reports of a decoding, and print its error rate."""
-    from espnet_ext.scoring.evaluate import evaluate_mixed, evaluate_words
+    from espnet_ext.scoring.score_files import evaluate
 
-    evaluate = evaluate_mixed if rate == "mer" else evaluate_words
-    _, summary = evaluate(reference, hypothesis, Path(output), utt2spk=utt2spk, **options)[:2]
+    unit = "mixed" if rate == "mer" else "word"
+    _, summary = evaluate(reference, hypothesis, Path(output), unit=unit, utt2spk=utt2spk, **options)
     low, high = summary["ci95"]
     print(f"{rate.upper()} {summary['value']:.2f} %  (95% interval {low:.2f} to {high:.2f})")
 

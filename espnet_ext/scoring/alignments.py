@@ -11,10 +11,11 @@ from itertools import pairwise
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.assignments import COLLAR, Said, cp_pairs, streams, tcp_pairs
-from espnet_ext.scoring.error_rate import MAX_ALIGNMENT_CELLS, Pair, align
+from espnet_ext.scoring.error_rate import Pair, align, check_alignable
 from espnet_ext.scoring.normalise import FOR_MIXED_TEXT, NONE, normaliser_called
+from espnet_ext.scoring.recordings import recorded_turns, with_silence, without_ignored
 from espnet_ext.scoring.score import split_units
-from espnet_ext.scoring.transcripts import Transcripts, recorded_turns, with_silence, without_ignored
+from espnet_ext.scoring.transcripts import Transcripts
 from espnet_ext.text.turns import Turn, by_recording, in_order, words_by_speaker
 
 UNITS = {"wer": "word", "cer": "char", "mer": "mixed"}  # rates of plain text, and what they count
@@ -121,9 +122,7 @@ def align_to(reference: Transcripts, rows: Sequence[Row], hypothesis: Transcript
     for whole, own in wholes.items():
         spoken = [token for row in own for token in row.tokens]
         heard = split_units(apply(texts[whole]), unit)
-        if len(spoken) * len(heard) > MAX_ALIGNMENT_CELLS:
-            size = f"{len(spoken)} tokens against {len(heard)}"
-            raise InputError(f"{hypothesis.path}: {whole}: {size} are too many to align: split it in both files")
+        check_alignable(len(spoken), len(heard), f"{hypothesis.path}: {whole}")
         found |= _cut(own, align(spoken, heard))
     return found
 

@@ -24,12 +24,13 @@ COLLAR = 5.0  # seconds, as in the CHiME-7 and -8 challenges
 
 Said = Mapping[str, tuple[str, ...]]  # speaker -> words
 Assignment = list[tuple[str | None, str | None]]  # speakers of reference and hypothesis; None: nobody
+Pairs = dict[tuple[str | None, str | None], list[Pair]]  # aligned words by speakers of reference and hypothesis
 
 
 def assign[Stream](
     real: Mapping[str, Stream], heard: Mapping[str, Stream], nothing: Stream, errors: Callable[[Stream, Stream], int]
 ) -> Assignment:
-    """The one-to-one assignment of speakers with the fewest errors; ``nothing`` is what nobody says.
+    """Find the one-to-one assignment of speakers with the fewest errors; ``nothing`` is what nobody says.
 
     >>> said = {"a": ["one"], "b": ["two"]}
     >>> assign(said, {"x": ["two"]}, [], lambda one, other: sum(map(len, (one, other))) * (one != other))
@@ -47,12 +48,12 @@ def assign[Stream](
 
 
 def cp_assignment(real: Said, heard: Said) -> Assignment:
-    """The assignment of cpWER."""
+    """Find the assignment of cpWER."""
     return assign(real, heard, (), lambda one, other: count_errors(one, other).errors)
 
 
 def cp_errors(real: Said, heard: Said) -> ErrorRate:
-    """Count the errors of one recording under the best one-to-one assignment of speakers (cpWER).
+    """Count the errors of one recording under the assignment of cpWER, in little memory.
 
     >>> cp_errors({"a": ("ONE",), "b": ("TWO",)}, {"b": ("ONE",), "a": ("TWO",)}).errors
     0
@@ -61,8 +62,13 @@ def cp_errors(real: Said, heard: Said) -> ErrorRate:
     return sum((count_errors(*pair) for pair in pairs), start=ZERO)
 
 
+def cp_pairs(real: Said, heard: Said) -> Pairs:
+    """Align one recording under the assignment of cpWER."""
+    return {(a, b): align(real.get(a or "", ()), heard.get(b or "", ())) for a, b in cp_assignment(real, heard)}
+
+
 def streams(turns: Iterable[Turn]) -> dict[str, list[Turn]]:
-    """The turns with words of each speaker of one recording."""
+    """Return the turns with words of each speaker of one recording."""
     found: dict[str, list[Turn]] = {}
     for turn in turns:
         if turn.words:
@@ -70,36 +76,25 @@ def streams(turns: Iterable[Turn]) -> dict[str, list[Turn]]:
     return found
 
 
-def tcp_pairs(
-    real: Mapping[str, Sequence[Turn]], heard: Mapping[str, Sequence[Turn]], collar: float = COLLAR
-) -> dict[tuple[str | None, str | None], list[Pair]]:
+def tcp_pairs(real: Mapping[str, Sequence[Turn]], heard: Mapping[str, Sequence[Turn]], collar: float = COLLAR) -> Pairs:
     """Align one recording under the best assignment of speakers, with times (tcpWER).
 
     Args:
         real, heard: turns with words by speaker, see :func:`streams`.
         collar: how far apart in seconds words may be that match.
 
-    Returns:
-        Aligned words by pair of speakers; None for nobody.
-
     Raises:
         InputError: a turn has no times.
-    """
-    assignment = assign(real, heard, [], lambda one, other: count_pairs(_timed_pairs(one, other, collar)).errors)
-    return {(a, b): _timed_pairs(real.get(a or "", []), heard.get(b or "", []), collar) for a, b in assignment}
-
-
-def tcp_errors(
-    real: Mapping[str, Sequence[Turn]], heard: Mapping[str, Sequence[Turn]], collar: float = COLLAR
-) -> ErrorRate:
-    """Count the errors of :func:`tcp_pairs`.
 
     >>> said = {"a": [Turn("r", "a", ("ONE",), 0.0, 1.0)]}
     >>> late = {"b": [Turn("r", "b", ("ONE",), 9.0, 10.0)]}
-    >>> tcp_errors(said, late).errors, tcp_errors(said, late, collar=10).errors
-    (2, 0)
+    >>> tcp_pairs(said, late, collar=10)
+    {('a', 'b'): [('ONE', 'ONE')]}
+    >>> tcp_pairs(said, late)
+    {('a', 'b'): [('ONE', None), (None, 'ONE')]}
     """
-    return sum(map(count_pairs, tcp_pairs(real, heard, collar).values()), start=ZERO)
+    assignment = assign(real, heard, [], lambda one, other: count_pairs(_timed_pairs(one, other, collar)).errors)
+    return {(a, b): _timed_pairs(real.get(a or "", []), heard.get(b or "", []), collar) for a, b in assignment}
 
 
 def _timed_pairs(real: Sequence[Turn], heard: Sequence[Turn], collar: float) -> list[Pair]:
@@ -142,7 +137,7 @@ def orc_errors(utterances: Sequence[Turn], heard: Said) -> tuple[ErrorRate, bool
 
 
 def _streams_of(utterances: Sequence[Turn], heard: Said, exact: bool) -> Sequence[str]:
-    """The stream of each utterance with the fewest errors, or few."""
+    """Find the stream of each utterance with the fewest errors, or few."""
     from meeteval.wer import greedy_orc_word_error_rate, orc_word_error_rate
 
     rate = orc_word_error_rate if exact else greedy_orc_word_error_rate
@@ -168,8 +163,3 @@ def _streams_of_many(utterances: Sequence[Turn], heard: Said) -> list[str]:
     _, placed = greedy_combination_matching(spoken, recognised, initialize_assignment(segments, streams, "cp"))
     names = list(heard)
     return [names[place] for place in placed]
-
-
-def cp_pairs(real: Said, heard: Said) -> dict[tuple[str | None, str | None], list[Pair]]:
-    """Align one recording under the assignment of cpWER: aligned words by pair of speakers; None for nobody."""
-    return {(a, b): align(real.get(a or "", ()), heard.get(b or "", ())) for a, b in cp_assignment(real, heard)}

@@ -28,7 +28,7 @@ from espnet_ext.scoring.alignments import (
     split_channels,
 )
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, Pair, count_pairs
-from espnet_ext.scoring.mixed import ENGLISH, HAN, by_language
+from espnet_ext.scoring.mixed import MANDARIN_ENGLISH, count_by_language
 from espnet_ext.scoring.normalise import normaliser_called
 from espnet_ext.scoring.score_files import percent
 from espnet_ext.scoring.significance import (
@@ -136,9 +136,9 @@ def compare_systems(
         "unit": {"kind": units.kind, "names": units.names},
         **_judged(systems, aligned, units, rows, count_pairs),
         "measures": {
-            name: _judged(systems, aligned, units, rows, partial(_of_language, side=side))
-            for name, side in ((HAN, "first"), (ENGLISH, "second"))
-            if measure.rate == "mer" and any(_of_language(_said(row), side=side).correct for row in rows)
+            name: _judged(systems, aligned, units, rows, partial(_of_language, name=name))
+            for name in MANDARIN_ENGLISH.names
+            if measure.rate == "mer" and any(_of_language(_said(row), name=name).correct for row in rows)
         },
     }
     result["warnings"] = _warnings(real, files[1:], rows, systems, aligned, measure)
@@ -212,9 +212,9 @@ def _said(row: Row) -> list[Pair]:
     return [(token, token) for token in row.tokens]
 
 
-def _of_language(pairs: Sequence[Pair], side: str) -> ErrorRate:
-    """Counts of the tokens of one language; an insertion counts for that of the inserted token."""
-    return by_language(pairs)[side]
+def _of_language(pairs: Sequence[Pair], name: str) -> ErrorRate:
+    """Count the tokens of one language; an insertion counts for that of the inserted token."""
+    return count_by_language(pairs)[name]
 
 
 def _judged(

@@ -1,16 +1,27 @@
-"""Count the errors of one hypothesis against its reference; counts add up over utterances, speakers and test sets."""
+"""Errors of a hypothesis against its reference, which add up over utterances and speakers, and intervals of their rate.
+
+Intervals are those of Bisani and Ney, "Bootstrap estimates for confidence intervals in ASR performance evaluation",
+ICASSP 2004: draw as many utterances as the test set has, with replacement, take the error rate of the draw, repeat; the
+interval lies between the percentiles of these rates. Intervals from a handful of utterances are too narrow, and so are
+those from utterances that share speakers.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import add
 
 import kaldialign
+import numpy as np
 
 from espnet_ext.errors import InputError
 
 Pair = tuple[str | None, str | None]  # a token of the reference and of the hypothesis; None: a gap
 # An alignment holds 4 bytes a cell of its table; this many are 1.6 GB (20,000 x 20,000 words).
 MAX_ALIGNMENT_CELLS = 400_000_000
+REPLICAS = 10_000  # the number in Bisani and Ney's experiments
+LEVEL = 0.95  # of the intervals
+_CHUNK_CELLS = 4_000_000  # draws held at once, 32 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +53,12 @@ class ErrorRate:
     def __add__(self, other: "ErrorRate") -> "ErrorRate":
         if not isinstance(other, ErrorRate):
             return NotImplemented
-        return ErrorRate(
-            self.correct + other.correct,
-            self.substitutions + other.substitutions,
-            self.deletions + other.deletions,
-            self.insertions + other.insertions,
-        )
+        return ErrorRate(*map(add, self.counts, other.counts))
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """Correct words, substitutions, deletions and insertions."""
+        return self.correct, self.substitutions, self.deletions, self.insertions
 
     @property
     def errors(self) -> int:
@@ -137,11 +148,63 @@ def count_pairs(pairs: Iterable[Pair]) -> ErrorRate:
     >>> count_pairs([("the", "the"), ("cat", "hat"), (None, "sat"), ("down", None)])
     ErrorRate(correct=1, substitutions=1, deletions=1, insertions=1)
     """
-    kinds = Counter(
-        "ins" if left is None else "del" if right is None else "correct" if left == right else "sub"
-        for left, right in pairs
+    kinds = Counter(map(mark, pairs))
+    return ErrorRate(*(kinds[each] for each in "CSDI"))
+
+
+def mark(pair: Pair) -> str:
+    """Return C, S, D or I for a column of an alignment.
+
+    >>> "".join(map(mark, [("the", "the"), ("cat", "hat"), ("down", None), (None, "sat")]))
+    'CSDI'
+    """
+    left, right = pair
+    return "I" if left is None else "D" if right is None else "C" if left == right else "S"
+
+
+def check_alignable(reference: int, hypothesis: int, where: str) -> None:
+    """Refuse texts of so many tokens that their alignment does not fit into memory.
+
+    Raises:
+        InputError: they are too long; begins with ``where``.
+    """
+    if reference * hypothesis > MAX_ALIGNMENT_CELLS:
+        size = f"{reference} tokens against {hypothesis}"
+        raise InputError(f"{where}: {size} are too many to align: split it in both files")
+
+
+def bootstrap_interval(counts: Sequence[ErrorRate], *, replicas: int = REPLICAS, seed: int = 0) -> tuple[float, float]:
+    """Estimate the interval of an error rate by drawing utterances; fractions.
+
+    Utterances with equal counts are interchangeable, so a draw needs only how often each *kind* of utterance occurs: a
+    multinomial. That is exact, and cheap for large test sets too (281,241 utterances are of a few hundred kinds). A
+    draw of utterances that all have none of the tokens that are counted (such as English words) has no rate, and is
+    left out.
+
+    Args:
+        counts: of each utterance.
+        seed: same seed, same interval.
+
+    Raises:
+        ValueError: no utterance, or none with a reference.
+    """
+    if not any(each.reference_length for each in counts):
+        raise ValueError("there is no utterance with a reference to draw")
+    table = np.array([(each.errors, each.reference_length) for each in counts], dtype=np.int64)
+    kinds, first, numbers = np.unique(table, axis=0, return_index=True, return_counts=True)
+    order = np.argsort(first)  # of appearance
+    kinds, numbers = kinds[order], numbers[order]
+    generator = np.random.default_rng(seed)
+    chunk = max(1, _CHUNK_CELLS // len(kinds))
+    sums = np.concatenate(
+        [
+            generator.multinomial(len(table), numbers / len(table), size=min(chunk, replicas - start)) @ kinds
+            for start in range(0, replicas, chunk)
+        ]
     )
-    return ErrorRate(kinds["correct"], kinds["sub"], kinds["del"], kinds["ins"])
+    sums = sums[sums[:, 1] > 0]
+    low, high = np.quantile(sums[:, 0] / sums[:, 1], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
 
 
 def _refuse_plain_text(reference: Sequence[str], hypothesis: Sequence[str]) -> None:

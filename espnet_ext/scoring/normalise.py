@@ -1,11 +1,9 @@
 """Text normalisers for references and hypotheses, by the name that the results give."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from importlib.metadata import version
 
 from espnet_ext.errors import InputError
-from espnet_ext.text.turns import Turn
 
 NONE, LOWER, WHISPER_ENGLISH, LIBRISPEECH, MANDARIN_ENGLISH = NORMALISERS = (
     "none",
@@ -18,7 +16,7 @@ FOR_MIXED_TEXT = (NONE, LOWER, MANDARIN_ENGLISH)
 
 
 def normaliser_called(name: str) -> tuple[Callable[[str], str], str]:
-    """A normaliser, and its name with its version, as the results give it.
+    """Return a normaliser, and its name with its version, as the results give it.
 
     ``lower`` changes capitals only. ``whisper_english`` is the English normaliser of Whisper's paper (Radford et al.
     2023, appendix C), which P5 uses: lower case, no punctuation and fillers, numbers in digits, contractions spelt out,
@@ -36,14 +34,10 @@ def normaliser_called(name: str) -> tuple[Callable[[str], str], str]:
         return (lambda text: text), NONE
     if name == LOWER:
         return str.lower, LOWER
-    if name == LIBRISPEECH:
+    if name in (LIBRISPEECH, MANDARIN_ENGLISH):
         from espnet_ext.codeswitch import text_rules
 
-        return text_rules.LIBRISPEECH, LIBRISPEECH
-    if name == MANDARIN_ENGLISH:
-        from espnet_ext.codeswitch import text_rules
-
-        return text_rules.MANDARIN_ENGLISH, MANDARIN_ENGLISH
+        return (text_rules.LIBRISPEECH if name == LIBRISPEECH else text_rules.MANDARIN_ENGLISH), name
     if name != WHISPER_ENGLISH:
         raise InputError(f"there is no normaliser {name!r}: choose one of {', '.join(NORMALISERS)}")
     try:
@@ -51,13 +45,3 @@ def normaliser_called(name: str) -> tuple[Callable[[str], str], str]:
     except ImportError as error:
         raise InputError(f"{name} needs the package whisper-normalizer: pip install whisper-normalizer") from error
     return EnglishTextNormalizer(), f"{name} (whisper-normalizer {version('whisper-normalizer')})"
-
-
-def normalised(texts: Mapping[str, str], normaliser: Callable[[str], str]) -> dict[str, str]:
-    """The texts of a table, normalised."""
-    return {key: normaliser(text) for key, text in texts.items()}
-
-
-def normalised_turns(turns: Iterable[Turn], normaliser: Callable[[str], str]) -> list[Turn]:
-    """Turns with their words normalised; a turn may lose all of them."""
-    return [replace(turn, words=tuple(normaliser(" ".join(turn.words)).split())) for turn in turns]

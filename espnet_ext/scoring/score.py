@@ -1,19 +1,17 @@
-"""Score a hypothesis against a reference: Kaldi ``text`` tables in, counts by utterance, speaker and in total out."""
+"""Score texts by utterance id: counts by utterance, by speaker and in total, in words, characters or mixed tokens."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from espnet_ext.codeswitch.mixed_text import mixed_tokens
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.tables import read_table
-from espnet_ext.scoring.bootstrap import REPLICAS, bootstrap_interval
-from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_errors
-from espnet_ext.scoring.normalise import normalised
+from espnet_ext.scoring.error_rate import ZERO, ErrorRate, Pair, align, bootstrap_interval, count_errors, count_pairs
 
 UNITS = ("word", "char", "mixed")
-MUCH_WRITING = 0.2  # share of the errors that are only case or punctuation, from which on it is worth saying
+MUCH_WRITING = 0.2  # share of the errors that are only case or punctuation, from which on it is worth a warning
 WHOLE = "All"  # the name of the whole if a score has parts, as in P1's tables
+NAMES = ("reference", "hypothesis", "utt2spk")  # of the tables, in messages
 
 
 @dataclass(frozen=True)
@@ -26,8 +24,7 @@ class Score:
         utterances: counts by utterance id, in the same order.
         speakers: counts by speaker, sorted by name; empty if no ``utt2spk`` was given.
         speaker_of: speaker by utterance id; empty likewise.
-        total: the sum.
-        parts: by name, scores of the same texts that count only some of the tokens (those of one language, say); an
+        parts: by name, scores of the same texts that count only some of the tokens (such as those of one language); an
             utterance may then have none of them. Empty if the score has no parts.
     """
 
@@ -35,10 +32,14 @@ class Score:
     reference: Mapping[str, str]
     hypothesis: Mapping[str, str]
     utterances: Mapping[str, ErrorRate]
-    speakers: Mapping[str, ErrorRate]
-    speaker_of: Mapping[str, str]
-    total: ErrorRate
+    speakers: Mapping[str, ErrorRate] = field(default_factory=dict)
+    speaker_of: Mapping[str, str] = field(default_factory=dict)
     parts: Mapping[str, "Score"] = field(default_factory=dict)
+
+    @cached_property
+    def total(self) -> ErrorRate:
+        """The sum over all utterances."""
+        return sum(self.utterances.values(), start=ZERO)
 
     @property
     def sentence_error_rate(self) -> float:
@@ -52,24 +53,22 @@ class Score:
         >>> score_texts({"u": "Yes, we can."}, {"u": "yes we can't"}).of_writing
         1
         """
-        same = {
-            key: count_errors(_plain(self.reference[key], self.unit), _plain(self.hypothesis[key], self.unit))
+        same = (
+            count_errors(_plain(self.reference[key], self.unit), _plain(self.hypothesis[key], self.unit))
             for key in self.utterances
-        }
-        return max(0, self.total.errors - sum(same.values(), ZERO).errors)
-
-    def interval(self, *, by_speaker: bool = False, replicas: int = REPLICAS, seed: int = 0) -> tuple[float, float]:
-        """95% bootstrap interval of the error rate, as fractions, resampling utterances or whole speakers.
-
-        Raises:
-            InputError: ``by_speaker`` without speakers.
-        """
-        if by_speaker and not self.speakers:
-            raise InputError("resampling by speaker needs to know the speakers: give utt2spk")
-        counts = (self.speakers if by_speaker else self.utterances).values()
-        return bootstrap_interval(
-            [c.errors for c in counts], [c.reference_length for c in counts], replicas=replicas, seed=seed
         )
+        return max(0, self.total.errors - sum(same, ZERO).errors)
+
+    def interval(self) -> tuple[float, float]:
+        """Estimate the 95% bootstrap interval of the error rate over utterances; fractions."""
+        return bootstrap_interval(list(self.utterances.values()))
+
+    def with_counts(self, utterances: Mapping[str, ErrorRate]) -> "Score":
+        """Return a score of the same texts with other counts, summed by speaker."""
+        speakers: dict[str, ErrorRate] = {}
+        for key, speaker in self.speaker_of.items():
+            speakers[speaker] = speakers.get(speaker, ZERO) + utterances[key]
+        return replace(self, utterances=utterances, speakers=dict(sorted(speakers.items())))
 
 
 def _plain(text: str, unit: str) -> list[str]:
@@ -100,44 +99,18 @@ def split_units(text: str, unit: str) -> list[str]:
     raise InputError(f"unknown unit {unit!r}: choose one of {', '.join(UNITS)}")
 
 
-def score_files(
-    reference: str | Path,
-    hypothesis: str | Path,
-    *,
-    unit: str = "word",
-    utt2spk: str | Path | None = None,
-    normaliser: Callable[[str], str] | None = None,
-) -> Score:
-    """Score two Kaldi ``text`` files, which need not be in the same order; ``normaliser`` is applied to both first.
-
-    An utterance with nothing after its id in ``hypothesis`` was recognised as silence: all its words are deletions.
-
-    Raises:
-        InputError: a file that cannot be read or has an id twice (see :func:`read_table`), or what
-            :func:`score_texts` refuses.
-    """
-    texts = read_table(reference), read_table(hypothesis)
-    if normaliser is not None:
-        texts = normalised(texts[0], normaliser), normalised(texts[1], normaliser)
-    return score_texts(
-        *texts,
-        unit=unit,
-        utt2spk=None if utt2spk is None else read_table(utt2spk),
-        names=(str(reference), str(hypothesis), str(utt2spk)),
-    )
-
-
 def score_texts(
     reference: Mapping[str, str],
     hypothesis: Mapping[str, str],
     *,
     unit: str = "word",
     utt2spk: Mapping[str, str] | None = None,
-    names: tuple[str, str, str] = ("reference", "hypothesis", "utt2spk"),
+    names: tuple[str, str, str] = NAMES,
 ) -> Score:
-    """Score transcripts by utterance id; ``names`` say in messages where the three tables come from.
+    """Score transcripts by utterance id; ``names`` tell in messages where the three tables come from.
 
-    ``utt2spk`` may hold more utterances than are scored.
+    ``utt2spk`` may hold more utterances than are scored. An empty hypothesis was recognised as silence: all words of
+    its reference are deletions.
 
     >>> score = score_texts({"u1": "one two", "u2": "three"}, {"u1": "one too", "u2": "three"})
     >>> score.total.rate, score.sentence_error_rate
@@ -147,61 +120,72 @@ def score_texts(
         InputError: there is no utterance; an utterance is missing from the hypothesis, or is only there; its
             reference is empty; it has no speaker in ``utt2spk``; an unknown unit.
     """
-    reference_name, hypothesis_name, utt2spk_name = names
+    real, heard, speakers = names
     if not reference:
-        raise InputError(f"{reference_name}: there is no utterance to score")
-    _refuse(
+        raise InputError(f"{real}: there is no utterance to score")
+    refuse(
         [key for key in reference if key not in hypothesis],
-        hypothesis_name,
-        f"of {reference_name} is missing: decode it, or write its id with no text",
+        heard,
+        f"of {real} is missing: decode it, or write its id with no text",
     )
-    _refuse(
-        [key for key in hypothesis if key not in reference],
-        hypothesis_name,
-        f"is not in {reference_name}: is this another test set?",
-    )
-    _refuse(
+    refuse([key for key in hypothesis if key not in reference], heard, f"is not in {real}: is this another test set?")
+    refuse(
         [key for key, text in reference.items() if not split_units(text, unit)],
-        reference_name,
+        real,
         "has an empty reference, or one that the rules leave empty: fix it, or take it out of both files",
     )
     if utt2spk is not None:
-        _refuse(
-            [key for key in reference if not utt2spk.get(key)],
-            utt2spk_name,
-            f"of {reference_name} has no speaker: add it",
-        )
+        lost = [key for key in reference if not utt2spk.get(key)]
+        refuse(lost, speakers, f"of {real} has no speaker: add it")
     utterances = {
         key: count_errors(split_units(text, unit), split_units(hypothesis[key], unit))
         for key, text in reference.items()
     }
     speaker_of = {} if utt2spk is None else {key: utt2spk[key] for key in reference}
-    return add_up(unit, reference, hypothesis, utterances, speaker_of)
+    return Score(unit, reference, hypothesis, utterances, speaker_of=speaker_of).with_counts(utterances)
 
 
-def add_up(
-    unit: str,
-    reference: Mapping[str, str],
-    hypothesis: Mapping[str, str],
-    utterances: Mapping[str, ErrorRate],
-    speaker_of: Mapping[str, str],
-) -> Score:
-    """Make a score of counts by utterance: sum them by speaker and in total."""
-    speakers: dict[str, ErrorRate] = {}
-    for key, speaker in speaker_of.items():
-        speakers[speaker] = speakers.get(speaker, ZERO) + utterances[key]
-    return Score(
-        unit=unit,
-        reference=reference,
-        hypothesis=hypothesis,
-        utterances=utterances,
-        speakers=dict(sorted(speakers.items())),
-        speaker_of=speaker_of,
-        total=sum(utterances.values(), start=ZERO),
-    )
+def refuse(ids: list[str], where: str, fault: str, what: str = "utterance") -> None:
+    """Refuse ids with a fault, if there are any; the message names the first.
 
-
-def _refuse(ids: list[str], where: str, fault: str) -> None:
+    Raises:
+        InputError: there are.
+    """
     if ids:
-        more = f" ({len(ids)} such utterances)" if len(ids) > 1 else ""
-        raise InputError(f"{where}: utterance {ids[0]} {fault}{more}")
+        more = f" ({len(ids)} such {what}s)" if len(ids) > 1 else ""
+        raise InputError(f"{where}: {what} {ids[0]} {fault}{more}")
+
+
+def score_by_kind(score: Score, kinds: Mapping[str, str], name: str = "kinds") -> Score:
+    """Give a score a part for each kind of word, such as names and other words.
+
+    A substitution or deletion counts for the kind of the reference's word. What a hypothesis inserts is of no kind: it
+    counts only for the whole.
+
+    Args:
+        score: of texts in words.
+        kinds: by utterance, the kind of each word of the reference, separated by spaces.
+        name: what the messages call ``kinds``.
+
+    Raises:
+        InputError: an utterance without kinds, or with more or fewer of them than words.
+
+    >>> scored = score_by_kind(score_texts({"u": "ann met bob"}, {"u": "ann saw him bob"}), {"u": "name other name"})
+    >>> {kind: part.total.rate for kind, part in scored.parts.items()}
+    {'name': 0.0, 'other': 1.0}
+    """
+    counts: dict[str, dict[str, ErrorRate]] = {}
+    every = sorted({kind for text in kinds.values() for kind in text.split()})
+    for key, text in score.reference.items():
+        words, own = split_units(text, score.unit), kinds.get(key, "").split()
+        if len(words) != len(own):
+            raise InputError(f"{name}: utterance {key} has {len(own)} kinds, but its reference {len(words)} words")
+        pairs = list(_with_kind(align(words, split_units(score.hypothesis[key], score.unit)), own))
+        for kind in every:
+            counts.setdefault(kind, {})[key] = count_pairs(pair for pair, of in pairs if of == kind)
+    return replace(score, parts={kind: score.with_counts(own) for kind, own in counts.items()})
+
+
+def _with_kind(pairs: list[Pair], kinds: list[str]) -> Iterator[tuple[Pair, str]]:
+    """Yield the pairs of reference words, each with its kind; insertions are left out."""
+    yield from zip((pair for pair in pairs if pair[0] is not None), kinds, strict=True)

@@ -1,54 +1,91 @@
-"""The files of a score: ``score.json``, counts by utterance and speaker, and aligned text, which is also read here."""
+"""From files of references and hypotheses to the files of a score: ``score.json``, tables of counts, aligned text."""
 
-import re
 import shutil
-import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from tabulate import tabulate
 
-from espnet_ext.errors import InputError
-from espnet_ext.scoring.bootstrap import REPLICAS
-from espnet_ext.scoring.error_rate import MAX_ALIGNMENT_CELLS, ErrorRate, Pair, align, count_pairs
-from espnet_ext.scoring.score import WHOLE, Score, split_units
+from espnet_ext.codeswitch.mixed_text import ScriptPair
+from espnet_ext.kaldi.tables import read_table
+from espnet_ext.scoring.alignment_file import alignment_blocks
+from espnet_ext.scoring.error_rate import REPLICAS, ErrorRate
+from espnet_ext.scoring.mixed import MANDARIN_ENGLISH, WITHIN, count_switches, score_mixed_texts
+from espnet_ext.scoring.normalise import NONE, normaliser_called
+from espnet_ext.scoring.score import WHOLE, Score, score_by_kind, score_texts
 from espnet_ext.work.files import atomic_write, write_json
 
 PARTS = "parts"  # the folder of a score's parts
-_UTTERANCE = re.compile(r"id: \((.+)\)")
-_COUNTS = re.compile(r"Scores: \(#C #S #D #I\)" + r" ([0-9]{1,15})" * 4)
-_SPEAKER = re.compile(r"recording (\S+), speaker (.+?)( \(not in the reference\))?")
-_TOO_LONG = "(too long to align: "
-_ROWS = ("REF:", "HYP:", "EVAL:")
 
 
-def summarise(
-    score: Score, *, by_speaker: bool = False, replicas: int = REPLICAS, seed: int = 0, normaliser: str = "none"
-) -> dict[str, Any]:
-    """The content of ``score.json``; rates are in percent, ``words`` is the reference length in ``unit``.
+def evaluate(
+    reference: Path,
+    hypothesis: Path,
+    output: Path | None = None,
+    *,
+    unit: str = "word",
+    utt2spk: Path | None = None,
+    normaliser: str = NONE,
+    kinds: Path | None = None,
+    languages: ScriptPair = MANDARIN_ENGLISH,
+) -> tuple[Score, dict[str, Any]]:
+    """Score a Kaldi ``text`` file; with ``output``, write the reports into that folder.
+
+    Args:
+        reference, hypothesis: need not be in the same order; an id alone in ``hypothesis`` was recognised as silence.
+        unit: ``word``, ``char``, or ``mixed`` for the mixed error rate with its parts.
+        normaliser: of both texts, by its name.
+        kinds: table of utterance and the kind of each word of its normalised reference; each kind gets its own rate.
+        languages: of mixed text, by their scripts.
+
+    Returns:
+        The score, and what ``score.json`` holds.
+
+    Raises:
+        InputError: a file that cannot be read or has an id twice, or what the normaliser and the functions of
+            :mod:`espnet_ext.scoring.score` and :mod:`espnet_ext.scoring.mixed` refuse.
+    """
+    apply, name = normaliser_called(normaliser)
+    real, heard = ({key: apply(text) for key, text in read_table(path).items()} for path in (reference, hypothesis))
+    speakers = None if utt2spk is None else read_table(utt2spk)
+    names = str(reference), str(hypothesis), str(utt2spk)
+    more: dict[str, Any] = {}
+    if unit == "mixed":
+        score = score_mixed_texts(real, heard, utt2spk=speakers, names=names, languages=languages)
+        switches = count_switches(map(languages.tokens, score.reference.values()), languages.is_first)
+        more = {"within": WITHIN, **switches, "scripts": list(languages.scripts)}
+    else:
+        score = score_texts(real, heard, unit=unit, utt2spk=speakers, names=names)
+    if kinds:
+        score = score_by_kind(score, read_table(kinds), str(kinds))
+    summary = summarise(score, normaliser=name) | more
+    if output:
+        write_reports(output, score, summary)
+    return score, summary
+
+
+def summarise(score: Score, *, normaliser: str = NONE) -> dict[str, Any]:
+    """Return the content of ``score.json``; rates are in percent, ``words`` is the reference length in ``unit``.
 
     ``normaliser`` names what was done to both texts before; scoring itself changes nothing. If the score has parts,
     ``measures`` holds the same numbers of each by name; ``value`` and ``ci95`` are null if the reference has no token
     of a part.
     """
-    draws = {"by_speaker": by_speaker, "replicas": replicas, "seed": seed}
     return {
-        **_figures(score, **draws),
+        **_figures(score),
         "normaliser": normaliser,
-        "bootstrap": {"replicas": replicas, "seed": seed, "resample": "speaker" if by_speaker else "utterance"},
-        **({"measures": {name: _figures(part, **draws) for name, part in score.parts.items()}} if score.parts else {}),
+        "bootstrap": {"replicas": REPLICAS, "seed": 0, "resample": "utterance"},
+        **({"measures": {name: _figures(part) for name, part in score.parts.items()}} if score.parts else {}),
     }
 
 
-def _figures(score: Score, **draws: Any) -> dict[str, Any]:
+def _figures(score: Score) -> dict[str, Any]:
     total, known = score.total, score.total.reference_length > 0
     return {
         "unit": score.unit,
         "value": percent(total.rate) if known else None,
-        "ci95": [percent(limit) for limit in score.interval(**draws)] if known else None,
+        "ci95": [percent(limit) for limit in score.interval()] if known else None,
         "errors": total.errors,
         "words": total.reference_length,
         "correct": total.correct,
@@ -61,7 +98,7 @@ def _figures(score: Score, **draws: Any) -> dict[str, Any]:
 
 
 def measures_table(summary: Mapping[str, Any]) -> str:
-    """The whole and its parts as a table, one line each: rate with its interval, tokens of the reference, and errors.
+    """Write the whole and its parts as a table, one line each: rate with its interval, reference tokens, and errors.
 
     >>> figures = {"errors": 1, "words": 4, "substitutions": 1, "deletions": 0, "insertions": 0}
     >>> english = {**figures, "value": None, "ci95": None, "words": 0}
@@ -73,34 +110,30 @@ def measures_table(summary: Mapping[str, Any]) -> str:
     """
     counts = ("words", "errors", "substitutions", "deletions", "insertions")
     rows = [
-        [name, _rate(figures["value"]), _interval(figures["ci95"]), *(figures[key] for key in counts)]
-        for name, figures in {WHOLE: summary, **summary["measures"]}.items()
+        [name, _shown(each["value"]), _shown(*(each["ci95"] or [None])), *(each[key] for key in counts)]
+        for name, each in {WHOLE: summary, **summary["measures"]}.items()
     ]
     header = ["measure", "rate %", "95% interval", "tokens", "errors", "sub", "del", "ins"]
     return tabulate(rows, header, disable_numparse=True, stralign="right")
 
 
-def _rate(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
-def _interval(limits: Sequence[float] | None) -> str:
-    return "-" if limits is None else " to ".join(f"{limit:.2f}" for limit in limits)
+def _shown(*values: float | None) -> str:
+    return " to ".join("-" if value is None else f"{value:.2f}" for value in values)
 
 
 def percent(fraction: float) -> float:
-    """A fraction as percent, to four decimals."""
+    """Return a fraction as percent, to four decimals."""
     return round(100 * fraction, 4)
 
 
 def write_reports(
-    folder: str | Path, score: Score, summary: Mapping[str, Any], *, alignment: bool | Iterable[str] = True
+    folder: str | Path, score: Score, summary: Mapping[str, Any], alignment: Iterable[str] | None = None
 ) -> None:
     """Write the reports into ``folder``; ``score.json`` comes last, so if it is there, the rest is complete.
 
-    ``per_speaker.tsv`` is written if speakers are known, ``alignment.txt`` unless switched off; ``alignment`` may also
-    be its text. If the score has parts, ``measures.txt`` lists them and ``parts/<name>/`` holds the counts of each, in
-    files of the same names. Files of an earlier call that are not written again are deleted.
+    ``per_speaker.tsv`` is written if speakers are known. ``alignment`` is the text of ``alignment.txt``, by default a
+    block for each utterance. If the score has parts, ``measures.txt`` lists them and ``parts/<name>/`` holds the counts
+    of each, in files of the same names. Files of an earlier call that are not written again are deleted.
     """
     folder = Path(folder)
     for name in ("score.json", "per_speaker.tsv", "measures.txt", "alignment.txt"):
@@ -113,165 +146,21 @@ def write_reports(
     if score.parts:
         with atomic_write(folder / "measures.txt") as file:
             file.write(measures_table(summary) + "\n")
-    if alignment:
-        with atomic_write(folder / "alignment.txt") as file:
-            file.writelines(alignment_blocks(score) if alignment is True else alignment)
+    with atomic_write(folder / "alignment.txt") as file:
+        file.writelines(alignment_blocks(score) if alignment is None else alignment)
     write_json(folder / "score.json", summary)
-
-
-def alignment_blocks(score: Score) -> Iterable[str]:
-    """One block of text per utterance, like sclite's ``pra`` report."""
-    for key, counts in score.utterances.items():
-        numbers = f"{counts.correct} {counts.substitutions} {counts.deletions} {counts.insertions}"
-        yield f"id: ({key})\nScores: (#C #S #D #I) {numbers}\n"
-        if counts.reference_length * counts.hypothesis_length > MAX_ALIGNMENT_CELLS:  # the counts need no table
-            yield f"(too long to align: {counts.reference_length} x {counts.hypothesis_length})\n\n"
-            continue
-        pairs = align(split_units(score.reference[key], score.unit), split_units(score.hypothesis[key], score.unit))
-        yield format_alignment(pairs) + "\n"
-
-
-def format_alignment(pairs: Iterable[Pair]) -> str:
-    """Reference, hypothesis and S, D or I for each error, in columns as wide as they look in a terminal.
-
-    A gap is a row of asterisks. Words stay as they are (sclite prints errors in capitals, which hides differences of
-    case). A space that was counted as a character shows as U+2423.
-
-    >>> print(format_alignment([("the", "the"), ("cat", "hat"), (None, "sat"), ("down", None)]), end="")
-    REF:  the cat *** down
-    HYP:  the hat sat ****
-    EVAL:     S   I   D
-    """
-    columns = [_column(reference, hypothesis) for reference, hypothesis in pairs]
-    rows = (" ".join(cells) for cells in zip(*columns, strict=True)) if columns else ("", "", "")
-    names = ("REF: ", "HYP: ", "EVAL:")
-    return "".join(f"{name} {row}".rstrip() + "\n" for name, row in zip(names, rows, strict=True))
-
-
-@lru_cache(maxsize=100_000)  # the same pairs of words come often
-def _column(reference: str | None, hypothesis: str | None) -> tuple[str, str, str]:
-    """One pair as three cells of equal width: reference, hypothesis, mark."""
-    widest = max(display_width(word) for word in (reference, hypothesis) if word is not None)
-    mark = "I" if reference is None else "D" if hypothesis is None else "" if reference == hypothesis else "S"
-    return _cell(reference, widest), _cell(hypothesis, widest), _cell(mark, widest)
-
-
-def _cell(word: str | None, width: int) -> str:
-    """A word, or a gap of asterisks, filled up with blanks."""
-    if word is None:
-        return "*" * width
-    shown = "\u2423" if word == " " else word
-    return shown + " " * (width - display_width(shown))
-
-
-def display_width(word: str) -> int:
-    """Width in columns of a terminal: Han and other wide characters take two, combining marks none; at least one."""
-    if word.isascii():
-        return len(word)
-    columns = 0
-    for character in word:
-        if not unicodedata.combining(character):
-            columns += 2 if unicodedata.east_asian_width(character) in "WF" else 1
-    return max(columns, 1)
 
 
 def _write_tables(folder: Path, score: Score) -> None:
     _write_counts(folder / "per_utterance.tsv", score.utterances, score.speaker_of)
     if score.speakers:
-        _write_counts(folder / "per_speaker.tsv", score.speakers)
+        _write_counts(folder / "per_speaker.tsv", score.speakers, {})
 
 
-def _write_counts(path: Path, counts: Mapping[str, ErrorRate], speaker_of: Mapping[str, str] | None = None) -> None:
+def _write_counts(path: Path, counts: Mapping[str, ErrorRate], speaker_of: Mapping[str, str]) -> None:
     """Write a line for each utterance or speaker; where the speakers of utterances are known, they come last."""
     with atomic_write(path) as file:
         file.write("id\twords\tcorrect\tsub\tdel\tins" + ("\tspeaker\n" if speaker_of else "\n"))
-        for key, c in counts.items():
-            cells = [key, c.reference_length, c.correct, c.substitutions, c.deletions, c.insertions]
-            cells += [speaker_of[key]] if speaker_of else []
+        for key, each in counts.items():
+            cells = [key, each.reference_length, *each.counts, *([speaker_of[key]] if speaker_of else [])]
             file.write("\t".join(map(str, cells)) + "\n")
-
-
-@dataclass(frozen=True, slots=True)
-class Aligned:
-    """One block of the file: an utterance, or what one speaker of a recording said.
-
-    Attributes:
-        key: the utterance's id, or the recording's.
-        speaker: None in a block of an utterance.
-        counts: of the block. None for a speaker whose words were too long to align: the file does not hold them.
-        pairs: tokens of reference and hypothesis, None for a gap; empty where they were too long to align.
-    """
-
-    key: str
-    speaker: str | None
-    counts: ErrorRate | None
-    pairs: tuple[Pair, ...]
-
-
-def read_alignment(path: str | Path) -> Iterator[Aligned]:
-    """The blocks of an ``alignment.txt``, in order. A space that was counted stays U+2423, as it is shown.
-
-    Raises:
-        InputError: a block that scoring would not write, or whose counts do not fit its words; names the line.
-    """
-    try:
-        with open(path, encoding="utf-8", newline="\n") as file:
-            yield from parse_alignment(file, str(path))
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8, so not written by scoring: score again") from None
-
-
-def parse_alignment(text: Iterable[str], name: str = "alignment") -> Iterator[Aligned]:
-    """The blocks of the lines of a text, as :func:`read_alignment`; ``name`` is what messages call it.
-
-    >>> from espnet_ext.scoring.score_files import format_alignment
-    >>> text = "id: (u)\\nScores: (#C #S #D #I) 1 0 0 1\\n" + format_alignment([("a", "a"), (None, "b")]) + "\\n"
-    >>> next(parse_alignment(text.splitlines(keepends=True))).pairs
-    (('a', 'a'), (None, 'b'))
-    """
-    lines: list[str] = []
-    for number, line in enumerate(text, start=1):
-        if line != "\n":
-            lines.append(line.removesuffix("\n"))
-        elif lines:
-            yield _block(lines, name, number - len(lines))
-            lines = []
-    if lines:
-        raise InputError(f"{name}: breaks off in its last block: score again")
-
-
-def _block(lines: list[str], path: str, number: int) -> Aligned:
-    """``number`` is the line on which the block begins."""
-    counts: ErrorRate | None = None
-    body = lines[1:]
-    if (match := _UTTERANCE.fullmatch(lines[0])) and body and (found := _COUNTS.fullmatch(body[0])):
-        key, speaker, counts = match[1], None, ErrorRate(*map(int, found.groups()))
-        body = body[1:]
-    elif match := _SPEAKER.fullmatch(lines[0]):
-        key, speaker = match[1], match[2]
-    else:
-        raise InputError(f"{path}: line {number}: not the beginning of a block of an alignment: score again")
-    if len(body) == 1 and body[0].startswith(_TOO_LONG):
-        return Aligned(key, speaker, counts, ())
-    if len(body) != len(_ROWS) or any(row.split(" ", 1)[0] != name for row, name in zip(body, _ROWS, strict=True)):
-        raise InputError(f"{path}: line {number}: the block of {key} lacks a row of {' '.join(_ROWS)}: score again")
-    pairs = _pairs(*(row[len(_ROWS[-1]) + 1 :] for row in body))
-    if pairs is None or (counts is not None and count_pairs(pairs) != counts):
-        raise InputError(f"{path}: line {number}: the rows of {key} do not fit each other or its scores: score again")
-    return Aligned(key, speaker, count_pairs(pairs), pairs)
-
-
-def _pairs(reference: str, hypothesis: str, marks: str) -> tuple[Pair, ...] | None:
-    """Tokens by column; None where the rows do not fit. The mark in the same column says which asterisks are a gap."""
-    upper, lower = reference.split(), hypothesis.split()
-    if len(upper) != len(lower):
-        return None
-    pairs: list[Pair] = []
-    place = 0  # the column's first cell in a terminal: marks are ASCII, so also their index
-    for left, right in zip(upper, lower, strict=True):
-        mark = marks[place : place + 1].strip()
-        place += max(display_width(left), display_width(right)) + 1
-        if mark not in ("", "S", "D", "I") or (mark == "" and left != right) or (mark == "S" and left == right):
-            return None
-        pairs.append((None if mark == "I" else left, None if mark == "D" else right))
-    return tuple(pairs)

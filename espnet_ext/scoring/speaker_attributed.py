@@ -6,46 +6,25 @@ insertions of the other, and all words of somebody who is not in the reference a
 names; :mod:`espnet_ext.scoring.assignments` has them.
 """
 
-import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.scoring.assignments import COLLAR, Said, cp_errors, orc_errors, streams, tcp_errors
-from espnet_ext.scoring.error_rate import MAX_ALIGNMENT_CELLS, ZERO, ErrorRate, align, count_errors
-from espnet_ext.scoring.score import Score, add_up
-from espnet_ext.scoring.score_files import format_alignment, percent, summarise, write_reports
+from espnet_ext.kaldi.tables import read_table
+from espnet_ext.scoring.alignment_file import speaker_blocks
+from espnet_ext.scoring.assignments import COLLAR, Said, cp_errors, orc_errors, streams, tcp_pairs
+from espnet_ext.scoring.error_rate import ZERO, ErrorRate, count_errors, count_pairs
+from espnet_ext.scoring.normalise import NONE, normaliser_called
+from espnet_ext.scoring.recordings import recorded_turns
+from espnet_ext.scoring.score import Score
+from espnet_ext.scoring.score_files import percent, summarise, write_reports
+from espnet_ext.scoring.transcripts import read_transcripts
 from espnet_ext.text.turns import Turn, by_recording, in_order, words_by_speaker
 
-
-@dataclass(frozen=True)
-class SpeakerCount:
-    """How many speakers the recordings have and were found to have.
-
-    Attributes:
-        reference, hypothesis: speakers who say a word, summed over recordings.
-        missed, false_alarms: of recordings with too few and with too many.
-        recordings, wrong: recordings, and those with a wrong number.
-    """
-
-    reference: int = 0
-    hypothesis: int = 0
-    missed: int = 0
-    false_alarms: int = 0
-    recordings: int = 0
-    wrong: int = 0
-
-    def __add__(self, other: "SpeakerCount") -> "SpeakerCount":
-        if not isinstance(other, SpeakerCount):
-            return NotImplemented
-        return SpeakerCount(*(getattr(self, name) + getattr(other, name) for name in SpeakerCount.__dataclass_fields__))
-
-    @property
-    def rate(self) -> float:
-        """Missed speakers and false alarms by the reference's number of speakers, a fraction."""
-        return (self.missed + self.false_alarms) / self.reference
+Pairs = dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]
 
 
 @dataclass(frozen=True)
@@ -54,24 +33,54 @@ class SpeakerScore:
 
     Attributes:
         score: SA-WER. Its utterances are whole recordings, its speakers the persons of the reference and hypothesis.
-        pairs: the words of reference and hypothesis by recording and speaker, as they were aligned.
+        pairs: the words of reference and hypothesis by recording and speaker.
         unknown: by recording, the speakers of the hypothesis who are not in its reference.
-        cp, tcp, orc: counts of cpWER, tcpWER and ORC-WER, summed; None where they were not asked for, and tcpWER where
-            words have no times.
+        cp, tcp, orc: counts of cpWER, tcpWER and ORC-WER, summed; tcpWER is None where words have no times.
         collar: of tcpWER, in seconds.
         orc_greedy: recordings whose ORC-WER is an upper bound.
-        counting: of speakers.
+        counting: by recording, speakers who say a word: those missed count as deletions, those too many as insertions.
     """
 
     score: Score
-    pairs: Mapping[str, Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]]
+    pairs: Pairs
     unknown: Mapping[str, tuple[str, ...]]
-    cp: ErrorRate | None
+    cp: ErrorRate
     tcp: ErrorRate | None
-    orc: ErrorRate | None
+    orc: ErrorRate
     collar: float
     orc_greedy: tuple[str, ...]
-    counting: SpeakerCount
+    counting: Mapping[str, ErrorRate]
+
+
+def evaluate_speakers(
+    reference: Path,
+    hypothesis: Path,
+    output: Path | None = None,
+    *,
+    groups: Path | None = None,
+    collar: float = COLLAR,
+    normaliser: str = NONE,
+) -> tuple[SpeakerScore, dict[str, Any]]:
+    """Score speaker-attributed transcripts; with ``output``, write the reports into that folder.
+
+    Args:
+        reference, hypothesis: STM, CTM (whose channels are the speakers) or SegLST.
+        groups: table of recording and condition; each condition gets its own score.
+        collar: of tcpWER, in seconds.
+
+    Returns:
+        The score, and what ``score.json`` holds.
+
+    Raises:
+        InputError: what the readers, the normaliser and :func:`score_speakers` refuse.
+    """
+    real, heard = recorded_turns(read_transcripts(reference), read_transcripts(hypothesis), normaliser)
+    names = str(reference), str(hypothesis)
+    result = score_speakers(real, heard, groups=read_table(groups) if groups else None, collar=collar, names=names)
+    summary = summarise_speakers(result, normaliser=normaliser_called(normaliser)[1])
+    if output:
+        write_reports(output, result.score, summary, speaker_blocks(result.pairs))
+    return result, summary
 
 
 def score_speakers(
@@ -79,7 +88,6 @@ def score_speakers(
     hypothesis: Sequence[Turn],
     *,
     groups: Mapping[str, str] | None = None,
-    meeteval: bool = True,
     collar: float = COLLAR,
     names: tuple[str, str] = ("reference", "hypothesis"),
 ) -> SpeakerScore:
@@ -88,8 +96,7 @@ def score_speakers(
     Args:
         reference: the utterances. Those of a speaker are joined in the order of their starts.
         hypothesis: the same, with or without times.
-        groups: condition of each recording (its overlap ratio, say); the score gets one part per condition.
-        meeteval: compute cpWER, tcpWER and ORC-WER too.
+        groups: condition of each recording (such as its overlap ratio); the score gets one part per condition.
         collar: of tcpWER, in seconds.
         names: of the two in messages.
 
@@ -99,46 +106,41 @@ def score_speakers(
     """
     real, heard = words_by_speaker(reference), words_by_speaker(hypothesis)
     _check_recordings(real, heard, groups, names)
-    pairs = {recording: _pairs(real[recording], heard[recording]) for recording in real}
-    counts = {
-        recording: {speaker: count_errors(*pair) for speaker, pair in speakers.items()}
-        for recording, speakers in pairs.items()
+    pairs = {
+        key: {name: (real[key].get(name, ()), heard[key].get(name, ())) for name in sorted({*real[key], *heard[key]})}
+        for key in real
     }
-    score = _score(pairs, counts)
+    counts = {key: {name: count_errors(*pair) for name, pair in own.items()} for key, own in pairs.items()}
+    conditions: dict[str, list[str]] = {}
     if groups is not None:
-        members: dict[str, list[str]] = {}
-        for key in pairs:
-            members.setdefault(groups[key], []).append(key)
-        parts = {
-            name: _score({key: pairs[key] for key in keys}, {key: counts[key] for key in keys})
-            for name, keys in sorted(members.items())
-        }
-        score = dataclasses.replace(score, parts=parts)
-    cp = tcp = orc = None
-    greedy: list[str] = []
-    if meeteval:
-        cp = sum((cp_errors(real[key], heard[key]) for key in real), start=ZERO)
-        spoken, recognised = by_recording(in_order(reference)), by_recording(hypothesis)
-        if all(turn.start is not None for turn in (*reference, *hypothesis) if turn.words):
-            tcp = sum((tcp_errors(streams(spoken[key]), streams(recognised[key]), collar) for key in real), start=ZERO)
-        results = {key: orc_errors(spoken[key], heard[key]) for key in real}
-        orc = sum((counts for counts, _ in results.values()), start=ZERO)
-        greedy = [key for key, (_, exact) in results.items() if not exact]
+        for key in real:
+            conditions.setdefault(groups[key], []).append(key)
+    parts = {name: _score(pairs, counts, keys) for name, keys in sorted(conditions.items())}
+    spoken, recognised = by_recording(in_order(reference)), by_recording(hypothesis)
+    has_times = all(turn.start is not None for turn in (*reference, *hypothesis) if turn.words)
+    timed = (tcp_pairs(streams(spoken[key]), streams(recognised[key]), collar) for key in real)
+    orc = {key: orc_errors(spoken[key], heard[key]) for key in real}
     unknown = {key: tuple(sorted(heard[key].keys() - real[key].keys())) for key in real}
     return SpeakerScore(
-        score=score,
+        score=replace(_score(pairs, counts, real), parts=parts),
         pairs=pairs,
         unknown={key: speakers for key, speakers in unknown.items() if speakers},
-        cp=cp,
-        tcp=tcp,
-        orc=orc,
+        cp=_sum(cp_errors(real[key], heard[key]) for key in real),
+        tcp=_sum(map(count_pairs, chain(*(found.values() for found in timed)))) if has_times else None,
+        orc=_sum(counts for counts, _ in orc.values()),
         collar=collar,
-        orc_greedy=tuple(greedy),
-        counting=sum((count_speakers(real[key], heard[key]) for key in real), start=SpeakerCount()),
+        orc_greedy=tuple(key for key, (_, exact) in orc.items() if not exact),
+        counting={key: count_speakers(len(real[key]), len(heard[key])) for key in real},
     )
 
 
-def _check_recordings(real: Mapping, heard: Mapping, groups: Mapping | None, names: tuple[str, str]) -> None:
+def _sum(counts: Iterable[ErrorRate]) -> ErrorRate:
+    return sum(counts, start=ZERO)
+
+
+def _check_recordings(
+    real: Mapping[str, Said], heard: Mapping[str, Said], groups: Mapping[str, str] | None, names: tuple[str, str]
+) -> None:
     if not real:
         raise InputError(f"{names[0]}: there is no recording to score")
     for recording in real:
@@ -155,75 +157,50 @@ def _check_recordings(real: Mapping, heard: Mapping, groups: Mapping | None, nam
         raise InputError(f"{names[1]}: recording {other[0]} is not in {names[0]}: is this another test set?")
 
 
-def _pairs(real: Said, heard: Said) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
-    return {speaker: (real.get(speaker, ()), heard.get(speaker, ())) for speaker in sorted(real.keys() | heard.keys())}
-
-
-def _score(pairs: Mapping[str, Mapping], counts: Mapping[str, Mapping[str, ErrorRate]]) -> Score:
-    utterances = {key: sum(of_speaker.values(), start=ZERO) for key, of_speaker in counts.items()}
+def _score(pairs: Pairs, counts: Mapping[str, Mapping[str, ErrorRate]], recordings: Iterable[str]) -> Score:
+    """Add up the counts of some recordings by recording and by speaker."""
+    recordings = list(recordings)
     reference, hypothesis = (
-        {key: " ".join(" ".join(pair[side]) for pair in speakers.values()) for key, speakers in pairs.items()}
-        for side in (0, 1)
+        {key: " ".join(" ".join(pair[side]) for pair in pairs[key].values()) for key in recordings} for side in (0, 1)
     )
     speakers: dict[str, ErrorRate] = {}
-    for of_speaker in counts.values():
-        for speaker, errors in of_speaker.items():
+    for key in recordings:
+        for speaker, errors in counts[key].items():
             speakers[speaker] = speakers.get(speaker, ZERO) + errors
-    score = add_up("word", reference, hypothesis, utterances, {})
-    return dataclasses.replace(score, speakers=dict(sorted(speakers.items())))
+    utterances = {key: _sum(counts[key].values()) for key in recordings}
+    return Score("word", reference, hypothesis, utterances, dict(sorted(speakers.items())))
 
 
-def count_speakers(real: Said, heard: Said) -> SpeakerCount:
+def count_speakers(real: int, heard: int) -> ErrorRate:
     """Compare the numbers of speakers of one recording, whoever they are.
 
-    >>> count_speakers({"a": ("ONE",), "b": ("TWO",)}, {"c": ("ONE",)})
-    SpeakerCount(reference=2, hypothesis=1, missed=1, false_alarms=0, recordings=1, wrong=1)
+    >>> count_speakers(3, 2), count_speakers(1, 2).rate
+    (ErrorRate(correct=2, substitutions=0, deletions=1, insertions=0), 1.0)
     """
-    excess = len(heard) - len(real)
-    return SpeakerCount(len(real), len(heard), max(0, -excess), max(0, excess), 1, int(excess != 0))
+    return ErrorRate(min(real, heard), 0, max(0, real - heard), max(0, heard - real))
 
 
-def summarise_speakers(
-    result: SpeakerScore, *, replicas: int, seed: int = 0, normaliser: str = "none"
-) -> dict[str, Any]:
-    """The content of ``score.json``: SA-WER as the tables read it, and the other measures; rates are in percent.
+def summarise_speakers(result: SpeakerScore, *, normaliser: str = NONE) -> dict[str, Any]:
+    """Return the content of ``score.json``: SA-WER as the tables read it, and the other measures; rates in percent.
 
     The interval resamples whole recordings.
     """
-    summary = summarise(result.score, replicas=replicas, seed=seed, normaliser=normaliser)
+    summary = summarise(result.score, normaliser=normaliser)
     summary["bootstrap"]["resample"] = "recording"
     for name, rate in (("cpwer", result.cp), ("tcpwer", result.tcp), ("orcwer", result.orc)):
         if rate is not None:
             summary[name] = {"value": percent(rate.rate), "errors": rate.errors, "words": rate.reference_length}
     if result.tcp is not None:
         summary["tcpwer"]["collar"] = result.collar
-    if result.orc is not None:
-        summary["orcwer"]["recordings_with_upper_bound"] = len(result.orc_greedy)
-    counting = result.counting
+    summary["orcwer"]["recordings_with_upper_bound"] = len(result.orc_greedy)
+    counting = _sum(result.counting.values())
     summary["speaker_counting"] = {
         "value": percent(counting.rate),
-        "speakers": counting.reference,
-        "found": counting.hypothesis,
-        "missed": counting.missed,
-        "false_alarms": counting.false_alarms,
-        "recordings_with_wrong_number": counting.wrong,
+        "speakers": counting.reference_length,
+        "found": counting.hypothesis_length,
+        "missed": counting.deletions,
+        "false_alarms": counting.insertions,
+        "recordings_with_wrong_number": sum(each.errors > 0 for each in result.counting.values()),
     }
     summary["unknown_speakers"] = sum(map(len, result.unknown.values()))
     return summary
-
-
-def write_speaker_reports(folder: str | Path, result: SpeakerScore, summary: Mapping[str, Any]) -> None:
-    """Write ``score.json``, the tables by recording and by speaker, and ``alignment.txt`` by recording and speaker."""
-    write_reports(folder, result.score, summary, alignment=alignment_by_speaker(result))
-
-
-def alignment_by_speaker(result: SpeakerScore) -> Iterator[str]:
-    """One block of text for each recording and speaker."""
-    for recording, speakers in result.pairs.items():
-        for speaker, (real, heard) in speakers.items():
-            note = "" if real else " (not in the reference)"
-            yield f"recording {recording}, speaker {speaker}{note}\n"
-            if len(real) * len(heard) > MAX_ALIGNMENT_CELLS:
-                yield f"(too long to align: {len(real)} x {len(heard)})\n\n"
-            else:
-                yield format_alignment(align(real, heard)) + "\n"

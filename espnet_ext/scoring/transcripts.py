@@ -5,16 +5,14 @@ no speakers, so its channels take their place.
 """
 
 import re
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.scoring.normalise import LOWER, NONE, normalised_turns, normaliser_called
 from espnet_ext.text.ctm import is_number, nist_lines, read_ctm
-from espnet_ext.text.turns import Turn, check_span, read_turns, word_spans
+from espnet_ext.text.turns import Turn, check_span, read_turns
 
 KALDI, TRN, STM, CTM, SEGLST = FORMATS = ("kaldi", "trn", "stm", "ctm", "seglst")
 OF_UTTERANCES = (KALDI, TRN)
@@ -155,61 +153,3 @@ def _plain(text: str, where: str) -> str:
     if _ALTERNATIVES.search(text):
         raise InputError(f"{where} has alternatives ({{ a / b }}), which are not supported: write one of them")
     return text
-
-
-def without_ignored(turns: Sequence[Turn], channels: Sequence[str], reference: Transcripts) -> tuple[Turn, ...]:
-    """Turns without the words whose middle lies in a stretch that the reference excludes from scoring.
-
-    A stretch is of one channel, where both files name the same channels in a recording. A turn that loses words becomes
-    one turn per word.
-
-    Raises:
-        InputError: a turn of such a recording has no times.
-    """
-    spans: dict[str, list[tuple[Turn, str]]] = {}
-    for turn, channel in reference.ignored:
-        spans.setdefault(turn.recording, []).append((turn, channel))
-    named = set(channels)
-    kept: list[Turn] = []
-    for turn, channel in zip(turns, channels, strict=True):
-        own = [gap.span for gap, at in spans.get(turn.recording, []) if at == channel or at not in named]
-        if not own or not turn.words:
-            kept.append(turn)
-            continue
-        words = [
-            replace(turn, words=(word,), start=start, end=end)
-            for word, (start, end) in zip(turn.words, word_spans(turn), strict=True)
-            if not any(low <= (start + end) / 2 <= high for low, high in own)
-        ]
-        kept += [turn] if len(words) == len(turn.words) else words
-    return tuple(kept)
-
-
-def with_silence(transcripts: Transcripts, turns: Sequence[Turn], recordings: Iterable[str]) -> list[Turn]:
-    """Turns with a wordless one for each recording that a CTM, or a file without any turn, does not name.
-
-    Such files cannot name a recording in which nothing was recognised.
-    """
-    if transcripts.format != CTM and transcripts.turns:
-        return list(turns)
-    known = {turn.recording for turn in turns}
-    return [*turns, *(Turn(recording, "", ()) for recording in recordings if recording not in known)]
-
-
-def recorded_turns(
-    reference: Transcripts, hypothesis: Transcripts, normaliser: str = NONE
-) -> tuple[list[Turn], list[Turn]]:
-    """The turns of two files of recordings, ready to be scored: normalised, and without what the reference excludes.
-
-    Raises:
-        InputError: a file names utterances and no recordings, or has one word per line where the normaliser needs more.
-    """
-    for each in (reference, hypothesis):
-        if each.of_utterances:
-            raise InputError(f"{each.path}: {each.format} does not say who spoke when: give STM, CTM or SegLST")
-        if each.format == CTM and normaliser not in (NONE, LOWER):
-            raise InputError(f"{each.path}: {normaliser} joins words, such as numbers, and a CTM has single words")
-    apply, _ = normaliser_called(normaliser)
-    real = normalised_turns(reference.turns, apply)
-    heard = without_ignored(hypothesis.turns, hypothesis.channels, reference)
-    return real, with_silence(hypothesis, normalised_turns(heard, apply), dict.fromkeys(t.recording for t in real))

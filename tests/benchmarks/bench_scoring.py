@@ -2,8 +2,8 @@
 
     python tests/benchmarks/bench_scoring.py [--utterances N]
 
-Prints processor seconds for reading and counting, the bootstrap, the reports (with and without aligned text), the
-command as a whole, and jiwer on the same texts.
+Prints processor seconds for reading and counting, the bootstrap, the reports, the command as a whole, and jiwer on the
+same texts.
 """
 
 import argparse
@@ -17,8 +17,8 @@ from pathlib import Path
 
 import jiwer
 
-from espnet_ext.kaldi.tables import write_table
-from espnet_ext.scoring.score import score_files
+from espnet_ext.kaldi.tables import read_table, write_table
+from espnet_ext.scoring.score import score_texts
 from espnet_ext.scoring.score_files import summarise, write_reports
 
 MEAN_WORDS = 33
@@ -37,10 +37,9 @@ def main() -> None:
         write_table(folder / "hyp", hypotheses)
         print(f"{number} utterances, {sum(len(t.split()) for t in references.values())} words; seconds of one core")
 
-        score, reading = timed(lambda: score_files(folder / "ref", folder / "hyp"))
+        score, reading = timed(lambda: score_texts(read_table(folder / "ref"), read_table(folder / "hyp")))
         summary, bootstrap = timed(lambda: summarise(score))
-        _, tables = timed(lambda: write_reports(folder / "tables", score, summary, alignment=False))
-        _, aligned = timed(lambda: write_reports(folder / "aligned", score, summary))
+        _, reports = timed(lambda: write_reports(folder / "reports", score, summary))
         command = [sys.executable, "-m", "espnet_ext.cli", "score", "wer", "--ref", str(folder / "ref")]
         command += ["--hyp", str(folder / "hyp"), "--output", str(folder / "out")]
         _, whole = timed(lambda: subprocess.run(command, check=True))
@@ -49,8 +48,7 @@ def main() -> None:
     for what, seconds in [
         ("read and count", reading),
         ("bootstrap, 10,000 replicas", bootstrap),
-        ("write tables", tables),
-        ("write tables and aligned text", aligned),
+        ("write tables and aligned text", reports),
         ("the command with everything", whole),
         ("jiwer.process_words (counting only)", peer),
     ]:

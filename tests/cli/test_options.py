@@ -37,15 +37,9 @@ def test_defaults_are_those_of_the_rooms():
     from espnet_ext.codeswitch.mixed_units import MORE_THAN
     from espnet_ext.corpora.libricss import ENROLMENT_UTTERANCES
     from espnet_ext.multitalker.windows import WINDOW_SECONDS, Windowing
-    from espnet_ext.pages.compare import ROWS
     from espnet_ext.scoring.assignments import COLLAR
-    from espnet_ext.scoring.bootstrap import REPLICAS
-    from espnet_ext.scoring.mixed import WITHIN
 
-    assert default(score.wer, "replicas") == REPLICAS
     assert default(score.sa, "collar") == default(score.compare, "collar") == COLLAR
-    assert default(score.compare, "utterances") == ROWS
-    assert default(score.mer, "within") == WITHIN
     assert default(data.tokens, "more_than") == MORE_THAN
     assert default(prepare.libricss, "utterances") == ENROLMENT_UTTERANCES
     assert default(stitch.windows, "window") == WINDOW_SECONDS

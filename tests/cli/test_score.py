@@ -49,15 +49,10 @@ def test_one_system(files, tmp_path, capsys):
     }
 
 
-def test_characters_and_options(files, tmp_path):
-    output = tmp_path / "out"
-    arguments = ["--unit", "char", "--seed", "7", "--replicas", "50", "--resample", "speaker", "--no-alignment"]
-    arguments += ["--utt2spk", files["utt2spk"], "--output", str(output)]
-    call(["score", "wer", "--ref", files["ref"], "--hyp", files["better"], *arguments])
-    score = json.loads((output / "score.json").read_text())
+def test_characters(files, tmp_path):
+    call(["score", "wer", "--ref", files["ref"], "--hyp", files["better"], "--unit", "char", "--output", str(tmp_path)])
+    score = json.loads((tmp_path / "score.json").read_text())
     assert (score["unit"], score["words"], score["deletions"]) == ("char", 40 * 18, 40)
-    assert score["bootstrap"] == {"replicas": 50, "seed": 7, "resample": "speaker"}
-    assert not (output / "alignment.txt").exists()
 
 
 def test_errors_of_writing_are_named(files, tmp_path, capsys):
@@ -87,7 +82,7 @@ def mixed_files(tmp_path):
 def test_mixed_error_rate(mixed_files, tmp_path, capsys):
     output = tmp_path / "out"
     files = ["--ref", mixed_files["ref"], "--hyp", mixed_files["worse"], "--utt2spk", mixed_files["utt2spk"]]
-    call(["score", "mer", *files, "--output", str(output), "--replicas", "500"])
+    call(["score", "mer", *files, "--output", str(output)])
     printed = capsys.readouterr().out
     assert "MER 8.33 %" in printed and "20 errors in 240 tokens: 20 substitutions" in printed
     assert "80 switch points in 40 utterances; near: within 1 of one" in printed
@@ -102,9 +97,6 @@ def test_mixed_error_rate(mixed_files, tmp_path, capsys):
     }  # fmt: skip
     low, high = score["measures"]["EN"]["ci95"]
     assert 30 < low < 50 < high < 70
-    call(["score", "mer", *files, "--output", str(output), "--within", "2", "--no-alignment"])
-    assert json.loads((output / "score.json").read_text())["measures"]["near-switch"]["words"] == 40 * 5
-    assert not (output / "alignment.txt").exists()
 
 
 def test_systems_compared(files, tmp_path, capsys):
@@ -129,17 +121,6 @@ def test_systems_compared_by_language(mixed_files, capsys):
     chinese, english = (lines[lines.index(name) + 3].split() for name in ("CH", "EN"))
     assert chinese[3] == "+0.00" and chinese[-1] == "undecided"
     assert english[3] == "+50.00" and english[-3:] == ["shared", "is", "better"]
-
-
-@pytest.mark.parametrize("option", [["--replicas", "0"], ["--seed", "-1"], ["--unit", "phone"], ["--unknown", "1"]])
-def test_bad_options_are_refused(files, option):
-    with pytest.raises(InputError, match=f"{option[0]}.* See espnet-ext score wer --help"):
-        call(["score", "wer", "--ref", files["ref"], "--hyp", files["worse"], *option])
-
-
-def test_a_stretch_of_no_tokens_is_refused(mixed_files):
-    with pytest.raises(InputError, match="'--within': 0 is not in the range x>=1"):
-        call(["score", "mer", "--ref", mixed_files["ref"], "--hyp", mixed_files["worse"], "--within", "0"])
 
 
 def test_bad_input_gives_one_line_status_one_and_leaves_old_results(files, tmp_path, capsys):
@@ -182,8 +163,6 @@ def test_speaker_attributed_transcripts(tmp_path, capsys):
     assert "speaker counting error 0.00 %: 0 missed and 0 too many of 2; 1 were not in the reference" in printed
     measures = json.loads((tmp_path / "out" / "score.json").read_text())["measures"]
     assert {name: measure["value"] for name, measure in measures.items()} == {"0S": 200.0, "40": 0.0}
-    call(["score", "sa", *files, "--no-meeteval"])
-    assert "cpWER" not in capsys.readouterr().out
 
 
 def test_speakers_in_stm_and_ctm(tmp_path, capsys):

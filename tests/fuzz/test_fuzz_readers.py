@@ -30,9 +30,9 @@ from espnet_ext.nbest.espnet_output import parse_score, parse_scores, read_espne
 from espnet_ext.nbest.json_formats import read_mlm_scoring
 from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest
 from espnet_ext.pages.training_curves import Curve, read_curves
+from espnet_ext.scoring.alignment_file import Aligned, alignment_blocks, read_alignment
 from espnet_ext.scoring.error_rate import align, count_pairs
 from espnet_ext.scoring.score import score_texts
-from espnet_ext.scoring.score_files import Aligned, alignment_blocks, read_alignment
 from espnet_ext.text.token_languages import read_languages
 from espnet_ext.text.tokens import read_prior
 from espnet_ext.text.transcript import Word

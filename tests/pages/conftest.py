@@ -92,9 +92,9 @@ def recipe_templates(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., 
     """Return a function that makes a recipe's folder with one run, ``exp/mini``, each kind only once."""
 
     @lru_cache
-    def make(count: int = 12, mixed: bool = False, audio: bool = True, words: int = 8, replicas: int = 50) -> Path:
+    def make(count: int = 12, mixed: bool = False, audio: bool = True, words: int = 8) -> Path:
         recipe = tmp_path_factory.mktemp("recipe")
-        _write_recipe(recipe, references(count, mixed, words), mixed, audio, replicas)
+        _write_recipe(recipe, references(count, mixed, words), mixed, audio)
         return recipe
 
     return make
@@ -111,7 +111,7 @@ def toy_recipe(tmp_path: Path, recipe_templates: Callable[..., Path]) -> Callabl
     return build
 
 
-def _write_recipe(recipe: Path, texts: dict[str, str], mixed: bool, audio: bool, replicas: int) -> None:
+def _write_recipe(recipe: Path, texts: dict[str, str], mixed: bool, audio: bool) -> None:
     run, data = recipe / "exp" / "mini", recipe / "data" / "mini" / "clean"
     (recipe / "conf").mkdir(parents=True)
     (recipe / "conf" / "tables.yaml").write_text(TABLES, encoding="utf-8")
@@ -124,7 +124,7 @@ def _write_recipe(recipe: Path, texts: dict[str, str], mixed: bool, audio: bool,
             log.parent.mkdir(parents=True)
             log.write_text("".join(_epochs(seed)), encoding="utf-8")
             result = score(texts, with_errors(texts, len(system) + seed), utt2spk=speakers)
-            write_reports(folder / "decode_default" / "clean", result, summarise(result, replicas=replicas))
+            write_reports(folder / "decode_default" / "clean", result, summarise(result))
     data.mkdir(parents=True)
     write_table(data / "utt2spk", speakers)
     if audio:

@@ -221,7 +221,7 @@ def test_nothing_is_cut_off(site, open_page, width):
 
 
 def test_ten_thousand_utterances(site, open_page):
-    folder = site(count=MANY, words=20, audio=False, replicas=20)
+    folder = site(count=MANY, words=20, audio=False)
     stalls = """() => { window.stalls = []; new PerformanceObserver(list => window.stalls.push(
         ...list.getEntries().map(entry => entry.duration))).observe({type: 'longtask', buffered: true}); }"""
     seconds = []
@@ -248,7 +248,7 @@ def test_ten_thousand_utterances(site, open_page):
 
 
 def test_an_hour_in_one_utterance(site, open_page):
-    page = open_page(site(count=3, words=9000, audio=False, replicas=20) / "toy-errors.html")
+    page = open_page(site(count=3, words=9000, audio=False) / "toy-errors.html")
     page.locator("#utterances article").first.wait_for()
     columns = page.locator("#utterances article").first.locator(".c:not(.label)")
     assert columns.count() == 300

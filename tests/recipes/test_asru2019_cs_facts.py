@@ -10,7 +10,7 @@ import torch
 import trainings
 
 from espnet_ext.errors import InputError
-from espnet_ext.scoring.score_files import format_alignment
+from espnet_ext.scoring.alignment_file import format_alignment
 from espnet_ext.tables.kept.facts import read_facts
 from espnet_ext.tables.kept.kept_scores import write_scores
 

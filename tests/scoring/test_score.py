@@ -1,5 +1,7 @@
-"""Scoring of Kaldi text tables: by utterance, by speaker, in total; what is refused."""
+"""Scoring of Kaldi text tables: by utterance, speaker, kind of word and in total; what is refused."""
 
+import json
+from importlib.metadata import version
 from pathlib import Path
 
 import jiwer
@@ -9,7 +11,9 @@ from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.error_rate import ErrorRate
-from espnet_ext.scoring.score import score_files, score_texts, split_units
+from espnet_ext.scoring.normalise import normaliser_called
+from espnet_ext.scoring.score import score_texts, split_units
+from espnet_ext.scoring.score_files import evaluate
 
 REFERENCE = {"al-1": "one two three", "al-2": "four", "bo-1": "five six", "bo-2": "seven eight"}
 HYPOTHESIS = {"al-1": "one too three", "al-2": "four", "bo-1": "", "bo-2": "seven eight nine ten"}
@@ -27,7 +31,7 @@ def test_files_are_scored_by_utterance_speaker_and_in_total(tmp_path):
     # Another order, and an id with nothing behind it: an empty hypothesis.
     hypothesis = write(tmp_path / "hyp", [f"{key} {text}".strip() for key, text in reversed(HYPOTHESIS.items())])
     utt2spk = write(tmp_path / "utt2spk", [f"{key} {speaker}" for key, speaker in SPEAKERS.items()])
-    score = score_files(reference, hypothesis, utt2spk=utt2spk)
+    score, _ = evaluate(reference, hypothesis, utt2spk=utt2spk)
     assert score.utterances == {
         "al-1": ErrorRate(2, 1, 0, 0),
         "al-2": ErrorRate(1, 0, 0, 0),
@@ -38,7 +42,6 @@ def test_files_are_scored_by_utterance_speaker_and_in_total(tmp_path):
     assert score.speakers == {"al": ErrorRate(3, 1, 0, 0), "bo": ErrorRate(2, 0, 2, 2)}
     assert score.total == ErrorRate(5, 1, 2, 2)
     assert score.sentence_error_rate == 0.75
-    assert not score_files(reference, hypothesis).speakers
 
 
 @given(TEXTS, st.randoms(use_true_random=False))
@@ -101,7 +104,7 @@ def test_one_very_long_utterance():
 def test_bad_tables_are_refused_by_file_and_id(tmp_path, reference, hypothesis, file, message):
     files = write(tmp_path / "ref", reference), write(tmp_path / "hyp", hypothesis)
     with pytest.raises(InputError, match=message) as raised:
-        score_files(*files)
+        evaluate(*files)
     assert str(raised.value).startswith(str(tmp_path / file))
 
 
@@ -118,9 +121,34 @@ def test_no_utterances_and_an_unknown_unit_are_refused():
         score_texts(REFERENCE, HYPOTHESIS, unit="phone")
 
 
-def test_interval_by_speaker_needs_speakers():
-    score = score_texts(REFERENCE, HYPOTHESIS, utt2spk=SPEAKERS)
-    # Draws of two speakers: both al (1/4), both bo (4/4), or one of each (5/8).
-    assert score.interval(by_speaker=True) == (0.25, 1.0)
-    with pytest.raises(InputError, match="give utt2spk"):
-        score_texts(REFERENCE, HYPOTHESIS).interval(by_speaker=True)
+def test_each_kind_of_word_has_its_rate(tmp_path):
+    """u1: met is saw, him is inserted, today is lost; u2: Bob is rob, left is lost."""
+    pytest.importorskip("whisper_normalizer")
+    files = (
+        write(tmp_path / "ref", ["u1 Ann met Bob today", "u2 Bob left"]),
+        write(tmp_path / "hyp", ["u1 ann saw him bob", "u2 rob"]),
+    )
+    kinds = write(tmp_path / "kinds", ["u1 drowned other clear other", "u2 drowned other"])
+    score, _ = evaluate(*files, tmp_path, normaliser="whisper_english", kinds=kinds)
+    assert score.total.errors == 5
+    rates = {kind: (part.total.errors, part.total.reference_length) for kind, part in score.parts.items()}
+    assert rates == {"clear": (0, 1), "drowned": (1, 2), "other": (3, 3)}
+    assert json.loads((tmp_path / "score.json").read_text())["measures"]["drowned"]["value"] == 50.0
+    write(kinds, ["u1 drowned other clear other", "u2 drowned"])
+    with pytest.raises(InputError, match="kinds: utterance u2 has 1 kinds, but its reference 2 words"):
+        evaluate(*files, kinds=kinds)
+
+
+def test_normalisers_apply_to_both_texts_and_are_named(tmp_path):
+    pytest.importorskip("whisper_normalizer")
+    files = (
+        write(tmp_path / "ref", ["r1 Mr. Marlow's got 21 colours.", "r2 It isn't, is it?"]),
+        write(tmp_path / "hyp", ["r1 mister marlow's got twenty one colors", "r2 it is not is it"]),
+    )
+    summaries = [evaluate(*files, normaliser=name)[1] for name in ("whisper_english", "none")]
+    name = f"whisper_english (whisper-normalizer {version('whisper-normalizer')})"
+    assert [summary["normaliser"] for summary in summaries] == [name, "none"]
+    assert summaries[0]["value"] == 0.0 and summaries[1]["value"] > 50
+    assert normaliser_called("whisper_english")[0]("Um, twenty-one colours -- HERE [laughs].") == "21 colors here"
+    with pytest.raises(InputError, match="no normaliser 'nist'"):
+        normaliser_called("nist")

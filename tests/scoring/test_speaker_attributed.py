@@ -1,24 +1,23 @@
-"""SA-WER against a Levenshtein distance written out, cpWER, ORC-WER and counting against their definitions."""
+"""SA-WER, cpWER, tcpWER, ORC-WER and counting against their definitions, written out, and MeetEval's own commands."""
 
 import itertools
 import json
+import random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from meeteval.io.seglst import SegLST
+from meeteval.wer import cp_word_error_rate
+from meeteval.wer.wer import time_constrained_minimum_permutation_word_error_rate as tcp_word_error_rate
 
 from espnet_ext.errors import InputError
 from espnet_ext.scoring import assignments
-from espnet_ext.scoring.error_rate import ErrorRate
-from espnet_ext.scoring.speaker_attributed import (
-    SpeakerCount,
-    count_speakers,
-    score_speakers,
-    summarise_speakers,
-    write_speaker_reports,
-)
-from espnet_ext.text.turns import Turn
+from espnet_ext.scoring.assignments import cp_errors, cp_pairs, orc_errors, streams, tcp_pairs
+from espnet_ext.scoring.error_rate import ErrorRate, count_pairs
+from espnet_ext.scoring.speaker_attributed import evaluate_speakers, score_speakers
+from espnet_ext.text.turns import Turn, in_order, words_by_speaker, write_turns
 
 
 def levenshtein(left, right) -> int:
@@ -48,6 +47,7 @@ SAID = st.dictionaries(
 @settings(max_examples=60)
 def test_every_measure_by_its_definition(real, heard):
     result = score_speakers(turns(real), turns(heard) or [Turn("r", "", ())])
+    n, m = len(real), len(heard)
     errors = sum(levenshtein(real.get(name, "").split(), heard.get(name, "").split()) for name in {*real, *heard})
     assert result.score.total.errors == errors
     assert result.score.total.reference_length == sum(len(text.split()) for text in real.values())
@@ -67,14 +67,7 @@ def test_every_measure_by_its_definition(real, heard):
         for places in itertools.product(range(len(streams)), repeat=len(real))
     )  # fmt: skip
     assert result.orc.errors == best <= result.cp.errors
-    assert result.counting == SpeakerCount(
-        len(real),
-        len(heard),
-        max(0, len(real) - len(heard)),
-        max(0, len(heard) - len(real)),
-        1,
-        len(real) != len(heard),
-    )
+    assert result.counting == {"r": ErrorRate(min(n, m), 0, max(0, n - m), max(0, m - n))}
 
 
 def test_the_right_words_under_the_wrong_name():
@@ -94,7 +87,7 @@ def test_words_of_an_unknown_speaker_are_insertions():
 def test_nobody_heard_is_all_deletions():
     result = score_speakers(turns({"a": "one two"}), [Turn("r", "a", ())])
     assert result.score.total == result.cp == result.orc == ErrorRate(0, 0, 2, 0)
-    assert result.counting == SpeakerCount(1, 0, 1, 0, 1, 1)
+    assert result.counting == {"r": ErrorRate(0, 0, 1, 0)}
 
 
 def test_utterances_of_a_speaker_are_joined_in_the_order_of_time():
@@ -106,7 +99,7 @@ def test_conditions_are_parts():
     reference = turns({"a": "one two"}, "r1") + turns({"a": "three"}, "r2") + turns({"a": "four"}, "r3")
     hypothesis = turns({"a": "one"}, "r1") + turns({"a": "three"}, "r2") + turns({"a": "x"}, "r3")
     groups = {"r1": "0S", "r2": "40", "r3": "40"}
-    score = score_speakers(reference, hypothesis, groups=groups, meeteval=False).score
+    score = score_speakers(reference, hypothesis, groups=groups).score
     assert {name: part.total for name, part in score.parts.items()} == {
         "0S": ErrorRate(1, 0, 1, 0),
         "40": ErrorRate(1, 1, 0, 0),
@@ -126,12 +119,6 @@ def test_greedy_search_where_streams_are_long(monkeypatch):
     assert not score_speakers(reference, turns({"a": "x y z"})).orc_greedy, "with one stream there is no choice"
 
 
-def test_counts_of_speakers_add_up():
-    total = count_speakers({"a": ("x",)}, {}) + count_speakers({"a": ("x",)}, {"b": ("x",), "c": ("x",)})
-    assert total == SpeakerCount(2, 2, 1, 1, 2, 2)
-    assert total.rate == 1.0
-
-
 @pytest.mark.parametrize(
     ("reference", "hypothesis", "message"),
     [
@@ -147,16 +134,93 @@ def test_refused(reference, hypothesis, message):
 
 
 def test_reports(tmp_path):
-    reference = turns({"a": "one two", "b": "three"}, "r1") + turns({"a": "four"}, "r2")
-    hypothesis = turns({"a": "one", "z": "new"}, "r1") + turns({"a": "four"}, "r2")
-    result = score_speakers(reference, hypothesis, groups={"r1": "0S", "r2": "40"})
-    write_speaker_reports(tmp_path, result, summarise_speakers(result, replicas=200))
+    write_turns(tmp_path / "ref.json", turns({"a": "one two", "b": "three"}, "r1") + turns({"a": "four"}, "r2"))
+    write_turns(tmp_path / "hyp.json", turns({"a": "one", "z": "new"}, "r1") + turns({"a": "four"}, "r2"))
+    (tmp_path / "groups").write_text("r1 0S\nr2 40\n")
+    evaluate_speakers(tmp_path / "ref.json", tmp_path / "hyp.json", tmp_path, groups=tmp_path / "groups")
     summary = json.loads((tmp_path / "score.json").read_text())
     assert (summary["value"], summary["errors"], summary["words"]) == (75.0, 3, 4)
     assert summary["cpwer"] == {"value": 50.0, "errors": 2, "words": 4}
     assert summary["measures"]["40"]["value"] == 0.0
-    assert summary["speaker_counting"]["missed"] == 0
+    assert summary["speaker_counting"] == {
+        "value": 0.0, "speakers": 3, "found": 3, "missed": 0, "false_alarms": 0, "recordings_with_wrong_number": 0
+    }  # fmt: skip
     assert summary["unknown_speakers"] == 1
     assert (tmp_path / "per_utterance.tsv").read_text().splitlines()[1].split("\t") == ["r1", "3", "1", "0", "2", "1"]
+    assert (tmp_path / "per_speaker.tsv").read_text().splitlines()[1].split("\t") == ["a", "3", "2", "0", "1", "0"]
     alignment = (tmp_path / "alignment.txt").read_text()
     assert "recording r1, speaker z (not in the reference)\nREF:  ***\nHYP:  new\n" in alignment
+
+
+def conversation(speakers: list[str], turns: int, rng: random.Random) -> list[Turn]:
+    made = []
+    for speaker in speakers:
+        time = 0.0
+        for _ in range(turns):
+            start = time + rng.uniform(0, 4)
+            time = start + rng.uniform(0.2, 3)
+            words = tuple(rng.choice("abcde") for _ in range(rng.randint(1, 5)))
+            made.append(Turn("r", speaker, words, round(start, 3), round(time, 3)))
+    return made
+
+
+def segments(turns: list[Turn]) -> SegLST:
+    return SegLST(
+        [
+            {
+                "session_id": turn.recording,
+                "speaker": turn.speaker,
+                "start_time": turn.start,
+                "end_time": turn.end,
+                "words": " ".join(turn.words),
+            }
+            for turn in turns
+        ]
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_as_meeteval_counts(seed):
+    rng = random.Random(seed)
+    real = conversation(["p", "q", "r"][: rng.randint(1, 3)], rng.randint(1, 6), rng)
+    heard = conversation(["x", "y", "z", "q"][: rng.randint(1, 4)], rng.randint(1, 6), rng)
+    theirs = cp_word_error_rate(segments(real), segments(heard))
+    said, recognised = (words_by_speaker(side)["r"] for side in (real, heard))
+    ours = cp_errors(said, recognised)
+    assert (ours.errors, ours.reference_length) == (theirs.errors, theirs.length)
+    assert sum(count_pairs(pairs).errors for pairs in cp_pairs(said, recognised).values()) == theirs.errors
+    for collar in (3.0, 5.0):
+        theirs = tcp_word_error_rate(segments(real), segments(heard), collar=collar)
+        pairs = tcp_pairs(streams(real), streams(heard), collar).values()
+        assert sum(count_pairs(each).errors for each in pairs) == theirs.errors
+
+
+def test_more_speakers_than_meeteval_accepts():
+    rng = random.Random(0)
+    real = conversation([f"s{number}" for number in range(25)], 3, rng)
+    heard = [Turn(turn.recording, f"other-{turn.speaker}", turn.words, turn.start, turn.end) for turn in real]
+    result = score_speakers(real, heard)
+    words = sum(len(turn.words) for turn in real)
+    assert result.cp == result.tcp == ErrorRate(words, 0, 0, 0)
+    assert result.orc.reference_length == words and result.orc.errors <= words // 4, "an upper bound, by greedy search"
+    assert result.orc_greedy == ("r",)
+
+
+def test_orc_without_words():
+    heard = {"x": ("one", "two")}
+    assert orc_errors([Turn("r", "a", ())], heard) == (ErrorRate(0, 0, 0, 2), True)
+    assert orc_errors(in_order([Turn("r", "a", ("one",), 0.0, 1.0)]), {}) == (ErrorRate(0, 0, 1, 0), True)
+
+
+def test_time_decides():
+    real = streams([Turn("r", "a", ("one",), 0.0, 1.0), Turn("r", "b", ("one",), 20.0, 21.0)])
+    heard = streams([Turn("r", "x", ("one",), 20.0, 21.0), Turn("r", "y", ("one", "two"), 0.0, 1.0)])
+    assert tcp_pairs(real, heard) == {("a", "y"): [("one", "one"), (None, "two")], ("b", "x"): [("one", "one")]}
+
+
+def test_times_are_needed():
+    timed = streams([Turn("r", "a", ("one",), 0.0, 1.0)])
+    with pytest.raises(InputError, match="a turn of a has no times"):
+        tcp_pairs(timed, streams([Turn("r", "a", ("one",))]))
+    result = score_speakers([Turn("r", "a", ("one",), 0.0, 1.0)], [Turn("r", "a", ("one",))])
+    assert result.tcp is None and result.cp == ErrorRate(1, 0, 0, 0)

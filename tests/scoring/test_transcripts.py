@@ -4,7 +4,8 @@ import meeteval.io
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.scoring.transcripts import detect_format, read_transcripts, recorded_turns
+from espnet_ext.scoring.recordings import recorded_turns
+from espnet_ext.scoring.transcripts import detect_format, read_transcripts
 from espnet_ext.text.turns import Turn
 
 KALDI = "u1 one two\nu2\n"

@@ -122,7 +122,7 @@ def scored_mixed(tmp_path: Path) -> Callable[..., Path]:
             for (key, _), (characters, words) in zip(reference.items(), wrong, strict=True)
         }
         result = score_mixed_texts(reference, hypothesis)
-        write_reports(folder, result, summarise(result, replicas=200))
+        write_reports(folder, result, summarise(result))
         return folder
 
     return score
@@ -145,7 +145,7 @@ def scored(tmp_path: Path) -> Callable[..., Path]:
         }
         utt2spk = {key: f"speaker{int(key[-3:]) % speakers}" for key in reference} if speakers else None
         result = score_texts(reference, hypothesis, utt2spk=utt2spk)
-        write_reports(folder, result, summarise(result, replicas=200, **options))
+        write_reports(folder, result, summarise(result, **options))
         return folder
 
     return score

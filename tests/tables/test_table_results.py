@@ -125,7 +125,7 @@ def test_scores_without_the_measure_are_refused(mixed: Path, tmp_path: Path, sco
 def test_a_measure_without_tokens_is_a_cell_without_number(tmp_path: Path):
     score = score_mixed_texts({"u": "一二"}, {"u": "一三"})
     folder = tmp_path / "base" / "seed1" / "decode_default" / "dev"
-    write_reports(folder, score, summarise(score, replicas=10))
+    write_reports(folder, score, summarise(score))
     assert read_scores(tmp_path, "base", "default", "dev", "EN") == {}
     assert read_scores(tmp_path, "base", "default", "dev", "CH")[1].value == 50.0
     assert read_scores(tmp_path, "base", "default", "dev", "All")[1].utterances == folder / "per_utterance.tsv"

@@ -24,7 +24,7 @@ from trained_systems import by_name, facts_of
 
 from espnet_ext.codeswitch.mixed_text import has_han, mixed_tokens
 from espnet_ext.command import run_main
-from espnet_ext.scoring.score_files import Aligned, read_alignment
+from espnet_ext.scoring.alignment_file import Aligned, read_alignment
 from espnet_ext.scoring.significance import crossed_test
 from espnet_ext.synthetic.mandarin_english_rules import HOMOPHONES
 from espnet_ext.tables.kept.facts import write_facts

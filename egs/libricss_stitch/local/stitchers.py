@@ -10,7 +10,7 @@ from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
 from espnet_ext.recipe.training import data_options, run_command, train_step
-from espnet_ext.scoring.evaluate import evaluate_speakers
+from espnet_ext.scoring.speaker_attributed import evaluate_speakers
 from espnet_ext.stitcher.error_statistics import fit_errors
 from espnet_ext.stitcher.guard import GUARD, guard_transcripts, tune_guard
 from espnet_ext.stitcher.inference import MODEL_FILE, StitcherOptions, merge_windows
@@ -278,7 +278,7 @@ def score(run: Run, system: System, seed: int, decoding: str) -> Iterator[Step]:
             arguments={"reference": references, "hypothesis": transcripts, "output": output, "groups": groups},
             inputs=[references, transcripts],
             outputs=[output / "score.json"],
-            preload=["espnet_ext.scoring.evaluate"],
+            preload=["espnet_ext.scoring.speaker_attributed"],
         )
         found = json.loads((output / "score.json").read_text(encoding="utf-8"))
         say(f"SA-WER {found['value']:.2f} %  (95% interval {found['ci95'][0]:.2f} to {found['ci95'][1]:.2f})")

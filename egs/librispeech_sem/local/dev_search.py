@@ -21,7 +21,7 @@ import yaml
 
 from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
-from espnet_ext.scoring.evaluate import evaluate_words
+from espnet_ext.scoring.score_files import evaluate
 from espnet_ext.tables.kept.facts import write_facts
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
@@ -70,7 +70,7 @@ def decode_dev(
             Decoding(folder / "config.yaml", model, data / part, output / part, output / "decode.yaml") for part in SETS
         ]
     decode_all(jobs, nj=nj)
-    scores = [evaluate_words(job.data / "text", job.output / "text", alignment=False)[1]["value"] for job in jobs]
+    scores = [evaluate(job.data / "text", job.output / "text")[1]["value"] for job in jobs]
     return [
         {name: search[name] for name in SHOWN} | dict(zip(SETS, pair, strict=True))
         for search, pair in zip(settings, zip(scores[::2], scores[1::2], strict=True), strict=True)

@@ -22,8 +22,8 @@ from espnet_ext.encoder.long_fastconformer import SUBSAMPLING
 from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.posteriors import windows
 from espnet_ext.longform.recording_features import RecordingFeatures
+from espnet_ext.scoring.alignment_file import read_alignment
 from espnet_ext.scoring.error_rate import Pair
-from espnet_ext.scoring.score_files import read_alignment
 from espnet_ext.synthetic.long_recordings import render
 from espnet_ext.synthetic.parameters import LONGFORM_SIZES
 from espnet_ext.synthetic.spotify import shards_of
