@@ -8,7 +8,6 @@ import pytest
 
 from espnet_ext.cli import main
 from espnet_ext.cli.program import call
-from espnet_ext.errors import InputError
 from espnet_ext.text.turns import Turn, write_turns
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from espnet_ext.pages import error_browser
 from espnet_ext.pages.error_browser import FIELDS, chunks, record, write_chunks
+from espnet_ext.scoring.alignment_file import Aligned
 from espnet_ext.scoring.error_rate import align, count_pairs
-from espnet_ext.scoring.score_files import Aligned
 
 TOKENS = st.lists(st.sampled_from(["go", "home", "我", "想", "***", "é"]), max_size=7)
 
