@@ -2,9 +2,9 @@
 """Draw whose words the decoder's self-attention uses in one utterance, for trained systems side by side.
 
 What a token takes from another is the norm of the value that it gets, weighted by the attention, as a share of all that
-it takes (espnet_ext/codeswitch/attention_maps.py). The decoder reads the reference. Writes attention.png and its data,
-attention.json; both can be kept in results/. "Between languages" is the mean share that a token takes from tokens of
-the other language, over tokens that follow one of them: in that utterance, and by seed over the whole test set.
+it takes (attention_maps.py). The decoder reads the reference. Writes attention.png and its data, attention.json.
+"Between languages" is the mean share that a token takes from tokens of the other language, over tokens that follow one
+of them: in that utterance, and by seed over the whole test set.
 
 Example:
   local/plot_attention.py --systems exp/mini/{baseline,reweight,shared,separate}_cs/seed* \\
@@ -13,50 +13,46 @@ Example:
 
 import argparse
 import math
-import shlex
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
-from trained_systems import by_name, checkpoint
+import numpy as np
 
 from espnet_ext.codeswitch.mixed_text import has_han
 from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.arks import read_array
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.tables.kept.facts import write_facts
-from espnet_ext.work.plot_style import DOTS_PER_INCH, save_png
+from espnet_ext.kaldi.utterance_audio import read_samples, read_spans
+from espnet_ext.work.files import write_json
+from espnet_ext.work.plot_style import save_png
+from espnet_ext.work.yaml_files import read_yaml
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     args = parse_arguments(argv)
-    from espnet_ext.codeswitch.trained_decoder import read_sources
-
-    sources, texts = read_sources(args.data), read_table(args.data / "text")
-    utterance = args.utterance or most_switches(texts)
-    if utterance not in sources or utterance not in texts:
+    texts = read_table(args.data / "text")
+    utterance = args.utterance or max(texts, key=lambda key: switches(texts[key]))
+    if utterance not in texts:
         raise InputError(f"{args.data}: there is no utterance {utterance}: give an id of its text")
-    systems = by_name(args.systems)
-    checkpoints = {folder: checkpoint(folder, args.model) for seeds in systems.values() for folder in seeds.values()}
+    checkpoints = {folder: checkpoint(folder) for folder in args.systems}
 
     from attention_figures import draw_values
-
-    from espnet_ext.codeswitch.attention_maps import AttentionMap, attention_map
-    from espnet_ext.codeswitch.trained_decoder import TrainedDecoder
+    from attention_maps import AttentionMap, TranscriptReader
 
     shown: dict[str, AttentionMap] = {}
     shares: dict[str, dict[str, float]] = {}
-    for name, seeds in systems.items():
-        for seed, folder in seeds.items():
-            decoder = TrainedDecoder(folder / "config.yaml", checkpoints[folder])
-            maps = {
-                key: attention_map(decoder, decoder.example(key, source, texts[key]), args.block)
-                for key, source in sources.items()
-            }
-            shown.setdefault(name, maps[utterance])
-            found = [each.share_between_languages() for each in maps.values()]
-            shares.setdefault(name, {})[seed] = fmean(share for share in found if not math.isnan(share))
+    for folder in args.systems:
+        name, seed = folder.resolve().parent.name, folder.name.removeprefix("seed")
+        speech = speech_of(args.data, folder / "config.yaml")
+        reader = TranscriptReader(folder / "config.yaml", checkpoints[folder])
+        maps = {key: reader.attention_map(key, speech(key), text, args.block) for key, text in texts.items()}
+        shown.setdefault(name, maps[utterance])
+        found = [each.share_between_languages() for each in maps.values()]
+        shares.setdefault(name, {})[seed] = fmean(share for share in found if not math.isnan(share))
     first = next(iter(shown.values()))
     for name, each in shown.items():
         if each.tokens != first.tokens:
@@ -67,59 +63,60 @@ def main(argv: Sequence[str] | None = None) -> None:
         "block": args.block,
         "tokens": first.tokens,
         "languages": first.languages,
-        "systems": {
-            name: {
-                "between_languages": each.share_between_languages(),
-                "mean": fmean(shares[name].values()),
-                "by_seed": shares[name],
-                "weights": each.weights.round(6).tolist(),
-            }
-            for name, each in shown.items()
-        },
+        "systems": {name: values_of(each, shares[name]) for name, each in shown.items()},
     }
     args.output.mkdir(parents=True, exist_ok=True)
-    about = "Shares that the decoder's self-attention takes from each token, by norms of weighted values"
-    command = shlex.join(["local/plot_attention.py", *(argv or sys.argv[1:])])
-    write_facts(args.output / "attention.json", about, command, values)
-    save_png(draw_values(values), args.output / "attention.png", args.dpi, data=values)
+    write_json(args.output / "attention.json", values)
+    save_png(draw_values(values), args.output / "attention.png")
     for name in shown:
         print(f"{name}: between languages {fmean(shares[name].values()):.3f} in {args.data.name}")
     print("written:", args.output / "attention.png", args.output / "attention.json")
 
 
-def most_switches(texts: Mapping[str, str]) -> str:
-    """The utterance with most language switches; the first of several."""
-    return max(texts, key=lambda utterance: switches(texts[utterance]))
+def values_of(shown: Any, by_seed: Mapping[str, float]) -> dict[str, Any]:
+    """Return what is drawn of a system, and its shares between languages."""
+    return {
+        "between_languages": shown.share_between_languages(),
+        "mean": fmean(by_seed.values()),
+        "by_seed": by_seed,
+        "weights": shown.weights.round(6).tolist(),
+    }
 
 
 def switches(text: str) -> int:
-    """How often a text switches between Han characters and other words."""
-    scripts = [has_han(character) for character in text if not character.isspace()]
-    return sum(one != other for one, other in zip(scripts, scripts[1:], strict=False))
+    """Count the switches of a text between Han characters and other words."""
+    return sum(one != other for one, other in pairwise(has_han(letter) for letter in text if not letter.isspace()))
+
+
+def checkpoint(folder: Path) -> Path:
+    """Return the recipe's average over epochs in the folder of a training."""
+    found = [*folder.glob("best*.ave.pth"), *folder.glob("last*.ave.pth")]
+    if len(found) != 1:
+        raise InputError(f"{folder}: {len(found)} averages over epochs (best<N>.ave.pth): name a trained system")
+    return found[0]
+
+
+def speech_of(data: Path, config: Path) -> Callable[[str], np.ndarray]:
+    """Return a reader of an utterance's input: kept encodings (``feats.scp``), or samples at the model's rate."""
+    if (data / "feats.scp").is_file():
+        feats = read_table(data / "feats.scp")
+        return lambda key: read_array(feats[key])
+    from espnet_ext.upstream.options import sampling_rate
+
+    spans, rate = read_spans(data), sampling_rate(read_yaml(config))
+    if rate is None:
+        raise InputError(f"{config}: its frontend has no sampling rate: set fs in its options")
+    return lambda key: read_samples(key, spans[key], rate)
 
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--systems",
-        type=Path,
-        nargs="+",
-        required=True,
-        metavar="DIR",
-        help="trained systems: config.yaml and checkpoint",
-    )
-    parser.add_argument(
-        "--data", type=Path, required=True, metavar="DIR", help="data dir, or the encoder's kept outputs of one"
-    )
-    parser.add_argument(
-        "--output", type=Path, required=True, metavar="DIR", help="folder for the picture and its numbers"
-    )
-    parser.add_argument(
-        "--utterance", metavar="ID", help="utterance to draw (default: the one with most language switches)"
-    )
-    parser.add_argument("--block", type=int, metavar="N", help="block of the decoder, from 1 (default: the last)")
-    parser.add_argument("--dpi", type=int, default=DOTS_PER_INCH, help="dots per inch (default: %(default)s)")
-    parser.add_argument("--model", metavar="NAME", help="checkpoint in each folder (default: its average over epochs)")
+    add = parser.add_argument
+    add("--systems", type=Path, nargs="+", required=True, metavar="DIR", help="trainings, SYSTEM/seed<N>")
+    add("--data", type=Path, required=True, metavar="DIR", help="data dir, or the encoder's kept outputs of one")
+    add("--output", type=Path, required=True, metavar="DIR", help="folder for the picture and its values")
+    add("--utterance", metavar="ID", help="utterance to draw (default: the one with most language switches)")
+    add("--block", type=int, metavar="N", help="block of the decoder, from 1 (default: the last)")
     return parser.parse_args(argv)
 
 

@@ -7,16 +7,19 @@ map has the norms of these vectors, divided by their sum.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from espnet2.legacy.nets.pytorch_backend.transformer.attention import MultiHeadedAttention
+from espnet2.tasks.asr import ASRTask
+from espnet2.train.preprocessor import CommonPreprocessor
 
-from espnet_ext.codeswitch.trained_decoder import Example, TrainedDecoder
+import espnet_ext
 from espnet_ext.errors import InputError
 from espnet_ext.layers.language_attention import LanguageAttention, Stream, stream_scores
-from espnet_ext.text.token_languages import NEITHER
+from espnet_ext.text.token_languages import NEITHER, token_languages
 
 
 @dataclass(frozen=True)
@@ -34,43 +37,71 @@ class AttentionMap:
     languages: tuple[str, ...]
 
     def share_between_languages(self) -> float:
-        """What a token with a language takes from tokens of the other language, on average.
+        """Return what a token with a language takes from tokens of the other language, on average.
 
         Only tokens that follow one of the other language count. NaN if there are none.
         """
         known = np.array([language != NEITHER for language in self.languages])
         names = np.array(self.languages)
         other = (names[:, None] != names[None, :]) & known[:, None] & known[None, :]
-        rows = (np.tril(other)).any(axis=1)
+        rows = np.tril(other).any(axis=1)
         return float((self.weights * other).sum(axis=1)[rows].mean()) if rows.any() else float("nan")
 
 
-def attention_map(decoder: TrainedDecoder, example: Example, block: int | None = None) -> AttentionMap:
-    """Run a decoder on an utterance's transcript and read one block.
-
-    Args:
-        block: number of the block, from 1; None: the last.
+class TranscriptReader:
+    """An ESPnet ASR model whose transformer decoder reads transcripts.
 
     Raises:
-        InputError: there is no such block.
+        InputError: a checkpoint that does not fit its config, or a decoder without self-attention.
     """
-    layers = decoder.model.decoder.decoders
-    number = len(layers) if block is None else block
-    if not 1 <= number <= len(layers):
-        raise InputError(f"the decoder has no block {number}: give one from 1 to {len(layers)}")
-    attention, given = layers[number - 1].self_attn, []
-    hook = attention.register_forward_pre_hook(lambda module, inputs: given.append(inputs))
-    try:
-        decoder.scores(example)
-    finally:
-        hook.remove()
-    norms = contributions(attention, *given[0]).norm(dim=-1)[0].double().numpy()
-    return AttentionMap(norms / norms.sum(1, keepdims=True), example.tokens, example.languages)
+
+    def __init__(self, config_file: Path, model_file: Path):
+        espnet_ext.register()
+        self.model, options = ASRTask.build_model_from_file(config_file, model_file, "cpu")
+        self.model.eval()
+        if not hasattr(self.model.decoder, "decoders"):
+            raise InputError(f"{config_file}: decoder '{options.decoder}' has no self-attention")
+        self._tokenise = CommonPreprocessor(
+            train=False, token_type=options.token_type, token_list=options.token_list, bpemodel=options.bpemodel
+        )
+
+    @torch.no_grad()
+    def attention_map(self, utterance: str, speech: np.ndarray, text: str, block: int | None = None) -> AttentionMap:
+        """Read a transcript and return one block's self-attention.
+
+        Args:
+            utterance: its id, for messages.
+            speech: samples or features, as the model takes them.
+            text: the transcript.
+            block: number of the block, from 1; None: the last.
+
+        Raises:
+            InputError: there is no such block, or the transcript has no tokens.
+        """
+        layers = self.model.decoder.decoders
+        number = len(layers) if block is None else block
+        if not 1 <= number <= len(layers):
+            raise InputError(f"the decoder has no block {number}: give one from 1 to {len(layers)}")
+        ids = self._tokenise(utterance, {"text": text})["text"]
+        if not len(ids):
+            raise InputError(f"utterance {utterance}: its transcript has no tokens: choose another")
+        batch = torch.tensor(speech)[None]  # a copy: arks are read-only
+        encoded, lengths = self.model.encode(batch, torch.tensor([batch.size(1)]))
+        fed = torch.tensor([[self.model.sos, *ids]])
+        attention, given = layers[number - 1].self_attn, []
+        hook = attention.register_forward_pre_hook(lambda module, inputs: given.append(inputs))
+        try:
+            self.model.decoder(encoded, lengths, fed, torch.tensor([fed.size(1)]))
+        finally:
+            hook.remove()
+        norms = contributions(attention, *given[0]).norm(dim=-1)[0].double().numpy()
+        tokens = tuple(self.model.token_list[index] for index in fed[0].tolist())
+        return AttentionMap(norms / norms.sum(1, keepdims=True), tokens, tuple(token_languages(tokens)))
 
 
 @torch.no_grad()
 def contributions(attention: Any, x: torch.Tensor, *more: torch.Tensor) -> torch.Tensor:
-    """What each token gives to each other in a self-attention; the sum over j and the output's bias is the output.
+    """Return what each token gives to each other in a self-attention: summed over j, the output without its bias.
 
     Args:
         attention: ESPnet's, called with x, x, x and mask; or one that knows languages, called with x, mask and codes.
@@ -78,7 +109,7 @@ def contributions(attention: Any, x: torch.Tensor, *more: torch.Tensor) -> torch
         more: the other inputs.
 
     Returns:
-        (B, L, L, D), without the bias of the output projection.
+        (B, L, L, D).
     """
     if not isinstance(attention, LanguageAttention):
         return _of_stream(Stream(attention), x, more[-1])
