@@ -16,7 +16,7 @@ from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
 from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
-from espnet_ext.sharing.files import CONFIG, LATEST, MODEL
+from espnet_ext.sharing.model_files import CONFIG, LATEST, MODEL
 from espnet_ext.tables.plans.plan import load_scale, system_config
 from espnet_ext.tables.plans.tables import System
 from espnet_ext.work.yaml_files import read_yaml

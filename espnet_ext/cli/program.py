@@ -21,7 +21,6 @@ ENTRIES = {
     "table": Entry("espnet_ext.cli.table", "table", "Tables of a paper: what they need, what came out."),
     "report": Entry("espnet_ext.cli.table", "report", "Write results, figures and errors as web pages."),
     "pack": Entry("espnet_ext.cli.share", "pack", "Pack a trained model, with a model card."),
-    "upload": Entry("espnet_ext.cli.share", "upload", "Upload a packed model to a hub."),
     "run": Entry("espnet_ext.cli.run", "run", "Run a stage of a recipe; run.sh calls this."),
     "new-recipe": Entry("espnet_ext.cli.run", "new_recipe", "Write a new recipe from a template."),
     "plugins": Entry("espnet_ext.cli.check", "plugins", "List the modules that are added to ESPnet."),

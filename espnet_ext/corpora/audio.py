@@ -26,8 +26,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.longform.alignment.recordings import align_recordings
 from espnet_ext.longform.alignment.word_times import DROPPED, write_word_times
-from espnet_ext.sharing.files import ModelFiles
-from espnet_ext.sharing.find import find_model
+from espnet_ext.sharing.model_files import ModelFiles, find_model
 from espnet_ext.text.ctm import read_ctm
 from espnet_ext.text.transcript import Word
 
@@ -58,8 +57,8 @@ def prepare_audio(
             ``audio_<part>_dropped.txt`` as of :func:`espnet_ext.corpora.spotify.prepare_spotify`.
         words: The ctm file, in which times may overlap as there, or:
         text: The transcripts, and
-        aligner: an ESPnet model with CTC that finds their words: what :func:`~espnet_ext.sharing.find.find_model`
-            takes. A recording that was aligned is not aligned again by a later run.
+        aligner: an ESPnet model with CTC that finds their words: what ``find_model`` takes. A
+            recording that was aligned is not aligned again by a later run.
         part: The part's name in the names of the files.
         ngpu: GPUs that align.
         num_jobs, check_audio, skip_faulty: See :func:`espnet_ext.corpora.librispeech.prepare_librispeech`.

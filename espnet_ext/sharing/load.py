@@ -10,20 +10,25 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.packages import how_to_install
-from espnet_ext.sharing.files import ModelFiles
-from espnet_ext.sharing.find import find_model
+from espnet_ext.sharing.model_files import ModelFiles, find_model
 
+# Options of the search that a model may bring. Others of ESPnet's recognisers build models of other tasks, read
+# files or download: only who loads a model may give them.
+SEARCH = (
+    *("beam_size", "ctc_weight", "lm_weight", "ngram_weight", "penalty", "nbest", "maxlenratio", "minlenratio"),
+    *("normalize_length", "prior_weight", "fast_decoder", "ctc_window_margin", "batch_size"),
+)
 OURS = ("prior_weight", "fast_decoder")
 UNKNOWN_CHOICE = "must be one of"  # in what ESPnet says of an encoder and the like that it does not know
 
 
 def load(name: str | Path, *, device: str = "cpu", **options: Any) -> Any:
-    """A ready ``Speech2Text`` of ESPnet for a model, with the plugins registered and its own search options.
+    """Return a ready ``Speech2Text`` of ESPnet for a model, with the plugins registered and its own search options.
 
     A model that merges hypotheses (``task: mt``) gives ESPnet's ``Text2Text``.
 
     Args:
-        name: what :func:`espnet_ext.sharing.find.find_model` takes.
+        name: what :func:`espnet_ext.sharing.model_files.find_model` takes.
         device: ``cpu`` or ``cuda``.
         options: of ``Speech2Text``, over the model's own; also ``prior_weight`` and ``fast_decoder``.
 
@@ -37,29 +42,28 @@ def load(name: str | Path, *, device: str = "cpu", **options: Any) -> Any:
 
 
 def build(files: ModelFiles, *, device: str = "cpu", **options: Any) -> Any:
-    """The same for the files of a model.
-
-    Raises:
-        InputError: a file or an option that does not fit, or a model that needs another ESPnet.
-    """
+    """Return the same for the files of a model."""
     import espnet_ext
 
     espnet_ext.register()
-    with_other_release(files)
+    if files.espnet and files.espnet != version("espnet"):
+        logging.warning(
+            f"{files.name} was packed with ESPnet {files.espnet}, this is {version('espnet')}: its output may differ"
+        )
     with building(files):
         return _text2text(files, device, options) if files.task == "mt" else _speech2text(files, device, options)
 
 
 @contextmanager
 def building(files: ModelFiles, options: Path | None = None) -> Iterator[None]:
-    """Makes what libraries raise while a model is built one line: its config or files are bad, not the audio.
+    """Turn what libraries raise while a model is built into one line: its config or files are bad, not the audio.
 
     Args:
         files: the model.
         options: the file of the user's options, if there is one, which may be what is bad.
 
     Raises:
-        InputError: another error than this one; ``options`` are named, too.
+        InputError: in place of any other error. ``options`` are named, too.
         ModuleNotFoundError: a package is missing that an extra of this package brings.
     """
     source = f" (options are those of {options})" if options else ""
@@ -67,11 +71,9 @@ def building(files: ModelFiles, options: Path | None = None) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(f"{error}{source}") from error
-    except ModuleNotFoundError as error:
-        if how_to_install(error.name or ""):
-            raise
-        raise InputError(f"{files.name}: cannot be built: {_reason(error)}{_advice(files, error)}{source}") from error
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and how_to_install(error.name or ""):
+            raise
         raise InputError(f"{files.name}: cannot be built: {_reason(error)}{_advice(files, error)}{source}") from error
 
 
@@ -99,29 +101,19 @@ def _text2text(files: ModelFiles, device: str, options: Mapping[str, Any]) -> An
 
 
 def search_options(files: ModelFiles, options: Mapping[str, Any], recogniser: type) -> dict[str, Any]:
-    """The model's own search options, with those of the caller over them.
-
-    Options of ``asr_inference`` that its ``Speech2Text`` does not have, such as ``num_workers``, are left out.
+    """Return the model's own search options, with those of the caller over them.
 
     Raises:
-        InputError: the caller's options have an unknown name.
+        InputError: the caller's options have an unknown name, or the model brings one that is not of the search.
     """
     known = {*inspect.signature(recogniser).parameters, *OURS}
     for name in options:
         if name not in known:
             raise InputError(f"unknown option {name!r} of {recogniser.__name__}: {', '.join(sorted(known))}")
+    for name in files.search:
+        if name not in SEARCH:
+            raise InputError(f"{files.name}: brings {name!r}, no option of a search: do not use it")
     return {name: value for name, value in {**files.search, **options}.items() if name in known}
-
-
-def with_other_release(files: ModelFiles) -> None:
-    """Say in the log if another release of ESPnet has packed the model than is installed."""
-    if files.espnet and files.espnet != version("espnet"):
-        logging.warning(
-            "%s was packed with ESPnet %s, this is %s: its output may differ",
-            files.name,
-            files.espnet,
-            version("espnet"),
-        )
 
 
 def _reason(error: Exception) -> str:

@@ -1,49 +1,37 @@
-"""Pack a trained model with all that decodes it into one archive, by ESPnet's own packing."""
+"""Pack a trained model with all that decodes it into one folder or archive, in the layout of ESPnet's own packing."""
 
-import contextlib
-import io
-import os
+import json
+import platform
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
+from espnet_ext.sharing.archives import ARCHIVES, write_archive
 from espnet_ext.sharing.card import Card, write_card
-from espnet_ext.sharing.files import (
+from espnet_ext.sharing.load import SEARCH
+from espnet_ext.sharing.model_files import (
     CARD,
     CONFIG,
     EMPTY,
+    META,
     MODEL,
     OURS,
     PRIOR,
-    SETTLED,
     find_checkpoint,
     named_files,
     replace_paths,
     task_of,
     without_training,
 )
-from espnet_ext.tables.kept.result_files import read_results
-from espnet_ext.tables.pages.render import has_run
-from espnet_ext.tables.plans.schema import Paper
-from espnet_ext.work.files import write_json
-from espnet_ext.work.provenance import versions
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
-SLOTS = (
-    "frontend",
-    "specaug",
-    "normalize",
-    "preencoder",
-    "encoder",
-    "speaker_encoder",
-    "postencoder",
-    "decoder",
-    "model",
-)
+WINDOWED = ("stride", "batch_seconds", "precision")  # options of decoding long recordings
+DECODING = "decoding.json"  # of a speaker-attributed model, beside its config
 
 
 @dataclass(frozen=True)
@@ -56,9 +44,8 @@ class Packing:
         search: options of the search, as ``espnet2.bin.asr_inference`` names them.
         lm: config and checkpoint of a language model.
         prior: the token prior.
-        results: tables that hold only the rows of this model.
-        corpus, paper, how: what the card says about where the model comes from.
-        licence, language: what the card says.
+        include: files outside of the training's folders that may go in, since the user has named them.
+        card: what the card says of where the model comes from, its licence and its results.
     """
 
     folder: Path
@@ -66,24 +53,22 @@ class Packing:
     search: Mapping[str, Any] = field(default=EMPTY)
     lm: tuple[Path, Path] | None = None
     prior: Path | None = None
-    results: Sequence[Mapping[str, Any]] = ()
-    corpus: str = ""
-    paper: Paper | None = None
-    how: str = ""
-    licence: str = ""
-    language: Sequence[str] = ()
+    include: Sequence[Path] = ()
+    card: Card = Card()
 
 
-def pack(packing: Packing, output: Path) -> Path:
-    """Write the archive (.zip, .tar, .tgz or .tar.gz), completely or not at all. All paths in it are relative.
+def pack(packing: Packing, output: Path) -> list[Path]:
+    """Write an archive (.zip, .tar, .tgz or .tar.gz) or a new folder, completely or not at all. All paths are relative.
+
+    Returns:
+        The files that went in, as they lie on this machine.
 
     Raises:
-        InputError: a file that the model needs is not there, or the archive's kind is unknown.
+        InputError: a file that the model needs is not there or lies outside of the training's folders, or the
+            folder to write is there.
     """
-    from espnet_ext.sharing.find import ARCHIVES
-
-    if not output.name.endswith(ARCHIVES):
-        raise InputError(f"{output}: name an archive ({', '.join(ARCHIVES)})")
+    if output.exists() and not output.name.endswith(ARCHIVES):
+        raise InputError(f"{output}: is there: name a new folder, or an archive ({', '.join(ARCHIVES)})")
     settings = packing.folder / CONFIG
     config = read_yaml(settings) if settings.is_file() else {}
     task = task_of(config)
@@ -94,84 +79,60 @@ def pack(packing: Packing, output: Path) -> Path:
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}.") as name:
         folder = Path(name)
-        _copy_model(settings, model, folder / "model")
+        packed = _copy_model(settings, model, folder / "model", packing.include)
         prefix = {"mt": "mt", "s2t_ctc": "s2t"}.get(task, "asr")
         yaml_files = {f"{prefix}_train_config": f"model/{CONFIG}"}
         files = {f"{prefix}_model_file": f"model/{MODEL}"}
         if packing.lm:
-            _copy_model(*packing.lm, folder / "lm")
+            packed += _copy_model(*packing.lm, folder / "lm", packing.include)
             yaml_files["lm_train_config"], files["lm_file"] = f"lm/{CONFIG}", f"lm/{MODEL}"
         if packing.prior:
             (folder / PRIOR).parent.mkdir()
             shutil.copyfile(packing.prior, folder / PRIOR)
-        for result in packing.results:
-            stem = result["table"] if "figure" in result else f"table{result['table']}"
-            write_json(folder / "results" / f"{stem}.json", result)
-        write_yaml(folder / OURS, {"task": task, "search": dict(packing.search)}, "how its authors decode this model")
-        card = Card(
-            name=output.name.partition(".")[0],
-            task=task,
-            results=packing.results,
-            corpus=packing.corpus,
-            paper=packing.paper,
-            how=packing.how,
-            modules={slot: config[slot] for slot in SLOTS if config.get(slot)},
-            search=packing.search,
-            versions=versions(),
-            licence=packing.licence,
-            language=packing.language,
-        )
-        (folder / CARD).write_text(write_card(card), encoding="utf-8")
-        _write_archive(folder, yaml_files, files, output)
-    return output
+            packed.append(packing.prior)
+        search = {key: value for key, value in packing.search.items() if key in (*SEARCH, *WINDOWED)}
+        write_yaml(folder / OURS, {"task": task, "search": search}, "how its authors decode this model")
+        made = {"espnet": version("espnet"), "torch": version("torch"), "python": platform.python_version()}
+        write_yaml(folder / META, {"files": files, "yaml_files": yaml_files, **made}, "as ESPnet packs models")
+        text = write_card(packing.card, output.name.partition(".")[0], task, config, search)
+        (folder / CARD).write_text(text, encoding="utf-8")
+        if output.name.endswith(ARCHIVES):
+            write_archive(folder, output)
+        else:
+            shutil.copytree(folder, output)
+    return packed
 
 
-def _copy_model(config: Path, model: Path, target: Path) -> None:
+def _copy_model(config: Path, model: Path, target: Path, include: Sequence[Path]) -> list[Path]:
     """Copy a checkpoint, its config and the files that this names; their names become relative to the folder above."""
     from espnet_ext.registry import qualified_names
 
     target.mkdir()
     values = without_training(read_yaml(config))
-    bases = [Path.cwd(), *config.resolve().parents]
-    places: dict[Path, str] = {}
+    # A config may come from a stranger and name any file of this machine.
+    home = recipe_of(config) or Path.cwd()
+    allowed = [config.resolve().parent, home.resolve(), Path.cwd().resolve()]
+    names: dict[Path, str] = {}
     paths = {}
-    for name, path in named_files(values, bases, config).items():
-        if path not in places:
-            same = sum(Path(place).name.endswith(path.name) for place in places.values())
-            places[path] = f"{target.name}/{f'{same}_' if same else ''}{path.name}"
-            shutil.copyfile(path, target.parent / places[path])
-        paths[name] = places[path]
+    for name, path in named_files(values, [Path.cwd(), *config.resolve().parents], config).items():
+        if not any(path.is_relative_to(folder) for folder in allowed) and path not in [p.resolve() for p in include]:
+            raise InputError(f"{config}: names {path}, outside of its folders: name it with --include, if wanted")
+        if path not in names:
+            same = sum(Path(other).name.endswith(path.name) for other in names.values())
+            names[path] = f"{target.name}/{f'{same}_' if same else ''}{path.name}"
+            shutil.copyfile(path, target.parent / names[path])
+        paths[name] = names[path]
     values = qualified_names(replace_paths(values, paths))
     write_yaml(target / CONFIG, values, "packed by espnet-ext: paths are relative to the folder above")
     shutil.copyfile(model, target / MODEL)
-    settled = config.with_name(SETTLED)
-    if settled.is_file():
-        shutil.copyfile(settled, target / SETTLED)
-
-
-def _write_archive(folder: Path, yaml_files: Mapping[str, str], files: Mapping[str, str], output: Path) -> None:
-    """Have ESPnet write the archive. It names files relative to the working directory, so that is ``folder``."""
-    from espnet2.main_funcs import pack_funcs
-
-    from espnet_ext.sharing.find import kind_of
-
-    named = {*yaml_files.values(), *files.values()}
-    others = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
-    others = [path for path in others if str(path) not in named]
-    target = folder.parent / f"{folder.name}{kind_of(output)}"
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):  # a line for each file
-            pack_funcs.pack(files=dict(files), yaml_files=dict(yaml_files), option=others, outpath=target)
-        os.replace(target, output if output.is_absolute() else before / output)
-    finally:
-        os.chdir(before)
-        target.unlink(missing_ok=True)
+    decoding = config.with_name(DECODING)
+    if decoding.is_file():
+        shutil.copyfile(decoding, target / DECODING)
+    return [config, model, *names, *([decoding] if decoding.is_file() else [])]
 
 
 def of_recipe(folder: Path, decoding: str = "default") -> Packing:
-    """What a recipe knows of one of its systems: search, language model, prior, results, paper.
+    """Return what a recipe knows of one of its systems: search, language model, prior, results, paper.
 
     Args:
         folder: the folder of a training in a recipe, such as ``egs/librispeech_sem/exp/mini/baseline/seed1``.
@@ -193,39 +154,30 @@ def of_recipe(folder: Path, decoding: str = "default") -> Packing:
     tables = load_tables(recipe / "conf" / "tables.yaml", scale)
     search = decode_config(load_scale(recipe, scale), tables, decoding)
     fused = any(search.get(name) for name in ("lm_weight", "prior_weight"))
-    lm = (expdir / "lm" / CONFIG, expdir / "lm" / "valid.loss.ave.pth") if search.get("lm_weight") else None
-    prior = next(iter(sorted((recipe / "data" / expdir.name).glob("**/prior.txt"))), None) if fused else None
-    results = rows_of(expdir / "results", system, decoding)
-    corpus = results[0]["meta"]["corpus"] if results else ""
     return Packing(
         folder=folder,
         search=search,
-        lm=lm,
-        prior=prior,
-        results=results,
-        corpus=f"{corpus}, scale {scale}" if corpus else f"the corpus of {expdir.name}",
-        paper=tables.paper,
-        how=f"System `{system}`, seed {folder.name[4:]}, of the recipe `{recipe.name}`; decoding `{decoding}`.",
+        lm=(expdir / "lm" / CONFIG, expdir / "lm" / "valid.loss.ave.pth") if search.get("lm_weight") else None,
+        prior=next(iter(sorted((recipe / "data" / expdir.name).glob("**/prior.txt"))), None) if fused else None,
+        card=Card(
+            corpus=f"the corpus of {expdir.name}",
+            paper=f'{tables.paper.authors}, "{tables.paper.title}", {tables.paper.year}.',
+            how=f"System `{system}`, seed {folder.name[4:]}, of the recipe `{recipe.name}`; decoding `{decoding}`.",
+            results=results_of(folder / f"decode_{decoding}"),
+        ),
     )
 
 
 def recipe_of(folder: Path) -> Path | None:
-    """The recipe's folder that a training's folder is in."""
+    """Return the recipe's folder that a training's folder is in."""
     return next((path for path in folder.resolve().parents if (path / "recipe.py").is_file()), None)
 
 
-def rows_of(results: Path, system: str, decoding: str) -> list[dict[str, Any]]:
-    """The tables and figures of a run in which a system has rows with results, with these rows alone."""
-    found = []
-    for path in sorted(results.glob("*.json")):
-        result = read_results(path)
-        rows = [row for row in result["rows"] if (row["system"], row["decoding"]) == (system, decoding)]
-        columns = [name for name in result["columns"] if all(name in row["cells"] for row in rows)]
-        part = {
-            **{key: value for key, value in result.items() if key != "figure"},
-            **{"rows": rows, "columns": columns, "groups": [columns], "claims": [], "scores": None},
-            "reductions": [name for name in result["reductions"] if name in columns],
-        }
-        if rows and columns and has_run(part):
-            found.append(part)
-    return found
+def results_of(folder: Path) -> list[str]:
+    """Return the error rates of a model's decodings as lines of a Markdown table; none if nothing was scored."""
+    lines = []
+    for path in sorted(folder.glob("*/score.json")):
+        score = json.loads(path.read_text(encoding="utf-8"))
+        low, high = score["ci95"]
+        lines.append(f"| {path.parent.name} | {score['value']:.2f} | {low:.2f} to {high:.2f} |")
+    return ["| test set | error rate (%) | 95% interval |", "|---|---|---|", *lines] if lines else []

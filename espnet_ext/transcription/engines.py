@@ -12,7 +12,7 @@ import numpy as np
 
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import opened
-from espnet_ext.sharing.files import ModelFiles
+from espnet_ext.sharing.model_files import ModelFiles
 from espnet_ext.text.transcript import Line, Word, lines_of
 from espnet_ext.transcription.request import RATE, Engine, Request, check_options, is_whisper, loading
 from espnet_ext.work.yaml_files import read_yaml
@@ -37,8 +37,8 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
     """The engine that suits a model.
 
     Args:
-        model: what :func:`espnet_ext.sharing.find.find_model` takes, the folder of a Whisper that CTranslate2 has
-            converted, or None, for the Whisper that comes in a package.
+        model: what :func:`espnet_ext.sharing.model_files.find_model` takes, the folder of a Whisper that
+            CTranslate2 has converted, or None, for the Whisper that comes in a package.
         request: how files are transcribed.
 
     Raises:
@@ -50,7 +50,7 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
         from espnet_ext.whisper.engine import whisper
 
         return whisper(model, request)
-    from espnet_ext.sharing.find import find_model
+    from espnet_ext.sharing.model_files import find_model
 
     files = find_model(model)
     if files.task == "mt":

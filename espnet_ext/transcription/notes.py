@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.multitalker.settled import SETTLED
-from espnet_ext.sharing.files import named_files, without_training
-from espnet_ext.sharing.find import find_model
+from espnet_ext.sharing.model_files import find_model, named_files, without_training
 from espnet_ext.transcription.recordings import Recording, targets_of
 from espnet_ext.transcription.request import Request, is_whisper
 from espnet_ext.work.files import write_json

@@ -15,7 +15,7 @@ from espnet_ext.multitalker.heard.hypotheses import Grouped, group_by_speaker, r
 from espnet_ext.multitalker.profiles import espnet_speaker_model, resemblyzer, write_profiles
 from espnet_ext.multitalker.settled import read_settled
 from espnet_ext.multitalker.windows import WINDOW_SECONDS, Windowing, window_data_dir
-from espnet_ext.sharing.files import ModelFiles
+from espnet_ext.sharing.model_files import ModelFiles
 from espnet_ext.stitcher.guard import read_guard
 from espnet_ext.stitcher.inference import Stitcher, StitcherOptions
 from espnet_ext.stitcher.trained_on import read_trained_on, require_windows

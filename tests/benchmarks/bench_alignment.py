@@ -28,8 +28,7 @@ import soundfile
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.longform.alignment import forced
 from espnet_ext.longform.alignment.recordings import align_recordings
-from espnet_ext.sharing.files import ModelFiles
-from espnet_ext.sharing.find import find_model
+from espnet_ext.sharing.model_files import ModelFiles, find_model
 from espnet_ext.tables.kept.facts import write_facts
 from espnet_ext.text.transcript import Word
 

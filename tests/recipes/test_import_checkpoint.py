@@ -17,7 +17,7 @@ from torch.nn.functional import conv1d, conv2d, gelu, layer_norm, linear, silu, 
 from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.posteriors import load
 from espnet_ext.longform.decoding.transcribe import load_transcriber
-from espnet_ext.sharing.files import read_folder
+from espnet_ext.sharing.model_files import read_folder
 from espnet_ext.work import model_cache
 from espnet_ext.work.yaml_files import read_yaml
 

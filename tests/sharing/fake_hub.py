@@ -1,6 +1,5 @@
-"""A hub on this machine: as much of the Hugging Face hub's HTTP interface as uploads and downloads need."""
+"""A hub on this machine: as much of the Hugging Face hub's HTTP interface as downloads need."""
 
-import base64
 import hashlib
 import json
 import re
@@ -10,15 +9,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from urllib.parse import unquote
 
-TOKEN = "a-token-that-may-write"
-
 
 class FakeHub(ThreadingHTTPServer):
     """Models by name, each with its files by path.
 
     Attributes:
         models: name -> path -> contents.
-        private: names of the models that were made private.
         gated: names of the models whose authors must grant access.
     """
 
@@ -27,7 +23,6 @@ class FakeHub(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.models: dict[str, dict[str, bytes]] = {}
-        self.private: set[str] = set()
         self.gated: set[str] = set()
 
     @property
@@ -109,31 +104,3 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(501, {"error": f"{self.command} {path}"})
 
     do_HEAD = do_GET
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        if self.headers.get("Authorization") != f"Bearer {TOKEN}":
-            self.answer(401, {"error": "Invalid username or password."})
-        elif self.path == "/api/repos/create":
-            asked = json.loads(body)
-            name = "/".join(filter(None, (asked.get("organization"), asked["name"])))
-            self.server.models.setdefault(name, {})
-            if asked.get("private") or asked.get("visibility") == "private":
-                self.server.private.add(name)
-            self.answer(200, {"url": f"{self.server.address}/{name}"})
-        elif self.path == "/api/validate-yaml":
-            self.answer(200, {"errors": [], "warnings": []})
-        elif re.search(r"/preupload/main$", self.path):
-            asked = json.loads(body)["files"]
-            modes = [{"path": each["path"], "uploadMode": "regular", "shouldIgnore": False} for each in asked]
-            self.answer(200, {"files": modes})
-        elif found := re.fullmatch(r"/api/models/([\w.-]+/[\w.-]+)/commit/main", self.path):
-            files = self.server.models[found[1]]
-            for line in map(json.loads, body.splitlines()):
-                if line["key"] == "file":
-                    assert line["value"]["encoding"] == "base64"
-                    files[line["value"]["path"]] = base64.b64decode(line["value"]["content"])
-            address = f"{self.server.address}/{found[1]}/commit/{commit_of(files)}"
-            self.answer(200, {"success": True, "commitOid": commit_of(files), "commitUrl": address})
-        else:
-            self.answer(501, {"error": f"POST {self.path}"})

@@ -1,5 +1,6 @@
 """A packed model decodes elsewhere as it did at home; what is missing is said in one line."""
 
+import io
 import shutil
 import subprocess
 import sys
@@ -12,8 +13,7 @@ import yaml
 
 import espnet_ext
 from espnet_ext.errors import InputError
-from espnet_ext.sharing.files import find_checkpoint, named_files, read_folder
-from espnet_ext.sharing.find import find_model
+from espnet_ext.sharing.model_files import find_checkpoint, find_model, named_files, read_folder
 from espnet_ext.sharing.pack import Packing, pack
 
 from .conftest import SEARCH
@@ -48,6 +48,8 @@ def test_packed_moved_and_loaded_it_decodes_alike_to_the_last_digit(training, no
     expected = at_home(noise)
     assert len(expected) == 2
     pack(packing(training), training / "made" / name)
+    pack(packing(training), training / "made" / "folder")
+    assert output_of(espnet_ext.load(training / "made" / "folder"), noise) == expected
     elsewhere = tmp_path / "another user"
     elsewhere.mkdir()
     shutil.move(training / "made" / name, elsewhere / name)
@@ -123,8 +125,8 @@ def test_what_is_missing_is_said_before_anything_is_written(training):
         find_checkpoint(Path("exp/sed1"))
     with pytest.raises(InputError, match="no.pth: no such file"):
         pack(packing(training, model=Path("no.pth")), training / "shared.zip")
-    with pytest.raises(InputError, match="name an archive"):
-        pack(packing(training), training / "shared.rar")
+    with pytest.raises(InputError, match="exp: is there: name a new folder"):
+        pack(packing(training), training / "exp")
     shutil.copy("exp/seed1/best1.ave.pth", "exp/seed1/last2.ave.pth")
     with pytest.raises(InputError, match=r"several averages \(best1.ave.pth, last2.ave.pth\)"):
         pack(packing(training), training / "shared.zip")
@@ -132,7 +134,8 @@ def test_what_is_missing_is_said_before_anything_is_written(training):
 
 
 def test_a_damaged_copy_is_refused(training, tmp_path):
-    archive = pack(packing(training, lm=None, prior=None), training / "shared.zip")
+    archive = training / "shared.zip"
+    pack(packing(training, lm=None, prior=None), archive)
     broken = tmp_path / "broken.zip"
     broken.write_bytes(archive.read_bytes()[:4000])
     with pytest.raises(InputError, match=r"broken.zip: cannot be unpacked"):
@@ -144,15 +147,80 @@ def test_a_damaged_copy_is_refused(training, tmp_path):
     (tmp_path / "part/model/model.pth").unlink()
     with pytest.raises(InputError, match=r"part: lacks model/model.pth, which its meta.yaml names"):
         find_model(tmp_path / "part")
-    with tarfile.open(tmp_path / "evil.tar", "w") as evil:
-        evil.add(archive, "../../escaped.zip")
-    with pytest.raises(InputError, match="cannot be unpacked"):
-        find_model(tmp_path / "evil.tar")
-    assert not list(tmp_path.parent.rglob("escaped.zip"))
+
+
+def hostile_zip(path: Path, *members: tuple[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members:
+            archive.writestr(name, content)
+    return path
+
+
+def hostile_tar(path: Path, *members: tarfile.TarInfo) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for member in members:
+            archive.addfile(member, io.BytesIO(b"x" * member.size))
+    return path
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", size: int = 0) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname, info.size = kind, link, size
+    return info
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: hostile_zip(path / "up.zip", ("../escaped", b"x")),
+        lambda path: hostile_zip(path / "root.zip", ("/tmp/escaped", b"x")),
+        lambda path: hostile_zip(path / "bomb.zip", ("model.pth", bytes(50_000_000))),
+        lambda path: hostile_zip(path / "twice.zip", ("a", b"x"), ("a", b"y")),
+        lambda path: hostile_tar(path / "up.tgz", member("../escaped", size=3)),
+        lambda path: hostile_tar(path / "deep.tgz", member("a/../../escaped", size=3)),
+        lambda path: hostile_tar(path / "bomb.tgz", member("model.pth", size=50_000_000)),
+        lambda path: hostile_tar(
+            path / "link.tgz", member("out", tarfile.SYMTYPE, ".."), member("out/escaped", tarfile.LNKTYPE, "out/x")
+        ),
+    ],
+)
+def test_archives_of_strangers_write_nothing_elsewhere(make, tmp_path):
+    (tmp_path / "sent").mkdir()
+    with pytest.raises(InputError, match=r"^\S+/sent/\w+\.(zip|tgz): "):
+        find_model(make(tmp_path / "sent"))
+    assert not list(tmp_path.parent.rglob("*escaped*"))
+
+
+def test_files_outside_of_a_model_are_neither_packed_nor_read(training, tmp_path, monkeypatch):
+    """A stranger's config may name a private key, a stranger's model a file of this machine or another task."""
+    key = tmp_path / "id_rsa"
+    key.write_text("secret")
+    settings = Path("exp/seed1/config.yaml")
+    config = yaml.safe_load(settings.read_text())
+    settings.write_text(yaml.safe_dump(config | {"noise_scp": str(key)}))
+    assert key.resolve() not in pack(packing(training), training / "plain.zip")
+    settings.write_text(yaml.safe_dump(config | {"specaug_conf": {"mask_file": str(key)}}))
+    with pytest.raises(InputError, match=r"config.yaml: names .*id_rsa, outside of its folders"):
+        pack(packing(training), training / "shared.zip")
+    assert key.resolve() in pack(packing(training, include=[key]), training / "shared.zip")
+    settings.write_text(yaml.safe_dump(config))
+    pack(packing(training), training / "model")
+    for file, change, message in (
+        ("meta.yaml", {"files": {"asr_model_file": str(key)}}, "outside of the model"),
+        ("espnet_ext.yaml", {"search": {"enh_s2t_task": True}}, "no option of a search"),
+        ("espnet_ext.yaml", {"search": {"lm_file": str(key)}}, "no option of a search"),
+        ("espnet_ext.yaml", {"task": "enh_s2t"}, "needs a task"),
+    ):
+        folder = tmp_path / f"changed {len(list(tmp_path.iterdir()))}"
+        shutil.copytree(training / "model", folder)
+        (folder / file).write_text(yaml.safe_dump(yaml.safe_load((folder / file).read_text()) | change))
+        with pytest.raises(InputError, match=message):
+            espnet_ext.load(folder)
 
 
 def test_another_espnet_is_named(training, tmp_path, monkeypatch, noise, caplog):
-    archive = pack(packing(training, lm=None, prior=None, search={"beam_size": 1}), training / "shared.zip")
+    archive = training / "shared.zip"
+    pack(packing(training, lm=None, prior=None, search={"beam_size": 1}), archive)
     folder = tmp_path / "older"
     shutil.unpack_archive(archive, folder)
     meta = yaml.safe_load((folder / "meta.yaml").read_text())

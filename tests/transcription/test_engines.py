@@ -12,7 +12,7 @@ import torch
 
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
-from espnet_ext.sharing.files import read_folder
+from espnet_ext.sharing.model_files import read_folder
 from espnet_ext.transcription import engines
 from espnet_ext.transcription.engines import engine_for, grouped, times_of_words
 from espnet_ext.transcription.request import Request
@@ -47,7 +47,7 @@ def test_models_of_long_recordings_have_the_windows_of_their_paper(audio, model,
     for task, overlap in (("asr", None), ("long", None), ("long", 0.25)):
         list(engines.windows(Request(window=1.0, window_overlap=overlap), replace(files, task=task))(audio))
     assert heard == [0.5, 0.125, 0.75]
-    monkeypatch.setattr("espnet_ext.sharing.find.find_model", lambda name: replace(files, task="long"))
+    monkeypatch.setattr("espnet_ext.sharing.model_files.find_model", lambda name: replace(files, task="long"))
     with pytest.raises(InputError, match="--config is for beam search by a decoder"):
         engine_for(model, Request(config=Path("search.yaml")))
 

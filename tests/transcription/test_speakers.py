@@ -12,7 +12,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, read_jsonl
 from espnet_ext.multitalker.settled import Settled, write_settled
 from espnet_ext.multitalker.windows import Windowing
-from espnet_ext.sharing.find import find_model
+from espnet_ext.sharing.model_files import find_model
 from espnet_ext.sharing.pack import Packing, pack
 from espnet_ext.stitcher.long_recordings import Longest
 from espnet_ext.stitcher.trained_on import TRAINED_ON, TrainedOn

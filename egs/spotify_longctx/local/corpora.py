@@ -10,7 +10,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Run, idle_if
 from espnet_ext.recipe.steps import Step, run_steps
-from espnet_ext.sharing.find import find_model
+from espnet_ext.sharing.model_files import find_model
 from espnet_ext.work.files import files_below
 
 TRAIN, VALID = "train", "dev"

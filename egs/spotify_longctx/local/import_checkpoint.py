@@ -30,7 +30,7 @@ import torch
 from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.settings import SHORTEST
-from espnet_ext.sharing.files import CONFIG, MODEL, without_training
+from espnet_ext.sharing.model_files import CONFIG, MODEL, without_training
 from espnet_ext.upstream.checkpoint import misfits
 from espnet_ext.work.once import fingerprint, whole_folder
 from espnet_ext.work.yaml_files import write_yaml

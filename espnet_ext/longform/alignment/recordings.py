@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from espnet_ext.errors import InputError
-from espnet_ext.sharing.files import ModelFiles
+from espnet_ext.sharing.model_files import ModelFiles
 from espnet_ext.text.transcript import Word
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import write_json

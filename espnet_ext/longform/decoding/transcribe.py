@@ -123,7 +123,7 @@ def _load(
 
 def bpemodel_of(path: Path, config: Mapping[str, Any]) -> str | None:
     """Where a config's sentencepiece model is; a relative path may start at the config's folder."""
-    from espnet_ext.sharing.files import bases_of, named_files
+    from espnet_ext.sharing.model_files import bases_of, named_files
 
     name = config.get("bpemodel")
     return str(named_files({"bpemodel": name}, bases_of(path.parent), path)[name]) if name else None

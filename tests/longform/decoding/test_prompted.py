@@ -16,7 +16,7 @@ from espnet_ext.longform.decoding.prompted import special_tokens
 from espnet_ext.longform.decoding.settings import WindowSettings
 from espnet_ext.longform.decoding.transcribe import load_transcriber, transcribe
 from espnet_ext.longform.recording_audio import opened
-from espnet_ext.sharing.find import find_model
+from espnet_ext.sharing.model_files import find_model
 
 SECONDS, RATE, UNIT = 2.0, 16000, 1280
 MARKS = ["<unk>", "<na>", "<nolang>", "<eng>", "<deu>", "<asr>", "<st_eng>"]

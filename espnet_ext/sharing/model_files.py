@@ -1,4 +1,4 @@
-"""The files of a model: of a training's folder, of an archive that was unpacked, or of a hub's copy.
+"""The files of a model: in a training's folder, in a packed archive, or on the hub.
 
 A packed model is a folder, or an archive of it, in the layout of ESPnet's own packing::
 
@@ -8,7 +8,6 @@ A packed model is a folder, or an archive of it, in the layout of ESPnet's own p
     model/             config.yaml, model.pth, the files that the config names, and decoding.json, if it has one
     lm/                the same of a language model, if the search uses one
     search/prior.txt   the token prior, if the search uses one
-    results/           tables in which the model has a row
 """
 
 import os
@@ -20,22 +19,27 @@ from types import MappingProxyType
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.longform.decoding.prompted import takes_prompt
+from espnet_ext.sharing.archives import ARCHIVES, unpack
 from espnet_ext.upstream.checkpoint import LATEST
 from espnet_ext.work.once import fingerprint
 from espnet_ext.work.yaml_files import read_yaml, write_yaml
 
 META, OURS, CARD = "meta.yaml", "espnet_ext.yaml", "README.md"
 CONFIG, MODEL, PRIOR = "config.yaml", "model.pth", "search/prior.txt"
-SETTLED = "decoding.json"  # of a speaker-attributed model: see espnet_ext.multitalker.settled
 TASKS = ("asr", "sa_asr", "long", "mt", "s2t_ctc")
 PACKED = ("asr", "mt", "s2t")  # the tasks of ESPnet's own packing, which begin the names in meta.yaml
-# Lists of words, which may look like paths and never are.
-WORDS = ("token_list", "src_token_list")
+WORDS = ("token_list", "src_token_list")  # lists of words, which may look like paths and never are
 NEEDED = ("_file", "bpemodel")  # how keys end that name a file, which must be there
 # What ESPnet keeps for decoding, the preferred one first. The recipes have their own averages, such as best5.ave.pth.
 CHECKPOINTS = ("valid.acc.ave.pth", "valid.loss.ave.pth", "valid.acc.best.pth", "valid.loss.best.pth", MODEL)
 EMPTY: Mapping[str, Any] = MappingProxyType({})
+# What only a training needs: its data, folders and start. The values are those that ESPnet has when none is given.
+TRAINING: Mapping[str, Any] = {
+    **dict.fromkeys(("config", "output_dir", "pretrain_path", "noise_scp", "rir_scp")),
+    "init_param": [],
+    "ignore_init_mismatch": False,
+    **{f"{part}_{name}": [] for part in ("train", "valid") for name in ("data_path_and_name_and_type", "shape_file")},
+}
 
 
 @dataclass(frozen=True)
@@ -63,15 +67,41 @@ class ModelFiles:
     espnet: str = ""
 
 
+def find_model(name: str | Path) -> ModelFiles:
+    """Find the files of a model.
+
+    Args:
+        name: a packed archive, which is unpacked into the cache; the folder of a packed model or of an ESPnet training,
+            or one of its checkpoints; or ``user/model``, with ``@revision`` if wanted, which is downloaded from the
+            hub.
+
+    Raises:
+        InputError: there is no such model, it lacks a file, or it cannot be downloaded.
+    """
+    from espnet_ext.sharing.hub import HUB_NAME, download
+
+    path = Path(name)
+    if path.is_dir():
+        return read_folder(path)
+    if path.suffix == ".pth" and path.is_file():
+        return read_folder(path.parent, checkpoint=path)
+    if path.is_file():
+        if not path.name.endswith(ARCHIVES):
+            raise InputError(f"{path}: not a packed model ({', '.join(ARCHIVES)}): give an archive or a folder")
+        return read_folder(unpack(path, cache_folder() / "models"), name=str(path))
+    if HUB_NAME.fullmatch(str(name)):
+        return read_folder(download(str(name)), name=str(name))
+    raise InputError(f"{name}: no such file or folder, and not a name on the hub (user/model)")
+
+
 def cache_folder() -> Path:
-    """Where unpacked archives are kept: ``$ESPNET_EXT_CACHE``, or ``espnet_ext`` in the user's cache folder."""
+    """Return the folder of unpacked archives: ``$ESPNET_EXT_CACHE``, or ``espnet_ext`` in the user's cache folder."""
     own = os.environ.get("ESPNET_EXT_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(own) if own else Path(base) / "espnet_ext"
+    return Path(own) if own else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "espnet_ext"
 
 
 def read_folder(folder: Path, *, name: str = "", checkpoint: Path | None = None) -> ModelFiles:
-    """The files of a model in a folder: one that was packed, or that of a training.
+    """Read which files of a folder are a model: of one that was packed, or of a training.
 
     Args:
         name: what the user called it, if that is not the folder.
@@ -92,18 +122,26 @@ def read_folder(folder: Path, *, name: str = "", checkpoint: Path | None = None)
 
 def _packed(folder: Path, name: str) -> ModelFiles:
     meta = read_yaml(folder / META)
-    named = {**(meta.get("yaml_files") or {}), **(meta.get("files") or {})}
-    for file in named.values():
-        if not (folder / str(file)).is_file():
+    ours = read_yaml(folder / OURS) if (folder / OURS).is_file() else {}
+    named: dict[str, Any] = {}
+    for part in ("yaml_files", "files"):
+        if not isinstance(meta.get(part) or {}, dict):
+            raise InputError(f"{name}: {META}: {part} is no mapping of names to files: download or pack it again")
+        named.update(meta.get(part) or {})
+    for file in map(str, named.values()):
+        if os.path.isabs(file) or os.path.normpath(file).startswith(".."):
+            raise InputError(f"{name}: its {META} names {file}, outside of the model: do not use it")
+        if not (folder / file).is_file():
             raise InputError(f"{name}: lacks {file}, which its {META} names: copy, unpack or download it again")
     config = next((named[key] for task in PACKED if (key := f"{task}_train_config") in named), None)
     model = next((named[key] for task in PACKED if (key := f"{task}_model_file") in named), None)
     if config is None or model is None:
         raise InputError(f"{name}: its {META} names no model for speech recognition or translation of hypotheses")
-    task = task_of(read_yaml(folder / config))
+    task, search = task_of(read_yaml(folder / config)), ours.get("search") or {}
     if "s2t_train_config" in named and task != "s2t_ctc":
         raise InputError(f"{name}: is of ESPnet's task s2t with a decoder; of that task only OWSM-CTC can be used here")
-    ours = read_yaml(folder / OURS) if (folder / OURS).is_file() else {}
+    if ours.get("task", task) not in TASKS or not isinstance(search, dict):
+        raise InputError(f"{name}: {OURS} needs a task ({', '.join(TASKS)}) and a mapping of search options")
     prior = folder / PRIOR
     return ModelFiles(
         name=name,
@@ -113,20 +151,20 @@ def _packed(folder: Path, name: str) -> ModelFiles:
         lm_file=folder / named["lm_file"] if "lm_file" in named else None,
         prior_file=prior if prior.is_file() else None,
         task=ours.get("task", task),
-        search=ours.get("search") or {},
+        search=search,
         espnet=str(meta.get("espnet", "")),
     )
 
 
 def task_of(config: Mapping[str, Any]) -> str:
-    """The task of a training config.
+    """Return the task of a training config.
 
     >>> task_of({"src_token_list": ["a"]}), task_of({"encoder": "long_fastconformer"}), task_of({"encoder": "rnn"})
     ('mt', 'long', 'asr')
     """
     if "src_token_list" in config:
         return "mt"
-    if takes_prompt(config):
+    if "promptencoder" in config:
         return "s2t_ctc"
     if str(config.get("model")).endswith("sa_asr"):
         return "sa_asr"
@@ -134,9 +172,9 @@ def task_of(config: Mapping[str, Any]) -> str:
 
 
 def find_checkpoint(folder: Path, task: str = "asr") -> Path:
-    """The checkpoint in a training's folder that is meant for decoding: its average, or its best epoch.
+    """Find the checkpoint in a training's folder that is meant for decoding: its average, or its best epoch.
 
-    Of a long-context model, task ``long``, its last epoch: that is what P5 decodes.
+    Of a long-context model, task ``long``, it is the last epoch: that is what P5 decodes.
 
     Raises:
         InputError: there is no such folder, no checkpoint, or there are several averages to choose from.
@@ -155,7 +193,7 @@ def find_checkpoint(folder: Path, task: str = "asr") -> Path:
 
 
 def named_files(config: Mapping[str, Any], bases: Sequence[Path], source: Path) -> dict[str, Path]:
-    """The files that a config names, as it writes them -> where they are.
+    """Find the files that a config names: as it writes them -> where they are.
 
     Args:
         bases: folders from which relative paths may be meant, the likeliest first.
@@ -166,7 +204,8 @@ def named_files(config: Mapping[str, Any], bases: Sequence[Path], source: Path) 
     """
     found = {}
     for key, value in _strings(config):
-        if not _may_be_path(key, value):
+        # A bare word may be a file's name, but only where a file is expected: `exp` may also be an option's value.
+        if "\n" in value or not ("/" in value or key.endswith((*NEEDED, "token_list"))):
             continue
         path = next((base / value for base in bases if (base / value).exists()), None)
         if path is not None and path.is_file():
@@ -176,46 +215,6 @@ def named_files(config: Mapping[str, Any], bases: Sequence[Path], source: Path) 
         elif path is None and key.endswith(NEEDED):
             raise InputError(f"{source}: {key}: {value} is not there: put it back, or correct the path")
     return found
-
-
-def replace_paths(value: Any, paths: Mapping[str, str]) -> Any:
-    """A copy of a config in which each string that is a key of ``paths`` is replaced; lists of tokens are kept."""
-    if isinstance(value, Mapping):
-        return {
-            key: item if key in WORDS and isinstance(item, list) else replace_paths(item, paths)
-            for key, item in value.items()
-        }
-    if isinstance(value, list):
-        return [replace_paths(item, paths) for item in value]
-    return paths.get(value, value) if isinstance(value, str) else value
-
-
-def absolute_paths(config: Path, bases: Sequence[Path]) -> Path:
-    """The config with absolute paths: the file itself if they are absolute already, or else a copy in the cache."""
-    values = read_yaml(config)
-    model_part = without_training(values)
-    paths = {name: str(path) for name, path in named_files(model_part, bases, config).items()}
-    if all(name == path for name, path in paths.items()):
-        return config
-    target = cache_folder() / "configs" / f"{fingerprint(str(config.resolve()), paths)[:20]}.yaml"
-    write_yaml(target, replace_paths(model_part, paths), f"{config}, with absolute paths")
-    return target
-
-
-# What only a training needs: its data, folders and start. The values are those that ESPnet has when none is given.
-TRAINING: Mapping[str, Any] = {
-    "config": None,
-    "output_dir": None,
-    "init_param": [],
-    "pretrain_path": None,
-    "ignore_init_mismatch": False,
-    **{f"{part}_{name}": [] for part in ("train", "valid") for name in ("data_path_and_name_and_type", "shape_file")},
-}
-
-
-def without_training(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config without the paths that only its training needs."""
-    return {key: TRAINING.get(key, value) for key, value in config.items()}
 
 
 def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
@@ -230,11 +229,31 @@ def _strings(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
         yield key, value
 
 
-def _may_be_path(key: str, value: str) -> bool:
-    """A bare word may be a file's name, but only where a file is expected: `exp` may also be an option's value."""
-    return "\n" not in value and ("/" in value or key.endswith((*NEEDED, "token_list")))
+def replace_paths(value: Any, paths: Mapping[str, str], key: str = "") -> Any:
+    """Return a copy of a config in which each string that is a key of ``paths`` is replaced; lists of tokens stay."""
+    if isinstance(value, Mapping):
+        return {name: replace_paths(item, paths, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return value if key in WORDS else [replace_paths(item, paths) for item in value]
+    return paths.get(value, value) if isinstance(value, str) else value
+
+
+def absolute_paths(config: Path, bases: Sequence[Path]) -> Path:
+    """Return the config with absolute paths: the file itself if they are absolute already, or a copy in the cache."""
+    model_part = without_training(read_yaml(config))
+    paths = {name: str(path) for name, path in named_files(model_part, bases, config).items()}
+    if all(name == path for name, path in paths.items()):
+        return config
+    target = cache_folder() / "configs" / f"{fingerprint(str(config.resolve()), paths)[:20]}.yaml"
+    write_yaml(target, replace_paths(model_part, paths), f"{config}, with absolute paths")
+    return target
+
+
+def without_training(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the config without the paths that only its training needs."""
+    return {key: TRAINING.get(key, value) for key, value in config.items()}
 
 
 def bases_of(folder: Path) -> list[Path]:
-    """Where relative paths of a config may start: its folder, or where its training was run: here or a folder above."""
+    """List where relative paths of a config may start: its folder, or where its training was run: here or above."""
     return [folder.resolve(), Path.cwd(), *folder.resolve().parents]
