@@ -26,7 +26,7 @@ from espnet_ext.recipe.run import Recipe, Run, idle_if, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
 from espnet_ext.recipe.training import data_options, free_of
 from espnet_ext.tables.plans.schema import TRAIN
-from espnet_ext.whisper.windows import WhisperSearch, hear_turns
+from espnet_ext.whisper.windows import WhisperSearch, decode_turns
 from espnet_ext.work.settings import checked
 
 sets = load_script(Path(__file__).parent / "local" / "sets.py")
@@ -226,7 +226,7 @@ def whisper_step(run: Run, way: str, name: str) -> Step:
     return Step(
         name=f"hear {name} ({way})",
         log=output / "log" / "hear.log",
-        function=hear_turns,
+        function=decode_turns,
         arguments={
             "data": cut,
             "references": references,

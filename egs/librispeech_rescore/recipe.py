@@ -12,12 +12,13 @@ from espnet_ext.recipe.run import Recipe, Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
 from espnet_ext.recipe.training import average_step, averaged
 from espnet_ext.rescore import ADAPTER, ScorerKind
-from espnet_ext.rescore.report import write_quantities
 from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, rescore
+from espnet_ext.rescore.training import write_quantities
 from espnet_ext.tables.plans.plan import system_config
 from espnet_ext.tables.plans.schema import TRAIN
 from espnet_ext.tables.plans.tables import System
 from espnet_ext.work.once import stamps
+from espnet_ext.work.settings import checked
 from espnet_ext.work.yaml_files import read_yaml
 
 TEST_SETS = ("test-clean", "test-other")
@@ -155,7 +156,7 @@ def whisper_step(run: Run) -> Step:
         free={"nj": run.nj, "parallel": run.parallel, "ngpu": run.gpu, "card": (run.corpus_name, run.command)},
         inputs=[run.datadir / part / table for part in parts for table in ("wav.scp", "text")],
         outputs=outputs,
-        preload=["espnet_ext.nbest.first_pass"],
+        preload=["espnet_ext.whisper.lists"],
     )
 
 
@@ -168,21 +169,20 @@ def decode_parts(
     ngpu: int,
     card: tuple[str, str],
 ) -> None:
-    """Make the lists of each data dir in a folder named after its file of lists, then that file, and a card for all.
+    """Make the lists of each data dir, with logs in a folder named after its file of lists, and a card for all.
 
     ``card``: the corpus and the command, for those who get the lists.
     """
-    from espnet_ext.nbest.first_pass import FirstPass, first_pass_line, make_lists, parse_first_pass
     from espnet_ext.nbest.lists import write_nbest
+    from espnet_ext.whisper.lists import FirstPass, make_lists
 
-    whisper, nbest = parse_first_pass(read_yaml(config), "cuda" if ngpu else "cpu")
-    jobs = [
-        FirstPass(Path(folder), output.with_suffix(""), whisper, nbest)
-        for folder, output in zip(data, outputs, strict=True)
-    ]
-    for job, lists, output in zip(jobs, make_lists(jobs, nj=nj, parallel=parallel), outputs, strict=True):
+    first_pass = checked(FirstPass, read_yaml(config), str(config))
+    jobs = [(Path(folder), output.with_suffix("")) for folder, output in zip(data, outputs, strict=True)]
+    made = make_lists(jobs, first_pass, "cuda" if ngpu else "cpu", nj=nj, parallel=parallel)
+    for lists, output in zip(made, outputs, strict=True):
         write_nbest(output, lists)
-        print(first_pass_line(job, lists))
+        short = sum(len(nbest.hyps) < first_pass.nbest for nbest in lists)
+        print(f"{len(lists)} lists, {short} of them shorter than {first_pass.nbest} -> {output}")
     write_card(outputs[0].parent, outputs, *card, read_yaml(config))
 
 
@@ -221,7 +221,8 @@ def adapted(run: Run, name: str, seed: int) -> Path:
 
 def adapt(run: Run, name: str, seed: int) -> Iterator[Step]:
     """Adapt a language model to the LM text (P3, section 4.2.2); at small scales make it first."""
-    from espnet_ext.rescore.training.lm_training import TextFiles, make_language_model
+    from espnet_ext.rescore.training.lm_training import TextFiles
+    from espnet_ext.rescore.training.small_models import make_language_model
 
     family, folder = name.partition("-")[0], adapted(run, name, seed)
     text = run.path("lm_text") or run.corpus / "librispeech-lm-norm.txt.gz"
@@ -255,13 +256,12 @@ def training_step(
     from espnet_ext.rescore.training.mwer_training import train_rescorer
 
     values = {**config, "lm": str(model), "seed": seed}
-    cache = {"cache": run.expdir / "lists" / "counts"} if "lists" in corpus else {}
     return Step(
         name=name,
         log=log,
         function=train_rescorer if "lists" in corpus else adapt_language_model,
         arguments={"values": values, "output": folder, **corpus},
-        free={"ngpu": run.ngpu, **cache},
+        free={"ngpu": run.ngpu},
         inputs=files_of_model(model) if isinstance(model, Path) else [],
         outputs=[folder / "model"],
         resumes=folder,
@@ -378,7 +378,7 @@ def latency_step(run: Run, scorer: ScorerKind) -> Step:
 
 def measure_latency(scorer: ScorerKind, output: Path, options: Mapping[str, Any]) -> None:
     bench = load_script(HERE / "local" / "bench_latency.py")
-    bench.measure_scorer(scorer, output, **options)
+    bench.measure_scorer(scorer, output, options)
 
 
 RECIPE = Recipe(

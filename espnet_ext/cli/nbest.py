@@ -8,16 +8,15 @@ import click
 from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.cli.score import NORMALISERS
-from espnet_ext.errors import InputError
 from espnet_ext.rescore import POOLINGS, SCORERS
 
-DEFAULT_NAME = "second_lm"  # of added scores; the same whatever the options, so that --weight-file finds it
-OF_MODELS = ("scorer", "pooling", "casing", "dtype", "positions", "prompt", "skip_long")  # of rescore, for each --lm
+NAME = "second_lm"  # of added scores; the same whatever the options, so that --weight-file finds it
+OF_MODELS = ("scorer", "pooling", "casing", "dtype", "positions")  # of rescore, for each --lm
 
 
 @click.group(cls=OrderedGroup)
 def nbest() -> None:
-    """Convert and describe N-best lists; oracle error rates.
+    """Convert N-best lists; oracle error rates.
 
     Lists are JSONL (.jsonl, .jsonl.gz), or what a decoder has written: the output folder of an ESPnet decoding with
     --nbest, archives.* of Kaldi, a folder of SRILM's n-best files, preds_out_width*.tsv of NeMo beside its manifest,
@@ -82,33 +81,9 @@ def oracle(
     click.echo("\n".join(oracle_lines(report)))
 
 
-@nbest.command()
-@common.nbest()
-@common.references("Kaldi text with the references of the lists.", required=False)
-@common.nbest_format()
-@click.option(
-    "--wanted", type=common.COUNT, metavar="N", help="Count the lists with fewer distinct texts.  [default: longest]"
-)
-@common.output("Write the numbers as JSON.", metavar="FILE", required=False)
-def stats(nbest: Path, ref: Path | None, form: str, wanted: int | None, output: Path | None) -> None:
-    """How many lists, hypotheses and distinct texts there are."""
-    from espnet_ext.nbest.sources import read_lists, warnings_of
-    from espnet_ext.nbest.statistics import describe, statistics_lines, write_statistics
-    from espnet_ext.work.files import refuse_input
-
-    refuse_input(output, (nbest, ref))
-    lists = read_lists(nbest, ref, form)
-    for warning in warnings_of(lists):
-        click.echo(warning, err=True)
-    found = describe(lists)
-    if output:
-        write_statistics(output, found)
-    click.echo("\n".join(statistics_lines(found, wanted)))
-
-
 def _weights(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
-    """LAMBDA, or NAME=WEIGHT for any score."""
-    from espnet_ext.rescore.interpolation import FIRST_PASS
+    """LAMBDA, or NAME=WEIGHT for the scores of a language model."""
+    from espnet_ext.rescore.weights import FIRST_PASS
 
     found = {}
     for value in values:
@@ -136,37 +111,19 @@ def _weights(_context: click.Context, _option: click.Parameter, values: tuple[st
 @click.option("--scorer", type=click.Choice(SCORERS), help="Kind of score.  [default: as saved]")
 @click.option("--pooling", type=click.Choice(POOLINGS), help="Pooling of --scorer pooled.  [default: as saved]")
 @common.casing()
-@click.option(
-    "--prompt", help="Text that the models read before each hypothesis, such as its domain.  [default: as saved]"
-)
-@click.option(
-    "--name",
-    multiple=True,
-    help="Name of the added scores in the lists, one for each --lm.  [default: second_lm, second_lm2 ...]",
-)
 @common.path(
     "--tune-on", "Development lists to tune the weights on; repeat it for several.", metavar="LISTS", several=True
 )
 @common.path("--tune-ref", "Kaldi text with the references of each --tune-on.", several=True)
-@click.option("--parts", is_flag=True, help="Tune a weight for each part of the first pass (attention, CTC, LM).")
-@click.option("--length", is_flag=True, help="Tune a bonus for each word.")
-@click.option(
-    "--end",
-    type=click.Choice(["with", "without", "tune"]),
-    default="with",
-    show_default=True,
-    help="Score of a causal model's end token; tune takes what makes fewer errors.",
-)
 @click.option(
     "--weight",
     "weights",
     multiple=True,
     callback=_weights,
     metavar="LAMBDA|NAME=X",
-    help="The weight of the first pass, or of any score, if it is known.",
+    help="The weight of the first pass, or of a language model (second_lm, second_lm2 ...), if it is known.",
 )
 @common.path("--weight-file", "The interpolation.json of an earlier run, for its weights.")
-@click.option("--skip-long", is_flag=True, help="Leave out hypotheses with more tokens than a model takes.")
 @common.dtype()
 @common.positions()
 @common.ngpu(several=True)
@@ -174,7 +131,6 @@ def _weights(_context: click.Context, _option: click.Parameter, values: tuple[st
 def rescore(
     ref: Path | None,
     lm: tuple[str, ...],
-    name: tuple[str, ...],
     tune_ref: tuple[Path, ...],
     ngpu: int,
     output: Path,
@@ -185,10 +141,10 @@ def rescore(
     `espnet-ext nbest --help` says which lists are read. A language model is a folder or hub name of Hugging Face
     transformers. The weight of the first pass (lambda of eq. 1) comes from one of --tune-on, --weight and
     --weight-file. --tune-on finds the weight with the fewest word errors on development lists, by exact line search.
-    With --parts, --length or several --lm it tunes all weights, one after the other until none lowers the errors.
+    With several --lm it tunes all weights, one after the other until none lowers the errors.
 
     Writes nbest.jsonl (re-ranked), text (the best hypotheses), and after tuning interpolation.json (the weights) and
-    their curves.
+    curve.png (the error rate by weight).
 
     \b
     Example: the folders of two ESPnet decodings
@@ -198,11 +154,11 @@ def rescore(
     """
     from espnet_ext.rescore import second_pass
 
-    if name and len(name) != len(lm):
-        raise InputError(f"{len(name)} --name for {len(lm)} --lm: give one for each, or none")
     of_models = {option: options.pop(option) for option in OF_MODELS}
-    labels = name or [f"{DEFAULT_NAME}{number if number > 1 else ''}" for number in range(1, len(lm) + 1)]
     job = second_pass.SecondPass(output=output, reference=ref, tune_references=tune_ref, **options)
-    models = [second_pass.LanguageModel(path, label, **of_models) for path, label in zip(lm, labels, strict=True)]
+    models = [
+        second_pass.LanguageModel(path, f"{NAME}{number if number > 1 else ''}", **of_models)
+        for number, path in enumerate(lm, start=1)
+    ]
     second_pass.rescore(job, models, ngpu=ngpu, say=click.echo)
     click.echo(f"written to {output}")

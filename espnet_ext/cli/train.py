@@ -1,4 +1,4 @@
-"""``espnet-ext train``: language models for rescoring, and averages of checkpoints."""
+"""``espnet-ext train``: language models for rescoring."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from espnet_ext.rescore import POOLINGS, SCORERS
 
 @click.group(cls=OrderedGroup)
 def train() -> None:
-    """Train language models for rescoring; average checkpoints.
+    """Train language models for rescoring.
 
     ESPnet trains the ASR models: python -m espnet_ext.bin.asr_train, with all options of espnet2.bin.asr_train.
     """
@@ -85,16 +85,6 @@ def lm(
         adapt_language_model(common.settings(config, given), texts, dev_texts, output, ngpu=ngpu)
 
 
-def _scale(_context: click.Context, _option: click.Parameter, value: str | None) -> float | str | None:
-    """A number, or ``dev``."""
-    if value in (None, "dev"):
-        return value
-    try:
-        return float(value)
-    except ValueError:
-        raise click.BadParameter(f"{value!r} is neither a number nor dev") from None
-
-
 @train.command()
 @_training(SCORERS)
 @common.nbest("N-best lists with references to train on; repeat it for several.", several=True)
@@ -109,21 +99,10 @@ def _scale(_context: click.Context, _option: click.Parameter, value: str | None)
     help="Weight of the first pass, lambda of eq. 8 and 9.  [default: tuned on --dev; 1 for a pooled scorer]",
 )
 @click.option(
-    "--posterior-scale",
-    callback=_scale,
-    metavar="X|dev",
-    help="Factor of the scores in eq. 6, or dev: calibrated on --dev.  [default: 1 / lambda, at most 1]",
+    "--posterior-scale", type=float, metavar="X", help="Factor of scores in eq. 6.  [default: 1 / lambda, at most 1]"
 )
 @click.option(
     "--ce-weight", type=float, metavar="ALPHA", help="Weight of cross-entropy, alpha of MWER + alpha CE.  [default: 0]"
-)
-@click.option(
-    "--prompt",
-    metavar="TEXT",
-    help="Text that the model reads before each hypothesis, such as its domain; kept with it.  [default: as saved]",
-)
-@click.option(
-    "--skip-long", is_flag=True, default=None, help="Leave out hypotheses with more tokens than the model takes."
 )
 def mwer(
     config: Path,
@@ -143,25 +122,3 @@ def mwer(
 
     with _source(config, given):
         train_rescorer(common.settings(config, given), nbest, dev, output, ngpu=ngpu)
-
-
-@train.command()
-@click.option("--dir", "folder", type=common.PATH, required=True, metavar="DIR", help="Folder of the training.")
-@click.option("--last", type=int, metavar="N", help="Average the last N epochs.")
-@click.option("--best", type=int, metavar="N", help="Average the N best epochs by --criterion.")
-@click.option(
-    "--criterion",
-    default="valid.acc.max",
-    show_default=True,
-    metavar="PHASE.NAME.min|max",
-    help="What makes an epoch the best.",
-)
-@common.output("The averaged checkpoint.", metavar="FILE")
-def average(folder: Path, last: int | None, best: int | None, criterion: str, output: Path) -> None:
-    """Average the checkpoints of an ESPnet training.
-
-    Averages the parameters of the last or of the best epochs: give --last or --best.
-    """
-    from espnet_ext.upstream.averaging import write_average
-
-    write_average(folder, output, best=best, last=last, criterion=criterion)

@@ -1,6 +1,9 @@
 """Second-pass rescoring of N-best lists with language models (P3: Shivakumar et al. 2023)."""
 
+from pathlib import Path
 from typing import NamedTuple
+
+from espnet_ext.errors import InputError
 
 SCORERS = ("causal", "pll", "pooled")
 POOLINGS = ("last", "cls", "attention")
@@ -16,3 +19,11 @@ class ScorerKind(NamedTuple):
 
     def __str__(self) -> str:
         return " ".join(part for part in self if part)
+
+
+def check_model_path(name: str | Path) -> None:
+    """Refuse a language model's path that is no folder; a hub name is ``model`` or ``user/model``."""
+    text = str(name)
+    is_path = text.startswith((".", "/", "~")) or text.count("/") > 1 or Path(text).is_file()
+    if is_path and not Path(text).is_dir():
+        raise InputError(f"{text}: no such folder of a language model: check the path")

@@ -1,24 +1,23 @@
-"""Figures of rescoring: word errors over each weight, and a training."""
+"""The figure of a second pass: word errors over each weight that was tuned."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from espnet_ext.rescore.interpolation import ErrorCurve, Tuned, weight_of
+from espnet_ext.rescore.weights import ErrorCurve, Tuned, weight_of
 from espnet_ext.work.plot_style import BLUE, STYLE, VERMILLION
 
-# The axis of a weight is logarithmic, or linear if it may be negative. It reaches to the first and last corner of the
-# curve, but at most this factor away from the tuned weight.
+# The axis of a weight reaches to the first and last corner of the curve, but at most this factor away from the tuned
+# weight.
 REACH = 1000.0
 MARGIN = 2.0
 
 
 def draw_curves(curves: Mapping[str, ErrorCurve], tuned: Tuned, name: str) -> Figure:
-    """The exact curves of word error rate over each weight, the others as tuned, with the tuned weight.
+    """Draw the exact curves of word error rate over each weight, the others as tuned, with the tuned weight.
 
     The x axes are weights, the y axes word error rates in percent.
 
@@ -36,19 +35,15 @@ def draw_curves(curves: Mapping[str, ErrorCurve], tuned: Tuned, name: str) -> Fi
 
 
 def _draw_curve(axes: Axes, score: str, curve: ErrorCurve, tuned: Tuned) -> None:
-    weight, signed = tuned.weights[score], curve.corners[0] < 0
+    weight = tuned.weights[score]
     low, high = shown_range(curve, weight)
-    if not signed:
-        axes.set_xscale("log")
+    axes.set_xscale("log")
     inside = np.array([weight_of(corner) for corner in curve.corners[1:-1]])
     rates = 100.0 * np.array(curve.errors) / curve.words
     # The outer pieces reach to 0 and to infinity, which a logarithmic axis cannot show.
     edges = np.concatenate(([min([low, *inside[:1]])], inside, [max([high, *inside[-1:]])]))
     axes.stairs(rates, edges, baseline=None, color=BLUE, label="word error rate")
-    ends = [(rates[-1], f"{score} alone", "--")]
-    if not signed:
-        ends.insert(0, (rates[0], f"without {score}", ":"))
-    for rate, label, line in ends:
+    for rate, label, line in ((rates[0], f"without {score}", ":"), (rates[-1], f"{score} alone", "--")):
         axes.axhline(rate, color="0.4", linestyle=line, linewidth=1.0, label=f"{label}: {rate:.2f} %")
     best = 100.0 * curve.at(weight) / curve.words
     axes.plot(weight, best, "o", color=VERMILLION, markersize=5, label=f"tuned: {weight:.3g}, {best:.2f} %")
@@ -62,47 +57,13 @@ def _draw_curve(axes: Axes, score: str, curve: ErrorCurve, tuned: Tuned) -> None
 
 
 def shown_range(curve: ErrorCurve, weight: float) -> tuple[float, float]:
-    """The range of a weight in the figure: from below the first corner to above the last, within reach of the weight.
+    """Return the range of the weight axis: from below the first to above the last corner, in reach of the weight.
 
     >>> shown_range(ErrorCurve((0.0, 0.2, 1.0), (3, 2), 9), 1.0)
     (0.125, 2.0)
     """
     corners = [weight_of(corner) for corner in curve.corners[1:-1]] or [weight]
-    if curve.corners[0] < 0:
-        reach = MARGIN * max(1.0, abs(weight))
-        return max(corners[0], weight - reach) - 0.1, min(corners[-1], weight + reach) + 0.1
     weight = weight or 1 / REACH
     low = max(min(corners[0], weight), weight / REACH) / MARGIN
     high = min(max(corners[-1], weight), weight * REACH) * MARGIN
     return low, high
-
-
-def draw_training(report: Mapping[str, Any], name: str) -> Figure:
-    """Expected word errors and word error rate of the development lists over the updates of MWER training.
-
-    Above: ``mwer``, the expected word errors per utterance, in training and on the development lists. Below: the word
-    error rate in percent, with lambda tuned on these lists. A line marks the model that is kept.
-
-    Args:
-        report: the contents of ``training.json``.
-        name: what was trained, for the title.
-    """
-    history, best = report["history"], report["best_step"]
-    steps = [values["step"] for values in history]
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(5.8, 5.2), layout="constrained")
-        above, below = figure.subplots(2, sharex=True)
-        above.plot(steps, [values["dev_mwer"] for values in history], "o-", color=BLUE, label="development lists")
-        trained = [(values["step"], values["mwer"]) for values in history if "mwer" in values]
-        above.plot(*zip(*trained, strict=True), "s--", color="0.5", label="training lists, since the last evaluation")
-        below.plot(steps, [values["dev_wer"] for values in history], "o-", color=BLUE)
-        above.set_ylabel("Expected word errors\nper utterance")
-        below.set_ylabel("Word error rate (%)")
-        below.set_xlabel("Updates")
-        for axes in (above, below):
-            axes.axvline(best, color=VERMILLION, linewidth=1.0, label="initial model kept" if best == 0 else "best")
-            axes.grid(color="0.9", linewidth=0.6)
-            axes.spines[["top", "right"]].set_visible(False)
-        above.legend(frameon=False)
-        figure.suptitle(name, parse_math=False)
-        return figure

@@ -1,35 +1,33 @@
 """A second pass over N-best lists: add scores of language models, tune all weights, and re-rank the lists."""
 
-import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.nbest.lists import NBest, word_errors, words_of_reference, write_nbest
 from espnet_ext.nbest.sources import AUTO, read_lists, warnings_of
 from espnet_ext.nbest.statistics import oracle_errors
-from espnet_ext.rescore.interpolation import (
+from espnet_ext.rescore import check_model_path
+from espnet_ext.rescore.devices import device_for, is_main, launch, main_prints, map_shared
+from espnet_ext.rescore.weights import (
     FIRST_PASS,
-    LENGTH,
-    WITHOUT_END,
     ErrorCurve,
     Tuned,
     Weights,
     check_weights,
     read_weights,
     rerank,
-    write_curves,
+    tune,
     write_tuned,
 )
-from espnet_ext.rescore.places import begin_output, check_output, check_place
-from espnet_ext.rescore.tuning import END_CHOICES, parts_of, tune_scores
+from espnet_ext.work.files import refuse_input
 
-# New scores of each hypothesis of each list, by name, in the order given; None for a hypothesis that is left out.
-NewScores = Mapping[str, float] | None
-ListScorer = Callable[[Sequence[NBest]], list[list[NewScores]]]
+# New scores of each hypothesis of each list, in the order given.
+ListScorer = Callable[[Sequence[NBest]], list[list[float]]]
+RESULTS = ("nbest.jsonl", "text", "ref", "interpolation.json", "curve.png")  # of a second pass
+MARK = ".rescored"  # in the folder of a second pass
 
 
 @dataclass(frozen=True)
@@ -39,14 +37,11 @@ class SecondPass:
     Attributes:
         nbest: the lists, as :func:`espnet_ext.nbest.sources.read_lists` takes them.
         output: folder for the results.
-        reference: Kaldi ``text`` with the references, if the lists have none.
+        reference: file with the references, if the lists have none.
         form: format of all lists.
-        tune_references: a Kaldi ``text`` for each of ``tune_on``, or none at all.
+        tune_references: a file with references for each of ``tune_on``, or none at all.
         tune_on: development lists; several are used jointly.
-        parts: tune a weight for each part of the first pass, in place of its total.
-        length: tune a bonus for each word.
-        end: one of ``END_CHOICES``.
-        weights: of scores by name; language models that are not named have 1.
+        weights: by name of a score; those that are not named have 1.
         weight_file: ``interpolation.json`` of an earlier tuning.
     """
 
@@ -56,9 +51,6 @@ class SecondPass:
     form: str = AUTO
     tune_references: tuple[Path, ...] = ()
     tune_on: tuple[Path, ...] = ()
-    parts: bool = False
-    length: bool = False
-    end: str = "with"
     weights: Weights = field(default_factory=dict)
     weight_file: Path | None = None
 
@@ -72,9 +64,6 @@ class LanguageModel:
         label: name of the scores that it adds.
         scorer, pooling, casing, dtype: see :func:`espnet_ext.rescore.models.scorers.load_lm`; None for its default.
         positions: most tokens of a forward pass; None for the default.
-        prompt: text that the model reads as it is, before the context of each list and its hypotheses; None: what it
-            was trained with.
-        skip_long: leave out hypotheses with more tokens than the model takes; otherwise they are refused.
     """
 
     path: str
@@ -84,49 +73,22 @@ class LanguageModel:
     casing: str | None = None
     dtype: str | None = None
     positions: int | None = None
-    prompt: str | None = None
-    skip_long: bool = False
 
     def load(self, ngpu: int = 0, say: Callable[[str], None] = print) -> ListScorer:
-        """Load the model, and return a function that scores lists with it; 1 as ``ngpu`` takes a GPU.
-
-        Raises:
-            InputError: there is no such model, or no GPU.
-        """
+        """Load the model, and return a function that scores lists with it; 1 as ``ngpu`` takes a GPU."""
         # torch and transformers take seconds to import: bad lists are refused without them
-        from espnet_ext.rescore.models.scorers import load_lm, score_hypotheses
-        from espnet_ext.rescore.processes import device_for, map_shared
+        from espnet_ext.rescore.models.scorers import load_lm, score_nbest
 
         device = device_for(ngpu)
-        how = self.scorer, self.pooling, self.casing, self.dtype, self.prompt
-        model = load_lm(self.path, *how).to(device).eval()
+        model = load_lm(self.path, self.scorer, self.pooling, self.casing, self.dtype).to(device).eval()
         model.budget = self.positions or model.budget
 
-        def score(lists: Sequence[NBest]) -> list[list[NewScores]]:
-            found = map_shared(own_scores, lists)
-            total, skipped = sum(map(len, found)), sum(scores is None for own in found for scores in own)
-            if skipped == total:
-                raise InputError(
-                    f"{self.label}: no hypothesis fits into the {model.longest} tokens that the model takes: give it a "
-                    "shorter prompt or context, or take another model"
-                )
-            if skipped:
-                say(f"{self.label}: {skipped} of {total} hypotheses are too long for the model and left out")
-            return found
-
-        def own_scores(lists: Sequence[NBest]) -> list[list[NewScores]]:
-            texts = [[hyp.text for hyp in nbest.hyps] for nbest in lists]
-            if warning := model.casing_warning(text for own in texts for text in own):
+        def score(lists: Sequence[NBest]) -> list[list[float]]:
+            if warning := model.casing_warning(hyp.text for nbest in lists for hyp in nbest.hyps):
                 say(warning)
-            names = [nbest.utt_id for nbest in lists]
-            contexts = [nbest.context for nbest in lists]
-            sums = score_hypotheses(model, texts, names, contexts=contexts, skip_long=self.skip_long)
-            return [[None if score is None else self._named(*score) for score in own] for own in sums]
+            return map_shared(lambda own: score_nbest(model, own), lists)
 
         return score
-
-    def _named(self, total: float, end: float | None) -> dict[str, float]:
-        return {self.label: total} | ({} if end is None else {f"{self.label}{WITHOUT_END}": total - end})
 
 
 @dataclass(frozen=True)
@@ -137,8 +99,8 @@ class Outcome:
         weights: of all scores.
         tuned: how they were tuned; None if they were given.
         curves: the word errors on the development lists over each weight that was tuned.
-        before: the lists as they were read, with all of their hypotheses.
-        after: the lists after re-ranking, with the added scores; hypotheses that no model has scored are left out.
+        before: the lists as they were read.
+        after: the lists after re-ranking, with the added scores.
     """
 
     weights: Weights
@@ -160,27 +122,26 @@ class Outcome:
 
 def rescore(
     job: SecondPass, models: Sequence[LanguageModel], *, ngpu: int = 0, say: Callable[[str], None] = print
-) -> Outcome:
-    """Rescore lists with language models, and print what has changed. With several GPUs each has a process of its own.
+) -> None:
+    """Rescore lists with language models, and print what has changed.
+
+    Args:
+        job: what to rescore.
+        models: the language models.
+        ngpu: GPUs to score on, with a process for each.
+        say: prints warnings and results.
 
     Raises:
-        InputError: as :func:`second_pass`.
+        InputError: as :func:`second_pass`; there is no such model, or there are not as many GPUs.
     """
     if ngpu > 1:
-        from espnet_ext.rescore.processes import launch
-
         return launch(rescore, ngpu, job, models, ngpu=1, say=say)
-    if not _is_first():
-        say = _silent
-    loaders = {model.label: (lambda model=model: model.load(ngpu, say)) for model in models}
-    if len(loaders) < len(models):
-        raise InputError("two language models with the same name for their scores: give each its own --name")
+    say = main_prints(say)
     for model in models:  # the last one too, before the first has scored all lists
-        check_place(model.path)
-    outcome = second_pass(job, loaders, say)
+        check_model_path(model.path)
+    outcome = second_pass(job, {model.label: lambda model=model: model.load(ngpu, say) for model in models}, say)
     for line in outcome_lines(outcome):
         say(line)
-    return outcome
 
 
 def second_pass(
@@ -190,7 +151,7 @@ def second_pass(
 
     - ``nbest.jsonl``: the re-ranked lists, each hypothesis with the first pass's score and the added ones;
     - ``text``: the best hypotheses as a Kaldi table, and ``ref`` if all lists have references;
-    - after tuning, ``interpolation.json`` (the weights), ``curve.json`` and ``curve.png`` (the errors at every weight).
+    - after tuning, ``interpolation.json`` (the weights) and ``curve.png`` (the errors at every weight).
 
     All lists are read and checked before a scorer is loaded. Models are loaded one after the other.
 
@@ -207,10 +168,6 @@ def second_pass(
         raise InputError(
             "the weight of the first pass: give exactly one of --tune-on LISTS, --weight X and --weight-file FILE"
         )
-    if not job.tune_on and (job.parts or job.length or job.end != "with"):
-        raise InputError("--parts, --length and --end say what is tuned: give --tune-on too, or leave them out")
-    if job.end not in END_CHOICES:
-        raise InputError(f"the end token {job.end}: choose one of {', '.join(END_CHOICES)}")
     check_output(job.output, (job.nbest, *job.tune_on, job.reference, *job.tune_references, job.weight_file))
     lists = _without_scores(job.nbest, read_lists(job.nbest, job.reference, job.form), models)
     for warning in warnings_of(lists):
@@ -221,36 +178,18 @@ def second_pass(
     if job.nbest in job.tune_on:
         say("warning: the weights are tuned on the lists that are rescored: their error rate is too low")
     weights = _given_weights(job, models)
-    check_weights(weights)
-    if not job.tune_on:
-        _check_names(weights, lists, models)
-    elif job.parts:
-        own_parts, tuned_parts = (parts_of(each, list(models)) for each in (lists, development))
-        if missing := sorted({*tuned_parts} - {*own_parts}):
-            raise InputError(
-                f"{job.nbest}: its lists lack the part {missing[0]}, which those of --tune-on have: give it to them, "
-                "or tune the total, without --parts"
-            )
-    same, main = development == lists, _is_first()
+    same = development == lists
     scored, tuned_on = lists, [] if same else development
-    for load in models.values():
+    for name, load in models.items():
         score = load()
-        tuned_on = add_scores(tuned_on, score) if tuned_on else []
-        scored = add_scores(scored, score)
-    tuned = None
-    curves: dict[str, Any] = {}
+        tuned_on = add_scores(tuned_on, score, name) if tuned_on else []
+        scored = add_scores(scored, score, name)
+    tuned, curves = None, {}
     if job.tune_on:
-        tuned, curves = tune_scores(
-            scored if same else tuned_on,
-            list(models),
-            parts=job.parts,
-            length=job.length,
-            end=job.end,
-            tuned_on=[str(path) for path in job.tune_on],
-        )
+        tuned, curves = tune(scored if same else tuned_on, list(models), [str(path) for path in job.tune_on])
         weights = tuned.weights
     after = [rerank(nbest, weights) for nbest in scored]
-    if main:
+    if is_main():
         begin_output(job.output)
         if tuned:
             write_tuning(job.output, tuned, curves)
@@ -258,48 +197,25 @@ def second_pass(
     return Outcome(weights, tuned, curves, lists, after)
 
 
-def _is_first() -> bool:
-    """Whether this is the only process or the first of several; known before torch is imported."""
-    return os.environ.get("RANK", "0") == "0"
-
-
-def _silent(_line: str) -> None:
-    """What processes print that are not the first."""
-
-
-def _given_weights(job: SecondPass, models: Mapping[str, object]) -> Weights:
-    if job.weight_file:
-        return read_weights(job.weight_file)
-    if not job.weights:
-        return {}
-    missing = {name: 1.0 for name in models if not {name, f"{name}{WITHOUT_END}"} & job.weights.keys()}
-    return {**missing, **job.weights}
-
-
-def _check_names(weights: Weights, lists: Sequence[NBest], models: Collection[str]) -> None:
-    """Refuse weights of scores that the lists will not have, and models or a first pass without a weight."""
-    own = {f"{name}{suffix}" for name in models for suffix in ("", WITHOUT_END)}
-    parts = {name for nbest in lists for hyp in nbest.hyps for name in hyp.scores}
-    if unknown := sorted(weights.keys() - own - parts - {FIRST_PASS, LENGTH}):
-        known = ", ".join([FIRST_PASS, LENGTH, *models, *sorted(parts)])
-        raise InputError(f"a weight for {unknown[0]!r}, which is no score of these lists and models; they have {known}")
-    for name in models:
-        if not {name, f"{name}{WITHOUT_END}"} & weights.keys():
-            raise InputError(f"the model {name} has no weight: give it one, or leave its --lm out")
-    if not weights.keys() & (parts | {FIRST_PASS}):
-        raise InputError("the first pass has no weight: give --weight X for it too (0 if it should have no say)")
+def _given_weights(job: SecondPass, models: Collection[str]) -> Weights:
+    """The weights that need no tuning, 1 for scores that are not named."""
+    given = read_weights(job.weight_file) if job.weight_file else job.weights
+    check_weights(given)
+    if unknown := sorted(given.keys() - {FIRST_PASS, *models}):
+        raise InputError(f"a weight for {unknown[0]!r}: the scores are {', '.join([FIRST_PASS, *models])}")
+    return {**dict.fromkeys([*models, FIRST_PASS], 1.0), **given}
 
 
 def outcome_lines(outcome: Outcome) -> list[str]:
-    """What a second pass did, as lines to print: the weights, and error rates if there are references."""
+    """Return what a second pass did, as lines to print: the weights, and error rates if there are references."""
     lines = ["weights: " + ", ".join(f"{name} {weight:.6g}" for name, weight in outcome.weights.items())]
     if tuned := outcome.tuned:
         lines.append(f"on {tuned.lists} development lists: WER {_rate(tuned.errors, tuned.words)}")
         for name, (low, high) in tuned.intervals.items():
             ends = outcome.curves[name].errors
             lines.append(
-                f"  the same for {name} from {low:.6g} to {high:.6g}; {_rate(ends[0], tuned.words)} at the lower end "
-                f"of its weights, {_rate(ends[-1], tuned.words)} by it alone"
+                f"  the same for {name} from {low:.6g} to {high:.6g}; {_rate(ends[0], tuned.words)} without it, "
+                f"{_rate(ends[-1], tuned.words)} by it alone"
             )
     lines.append(f"{len(outcome.after)} lists; the best hypothesis has changed in {outcome.changed} of them")
     if outcome.can_be_scored:
@@ -314,38 +230,42 @@ def _rate(errors: int, words: int) -> str:
     return f"{100 * errors / words:.2f} %"
 
 
-def add_scores(lists: Sequence[NBest], score: ListScorer) -> list[NBest]:
-    """The lists, in the same order, with the scorer's log-probabilities among the scores of each hypothesis.
-
-    A hypothesis without new scores is left out. If no hypothesis of a list has any, or only those without words, all
-    stay, with scores of 0: the model then has no say.
-
-    Raises:
-        InputError: a score is not finite, or what ``score`` refuses.
-    """
-    new = score(lists)
-    names = next((list(scores) for own in new for scores in own if scores is not None), [])
-    nothing = dict.fromkeys(names, 0.0)
-    found = []
-    for nbest, own in zip(lists, new, strict=True):
-        scored = [hyp.text for hyp, scores in zip(nbest.hyps, own, strict=True) if scores is not None]
-        none = not scored or (len(scored) < len(own) and not any(scored))
-        hyps = [
-            replace(hyp, scores={**hyp.scores, **(nothing if none else scores or {})})
-            for hyp, scores in zip(nbest.hyps, own, strict=True)
-            if none or scores is not None
-        ]
-        found.append(replace(nbest, hyps=tuple(hyps)))
-    return found
+def add_scores(lists: Sequence[NBest], score: ListScorer, name: str) -> list[NBest]:
+    """Return the lists with the scorer's log-probabilities by ``name`` among the scores of each hypothesis."""
+    return [
+        replace(
+            nbest,
+            hyps=tuple(
+                replace(hyp, scores={**hyp.scores, name: value}) for hyp, value in zip(nbest.hyps, own, strict=True)
+            ),
+        )
+        for nbest, own in zip(lists, score(lists), strict=True)
+    ]
 
 
 def best_errors(lists: Sequence[NBest]) -> tuple[int, int]:
-    """Word errors of the best hypotheses, and the number of words in the references.
-
-    Raises:
-        InputError: a list has no reference.
-    """
+    """Return the word errors of the best hypotheses, and the number of words in the references."""
     return sum(word_errors(nbest)[0] for nbest in lists), sum(len(words_of_reference(nbest)) for nbest in lists)
+
+
+def check_output(folder: Path, inputs: Iterable[Path | None]) -> None:
+    """Refuse a folder in which a second pass would replace what it reads, or what it has not written."""
+    if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
+        raise InputError(f"{folder}: is no folder: name one for the results")
+    inputs = list(inputs)
+    for path in (folder, *(folder / name for name in RESULTS)):
+        refuse_input(path, inputs)
+    other = next((folder / name for name in RESULTS if (folder / name).exists()), None)
+    if other and not (folder / MARK).exists():
+        raise InputError(f"{other}: was not written by rescore, and would be replaced: name another folder")
+
+
+def begin_output(folder: Path) -> None:
+    """Mark a folder as that of a second pass, and remove the results of an earlier one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in RESULTS:
+        (folder / name).unlink(missing_ok=True)
+    (folder / MARK).touch()
 
 
 def write_lists(folder: Path, lists: Sequence[NBest]) -> None:
@@ -358,16 +278,15 @@ def write_lists(folder: Path, lists: Sequence[NBest]) -> None:
 
 
 def write_tuning(folder: Path, tuned: Tuned, curves: Mapping[str, ErrorCurve]) -> None:
-    """Write ``interpolation.json``, ``curve.json`` and ``curve.png``."""
+    """Write ``interpolation.json`` and ``curve.png``."""
     from espnet_ext.rescore.figures import draw_curves  # matplotlib takes a second to import
     from espnet_ext.work.plot_style import save_png
 
     write_tuned(folder / "interpolation.json", tuned)
-    write_curves(folder / "curve.json", curves)
     save_png(draw_curves(curves, tuned, ", ".join(Path(path).stem for path in tuned.tuned_on)), folder / "curve.png")
 
 
-def _read_development(job: SecondPass, models: Mapping[str, object], say: Callable[[str], None]) -> list[NBest]:
+def _read_development(job: SecondPass, models: Collection[str], say: Callable[[str], None]) -> list[NBest]:
     if job.tune_references and len(job.tune_references) != len(job.tune_on):
         raise InputError(
             f"{len(job.tune_references)} references for {len(job.tune_on)} development sets: give one for each, or none"
@@ -386,12 +305,13 @@ def _read_development(job: SecondPass, models: Mapping[str, object], say: Callab
     return lists
 
 
-def _without_scores(path: Path, lists: list[NBest], models: Mapping[str, object]) -> list[NBest]:
+def _without_scores(path: Path, lists: list[NBest], models: Collection[str]) -> list[NBest]:
     """Refuse lists that already have scores of these names, from the first pass or another model."""
     for nbest in lists:
         for hyp in nbest.hyps:
-            if twice := sorted(models.keys() & {FIRST_PASS, LENGTH, *hyp.scores}):
+            if twice := sorted({*models} & {FIRST_PASS, *hyp.scores}):
                 raise InputError(
-                    f"{path}: {nbest.utt_id} has scores named {twice[0]} already: give the new ones another --name"
+                    f"{path}: {nbest.utt_id} has scores named {twice[0]} already: rescore the lists of the first pass, "
+                    "with a --lm for each language model"
                 )
     return lists

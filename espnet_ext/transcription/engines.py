@@ -47,7 +47,7 @@ def engine_for(model: str | Path | None, request: Request) -> Engine:
     """
     if model is None or is_whisper(model):
         check_options("Whisper", request)
-        from espnet_ext.whisper.engine import whisper
+        from espnet_ext.transcription.whisper import whisper
 
         return whisper(model, request)
     from espnet_ext.sharing.model_files import find_model

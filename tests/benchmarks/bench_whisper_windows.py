@@ -28,8 +28,8 @@ from espnet_ext.synthetic.voices import draw_speakers
 from espnet_ext.tables.kept.facts import write_facts
 from espnet_ext.text.turns import Turn, read_turns, write_turns
 from espnet_ext.transcription.voices import tell_voices
-from espnet_ext.whisper.engine import hear
-from espnet_ext.whisper.windows import load
+from espnet_ext.whisper.model import load_whisper
+from espnet_ext.whisper.recordings import transcribe_windows
 
 LICENCE = Path(__file__).parents[2] / "LICENSE"
 ABOUT = (
@@ -76,9 +76,9 @@ def measure(recording: Path, references: Path) -> dict[str, Any]:
     for turn in said:
         by_speaker.setdefault(turn.speaker, []).extend(words_of(turn.words))
     begin = time.process_time()
-    network = load(None, threads=1)
+    network = load_whisper(threads=1)
     with RecordingAudio(recording.stem, recording, RATE) as audio:
-        heard = list(hear(network, audio))
+        heard = list(transcribe_windows(network, audio))
         merged = merge_by_time(heard)
         voices = tell_voices(merged, audio, resemblyzer())
     ours = time.process_time() - begin
@@ -87,7 +87,7 @@ def measure(recording: Path, references: Path) -> dict[str, Any]:
         {name: " ".join(own) for name, own in by_speaker.items()}, {name: " ".join(own) for name, own in found.items()}
     )
     begin = time.process_time()
-    model = load(None, threads=1)
+    model = load_whisper(threads=1)
     with RecordingAudio(recording.stem, recording, RATE) as audio:
         samples = audio.read(0, audio.length)
     segments, _ = model.transcribe(samples, language="en", beam_size=5, word_timestamps=True)

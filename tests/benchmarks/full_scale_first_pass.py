@@ -2,18 +2,18 @@
 
 import random
 import time
-from dataclasses import asdict
 
 import numpy as np
 import soxr
 from full_scale_counts import full_section
 from full_scale_text import UTTERANCES
 
-from espnet_ext.nbest.first_pass import parse_first_pass
 from espnet_ext.synthetic.acoustics import VOICE_RATE
 from espnet_ext.synthetic.english import english_grammar
 from espnet_ext.synthetic.voices import draw_speakers
-from espnet_ext.whisper.nbest import BUNDLED, RATE, load_whisper
+from espnet_ext.whisper.lists import FirstPass, Whisper
+from espnet_ext.whisper.model import BUNDLED, RATE
+from espnet_ext.work.settings import checked
 
 MEASURED = 3
 SECONDS, PAUSE = 960 * 3600 / UTTERANCES, 0.3  # of LibriSpeech's utterances on average; between our sentences
@@ -25,8 +25,8 @@ def cost_of_first_pass() -> dict:
     Voices speak as long as an utterance of LibriSpeech lasts on average. The first search is not counted.
     """
     given = full_section("librispeech_rescore", "first_pass") | {"model": BUNDLED, "batch": 1}
-    settings, nbest = parse_first_pass(given)
-    whisper = load_whisper(settings)
+    settings = checked(FirstPass, given, "first pass")
+    whisper = Whisper(settings)
     utterances = [utterance(seed) for seed in range(MEASURED)]
     whisper.decode(utterances[:1])
     seconds, words = [], []
@@ -37,8 +37,8 @@ def cost_of_first_pass() -> dict:
         words.append(len(found[0][0].split()))
     mean = sum(seconds) / MEASURED
     return {
-        "first_pass": {name: value for name, value in asdict(settings).items() if name != "language"},
-        "nbest": nbest,
+        "first_pass": settings.model_dump(exclude={"language", "nbest"}),
+        "nbest": settings.nbest,
         "audio_seconds": sum(map(len, utterances)) / MEASURED / RATE,
         "words": sum(words) / MEASURED,
         "seconds": seconds,

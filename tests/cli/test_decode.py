@@ -2,15 +2,11 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
-import numpy as np
 import pytest
-import soundfile
 
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.lists import read_nbest
 
 MODEL = ["--model-config", "none.yaml", "--model", "none.pth"]
 
@@ -82,24 +78,3 @@ def test_what_a_long_decoding_is_made_of(monkeypatch, tmp_path, capsys):
     assert capsys.readouterr().out == "3 recordings -> o/text\n"
     with pytest.raises(InputError, match="the options: noise and snr go together"):
         call(["decode", "long", *MODEL, "--data", "d", "--output", "o", "--snr", "3"])
-
-
-def test_whisper_on_two_data_dirs(random_whisper: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    options = ["--whisper", str(random_whisper / "hf"), "--beam", "4", "--depth", "4", "--window", "1"]
-    sets = []
-    for name in "ab":
-        folder = tmp_path / name
-        folder.mkdir()
-        soundfile.write(folder / "u.flac", np.random.default_rng(1).normal(scale=0.1, size=8000), 16000)
-        (folder / "wav.scp").write_text(f"{name} {folder / 'u.flac'}\n")
-        sets += ["--data", str(folder), "--output", str(tmp_path / "lists" / name)]
-    assert call(["decode", "whisper", *options, *sets]) == 0
-    lists = [read_nbest(tmp_path / "lists" / name / "nbest.jsonl") for name in "ab"]
-    assert [nbest.utt_id for part in lists for nbest in part] == ["a", "b"]
-    assert lists[0][0].hyps == lists[1][0].hyps
-    short = int(len(lists[0][0].hyps) < 4)
-    assert capsys.readouterr().out.splitlines() == [
-        f"1 lists, {short} of them shorter than 4 -> {tmp_path}/lists/{name}/nbest.jsonl" for name in "ab"
-    ]
-    with pytest.raises(InputError, match="2 --data and 1 --output"):
-        call(["decode", "whisper", *options, *sets[:-2]])

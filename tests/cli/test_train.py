@@ -1,17 +1,16 @@
-"""``espnet-ext train``: a small model made, trained on text and then by MWER, as a user does it; averages of epochs."""
+"""``espnet-ext train``: a small model made, trained on text and then by MWER, as a user does it."""
 
 import json
 from pathlib import Path
 
 import pytest
-import torch
 import yaml
 
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest, write_nbest
 from espnet_ext.rescore.models.scorers import load_lm
-from espnet_ext.rescore.training.lm_training import make_language_model
+from espnet_ext.rescore.training.small_models import make_language_model
 
 TEXT = ["THE CAT SAT ON THE MAT", "A DOG RAN", "TWO CATS RAN HOME", "HE SAT AT HOME"]
 SIZES = {"num_hidden_layers": 1, "hidden_size": 16, "num_attention_heads": 2, "max_position_embeddings": 64}
@@ -100,16 +99,3 @@ def test_bad_input(files):
     with pytest.raises(InputError, match="--ngpu 2, but torch finds"):
         call(["train", "mwer", *lists, *arguments(files, nbest="train.jsonl", lm="none"), "--ngpu", "2"])
     assert not (files / "x").exists()
-
-
-def test_average(tmp_path, capsys):
-    for epoch in (1, 2, 3):
-        torch.save({"weight": torch.tensor(float(epoch))}, tmp_path / f"{epoch}epoch.pth")
-    output = tmp_path / "out" / "ave.pth"
-    assert call(["train", "average", "--dir", str(tmp_path), "--last", "2", "--output", str(output)]) == 0
-    assert torch.load(output, weights_only=True)["weight"] == 2.5
-    assert "the mean of 3epoch.pth, 2epoch.pth" in capsys.readouterr().out
-    for choice, message in ((["--last", "0"], "at least 1"), (["--last", "4"], "0epoch.pth"), ([], "one of the two")):
-        with pytest.raises(InputError, match=message):
-            call(["train", "average", "--dir", str(tmp_path), *choice, "--output", str(tmp_path / "x.pth")])
-    assert not (tmp_path / "x.pth").exists()

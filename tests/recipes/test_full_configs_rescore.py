@@ -6,12 +6,13 @@ import pytest
 import torch
 from bench_latency import ScorerKind, make_scorers
 
-from espnet_ext.nbest.first_pass import parse_first_pass
-from espnet_ext.rescore.training.lm_training import LmSettings, SmallModel
+from espnet_ext.rescore.training.lm_training import LmSettings
 from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward
 from espnet_ext.rescore.training.mwer_training import MwerSettings
+from espnet_ext.rescore.training.small_models import SmallModel
 from espnet_ext.tables.plans.plan import load_scale, system_config
 from espnet_ext.tables.plans.reading import load_tables
+from espnet_ext.whisper.lists import FirstPass
 from espnet_ext.work.settings import checked
 
 RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_rescore"
@@ -35,10 +36,10 @@ def test_every_system_has_settings_that_training_reads(system):
 @pytest.mark.parametrize("scale", ["full", "mini", "smoke"])
 def test_every_scale_has_a_first_pass_and_small_models_where_it_makes_them(scale):
     sections = load_scale(RECIPE, scale)
-    whisper, nbest = parse_first_pass(sections["first_pass"])
-    assert whisper.beam > nbest
+    first_pass = checked(FirstPass, sections["first_pass"], "first_pass")
+    assert first_pass.beam > first_pass.nbest
     if scale == "full":
-        assert (whisper.model, nbest) == ("openai/whisper-tiny.en", 10)  # P3, section 4.2.1
+        assert (first_pass.model, first_pass.nbest) == ("openai/whisper-tiny.en", 10)  # P3, section 4.2.1
     assert sections["settings"]["make_lms"] == (scale != "full")
     if sections["settings"]["make_lms"]:
         assert [checked(SmallModel, sections[kind], kind).kind for kind in ("gpt2", "bert")] == ["gpt2", "bert"]

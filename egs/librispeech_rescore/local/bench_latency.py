@@ -1,19 +1,12 @@
-#!/usr/bin/env python3
-"""Measure the latency column of P3, Table 1: the time that each scorer takes for ten random hypotheses of 64 tokens.
+"""The latency column of P3, Table 1: the time that each scorer takes for ten random hypotheses of 64 tokens.
 
-The models have the paper's size and random weights, which do not change the time. Runs on a GPU if there is one.
-Scorers take turns, round by round, so that what the machine does besides meets all of them; leave it alone meanwhile.
-Writes a file of facts. Stage 8 of the recipe calls `measure_scorer`, once for all systems that have a scorer.
-
-Example:
-  local/bench_latency.py --output results/latency.json --threads 1
+The models have the paper's size and random weights, which do not change the time. Runs on a GPU if there is one. Leave
+the machine alone meanwhile.
 """
 
-import argparse
 import statistics
 import time
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +24,6 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
 from espnet_ext.rescore import ScorerKind
 from espnet_ext.rescore.models.causal import CausalScorer
@@ -39,7 +31,6 @@ from espnet_ext.rescore.models.language_model import LmScorer
 from espnet_ext.rescore.models.pll import PllScorer
 from espnet_ext.rescore.models.pooled import PooledScorer
 from espnet_ext.rescore.models.scorers import score_lists
-from espnet_ext.tables.kept.facts import write_facts
 from espnet_ext.work.files import write_json
 from espnet_ext.work.provenance import hardware, versions
 
@@ -47,10 +38,6 @@ from espnet_ext.work.provenance import hardware, versions
 HYPOTHESES, TOKENS = 10, 64
 # vocabulary of bert-base-cased
 BERT_CASED = {"vocab_size": 28996}
-ROUNDS, RUNS, SECONDS = 5, 50, 10.0
-
-
-# in the order in which they are measured
 KINDS = (
     ScorerKind("gpt2", "causal"),
     ScorerKind("gpt2", "pooled", "last"),
@@ -61,108 +48,35 @@ KINDS = (
 )
 
 
-@dataclass(frozen=True)
-class Latency:
-    """Time to score a list.
-
-    Attributes:
-        kind: the scorer.
-        device: "cpu" or "cuda".
-        milliseconds: the median over the runs: on a CPU with one thread, the thread's own time, whatever else the
-            machine does; otherwise wall-clock time.
-        quartiles: below which a quarter and three quarters of the runs are.
-        runs: number of runs.
-        rounds: the median of each round.
-    """
-
-    kind: ScorerKind
-    device: str
-    milliseconds: float
-    quartiles: tuple[float, float]
-    runs: int
-    rounds: tuple[float, ...]
-
-
-def measure_scorer(
-    kind: ScorerKind,
-    output: Path,
-    *,
-    runs: int = RUNS,
-    seconds: float = SECONDS,
-    threads: int = 1,
-    layers: int | None = None,
-) -> Latency:
+def measure_scorer(kind: ScorerKind, output: Path, options: Mapping[str, Any]) -> None:
     """Measure a scorer and write JSON: the median as ``value``, its unit, quartiles, runs, device, and how it was made.
 
     Args:
-        kind: the scorer.
+        kind: one of ``KINDS``.
         output: the JSON file.
-        runs, seconds: see :func:`measure`.
-        threads: threads of torch.
-        layers: layers of the model; 12, as in GPT-2 and BERT, if None.
-
-    Raises:
-        InputError: the scorer is not one of P3's.
+        options: ``runs`` and ``seconds`` of :func:`measure`, and ``layers`` of the model (None: 12, as GPT-2 and BERT).
     """
     if kind not in KINDS:
         raise InputError(f"no scorer '{kind}' is measured: known are {', '.join(map(str, KINDS))}")
-    size = {} if layers is None else {"num_hidden_layers": layers}
-    (found,) = measured([kind], 1, runs, seconds, threads, **size)
-    spread = {"quartiles": [round(value, 1) for value in found.quartiles], "runs": found.runs, "device": found.device}
-    meta = {"threads": threads, "layers": layers, "hardware": hardware(), "versions": versions()}
-    output.parent.mkdir(parents=True, exist_ok=True)
-    write_json(output, {"value": round(found.milliseconds, 1), "unit": "ms", **spread, "meta": meta})
-    return found
-
-
-def measured(
-    kinds: Collection[ScorerKind], rounds: int, runs: int, seconds: float, threads: int, **size: Any
-) -> list[Latency]:
-    """Measure scorers on a GPU if there is one, and print their times; for arguments see :func:`survey`."""
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    print(f"{HYPOTHESES} hypotheses of {TOKENS} tokens, on {'a GPU' if device == 'cuda' else f'{threads} CPU threads'}")
-    print(f"{'scorer':36}{'ms':>10}{'quartiles':>20}{'runs':>6}")
-    found = survey(device, rounds, runs, seconds, kinds, **size)
-    for row in found:
-        quartiles = " to ".join(f"{value:.1f}" for value in row.quartiles)
-        print(f"{row.kind!s:36}{row.milliseconds:10.1f}{quartiles:>20}{row.runs:6}", flush=True)
-    return found
-
-
-def survey(
-    device: str, rounds: int, runs: int, seconds: float, kinds: Collection[ScorerKind] = KINDS, **size: Any
-) -> list[Latency]:
-    """Measure scorers on a device, on random hypotheses that share no prefix.
-
-    Args:
-        device: "cpu" or "cuda".
-        rounds: how often each scorer has its turn.
-        runs, seconds: of a turn, see :func:`measure`.
-        kinds: which of ``KINDS``.
-        size: see :func:`make_scorers`.
-    """
-    generator = torch.Generator().manual_seed(0)
-    scorers = []
-    for kind, scorer in make_scorers(kinds, **size):
-        words = torch.randint(scorer.model.config.vocab_size - 10, (HYPOTHESES, TOKENS), generator=generator)
-        scorers.append((kind, scorer.to(device), [" ".join(f"w{word}" for word in row) for row in words.tolist()]))
-    turns: dict[ScorerKind, list[list[float]]] = {kind: [] for kind, _, _ in scorers}
-    for _ in range(rounds):
-        for kind, scorer, hypotheses in scorers:
-            turns[kind].append(measure(scorer, hypotheses, runs, seconds))
-    return [_latency(kind, device, own) for kind, own in turns.items()]
-
-
-def _latency(kind: ScorerKind, device: str, turns: Sequence[Sequence[float]]) -> Latency:
-    times = [time for own in turns for time in own]
-    low, _, high = statistics.quantiles(times, n=4) if len(times) > 1 else (times[0],) * 3
-    medians = tuple(statistics.median(own) for own in turns)
-    return Latency(kind, device, statistics.median(times), (low, high), len(times), medians)
+    layers = options["layers"]
+    ((_, scorer),) = make_scorers([kind], **({} if layers is None else {"num_hidden_layers": layers}))
+    words = torch.randint(
+        scorer.model.config.vocab_size - 10, (HYPOTHESES, TOKENS), generator=torch.Generator().manual_seed(0)
+    )
+    hypotheses = [" ".join(f"w{word}" for word in row) for row in words.tolist()]
+    times = measure(scorer.to(device), hypotheses, options["runs"], options["seconds"])
+    low, middle, high = statistics.quantiles(times, n=4) if len(times) > 1 else times * 3
+    print(f"{kind}: {middle:.1f} ms ({low:.1f} to {high:.1f}) for {HYPOTHESES} hypotheses of {TOKENS} tokens, {device}")
+    spread = {"quartiles": [round(low, 1), round(high, 1)], "runs": len(times), "device": device}
+    meta = {"threads": 1, "layers": layers, "hardware": hardware(), "versions": versions()}
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_json(output, {"value": round(statistics.median(times), 1), "unit": "ms", **spread, "meta": meta})
 
 
 def measure(scorer: LmScorer, hypotheses: list[str], runs: int, seconds: float) -> list[float]:
-    """Times to score a list, in milliseconds.
+    """Return times to score a list, in milliseconds: on a CPU the thread's own, whatever else the machine does.
 
     One run before the others does not count, unless it alone takes ``seconds``.
 
@@ -170,10 +84,9 @@ def measure(scorer: LmScorer, hypotheses: list[str], runs: int, seconds: float) 
         scorer: the scorer, on its device.
         hypotheses: the list.
         runs: most runs.
-        seconds: wall-clock time after which no further run starts.
+        seconds: time after which no further run starts.
     """
-    on_one_thread = scorer.model.device.type == "cpu" and torch.get_num_threads() == 1
-    clock = time.process_time if on_one_thread else time.perf_counter
+    clock = time.process_time if scorer.model.device.type == "cpu" else time.perf_counter
     times: list[float] = []
     begin = clock()
     while not times or (len(times) <= runs and clock() - begin < seconds):
@@ -184,7 +97,7 @@ def measure(scorer: LmScorer, hypotheses: list[str], runs: int, seconds: float) 
 
 
 def make_scorers(kinds: Collection[ScorerKind] = KINDS, **size: Any) -> Iterator[tuple[ScorerKind, LmScorer]]:
-    """Scorers of P3 at the size of GPT-2 and bert-base-cased with random weights, one after the other.
+    """Make scorers of P3 at the size of GPT-2 and bert-base-cased with random weights, one after the other.
 
     Args:
         kinds: which of ``KINDS``.
@@ -207,12 +120,12 @@ def make_scorers(kinds: Collection[ScorerKind] = KINDS, **size: Any) -> Iterator
 
 
 def configs(**size: Any) -> tuple[GPT2Config, BertConfig]:
-    """The configs of GPT-2 and bert-base-cased, overridden by ``size``."""
+    """Return the configs of GPT-2 and bert-base-cased, overridden by ``size``."""
     return GPT2Config(**size), BertConfig(**(BERT_CASED | size))
 
 
 def word_tokenizer(size: int, bert: bool) -> PreTrainedTokenizerBase:
-    """A tokenizer of ``size`` words w0, w1 ..., one token each, with the special tokens of BERT or GPT-2."""
+    """Make a tokenizer of ``size`` words w0, w1 ..., one token each, with the special tokens of BERT or GPT-2."""
     special = ["[CLS]", "[SEP]", "[MASK]", "[PAD]"] if bert else ["<|endoftext|>"]
     words = [*special, *(f"w{n}" for n in range(size - len(special)))]
     tokenizer = Tokenizer(models.WordLevel({word: n for n, word in enumerate(words)}, unk_token=special[0]))
@@ -223,29 +136,3 @@ def word_tokenizer(size: int, bert: bool) -> PreTrainedTokenizerBase:
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 0), ("[SEP]", 1)]
     )
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, mask_token="[MASK]", pad_token="[PAD]")
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="JSON file for the results")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"turns of each scorer (default: {ROUNDS})")
-    parser.add_argument("--runs", type=int, default=RUNS, help=f"most runs of a turn (default: {RUNS})")
-    parser.add_argument(
-        "--seconds", type=float, default=SECONDS, help=f"of a turn, then no further run (default: {SECONDS:.0f})"
-    )
-    parser.add_argument("--threads", type=int, default=1, help="threads of torch (default: 1)")
-    parser.add_argument("--layers", type=int, help="layers of both models (default: 12, as in GPT-2 and BERT)")
-    args = parser.parse_args(argv)
-    size = {} if args.layers is None else {"num_hidden_layers": args.layers}
-    found = measured(KINDS, args.rounds, args.runs, args.seconds, args.threads, **size)
-    rows = {str(row.kind): {key: value for key, value in asdict(row).items() if key != "kind"} for row in found}
-    clock = "the thread's own time" if args.threads == 1 and found[0].device == "cpu" else "wall-clock time"
-    about = f"Milliseconds ({clock}) to rescore {HYPOTHESES} hypotheses of {TOKENS} tokens: median and quartiles"
-    given = [f"--{name} {value}" for name, value in vars(args).items() if name != "output" and value is not None]
-    values = {"threads": args.threads, "layers": args.layers, "rows": rows}
-    write_facts(args.output, about, " ".join(["local/bench_latency.py", *given]), values)
-    print("written:", args.output)
-
-
-if __name__ == "__main__":
-    run_main(main)

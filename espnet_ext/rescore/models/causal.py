@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from espnet_ext.rescore.models.language_model import Contexts, LmScorer, begin_and_end
+from espnet_ext.rescore.models.language_model import LmScorer, begin_and_end
 from espnet_ext.rescore.models.prefix_trees import Rows, TreeLimit, inputs_of, padded, to_rows
 from espnet_ext.rescore.models.vocabulary import is_plain, log_probs
 
@@ -18,20 +18,18 @@ class CausalChunk:
     Attributes:
         rows: their tokens after a begin token.
         targets: the token after each token, the end token last, padded as ``rows.paths``, (n, longest).
-        scored: whether a target is part of the hypothesis, not of its context, (n, longest) bool.
     """
 
     rows: Rows
     targets: torch.Tensor
-    scored: torch.Tensor
 
 
 class CausalScorer(LmScorer):
     """Scores a hypothesis by its log-likelihood, from its first token to the end token (P3, eq. 2).
 
     The model reads a begin token first, so that the first token is scored as well. A prefix that hypotheses of a list
-    share, such as their context, is computed once if the model takes a tree's attention mask. The score of a
-    hypothesis without words is the log-probability that the end token follows.
+    share is computed once if the model takes a tree's attention mask. The score of a hypothesis without words is the
+    log-probability that the end token follows.
 
     Args:
         model: a model of ``AutoModelForCausalLM``.
@@ -52,27 +50,22 @@ class CausalScorer(LmScorer):
         self.known([begin, self.end])
         self.plain = is_plain(model)
 
-    def chunks(self, lists: Sequence[Sequence[str]], contexts: Contexts = None) -> list[CausalChunk]:
-        """Forward passes over the hypotheses of all lists."""
-        numbered = self.encode(lists, contexts)
+    def chunks(self, lists: Sequence[Sequence[str]]) -> list[CausalChunk]:
+        """Return forward passes over the hypotheses of all lists."""
+        numbered = self.encode(lists)
         following = [ids[1:] + [self.end] for hypotheses in numbered for _, ids in hypotheses]
-        lengths = self.context_lengths(numbered, contexts)
-        first = [length - 1 for length, own in zip(lengths, lists, strict=True) for _ in own]  # the target's place
-        found = []
-        for rows in to_rows(numbered, self.tree_limit, self.budget):
-            hyps = rows.hyps.tolist()
-            targets = torch.from_numpy(padded([following[hyp] for hyp in hyps]))
-            begins = torch.tensor([first[hyp] for hyp in hyps]).unsqueeze(1)
-            scored = (rows.paths >= 0) & (torch.arange(targets.size(1)) >= begins)
-            found.append(CausalChunk(rows, targets, scored))
-        return found
+        return [
+            CausalChunk(rows, torch.from_numpy(padded([following[hyp] for hyp in rows.hyps.tolist()])))
+            for rows in to_rows(numbered, self.tree_limit, self.budget)
+        ]
 
     def positions(self, chunk: CausalChunk) -> int:
         return chunk.rows.ids.numel()
 
     def terms(self, chunk: CausalChunk) -> tuple[torch.Tensor, torch.Tensor]:
-        """Log-probabilities of tokens, (n,), and the numbers of their hypotheses, (n,)."""
-        device, rows, scored = self.model.device, chunk.rows, chunk.scored
+        """Return log-probabilities of tokens, (n,), and the numbers of their hypotheses, (n,)."""
+        device, rows = self.model.device, chunk.rows
+        scored = rows.paths >= 0
         terms = log_probs(
             self.model,
             rows.real.to(device),
@@ -82,8 +75,3 @@ class CausalScorer(LmScorer):
             **inputs_of(self.model, rows),
         )
         return terms, rows.hyps.unsqueeze(1).expand_as(scored)[scored].to(device)
-
-    def end_terms(self, chunk: CausalChunk) -> torch.Tensor:
-        lengths = (chunk.rows.paths >= 0).sum(dim=1, keepdim=True)
-        last = torch.arange(chunk.scored.size(1)).expand_as(chunk.scored) == lengths - 1
-        return last[chunk.scored]

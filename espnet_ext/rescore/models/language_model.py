@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,9 +15,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_N
 from transformers.utils import logging
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore import ADAPTER
-from espnet_ext.rescore.models.prefix_trees import common_length
-from espnet_ext.rescore.places import check_place
+from espnet_ext.rescore import ADAPTER, check_model_path
 from espnet_ext.work.files import write_json
 
 # How a hypothesis is written for the language model. LibriSpeech's transcripts are upper-case; the texts that models
@@ -37,10 +35,6 @@ SETTINGS = "scorer.json"
 POSITIONS = 1024
 
 
-# A text for each list, or None for none.
-Contexts = Sequence[str | None] | None
-
-
 class HypothesisError(InputError):
     """A hypothesis that a model cannot score.
 
@@ -52,6 +46,10 @@ class HypothesisError(InputError):
         shown = text if len(text) <= SHOWN else text[:SHOWN] + "..."
         super().__init__(f'hypothesis "{shown}": {reason}')
         self.number = number
+
+    def list_of(self, lists: Sequence[Sequence[Any]]) -> int:
+        """Return which of the lists holds the hypothesis."""
+        return next(index for index, total in enumerate(accumulate(map(len, lists))) if self.number < total)
 
 
 def load(loader: Any, name: str | Path, dtype: str = "float32") -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -97,11 +95,7 @@ def load(loader: Any, name: str | Path, dtype: str = "float32") -> tuple[PreTrai
 
 
 def base_of(name: str | Path) -> str | Path:
-    """The model that the matrices of LoRA in a folder belong to; a model of its own is its own.
-
-    Raises:
-        InputError: the folder does not name it, or there is no such folder.
-    """
+    """Return the model that the matrices of LoRA in a folder belong to; a model of its own is its own."""
     path = Path(name) / ADAPTER
     if not path.is_file():
         return name
@@ -131,7 +125,7 @@ def quiet() -> Iterator[None]:
 
 
 def reason(error: BaseException) -> str:
-    """Why a model does not load, in a bracket that ends here, and what to do.
+    """Return why a model does not load, in a bracket that ends here, and what to do.
 
     >>> reason(OSError("no such thing"))
     'no such thing): give a folder written by transformers, or a name on the hub'
@@ -145,17 +139,13 @@ def reason(error: BaseException) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message."""
+    """Return the first line of an error's message."""
     return str(error).strip().split("\n")[0]
 
 
 def config_of(name: str | Path) -> PreTrainedConfig:
-    """The config of a model.
-
-    Raises:
-        InputError: there is no such model.
-    """
-    check_place(name)
+    """Return the config of a model."""
+    check_model_path(name)
     try:
         with quiet():
             return AutoConfig.from_pretrained(base_of(name))
@@ -164,16 +154,12 @@ def config_of(name: str | Path) -> PreTrainedConfig:
 
 
 def reads_both_ways(config: PreTrainedConfig) -> bool:
-    """Whether a model predicts masked tokens from both sides, as BERT does."""
+    """Tell whether a model predicts masked tokens from both sides, as BERT does."""
     return config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
 
 
 def begin_and_end(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
-    """Ids of the tokens before and after a sentence for a causal model; GPT-2 uses one for both.
-
-    Raises:
-        InputError: the tokenizer has neither.
-    """
+    """Return the ids of the tokens before and after a sentence for a causal model; GPT-2 uses one for both."""
     begin, end = tokenizer.bos_token_id, tokenizer.eos_token_id
     if begin is None and end is None:
         raise InputError(f"{tokenizer.name_or_path}: its tokenizer has no begin or end token: set one, and save it")
@@ -181,14 +167,14 @@ def begin_and_end(tokenizer: PreTrainedTokenizerBase) -> tuple[int, int]:
 
 
 def surrounding(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
-    """Ids of the special tokens that a tokenizer puts before and after a sentence, such as [CLS] and [SEP]."""
+    """Return the ids of the tokens that a tokenizer puts before and after a sentence, such as [CLS] and [SEP]."""
     empty, text = tokenizer("")["input_ids"], tokenizer("a")["input_ids"]
     first = next((index for index, pair in enumerate(zip(empty, text, strict=False)) if pair[0] != pair[1]), len(empty))
     return empty[:first], empty[first:]
 
 
 def position_limit(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> float:
-    """Most tokens that the model takes at once; infinite if it does not say."""
+    """Return the most tokens that the model takes at once; infinite if it does not say."""
     limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
     for name, module in model.named_modules():
         # RoBERTa and its relatives count positions from after the padding token's id
@@ -213,13 +199,11 @@ class LmScorer(torch.nn.Module):
         name: "causal", "pll" or "pooled".
         budget: most positions of one forward pass; more are faster and take more memory.
         longest: most tokens that the model takes at once.
-        prompt: text that the model reads before the context of each list, as it is; the casing is the context's, too.
         amp: compute in bfloat16 where that is exact enough, with parameters in float32 (automatic mixed precision).
     """
 
     name = ""
     amp = False
-    prompt = ""
     model: PreTrainedModel
 
     def __init__(
@@ -240,90 +224,38 @@ class LmScorer(torch.nn.Module):
         self.longest = position_limit(model, tokenizer)
         self.size = cast(torch.nn.Embedding, model.get_input_embeddings()).num_embeddings
 
-    def chunks(self, lists: Sequence[Sequence[str]], contexts: Contexts = None) -> list[Any]:
-        """Forward passes over lists of hypotheses, which are numbered through all of the lists.
-
-        ``contexts`` are texts that the model reads before the hypotheses of each list; their tokens are not scored.
-        """
+    def chunks(self, lists: Sequence[Sequence[str]]) -> list[Any]:
+        """Return forward passes over lists of hypotheses, which are numbered through all of the lists."""
         raise NotImplementedError
 
     def positions(self, chunk: Any) -> int:
-        """The positions of a forward pass, padding included."""
+        """Return the positions of a forward pass, padding included."""
         raise NotImplementedError
 
     def precision(self) -> torch.autocast:
-        """In this block the model computes with the precision that ``amp`` asks for."""
+        """Compute in this block with the precision that ``amp`` asks for."""
         return torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.amp)
 
     def forward(self, chunk: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """:meth:`terms`, with the precision that ``amp`` asks for."""
+        """Return :meth:`terms`, computed with the precision that ``amp`` asks for."""
         with self.precision():
             return self.terms(chunk)
 
     def terms(self, chunk: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Terms with gradient, (n,) float, and the number of the hypothesis that each is added to, (n,) int64."""
+        """Return terms with gradient, (n,) float, and the number of the hypothesis of each, (n,) int64."""
         raise NotImplementedError
 
-    def end_terms(self, chunk: Any) -> torch.Tensor | None:
-        """Which terms of a forward pass are those of end tokens, (n,) bool; None if the score has none."""
-        return None
-
-    def tokens(self, lists: Sequence[Sequence[str]], contexts: Contexts = None) -> list[list[int]]:
-        """The model's input of each hypothesis of all lists, special tokens included, however long it is."""
-        write = CASINGS[self.casing]
-        pairs = zip(contexts or [None] * len(lists), lists, strict=True)
-        texts = [
-            f"{self.before_hypotheses(context)} {write(' '.join(text.split()))}".strip()
-            for context, own in pairs
-            for text in own
-        ]
-        # no warning of the tokenizer's own about long texts, which are refused or left out by name
-        tokens = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
-        return [self.known([*self.before, *ids, *self.after]) for ids in tokens]
-
-    def known(self, ids: list[int]) -> list[int]:
-        """The same token ids. Some tokenizers have more than their model, such as for padding, and never write them.
-
-        Raises:
-            InputError: a token that the model does not have.
-        """
-        if (last := max(ids, default=0)) >= self.size:
-            token = self.tokenizer.convert_ids_to_tokens(last)
-            raise InputError(
-                f"{self.tokenizer.name_or_path}: its tokenizer writes the token {last} ({token!r}), and its model has "
-                f"{self.size}: they do not belong together"
-            )
-        return ids
-
-    def before_hypotheses(self, context: str | None) -> str:
-        """What the model reads before the hypotheses of a list: the prompt, and the list's context."""
-        return " ".join(filter(None, (self.prompt, CASINGS[self.casing](context or "")))).strip()
-
-    def context_lengths(
-        self, encoded: Sequence[Sequence[tuple[int, list[int]]]], contexts: Contexts = None
-    ) -> list[int]:
-        """Tokens of each list's inputs that come before its hypotheses: special ones and those of its context.
-
-        A token in which context and hypothesis meet belongs to the hypotheses.
-        """
-        if contexts is None and not self.prompt:
-            return [len(self.before)] * len(encoded)
-        lengths = []
-        for context, hypotheses in zip(contexts or [None] * len(encoded), encoded, strict=True):
-            first = self.before_hypotheses(context)
-            alone = [*self.before, *self.tokenizer(first, add_special_tokens=False, verbose=False)["input_ids"]]
-            rows = [alone, *(ids for _, ids in hypotheses)]
-            lengths.append(max(len(self.before), common_length(rows)))
-        return lengths
-
-    def encode(self, lists: Sequence[Sequence[str]], contexts: Contexts = None) -> list[list[tuple[int, list[int]]]]:
-        """Each list's hypotheses as the model's input, numbered through all lists.
+    def encode(self, lists: Sequence[Sequence[str]]) -> list[list[tuple[int, list[int]]]]:
+        """Return each list's hypotheses as the model's input, special tokens included, numbered through all lists.
 
         Raises:
             HypothesisError: a hypothesis has more tokens than the model takes.
         """
-        texts = [text for own in lists for text in own]
-        inputs = self.tokens(lists, contexts)
+        write = CASINGS[self.casing]
+        texts = [write(" ".join(text.split())) for own in lists for text in own]
+        # no warning of the tokenizer's own about long texts, which are refused by name
+        tokens = self.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"] if texts else []
+        inputs = [self.known([*self.before, *ids, *self.after]) for ids in tokens]
         for number, (text, ids) in enumerate(zip(texts, inputs, strict=True)):
             if len(ids) > self.longest:
                 raise HypothesisError(
@@ -334,9 +266,24 @@ class LmScorer(torch.nn.Module):
         numbered = iter(enumerate(inputs))
         return [[next(numbered) for _ in texts] for texts in lists]
 
+    def known(self, ids: list[int]) -> list[int]:
+        """Return the same token ids; refuse one that the model does not have.
+
+        Some tokenizers have more than their model, such as for padding, and never write them.
+        """
+        if (last := max(ids, default=0)) >= self.size:
+            token = self.tokenizer.convert_ids_to_tokens(last)
+            raise InputError(
+                f"{self.tokenizer.name_or_path}: its tokenizer writes the token {last} ({token!r}), and its model has "
+                f"{self.size}: they do not belong together"
+            )
+        return ids
+
     def casing_warning(self, texts: Iterable[str]) -> str | None:
-        """What to say if the vocabulary has no words as the texts are written: capitals cost GPT-2 half as many tokens
-        again, and it has rarely seen them; a vocabulary without capitals knows none of these words.
+        """Return what to print if the vocabulary has no words as the texts are written.
+
+        Capitals cost GPT-2 half as many tokens again, and it has rarely seen them; a vocabulary without capitals knows
+        none of these words.
 
         Args:
             texts: hypotheses; the first 1,000 are looked at.
@@ -368,8 +315,8 @@ class LmScorer(torch.nn.Module):
         )
 
     def settings(self) -> dict[str, str]:
-        """What a saved scorer needs besides model and tokenizer."""
-        return {"scorer": self.name, "casing": self.casing} | ({"prompt": self.prompt} if self.prompt else {})
+        """Return what a saved scorer needs besides model and tokenizer."""
+        return {"scorer": self.name, "casing": self.casing}
 
     def save(self, folder: str | Path) -> None:
         """Write a folder that both ``transformers`` and ``load_lm`` load."""

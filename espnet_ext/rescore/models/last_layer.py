@@ -18,7 +18,7 @@ PROBE_TOKENS, PROBE_IDS = 5, 4
 
 @contextmanager
 def only_at(model: PreTrainedModel, places: torch.Tensor) -> Iterator[None]:
-    """In this block a model computes the end of its last layer, and its logits, at one position a row.
+    """Compute the end of a model's last layer, and its logits, at one position a row in this block.
 
     Args:
         model: a model that :func:`takes_one_position` accepts.
@@ -37,7 +37,7 @@ def only_at(model: PreTrainedModel, places: torch.Tensor) -> Iterator[None]:
 
 
 def takes_one_position(model: PreTrainedModel) -> bool:
-    """Whether :func:`only_at` fits a model: tried on two rows. It needs the structure of BERT."""
+    """Tell whether :func:`only_at` fits a model: tried on two rows. It needs the structure of BERT."""
     try:
         _after_last_attention(model)
     except (AttributeError, LookupError, TypeError):
@@ -55,7 +55,7 @@ def takes_one_position(model: PreTrainedModel) -> bool:
 
 
 def computes_again(model: PreTrainedModel) -> bool:
-    """Whether layers are computed again when their gradient is, which is outside of the block of :func:`only_at`."""
+    """Tell whether layers are computed again with their gradient, outside of the block of :func:`only_at`."""
     return any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
 
 

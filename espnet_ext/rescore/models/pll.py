@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.models.language_model import Contexts, LmScorer, surrounding
+from espnet_ext.rescore.models.language_model import LmScorer, surrounding
 from espnet_ext.rescore.models.last_layer import computes_again, only_at, takes_one_position
 from espnet_ext.rescore.models.prefix_trees import in_batches, padded
 from espnet_ext.rescore.models.vocabulary import is_plain, log_probs
@@ -63,14 +63,14 @@ class PllScorer(LmScorer):
         self.plain = is_plain(model)
         self.narrow = takes_one_position(model)
 
-    def chunks(self, lists: Sequence[Sequence[str]], contexts: Contexts = None) -> list[MaskedChunk]:
-        """Forward passes over the masked copies of all lists' hypotheses, grouped by length."""
-        mask, encoded = self.tokenizer.mask_token_id, self.encode(lists, contexts)
+    def chunks(self, lists: Sequence[Sequence[str]]) -> list[MaskedChunk]:
+        """Return forward passes over the masked copies of all lists' hypotheses, grouped by length."""
+        mask = self.tokenizer.mask_token_id
         found: dict[tuple[int, tuple[int, ...]], list[tuple[int, int]]] = {}  # copy -> its targets and their hypotheses
-        for first, hypotheses in zip(self.context_lengths(encoded, contexts), encoded, strict=True):
+        for hypotheses in self.encode(lists):
             for hyp, ids in hypotheses:
                 tokens = tuple(ids)
-                for place in range(first, len(ids) - len(self.after)):
+                for place in range(len(self.before), len(ids) - len(self.after)):
                     copy = (place, (*tokens[:place], mask, *tokens[place + 1 :]))
                     found.setdefault(copy, []).append((tokens[place], hyp))
         copies = list(found)
@@ -81,7 +81,7 @@ class PllScorer(LmScorer):
         return chunk.ids.numel()
 
     def terms(self, chunk: MaskedChunk) -> tuple[torch.Tensor, torch.Tensor]:
-        """Log-probabilities of tokens under the mask, (n,), and the numbers of their hypotheses, (n,)."""
+        """Return log-probabilities of tokens under the mask, (n,), and the numbers of their hypotheses, (n,)."""
         device = self.model.device
         ids, masked = chunk.ids.to(device), chunk.masked.to(device)
         real = ids >= 0

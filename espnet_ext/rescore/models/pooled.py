@@ -9,7 +9,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.language_model import (
-    Contexts,
     LmScorer,
     begin_and_end,
     first_line,
@@ -35,7 +34,7 @@ class TokenHead(torch.nn.Module):
         self.score = torch.nn.Linear(size, 1)
 
     def forward(self, hidden: torch.Tensor, paths: torch.Tensor) -> torch.Tensor:
-        """Scores, (n,), of hidden states, (nodes, size), on paths padded with -1, (n, longest)."""
+        """Return scores, (n,), of hidden states, (nodes, size), on paths padded with -1, (n, longest)."""
         last = (paths >= 0).sum(dim=1) - 1
         chosen = paths[:, 0] if self.place == 0 else paths.gather(1, last.unsqueeze(1)).squeeze(1)
         return self.score(hidden[chosen]).squeeze(1)
@@ -57,7 +56,7 @@ class AttentionHead(torch.nn.Module):
         self.score = torch.nn.Linear(size, 1)
 
     def forward(self, hidden: torch.Tensor, paths: torch.Tensor) -> torch.Tensor:
-        """Scores, (n,), of hidden states, (nodes, size), on paths padded with -1, (n, longest)."""
+        """Return scores, (n,), of hidden states, (nodes, size), on paths padded with -1, (n, longest)."""
         # The query is the same for all hypotheses, and W_V may be applied after the weighted sum. So neither W_K nor
         # W_V is multiplied with the state of every token.
         query = self.query(self.origin) @ self.key.weight
@@ -105,15 +104,15 @@ class PooledScorer(LmScorer):
         size = model.config.hidden_size
         self.head = AttentionHead(size) if pooling == "attention" else TokenHead(size, 0 if both_ways else -1)
 
-    def chunks(self, lists: Sequence[Sequence[str]], contexts: Contexts = None) -> list[Rows]:
-        """Forward passes over the hypotheses of all lists."""
-        return to_rows(self.encode(lists, contexts), self.tree_limit, self.budget)
+    def chunks(self, lists: Sequence[Sequence[str]]) -> list[Rows]:
+        """Return forward passes over the hypotheses of all lists."""
+        return to_rows(self.encode(lists), self.tree_limit, self.budget)
 
     def positions(self, chunk: Rows) -> int:
         return chunk.ids.numel()
 
     def terms(self, chunk: Rows) -> tuple[torch.Tensor, torch.Tensor]:
-        """Scores of hypotheses, (n,), and their numbers, (n,)."""
+        """Return scores of hypotheses, (n,), and their numbers, (n,)."""
         hidden = hidden_states(self.model, chunk)
         hidden = hidden.to(next(self.head.parameters()).dtype)  # the model may be in bfloat16
         return self.head(hidden, chunk.paths.to(hidden.device)), chunk.hyps.to(hidden.device)
@@ -126,11 +125,7 @@ class PooledScorer(LmScorer):
         save_file(self.head.state_dict(), Path(folder) / HEAD)
 
     def load_head(self, folder: str | Path) -> None:
-        """Load the pooling layer that ``save`` wrote.
-
-        Raises:
-            InputError: it is missing or does not fit.
-        """
+        """Load the pooling layer that ``save`` wrote."""
         path = Path(folder) / HEAD
         try:
             self.head.load_state_dict(load_file(path))

@@ -13,7 +13,6 @@ hypotheses are known, and nothing is kept.
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 from typing import Any, cast
 
 import numpy as np
@@ -101,11 +100,6 @@ def grow(hypotheses: Sequence[tuple[int, Sequence[int]]], most: int) -> list[Tre
     return trees
 
 
-def common_length(sequences: Sequence[Sequence[int]]) -> int:
-    """With how many equal tokens all of them begin."""
-    return sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, zip(*sequences, strict=False)))
-
-
 def _shared(children: dict[tuple[int, int], int], tokens: Sequence[int]) -> int:
     """How many of the first tokens are nodes already."""
     node = -1
@@ -164,7 +158,7 @@ def stack(trees: Sequence[Tree], masked: bool) -> Rows:
 
 
 def padded(rows: Sequence[Sequence[int]]) -> np.ndarray:
-    """Rows of numbers, padded with -1 at the end, (rows, longest) int64."""
+    """Return rows of numbers, padded with -1 at the end, (rows, longest) int64."""
     filled = np.full((len(rows), max(map(len, rows), default=0)), -1, dtype=np.int64)
     for index, row in enumerate(rows):
         filled[index, : len(row)] = row
@@ -172,7 +166,7 @@ def padded(rows: Sequence[Sequence[int]]) -> np.ndarray:
 
 
 def inputs_of(model: PreTrainedModel, rows: Rows) -> dict[str, Any]:
-    """Inputs of a model's ``forward``, on its device."""
+    """Return the inputs of a model's ``forward``, on its device."""
     device = model.device
     inputs: dict[str, Any] = {"input_ids": rows.ids.to(device)}
     if hasattr(model.config, "use_cache"):
@@ -186,7 +180,7 @@ def inputs_of(model: PreTrainedModel, rows: Rows) -> dict[str, Any]:
 
 
 def hidden_states(model: PreTrainedModel, rows: Rows) -> torch.Tensor:
-    """Hidden states of the real positions, row by row, (n, width): the input of a vocabulary layer, if there is one."""
+    """Return the hidden states of real positions, row by row, (n, width): what a vocabulary layer would take."""
     real = rows.real.to(model.device)
     if model.get_output_embeddings() is None:
         return model(**inputs_of(model, rows)).last_hidden_state[real]
@@ -214,7 +208,7 @@ class TreeLimit:
 
 
 def tree_limit(model: PreTrainedModel) -> int:
-    """How many nodes a tree may have for this model; 0 if it cannot score trees.
+    """Return how many nodes a tree may have for this model; 0 if it cannot score trees.
 
     A model whose hidden states depend on later tokens, such as XLNet, has no likelihood of P3's eq. 2. It is refused.
     A model can score trees if a tree gives the same results as its hypotheses in rows of their own. That is tried on a
@@ -280,8 +274,7 @@ def _on_paths(model: PreTrainedModel, rows: Rows) -> torch.Tensor:
 def to_rows(lists: Sequence[Sequence[tuple[int, Sequence[int]]]], limit: int, budget: int) -> list[Rows]:
     """Put lists of numbered hypotheses into batches of at most ``budget`` positions, for a model with this tree limit.
 
-    A hypothesis with more tokens is a batch of its own. So is a tree whose hypotheses share a context of more than half
-    the budget: it may have half the budget beyond it, so that the context is computed once and not for each of them.
+    A hypothesis with more tokens is a batch of its own.
 
     Args:
         lists: each list's hypotheses as number and token ids.
@@ -291,8 +284,7 @@ def to_rows(lists: Sequence[Sequence[tuple[int, Sequence[int]]]], limit: int, bu
     trees: list[Tree] = []
     for hypotheses in lists:
         if limit:
-            shared = common_length([tokens for _, tokens in hypotheses])
-            trees += grow(hypotheses, min(limit, max(budget, shared + budget // 2)))
+            trees += grow(hypotheses, min(limit, budget))
         else:
             trees += [tree for hypothesis in hypotheses for tree in grow([hypothesis], budget)]
     rows = []

@@ -1,21 +1,18 @@
 """Load a scorer of N-best lists, and score lists with it."""
 
 import json
-import math
 from collections.abc import Sequence
-from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from transformers import AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM
 
 from espnet_ext.errors import InputError
+from espnet_ext.nbest.lists import NBest
 from espnet_ext.rescore import SCORERS
 from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.language_model import (
     SETTINGS,
-    Contexts,
     HypothesisError,
     LmScorer,
     config_of,
@@ -29,30 +26,16 @@ from espnet_ext.rescore.models.pooled import PooledScorer
 TOGETHER = 64
 
 
-class Score(NamedTuple):
-    """The log-probability of a hypothesis, and the part of its end token (None: the score has none)."""
-
-    total: float
-    end: float | None
+def score_nbest(scorer: LmScorer, lists: Sequence[NBest]) -> list[list[float]]:
+    """Return :func:`score_lists` of the texts of N-best lists."""
+    texts = [[hyp.text for hyp in nbest.hyps] for nbest in lists]
+    return score_lists(scorer, texts, [nbest.utt_id for nbest in lists])
 
 
 def score_lists(
-    scorer: LmScorer, lists: Sequence[Sequence[str]], names: Sequence[str] | None = None, contexts: Contexts = None
+    scorer: LmScorer, lists: Sequence[Sequence[str]], names: Sequence[str] | None = None
 ) -> list[list[float]]:
-    """The totals of :func:`score_hypotheses`, none of which may be too long."""
-    found = score_hypotheses(scorer, lists, names, contexts=contexts)
-    return [[score.total for score in own if score is not None] for own in found]
-
-
-def score_hypotheses(
-    scorer: LmScorer,
-    lists: Sequence[Sequence[str]],
-    names: Sequence[str] | None = None,
-    *,
-    contexts: Contexts = None,
-    skip_long: bool = False,
-) -> list[list[Score | None]]:
-    """Log-probability of each hypothesis, without gradient, in the order of the lists.
+    """Return the log-probability of each hypothesis, computed without gradient, in the order of the lists.
 
     Call the scorer's ``eval`` before, so that there is no dropout.
 
@@ -60,59 +43,35 @@ def score_hypotheses(
         scorer: a scorer.
         lists: texts of hypotheses; a list may be empty.
         names: the lists' utterance ids, for messages.
-        contexts: texts that the model reads before the hypotheses of each list.
-        skip_long: give None to a hypothesis with more tokens than the model takes; otherwise it is refused.
 
     Raises:
         InputError: a hypothesis cannot be scored, or its score is not finite.
     """
-    scores: list[list[Score | None]] = []
+    names = names or [f"N-best list {number}" for number in range(1, len(lists) + 1)]
+    scores: list[list[float]] = []
     for start in range(0, len(lists), TOGETHER):
-        block = lists[start : start + TOGETHER]
-        own_contexts = None if contexts is None or not any(contexts) else contexts[start : start + TOGETHER]
-        fits = fitting(scorer, block, own_contexts) if skip_long else [[True] * len(texts) for texts in block]
-        kept = [[text for text, fit in zip(*each, strict=True) if fit] for each in zip(block, fits, strict=True)]
-        sizes = [len(texts) for texts in kept]
+        block, own_names = lists[start : start + TOGETHER], names[start : start + TOGETHER]
         try:
-            totals, ends = (each.split(sizes) for each in _sums(scorer, kept, own_contexts))
+            sums = _sums(scorer, block)
         except HypothesisError as error:
-            index = next(index for index, total in enumerate(accumulate(sizes)) if error.number < total)
-            raise InputError(f"{_name(names, len(scores) + index)}: {error}") from None
-        for own, own_ends, own_fits in zip(totals, ends, fits, strict=True):
+            raise InputError(f"{own_names[error.list_of(block)]}: {error}") from None
+        for name, own in zip(own_names, sums.split([len(texts) for texts in block]), strict=True):
             if not own.isfinite().all():
                 raise InputError(
-                    f"{_name(names, len(scores))}: the language model's score is not a finite number: its weights are "
-                    "broken: train it again"
+                    f"{name}: the language model's score is not a finite number: its weights are broken: train it again"
                 )
-            found = (
-                Score(total, None if math.isnan(end) else end)
-                for total, end in zip(own.tolist(), own_ends.tolist(), strict=True)
-            )
-            scores.append([next(found) if fit else None for fit in own_fits])
+            scores.append(own.tolist())
     return scores
 
 
-def fitting(scorer: LmScorer, lists: Sequence[Sequence[str]], contexts: Contexts) -> list[list[bool]]:
-    """Whether the model takes as many tokens as each hypothesis has."""
-    sizes = iter([len(ids) for ids in scorer.tokens(lists, contexts)])
-    return [[next(sizes) <= scorer.longest for _ in texts] for texts in lists]
-
-
-def _sums(scorer: LmScorer, lists: Sequence[Sequence[str]], contexts: Contexts) -> tuple[torch.Tensor, torch.Tensor]:
-    """Log-probabilities of all lists' hypotheses and of their end tokens (NaN: none), (n,) float64."""
+def _sums(scorer: LmScorer, lists: Sequence[Sequence[str]]) -> torch.Tensor:
+    """Log-probabilities of all lists' hypotheses, (n,) float64."""
     sums = torch.zeros(sum(map(len, lists)), dtype=torch.float64)
-    ends = torch.full_like(sums, math.nan)
     with torch.no_grad():
-        for chunk in scorer.chunks(lists, contexts):
+        for chunk in scorer.chunks(lists):
             terms, hyps = (each.cpu() for each in scorer(chunk))
             sums.index_add_(0, hyps, terms.double())
-            if (last := scorer.end_terms(chunk)) is not None:
-                ends[hyps[last]] = terms[last].double()
-    return sums, ends
-
-
-def _name(names: Sequence[str] | None, index: int) -> str:
-    return f"N-best list {index + 1}" if names is None else names[index]
+    return sums
 
 
 def load_lm(
@@ -121,7 +80,6 @@ def load_lm(
     pooling: str | None = None,
     casing: str | None = None,
     dtype: str | None = None,
-    prompt: str | None = None,
     *,
     new_layer: bool = False,
 ) -> LmScorer:
@@ -134,7 +92,6 @@ def load_lm(
             "cls" for bidirectional models.
         casing: a key of ``CASINGS``; by default as saved, otherwise "as-is".
         dtype: a key of ``DTYPES``; by default "float32".
-        prompt: text that the model reads before the context of each list; by default as saved, otherwise none.
         new_layer: make a pooling layer with random weights, which has to be trained, for a model that has none.
 
     Raises:
@@ -169,7 +126,6 @@ def load_lm(
         made = PooledScorer(*load(AutoModel, folder_or_name, dtype), casing, pooling or saved.get("pooling"))
         if trained:
             made.load_head(folder_or_name)
-    made.prompt = saved.get("prompt", "") if prompt is None else prompt
     return made.eval()
 
 

@@ -43,7 +43,7 @@ def states(
 
 
 def is_plain(model: PreTrainedModel) -> bool:
-    """Whether the logits are the output of the vocabulary layer; some models scale or bound them afterwards."""
+    """Tell whether the logits are the output of the vocabulary layer; some models scale or bound them afterwards."""
     layer = model.get_output_embeddings()
     if not isinstance(layer, torch.nn.Linear):
         return False
@@ -62,7 +62,7 @@ def log_probs(
     plain: bool,
     **inputs: torch.Tensor,
 ) -> torch.Tensor:
-    """Log-probabilities of tokens.
+    """Return log-probabilities of tokens.
 
     Args:
         model: the model.

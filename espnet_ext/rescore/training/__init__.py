@@ -1,1 +1,29 @@
 """Training of language models for a second pass: on text, and for the fewest expected word errors of N-best lists."""
+
+import json
+from pathlib import Path
+from statistics import fmean
+
+from espnet_ext.work.files import write_json
+
+REPORT = "training.json"  # of a training, written last
+
+
+def write_quantities(folder: Path) -> None:
+    """Write what tables show of a system's trainings, from the ``seed<N>/training.json`` below its folder.
+
+    - ``best_step.json``: updates after which the model that was chosen is best, the mean over seeds;
+    - ``initial_kept.json``: seeds whose training found nothing better than its initial model;
+    - ``effective.json``, of a training on lists: how many hypotheses share the posterior of a development list before
+      training, the mean over lists and seeds.
+    """
+    reports = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob(f"seed*/{REPORT}"))]
+    if not reports:
+        return
+    steps = [report["best_step"] for report in reports]
+    found = {"best_step": (fmean(steps), "updates"), "initial_kept": (steps.count(0), "seeds")}
+    effective = [report["history"][0].get("dev_effective") for report in reports]
+    if None not in effective:
+        found["effective"] = (round(fmean(effective), 2), "hypotheses")
+    for name, (value, unit) in found.items():
+        write_json(folder / f"{name}.json", {"value": value, "unit": unit, "seeds": len(reports)})

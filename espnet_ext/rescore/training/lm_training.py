@@ -3,57 +3,33 @@
 A causal model learns each next token, the first one and the end included, as its scorer counts them (P3, eq. 2). A
 masked model learns 15 % of the tokens, drawn again each time: 80 % of these are masked, 10 % replaced, 10 % unchanged
 (BERT's own objective, P3's [22]).
-
-Small GPT-2 and BERT models with their own tokenizers are for text that needs no large model, such as that of the
-synthetic corpora. They are classes of ``transformers`` with random weights.
 """
 
 import math
-import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import torch
-from pydantic import model_validator
-from transformers import (
-    BertConfig,
-    BertForMaskedLM,
-    BertTokenizer,
-    DataCollatorForLanguageModeling,
-    GPT2Config,
-    GPT2LMHeadModel,
-    GPT2Tokenizer,
-    PreTrainedConfig,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import DataCollatorForLanguageModeling
 
 from espnet_ext.errors import InputError
+from espnet_ext.rescore.devices import device_for, launch, main_prints
 from espnet_ext.rescore.models.causal import CausalScorer
-from espnet_ext.rescore.models.language_model import CASINGS, LmScorer
-from espnet_ext.rescore.models.large_models import adaptation, prepare
+from espnet_ext.rescore.models.language_model import CASINGS
+from espnet_ext.rescore.models.lora import adaptation, prepare
 from espnet_ext.rescore.models.pll import PllScorer
 from espnet_ext.rescore.models.prefix_trees import padded
 from espnet_ext.rescore.models.scorers import load_lm
 from espnet_ext.rescore.models.vocabulary import log_probs
-from espnet_ext.rescore.processes import device_for, launch
-from espnet_ext.rescore.training.loop import (
-    TrainingTask,
-    digest,
-    module_digest,
-    refuse_foreign,
-    summary,
-    train,
-)
 from espnet_ext.rescore.training.settings import ModelSettings, TrainingSettings
+from espnet_ext.rescore.training.trainer import TrainingTask, digest, module_digest, refuse_foreign, summary, train
 from espnet_ext.text.lm_text import sample, sentences
-from espnet_ext.work.settings import Between, Count, StrictMapping, checked, one_of
+from espnet_ext.work.settings import Between, Count, checked, one_of
 
 DEV_BATCH = 64
 MASK_PROBABILITY = 0.15
-LETTERS = string.ascii_letters + string.digits + string.punctuation
 
 
 class LmSettings(ModelSettings):
@@ -91,13 +67,13 @@ def adapt_language_model(
     *,
     ngpu: int = 0,
     say: Callable[[str], None] = print,
-) -> dict[str, Any]:
+) -> None:
     """Load a language model and train it on text files, as a config says.
 
     Args:
         values: the config, see :class:`LmSettings`.
         texts, dev_texts: what to train on, and what to choose the best model by.
-        output: see :func:`espnet_ext.rescore.training.loop.train`.
+        output: see :func:`espnet_ext.rescore.training.trainer.train`.
         ngpu: GPUs to train on, with a process for each.
         say: prints progress and the result.
 
@@ -107,6 +83,7 @@ def adapt_language_model(
     config = checked(LmSettings, values, "training on text")
     if ngpu > 1:
         return launch(adapt_language_model, ngpu, values, texts, dev_texts, output, ngpu=1, say=say)
+    say = main_prints(say)
     refuse_foreign(output, config.lm)
     device = device_for(ngpu)
     lines = sample(sentences(texts.text, texts.transcripts), config.sentences, config.seed)
@@ -115,11 +92,10 @@ def adapt_language_model(
     prepare(scorer, config.lora, config.gradient_checkpointing, config.amp)
     report = train_lm(scorer, lines, dev_lines, config.training(), output, say, config.mask_probability)
     say(summary(output, report))
-    return report
 
 
 def train_lm(
-    scorer: LmScorer,
+    scorer: CausalScorer | PllScorer,
     texts: Sequence[str],
     dev_texts: Sequence[str],
     settings: TrainingSettings,
@@ -135,7 +111,7 @@ def train_lm(
         scorer: a ``causal`` or ``pll`` scorer; training writes the text in its casing.
         texts, dev_texts: sentences.
         settings: the hyperparameters.
-        output: see :func:`espnet_ext.rescore.training.loop.train`.
+        output: see :func:`espnet_ext.rescore.training.trainer.train`.
         say: prints progress.
         mask_probability: probability that a masked model has to predict a token. A small model from scratch learns
             faster with more than BERT's 0.15; the loss on ``dev_texts`` always masks 0.15.
@@ -182,7 +158,7 @@ class LmTask:
             self.mask = DataCollatorForLanguageModeling(scorer.tokenizer, mlm_probability=mask_probability)
 
     def encode(self, text: str) -> list[int]:
-        """A sentence's tokens as the scorer's input, for a causal model with the end token; cut to what fits."""
+        """Return a sentence's tokens as the scorer's input, for a causal model with the end token; cut to what fits."""
         scorer = self.scorer
         write = CASINGS[scorer.casing]
         ids = scorer.known(scorer.tokenizer(write(" ".join(text.split())), add_special_tokens=False).input_ids)
@@ -195,7 +171,7 @@ class LmTask:
     def loss(
         self, batch: Sequence[list[int]], mask: DataCollatorForLanguageModeling | None
     ) -> tuple[torch.Tensor, int]:
-        """Sum of negative log-probabilities over the predicted tokens, and their number.
+        """Return the sum of negative log-probabilities over the predicted tokens, and their number.
 
         Args:
             batch: token ids of sentences, see :meth:`encode`.
@@ -239,7 +215,7 @@ class LmTask:
         return {"loss": mean.item()}
 
     def evaluate(self, texts: Sequence[list[int]]) -> dict[str, float]:
-        """Loss and perplexity per token; the same tokens are masked every time."""
+        """Return loss and perplexity per token; the same tokens are masked every time."""
         total, count = 0.0, 0
         mask = None
         if self.mask is not None:
@@ -251,106 +227,3 @@ class LmTask:
             count += predicted
         mean = total / max(count, 1)
         return {"loss": mean, "perplexity": math.exp(min(mean, 700.0))}
-
-
-@dataclass(frozen=True)
-class _Family:
-    """A family of small models: how its tokenizer is trained, classes of ``transformers``, and its scorer."""
-
-    tokenizer: Callable[[Sequence[str], int], PreTrainedTokenizerBase]
-    config: Callable[..., PreTrainedConfig]
-    model: Callable[..., PreTrainedModel]
-    scorer: type[CausalScorer] | type[PllScorer]
-
-
-def byte_pairs(sentences: Sequence[str], vocabulary: int) -> PreTrainedTokenizerBase:
-    """Train GPT-2's byte-level BPE with this many tokens."""
-    return GPT2Tokenizer().train_new_from_iterator([sentences], vocabulary, show_progress=False)
-
-
-def word_pieces(sentences: Sequence[str], vocabulary: int) -> PreTrainedTokenizerBase:
-    """Train BERT's WordPiece, cased. It has all letters of the text and of ASCII, at the start and inside of a word."""
-    letters = sorted(set(LETTERS).union(*sentences) - set(" "))
-    # The trainer numbers letters inside of words in the order of a hash table, so ids and even pieces would change from
-    # run to run. Special tokens are numbered first, so the letters are given as such.
-    inside = [f"##{letter}" for letter in letters]
-    trained = BertTokenizer(do_lower_case=False).train_new_from_iterator(
-        [sentences, letters], vocabulary, new_special_tokens=inside, show_progress=False
-    )
-    return BertTokenizer(vocab=trained.get_vocab(), do_lower_case=False)
-
-
-KINDS = {
-    "gpt2": _Family(byte_pairs, GPT2Config, GPT2LMHeadModel, CausalScorer),
-    "bert": _Family(word_pieces, BertConfig, BertForMaskedLM, PllScorer),
-}
-
-
-class SmallModel(StrictMapping):
-    """What a small model is made of.
-
-    Attributes:
-        kind: ``gpt2`` or ``bert``.
-        vocabulary: number of tokens, special ones included; fewer if the text does not give as many.
-        config: sizes and other options of ``GPT2Config`` or ``BertConfig``.
-        casing: how sentences are written for it, a key of ``CASINGS``.
-    """
-
-    kind: Annotated[str, one_of(KINDS)]
-    vocabulary: Count
-    config: dict[str, Any]
-    casing: Annotated[str, one_of(CASINGS)] = "as-is"
-
-    @model_validator(mode="after")
-    def _check_options(self) -> Self:
-        defaults = KINDS[self.kind].config()
-        for name in self.config:
-            if not hasattr(defaults, name):
-                raise ValueError(f"{type(defaults).__name__} has no {name}: its documentation says what there is")
-        return self
-
-
-def make_small_model(wanted: SmallModel, texts: Sequence[str], seed: int = 0) -> LmScorer:
-    """A scorer whose model has random weights and whose tokenizer is trained on ``texts``.
-
-    Raises:
-        InputError: there is no text, or sizes are of another type or do not fit each other.
-    """
-    if not texts:
-        raise InputError("there is no text to train a tokenizer on: give more sentences")
-    family, write = KINDS[wanted.kind], CASINGS[wanted.casing]
-    tokenizer = family.tokenizer(list(map(write, texts)), wanted.vocabulary)
-    special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
-    torch.manual_seed(seed)
-    try:
-        model = family.model(family.config(vocab_size=len(tokenizer), **special, **wanted.config))
-    except Exception as error:  # of several libraries: a value of another type, or sizes that do not fit each other
-        raise InputError(f"{wanted.kind}: {' '.join(str(error).split())}") from None
-    tokenizer.model_max_length = model.config.max_position_embeddings
-    return family.scorer(model, tokenizer, wanted.casing)
-
-
-def make_language_model(
-    values: Mapping[str, Any],
-    text: Sequence[Path],
-    output: Path,
-    seed: int = 0,
-    say: Callable[[str], None] = print,
-) -> LmScorer:
-    """Make a small model as a config says, with a tokenizer trained on text files, and save it.
-
-    Args:
-        values: the config: the attributes of :class:`SmallModel`.
-        text: files as in :class:`TextFiles`.
-        output: the folder that is written; ``transformers`` loads it, too.
-        seed: for the weights.
-        say: prints what was made.
-
-    Raises:
-        InputError: as :func:`espnet_ext.work.settings.checked` and :func:`make_small_model`; a file is missing.
-    """
-    scorer = make_small_model(checked(SmallModel, values, "small model"), list(sentences(text)), seed)
-    scorer.save(output)
-    parameters = sum(parameter.numel() for parameter in scorer.parameters())
-    say(f"{output}: {values['kind']} with {parameters:,} parameters and {len(scorer.tokenizer)} tokens")
-    return scorer

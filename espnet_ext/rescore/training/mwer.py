@@ -7,17 +7,18 @@ with the derivatives of its sums. The gradient is that of the whole graph, but n
 positions as one chunk may have is in memory. The last chunks that it has room for are computed only once.
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.nbest.lists import NBest, word_errors
+from espnet_ext.nbest.lists import NBest, errors_of_lists
 from espnet_ext.rescore.models.language_model import LmScorer
-from espnet_ext.rescore.training.loop import random_state, replayed
+
+RandomState = tuple[torch.Tensor, torch.Tensor | None]  # of the CPU, and of the GPU if there is one
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,6 @@ class Example:
         first_pass: log P_AM of each, natural logarithm.
         errors: E(y_i, y*) of each: word errors.
         reference: the transcript.
-        context: what the model reads before them.
     """
 
     utt_id: str
@@ -38,31 +38,24 @@ class Example:
     first_pass: tuple[float, ...]
     errors: tuple[int, ...]
     reference: str
-    context: str | None = None
 
 
-def example(nbest: NBest, errors: Sequence[int] | None = None) -> Example:
-    """The training example of an N-best list. Texts are compared as they are: normalise them first.
-
-    Args:
-        nbest: the list.
-        errors: of its hypotheses, if they have been counted.
-
-    Raises:
-        InputError: the list has no reference.
-    """
-    return Example(
-        utt_id=nbest.utt_id,
-        texts=tuple(hyp.text for hyp in nbest.hyps),
-        first_pass=tuple(hyp.score for hyp in nbest.hyps),
-        errors=tuple(word_errors(nbest) if errors is None else errors),
-        reference=nbest.ref or "",
-        context=nbest.context,
-    )
+def make_examples(lists: Sequence[NBest]) -> list[Example]:
+    """Return training examples of N-best lists. Texts are compared as they are: normalise them first."""
+    return [
+        Example(
+            utt_id=nbest.utt_id,
+            texts=tuple(hyp.text for hyp in nbest.hyps),
+            first_pass=tuple(hyp.score for hyp in nbest.hyps),
+            errors=tuple(errors),
+            reference=nbest.ref or "",
+        )
+        for nbest, errors in zip(lists, errors_of_lists(lists), strict=True)
+    ]
 
 
 def expected_errors(scores: torch.Tensor, errors: torch.Tensor) -> torch.Tensor:
-    """The expected number of word errors (P3, eq. 4) over one N-best list (P3, eq. 5), by posteriors (P3, eq. 6).
+    """Return the expected word errors (P3, eq. 4) over one N-best list (P3, eq. 5), by posteriors (P3, eq. 6).
 
     Args:
         scores: s_i of eq. 1, log-probabilities up to a constant, (n,).
@@ -75,7 +68,7 @@ def expected_errors(scores: torch.Tensor, errors: torch.Tensor) -> torch.Tensor:
 
 
 def effective_hypotheses(scores: torch.Tensor) -> torch.Tensor:
-    """How many hypotheses share the posterior of a list: the exponential of its entropy, from 1 to n.
+    """Return how many hypotheses share the posterior of a list: the exponential of its entropy, from 1 to n.
 
     Near 1 the expected errors have no gradient, whatever the errors are.
 
@@ -95,25 +88,18 @@ class MwerLoss:
         posterior_scale: what s_i is multiplied by in P3, eq. 6; the paper's is 1. It changes no ranking.
         ce_weight: alpha; the cross-entropy is the negative log-probability that the scorer gives the whole reference: a
             sum over its tokens, for a masked model its pseudo-log-likelihood.
-
-    Raises:
-        InputError: a scale that is not a number above 0.
     """
 
     first_pass_weight: float = 1.0
     posterior_scale: float = 1.0
     ce_weight: float = 0.0
 
-    def __post_init__(self) -> None:
-        if not 0 < self.posterior_scale < math.inf:
-            raise InputError(f"posterior_scale is {self.posterior_scale}: give a number above 0")
-
     def texts(self, batch: Sequence[Example]) -> list[list[str]]:
-        """The texts to score: each utterance's hypotheses, and its reference at the end if the loss needs it."""
+        """Return the texts to score: each utterance's hypotheses, and its reference at the end if the loss needs it."""
         return [[*item.texts, item.reference] if self.ce_weight else list(item.texts) for item in batch]
 
     def mwer(self, scores: Sequence[torch.Tensor], batch: Sequence[Example]) -> dict[str, torch.Tensor]:
-        """``mwer`` and ``effective`` per utterance, see :meth:`__call__`. Ignores the score of the reference."""
+        """Return ``mwer`` and ``effective`` per utterance, see :meth:`__call__`; ignore the score of the reference."""
         scaled = [
             self.posterior_scale * (lm[: len(item.texts)] + self.first_pass_weight * lm.new_tensor(item.first_pass))
             for lm, item in zip(scores, batch, strict=True)
@@ -123,7 +109,7 @@ class MwerLoss:
         return {"mwer": torch.stack(errors).mean(), "effective": torch.stack(effective).mean()}
 
     def __call__(self, scores: Sequence[torch.Tensor], batch: Sequence[Example]) -> dict[str, torch.Tensor]:
-        """The loss and its parts from the scores of :meth:`texts`, in their precision.
+        """Return the loss and its parts from the scores of :meth:`texts`, in their precision.
 
         Args:
             scores: for each utterance log P_LM of its texts, (n,), or (n + 1,) with the reference.
@@ -144,7 +130,7 @@ def backward(scorer: LmScorer, batch: Sequence[Example], loss: MwerLoss) -> dict
     """Add the gradient of ``loss`` over a batch to the scorer's parameters, one chunk's graph at a time.
 
     Scores are summed in float64. When a chunk is computed again, dropout draws the same masks. The last chunks that
-    :func:`kept_at_once` counts keep their graphs, so that they are computed only once.
+    :func:`graphs_at_once` counts keep their graphs, so that they are computed only once.
 
     Returns:
         The loss and its parts.
@@ -153,10 +139,9 @@ def backward(scorer: LmScorer, batch: Sequence[Example], loss: MwerLoss) -> dict
         InputError: a score is not finite; names the utterance. No gradient is added then.
     """
     lists = loss.texts(batch)
-    contexts = [item.context for item in batch]
-    chunks = scorer.chunks(lists, contexts if any(contexts) else None)
+    chunks = scorer.chunks(lists)
     device = next(scorer.parameters()).device
-    again = len(chunks) - kept_at_once([scorer.positions(chunk) for chunk in chunks], scorer.budget)
+    again = len(chunks) - graphs_at_once([scorer.positions(chunk) for chunk in chunks], scorer.budget)
     start = random_state(device)
     with torch.no_grad():
         parts = [scorer(chunk) for chunk in chunks[:again]]
@@ -182,10 +167,10 @@ def backward(scorer: LmScorer, batch: Sequence[Example], loss: MwerLoss) -> dict
     return {name: value.item() for name, value in values.items()}
 
 
-def kept_at_once(positions: Sequence[int], budget: int) -> int:
-    """How many chunks at the end keep their graphs: as many as the budget has room for, and the last one in any case.
+def graphs_at_once(positions: Sequence[int], budget: int) -> int:
+    """Return how many chunks at the end keep their graphs: as many as the budget has room for, at least the last one.
 
-    >>> kept_at_once([1000, 900, 60, 40], 1000), kept_at_once([60, 1040], 1000), kept_at_once([], 1000)
+    >>> graphs_at_once([1000, 900, 60, 40], 1000), graphs_at_once([60, 1040], 1000), graphs_at_once([], 1000)
     (3, 1, 0)
     """
     fitting = sum(total <= budget for total in accumulate(reversed(positions)))
@@ -199,3 +184,24 @@ def _check_finite(scores: Sequence[torch.Tensor], batch: Sequence[Example]) -> N
                 f"{item.utt_id}: the language model gives a score that is not finite: training has diverged (lower the "
                 "learning rate), or its weights are broken"
             )
+
+
+def random_state(device: torch.device) -> RandomState:
+    """Return the state of the random number generators of the CPU and, if ``device`` is one, of the GPU."""
+    return torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+
+
+def set_random_state(state: RandomState, device: torch.device) -> None:
+    """Restore what :func:`random_state` returned."""
+    cpu, cuda = state
+    torch.set_rng_state(cpu)
+    if cuda is not None:
+        torch.cuda.set_rng_state(cuda, device)
+
+
+@contextmanager
+def replayed(state: RandomState, device: torch.device) -> Iterator[None]:
+    """Draw random numbers from ``state`` inside the block; afterwards continue as if nothing had been drawn."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        set_random_state(state, device)
+        yield

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 
 from espnet_ext.rescore import SCORERS
 from espnet_ext.rescore.models.language_model import CASINGS, DTYPES
-from espnet_ext.rescore.models.large_models import Lora
+from espnet_ext.rescore.models.lora import Lora
 from espnet_ext.work.settings import Count, Flag, Positive, StrictMapping, Weight, Whole, one_of
 
 # Schedules of transformers.get_scheduler that need only the warm-up and the number of updates.
@@ -44,7 +44,7 @@ class TrainingSettings(StrictMapping):
     seed: Whole = 0
 
     def steps(self, examples: int) -> int:
-        """Total number of updates.
+        """Return the total number of updates.
 
         >>> TrainingSettings(batch_size=4, epochs=3).steps(10)
         9
@@ -69,7 +69,7 @@ class ModelSettings(TrainingSettings):
     Attributes:
         lm: folder or hub name of the model.
         scorer, casing, dtype: see :func:`espnet_ext.rescore.models.scorers.load_lm`.
-        lora, gradient_checkpointing, amp: see :func:`espnet_ext.rescore.models.large_models.prepare`.
+        lora, gradient_checkpointing, amp: see :func:`espnet_ext.rescore.models.lora.prepare`.
     """
 
     lm: Annotated[str, BeforeValidator(_model)] = Field("", validate_default=True)
@@ -81,5 +81,5 @@ class ModelSettings(TrainingSettings):
     amp: Flag = False
 
     def training(self) -> TrainingSettings:
-        """The hyperparameters alone."""
+        """Return the hyperparameters alone."""
         return TrainingSettings(**{name: getattr(self, name) for name in TrainingSettings.model_fields})

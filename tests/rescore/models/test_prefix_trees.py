@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.rescore.models.prefix_trees import PADDING, grow, in_batches, stack, to_rows
+from espnet_ext.rescore.models.prefix_trees import PADDING, grow, in_batches, stack
 
 texts = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=1, max_size=6)
 
@@ -43,17 +43,6 @@ def test_a_tree_has_each_prefix_once(hypotheses):
 def test_a_tree_is_no_larger_than_allowed_but_for_one_long_hypothesis(hypotheses, most):
     for tree in grow(list(enumerate(hypotheses)), most):
         assert len(tree) <= most or len(tree.paths) == 1
-
-
-def test_a_context_longer_than_a_batch_is_computed_once():
-    """And not for each hypothesis; where nothing is shared, a tree has no more than the budget."""
-    context = list(range(100))
-    asked = [(number, [*context, 200 + number]) for number in range(5)]
-    (rows,) = to_rows([asked], 1000, 40)
-    assert rows.real.sum() == 105
-    assert sum(int(rows.real.sum()) for rows in to_rows([asked], 0, 40)) == 5 * 101  # a model that takes no trees
-    apart = [(number, [200 + number, *context[:30]]) for number in range(5)]
-    assert [tuple(rows.ids.shape) for rows in to_rows([apart], 1000, 40)] == [(1, 31)] * 5
 
 
 @given(sizes=st.lists(st.integers(1, 200), max_size=40), budget=st.integers(1, 400))

@@ -8,7 +8,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.scorers import load_lm, score_lists
 from espnet_ext.rescore.second_pass import LanguageModel
-from espnet_ext.rescore.training.lm_training import SmallModel, make_small_model
+from espnet_ext.rescore.training.small_models import SmallModel, make_small_model
 
 LISTS = [["THE CAT SAT", "the cat sat on  the mat", ""], [], ["cat"]]
 

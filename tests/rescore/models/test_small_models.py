@@ -5,7 +5,7 @@ from transformers import AutoTokenizer
 
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.scorers import load_lm
-from espnet_ext.rescore.training.lm_training import (
+from espnet_ext.rescore.training.small_models import (
     SmallModel,
     byte_pairs,
     make_small_model,

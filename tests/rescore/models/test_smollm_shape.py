@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from espnet_ext.rescore.models.large_models import Lora, prepare
+from espnet_ext.rescore.models.lora import Lora, prepare
 from espnet_ext.rescore.models.scorers import load_lm, score_lists
 from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward
 

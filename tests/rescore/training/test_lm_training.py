@@ -10,8 +10,9 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, DataCollato
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.models.pooled import PooledScorer
 from espnet_ext.rescore.models.scorers import load_lm, score_lists
-from espnet_ext.rescore.training.lm_training import LmTask, SmallModel, make_small_model, train_lm
+from espnet_ext.rescore.training.lm_training import LmTask, train_lm
 from espnet_ext.rescore.training.settings import TrainingSettings
+from espnet_ext.rescore.training.small_models import SmallModel, make_small_model
 
 TEXTS = ["the cat sat on the mat", "a dog ran", "two cats ran home", "he sat at home", "it is", "the dog sat"]
 SIZES = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 2, "max_position_embeddings": 64}

@@ -11,9 +11,15 @@ from transformers import AutoModel
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest
 from espnet_ext.rescore.models.pooled import PooledScorer
-from espnet_ext.rescore.training.lm_training import SmallModel, make_small_model
-from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward, example, expected_errors, kept_at_once
-from espnet_ext.rescore.training.mwer_training import MwerSettings, calibrated_scale, loss_for
+from espnet_ext.rescore.training.mwer import (
+    Example,
+    MwerLoss,
+    backward,
+    expected_errors,
+    graphs_at_once,
+    make_examples,
+)
+from espnet_ext.rescore.training.small_models import SmallModel, make_small_model
 
 SENTENCES = ["THE CAT SAT ON THE MAT", "A DOG RAN", "THE DOG SAT", "TWO CATS RAN HOME", "HE SAT AT HOME"]
 SIZES = {
@@ -183,32 +189,11 @@ def test_saturated_posteriors_have_no_gradient_and_scaled_ones_have():
     assert slope(1.0) < 1e-10 and slope(0.05) > 1e-3
 
 
-def test_the_default_scale_counts_the_first_pass_once():
-    config = MwerSettings(batch_size=1, lm="x", first_pass_weight=8.0)
-    scorer = make_scorer("gpt2")
-    assert loss_for(config, scorer, []) == MwerLoss(8.0, 0.125, 0.0)
-    assert loss_for(config.model_copy(update={"first_pass_weight": 0.2}), scorer, []) == MwerLoss(0.2, 1.0, 0.0)
-    assert loss_for(config.model_copy(update={"posterior_scale": 3.0}), scorer, []) == MwerLoss(8.0, 3.0, 0.0)
-
-
-def test_calibration_finds_the_scale_that_lists_were_drawn_with():
-    """Which hypothesis is right is drawn from the posteriors of a scale of 0.2; 0.2 is found again."""
-    rng = np.random.default_rng(0)
-    lists = []
-    for number in range(800):
-        lm, first = rng.normal(0, 10, 4), rng.normal(0, 3, 4)
-        posteriors = np.exp(0.2 * (lm + 2.0 * first))
-        right = rng.choice(4, p=posteriors / posteriors.sum())
-        hyps = [Hypothesis(f"W{n}", first[n], {"lm": lm[n]}) for n in range(4)]
-        lists.append(NBest(f"u{number}", tuple(hyps), f"W{right}"))
-    assert calibrated_scale(lists, 2.0) == pytest.approx(0.2, rel=0.2)
-
-
-def test_example_of_an_nbest_list():
+def test_examples_of_nbest_lists():
     nbest = NBest("u", (Hypothesis("A DOG RUN", -1.0), Hypothesis("", -2.0)), ref="A DOG RAN")
-    assert example(nbest) == Example("u", ("A DOG RUN", ""), (-1.0, -2.0), (1, 3), "A DOG RAN")
+    assert make_examples([nbest]) == [Example("u", ("A DOG RUN", ""), (-1.0, -2.0), (1, 3), "A DOG RAN")]
     with pytest.raises(InputError, match="u: no reference"):
-        example(NBest("u", nbest.hyps))
+        make_examples([NBest("u", nbest.hyps)])
 
 
 class Recording(torch.nn.Module):
@@ -223,8 +208,8 @@ class Recording(torch.nn.Module):
     def budget(self):
         return self.scorer.budget
 
-    def chunks(self, lists, contexts=None):
-        return self.scorer.chunks(lists, contexts)
+    def chunks(self, lists):
+        return self.scorer.chunks(lists)
 
     def forward(self, chunk):
         terms, index = self.scorer(chunk)
@@ -241,7 +226,7 @@ def test_dropout_is_the_same_in_both_passes_and_another_in_the_next_batch(which)
     torch.manual_seed(5)
     backward(scorer, BATCH, MwerLoss())
     first, second = scorer.seen[:count], scorer.seen[count:]
-    again = count - kept_at_once(positions, scorer.budget)
+    again = count - graphs_at_once(positions, scorer.budget)
     assert 0 < len(second) == again < count
     for once, again in zip(first, second, strict=False):
         torch.testing.assert_close(once, again)

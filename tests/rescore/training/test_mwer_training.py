@@ -8,14 +8,14 @@ import torch
 
 from espnet_ext.errors import InputError
 from espnet_ext.nbest.lists import Hypothesis, NBest
-from espnet_ext.rescore.models.large_models import Lora, prepare
+from espnet_ext.rescore.models.lora import Lora, prepare
 from espnet_ext.rescore.models.pooled import PooledScorer
 from espnet_ext.rescore.models.scorers import load_lm, score_lists
 from espnet_ext.rescore.training import mwer_training
-from espnet_ext.rescore.training.lm_training import SmallModel, make_small_model
-from espnet_ext.rescore.training.mwer import MwerLoss
+from espnet_ext.rescore.training.mwer import MwerLoss, make_examples
 from espnet_ext.rescore.training.mwer_training import evaluate, train_mwer, tuned_weight
 from espnet_ext.rescore.training.settings import TrainingSettings
+from espnet_ext.rescore.training.small_models import SmallModel, make_small_model
 
 RIGHT = ["the cat sat on the mat", "a dog ran", "two cats ran home", "he sat at home"]
 # the same words in another order, so that no model at random has a firm opinion
@@ -92,7 +92,7 @@ def test_a_few_lists_are_learnt(tmp_path, which, ce_weight, lr):
     assert best["dev_mwer"] < 0.2 and best["dev_wer"] == best["dev_wer_fixed"] == 0.0
     chosen = load_lm(tmp_path / "model")
     assert chosen.name == scorer.name
-    assert evaluate(chosen, LISTS, MwerLoss(1.0))["mwer"] == pytest.approx(
+    assert evaluate(chosen, LISTS, make_examples(LISTS), MwerLoss(1.0))["mwer"] == pytest.approx(
         next(each["dev_mwer"] for each in report["history"] if each["step"] == report["best_step"]), abs=1e-4
     )
     losses = [each["loss"] for each in report["history"][1:]]
@@ -123,7 +123,7 @@ def test_a_lambda_that_differs_in_its_last_digits_is_the_same_training(tmp_path)
 
 def test_evaluation_written_out():
     scorer = make_scorer("gpt2").eval()
-    found = evaluate(scorer, LISTS, MwerLoss(first_pass_weight=0.5))
+    found = evaluate(scorer, LISTS, make_examples(LISTS), MwerLoss(first_pass_weight=0.5))
     scores = score_lists(scorer, [[hyp.text for hyp in nbest.hyps] for nbest in LISTS])
     expected, chosen = 0.0, 0
     for nbest, lm, wrong in zip(LISTS, scores, ERRORS, strict=True):
@@ -183,7 +183,7 @@ def test_bad_lists_are_refused_before_training(tmp_path):
         run([*LISTS, NBest("long", (Hypothesis("cat " * 100, -1.0),), ref="a cat")])
     with pytest.raises(InputError, match="a pooled scorer has no cross-entropy"):
         run(LISTS, loss=MwerLoss(ce_weight=0.01), scorer=make_scorer("gpt2-last"))
-    assert {path.name for path in tmp_path.iterdir()} <= {"counts"}  # of word errors, which were not at fault
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_reference_is_taken_where_cross_entropy_needs_it(tmp_path):

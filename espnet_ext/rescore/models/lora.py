@@ -31,7 +31,7 @@ class Lora(StrictMapping):
 
 
 def adaptation(scorer: LmScorer) -> dict[str, Any]:
-    """What :func:`prepare` was told that the parameters do not show, for a training's key."""
+    """Return what :func:`prepare` was told that the parameters do not show, for a training's key."""
     found: dict[str, Any] = {"amp": True} if scorer.amp else {}
     for own in getattr(scorer.model, "peft_config", {}).values():
         found["lora"] = {"alpha": own.lora_alpha, "dropout": own.lora_dropout}

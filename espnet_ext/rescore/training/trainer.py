@@ -1,12 +1,13 @@
-"""Train a scorer: updates, evaluations, the best model kept. A killed training resumes and ends with the same numbers.
+"""Train a scorer: updates, evaluations, the best model kept; a killed training resumes with the same numbers.
 
-``transformers.Trainer`` backpropagates one loss per batch, while MWER goes through its batch in chunks. So this is our
-own training loop; Accelerate starts its processes (see :mod:`espnet_ext.rescore.processes`). The folder of a training
-holds:
+MWER goes through a batch in chunks, each with a gradient of its own, so the updates are written out here. Accelerate
+has the processes, and the states that a resumed training begins with. Each process has the whole model. A batch is
+shared among them, and its gradients are summed, so that the updates are those of one process but for rounding and
+dropout. The folder of a training holds:
 
-- ``checkpoint.pth``: what resuming needs, written at each evaluation and every few minutes between them, removed when
+- ``checkpoint<N>/``: what resuming needs, written at each evaluation and every few minutes between them, removed when
   the training has ended. Parameters that are not trained, as with LoRA, are not in it;
-- ``step<N>/``: the best model so far; in the end ``model/``;
+- ``model/``: the best model so far;
 - ``training.json``: settings, evaluations and the choice, written last: if it is there, the training is done.
 """
 
@@ -16,29 +17,30 @@ import math
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate import Accelerator, DataLoaderConfiguration
+from accelerate.utils import gather_object
 from torch import nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore import processes
-from espnet_ext.rescore.report import REPORT
+from espnet_ext.rescore.devices import is_main, main_prints, share
+from espnet_ext.rescore.training import REPORT
 from espnet_ext.rescore.training.settings import TrainingSettings
 from espnet_ext.upstream.checkpoint import load_checkpoint
-from espnet_ext.work.files import atomic_write, write_json
+from espnet_ext.work.files import write_json
 
-CHECKPOINT, MODEL = "checkpoint.pth", "model"
+MODEL = "model"
+WEIGHTS, PROGRESS = "weights.pth", "progress.json"  # in a checkpoint, beside the states that Accelerate writes
 BEGUN = ".begun"  # marks the folder of a training that has not written a checkpoint yet
-STEP = re.compile(r"step\d+")
+CHECKPOINT = re.compile(r"checkpoint(\d+)")
 RANK_SEED = 7919  # dropout differs from process to process
 PROGRESS_SECONDS = 30.0  # between lines in the log
-
-RandomState = tuple[torch.Tensor, torch.Tensor | None]
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,12 @@ def train(
     """
     if not task.examples:
         raise InputError("there is nothing to train on: no examples")
+    accelerator = Accelerator(
+        cpu=next(task.module.parameters()).device.type == "cpu",
+        dataloader_config=DataLoaderConfiguration(split_batches=True),  # one step of the schedule for each update
+    )
     settings_of_result = settings.model_dump(exclude={"checkpoint_minutes"})
-    begun = json.loads(json.dumps({**settings_of_result, **key, "processes": processes.count()}))
+    begun = json.loads(json.dumps({**settings_of_result, **key, "processes": accelerator.num_processes}))
     if (output / REPORT).exists():
         report = json.loads((output / REPORT).read_text(encoding="utf-8"))
         _check_same(output, report["key"], begun)
@@ -98,71 +104,71 @@ def train(
     refuse_foreign(output)
     output.mkdir(parents=True, exist_ok=True)
     (output / BEGUN).touch()
-    run = _Run(task, settings, output, begun, say)
+    run = _Run(task, settings, output, begun, main_prints(say), accelerator)
     if run.total <= settings.warmup_steps:
         run.say(f"warning: all {run.total} updates are in the warm-up of {settings.warmup_steps}: lower warmup_steps")
     shared = min(settings.batch_size, len(task.examples))
-    if (idle := processes.count() - shared) > 0:
+    if (idle := accelerator.num_processes - shared) > 0:
         run.say(
-            f"warning: {processes.count()} processes share the {shared} examples of an update, so that "
+            f"warning: {accelerator.num_processes} processes share the {shared} examples of an update, so that "
             f"{idle} of them have nothing to do: raise batch_size, or train on fewer GPUs"
         )
     return run.to_the_end()
 
 
 def refuse_foreign(output: Path, lm: str | Path | None = None) -> None:
-    """Refuse a folder in which a training would delete models that it has not written.
+    """Refuse a folder in which a training would replace a model that it has not written.
 
     Args:
         output: the folder of a training.
         lm: the model that it begins with.
-
-    Raises:
-        InputError: there are such models, or ``lm`` is one of them.
     """
-    if lm is not None and Path(lm).is_dir():
-        place, folder = Path(lm).resolve(), output.resolve()
-        if place == folder or (place.parent == folder and _is_model(place)):
-            raise InputError(f"{output}: holds {lm}, the model to begin with: name another folder for the training")
-    if not any((output / name).exists() for name in (BEGUN, CHECKPOINT, REPORT)):
-        other = next((path for path in sorted(output.glob("*")) if _is_model(path)), None)
-        if other:
-            raise InputError(
-                f"{other} was not written by this training, which would delete it: remove it, or name another folder"
-            )
+    model = output / MODEL
+    if lm is not None and Path(lm).is_dir() and Path(lm).resolve() in (output.resolve(), model.resolve()):
+        raise InputError(f"{output}: holds {lm}, the model to begin with: name another folder for the training")
+    if model.exists() and not (checkpoints(output) or any((output / name).exists() for name in (BEGUN, REPORT))):
+        raise InputError(
+            f"{model} was not written by this training, which would replace it: remove it, or name another folder"
+        )
+
+
+def checkpoints(output: Path) -> list[Path]:
+    """Return the checkpoints in the folder of a training, the last one at the end."""
+    found = [(int(match[1]), path) for path in output.glob("checkpoint*") if (match := CHECKPOINT.fullmatch(path.name))]
+    return [path for _, path in sorted(found)]
 
 
 def _remove_marks(output: Path) -> None:
     """Of a training that has ended; a killed one may have left them."""
-    if processes.rank() == 0:
-        for name in (CHECKPOINT, BEGUN):
-            (output / name).unlink(missing_ok=True)
-
-
-def _is_model(path: Path) -> bool:
-    return path.name == MODEL or STEP.fullmatch(path.name) is not None
+    if is_main():
+        for folder in (*checkpoints(output), *output.glob(".checkpoint*")):
+            shutil.rmtree(folder)
+        (output / BEGUN).unlink(missing_ok=True)
 
 
 class _Run:
     """A running training: what changes from update to update, and its checkpoints."""
 
     def __init__(
-        self, task: TrainingTask, settings: TrainingSettings, output: Path, key: dict, say: Callable[[str], None]
+        self,
+        task: TrainingTask,
+        settings: TrainingSettings,
+        output: Path,
+        key: dict,
+        say: Callable[[str], None],
+        accelerator: Accelerator,
     ):
         from transformers import get_scheduler
 
-        self.task, self.settings, self.output, self.key = task, settings, output, key
-        self.main = processes.rank() == 0
-        self.say = say if self.main else lambda text: None
+        self.task, self.settings, self.output, self.key, self.say = task, settings, output, key, say
+        self.accelerator = accelerator
         self.total = settings.steps(len(task.examples))
-        self.device = next(task.module.parameters()).device
         self.parameters = [parameter for parameter in task.module.parameters() if parameter.requires_grad]
-        self.optimizer = torch.optim.AdamW(
-            self.parameters, lr=settings.lr, weight_decay=settings.weight_decay, fused=True
+        optimizer = torch.optim.AdamW(self.parameters, lr=settings.lr, weight_decay=settings.weight_decay, fused=True)
+        scheduler = get_scheduler(
+            settings.schedule, optimizer, num_warmup_steps=settings.warmup_steps, num_training_steps=self.total
         )
-        self.scheduler = get_scheduler(
-            settings.schedule, self.optimizer, num_warmup_steps=settings.warmup_steps, num_training_steps=self.total
-        )
+        self.optimizer, self.scheduler = accelerator.prepare(optimizer, scheduler)
         self.step = 0
         self.history: list[dict[str, float]] = []
         self.seconds = 0.0
@@ -170,11 +176,11 @@ class _Run:
         self._order: tuple[int, torch.Tensor] = (-1, torch.empty(0))
 
     def to_the_end(self) -> dict[str, Any]:
-        if (self.output / CHECKPOINT).exists():
-            self._resume()
+        if found := checkpoints(self.output):
+            self._resume(found[-1])
             self.say(f"resumes after {self.step} of {self.total} updates")
         else:
-            torch.manual_seed(self.settings.seed + RANK_SEED * processes.rank())
+            torch.manual_seed(self.settings.seed + RANK_SEED * self.accelerator.process_index)
             self._evaluate()
         every = self.settings.evaluate_every or max(1, self.total // 10)
         began = said = saved = time.monotonic()
@@ -186,7 +192,7 @@ class _Run:
                 self.say(f"{self.step:6d}/{self.total}")
             evaluates = self.step % every == 0 or self.step == self.total
             # process 0 decides for all: their clocks differ
-            late = processes.gather(now - saved >= 60 * self.settings.checkpoint_minutes)[0]
+            late = gather_object([now - saved >= 60 * self.settings.checkpoint_minutes])[0]
             if evaluates or late:
                 self.seconds += now - began
                 if evaluates:
@@ -200,9 +206,9 @@ class _Run:
         self.task.module.train()
         self.optimizer.zero_grad()
         batch = self._batch()
-        own = processes.own_share(batch)
+        own = share(batch)
         numbers = self.task.backward(own) if own else {}
-        processes.sum_gradients(self.parameters, len(own) / len(batch))
+        self._sum_gradients(len(own) / len(batch))
         norm = nn.utils.clip_grad_norm_(self.parameters, self.settings.grad_clip)
         if not norm.isfinite():
             raise InputError(
@@ -211,7 +217,19 @@ class _Run:
         self.optimizer.step()
         self.scheduler.step()
         self.step += 1
-        return _weighted_means(processes.gather((len(own), numbers)))
+        return _weighted_means(gather_object([(len(own), numbers)]))
+
+    def _sum_gradients(self, weight: float) -> None:
+        """Replace each gradient by the weighted sum over processes; a missing gradient is zero."""
+        if self.accelerator.num_processes == 1:
+            return
+        for parameter in self.parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
+        # in one vector: each exchange costs time, however short what it sends
+        total = self.accelerator.reduce(parameters_to_vector(gradients).mul_(weight), "sum")
+        vector_to_parameters(total, gradients)
 
     def _batch(self) -> list[Any]:
         """The examples of the next update; they depend only on the seed and the number of the update."""
@@ -228,19 +246,17 @@ class _Run:
         began = time.monotonic()
         with torch.no_grad():
             values = {f"dev_{name}": value for name, value in self.task.evaluate().items()}
-        numbers = _means(self.numbers)
+        count = len(self.numbers)
+        numbers = {name: sum(each[name] for each in self.numbers) / count for name in (self.numbers or [{}])[0]}
         self.numbers = []
         self.history.append({"step": self.step, **numbers, **values})
         shown = "  ".join(f"{name} {value:.5g}" for name, value in {**numbers, **values}.items())
         self.say(f"{self.step:6d}/{self.total}  {shown}")
         best = self._best()
-        if best == self.step and self.main:
+        if best == self.step and is_main():
             self._save_model()
         self.seconds += time.monotonic() - began
         self._write_checkpoint()
-        for folder in self.output.glob("step*") if self.main else ():
-            if STEP.fullmatch(folder.name) and folder.name != f"step{best}":
-                shutil.rmtree(folder)
 
     def _best(self) -> int:
         """The update with the best evaluation, the first of equals."""
@@ -252,87 +268,62 @@ class _Run:
         return int(min(self.history, key=rank)["step"])
 
     def _save_model(self) -> None:
-        partial = self.output / f".step{self.step}"
-        final = self.output / f"step{self.step}"
-        for folder in (partial, final):
-            shutil.rmtree(folder, ignore_errors=True)
+        """Replace the best model. Killed in between, a training resumes before this evaluation and saves it again."""
+        partial = self.output / f".{MODEL}"
+        shutil.rmtree(partial, ignore_errors=True)
         self.task.save(partial)
-        partial.rename(final)
+        shutil.rmtree(self.output / MODEL, ignore_errors=True)
+        partial.rename(self.output / MODEL)
 
     def _write_checkpoint(self) -> None:
-        state = {
-            "key": json.dumps(self.key),
-            "step": self.step,
-            "history": self.history,
-            "seconds": self.seconds,
-            "numbers": self.numbers,
-            "module": _trained_state(self.task.module),
-            "optimizer": self.optimizer.state_dict(),
-            "scheduler": self.scheduler.state_dict(),
-            "random": processes.gather(random_state(self.device)),
-        }
-        if not self.main:
+        """Write a checkpoint, whole or not at all, and remove the one before it."""
+        final = self.output / f"checkpoint{self.step}"
+        partial = self.output / f".{final.name}"
+        if is_main():
+            shutil.rmtree(partial, ignore_errors=True)
+        self.accelerator.wait_for_everyone()
+        self.accelerator.save_state(str(partial))
+        self.accelerator.wait_for_everyone()
+        if not is_main():
             return
-        with atomic_write(self.output / CHECKPOINT, "wb") as file:
-            torch.save(state, file)
+        torch.save(_trained_state(self.task.module), partial / WEIGHTS)
+        progress = {name: getattr(self, name) for name in ("key", "step", "history", "seconds", "numbers")}
+        write_json(partial / PROGRESS, progress)
+        older = checkpoints(self.output)
+        partial.rename(final)
+        for folder in older:
+            shutil.rmtree(folder)
 
-    def _resume(self) -> None:
-        state = load_checkpoint(self.output / CHECKPOINT)
-        _check_same(self.output, json.loads(state["key"]), self.key)
-        self.task.module.load_state_dict(
-            state["module"], strict=len(state["module"]) == len(self.task.module.state_dict())
-        )
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.scheduler.load_state_dict(state["scheduler"])
-        set_random_state(state["random"][processes.rank()], self.device)
-        self.step, self.history, self.seconds = state["step"], state["history"], state["seconds"]
-        self.numbers = state["numbers"]
+    def _resume(self, checkpoint: Path) -> None:
+        progress = json.loads((checkpoint / PROGRESS).read_text(encoding="utf-8"))
+        _check_same(self.output, progress.pop("key"), self.key)
+        weights, module = load_checkpoint(checkpoint / WEIGHTS), self.task.module
+        module.load_state_dict(weights, strict=len(weights) == len(module.state_dict()))
+        self.accelerator.load_state(str(checkpoint))
+        for name, value in progress.items():
+            setattr(self, name, value)
 
     def _finish(self) -> dict[str, Any]:
         best = self._best()
         report = {"key": self.key, "best_step": best, "seconds": round(self.seconds, 1), "history": self.history}
-        processes.wait()
-        if not self.main:
+        self.accelerator.wait_for_everyone()
+        if not is_main():
             return report
-        if (self.output / f"step{best}").exists():  # otherwise a killed run has renamed it already
-            shutil.rmtree(self.output / MODEL, ignore_errors=True)
-            (self.output / f"step{best}").rename(self.output / MODEL)
         write_json(self.output / REPORT, report)
         _remove_marks(self.output)
         return report
 
 
 def summary(output: Path, report: Mapping[str, Any]) -> str:
-    """The result of a training, as a line to print."""
+    """Return the result of a training, as a line to print."""
     best = next(values for values in report["history"] if values["step"] == report["best_step"])
     shown = ", ".join(f"{name} {value:.5g}" for name, value in best.items() if name.startswith("dev_"))
     which = f"after {best['step']} updates" if best["step"] else "the initial model, since no update was better"
     return f"{output / MODEL}: {which}: {shown} ({report['seconds']:.0f} s of training)"
 
 
-def random_state(device: torch.device) -> RandomState:
-    """The state of the random number generators of the CPU and, if ``device`` is one, of the GPU."""
-    return torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None
-
-
-def set_random_state(state: RandomState, device: torch.device) -> None:
-    """Restore what :func:`random_state` returned."""
-    cpu, cuda = state
-    torch.set_rng_state(cpu)
-    if cuda is not None:
-        torch.cuda.set_rng_state(cuda, device)
-
-
-@contextmanager
-def replayed(state: RandomState, device: torch.device) -> Iterator[None]:
-    """Draw random numbers from ``state`` inside the block; afterwards continue as if nothing had been drawn."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        set_random_state(state, device)
-        yield
-
-
 def digest(values: Iterable[str | bytes]) -> str:
-    """A hash of texts or bytes, in order, for a training's key."""
+    """Return a hash of texts or bytes, in order, for a training's key."""
     total = hashlib.sha256()
     for value in values:
         data = value.encode() if isinstance(value, str) else value
@@ -342,7 +333,7 @@ def digest(values: Iterable[str | bytes]) -> str:
 
 
 def module_digest(module: nn.Module) -> str:
-    """A hash of a model's parameters and buffers."""
+    """Return a hash of a model's parameters and buffers."""
     return digest(
         part
         for name, value in module.state_dict().items()
@@ -370,7 +361,3 @@ def _weighted_means(shares: Sequence[tuple[int, Mapping[str, float]]]) -> dict[s
     total = sum(number for number, _ in shares)
     names = next(numbers for _, numbers in shares if numbers)
     return {name: sum(number * own.get(name, 0.0) for number, own in shares) / total for name in names}
-
-
-def _means(numbers: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    return {name: sum(each[name] for each in numbers) / len(numbers) for name in (numbers[0] if numbers else {})}

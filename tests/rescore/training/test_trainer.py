@@ -7,8 +7,16 @@ import pytest
 import torch
 
 from espnet_ext.errors import InputError
-from espnet_ext.rescore.training.loop import TrainingTask, digest, module_digest, refuse_foreign, summary, train
+from espnet_ext.rescore.training import write_quantities
 from espnet_ext.rescore.training.settings import TrainingSettings
+from espnet_ext.rescore.training.trainer import (
+    TrainingTask,
+    digest,
+    module_digest,
+    refuse_foreign,
+    summary,
+    train,
+)
 from espnet_ext.work.files import atomic_write
 
 SETTINGS = TrainingSettings(batch_size=3, epochs=4, lr=0.05, warmup_steps=2, evaluate_every=3, seed=7)
@@ -77,7 +85,7 @@ def test_killed_and_resumed_it_comes_to_the_same_bits(tmp_path, kill_at):
 def test_killed_while_it_finishes(tmp_path, monkeypatch):
     expected = Line().train(tmp_path / "whole")
     with monkeypatch.context() as patch:
-        patch.setattr("espnet_ext.rescore.training.loop.write_json", lambda *args: (_ for _ in ()).throw(Killed()))
+        patch.setattr("espnet_ext.rescore.training.trainer.write_json", lambda *args: (_ for _ in ()).throw(Killed()))
         with pytest.raises(Killed):
             Line().train(tmp_path / "killed")
     assert Line().train(tmp_path / "killed")["history"] == expected["history"]
@@ -130,20 +138,14 @@ def test_what_is_done_is_reported_and_what_was_begun_otherwise_refused(tmp_path)
         Line().train(tmp_path / "killed", SETTINGS.model_copy(update={"lr": 0.1}))
 
 
-def test_models_of_others_are_not_deleted(tmp_path):
-    for name in ("model", "step9"):
-        (tmp_path / name / name).mkdir(parents=True)
-        with pytest.raises(
-            InputError,
-            match=f"{name} was not written by this training, which would delete it: remove it, or name another",
-        ):
-            Line().train(tmp_path / name)
-        assert (tmp_path / name / name).is_dir()
-    (tmp_path / "kept" / "steps").mkdir(parents=True)
-    Line().train(tmp_path / "kept")
-    assert {path.name for path in (tmp_path / "kept").iterdir()} == {"steps", "model", "training.json"}
-    with pytest.raises(InputError, match="holds .*kept/model, the model to begin with: name another folder"):
-        refuse_foreign(tmp_path / "kept", tmp_path / "kept" / "model")
+def test_a_model_of_others_is_not_replaced(tmp_path):
+    (tmp_path / "model" / "model").mkdir(parents=True)
+    with pytest.raises(InputError, match="model/model was not written by this training"):
+        Line().train(tmp_path / "model")
+    Line().train(tmp_path / "own")
+    for lm in (tmp_path / "own" / "model", tmp_path / "own"):
+        with pytest.raises(InputError, match="the model to begin with"):
+            refuse_foreign(tmp_path / "own", lm)
 
 
 def test_a_training_that_never_leaves_its_warm_up_is_warned_of(tmp_path):
@@ -175,3 +177,19 @@ def test_digests_tell_models_and_texts_apart():
     with torch.no_grad():
         other[1].bias += 1
     assert module_digest(line) != module_digest(other)
+
+
+def test_quantities_of_several_seeds(tmp_path):
+    for seed, best, effective in ((1, 0, 1.5), (2, 20, 2.5), (3, 10, 3.0)):
+        folder = tmp_path / f"seed{seed}"
+        folder.mkdir()
+        report = {"best_step": best, "history": [{"step": 0, "dev_effective": effective}]}
+        (folder / "training.json").write_text(json.dumps(report))
+    write_quantities(tmp_path)
+    found = {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
+    assert found == {
+        "best_step": {"value": 10, "unit": "updates", "seeds": 3},
+        "initial_kept": {"value": 1, "unit": "seeds", "seeds": 3},
+        "effective": {"value": 2.33, "unit": "hypotheses", "seeds": 3},
+    }
+    write_quantities(tmp_path / "nothing")

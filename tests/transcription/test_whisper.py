@@ -10,7 +10,7 @@ from espnet_ext.synthetic.voices import VOICE_RATE, draw_speakers
 from espnet_ext.text.transcript import Word
 from espnet_ext.text.turns import Turn, read_turns
 from espnet_ext.transcription.voices import cluster, loud_part, match, phrases, tell_voices
-from espnet_ext.whisper.windows import load
+from espnet_ext.whisper.model import load_whisper
 
 
 def words(*starts: float) -> list[Word]:
@@ -133,7 +133,7 @@ def test_what_whisper_samples_is_the_same_again(talk):
     samples, _ = soundfile.read(talk / "a talk.wav", dtype="float32")
 
     def sampled() -> list[str]:
-        segments, _ = load(None).transcribe(samples[::2], language="en", temperature=1.0)
+        segments, _ = load_whisper().transcribe(samples[::2], language="en", temperature=1.0)
         return [segment.text for segment in segments]
 
     assert sampled() == sampled()

@@ -1,7 +1,6 @@
 """The weights of a second pass, and how they are tuned.
 
-They are those of P3, eq. 1, s_i = log P_LM(y_i) + lambda log P_AM(x|y_i), and of sums of more scores: the parts of the
-first pass, several language models, the length of the hypothesis.
+They are those of P3, eq. 1, s_i = log P_LM(y_i) + lambda log P_AM(x|y_i), and of sums with several language models.
 
 All weights but one fixed, the score of each hypothesis of a list is a line over the last one, and the choice is the
 highest line. So the choice changes only at the corners of the upper envelope of the lines, and the word errors of a
@@ -12,14 +11,14 @@ one after the other, again and again, until none lowers the errors (coordinate s
 The lines are drawn over the share w = lambda / (1 + lambda) of a score, as (1 - w) rest + w score, which makes the same
 choice for w < 1. Then w = 0 is the rest alone, w = 1 that score alone, and every piece has two ends. The tuned weight
 is the middle, in w, of the widest piece with the fewest errors: far from every corner, since the corners of another set
-lie elsewhere. A weight that may be negative has w from -1 to 1.
+lie elsewhere.
 
 A hypothesis without words is not chosen from a list that has others: a language model finds nothing likelier than
 nothing.
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -32,9 +31,6 @@ from espnet_ext.work.files import write_json
 from espnet_ext.work.json_text import parse_json
 
 FIRST_PASS = "first pass"  # the total score of the first pass, log P_AM of eq. 1
-LENGTH = "length"  # the number of words
-WITHOUT_END = " without end"  # behind a causal model's name: its score without that of the end token
-_SIGNED = (LENGTH, "words")  # may have a negative weight; SRILM counts words too
 # Corners that agree to this number of decimals count as one: equal corners may differ by rounding.
 _DECIMALS = 12
 _ROUNDS = 20  # of the coordinate search; it has ended long before
@@ -47,7 +43,7 @@ class ErrorCurve:
     """Word errors of a set of lists as a function of the share w of one score.
 
     Attributes:
-        corners: w where the errors change, in rising order, from 0.0 (-1.0 if it may be negative) to 1.0 inclusive.
+        corners: w where the errors change, in rising order, from 0.0 to 1.0 inclusive.
         errors: word errors between neighbouring corners, one fewer than corners.
         words: words in the references.
     """
@@ -57,9 +53,9 @@ class ErrorCurve:
     words: int
 
     def at(self, weight: float) -> int:
-        """Word errors with this weight (at a corner, those to its right)."""
-        place = int(np.searchsorted(self.corners, share_of(weight), side="right")) - 1
-        return self.errors[min(place, len(self.errors) - 1)]
+        """Return the word errors with this weight (at a corner, those to its right)."""
+        piece = int(np.searchsorted(self.corners, share_of(weight), side="right")) - 1
+        return self.errors[min(piece, len(self.errors) - 1)]
 
 
 @dataclass(frozen=True)
@@ -84,44 +80,34 @@ class Tuned:
 
 
 def share_of(weight: float) -> float:
-    """w of a weight.
+    """Return w of a weight.
 
-    >>> share_of(0.0), share_of(1.0), share_of(math.inf), share_of(-1.0)
-    (0.0, 0.5, 1.0, -0.5)
+    >>> share_of(0.0), share_of(1.0), share_of(math.inf)
+    (0.0, 0.5, 1.0)
     """
-    return math.copysign(1.0, weight) if math.isinf(weight) else weight / (1.0 + abs(weight))
+    return 1.0 if math.isinf(weight) else weight / (1.0 + weight)
 
 
 def weight_of(share: float) -> float:
-    """The weight of w ``share``.
+    """Return the weight of w ``share``.
 
-    >>> weight_of(0.0), weight_of(0.5), weight_of(1.0), weight_of(-0.5)
-    (0.0, 1.0, inf, -1.0)
+    >>> weight_of(0.0), weight_of(0.5), weight_of(1.0)
+    (0.0, 1.0, inf)
     """
-    return math.copysign(math.inf, share) if abs(share) == 1.0 else share / (1.0 - abs(share))
+    return math.inf if share == 1.0 else share / (1.0 - share)
 
 
 def check_weights(weights: Weights) -> None:
-    """Refuse weights that make no sense.
-
-    Raises:
-        InputError: one is not finite, or negative though it is a log-probability's.
-    """
+    """Refuse weights that are not finite or negative."""
     for name, weight in weights.items():
-        if not math.isfinite(weight) or (weight < 0.0 and name not in _SIGNED):
+        if not math.isfinite(weight) or weight < 0.0:
             raise InputError(f"a weight of {weight} for {name}: it must be a finite number, 0 or more")
 
 
 def scores_of(nbest: NBest, name: str) -> np.ndarray:
-    """The scores of a list's hypotheses by name, (n,): the first pass, the length, or those that the lists hold.
-
-    Raises:
-        InputError: a hypothesis lacks them.
-    """
+    """Return the scores of a list's hypotheses by name, (n,): the first pass, or those that the lists hold."""
     if name == FIRST_PASS:
         return np.array([hyp.score for hyp in nbest.hyps])
-    if name == LENGTH:
-        return np.array([float(len(hyp.text.split())) for hyp in nbest.hyps])
     for number, hyp in enumerate(nbest.hyps, start=1):
         if name not in hyp.scores:
             known = ", ".join(hyp.scores) or "none at all"
@@ -130,11 +116,7 @@ def scores_of(nbest: NBest, name: str) -> np.ndarray:
 
 
 def combined(nbest: NBest, weights: Weights) -> np.ndarray:
-    """s_i of P3, eq. 1: the weighted sum of the scores, (n,).
-
-    Raises:
-        InputError: a hypothesis lacks a score.
-    """
+    """Return s_i of P3, eq. 1: the weighted sum of the scores, (n,)."""
     total = np.zeros(len(nbest.hyps))
     for name, weight in weights.items():
         total += weight * scores_of(nbest, name)
@@ -142,23 +124,20 @@ def combined(nbest: NBest, weights: Weights) -> np.ndarray:
 
 
 def choosable(nbest: NBest) -> np.ndarray:
-    """Numbers of the hypotheses that may be chosen: those with words, or all if none has any."""
+    """Return the numbers of the hypotheses that may be chosen: those with words, or all if none has any."""
     with_words = [number for number, hyp in enumerate(nbest.hyps) if hyp.text]
     return np.array(with_words or range(len(nbest.hyps)))
 
 
 def with_words(nbest: NBest) -> NBest:
-    """The list without the hypotheses that may not be chosen, see :func:`choosable`."""
+    """Return the list without the hypotheses that may not be chosen, see :func:`choosable`."""
     return replace(nbest, hyps=tuple(nbest.hyps[number] for number in choosable(nbest)))
 
 
 def rerank(nbest: NBest, weights: Weights) -> NBest:
-    """The list in the order of the weighted sums, best first; equals keep their order.
+    """Return the list in the order of the weighted sums, best first; equals keep their order.
 
     Hypotheses without words are last.
-
-    Raises:
-        InputError: a hypothesis lacks a score, or a weight makes no sense.
     """
     check_weights(weights)
     totals, chosen = combined(nbest, weights), set(choosable(nbest).tolist())
@@ -187,10 +166,10 @@ def _table(nbest: NBest, names: Iterable[str]) -> _List:
 
 
 def error_curve(lists: Sequence[NBest], weights: Weights, name: str = FIRST_PASS) -> ErrorCurve:
-    """Word errors of all the lists together for every weight of one score, the others as they are.
+    """Return the word errors of all the lists together for every weight of one score, the others as they are.
 
     Raises:
-        InputError: there are no lists; a list has no reference, or lacks a score.
+        InputError: there are no words in their references; a list has no reference, or lacks a score.
     """
     words = sum(len(words_of_reference(nbest)) for nbest in lists)
     return _curve([_table(nbest, {*weights, name}) for nbest in lists], weights, name, words)
@@ -199,34 +178,30 @@ def error_curve(lists: Sequence[NBest], weights: Weights, name: str = FIRST_PASS
 def _curve(tables: Sequence[_List], weights: Weights, name: str, words: int) -> ErrorCurve:
     if not words:
         raise InputError("no N-best lists to tune the interpolation weight on, or no words in their references")
-    rests = [table.rest(weights, name) for table in tables]
-    right = _half([(rest, table.scores[name], table.errors) for rest, table in zip(rests, tables, strict=True)], words)
-    if name not in _SIGNED:
-        return right
-    left = _half([(rest, -table.scores[name], table.errors) for rest, table in zip(rests, tables, strict=True)], words)
-    mirrored = [-corner for corner in reversed(left.corners)]
-    if left.errors[0] == right.errors[0]:  # no corner at 0: one piece on both sides of it
-        corners, errors = (*mirrored[:-1], *right.corners[1:]), (*left.errors[:0:-1], *right.errors)
-    else:
-        corners, errors = (*mirrored, *right.corners[1:]), (*reversed(left.errors), *right.errors)
-    return ErrorCurve(corners, errors, words)
-
-
-def _half(lines: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]], words: int) -> ErrorCurve:
-    """The curve over w from 0 to 1 of lists, each given as the rest of its scores, the score, and errors."""
     start = 0
     corners, steps = [], []
-    for rest, score, errors in lines:
-        pieces = envelope(rest, score)
-        start += int(errors[pieces[0][1]])
+    for table in tables:
+        pieces = envelope(table.rest(weights, name), table.scores[name])
+        start += int(table.errors[pieces[0][1]])
         for (_, before), (corner, after) in pairwise(pieces):
             corners.append(round(corner, _DECIMALS))
-            steps.append(int(errors[after] - errors[before]))
+            steps.append(int(table.errors[after] - table.errors[before]))
     return _sum_steps(start, corners, steps, words)
 
 
+def _sum_steps(start: int, corners: Sequence[float], steps: Sequence[int], words: int) -> ErrorCurve:
+    """The curve that begins with ``start`` errors and changes by ``steps`` at ``corners``, in any order."""
+    found, index = np.unique(np.asarray(corners, dtype=float), return_inverse=True)
+    changes = np.zeros(len(found), dtype=np.int64)
+    np.add.at(changes, index, np.asarray(steps, dtype=np.int64))
+    start += int(changes[found == 0.0].sum())
+    inside = (found > 0.0) & (found < 1.0) & (changes != 0)
+    errors = start + np.cumsum(changes[inside])
+    return ErrorCurve((0.0, *found[inside].tolist(), 1.0), (start, *errors.tolist()), words)
+
+
 def envelope(left: np.ndarray, right: np.ndarray) -> list[tuple[float, int]]:
-    """The upper envelope over w in [0, 1) of lines from ``left`` (w = 0) to ``right`` (w = 1).
+    """Return the upper envelope over w in [0, 1) of lines from ``left`` (w = 0) to ``right`` (w = 1).
 
     Args:
         left: log P_LM of each hypothesis, (n,), finite.
@@ -256,20 +231,17 @@ def envelope(left: np.ndarray, right: np.ndarray) -> list[tuple[float, int]]:
 
 
 def tune(
-    lists: Sequence[NBest],
-    weights: Weights,
-    free: Collection[str] = (FIRST_PASS,),
-    tuned_on: Sequence[str] = (),
+    lists: Sequence[NBest], models: Sequence[str], tuned_on: Sequence[str] = ()
 ) -> tuple[Tuned, dict[str, ErrorCurve]]:
-    """The weights with the fewest word errors over all the lists (one development set, or several jointly).
+    """Find the weights with the fewest word errors over all the lists (one development set, or several jointly).
 
-    With one free weight the result is the best there is. With several, the coordinate search ends where no single
-    weight lowers the errors. If every weight makes the same number of errors, it is 1, and 0 for the length.
+    The first language model's weight is 1, which sets the scale of the others. With one language model the result is
+    the best there is. With several, the coordinate search ends where no single weight lowers the errors. If every
+    weight makes the same number of errors, it is 1.
 
     Args:
-        lists: with references.
-        weights: of all scores, where the search starts.
-        free: those that are tuned, in this order.
+        lists: with references and the scores of the models.
+        models: the names of the language models' scores.
         tuned_on: the files of the lists.
 
     Returns:
@@ -279,24 +251,26 @@ def tune(
         InputError: as :func:`error_curve`.
     """
     words = sum(len(words_of_reference(nbest)) for nbest in lists)
+    weights = dict.fromkeys([*models, FIRST_PASS], 1.0)
+    free = [FIRST_PASS, *models[1:]]
     tables = [_table(nbest, weights) for nbest in lists]
-    found, best = dict(weights), math.inf
+    best = math.inf
     curves: dict[str, ErrorCurve] = {}
     intervals: dict[str, tuple[float, float]] = {}
     for _ in range(_ROUNDS):
         before = best
         for name in free:
-            curves[name] = _curve(tables, found, name, words)
+            curves[name] = _curve(tables, weights, name, words)
             low, high = _widest(curves[name])
-            found[name], best = weight_of((low + high) / 2), min(curves[name].errors)
+            weights[name], best = weight_of((low + high) / 2), min(curves[name].errors)
             intervals[name] = weight_of(low), weight_of(high)
         if best == before:
             break
     # of the last round: an earlier curve of the round went through other weights
     for name in free if len(free) > 1 else ():
-        curves[name] = _curve(tables, found, name, words)
-        intervals[name] = _piece(curves[name], found[name])
-    return Tuned(found, intervals, int(best), words, len(lists), tuple(tuned_on)), curves
+        curves[name] = _curve(tables, weights, name, words)
+        intervals[name] = _piece(curves[name], weights[name])
+    return Tuned(weights, intervals, int(best), words, len(lists), tuple(tuned_on)), curves
 
 
 def _widest(curve: ErrorCurve) -> tuple[float, float]:
@@ -321,19 +295,6 @@ def write_tuned(path: str | Path, tuned: Tuned) -> None:
     write_json(path, {**asdict(tuned), "intervals": intervals})
 
 
-def write_curves(path: str | Path, curves: Mapping[str, ErrorCurve]) -> None:
-    """Write curves as JSON: of each tuned weight the values where the errors change, and the errors between them."""
-    record = {
-        name: {
-            "weights": [weight_of(corner) for corner in curve.corners[1:-1]],
-            "errors": list(curve.errors),
-            "words": curve.words,
-        }
-        for name, curve in curves.items()
-    }
-    write_json(path, record)
-
-
 def read_weights(path: str | Path) -> dict[str, float]:
     """Read the weights that :func:`write_tuned` wrote.
 
@@ -349,14 +310,3 @@ def read_weights(path: str | Path) -> dict[str, float]:
         raise InputError(f"{path}: has no tuned weights ({error!r}): tune them again, with --tune-on") from None
     check_weights(weights)
     return weights
-
-
-def _sum_steps(start: int, corners: Sequence[float], steps: Sequence[int], words: int) -> ErrorCurve:
-    """The curve that begins with ``start`` errors and changes by ``steps`` at ``corners``, in any order."""
-    places, index = np.unique(np.asarray(corners, dtype=float), return_inverse=True)
-    changes = np.zeros(len(places), dtype=np.int64)
-    np.add.at(changes, index, np.asarray(steps, dtype=np.int64))
-    start += int(changes[places == 0.0].sum())
-    inside = (places > 0.0) & (places < 1.0) & (changes != 0)
-    errors = start + np.cumsum(changes[inside])
-    return ErrorCurve((0.0, *places[inside].tolist(), 1.0), (start, *errors.tolist()), words)

@@ -1,0 +1,133 @@
+"""Small GPT-2 and BERT models with their own tokenizers and random weights, for text that needs no large model."""
+
+import string
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import torch
+from pydantic import model_validator
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertTokenizer,
+    GPT2Config,
+    GPT2LMHeadModel,
+    GPT2Tokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+
+from espnet_ext.errors import InputError
+from espnet_ext.rescore.models.causal import CausalScorer
+from espnet_ext.rescore.models.language_model import CASINGS, LmScorer
+from espnet_ext.rescore.models.pll import PllScorer
+from espnet_ext.text.lm_text import sentences
+from espnet_ext.work.settings import Count, StrictMapping, checked, one_of
+
+LETTERS = string.ascii_letters + string.digits + string.punctuation
+
+
+@dataclass(frozen=True)
+class _Family:
+    """A family of small models: how its tokenizer is trained, classes of ``transformers``, and its scorer."""
+
+    tokenizer: Callable[[Sequence[str], int], PreTrainedTokenizerBase]
+    config: Callable[..., PreTrainedConfig]
+    model: Callable[..., PreTrainedModel]
+    scorer: type[CausalScorer] | type[PllScorer]
+
+
+def byte_pairs(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerBase:
+    """Train GPT-2's byte-level BPE with this many tokens."""
+    return GPT2Tokenizer().train_new_from_iterator([texts], vocabulary, show_progress=False)
+
+
+def word_pieces(texts: Sequence[str], vocabulary: int) -> PreTrainedTokenizerBase:
+    """Train BERT's WordPiece, cased. It has all letters of the text and of ASCII, at the start and inside of a word."""
+    letters = sorted(set(LETTERS).union(*texts) - set(" "))
+    # The trainer numbers letters inside of words in the order of a hash table, so ids and even pieces would change from
+    # run to run. Special tokens are numbered first, so the letters are given as such.
+    inside = [f"##{letter}" for letter in letters]
+    trained = BertTokenizer(do_lower_case=False).train_new_from_iterator(
+        [texts, letters], vocabulary, new_special_tokens=inside, show_progress=False
+    )
+    return BertTokenizer(vocab=trained.get_vocab(), do_lower_case=False)
+
+
+KINDS = {
+    "gpt2": _Family(byte_pairs, GPT2Config, GPT2LMHeadModel, CausalScorer),
+    "bert": _Family(word_pieces, BertConfig, BertForMaskedLM, PllScorer),
+}
+
+
+class SmallModel(StrictMapping):
+    """What a small model is made of.
+
+    Attributes:
+        kind: ``gpt2`` or ``bert``.
+        vocabulary: number of tokens, special ones included; fewer if the text does not give as many.
+        config: sizes and other options of ``GPT2Config`` or ``BertConfig``.
+        casing: how sentences are written for it, a key of ``CASINGS``.
+    """
+
+    kind: Annotated[str, one_of(KINDS)]
+    vocabulary: Count
+    config: dict[str, Any]
+    casing: Annotated[str, one_of(CASINGS)] = "as-is"
+
+    @model_validator(mode="after")
+    def _check_options(self) -> Self:
+        defaults = KINDS[self.kind].config()
+        for name in self.config:
+            if not hasattr(defaults, name):
+                raise ValueError(f"{type(defaults).__name__} has no {name}: its documentation says what there is")
+        return self
+
+
+def make_small_model(wanted: SmallModel, texts: Sequence[str], seed: int = 0) -> LmScorer:
+    """Make a scorer whose model has random weights and whose tokenizer is trained on ``texts``.
+
+    Raises:
+        InputError: there is no text, or sizes are of another type or do not fit each other.
+    """
+    if not texts:
+        raise InputError("there is no text to train a tokenizer on: give more sentences")
+    family, write = KINDS[wanted.kind], CASINGS[wanted.casing]
+    tokenizer = family.tokenizer(list(map(write, texts)), wanted.vocabulary)
+    special = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    torch.manual_seed(seed)
+    try:
+        model = family.model(family.config(vocab_size=len(tokenizer), **special, **wanted.config))
+    except Exception as error:  # of several libraries: a value of another type, or sizes that do not fit each other
+        raise InputError(f"{wanted.kind}: {' '.join(str(error).split())}") from None
+    tokenizer.model_max_length = model.config.max_position_embeddings
+    return family.scorer(model, tokenizer, wanted.casing)
+
+
+def make_language_model(
+    values: Mapping[str, Any],
+    text: Sequence[Path],
+    output: Path,
+    seed: int = 0,
+    say: Callable[[str], None] = print,
+) -> LmScorer:
+    """Make a small model as a config says, with a tokenizer trained on text files, and save it.
+
+    Args:
+        values: the config: the attributes of :class:`SmallModel`.
+        text: files with a sentence per line, plain or ``.gz``.
+        output: the folder that is written; ``transformers`` loads it, too.
+        seed: for the weights.
+        say: prints what was made.
+
+    Raises:
+        InputError: as :func:`espnet_ext.work.settings.checked` and :func:`make_small_model`; a file is missing.
+    """
+    scorer = make_small_model(checked(SmallModel, values, "small model"), list(sentences(text)), seed)
+    scorer.save(output)
+    parameters = sum(parameter.numel() for parameter in scorer.parameters())
+    say(f"{output}: {values['kind']} with {parameters:,} parameters and {len(scorer.tokenizer)} tokens")
+    return scorer

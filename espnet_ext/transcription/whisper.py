@@ -1,0 +1,53 @@
+"""Whisper, whose weights come in a package: English, no network, no model of one's own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from espnet_ext.errors import InputError
+from espnet_ext.longform.recording_audio import opened
+from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.stitcher.by_time import merge_by_time
+from espnet_ext.text.transcript import Line, spoken_lines
+from espnet_ext.transcription.request import RATE, Engine, Request
+from espnet_ext.transcription.voices import enrolled_profiles, tell_voices
+from espnet_ext.whisper.model import load_whisper
+from espnet_ext.whisper.recordings import WINDOWS, transcribe, transcribe_windows
+
+
+def whisper(model: str | Path | None, request: Request) -> Engine:
+    """Return the engine: with ``speakers``, ``window`` or ``window_overlap`` in windows, otherwise in Whisper's manner.
+
+    Args:
+        model: folder of a Whisper that CTranslate2 has converted; None: tiny.en of the package.
+        request: the language (``en``), windows of at most 30 s (30 s that overlap by 5), speakers, and those enrolled.
+
+    Raises:
+        InputError: the extra ``whisper`` is not installed, windows are too long, or it does not know the language.
+    """
+    windowing = Windowing(
+        WINDOWS.length if request.window is None else request.window,
+        WINDOWS.overlap if request.window_overlap is None else request.window_overlap,
+    )
+    if windowing.length > WINDOWS.length:
+        raise InputError(f"--window {windowing.length:g}: Whisper hears at most {WINDOWS.length:g} s at once")
+    language, tells = request.language or "en", request.speakers or request.enrolment
+    network = load_whisper(model, request.device)
+    if language != "en" and not network.model.is_multilingual:
+        raise InputError(
+            f"--language {language}: this Whisper knows English only: name a multilingual one with --model"
+        )
+    if tells:
+        from espnet_ext.multitalker.profiles import resemblyzer
+
+        embed = resemblyzer()
+        profiles = enrolled_profiles(request.enrolment, embed, request.folder) if request.enrolment else None
+
+    def in_windows(path: Path) -> Iterator[Line]:
+        with opened(path, RATE) as recording:
+            words = merge_by_time(transcribe_windows(network, recording, windowing, language))
+            said = tell_voices(words, recording, embed, profiles) if tells else {"": words}
+        return iter(spoken_lines(said))
+
+    if tells or request.given() & {"window", "window_overlap"}:
+        return in_windows
+    return lambda path: transcribe(network, path, language)

