@@ -117,8 +117,8 @@ def test_a_group_is_listed_as_it_is_defined():
         (["score", "wer", "--rf", "x"], "no such option '--rf'. Did you mean '--ref'? See espnet-ext score wer --help"),
         (["score", "wer", "--ref", "x"], "missing option '--hyp'. See espnet-ext score wer --help"),
         (
-            ["nbest", "stats", "--nbest", "a", "b"],
-            "got unexpected extra argument (b). See espnet-ext nbest stats --help",
+            ["nbest", "oracle", "--nbest", "a", "b"],
+            "got unexpected extra argument (b). See espnet-ext nbest oracle --help",
         ),
         (
             ["score", "compare", "--ref", "a", "b", "--system", "x=y"],
@@ -160,7 +160,7 @@ def test_errors_of_commands(error, status, message, monkeypatch, capsys):
 
     monkeypatch.setattr("espnet_ext.nbest.sources.read_lists", fail)
     with pytest.raises(SystemExit) as stop:
-        main(["nbest", "stats", "--nbest", "a"])
+        main(["nbest", "oracle", "--nbest", "a"])
     assert stop.value.code == status
     assert capsys.readouterr().err == message
 

@@ -59,6 +59,6 @@ import espnet_ext.rescore.models.scorers, espnet_ext.sharing.load, espnet_ext.sh
 import espnet_ext.bin.asr_train, espnet_ext.bin.asr_inference, espnet_ext.bin.lm_train
 from espnet_ext.cli.program import call
 call(["score", "wer", "--ref", {str(tmp_path / "ref")!r}, "--hyp", {str(tmp_path / "hyp")!r}])
-call(["nbest", "stats", "--nbest", {str(tmp_path / "lists.jsonl")!r}])
+call(["nbest", "convert", "--nbest", {str(tmp_path / "lists.jsonl")!r}, "--output", {str(tmp_path / "out.jsonl")!r}])
 """
     assert "WER 25.00" in run(blocked, code)
