@@ -11,7 +11,7 @@ def blocked_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | N
     """``torch.nn.functional.linear``, in blocks of the weight's rows.
 
     With about ten rows of ``x``, MKL spends much of its time copying the weight into its own layout. The copy of a
-    block stays in the cache until it is multiplied. See ``tests/benchmarks/bench_rnn_decoder.py``.
+    block stays in the cache until it is multiplied.
 
     Args:
         x: (n, inputs).

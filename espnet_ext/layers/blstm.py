@@ -8,7 +8,7 @@ class BLSTM(torch.nn.Module):
 
     Each direction is an LSTM over the padded batch; the backward one reads every utterance reversed within its own
     length. So neither sees padding before the last valid frame. On a CPU, training on packed sequences is 5 to 30 times
-    slower, since PyTorch's fused kernel does not support them; see ``tests/benchmarks``.
+    slower, since PyTorch's fused kernel does not support them.
 
     Args:
         input_size: dimension of the input.
