@@ -49,23 +49,45 @@ def training_sets(run: Run) -> list[str]:
 
 def data(run: Run) -> None:
     librispeech, mandarin = run.path("librispeech"), run.path("mandarin")
-    folders = part_folders(run)
+    folders, names = part_folders(run), {part: part for part in (*train_parts(run), *TEST_SETS)}
     if run.synthetic:
         run_steps(asr.synthetic_corpus(run, "asru2019"))
+    if without_dev(run):
+        names[SPOKEN] = f"{SPOKEN}-whole"
     run_steps(
-        asr.manifests(
+        asr.data_step(
             run,
             "asru2019",
             [run.corpus, *(path for path in (librispeech, mandarin) if path), *map(Path, folders.values())],
+            names,
             corpus_dir=str(run.corpus),
             layout=run.options["corpus"],
             folders=folders,
             mandarin_dir=mandarin and str(mandarin),
             allow_pipes=run.options["allow_pipes"] == "true",
             librispeech_dir=librispeech and str(librispeech),
-            parts=[*train_parts(run), *TEST_SETS],
-        )
+            parts=list(names),
+        ),
+        *held_out_steps(run, names[SPOKEN]),
+        *(asr.combine_step(run, name, name.split("+")) for name in combined_sets(run)),
     )
+
+
+def held_out_steps(run: Run, spoken: str) -> Iterator[Step]:
+    """The set on which trainings are watched, if it is not the whole of dev."""
+    settings = run.sections["settings"]
+    if without_dev(run):
+        count = settings["held_out_utterances"]
+        yield asr.subset_step(run, valid_set(run), spoken, count, "first_per_speaker")
+        yield asr.subset_step(run, SPOKEN, spoken, count, "after_first_per_speaker")
+    elif count := settings["valid_utterances"]:
+        yield asr.subset_step(run, valid_set(run), "dev", count, "first_per_speaker")
+
+
+def combined_sets(run: Run) -> list[str]:
+    """The training sets of several parts, and that of all parts."""
+    sets = ["+".join(train_parts(run)), *training_sets(run)]
+    return [name for name in dict.fromkeys(sets) if "+" in name]
 
 
 def part_folders(run: Run) -> dict[str, str]:
@@ -74,27 +96,6 @@ def part_folders(run: Run) -> dict[str, str]:
     if not all(part and folder for part, _, folder in pairs):
         raise InputError(f"--folders takes PART=DIR with commas between, not '{run.options['folders']}'")
     return {part.strip(): str(run.corpus / folder.strip()) for part, _, folder in pairs}
-
-
-def format_data(run: Run) -> None:
-    sets = ["+".join(train_parts(run)), *training_sets(run)]
-    names = {part: part for part in (*train_parts(run), *TEST_SETS)}
-    settings = run.sections["settings"]
-    chosen = []
-    if without_dev(run):
-        names[SPOKEN] = whole = f"{SPOKEN}-whole"
-        count = settings["held_out_utterances"]
-        chosen = [
-            asr.subset_step(run, valid_set(run), whole, count, "first_per_speaker"),
-            asr.subset_step(run, SPOKEN, whole, count, "after_first_per_speaker"),
-        ]
-    elif count := settings["valid_utterances"]:
-        chosen = [asr.subset_step(run, valid_set(run), "dev", count, "first_per_speaker")]
-    run_steps(
-        asr.format_step(run, "asru2019", names),
-        *chosen,
-        *(asr.combine_step(run, name, name.split("+")) for name in dict.fromkeys(sets) if "+" in name),
-    )
 
 
 def tokens(run: Run) -> None:
@@ -296,7 +297,6 @@ RECIPE = Recipe(
     check=check,
     stages={
         "data": data,
-        "format": format_data,
         "tokens": tokens,
         "statistics": statistics,
         "encoder": encoder,

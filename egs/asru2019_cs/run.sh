@@ -20,7 +20,7 @@ average=         # best:N|last:N: decode the mean of the N best or last epochs; 
 asr_config=      # a training config of yours: train it and show its row; "base: SYSTEM" and changes, or a whole one
 name=mine        # what that row is called
 stage=1          # first stage to run
-stop_stage=9     # last stage to run
+stop_stage=8     # last stage to run
 # Data
 asru2019=        # folder of the challenge's corpus, or of the one that --corpus names (README.md); synthetic if empty
 corpus=asru2019  # asru2019|talcs|seame|ascend: whose layout that folder has
@@ -42,12 +42,11 @@ datadir=         # data dirs; data/SCALE or data/SCALE-CORPUS if empty
 . "$(dirname "$0")/cmd.sh"
 . "$(dirname "$0")/../../utils/parse_options.sh"
 
-run 1 data       # the corpus: synthetic, or yours, checked; Lhotse manifests
-run 2 format     # Kaldi data dirs
-run 3 tokens     # Han characters and English word pieces, and the language of each
-run 4 statistics # lengths, mean and variance of the features
-run 5 encoder    # the encoder of all systems, if there is one: trained by CTC on all data; shared: its outputs kept
-run 6 training   # each system and seed that the table lacks
-run 7 decoding   # test sets by each system
-run 8 scoring    # mixed error rates: all tokens, Chinese characters, English words
-run 9 tables     # results as JSON and Markdown, the paper's numbers beside ours
+run 1 data       # the corpus: synthetic, or yours, checked; Kaldi data dirs
+run 2 tokens     # Han characters and English word pieces, and the language of each
+run 3 statistics # lengths, mean and variance of the features
+run 4 encoder    # the encoder of all systems, if there is one: trained by CTC on all data; shared: its outputs kept
+run 5 training   # each system and seed that the table lacks
+run 6 decoding   # test sets by each system
+run 7 scoring    # mixed error rates: all tokens, Chinese characters, English words
+run 8 tables     # results as JSON and Markdown, the paper's numbers beside ours

@@ -41,10 +41,8 @@ def data(run: Run) -> None:
         run_steps(asr.synthetic_corpus(run, kind, size=sets.settings(run)["corpus_size"]))
     corpus, parts, libricss = sets.librispeech(run), sets.parts(run), sets.libricss(run)
     folders = [corpus / part for part in parts]
-    run_steps(
-        asr.manifests(run, "librispeech", folders, corpus_dir=str(corpus), parts=parts),
-        asr.format_step(run, "librispeech", {part: part for part in parts}),
-    )
+    names = {part: part for part in parts}
+    run_steps(asr.data_step(run, "librispeech", folders, names, corpus_dir=str(corpus), parts=parts))
     if libricss:
         run_steps(sets.libricss_step(run, libricss))
 

@@ -44,7 +44,7 @@ datadir=         # data dirs; data/SCALE or data/SCALE-CORPUS if empty
 . "$(dirname "$0")/cmd.sh"
 . "$(dirname "$0")/../../utils/parse_options.sh"
 
-run 1 data       # the corpora: synthetic, or yours, checked; Lhotse manifests and data dirs
+run 1 data       # the corpora: synthetic, or yours, checked; Kaldi data dirs
 run 2 mixtures   # speaker profiles, mixtures for training and testing, Table 1
 run 3 tokens     # word pieces
 run 4 statistics # lengths, mean and variance of the features; d-vectors of sliding windows

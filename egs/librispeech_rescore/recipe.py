@@ -64,11 +64,8 @@ def data(run: Run) -> None:
         run_steps(asr.synthetic_corpus(run, "librispeech", size=size))
     parts = corpus_parts(run)
     folders = [run.corpus / part for part in parts]
-    run_steps(asr.manifests(run, "librispeech", folders, corpus_dir=str(run.corpus), parts=parts))
-
-
-def format_data(run: Run) -> None:
-    run_steps(asr.format_step(run, "librispeech", {part: part for part in corpus_parts(run)}))
+    names = {part: part for part in parts}
+    run_steps(asr.data_step(run, "librispeech", folders, names, corpus_dir=str(run.corpus), parts=parts))
 
 
 def first_pass(run: Run) -> None:
@@ -390,7 +387,6 @@ RECIPE = Recipe(
     variant=lambda options: options["first_pass"] if options["first_pass"] == ESPNET else "",
     stages={
         "data": data,
-        "format": format_data,
         "first_pass": first_pass,
         "statistics": statistics,
         "language_model": language_model,

@@ -21,7 +21,7 @@ seed=1           # seeds, separated by commas
 rescorer_config= # a training config of yours: train it and show its row; "base: SYSTEM" and changes, or a whole one
 name=mine        # what that row is called
 stage=1          # first stage to run
-stop_stage=9     # last stage to run
+stop_stage=8     # last stage to run
 # Models
 first_pass=whisper # whisper|espnet: what makes the N-best lists; espnet is trained on the first training part, MWER on the others
 whisper=         # folder or hub name of a Whisper model; the scale's own choice if empty
@@ -45,12 +45,11 @@ datadir=         # data dirs; data/SCALE or data/SCALE-CORPUS if empty
 . "$(dirname "$0")/cmd.sh"
 . "$(dirname "$0")/../../utils/parse_options.sh"
 
-run 1 data           # the corpus: synthetic, or yours, checked; Lhotse manifests
-run 2 format         # Kaldi data dirs
-run 3 first_pass     # 10-best lists of all parts
-run 4 statistics     # error rates of the lists' best and of their oracle
-run 5 language_model # GPT-2 and BERT, adapted to the LM text
-run 6 training       # each system and seed that the table lacks
-run 7 rescoring      # test sets by each system, with the weight tuned on the dev sets
-run 8 scoring        # word error rates, and the time that rescoring takes
-run 9 tables         # results as JSON and Markdown, the paper's numbers beside ours
+run 1 data           # the corpus: synthetic, or yours, checked; Kaldi data dirs
+run 2 first_pass     # 10-best lists of all parts
+run 3 statistics     # error rates of the lists' best and of their oracle
+run 4 language_model # GPT-2 and BERT, adapted to the LM text
+run 5 training       # each system and seed that the table lacks
+run 6 rescoring      # test sets by each system, with the weight tuned on the dev sets
+run 7 scoring        # word error rates, and the time that rescoring takes
+run 8 tables         # results as JSON and Markdown, the paper's numbers beside ours

@@ -27,13 +27,9 @@ def parts(run: Run) -> list[str]:
 def data(run: Run) -> None:
     if run.synthetic:
         run_steps(asr.synthetic_corpus(run, "librispeech"))
-    folders = [run.corpus / part for part in parts(run)]
-    run_steps(asr.manifests(run, "librispeech", folders, corpus_dir=str(run.corpus), parts=parts(run)))
-
-
-def format_data(run: Run) -> None:
+    folders, names = [run.corpus / part for part in parts(run)], {part: part for part in parts(run)}
     run_steps(
-        asr.format_step(run, "librispeech", {part: part for part in parts(run)}),
+        asr.data_step(run, "librispeech", folders, names, corpus_dir=str(run.corpus), parts=parts(run)),
         asr.combine_step(run, "train", run.sections["settings"]["train_parts"]),
         asr.combine_step(run, "dev", DEV_SETS),
     )
@@ -216,7 +212,6 @@ RECIPE = Recipe(
     choices={"pretrain": ("true", "false"), "lm_size": ("small", "large")},
     stages={
         "data": data,
-        "format": format_data,
         "tokens": tokens,
         "statistics": statistics,
         "language_model": language_model,

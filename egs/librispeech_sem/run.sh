@@ -21,7 +21,7 @@ average=         # best:N|last:N: decode the mean of the N best or last epochs; 
 asr_config=      # a training config of yours: train it and show its row; "base: SYSTEM" and changes, or a whole one
 name=mine        # what that row is called
 stage=1          # first stage to run
-stop_stage=9     # last stage to run
+stop_stage=8     # last stage to run
 # Data
 librispeech=     # folder of the LibriSpeech corpus (the one with SPEAKERS.TXT); synthetic if empty
 lm_text=         # librispeech-lm-norm.txt.gz; the file of that name in the corpus folder if empty
@@ -39,12 +39,11 @@ datadir=         # data dirs; data/SCALE or data/SCALE-CORPUS if empty
 . "$(dirname "$0")/cmd.sh"
 . "$(dirname "$0")/../../utils/parse_options.sh"
 
-run 1 data           # the corpus: synthetic, or yours, checked; Lhotse manifests
-run 2 format         # Kaldi data dirs
-run 3 tokens         # word pieces
-run 4 statistics     # lengths, mean and variance of the features
-run 5 language_model # only for tables whose decoding uses one
-run 6 training       # each system and seed that the table lacks
-run 7 decoding       # test sets by each system
-run 8 scoring        # word error rates
-run 9 tables         # results as JSON and Markdown, the paper's numbers beside ours
+run 1 data           # the corpus: synthetic, or yours, checked; Kaldi data dirs
+run 2 tokens         # word pieces
+run 3 statistics     # lengths, mean and variance of the features
+run 4 language_model # only for tables whose decoding uses one
+run 5 training       # each system and seed that the table lacks
+run 6 decoding       # test sets by each system
+run 7 scoring        # word error rates
+run 8 tables         # results as JSON and Markdown, the paper's numbers beside ours

@@ -112,7 +112,7 @@ def recording_tables(run: Run, name: str) -> list[tuple[Path, str, str]]:
     tables = {
         "speech": data_dir / "wav.scp",
         "duration": data_dir / "utt2dur",
-        "words": run.datadir / "manifests" / f"{run.corpus_option}_words_{part}.scp",
+        "words": run.datadir / f"{run.corpus_option}_words_{part}.scp",
         "statistics": stats / "statistics.scp",
     }
     if keeps_features(run):
@@ -166,7 +166,7 @@ def decode_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step
     """All decodings of a system in one step, which loads the model once."""
     folder, decodings = run.expdir / system.name / f"seed{seed}", run.decodings[system.name]
     model = model_of(run, system, seed)
-    ignored = run.datadir / "manifests" / "tedlium_ignored_test.txt"
+    ignored = run.datadir / "tedlium_ignored_test.txt"
     jobs: list[dict[str, Any]] = [
         {
             "config": run.decode_config(decoding),
@@ -333,7 +333,6 @@ RECIPE = Recipe(
     check=check,
     stages={
         "data": corpora.data,
-        "format": corpora.format_data,
         "tokens": tokens,
         "statistics": statistics,
         "training": training,

@@ -21,7 +21,7 @@ seed=1           # seeds, separated by commas; the paper has three repeats
 asr_config=      # a training config of yours: train it and show its row; "base: SYSTEM" and changes, or a whole one
 name=mine        # what that row is called
 stage=1          # first stage to run
-stop_stage=8     # last stage to run
+stop_stage=7     # last stage to run
 # Data
 spotify=         # folder of podcasts: podcasts-transcripts, podcasts-audio and metadata.tsv; synthetic if empty
 audio=           # instead of --spotify: folder of recordings, of any length and in folders of any depth
@@ -49,11 +49,10 @@ datadir=         # data dirs; data/SCALE or data/SCALE-CORPUS if empty
 . "$(dirname "$0")/cmd.sh"
 . "$(dirname "$0")/../../utils/parse_options.sh"
 
-run 1 data           # the corpora: synthetic, or yours, checked; Lhotse manifests and word times
-run 2 format         # Kaldi data dirs of whole recordings
-run 3 tokens         # word pieces
-run 4 statistics     # mean and deviation of each recording
-run 5 training       # each system and seed that the figures and tables lack
-run 6 decoding       # test sets by each system, with moving windows
-run 7 scoring        # word error rates; for table 1, memory and speed
-run 8 tables         # results as JSON, Markdown and PNG, the paper's numbers beside ours
+run 1 data       # the corpora: synthetic, or yours, checked; Kaldi data dirs of whole recordings, and word times
+run 2 tokens     # word pieces
+run 3 statistics # mean and deviation of each recording
+run 4 training   # each system and seed that the figures and tables lack
+run 5 decoding   # test sets by each system, with moving windows
+run 6 scoring    # word error rates; for table 1, memory and speed
+run 7 tables     # results as JSON, Markdown and PNG, the paper's numbers beside ours

@@ -15,22 +15,19 @@ TOKEN_TYPES = ("bpe", "unigram", "char", "word", "mixed")
 NORMALISATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 HERE = "espnet_ext.cli.data"
 ENTRIES = {
-    "prepare": Entry("espnet_ext.cli.prepare", "prepare", "Check a corpus and write its Lhotse manifests."),
+    "prepare": Entry("espnet_ext.cli.prepare", "prepare", "Check a corpus and write its data dirs."),
     "download": Entry("espnet_ext.cli.prepare", "download", "Download a corpus, or resume a download."),
     "synthesise": Entry(HERE, "synthesise", "Make a small synthetic corpus."),
-    "from-manifests": Entry(HERE, "from_manifests", "Write data dirs from Lhotse manifests."),
     "validate": Entry(HERE, "validate", "Find faults in a data dir."),
     "fix": Entry(HERE, "fix", "Drop incomplete utterances, and sort."),
-    "subset": Entry(HERE, "subset", "Write a subset of a data dir."),
     "combine": Entry(HERE, "combine", "Put data dirs together."),
-    "split": Entry(HERE, "split", "Split a data dir into parts."),
     "tokens": Entry(HERE, "tokens", "Learn tokens from transcripts."),
 }
 
 
 @click.group(cls=LazyGroup, entries=ENTRIES)
 def data() -> None:
-    """Prepare corpora; check, subset, combine and split Kaldi data dirs; learn tokens."""
+    """Prepare corpora; check, fix and combine Kaldi data dirs; learn tokens."""
 
 
 @click.command()
@@ -53,20 +50,6 @@ def synthesise(corpus: str, output: Path, size: str, seed: int, nj: int) -> None
     make = getattr(import_module(f"espnet_ext.synthetic.{corpus}"), f"make_{corpus}")
     made = make(output, size, seed, nj)
     click.echo(f"{output}: {'made' if made else 'already there, left as it is'} ({corpus}, size {size})")
-
-
-@click.command()
-@click.option("--recordings", type=common.PATH, required=True, multiple=True, metavar="FILE", help="Lhotse manifest.")
-@click.option("--supervisions", type=common.PATH, required=True, multiple=True, metavar="FILE", help="Lhotse manifest.")
-@common.output("The data dir to write.", several=True)
-def from_manifests(recordings: tuple[Path, ...], supervisions: tuple[Path, ...], output: tuple[Path, ...]) -> None:
-    """Write data dirs from Lhotse manifests.
-
-    Repeat all three options to write several data dirs.
-    """
-    from espnet_ext.corpora.manifests import data_dirs_from_manifests
-
-    data_dirs_from_manifests(recordings, supervisions, output)
 
 
 @click.command()
@@ -106,42 +89,9 @@ def fix(folder: Path) -> None:
 
     The original files go to DIR/.backup.
     """
-    from espnet_ext.kaldi.fix import fix_data_dir
+    from espnet_ext.kaldi.checks import fix_data_dir
 
     fix_data_dir(folder)
-
-
-@click.command()
-@click.option("--first", is_flag=True, help="Take the first NUMBER in sorted order.")
-@click.option("--last", is_flag=True, help="Take the last NUMBER in sorted order.")
-@click.option("--shortest", is_flag=True, help="Take the NUMBER shortest.")
-@click.option("--per-spk", "per_speaker", is_flag=True, help="Take NUMBER utterances of each speaker.")
-@common.path("--utt-list", "Take the utterances in this file (first column).")
-@common.path("--spk-list", "Take the speakers in this file (first column).")
-@click.argument("arguments", nargs=-1, required=True, metavar="SOURCE [NUMBER] DEST")
-def subset(utt_list: Path | None, spk_list: Path | None, arguments: tuple[str, ...], **how: bool) -> None:
-    """Write a subset of a data dir.
-
-    Takes NUMBER utterances, spread evenly unless an option says otherwise. With a list, leave out NUMBER.
-    """
-    from espnet_ext.kaldi.parts import subset_data_dir
-
-    listed = bool(utt_list or spk_list)
-    chosen = [name for name, given in how.items() if given]
-    if len(chosen) + bool(utt_list) + bool(spk_list) > 1:
-        raise InputError("--first, --last, --shortest, --per-spk, --utt-list and --spk-list: give one of them")
-    if listed and len(arguments) != 2:
-        raise InputError("with a list the arguments are: SOURCE DEST")
-    if not listed and (len(arguments) != 3 or not arguments[1].isdecimal()):
-        raise InputError("the arguments are: SOURCE NUMBER DEST, with a whole number")
-    subset_data_dir(
-        arguments[0],
-        arguments[-1],
-        None if listed else int(arguments[1]),
-        how=chosen[0] if chosen else "spread",
-        utterance_list=utt_list,
-        speaker_list=spk_list,
-    )
 
 
 @click.command()
@@ -153,20 +103,6 @@ def combine(suffix_source: bool, destination: Path, sources: tuple[Path, ...]) -
     from espnet_ext.kaldi.parts import combine_data_dirs
 
     combine_data_dirs(destination, sources, suffix_source=suffix_source)
-
-
-@click.command()
-@click.option("--per-utt", is_flag=True, help="Split by utterance: the utterances of a speaker may be divided.")
-@click.argument("folder", type=common.PATH, metavar="DIR")
-@click.argument("parts", type=int, metavar="NUMBER")
-def split(per_utt: bool, folder: Path, parts: int) -> None:
-    """Split a data dir into parts.
-
-    Writes DIR/splitN/1 ... N by speaker, or DIR/splitNutt/1 ... N by utterance.
-    """
-    from espnet_ext.kaldi.parts import split_data_dir
-
-    split_data_dir(folder, parts, by="utterance" if per_utt else "speaker")
 
 
 @click.command()

@@ -121,17 +121,21 @@ def check_audio(default: str | None = "auto") -> Decorator:
     )
 
 
+def _skip_share(context: click.Context, parameter: click.Parameter, value: str) -> float:
+    from espnet_ext.corpora.checks import skip_share  # only here: help needs no audio library
+
+    return skip_share(value)
+
+
 def skip_faulty() -> Decorator:
     """``--skip-faulty [PERCENT]``: a share of each part of a corpus."""
-    from espnet_ext.corpora.faults import skip_share
-
     return click.option(
         "--skip-faulty",
         is_flag=False,
         flag_value="true",
         default="false",
         metavar="[PERCENT]",
-        callback=lambda context, option, value: skip_share(value),
+        callback=_skip_share,
         help="Leave faulty utterances out, at most this share of each part (2 % if no number is given).",
     )
 

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -32,15 +33,14 @@ class CorpusCommand(click.Command):
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_help_text(ctx, formatter)
         formatter.write_paragraph()
+        text = _docstring(f"espnet_ext.corpora.{self.name}").replace("``", "").replace("::\n", ":\n")
         with formatter.indentation():
-            for line in (
-                _docstring(f"espnet_ext.corpora.{self.name}").replace("``", "").replace("::\n", ":\n").splitlines()
-            ):
+            for line in text.splitlines():
                 formatter.write(f"{'':>{formatter.current_indent}}{line}".rstrip() + "\n")
 
 
 def _docstring(module: str) -> str:
-    """The docstring of a module, which is not imported: that would take longer than all the rest of the help."""
+    """Read the docstring of a module, which is not imported: that would take longer than all the rest of the help."""
     spec = find_spec(module)
     assert spec and spec.origin
     text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
@@ -49,28 +49,31 @@ def _docstring(module: str) -> str:
 
 @click.group(cls=OrderedGroup)
 def prepare() -> None:
-    """Check a corpus and write its Lhotse manifests.
+    """Check a corpus and write a Kaldi data dir of each part.
 
     If there is a fault in the corpus, all faults are written to a file in --output, and nothing else.
-    With --skip-faulty the manifests are made without the faulty utterances.
+    With --skip-faulty the data dirs are made without the faulty utterances.
     """
 
 
-def _corpus(check_audio: bool = True) -> Callable[[Callable[..., Any]], click.Command]:
-    """A command for a corpus, with the options that most of them have, by the names that ``prepare_*`` gives them."""
+def _corpus(name: str, what: str, *own: Callable[..., Any], check_audio: bool = True) -> None:
+    """Add the command of a corpus: its own options, and those that most have, by their names in ``prepare_<name>``."""
 
-    def decorate(function: Callable[..., Any]) -> click.Command:
-        if check_audio:
-            function = common.check_audio()(common.nj("num_jobs")(function))
-        function = common.skip_faulty()(function)
+    def call(**options: Any) -> None:
+        getattr(import_module(f"espnet_ext.corpora.{name}"), f"prepare_{name}")(**options)
+
+    common_options = [
+        click.option(name, place, type=common.PATH, required=True, metavar="DIR", help=what)
         for name, place, what in (
-            ("--output", "output_dir", "Folder for the manifests."),
             ("--corpus", "corpus_dir", "Folder of the corpus."),
-        ):
-            function = click.option(name, place, type=common.PATH, required=True, metavar="DIR", help=what)(function)
-        return prepare.command(cls=CorpusCommand)(function)
-
-    return decorate
+            ("--output", "output_dir", "Folder of the data dirs."),
+        )
+    ]
+    checks = [common.check_audio(), common.nj("num_jobs")] if check_audio else []
+    function: Callable[..., Any] = call
+    for option in reversed([*common_options, common.skip_faulty(), *checks, *own]):
+        function = option(function)
+    prepare.command(name, cls=CorpusCommand, help=what)(function)
 
 
 def _parts(default: str | None = None) -> Callable[..., Any]:
@@ -83,15 +86,6 @@ def _parts(default: str | None = None) -> Callable[..., Any]:
     )
 
 
-@_corpus()
-@_parts()
-def librispeech(**options: Any) -> None:
-    """Prepare a corpus in the layout of LibriSpeech."""
-    from espnet_ext.corpora.librispeech import prepare_librispeech
-
-    prepare_librispeech(**options)
-
-
 def _folders(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     for value in values:
         if not value.partition("=")[2]:
@@ -99,105 +93,68 @@ def _folders(_context: click.Context, _option: click.Parameter, values: tuple[st
     return {part: folder for part, _, folder in (value.partition("=") for value in values)}
 
 
-@_corpus()
-@_parts()
-@click.option(
-    "--librispeech",
-    "librispeech_dir",
-    type=common.PATH,
-    metavar="DIR",
-    help="Folder of LibriSpeech.  [default: LibriSpeech in --corpus, if it is there]",
+_corpus("librispeech", "Prepare a corpus in the layout of LibriSpeech.", _parts())
+_corpus(
+    "asru2019",
+    "Prepare the ASRU 2019 code-switching corpus.\n\nIt comes with 460 hours of LibriSpeech.",
+    _parts(),
+    click.option(
+        "--librispeech",
+        "librispeech_dir",
+        type=common.PATH,
+        metavar="DIR",
+        help="Folder of LibriSpeech.  [default: LibriSpeech in --corpus, if it is there]",
+    ),
+    click.option(
+        "--folder",
+        "folders",
+        multiple=True,
+        callback=_folders,
+        metavar="PART=DIR",
+        help="Folder of a part that has another name or place; repeat it for several.",
+    ),
+    click.option(
+        "--layout",
+        default="asru2019",
+        show_default=True,
+        metavar="NAME",
+        help="Whose layout --corpus has: asru2019, talcs, seame or ascend.",
+    ),
+    click.option(
+        "--mandarin",
+        "mandarin_dir",
+        type=common.PATH,
+        metavar="DIR",
+        help="Mandarin part: AISHELL-1, aidatatang_200zh or another folder.",
+    ),
+    click.option("--allow-pipes", is_flag=True, help="Run the commands in wav.scp of Kaldi data dirs."),
 )
-@click.option(
-    "--folder",
-    "folders",
-    multiple=True,
-    callback=_folders,
-    metavar="PART=DIR",
-    help="Folder of a part that has another name or place; repeat it for several.",
+_corpus(
+    "libricss",
+    "Prepare the first channel of LibriCSS.\n\n"
+    "Writes the recordings cut at silences, with references by speaker, into segments/.",
+    common.path(
+        "--enrolment-list",
+        "The file libricss_speaker_info.jsonl: write each session's enrolment utterances and inventory too.",
+    ),
+    click.option(
+        "--utterances",
+        type=common.COUNT,
+        default=2,
+        show_default=True,
+        metavar="N",
+        help="Enrolment utterances per speaker.",
+    ),
+    check_audio=False,
 )
-@click.option(
-    "--layout",
-    default="asru2019",
-    show_default=True,
-    metavar="NAME",
-    help="Whose layout --corpus has: asru2019, talcs, seame or ascend.",
+_corpus(
+    "spotify",
+    "Prepare the Spotify podcasts.",
+    click.option("--part", default="train", show_default=True, metavar="NAME", help="Name of the part."),
 )
-@click.option(
-    "--mandarin",
-    "mandarin_dir",
-    type=common.PATH,
-    metavar="DIR",
-    help="Mandarin part: AISHELL-1, aidatatang_200zh or another folder.",
-)
-@click.option("--allow-pipes", is_flag=True, help="Run the commands in wav.scp of Kaldi data dirs.")
-def asru2019(**options: Any) -> None:
-    """Prepare the ASRU 2019 code-switching corpus.
-
-    It comes with 460 hours of LibriSpeech.
-    """
-    from espnet_ext.corpora.asru2019 import prepare_asru2019
-
-    prepare_asru2019(**options)
-
-
-@_corpus(check_audio=False)
-@common.path(
-    "--enrolment-list",
-    "The file libricss_speaker_info.jsonl: write each session's enrolment utterances and inventory into segments/ too.",
-)
-@click.option(
-    "--utterances",
-    type=common.COUNT,
-    default=2,
-    show_default=True,
-    metavar="N",
-    help="Enrolment utterances per speaker.",
-)
-def libricss(**options: Any) -> None:
-    """Prepare the first channel of LibriCSS.
-
-    Writes the recordings cut at silences, with references by speaker, into segments/.
-    """
-    from espnet_ext.corpora.libricss import prepare_libricss
-
-    prepare_libricss(**options)
-
-
-@_corpus()
-@click.option(
-    "--part", default="train", show_default=True, metavar="NAME", help="Name of the part in the files' names."
-)
-def spotify(**options: Any) -> None:
-    """Prepare the Spotify podcasts."""
-    from espnet_ext.corpora.spotify import prepare_spotify
-
-    prepare_spotify(**options)
-
-
-@_corpus()
-@_parts("dev,test")
-def tedlium(**options: Any) -> None:
-    """Prepare TED-LIUM 3 as whole talks."""
-    from espnet_ext.corpora.tedlium import prepare_tedlium
-
-    prepare_tedlium(**options)
-
-
-@_corpus()
-def earnings22(**options: Any) -> None:
-    """Prepare Earnings-22."""
-    from espnet_ext.corpora.earnings22 import prepare_earnings22
-
-    prepare_earnings22(**options)
-
-
-@_corpus()
-def rev16(**options: Any) -> None:
-    """Prepare Rev16."""
-    from espnet_ext.corpora.rev16 import prepare_rev16
-
-    prepare_rev16(**options)
+_corpus("tedlium", "Prepare TED-LIUM 3 as whole talks.", _parts("dev,test"))
+_corpus("earnings22", "Prepare Earnings-22.")
+_corpus("rev16", "Prepare Rev16.")
 
 
 @click.command()

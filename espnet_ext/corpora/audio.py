@@ -18,11 +18,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from espnet_ext.corpora import long_recordings, tedlium
-from espnet_ext.corpora.checks import audio_files, check_audio_files, require_corpus, unread_files
-from espnet_ext.corpora.dropped_regions import DroppedRegions, dropped_file, spoken_text
-from espnet_ext.corpora.faults import Faults, faults_file, own_files
-from espnet_ext.corpora.manifests import Manifests, write_parts
+from espnet_ext.corpora.checks import (
+    Faults,
+    audio_files,
+    check_audio_files,
+    own_files,
+    require_corpus,
+    unread_files,
+    write_parts,
+)
+from espnet_ext.corpora.long_recordings import DroppedRegions, spoken_text
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import DataDir
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.longform.alignment.recordings import align_recordings
 from espnet_ext.longform.alignment.word_times import DROPPED, write_word_times
@@ -43,25 +50,25 @@ def prepare_audio(
     text: str | Path = "",
     aligner: str | Path = "",
     part: str = "train",
-    num_jobs: int = 1,
+    *,
     ngpu: int = 0,
+    names: Mapping[str, str] | None = None,
+    num_jobs: int = 1,
     check_audio: str = "auto",
     skip_faulty: float = 0.0,
-) -> dict[str, Manifests]:
-    """Check recordings, and make their Lhotse manifests and the table of their word times.
+) -> dict[str, DataDir]:
+    """Check recordings, and write their data dir and the table of their word times.
 
-    Args:
+    Args (others: see :func:`espnet_ext.corpora.librispeech.prepare_librispeech`):
         corpus_dir: The folder of the recordings.
-        output_dir: Where ``audio_recordings_<part>.jsonl.gz``, ``audio_supervisions_<part>.jsonl.gz``,
-            ``audio_words_<part>.words`` and ``audio_words_<part>.scp`` go, and ``audio_<part>_faults.txt`` and
+        output_dir: Also gets ``audio_words_<part>.words`` and ``.scp``, ``audio_<part>_faults.txt`` and
             ``audio_<part>_dropped.txt`` as of :func:`espnet_ext.corpora.spotify.prepare_spotify`.
         words: The ctm file, in which times may overlap as there, or:
         text: The transcripts, and
-        aligner: an ESPnet model with CTC that finds their words: what ``find_model`` takes. A
-            recording that was aligned is not aligned again by a later run.
-        part: The part's name in the names of the files.
+        aligner: an ESPnet model with CTC that finds their words: what ``find_model`` takes. A recording that was
+            aligned is not aligned again by a later run.
+        part: The part's name.
         ngpu: GPUs that align.
-        num_jobs, check_audio, skip_faulty: See :func:`espnet_ext.corpora.librispeech.prepare_librispeech`.
 
     Raises:
         InputError: Neither or both of ``words`` and ``text``, or no ``aligner`` for ``text``. More recordings than
@@ -73,7 +80,7 @@ def prepare_audio(
         raise InputError("recordings need --words CTM, or --text FILE and --aligner DIR (a model with CTC)")
     corpus, output = require_corpus(corpus_dir, "the recordings"), Path(output_dir)
     model = find_model(aligner) if aligner else None
-    faults = Faults(corpus, faults_file(output, f"audio_{part}"), skip_faulty)
+    faults = Faults(corpus, output / f"audio_{part}_faults.txt", skip_faulty)
     there = list(own_files(corpus, faults))
     files, unread = audio_files(there, part, faults), unread_files(there)
     spoken, ends = (word_times(Path(words)), {}) if words else _transcripts(Path(text), part, faults)
@@ -85,12 +92,12 @@ def prepare_audio(
     for key in sorted(files.keys() - spoken.keys()):
         faults.add(part, key, f"no words of {key} ({files[key]})")
     whole = faults.sound(part, files)
-    sounds = check_audio_files(faults, {part: list(whole.items())}, None, check_audio, num_jobs)[part]
+    sounds = check_audio_files(faults, {part: whole}, None, check_audio, num_jobs)[part]
     sounds = long_recordings.long_enough(faults, part, sounds, files)
     sounds = long_recordings.long_as_transcribed(faults, part, sounds, ends)
     output.mkdir(parents=True, exist_ok=True)
 
-    dropped = DroppedRegions(corpus, dropped_file(output, f"audio_{part}"), skip_faulty)
+    dropped = DroppedRegions(corpus, output / f"audio_{part}_dropped.txt", skip_faulty)
     texts: dict[str, str] = {}
 
     def timed() -> Iterator[tuple[str, list[Word]]]:
@@ -109,9 +116,9 @@ def prepare_audio(
     write_word_times(output / f"audio_words_{part}", timed())
     good = faults.sound(part, sounds)
     recordings = [long_recordings.Transcribed(key, files[key], texts[key]) for key in good]
-    manifests = {part: long_recordings.make_manifests(corpus, recordings, good)}
-    write_parts("audio", manifests, output)
-    return manifests
+    data = {part: long_recordings.data_of(recordings, good)}
+    write_parts(data, output, names)
+    return data
 
 
 def _named(files: Mapping[str, Path], spoken: Mapping[str, object], faults: Faults) -> dict[str, Path]:

@@ -16,14 +16,13 @@ and one file of transcripts), or like the others.
 import csv
 import io
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from espnet_ext.corpora.audio_folder import scan_audio_folder
-from espnet_ext.corpora.checks import audio_files
-from espnet_ext.corpora.faults import Faults, own_files
+from espnet_ext.corpora.checks import Faults, audio_files, own_files
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
+from espnet_ext.kaldi.tables import read_table
 
 # corpus -> part -> where it may lie in the corpus folder, the first that exists. A file names what lies beside it.
 LAYOUTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -58,11 +57,12 @@ ONE_TRANSCRIPT = {
     "transcript/aidatatang_200_zh_transcript.txt": "corpus/train",
 }
 INSIDE = ("data_aishell", "aidatatang_200zh")  # the folders into which they unpack
+_LIST = re.compile(r"text|.*trans.*\.txt")
 _SPEAKER = re.compile(r"T\d+G\d+")  # task and speaker, at the beginning of ids of the challenge's donor
 
 
 def part_folder(corpus: str, root: Path, part: str) -> Path:
-    """Where a part lies in a corpus folder: the first place that exists, otherwise the first of all."""
+    """Return where a part lies in a corpus folder: the first place that exists, otherwise the first of all."""
     places = [root / place for place in LAYOUTS[corpus].get(part, (part,))]
     return next((place for place in places if place.exists()), places[0])
 
@@ -70,7 +70,7 @@ def part_folder(corpus: str, root: Path, part: str) -> Path:
 def scan_part(place: Path, part: str, faults: Faults) -> DataDir:
     """Read the transcripts of a part that is not a Kaldi data dir, and list its audio files, in the form that it has.
 
-    Faults are those of :func:`espnet_ext.corpora.audio_folder.scan_audio_folder`; for lists of several parts, a
+    Faults are those of :func:`scan_audio_folder`; for lists of several parts, a
     transcript without audio is none.
     """
     if place.is_file():
@@ -81,15 +81,65 @@ def scan_part(place: Path, part: str, faults: Faults) -> DataDir:
                 return _scan_listed(root / audio, root / transcript, part, faults, lambda path: path.parent.name)
     if (place / "label.txt").is_file():
         return _scan_listed(place / "wav", place / "label.txt", part, faults, lambda path: path.stem, complete=True)
-    return _with_speakers(scan_audio_folder(place, part, faults), place)
+    return scan_audio_folder(place, part, faults)
 
 
-def _with_speakers(data: DataDir, folder: Path) -> DataDir:
-    """Speakers from ids such as ``T0055G0013S0001``, unless a table names them."""
-    if (folder / "utt2spk").is_file() or not all(map(_SPEAKER.match, data.utt2spk)):
-        return data
-    speakers = {key: _SPEAKER.match(key)[0] for key in data.utt2spk}  # type: ignore[index]
-    return DataDir(wav_scp=data.wav_scp, utt2spk=speakers, text=data.text)
+def scan_audio_folder(folder: Path, part: str, faults: Faults) -> DataDir:
+    """Read the transcripts of a folder of audio files, as many corpora are distributed, without opening audio.
+
+    Audio files ``<utterance>.wav`` (or ``flac``, ``mp3``, ``ogg``, ``opus``, ``sph``) are in folders of any depth. The
+    transcripts are lines ``<utterance> <text>`` of files that are called ``text``, or whose name contains ``trans`` and
+    ends in ``.txt``. If there is no such file, each transcript is in a file ``<utterance>.txt``. ``README*.txt`` is
+    ignored.
+
+    The table ``utt2spk`` in ``folder``, if it exists, names the speakers. Otherwise the speaker is the name of the
+    folder that the audio is in if the utterance's id begins with it; if the id contains it further on, the id up to
+    its end (``T0055G0013`` for ``G0013/T0055G0013S0001.wav``); if not, each utterance has a speaker of its own.
+
+    Faults are no utterances, an empty transcript, an id that comes twice, a transcript without audio or the reverse, an
+    utterance without a line in ``utt2spk``. What is returned has none of them.
+    """
+    files = list(own_files(folder, faults))
+    audio = audio_files(files, part, faults)
+    texts: dict[str, tuple[str, Path]] = {}
+    for key, text, path in _transcripts(files, part, faults):
+        if key in texts:
+            faults.add(part, key, f"utterance {key} comes twice ({texts[key][1]} and {path})")
+        texts.setdefault(key, (text, path))
+    speakers = _speakers(folder, audio)
+    for key in audio.keys() - speakers.keys():
+        faults.add(part, key, f"no speaker of utterance {key} in {folder / 'utt2spk'}")
+    return _joined(audio, texts, speakers, part, faults, folder)
+
+
+def _transcripts(files: Sequence[Path], part: str, faults: Faults) -> Iterator[tuple[str, str, Path]]:
+    """Yield utterances, their texts, and the files that hold them: of lists, or of one file for each utterance."""
+    lists = [path for path in files if _LIST.fullmatch(path.name)]
+    singles = [path for path in files if path.suffix == ".txt" and not path.name.upper().startswith("README")]
+    for path in lists or singles:
+        try:
+            lines = [line.strip() for line in _lines(path) if line.strip()]
+        except InputError as error:
+            faults.add(part, str(path), str(error))
+            continue
+        for line in lines if lists else ():
+            key, _, text = line.replace("\t", " ").partition(" ")
+            yield key, text.strip(), path
+        if not lists:
+            yield path.stem, " ".join(lines), path
+
+
+def _speakers(folder: Path, audio: Mapping[str, Path]) -> Mapping[str, str]:
+    if (folder / "utt2spk").is_file():
+        return read_table(folder / "utt2spk")
+    if all(map(_SPEAKER.match, audio)):
+        return {key: _SPEAKER.match(key)[0] for key in audio}  # type: ignore[index]
+    return {key: key if path.parent == folder else _speaker(key, path.parent.name) for key, path in audio.items()}
+
+
+def _speaker(utterance: str, folder: str) -> str:
+    before, name, _ = utterance.partition(folder)
+    return before + name if name else utterance
 
 
 def _scan_listed(
@@ -101,7 +151,7 @@ def _scan_listed(
         complete: whether each transcript must have audio, and the reverse. AISHELL-1 has a few hundred files more.
     """
     files = audio_files(list(own_files(audio, faults)), part, faults) if audio.is_dir() else {}
-    texts: dict[str, str] = {}
+    texts: dict[str, tuple[str, Path]] = {}
     for number, line in enumerate(_lines(transcript), start=1):
         key, _, text = line.replace("\t", " ").strip().partition(" ")
         if not key:
@@ -109,7 +159,7 @@ def _scan_listed(
         elif key in texts:
             faults.add(part, key, f"utterance {key} comes twice ({transcript}, line {number})")
         elif key in files or complete:
-            texts[key] = text.strip()
+            texts[key] = (text.strip(), transcript)
     if not complete:
         for key in files.keys() - texts.keys():
             faults.ignore("audio without a transcript", files.pop(key))
@@ -127,7 +177,7 @@ def _scan_metadata(table: Path, part: str, faults: Faults) -> DataDir:
             lacking = ", ".join(sorted(missing)) or "path"
             raise InputError(f"{table}: no column {lacking}: this is not ASCEND's metadata")
         files: dict[str, Path] = {}
-        texts: dict[str, str] = {}
+        texts: dict[str, tuple[str, Path]] = {}
         speakers: dict[str, str] = {}
         for row in rows:
             path = table.parent / row[name]
@@ -135,7 +185,7 @@ def _scan_metadata(table: Path, part: str, faults: Faults) -> DataDir:
             key = path.stem
             if key in texts:
                 faults.add(part, key, f"utterance {key} comes twice ({table}, line {rows.line_num})")
-            texts.setdefault(key, (row["transcription"] or "").strip())
+            texts.setdefault(key, ((row["transcription"] or "").strip(), table))
             speakers[key] = f"spk{row['original_speaker_id']}"
             if path.is_file():
                 files[key] = path
@@ -144,31 +194,32 @@ def _scan_metadata(table: Path, part: str, faults: Faults) -> DataDir:
 
 def _joined(
     files: Mapping[str, Path],
-    texts: Mapping[str, str],
+    texts: Mapping[str, tuple[str, Path]],
     speakers: Mapping[str, str],
     part: str,
     faults: Faults,
-    transcript: Path,
+    where: Path,
 ) -> DataDir:
-    for key in texts.keys() - files.keys():
-        faults.add(part, key, f"no audio file for utterance {key} ({transcript})")
+    """Make a data dir of audio files and transcripts, which both must have."""
+    for key, (text, path) in texts.items():
+        if key not in files:
+            faults.add(part, key, f"no audio file for utterance {key} ({path})")
+        elif not text:
+            faults.add(part, key, f"empty transcript of {key} ({path})")
     for key in files.keys() - texts.keys():
         faults.add(part, key, f"no transcript of utterance {key} ({files[key]})")
-    for key, text in texts.items():
-        if not text:
-            faults.add(part, key, f"empty transcript of {key} ({transcript})")
     if not files:
-        faults.add(part, str(transcript), f"no utterances of {part} beside {transcript}")
-    good = faults.sound(part, {key: path for key, path in sorted(files.items()) if key in texts})
+        faults.add(part, str(where), f"no utterances of {part} in or beside {where}")
+    good = faults.sound(part, dict(sorted(files.items())))
     return DataDir(
         wav_scp={key: str(path) for key, path in good.items()},
         utt2spk={key: speakers[key] for key in good},
-        text={key: texts[key] for key in good},
+        text={key: texts[key][0] for key in good},
     )
 
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8-sig").splitlines()
+        return path.read_text(encoding="utf-8-sig").split("\n")  # not at U+2028, which may occur in a text
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text (iconv -f GB18030 -t UTF-8 converts most Chinese files)") from None

@@ -10,13 +10,13 @@ Lhotse's recipe takes the first field of an nlp file as the token, and only coun
 their names, and the calls are those of metadata.csv.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from espnet_ext.corpora import long_recordings
-from espnet_ext.corpora.checks import require_corpus
-from espnet_ext.corpora.faults import Faults, faults_file
-from espnet_ext.corpora.manifests import Manifests, write_parts
+from espnet_ext.corpora.checks import Faults, require_corpus, write_parts
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import DataDir
 
 PART = "test"
 CALLS = 125
@@ -24,18 +24,18 @@ CALLS = 125
 
 def prepare_earnings22(
     corpus_dir: str | Path,
-    output_dir: str | Path | None = None,
+    output_dir: str | Path,
+    *,
+    complete: bool = True,
+    names: Mapping[str, str] | None = None,
     num_jobs: int = 1,
     check_audio: str = "auto",
     skip_faulty: float = 0.0,
-    complete: bool = True,
-) -> dict[str, Manifests]:
-    """Check the corpus, and make its Lhotse manifests of the part ``test``.
+) -> dict[str, DataDir]:
+    """Check the corpus, and write the data dir of its part ``test``, whose utterances are whole calls.
 
-    Args:
+    Args (others: see :func:`espnet_ext.corpora.librispeech.prepare_librispeech`):
         corpus_dir: The folder described above.
-        output_dir: Where ``earnings22_recordings_test.jsonl.gz`` and ``..._supervisions_...`` go (None: nowhere).
-        num_jobs, check_audio, skip_faulty: See :func:`espnet_ext.corpora.librispeech.prepare_librispeech`.
         complete: Warn if metadata.csv lists fewer calls than the corpus has; False for synthetic corpora.
 
     Raises:
@@ -50,7 +50,7 @@ def prepare_earnings22(
             "are of these alone; download the list again to score all",
             flush=True,
         )
-    faults = Faults(corpus, faults_file(output_dir, "earnings22"), skip_faulty)
+    faults = Faults(corpus, Path(output_dir) / "earnings22_faults.txt", skip_faulty)
     audio = long_recordings.files_by_id([corpus / "media"], "*.mp3", PART, faults)
     nlp = long_recordings.files_by_id([corpus / "transcripts" / "nlp_references"], "*.nlp", PART, faults)
     for call in calls:
@@ -59,9 +59,9 @@ def prepare_earnings22(
     for call in sorted((audio.keys() & nlp.keys()) - set(calls)):
         faults.add(PART, call, f"call {call} is not in metadata.csv ({audio[call]}): add its line")
     recordings = long_recordings.paired(audio, nlp, long_recordings.nlp_text, PART, faults)
-    manifests = long_recordings.manifests_of({PART: recordings}, faults, check_audio, num_jobs)
-    write_parts("earnings22", manifests, output_dir)
-    return manifests
+    data = long_recordings.checked_parts({PART: recordings}, faults, check_audio, num_jobs)
+    write_parts(data, output_dir, names)
+    return data
 
 
 def _calls(path: Path) -> list[str]:

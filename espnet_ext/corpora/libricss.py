@@ -12,14 +12,14 @@ are tracks, on each of which no two utterances overlap. They are not persons.
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import soundfile
 
-from espnet_ext.audio.files import Inspected, inspect_audio, save_audio
-from espnet_ext.corpora.faults import Faults, faults_file
-from espnet_ext.corpora.manifests import Manifests, checked_manifests, make_recording, write_parts
+from espnet_ext.audio.files import inspect_audio, save_audio
+from espnet_ext.corpora.checks import Faults
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, format_seconds, write_data_dir
 from espnet_ext.kaldi.tables import read_table, write_table
@@ -42,26 +42,25 @@ _LONG_SILENCE = 1.0  # seconds: 0L has silences of 2.9 s and more, 0S of 0.1 to 
 
 def prepare_libricss(
     corpus_dir: str | Path,
-    output_dir: str | Path | None = None,
+    output_dir: str | Path,
     *,
     enrolment_list: str | Path | None = None,
     utterances: int = ENROLMENT_UTTERANCES,
     skip_faulty: float = 0.0,
-) -> Manifests:
-    """Check LibriCSS and make its Lhotse manifests, for the first channel; speakers are LibriSpeech's.
+) -> dict[str, list[Turn]]:
+    """Check LibriCSS, and write the first channel of its sessions, cut at silences; speakers are LibriSpeech's.
 
     Args:
         corpus_dir: the folder ``for_release``, or the one above it.
-        output_dir: Where ``libricss_recordings_all.jsonl.gz``, ``libricss_supervisions_all.jsonl.gz`` and ``segments/``
-            (:func:`write_segments`) go (None: nowhere), and ``libricss_faults.txt`` with all faults, if there
-            are any.
+        output_dir: Where ``segments/`` (:func:`write_segments`) goes and, if there are faults, ``libricss_faults.txt``
+            with all of them.
         enrolment_list: ``libricss_speaker_info.jsonl``; with it, ``segments/`` also gets each session's enrolment
             utterances and inventory (:func:`write_enrolment`).
         utterances: enrolment utterances of each speaker.
         skip_faulty: The share of each condition's sessions that may be faulty, and is then left out.
 
     Returns:
-        ``recordings`` (``OV10_session0`` and so on) and ``supervisions``, sorted by id.
+        Recording (``OV10_session0`` and so on) -> its utterances.
 
     Raises:
         InputError: a condition's folder is missing; more sessions than ``skip_faulty`` allows have a wrong name, no
@@ -69,29 +68,27 @@ def prepare_libricss(
             the enrolment list is faulty.
     """
     root = find_release(corpus_dir)
-    sessions = find_sessions(root)
-    faults = Faults(root, faults_file(output_dir, "libricss"), skip_faulty)
-    good: dict[str, dict[Path, tuple[list[Turn], Inspected]]] = {condition: {} for condition in CONDITIONS}
-    for session in sessions:
+    faults = Faults(root, Path(output_dir) / "libricss_faults.txt", skip_faulty)
+    good: dict[str, dict[Path, list[Turn]]] = {condition: {} for condition in CONDITIONS}
+    for session in find_sessions(root):
         found = _read_session(session)
         if isinstance(found, str):
             faults.add(session.parent.name, session.name, found)
         else:
             good[session.parent.name][session] = found
-    faults.settle({condition: len(kept) for condition, kept in good.items()})
-    manifests = _manifests(root, {session: found for kept in good.values() for session, found in kept.items()})
-    if output_dir is not None:
-        segments = Path(output_dir) / "segments"
-        enrolment = enrolment_list and read_enrolment(enrolment_list, manifests["recordings"].ids, utterances)
-        write_parts("libricss", {"all": manifests}, Path(output_dir))
-        write_segments(manifests, segments)
-        if enrolment:
-            write_enrolment(segments, enrolment)
-    return manifests
+    faults.settle({condition: len(sessions) for condition, sessions in good.items()})
+    sessions = {recording_of(session.name): session for own in good.values() for session in own}
+    turns = {recording: good[session.parent.name][session] for recording, session in sorted(sessions.items())}
+    enrolment = enrolment_list and read_enrolment(enrolment_list, turns, utterances)
+    segments = Path(output_dir) / "segments"
+    write_segments({key: _audio(sessions[key]) for key in turns}, turns, segments)
+    if enrolment:
+        write_enrolment(segments, enrolment)
+    return turns
 
 
 def find_release(corpus_dir: str | Path) -> Path:
-    """The folder ``for_release``, from that folder or the one above it; InputError if it lacks a condition."""
+    """Return the folder ``for_release``, from that folder or the one above it; InputError if it lacks a condition."""
     root = Path(corpus_dir).resolve()
     if root.name != FOLDER:
         root /= FOLDER
@@ -102,7 +99,7 @@ def find_release(corpus_dir: str | Path) -> Path:
 
 
 def find_sessions(root: Path) -> list[Path]:
-    """The sessions' folders, by condition and name; InputError if there is none in a condition."""
+    """List the sessions' folders, by condition and name; InputError if there is none in a condition."""
     sessions = []
     for name in CONDITIONS:
         found = sorted(path for path in (root / name).iterdir() if path.is_dir())
@@ -113,7 +110,7 @@ def find_sessions(root: Path) -> list[Path]:
 
 
 def recording_of(session: str) -> str:
-    """The recording id that Lhotse gives to a session.
+    """Return the recording id that Lhotse gives to a session.
 
     >>> recording_of("overlap_ratio_0.0_sil2.9_3.0_session4_actual0.0")
     '0L_session4'
@@ -136,14 +133,19 @@ def recording_of(session: str) -> str:
 
 
 def condition_of(recording: str) -> str:
-    """P4's name of a recording's condition: ``condition_of("OV10_session3") == "10"``."""
+    """Return P4's name of a recording's condition: ``condition_of("OV10_session3") == "10"``."""
     return CONDITIONS[recording.split("_")[0]]
 
 
-def _read_session(session: Path) -> tuple[list[Turn], Inspected] | str:
-    """The utterances of a session and what is known of its audio, or its fault."""
+def _audio(session: Path) -> Path:
+    return session / "record" / "raw_recording.wav"
+
+
+def _read_session(session: Path) -> list[Turn] | str:
+    """Read the utterances of a session, which end with its audio at the latest; or return its fault."""
     try:
-        if not recording_of(session.name).startswith(f"{session.parent.name}_"):
+        recording = recording_of(session.name)
+        if not recording.startswith(f"{session.parent.name}_"):
             return f"session {session.name} is in {session.parent.name}"
         turns = read_meeting_info(session / "transcription" / MEETING_INFO)
     except InputError as error:
@@ -151,17 +153,25 @@ def _read_session(session: Path) -> tuple[list[Turn], Inspected] | str:
     speakers = {turn.speaker for turn in turns}
     if len(speakers) != SPEAKERS:
         return f"{len(speakers)} speakers instead of {SPEAKERS} in {session}"
-    audio = session / "record" / "raw_recording.wav"
-    found = inspect_audio(audio, decode=False, mono=False)
+    found = inspect_audio(_audio(session), decode=False, mono=False)
     if found.fault:
-        return f"no audio that can be read at {audio}"
+        return f"no audio that can be read at {_audio(session)}"
     if (found.rate, found.channels) != (SAMPLING_RATE, CHANNELS):
-        return f"{found.channels} channels at {found.rate} Hz in {audio}"
-    return turns, found
+        return f"{found.channels} channels at {found.rate} Hz in {_audio(session)}"
+    return [
+        replace(turn, recording=recording, end=round(min(end, found.seconds), 8))
+        for turn, (start, end) in ((turn, _span(turn)) for turn in turns)
+        if start < found.seconds
+    ]
+
+
+def _span(turn: Turn) -> tuple[float, float]:
+    assert turn.start is not None and turn.end is not None  # meeting_info.txt has the times of all
+    return turn.start, turn.end
 
 
 def read_meeting_info(path: Path) -> list[Turn]:
-    """The utterances of a session and the persons who speak them. The recording has the session's name.
+    """Read the utterances of a session and the persons who speak them. The recording has the session's name.
 
     Raises:
         InputError: no such file, or a line that is not ``start end speaker utterance text``, with tabs between.
@@ -185,36 +195,8 @@ def read_meeting_info(path: Path) -> list[Turn]:
     return turns
 
 
-def _manifests(root: Path, sessions: Mapping[Path, tuple[list[Turn], Inspected]]) -> Manifests:
-    """As Lhotse's recipe makes them for its type ``sdm``; that recipe reads all sessions, and stops at a faulty one."""
-    from lhotse import SupervisionSegment
-    from lhotse.utils import fastcopy
-
-    recordings, supervisions = [], []
-    for session, (turns, audio) in sessions.items():
-        id = recording_of(session.name)
-        whole = make_recording(id, session / "record" / "raw_recording.wav", audio)
-        recordings.append(fastcopy(whole, channel_ids=[0]))
-        for number, turn in enumerate(turns):
-            if turn.start >= whole.duration:
-                continue
-            supervisions.append(
-                SupervisionSegment(
-                    id=f"{id}-{number}",
-                    recording_id=id,
-                    start=turn.start,
-                    duration=min(turn.end, whole.duration) - turn.start,
-                    channel=0,
-                    text=" ".join(turn.words),
-                    language="English",
-                    speaker=turn.speaker,
-                )
-            )
-    return checked_manifests(recordings, supervisions, root)
-
-
 def speech_segments(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The speech between silences, an oracle voice activity detector (P4, 4.2). Seconds in, seconds out.
+    """Find the speech between silences, an oracle voice activity detector (P4, 4.2). Seconds in, seconds out.
 
     >>> speech_segments([(5.0, 7.0), (0.0, 2.0), (1.5, 4.0), (4.0, 4.5)])
     [(0.0, 4.5), (5.0, 7.0)]
@@ -228,7 +210,7 @@ def speech_segments(spans: Iterable[tuple[float, float]]) -> list[tuple[float, f
     return segments
 
 
-def write_segments(manifests: Manifests, folder: str | Path) -> None:
+def write_segments(audio: Mapping[str, Path], spoken: Mapping[str, Sequence[Turn]], folder: str | Path) -> None:
     """Cut the first channel of each session at its silences, and write what recognition and scoring need.
 
     The folder gets ``audio/<segment>.flac``; in ``data/`` a data dir whose utterances are the segments
@@ -238,31 +220,25 @@ def write_segments(manifests: Manifests, folder: str | Path) -> None:
     folder = Path(folder).resolve()
     (folder / "audio").mkdir(parents=True, exist_ok=True)
     turns: list[Turn] = []
-    paths, seconds, recording_ids = {}, {}, {}
-    for recording in manifests["recordings"]:
-        spoken = [item for item in manifests["supervisions"] if item.recording_id == recording.id]
-        with soundfile.SoundFile(recording.sources[0].source) as file:
-            for number, (start, end) in enumerate(speech_segments((item.start, item.end) for item in spoken)):
-                name = f"{recording.id}-{number:03d}"
+    paths, seconds, recordings = {}, {}, {}
+    for recording, own in spoken.items():
+        with soundfile.SoundFile(audio[recording]) as file:
+            for number, (start, end) in enumerate(speech_segments(map(_span, own))):
+                name = f"{recording}-{number:03d}"
                 paths[name] = str(folder / "audio" / f"{name}.flac")
                 seconds[name] = _write_segment(file, start, end, paths[name])
-                recording_ids[name] = recording.id
+                recordings[name] = recording
                 turns += [
-                    Turn(
-                        name,
-                        item.speaker,
-                        tuple(item.text.split()),
-                        *(round(t - start, 6) for t in (item.start, item.end)),
-                    )
-                    for item in spoken
-                    if start <= item.start < end
+                    replace(turn, recording=name, start=round(begins - start, 6), end=round(ends - start, 6))
+                    for turn, (begins, ends) in ((turn, _span(turn)) for turn in own)
+                    if start <= begins < end
                 ]
     durations = {name: format_seconds(value) for name, value in seconds.items()}
     data = DataDir(wav_scp=paths, utt2spk={name: name for name in paths}, utt2dur=durations, reco2dur=durations)
     write_data_dir(data, folder / "data")
     write_turns(folder / "references.json", turns)
-    write_table(folder / "groups", {name: condition_of(recording) for name, recording in recording_ids.items()})
-    write_table(folder / "segment_recording", recording_ids)
+    write_table(folder / "groups", {name: condition_of(recording) for name, recording in recordings.items()})
+    write_table(folder / "segment_recording", recordings)
 
 
 def _write_segment(file: soundfile.SoundFile, start: float, end: float, path: str) -> float:
@@ -301,7 +277,7 @@ def write_enrolment(folder: str | Path, enrolment: Mapping[str, Mapping[str, Seq
 def read_enrolment(
     path: str | Path, recordings: Iterable[str], utterances: int = ENROLMENT_UTTERANCES
 ) -> dict[str, dict[str, Sequence[str]]]:
-    """The first utterances of the enrolment list: recording -> speaker -> ids of LibriSpeech utterances.
+    """Read the first utterances of the enrolment list: recording -> speaker -> ids of LibriSpeech utterances.
 
     Raises:
         InputError: no such file, a malformed line, a recording that is not in the list, or a speaker with fewer

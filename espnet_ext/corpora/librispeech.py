@@ -1,4 +1,4 @@
-"""LibriSpeech (https://www.openslr.org/12) and what has its layout: download, checks, Lhotse manifests."""
+"""LibriSpeech (https://www.openslr.org/12) and what has its layout: download, checks, data dirs."""
 
 import os
 import shutil
@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from espnet_ext.audio.files import Inspected
-from espnet_ext.corpora.checks import check_audio_files
+from espnet_ext.corpora.checks import Faults, check_audio_files, own_files, require_corpus, whole_files, write_parts
 from espnet_ext.corpora.download import download, unpack
-from espnet_ext.corpora.faults import Faults, faults_file, own_files
-from espnet_ext.corpora.manifests import Manifests, checked_manifests, make_recording, write_parts
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import DataDir
 
 SAMPLING_RATE = 16000
 FOLDER = "LibriSpeech"  # the archives' top folder
@@ -92,38 +91,42 @@ def _unpack_part(archive: Path, part: str, corpus: Path) -> None:
 
 def prepare_librispeech(
     corpus_dir: str | Path,
-    output_dir: str | Path | None = None,
+    output_dir: str | Path,
     parts: Sequence[str] | None = None,
+    *,
+    names: Mapping[str, str] | None = None,
     num_jobs: int = 1,
     check_audio: str = "auto",
     skip_faulty: float = 0.0,
-) -> dict[str, Manifests]:
-    """Check a corpus in LibriSpeech's layout, and make its Lhotse manifests. Each audio file is opened once.
+) -> dict[str, DataDir]:
+    """Check a corpus in LibriSpeech's layout, and write a data dir of each part. Each audio file is opened once.
+
+    The arguments after ``parts`` mean the same for each corpus.
 
     Args:
         corpus_dir: The folder that holds ``train-clean-100`` and so on, or the one above it.
-        output_dir: Where ``librispeech_recordings_<part>.jsonl.gz`` and ``librispeech_supervisions_<part>.jsonl.gz`` go
-            (None: nowhere), and ``librispeech_faults.txt`` with all faults, if there are any.
+        output_dir: Where the data dirs go and, if there are faults, ``librispeech_faults.txt`` with all of them.
         parts: The parts to prepare (None: those that exist).
+        names: Part -> the name of its data dir (default: the part's).
         num_jobs: Threads.
         check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
         skip_faulty: The share of each part that may be faulty, and is then left out.
 
     Returns:
-        Part -> ``recordings`` and ``supervisions``, sorted by utterance id.
+        Part -> its tables.
 
     Raises:
         InputError: The folder or a part is missing, or there are more faults in transcripts (:func:`scan_librispeech`)
-            or audio (:func:`espnet_ext.audio.files.inspect_audio`) than ``skip_faulty`` allows. No manifest has
-            been written.
+            or audio (:func:`espnet_ext.audio.files.inspect_audio`) than ``skip_faulty`` allows. No data dir has been
+            written.
     """
     root, parts = find_parts(corpus_dir, parts)
-    faults = Faults(root, faults_file(output_dir, "librispeech"), skip_faulty)
-    prepared = check_parts(root, parts, faults, num_jobs, check_audio)
-    faults.settle({part: len(utterances) for part, (utterances, _) in prepared.items()})
-    manifests = {part: make_manifests(root / part, *found) for part, found in prepared.items()}
-    write_parts("librispeech", manifests, output_dir)
-    return manifests
+    faults = Faults(root, Path(output_dir) / "librispeech_faults.txt", skip_faulty)
+    found = check_parts(root, parts, faults, num_jobs, check_audio)
+    faults.settle({part: len(utterances) for part, (utterances, _) in found.items()})
+    data = {part: data_of(utterances, audio) for part, (utterances, audio) in found.items()}
+    write_parts(data, output_dir, names)
+    return data
 
 
 def check_parts(
@@ -131,7 +134,7 @@ def check_parts(
 ) -> dict[str, tuple[dict[str, Utterance], dict[str, Inspected]]]:
     """Read the transcripts of parts and open their audio: part -> its utterances without a fault, and their audio."""
     scanned = scan_librispeech(root, parts, faults)
-    files = {part: [(key, item.audio) for key, item in scanned[part].items()] for part in parts}
+    files = {part: {key: item.audio for key, item in scanned[part].items()} for part in parts}
     audio = check_audio_files(faults, files, SAMPLING_RATE, check_audio, num_jobs)
     return {part: (faults.sound(part, scanned[part]), audio[part]) for part in parts}
 
@@ -142,9 +145,7 @@ def find_parts(corpus_dir: str | Path, parts: Sequence[str] | None = None) -> tu
     Raises:
         InputError: The folder is missing or empty, holds no part, or lacks a given one.
     """
-    corpus = Path(os.path.abspath(corpus_dir))
-    if not corpus.is_dir():
-        raise InputError(f"{corpus}: no such corpus folder: give the folder that holds {', '.join(PARTS)}")
+    corpus = require_corpus(corpus_dir, ", ".join(PARTS))
     if not any(corpus.iterdir()):
         raise InputError(f"{corpus}: the corpus folder is empty: give the folder that holds {', '.join(PARTS)}")
     root = corpus / FOLDER if (corpus / FOLDER).is_dir() and not _present(corpus) else corpus
@@ -250,22 +251,12 @@ def _line_fault(key: str, text: str, chapter: str, seen: Container[str]) -> str 
     return None
 
 
-def make_manifests(folder: Path, utterances: Mapping[str, Utterance], audio: Mapping[str, Inspected]) -> Manifests:
-    """A part's manifests, as Lhotse's own recipe makes them. That recipe opens each file again, so it is not called."""
-    from lhotse import SupervisionSegment  # Lhotse imports torch
-
-    recordings = [make_recording(key, item.audio, audio[key]) for key, item in utterances.items()]
-    supervisions = [
-        SupervisionSegment(
-            id=key,
-            recording_id=key,
-            start=0.0,
-            duration=audio[key].seconds,
-            channel=0,
-            language="English",
-            speaker=key.partition("-")[0],
-            text=item.text,
-        )
-        for key, item in utterances.items()
-    ]
-    return checked_manifests(recordings, supervisions, folder)
+def data_of(utterances: Mapping[str, Utterance], audio: Mapping[str, Inspected]) -> DataDir:
+    """Make a data dir of a part. Lhotse's own recipe, with which it agrees, opens each file again and has no checks."""
+    return whole_files(
+        {key: item.audio for key, item in utterances.items()},
+        audio,
+        {key: item.text for key, item in utterances.items()},
+        {key: key.partition("-")[0] for key in utterances},
+        dict.fromkeys(utterances, "English"),
+    )

@@ -1,4 +1,5 @@
-"""What the corpora of long recordings share: recordings with one transcript each, and Rev's nlp files."""
+"""What the corpora of long recordings share: recordings with one transcript each, the regions of them that training
+leaves out, and Rev's nlp files."""
 
 import csv
 import filecmp
@@ -9,14 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from espnet_ext.audio.files import Inspected
-from espnet_ext.corpora.checks import check_audio_files
-from espnet_ext.corpora.faults import Faults, own_files
-from espnet_ext.corpora.manifests import Manifests, checked_manifests, make_recording
+from espnet_ext.corpora.checks import SHARE, SHOWN, Faults, check_audio_files, own_files, whole_files
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import DataDir
+from espnet_ext.longform.alignment.word_times import DROPPED, drop_overlaps, word_faults
 from espnet_ext.longform.chunking import SHORTEST
+from espnet_ext.longform.recording_audio import write_regions
+from espnet_ext.text.transcript import Word
 
 _LATE = 0.5  # seconds by which a transcript may exceed its audio: times are rounded, and ends of files are trimmed
 _MARK = re.compile(r"<[A-Z_]+>")
+_NOTHING = 1e-6  # seconds, of sums
 
 
 @dataclass(frozen=True)
@@ -33,13 +37,10 @@ class Transcribed:
     end: float = 0.0
 
 
-def manifests_of(
-    parts: Mapping[str, Sequence[Transcribed]],
-    faults: Faults,
-    check_audio: str,
-    num_jobs: int,
-) -> dict[str, Manifests]:
-    """Check recordings of any rate and number of channels, and make the manifests of each part.
+def checked_parts(
+    parts: Mapping[str, Sequence[Transcribed]], faults: Faults, check_audio: str, num_jobs: int
+) -> dict[str, DataDir]:
+    """Check recordings of any rate and number of channels, and make the tables of each part.
 
     Args:
         parts: Part -> its recordings; those that have a fault already are left out.
@@ -49,7 +50,7 @@ def manifests_of(
         num_jobs: Threads.
 
     Raises:
-        InputError: More faults than may be left out (:meth:`espnet_ext.corpora.faults.Faults.settle`).
+        InputError: More faults than may be left out (:meth:`espnet_ext.corpora.checks.Faults.settle`).
     """
     items = {part: {item.id: item for item in recordings} for part, recordings in parts.items()}
     for part, recordings in items.items():
@@ -59,12 +60,12 @@ def manifests_of(
         items[part] = faults.sound(part, recordings)
         if not recordings:
             faults.add(part, part, f"there are no recordings in {part}")
-    files = {part: [(id, item.audio) for id, item in recordings.items()] for part, recordings in items.items()}
+    files = {part: {id: item.audio for id, item in recordings.items()} for part, recordings in items.items()}
     audio = check_audio_files(faults, files, None, check_audio, num_jobs)
     for part, sounds in audio.items():
         audio[part] = long_as_transcribed(faults, part, sounds, {id: items[part][id].end for id in sounds})
-    faults.settle({part: len(kept) for part, kept in audio.items()})
-    return {part: make_manifests(faults.where, [items[part][id] for id in kept], kept) for part, kept in audio.items()}
+    faults.settle({part: len(good) for part, good in audio.items()})
+    return {part: data_of([items[part][id] for id in good], good) for part, good in audio.items()}
 
 
 def long_enough(
@@ -92,27 +93,72 @@ def long_as_transcribed(
     return faults.sound(part, sounds)
 
 
-def make_manifests(where: str | Path, recordings: Iterable[Transcribed], audio: Mapping[str, Inspected]) -> Manifests:
-    """The manifests of good recordings: each supervision covers its recording and has its id."""
-    from lhotse import SupervisionSegment  # Lhotse imports torch
+def data_of(recordings: Iterable[Transcribed], audio: Mapping[str, Inspected]) -> DataDir:
+    """Make a data dir of good recordings, each a speaker of its own, as is the custom in Kaldi where none is known."""
+    items = {item.id: item for item in recordings}
+    paths, texts = ({key: getattr(item, name) for key, item in items.items()} for name in ("audio", "text"))
+    return whole_files(paths, audio, texts, {key: key for key in items}, dict.fromkeys(items, "en"))
 
-    sounds = []
-    supervisions = []
-    for item in recordings:
-        sound = make_recording(item.id, item.audio, audio[item.id])
-        sounds.append(sound)
-        supervisions.append(
-            SupervisionSegment(
-                id=item.id,
-                recording_id=item.id,
-                start=0.0,
-                duration=sound.duration,
-                channel=0 if sound.num_channels == 1 else sound.channel_ids,
-                text=item.text,
-                language="en",
+
+class DroppedRegions:
+    """Drops the regions of a corpus in which word times overlap or go back, and those of unknown words.
+
+    Args:
+        where: The corpus, for the messages.
+        file: Gets all regions, ``recording start end`` in a line, in seconds.
+        share: The share of the spoken seconds that may be dropped; 2 % if it is less. A recording is spoken until the
+            end of its last word.
+    """
+
+    def __init__(self, where: Path, file: Path, share: float = 0.0):
+        self.where, self.file, self.share = where, file, max(share, SHARE)
+        self.regions: dict[str, list[tuple[float, float]]] = {}
+        self._spoken: dict[str, float] = {}
+        self._unknown: dict[str, float] = {}
+
+    def drop(self, recording: str, words: Sequence[Word], seconds: float) -> list[Word] | str:
+        """Return a recording's words, with one called ``<dropped>`` for each such region; or their fault.
+
+        Words of that name are those that are not known.
+        """
+        kept = drop_overlaps(words)
+        fault = word_faults(kept, seconds)
+        if fault or not spoken_text(kept):
+            return fault or word_faults(words, seconds) or "no word in it, or all words are unknown"
+        self._spoken[recording] = kept[-1].end
+        unknown = {(word.start, word.end) for word in words if word.text == DROPPED}
+        regions = [(word.start, word.end) for word in kept if word.text == DROPPED]
+        self.regions[recording] = regions
+        self._unknown[recording] = sum(end - start for start, end in regions if (start, end) in unknown)
+        return kept
+
+    def settle(self) -> None:
+        """Write the regions to the file; refuse them if they are more than the share, and name the worst recordings."""
+        totals = {key: sum(end - start for start, end in regions) for key, regions in self.regions.items()}
+        seconds = {key: total for key, total in totals.items() if total}
+        self.file.unlink(missing_ok=True)
+        if not seconds:
+            return
+        write_regions(self.file, self.regions)
+        lost, unknown, spoken = (sum(table.values()) for table in (seconds, self._unknown, self._spoken))
+        worst = sorted(seconds, key=lambda key: -seconds[key])
+        named = ", ".join(f"{key} ({seconds[key]:,.1f} s)" for key in worst[:SHOWN])
+        more = f" and {len(worst) - SHOWN:,} more" if len(worst) > SHOWN else ""
+        listed = f" (all regions: {self.file})"
+        found = {"word times overlap": lost - unknown, "words are unknown (such as <unk>)": unknown}
+        each = " and ".join(f"{what} in {total:,.1f}" for what, total in found.items() if total > _NOTHING)
+        what = f"{each} of {spoken:,.1f} s ({100 * lost / spoken:.1f} %), most in {named}{more}"
+        if lost > self.share * spoken:
+            raise InputError(
+                f"{self.where}: {what}; at most {100 * self.share:g} % may be left out: fix or remove these "
+                f"transcripts, or give --skip-faulty a higher percentage{listed}"
             )
-        )
-    return checked_manifests(sounds, supervisions, where)
+        print(f"warning: {self.where}: {what}: left out of training{listed}", flush=True)
+
+
+def spoken_text(words: Sequence[Word]) -> str:
+    """Join the words outside dropped regions by spaces."""
+    return " ".join(word.text for word in words if word.text != DROPPED)
 
 
 def supervision_texts(path: Path) -> dict[str, str]:

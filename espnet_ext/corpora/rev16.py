@@ -11,14 +11,13 @@ Without a list, all 16 are expected; of a list that lacks some of them, those th
 names the others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from espnet_ext.corpora import long_recordings
-from espnet_ext.corpora.checks import require_corpus
-from espnet_ext.corpora.faults import Faults, faults_file
-from espnet_ext.corpora.manifests import Manifests, write_parts
+from espnet_ext.corpora.checks import Faults, require_corpus, write_parts
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import DataDir
 
 # The file numbers of Radford et al., "Robust speech recognition via large-scale weak supervision", appendix A.2.
 EPISODES = (3, 4, 9, 10, 11, 14, 17, 18, 20, 21, 23, 24, 26, 27, 29, 32)
@@ -29,18 +28,18 @@ _AUDIO = (".mp3", ".flac", ".wav")
 
 def prepare_rev16(
     corpus_dir: str | Path,
-    output_dir: str | Path | None = None,
+    output_dir: str | Path,
+    *,
+    complete: bool = True,
+    names: Mapping[str, str] | None = None,
     num_jobs: int = 1,
     check_audio: str = "auto",
     skip_faulty: float = 0.0,
-    complete: bool = True,
-) -> dict[str, Manifests]:
-    """Check the corpus, and make its Lhotse manifests of the part ``test``.
+) -> dict[str, DataDir]:
+    """Check the corpus, and write the data dir of its part ``test``, whose utterances are whole episodes.
 
-    Args:
+    Args (others: see :func:`espnet_ext.corpora.librispeech.prepare_librispeech`):
         corpus_dir: The folder described above.
-        output_dir: Where ``rev16_recordings_test.jsonl.gz`` and ``..._supervisions_...`` go (None: nowhere).
-        num_jobs, check_audio, skip_faulty: See :func:`espnet_ext.corpora.librispeech.prepare_librispeech`.
         complete: Warn of episodes that the list lacks; False for synthetic corpora, which have fewer.
 
     Raises:
@@ -53,7 +52,7 @@ def prepare_rev16(
         raise InputError(
             f"{corpus}: there is no {' or '.join(_TRANSCRIPTS)} in it: give the folder rev16 of Rev's data"
         )
-    faults = Faults(corpus, faults_file(output_dir, "rev16"), skip_faulty)
+    faults = Faults(corpus, Path(output_dir) / "rev16_faults.txt", skip_faulty)
     recordings = []
     numbers = _episodes(corpus / "podcasts.csv")
     if complete:
@@ -66,9 +65,9 @@ def prepare_rev16(
             recordings.append(long_recordings.Transcribed(id, audio, text))
         except InputError as error:
             faults.add(PART, id, str(error))
-    manifests = long_recordings.manifests_of({PART: recordings}, faults, check_audio, num_jobs)
-    write_parts("rev16", manifests, output_dir)
-    return manifests
+    data = long_recordings.checked_parts({PART: recordings}, faults, check_audio, num_jobs)
+    write_parts(data, output_dir, names)
+    return data
 
 
 def _episodes(path: Path) -> list[int]:

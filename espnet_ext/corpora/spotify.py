@@ -12,7 +12,7 @@ up to three folders down; their union is taken, and an episode that is in severa
 unpack to ``podcasts-transcripts-0to2``, ``-3to5`` and ``-6to7``, each with
 ``spotify-podcasts-2020/podcasts-transcripts`` inside.
 
-Word times go to a binary file, not into the manifests: the complete dataset has 600 million words.
+Word times go to a binary file, not to a ctm: the complete dataset has 600 million words.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,11 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.corpora import long_recordings
-from espnet_ext.corpora.checks import check_audio_files, require_corpus
-from espnet_ext.corpora.dropped_regions import DroppedRegions, dropped_file, spoken_text
-from espnet_ext.corpora.faults import Faults, faults_file
-from espnet_ext.corpora.manifests import Manifests, write_parts
+from espnet_ext.corpora.checks import Faults, check_audio_files, require_corpus, write_parts
+from espnet_ext.corpora.long_recordings import DroppedRegions, spoken_text
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import DataDir
 from espnet_ext.longform.alignment.word_times import write_word_times
 from espnet_ext.text.ctm import is_number
 from espnet_ext.text.transcript import Word
@@ -41,22 +40,22 @@ _DEPTH = 3  # folders between the corpus folder and these, at most
 
 def prepare_spotify(
     corpus_dir: str | Path,
-    output_dir: str | Path | None = None,
+    output_dir: str | Path,
     part: str = "train",
+    *,
+    names: Mapping[str, str] | None = None,
     num_jobs: int = 1,
     check_audio: str = "auto",
     skip_faulty: float = 0.0,
-) -> dict[str, Manifests]:
-    """Check podcasts, and make their Lhotse manifests and the table of their word times.
+) -> dict[str, DataDir]:
+    """Check podcasts, and write their data dir and the table of their word times.
 
-    Args:
+    Args (others: see :func:`espnet_ext.corpora.librispeech.prepare_librispeech`):
         corpus_dir: The folder described above.
-        output_dir: Where ``spotify_recordings_<part>.jsonl.gz``, ``spotify_supervisions_<part>.jsonl.gz``,
-            ``spotify_words_<part>.words`` and ``spotify_words_<part>.scp`` go (None: nowhere), and if there are any,
-            all faults into ``spotify_<part>_faults.txt`` and all regions in which word times overlap into
-            ``spotify_<part>_dropped.txt``. Training leaves such a region out, not its episode.
-        part: The part's name in the names of the files.
-        num_jobs, check_audio: See :func:`espnet_ext.corpora.librispeech.prepare_librispeech`.
+        output_dir: Also gets ``spotify_words_<part>.words`` and ``.scp`` and, if there are any, all faults in
+            ``spotify_<part>_faults.txt`` and all regions in which word times overlap in ``spotify_<part>_dropped.txt``.
+            Training leaves such a region out, not its episode.
+        part: The part's name.
         skip_faulty: The share of the episodes that may be faulty, and is then left out. As large a share of what is
             spoken, but at least 2 %, may lie in regions of overlapping word times.
 
@@ -65,8 +64,8 @@ def prepare_spotify(
             transcript without times or with impossible ones, corrupt audio, or less than half a second of it, or are
             there twice and not the same. More of the word times overlap or go back than may be left out.
     """
-    corpus = require_corpus(corpus_dir, f"{TRANSCRIPTS}, {AUDIO} and {METADATA}")
-    faults = Faults(corpus, faults_file(output_dir, f"spotify_{part}"), skip_faulty)
+    corpus, output = require_corpus(corpus_dir, f"{TRANSCRIPTS}, {AUDIO} and {METADATA}"), Path(output_dir)
+    faults = Faults(corpus, output / f"spotify_{part}_faults.txt", skip_faulty)
     transcripts, audio = (
         long_recordings.files_by_id(_find(corpus, name), f"*/*/show_*/*.{end}", part, faults)
         for name, end in ((TRANSCRIPTS, "json"), (AUDIO, "ogg"))
@@ -80,10 +79,10 @@ def prepare_spotify(
         elif id not in listed:
             faults.add(part, id, f"episode {id} is not in {METADATA} ({path})")
     whole = faults.sound(part, {id: audio.get(id, path) for id, path in transcripts.items()})
-    sounds = check_audio_files(faults, {part: list(whole.items())}, None, check_audio, num_jobs)[part]
+    sounds = check_audio_files(faults, {part: whole}, None, check_audio, num_jobs)[part]
     sounds = long_recordings.long_enough(faults, part, sounds, audio)
     texts: dict[str, str] = {}
-    dropped = DroppedRegions(corpus, dropped_file(output_dir, f"spotify_{part}"), skip_faulty)
+    dropped = DroppedRegions(corpus, output / f"spotify_{part}_dropped.txt", skip_faulty)
 
     def words() -> Iterator[tuple[str, list[Word]]]:
         with ThreadPoolExecutor(num_jobs) as pool:
@@ -100,13 +99,12 @@ def prepare_spotify(
         pass
     faults.settle({part: len(texts)})
     dropped.settle()
-    if output_dir is not None:
-        Path(output_dir).mkdir(parents=True, exist_ok=True)
-        write_word_times(Path(output_dir) / f"spotify_words_{part}", words())
+    output.mkdir(parents=True, exist_ok=True)
+    write_word_times(output / f"spotify_words_{part}", words())
     recordings = [long_recordings.Transcribed(id, audio[id], text) for id, text in texts.items()]
-    manifests = {part: long_recordings.make_manifests(corpus, recordings, sounds)}
-    write_parts("spotify", manifests, output_dir)
-    return manifests
+    data = {part: long_recordings.data_of(recordings, sounds)}
+    write_parts(data, output, names)
+    return data
 
 
 def _find(corpus: Path, name: str) -> list[Path]:

@@ -1,23 +1,21 @@
 """TED-LIUM 3 (Hernandez et al. 2018) as whole talks, for decoding long recordings (P5, section 3.1).
 
 The layout is that of the release's archive, ``legacy/<part>/sph/<talk>.sph`` and ``legacy/<part>/stm/<talk>.stm``;
-``legacy`` may be left out. Lhotse's recipe makes one supervision for each segment and drops the segments that scoring
-ignores. Here a talk is one supervision, and those segments are kept in a file of their own, so that decoding can
-silence them.
+``legacy`` may be left out. Lhotse's recipe makes a supervision of each segment and drops the segments that scoring
+ignores. Here an utterance is a whole talk, and those segments go to a file, so that decoding can silence them.
 """
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from espnet_ext.corpora import long_recordings
-from espnet_ext.corpora.checks import require_corpus
-from espnet_ext.corpora.faults import Faults, faults_file
-from espnet_ext.corpora.manifests import Manifests, write_parts
+from espnet_ext.corpora.checks import Faults, require_corpus, write_parts
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import DataDir
 from espnet_ext.longform.recording_audio import write_regions
 
 PARTS = ("dev", "test")
@@ -29,39 +27,37 @@ _UTTERANCE = re.compile(r"(^|\s)\(\S*\)$")
 
 def prepare_tedlium(
     corpus_dir: str | Path,
-    output_dir: str | Path | None = None,
+    output_dir: str | Path,
     parts: Sequence[str] = PARTS,
+    *,
+    names: Mapping[str, str] | None = None,
     num_jobs: int = 1,
     check_audio: str = "auto",
     skip_faulty: float = 0.0,
-) -> dict[str, Manifests]:
-    """Check talks, and make the Lhotse manifests of each part.
+) -> dict[str, DataDir]:
+    """Check talks, and write a data dir of each part.
 
-    Args:
+    Args (others: see :func:`espnet_ext.corpora.librispeech.prepare_librispeech`):
         corpus_dir: The folder described above, or the one above it.
-        output_dir: Where ``tedlium_recordings_<part>.jsonl.gz``, ``tedlium_supervisions_<part>.jsonl.gz`` and
-            ``tedlium_ignored_<part>.txt`` (lines ``talk start end``) go.
+        output_dir: Also gets ``tedlium_ignored_<part>.txt``, lines ``talk start end``.
         parts: Some of ``train``, ``dev``, ``test``.
-        num_jobs, check_audio, skip_faulty: See :func:`espnet_ext.corpora.librispeech.prepare_librispeech`.
 
     Raises:
         InputError: A folder is missing; or more talks than ``skip_faulty`` allows have audio but no transcript, the
             reverse, a transcript that goes on after the audio, or one of these is faulty.
     """
     corpus = require_corpus(corpus_dir, "legacy/dev and legacy/test")
-    faults = Faults(corpus, faults_file(output_dir, "tedlium"), skip_faulty)
+    faults = Faults(corpus, Path(output_dir) / "tedlium_faults.txt", skip_faulty)
     talks: dict[str, list[long_recordings.Transcribed]] = {}
     stms: dict[str, dict[str, Stm]] = {}
     for part in parts:
         talks[part], stms[part] = _read_part(_part_folder(corpus, part), part, faults)
-    manifests = long_recordings.manifests_of(talks, faults, check_audio, num_jobs)
-    if output_dir is not None:
-        write_parts("tedlium", manifests, Path(output_dir))
-        for part, sets in manifests.items():
-            regions = {talk: stms[part][talk].ignored for talk in sets["recordings"].ids}
-            ignored = {talk: found for talk, found in regions.items() if found}
-            write_regions(Path(output_dir) / f"tedlium_ignored_{part}.txt", ignored)
-    return manifests
+    data = long_recordings.checked_parts(talks, faults, check_audio, num_jobs)
+    for part, tables in data.items():
+        ignored = {talk: found for talk in tables.utterances if (found := stms[part][talk].ignored)}
+        write_regions(Path(output_dir) / f"tedlium_ignored_{part}.txt", ignored)
+    write_parts(data, output_dir, names)
+    return data
 
 
 def _read_part(folder: Path, part: str, faults: Faults) -> tuple[list[long_recordings.Transcribed], dict[str, "Stm"]]:

@@ -1,16 +1,18 @@
-"""Is a data dir fit for use? Checks that name the file and the utterance.
+"""Is a data dir fit for use? Checks that name the file and the utterance, and a repair that drops what is faulty.
 
-The quick ones read the tables and check that the audio files exist. :func:`check_audio` and
+The quick checks read the tables and look whether the audio files exist. :func:`check_audio` and
 :func:`check_features` open each file and look at every value.
 """
 
 import dataclasses
 import math
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import (
@@ -21,10 +23,12 @@ from espnet_ext.kaldi.data_dir import (
     format_seconds,
     is_command,
     parse_segment,
-    read_word_lines,
+    replace_folder,
     require_folder,
     segment_recording,
+    write_tables,
 )
+from espnet_ext.kaldi.parts import restrict
 from espnet_ext.kaldi.tables import TableScan, scan_table
 
 SHOWN_IDS = 3
@@ -66,7 +70,7 @@ def scan_data_dir(path: str | Path) -> tuple[DataDir, dict[str, TableScan]]:
     fields = {field: scans[name].table for field, name in FILES.items() if name in scans}
     if (path / "spk2utt").exists():
         scans["spk2utt"] = scan_table(path / "spk2utt")
-    return DataDir(**fields, ctm=read_word_lines(path / "ctm")), scans
+    return DataDir(**fields), scans
 
 
 def validate_data_dir(
@@ -145,7 +149,7 @@ def _differing(spk2utt: dict[str, list[str]], data: DataDir) -> tuple[str, ...]:
 
 
 def validate(data: DataDir, *, require_text: bool = True) -> list[Problem]:
-    """Do the tables match? Returns the faults, one :class:`Problem` for each kind.
+    """Check that the tables match; return the faults, one :class:`Problem` for each kind.
 
     Checked: every utterance has audio, speaker, transcript (and language, features if there are such files), and there
     are no others; no empty entry; each segment lies inside a recording of ``wav.scp``; durations are positive numbers.
@@ -163,7 +167,7 @@ def validate(data: DataDir, *, require_text: bool = True) -> list[Problem]:
 
 
 def utterance_faults(data: DataDir) -> Iterator[tuple[str, str, str]]:
-    """(file, what, utterance) for each fault of a single utterance; dropping these utterances is the fix."""
+    """Yield (file, what, utterance) for each fault of a single utterance; dropping these utterances is the fix."""
     audio_file, audio = ("wav.scp", data.wav_scp) if data.segments is None else ("segments", data.segments)
     tables = data.tables
     for utterance in sorted(set(audio).union(*(tables.get(name, ()) for name in _COVERING))):
@@ -212,7 +216,7 @@ def _positive(value: str) -> float | None:
 
 
 def derived_faults(data: DataDir) -> dict[str, tuple[str, ...]]:
-    """File of durations or lengths -> the ids that are missing there, extra, or not a positive number."""
+    """Map files of durations or lengths to the ids that are missing there, extra, or not a positive number."""
     faults = {}
     for field in DERIVED:
         table, expected = getattr(data, field), data.wav_scp if field == "reco2dur" else data.utt2spk
@@ -224,7 +228,7 @@ def derived_faults(data: DataDir) -> dict[str, tuple[str, ...]]:
 
 
 def warn(data: DataDir) -> list[Problem]:
-    """What is allowed but rarely intended: speakers that are not a prefix, unused recordings, commands."""
+    """List what is allowed but rarely intended: speakers that are not a prefix, unused recordings, commands."""
     warnings = []
     unordered = tuple(key for key in data.utterances if not key.startswith(data.utt2spk[key]))
     if unordered:
@@ -244,7 +248,7 @@ def warn(data: DataDir) -> list[Problem]:
 
 
 def check_files(data: DataDir) -> list[Problem]:
-    """Are the audio files there, and not empty? :func:`check_audio` also looks inside."""
+    """Check that the audio files are there, and not empty. :func:`check_audio` also looks inside."""
     missing, empty = [], []
     for recording, value in sorted(data.wav_scp.items()):
         if is_command(value) or not value:
@@ -351,3 +355,80 @@ def _grouped(file: str, keys: Iterable[str], fault: Callable[[str], str | None],
         if found := fault(key):
             kinds.setdefault(found, []).append(key)
     return [Problem(file, what, tuple(ids), advice) for what, ids in kinds.items()]
+
+
+# --- repair ---
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The repaired data, and what was dropped: reason -> utterances, and names of files."""
+
+    data: DataDir
+    dropped: dict[str, tuple[str, ...]]
+    dropped_files: tuple[str, ...]
+
+    def __str__(self) -> str:
+        dropped = sum(map(len, self.dropped.values()))
+        lines = [f"kept {len(self.data.utt2spk):,} utterances, dropped {dropped:,}"]
+        for reason, ids in self.dropped.items():
+            file, what = reason.split(": ", 1)
+            lines.append(f"  dropped {len(ids):,}: {Problem(file, what, ids, 'dropped')}".removesuffix(": dropped"))
+        lines += [
+            f"  removed {name}: it had gaps, or values that are not positive numbers" for name in self.dropped_files
+        ]
+        return "\n".join(lines)
+
+
+def fix(data: DataDir) -> Fixed:
+    """Keep the complete utterances: in all tables, with a transcript, and with a possible segment.
+
+    Recordings and speakers without utterances are dropped too, and so are files of durations that have gaps or values
+    that are not positive numbers. Audio files are not checked: a disk that is not mounted must not empty a data dir.
+
+    Raises:
+        InputError: no utterance would be left.
+    """
+    dropped: dict[str, list[str]] = {}
+    gone: set[str] = set()
+    for file, what, utterance in utterance_faults(data):
+        if utterance not in gone:
+            gone.add(utterance)
+            dropped.setdefault(f"{file}: {what}", []).append(utterance)
+    audio = data.wav_scp if data.segments is None else data.segments
+    keep = set(audio) - gone
+    if not keep:
+        reasons = "; ".join(f"{reason} {ids[0]}" for reason, ids in dropped.items())
+        raise InputError(f"no utterance is complete ({reasons}): nothing was changed; make the data dir again")
+    data = restrict(data, keep)
+    files = derived_faults(data)
+    without: dict[str, Any] = {field: None for field, name in FILES.items() if name in files}
+    data = dataclasses.replace(data, **without)
+    return Fixed(data, {reason: tuple(ids) for reason, ids in dropped.items()}, tuple(files))
+
+
+def fix_data_dir(path: str | Path) -> Fixed:
+    """Repair a data dir in place with :func:`fix`, and say what was dropped. The files as they were go to ``.backup``.
+
+    Equal lines with the same id become one. Where they differ, nobody can know which is right, and the utterance is
+    dropped. Files are replaced atomically, so a repair that was killed can be run again.
+
+    Raises:
+        InputError: as :func:`scan_data_dir` and :func:`fix`. Nothing has been changed.
+    """
+    path = Path(path)
+    data, scans = scan_data_dir(path)
+    certain: dict[str, Any] = {
+        field: {key: value for key, value in scans[name].table.items() if key not in scans[name].conflicts}
+        for field, name in FILES.items()
+        if name in scans
+    }
+    fixed = fix(dataclasses.replace(data, **certain))
+    with replace_folder(path / ".backup") as backup:
+        for name in scans:
+            shutil.copy2(path / name, backup / name)
+    for name in scans.keys() - fixed.data.tables.keys() - {"spk2utt"}:
+        (path / name).unlink()
+    write_tables(fixed.data, path)
+    print(f"{path}: {fixed}\n  the files as they were: {path}/.backup")
+    return fixed

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from espnet_ext.audio.files import Inspected
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.data_dir import DataDir, is_command, parse_segment
+from espnet_ext.kaldi.data_dir import DataDir, Segment, format_seconds, is_command, parse_segment
 from espnet_ext.work.files import atomic_write
 
 OVERHANG = 0.02  # seconds by which a segment may end after its recording, since times are rounded
@@ -66,7 +66,7 @@ def _run(key: str, value: str, path: Path, where: str | Path) -> None:
 
 
 def segment_faults(data: DataDir, audio: Mapping[str, Inspected]) -> dict[str, str]:
-    """Utterance -> fault, for segments that begin or end after their recording."""
+    """Map utterances to faults, for segments that begin or end after their recording."""
     faults = {}
     for utterance, value in (data.segments or {}).items():
         name, start, end = parse_segment(value)
@@ -87,19 +87,22 @@ def cut_segments(data: DataDir, folder: Path, num_jobs: int = 1) -> DataDir:
         num_jobs: threads.
 
     Returns:
-        A data dir of these files.
+        A data dir of these files, with their durations.
 
     Raises:
         InputError: an id cannot name a file.
     """
     files = {utterance: _file(folder, utterance, ".flac") for utterance in data.utt2spk}
-    wanted: dict[str, dict[Path, tuple[float, float]]] = {}
-    for utterance, path in files.items():
-        name, start, end = parse_segment((data.segments or {})[utterance])
-        wanted.setdefault(name, {})[path] = (start, end)
+    wanted: dict[str, dict[str, Segment]] = {}
+    for utterance, value in (data.segments or {}).items():
+        segment = parse_segment(value)
+        wanted.setdefault(segment.recording, {})[utterance] = segment
+    durations: dict[str, str] = {}
     with ThreadPoolExecutor(num_jobs) as pool:
-        list(pool.map(lambda name: _cut(data.wav_scp[name], wanted[name]), wanted))
-    return replace(data, wav_scp={key: str(path) for key, path in files.items()}, segments=None)
+        for found in pool.map(lambda name: _cut(data.wav_scp[name], wanted[name], files), wanted):
+            durations |= found
+    paths = {key: str(path) for key, path in files.items()}
+    return replace(data, wav_scp=paths, segments=None, utt2dur=durations)
 
 
 def _file(folder: Path, key: str, ending: str = ".wav") -> Path:
@@ -109,10 +112,13 @@ def _file(folder: Path, key: str, ending: str = ".wav") -> Path:
     return folder / f"{key}{ending}"
 
 
-def _cut(source: str, spans: Mapping[Path, tuple[float, float]]) -> None:
+def _cut(source: str, segments: Mapping[str, Segment], files: Mapping[str, Path]) -> dict[str, str]:
     import soundfile
 
     samples, rate = soundfile.read(source, dtype="int16")
-    for path, (start, end) in spans.items():
-        stop = len(samples) if end == -1 else round(end * rate)
-        soundfile.write(path, samples[round(start * rate) : stop], rate, subtype="PCM_16")
+    durations = {}
+    for utterance, (_, start, end) in segments.items():
+        part = samples[round(start * rate) : len(samples) if end == -1 else round(end * rate)]
+        soundfile.write(files[utterance], part, rate, subtype="PCM_16")
+        durations[utterance] = format_seconds(len(part) / rate)
+    return durations

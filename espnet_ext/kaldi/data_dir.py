@@ -1,7 +1,6 @@
 """Kaldi data directories as plain values: read and write them.
 
-Checks are in :mod:`espnet_ext.kaldi.checks`, repair in :mod:`espnet_ext.kaldi.fix`, and subsets,
-combination and splitting in :mod:`espnet_ext.kaldi.parts`.
+Checks and repair are in :mod:`espnet_ext.kaldi.checks`, subsets and combination in :mod:`espnet_ext.kaldi.parts`.
 
 >>> data = DataDir(wav_scp={"a-1": "a1.wav", "b-1": "b1.wav"}, utt2spk={"a-1": "a", "b-1": "b"})
 >>> data.spk2utt
@@ -11,8 +10,9 @@ combination and splitting in :mod:`espnet_ext.kaldi.parts`.
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,8 +20,6 @@ from typing import NamedTuple
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, write_table
-from espnet_ext.text.ctm import ctm_word, nist_lines
-from espnet_ext.work.files import atomic_write
 
 Table = Mapping[str, str]
 
@@ -41,8 +39,8 @@ FILES = RECORDING_FILES | UTTERANCE_FILES | SPEAKER_FILES
 # Computed from the audio, so that one of these with gaps can be deleted: it can be made again.
 DERIVED = ("utt2dur", "utt2num_samples", "reco2dur")
 # What may be replaced along with a data dir. A folder that holds anything else is not a data dir.
-_OWN_FILES = {*FILES.values(), "spk2utt", "ctm"}
-_OWN_FOLDER = re.compile(r"\.backup|split\d+(utt)?")
+_OWN_FILES = {*FILES.values(), "spk2utt"}
+_OWN_FOLDER = re.compile(r"\.backup|split\d+(utt)?")  # of our repair; of Kaldi's split_data.sh
 
 
 class Segment(NamedTuple):
@@ -64,8 +62,6 @@ class DataDir:
         segments: utterance -> ``recording start end``, in seconds; see :func:`parse_segment`.
         utt2dur, reco2dur, utt2num_samples: durations in seconds of utterances and recordings; lengths in samples.
         spk2gender: speaker -> ``m`` or ``f``.
-        ctm: utterance -> its words as ``channel start duration word``, in seconds from the utterance's start, which
-            keeps overlapping utterances of one recording apart.
     """
 
     wav_scp: Table
@@ -78,11 +74,10 @@ class DataDir:
     utt2num_samples: Table | None = None
     reco2dur: Table | None = None
     spk2gender: Table | None = None
-    ctm: Mapping[str, tuple[str, ...]] | None = None
 
     @cached_property
     def spk2utt(self) -> dict[str, str]:
-        """Speaker -> its utterances, joined by spaces; both sorted. Derived from ``utt2spk``."""
+        """Map each speaker to its utterances, joined by spaces; both sorted. Derived from ``utt2spk``."""
         utterances: dict[str, list[str]] = {}
         for utterance in sorted(self.utt2spk):
             utterances.setdefault(self.utt2spk[utterance], []).append(utterance)
@@ -90,12 +85,12 @@ class DataDir:
 
     @property
     def utterances(self) -> list[str]:
-        """The utterance ids, sorted."""
+        """Sort the utterance ids."""
         return sorted(self.utt2spk)
 
     @property
     def tables(self) -> dict[str, Table]:
-        """File name -> table, for the tables that exist (without ``spk2utt`` and ``ctm``)."""
+        """Map file names to tables, for the tables that exist (without ``spk2utt``)."""
         pairs = ((name, getattr(self, field)) for field, name in FILES.items())
         return {name: table for name, table in pairs if table is not None}
 
@@ -110,12 +105,12 @@ def parse_segment(value: str) -> Segment:
 
 
 def segment_recording(value: str) -> str:
-    """The recording of a line of ``segments``, whatever the rest of it is; ``""`` if the line is empty."""
+    """Return the recording of a line of ``segments``, whatever the rest of it is; ``""`` if the line is empty."""
     return (value.split(maxsplit=1) or [""])[0]
 
 
 def format_seconds(seconds: float) -> str:
-    """Seconds with up to 8 decimals, finer than a sample at any audio rate: ``format_seconds(0.5) == "0.5"``."""
+    """Write seconds with up to 8 decimals, finer than a sample at any audio rate: ``format_seconds(0.5) == "0.5"``."""
     return f"{seconds:.8f}".rstrip("0").rstrip(".")
 
 
@@ -132,16 +127,16 @@ def read_data_dir(path: str | Path) -> DataDir:
         for field, name in FILES.items()
         if (path / name).exists() or field in ("wav_scp", "utt2spk")
     }
-    return DataDir(**fields, ctm=read_word_lines(path / "ctm"))
+    return DataDir(**fields)
 
 
 def is_command(value: str) -> bool:
-    """Is this entry of ``wav.scp`` a shell command whose output is the audio?"""
+    """Tell whether an entry of ``wav.scp`` is a shell command whose output is the audio."""
     return value.endswith("|")
 
 
 def audio_path(value: str) -> str:
-    """The file of an entry of ``wav.scp``, which may be a position in an archive, ``wav.ark:1234``."""
+    """Return the file of an entry of ``wav.scp``, which may be a position in an archive, ``wav.ark:1234``."""
     position = re.search(r":\d+$", value)
     return value if position is None or os.path.exists(value) else value[: position.start()]
 
@@ -168,57 +163,40 @@ def write_tables(data: DataDir, folder: Path) -> None:
     """Write the files of ``data`` into an existing folder, one by one; other files stay. Raises InputError."""
     for name, table in {**data.tables, "spk2utt": data.spk2utt}.items():
         write_table(folder / name, table)
-    if data.ctm:
-        with atomic_write(folder / "ctm") as file:
-            file.writelines(f"{key} {word}\n" for key in sorted(data.ctm) for word in data.ctm[key])
-
-
-def read_word_lines(path: Path) -> dict[str, tuple[str, ...]] | None:
-    """Read a CTM into id -> the rest of its lines, as they are written; None if there is no file.
-
-    Raises:
-        InputError: the file is empty or not UTF-8, or a line is not of the format.
-    """
-    if not path.exists():
-        return None
-    words: dict[str, list[str]] = {}
-    for where, line in nist_lines(path):
-        key = ctm_word(line.split(), where).recording
-        words.setdefault(key, []).append(line.strip().removeprefix(key).strip())
-    return {key: tuple(lines) for key, lines in words.items()}
 
 
 @contextmanager
 def replace_folder(path: str | Path) -> Iterator[Path]:
     """Give an empty temporary folder beside ``path`` that takes its place on success; on an error ``path`` stays.
 
-    Two renames make the change. A process killed between them leaves the former folder as ``.NAME.old``, and the next
-    call puts it back.
+    Two renames make the change. Of several processes that write one folder at once, each has its own temporary folder,
+    and the last to finish wins.
 
     Raises:
         InputError: ``path`` is a file, or a folder with something in it that is not part of a data dir.
     """
     target = Path(path).resolve()
-    new, old = target.with_name(f".{target.name}.new"), target.with_name(f".{target.name}.old")
     target.parent.mkdir(parents=True, exist_ok=True)
-    if old.exists() and not target.exists():
-        os.rename(old, target)
     if target.exists():
         _require_ours(target)
-    for left_over in (new, old):
-        shutil.rmtree(left_over, ignore_errors=True)
+    own = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    new, old = own / "new", own / "old"
     new.mkdir()
     try:
         yield new
-        if target.exists():
-            os.rename(target, old)
-        os.rename(new, target)
-    except BaseException:
+        while new.exists():
+            with suppress(FileNotFoundError):  # it is new, or another process has just taken it away
+                os.rename(target, old)
+            try:
+                os.rename(new, target)
+            except OSError:
+                if not target.exists():  # otherwise another process was faster: once more
+                    raise
+                shutil.rmtree(old, ignore_errors=True)
+    finally:
         if old.exists() and not target.exists():
             os.rename(old, target)
-        shutil.rmtree(new, ignore_errors=True)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(own, ignore_errors=True)
 
 
 def _require_ours(folder: Path) -> None:

@@ -201,7 +201,7 @@ def place_all(drawn: Sequence[Drawn], settings: MixtureSettings) -> list[list[fl
 
 def _check_sources(sources: Sequence[SourceUtterance]) -> None:
     if not sources:
-        raise InputError("there are no utterances to mix: check the manifests")
+        raise InputError("there are no utterances to mix: check the data dirs")
     seen: set[str] = set()
     for source in sources:
         if source.id in seen:

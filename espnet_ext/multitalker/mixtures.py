@@ -1,10 +1,9 @@
 """Sets of multi-talker mixtures on disk: whole, or cut as windows cut recordings.
 
-A set's folder holds ``audio/<mixture>.flac``; ``recordings.jsonl.gz`` and ``supervisions.jsonl.gz`` (Lhotse manifests,
-one supervision per utterance, with its speaker); ``references.json`` (SegLST); and a data dir whose utterances are the
+A set's folder holds ``audio/<mixture>.flac``; ``references.json`` (SegLST); and a data dir whose utterances are the
 mixtures: ``wav.scp``, ``text`` (serialised, with ``<sc>``), ``text_speakers`` (the speaker of each part of ``text``),
 ``utt2spk`` (each mixture is its own speaker), ``utt2dur``; ``mixed_utterances``: the ids of what was mixed. A set that
-is mixed on the fly has recipes, ``audio/<mixture>.mix``, in place of audio, and no manifests.
+is mixed on the fly has recipes, ``audio/<mixture>.mix``, in place of audio.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -49,7 +48,7 @@ class MixtureShard:
 
 
 def make_mixtures(
-    manifests: Sequence[tuple[Path, Path]],
+    data: Sequence[str | Path],
     output: Path,
     *,
     name: str,
@@ -57,10 +56,10 @@ def make_mixtures(
     leave_out: Path | None = None,
     nj: int = 1,
 ) -> None:
-    """Make a set of mixtures from Lhotse manifests, and print its counts.
+    """Make a set of mixtures from data dirs, and print its counts.
 
     Args:
-        manifests: of each part of the corpus, its recordings and its supervisions.
+        data: the data dir of each part of the corpus.
         output: the set's folder.
         name: of the set; begins the mixtures' ids, with ``-`` for blanks.
         settings: how they are made.
@@ -68,10 +67,10 @@ def make_mixtures(
         nj: processes.
 
     Raises:
-        InputError: bad manifests, or audio that cannot be mixed.
+        InputError: bad data dirs, or audio that cannot be mixed.
     """
     left_out = enrolment_utterances(leave_out) if leave_out else frozenset()
-    sources = [source for files in manifests for source in read_sources(*files, left_out)]
+    sources = [source for folder in data for source in read_sources(folder, left_out)]
     mixtures = plan_mixtures(sources, settings, prefix=name.replace(" ", "-"), nj=nj)
     if settings.audio:
         write_mixtures(mixtures, output, on_the_fly=settings.audio == ON_THE_FLY, nj=nj)
@@ -80,24 +79,21 @@ def make_mixtures(
     print(counts_line(name, count_set(mixtures)))
 
 
-def read_sources(
-    recordings: str | Path, supervisions: str | Path, left_out: Collection[str] = frozenset()
-) -> list[SourceUtterance]:
-    """The utterances of Lhotse manifests, one audio file each, without those to leave out.
+def read_sources(folder: str | Path, left_out: Collection[str] = frozenset()) -> list[SourceUtterance]:
+    """Read the utterances of a data dir, one audio file each, without those to leave out.
 
     Raises:
-        InputError: manifests that cannot be read, or an utterance that is only a part of its audio file.
+        InputError: no such data dir, or one with segments, without texts, or without durations.
     """
-    from espnet_ext.corpora.manifests import read_manifests, to_data_dir  # Lhotse imports torch
-
-    data = to_data_dir(*read_manifests(recordings, supervisions))
-    if data.segments is not None or data.text is None:
+    data = read_data_dir(folder)
+    if data.segments is not None or data.text is None or data.utt2dur is None:
         raise InputError(
-            f"{supervisions}: each utterance to mix must have its own audio file and its text: cut the recordings first"
+            f"{folder}: each utterance to mix must have its own audio file, its text and its duration in utt2dur: cut "
+            "the recordings first"
         )
-    durations = data.utt2dur or {}
+    lengths, texts = data.utt2dur, data.text
     return [
-        SourceUtterance(key, data.utt2spk[key], data.wav_scp[key], float(durations[key]), tuple(data.text[key].split()))
+        SourceUtterance(key, data.utt2spk[key], data.wav_scp[key], float(lengths[key]), tuple(texts[key].split()))
         for key in data.utterances
         if key not in left_out
     ]
@@ -152,7 +148,7 @@ def write_mixtures(mixtures: Sequence[Mixture], folder: str | Path, *, on_the_fl
     """Write a set of mixtures into a folder (see this module's description); the tables last.
 
     Args:
-        on_the_fly: write recipes in place of audio, which are mixed whenever they are read, and no manifests.
+        on_the_fly: write recipes in place of audio, which are mixed whenever they are read.
 
     Raises:
         InputError: as :func:`mix`.
@@ -164,8 +160,6 @@ def write_mixtures(mixtures: Sequence[Mixture], folder: str | Path, *, on_the_fl
         for group in batched(mixtures, _MIXTURES_OF_A_SHARD)
     ]
     map_shards(write_shard, shards, nj=nj, describe="mixtures")
-    if not on_the_fly:
-        _write_manifests(mixtures, folder)
     text = write_references(mixtures, folder)
     seconds = {mixture.name: format_seconds(mixture.seconds) for mixture in mixtures}
     data = DataDir(
@@ -195,30 +189,6 @@ def write_references(mixtures: Sequence[Mixture], folder: str | Path) -> dict[st
     text = {name: text for name, (text, _) in serialised.items()}
     write_table(folder / "text", text)
     return text
-
-
-def _write_manifests(mixtures: Sequence[Mixture], folder: Path) -> None:
-    from lhotse import Recording, RecordingSet, SupervisionSegment, SupervisionSet  # imports torch
-
-    from espnet_ext.corpora.manifests import write_manifests
-
-    recordings = [
-        Recording.from_file(_audio_path(folder, mixture, False), recording_id=mixture.name) for mixture in mixtures
-    ]
-    supervisions = [
-        SupervisionSegment(
-            id=f"{mixture.name}-{number}",
-            recording_id=mixture.name,
-            start=part.start,
-            duration=round(part.source.seconds, 8),
-            text=" ".join(part.source.words),
-            speaker=part.source.speaker,
-            custom={"utterance": part.source.id},
-        )
-        for mixture in mixtures
-        for number, part in enumerate(mixture.parts)
-    ]
-    write_manifests(RecordingSet.from_recordings(recordings), SupervisionSet.from_segments(supervisions), folder)
 
 
 def write_counts(data: Path, output: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from espnet_ext.kaldi import audio_tables
-from espnet_ext.kaldi.recording_arks import ark_shards, write_arks
+from espnet_ext.kaldi.arks import ark_shards, write_arks
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
 from espnet_ext.work.parallel import device_of

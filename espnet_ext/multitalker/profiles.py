@@ -161,7 +161,7 @@ def make_profiles(
         for utterance in utterances:
             if utterance not in spans:
                 names = " ".join(map(str, folders))
-                raise InputError(f"{names}: {utterance} of {speaker} has no audio: run utils/fix_data_dir.sh on it")
+                raise InputError(f"{names}: {utterance} of {speaker} has no audio: run `espnet-ext data fix DIR`")
             row = np.asarray(embed(read_samples(utterance, spans[utterance], RATE)), dtype=np.float32)
             norm = np.linalg.norm(row)
             if not np.isfinite(norm) or not norm:

@@ -32,7 +32,7 @@ class SpeedShard:
 def perturb_speed(data: str | Path, factors: Sequence[float], output: str | Path, *, nj: int = 1) -> DataDir:
     """Write the utterances of a data dir at other speeds, as those of new speakers.
 
-    The output is a data dir, with Lhotse manifests and the audio (in ``audio/``). The ids of utterances and speakers
+    The output is a data dir, with the audio in ``audio/``. The ids of utterances and speakers
     begin with ``sp<factor>-``.
 
     Args:
@@ -47,8 +47,6 @@ def perturb_speed(data: str | Path, factors: Sequence[float], output: str | Path
     for factor in factors:
         if not LIMITS[0] <= factor <= LIMITS[1] or factor == 1 or list(factors).count(factor) > 1:
             raise InputError(f"speed {factor}: give factors from {LIMITS[0]} to {LIMITS[1]} other than 1, each once")
-    from espnet_ext.corpora.manifests import from_data_dir, write_manifests  # Lhotse imports torch
-
     source, spans = read_data_dir(data), read_spans(data)
     if source.text is None:
         raise InputError(f"{data}: no text: make the data dir with its transcripts")
@@ -72,7 +70,6 @@ def perturb_speed(data: str | Path, factors: Sequence[float], output: str | Path
         utt2dur={key: format_seconds(value) for key, value in seconds.items()},
     )
     write_tables(made, Path(output))
-    write_manifests(*from_data_dir(made), output)
     print(f"{len(made.utt2spk)} utterances, {len(set(made.utt2spk.values()))} speakers -> {output}")
     return made
 

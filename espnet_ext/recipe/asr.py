@@ -5,7 +5,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.corpora.manifests import data_dirs_from_manifests
 from espnet_ext.kaldi.parts import combine_data_dirs, subset_data_dir
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
@@ -48,63 +47,61 @@ def make_corpus(corpus: str, output: str, size: str, nj: int) -> None:
     make(output, size, 0, nj)
 
 
-def manifests(
-    run: Run, corpus: str, folders: Sequence[Path], /, *, title: str = "", ngpu: int = 0, **options: Any
+def data_step(
+    run: Run,
+    corpus: str,
+    folders: Sequence[Path],
+    names: Mapping[str, str],
+    /,
+    *,
+    title: str = "",
+    ngpu: int = 0,
+    **options: Any,
 ) -> Step:
-    """Check a corpus and write its Lhotse manifests. They are made again when a file below ``folders`` changes.
+    """Check a corpus and write the data dirs of its parts. They are made again when a file below ``folders`` changes.
 
     Args:
         corpus: a module of :mod:`espnet_ext.corpora`; its function ``prepare_<corpus>`` is called.
+        names: the name of each part -> the name of its data dir.
+        title: the name of the corpus, if the recipe has several.
         ngpu: GPUs, if that function can use some.
-        options: arguments of that function, besides ``output_dir``, ``num_jobs``, ``check_audio`` and ``skip_faulty``.
+        options: arguments of that function, besides ``output_dir``, ``names``, ``num_jobs``, ``check_audio`` and
+            ``skip_faulty``.
     """
     return Step(
-        name=f"manifests of {title or run.corpus_name}",
-        log=run.datadir / "log" / f"manifests{'_' + title.replace(', ', '_') if title else ''}.log",
+        name=f"data dirs of {title or run.corpus_name}",
+        log=run.datadir / "log" / f"data{'_' + title.replace(', ', '_') if title else ''}.log",
         function=prepare_corpus,
         arguments={
             "corpus": corpus,
-            "output": str(run.datadir / "manifests"),
+            "output": str(run.datadir),
+            "names": dict(names),
             "check_audio": run.options["check_audio"],
             "skip_faulty": run.skip_faulty,
             "options": options,
         },
         free={"nj": run.nj, "ngpu": ngpu},
         depends=stamps(*folders),
-        outputs=[run.datadir / "manifests"],
-        preload=["lhotse", f"espnet_ext.corpora.{corpus}"],
+        outputs=[run.datadir / name / "text" for name in names.values()],
+        preload=[f"espnet_ext.corpora.{corpus}"],
     )
 
 
 def prepare_corpus(
-    corpus: str, output: str, check_audio: str, skip_faulty: float, options: Mapping[str, Any], nj: int, ngpu: int
+    corpus: str,
+    output: str,
+    names: Mapping[str, str],
+    check_audio: str,
+    skip_faulty: float,
+    options: Mapping[str, Any],
+    nj: int,
+    ngpu: int,
 ) -> None:
-    """Check a corpus and write its manifests."""
+    """Check a corpus and write its data dirs."""
     prepare = getattr(import_module(f"espnet_ext.corpora.{corpus}"), f"prepare_{corpus}")
     gpus = {"ngpu": ngpu} if ngpu else {}  # most have nothing for a GPU
-    prepare(output_dir=output, num_jobs=nj, check_audio=check_audio, skip_faulty=skip_faulty, **gpus, **options)
-
-
-def format_step(run: Run, corpus: str, parts: Mapping[str, str], *, title: str = "") -> Step:
-    """Data dirs from the manifests of a corpus's parts.
-
-    Args:
-        parts: the name of a part in the manifests -> the name of its data dir.
-        title: the name of the corpus, if the recipe has several.
-    """
-    folder = run.datadir / "manifests"
-    recordings = [folder / f"{corpus}_recordings_{part}.jsonl.gz" for part in parts]
-    supervisions = [folder / f"{corpus}_supervisions_{part}.jsonl.gz" for part in parts]
-    folders = [run.datadir / name for name in parts.values()]
-    return Step(
-        name=f"data dirs{' of ' + title if title else ''}",
-        log=run.datadir / "log" / f"format{'_' + title if title else ''}.log",
-        function=data_dirs_from_manifests,
-        arguments={"recordings": recordings, "supervisions": supervisions, "folders": [str(path) for path in folders]},
-        inputs=[*recordings, *supervisions],
-        outputs=[path / "text" for path in folders],
-        preload=["lhotse"],
-    )
+    common = {"names": names, "num_jobs": nj, "check_audio": check_audio, "skip_faulty": skip_faulty}
+    prepare(output_dir=output, **common, **gpus, **options)
 
 
 def combine_step(run: Run, name: str, sources: Sequence[str]) -> Step:
@@ -122,7 +119,7 @@ def _derived_step(run: Run, name: str, parts: Sequence[str], make: Callable[...,
     """A data dir that is made of others."""
     return Step(
         name=f"data dir {name}",
-        log=run.datadir / "log" / f"format_{name}.log",
+        log=run.datadir / "log" / f"data_{name}.log",
         function=make,
         arguments={"destination": str(run.datadir / name), **arguments},
         inputs=[run.datadir / part / table for part in parts for table in ("wav.scp", "text")],

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-from espnet_ext.corpora.faults import skip_share
+from espnet_ext.corpora.checks import skip_share
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.own_system import OwnSystem, Trained, add_own_system
 from espnet_ext.recipe.steps import Step, run_jobs, say

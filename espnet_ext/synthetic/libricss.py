@@ -16,7 +16,7 @@ import soundfile
 from scipy.signal import fftconvolve
 
 from espnet_ext.audio.files import save_audio
-from espnet_ext.corpora.faults import Faults
+from espnet_ext.corpora.checks import Faults
 from espnet_ext.corpora.libricss import (
     CHANNELS,
     CONDITIONS,
@@ -119,9 +119,7 @@ def _write_sessions(folder: Path, size: LibriCssSize, seed: int, nj: int) -> Non
 
 def read_part(corpus: Path) -> list[SourceUtterance]:
     """The utterances that sessions are made of, by id."""
-    faults = Faults(corpus)
-    scanned = scan_librispeech(corpus, [PART], faults)[PART]
-    faults.settle({PART: len(scanned)})
+    scanned = scan_librispeech(corpus, [PART], Faults(corpus, corpus / "faults.txt"))[PART]
     return [
         SourceUtterance(
             key, key.split("-")[0], str(item.audio), soundfile.info(item.audio).duration, tuple(item.text.split())

@@ -168,7 +168,7 @@ def _read(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
         other = text if absent == "text" else audio
         lone = next((key for key in missing if key not in other), None)
         if lone:
-            raise InputError(f"{folder}: {lone} is in {there} but not in {absent}: run utils/fix_data_dir.sh on it")
+            raise InputError(f"{folder}: {lone} is in {there} but not in {absent}: run `espnet-ext data fix {folder}`")
     empty = next((key for key, value in text.items() if not value), None)
     if empty:
         raise InputError(f"{folder / 'text'}: {empty} has an empty transcript: drop the utterance")

@@ -41,7 +41,7 @@ def test_defaults_are_those_of_the_rooms():
 
     assert default(score.sa, "collar") == default(score.compare, "collar") == COLLAR
     assert default(data.tokens, "more_than") == MORE_THAN
-    assert default(prepare.libricss, "utterances") == ENROLMENT_UTTERANCES
+    assert default(prepare.prepare.commands["libricss"], "utterances") == ENROLMENT_UTTERANCES
     assert default(stitch.windows, "window") == WINDOW_SECONDS
     assert default(stitch.windows, "window_overlap") == Windowing().overlap
 

@@ -22,22 +22,19 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def test_chosen_parts(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    output = tmp_path / "manifests"
+    output = tmp_path / "out"
     call(["data", "prepare", "librispeech", "--corpus", str(corpus), "--output", str(output), "--parts", "test-clean"])
-    assert sorted(path.name for path in output.iterdir()) == [
-        "librispeech_recordings_test-clean.jsonl.gz",
-        "librispeech_supervisions_test-clean.jsonl.gz",
-    ]
+    assert [path.name for path in output.iterdir()] == ["test-clean"]
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{corpus}: checking 1 audio files in test-clean (decoding each file)"
-    assert "test-clean: 1 utterances, 0.00 hours" in lines
+    assert lines[1] == f"{output}/test-clean: 1 utterances, 1 speakers, 0.00 hours"
 
 
 @pytest.mark.parametrize(("option", "kept"), [(["--skip-faulty"], None), (["--skip-faulty", "50"], 1)])
 def test_faulty_utterances(corpus: Path, tmp_path: Path, option: list[str], kept: int | None) -> None:
     transcripts = next(corpus.glob("test-clean/**/*.trans.txt"))
     transcripts.write_text(transcripts.read_text() + "7-70-0001 NOWHERE\n")
-    output = tmp_path / "manifests"
+    output = tmp_path / "out"
     command = ["data", "prepare", "librispeech", "--corpus", str(corpus), "--output", str(output), *option]
     if kept is None:
         with pytest.raises(InputError, match="50.0% of test-clean is faulty, and --skip-faulty allows 2%"):
@@ -55,7 +52,7 @@ def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture) ->
         "--corpus",
         str(tmp_path / "none"),
         "--output",
-        str(tmp_path / "manifests"),
+        str(tmp_path / "out"),
     ]
     with pytest.raises(SystemExit) as stop:
         main(arguments)

@@ -15,22 +15,23 @@ def write_noise(path: Path, seconds: float = 0.3, rate: int = 16000, channels: i
     """A file of noise; its folder is made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     noise = np.random.default_rng(0).uniform(-0.1, 0.1, (int(rate * seconds), channels))
-    soundfile.write(path, noise, rate, format="WAV" if not seconds else None)
+    form = "WAV" if not seconds else {".sph": "NIST"}.get(path.suffix)
+    soundfile.write(path, noise, rate, format=form)
     return str(path)
 
 
 def refused_by(prepare: Callable) -> Callable[..., None]:
-    """A check that ``prepare`` refuses a corpus in one line that has the patterns, and writes nothing."""
+    """A check that ``prepare`` refuses a corpus in one line that has the patterns, and writes no data dir."""
 
     def refused(corpus: Path, *patterns: str, **options) -> None:
-        output = corpus.parent / "manifests"
+        output = corpus.parent / "out"
         with pytest.raises(InputError) as error:
             prepare(corpus, output, **options)
         message = str(error.value)
         assert "\n" not in message
         for pattern in patterns:
             assert re.search(pattern, message), message
-        assert not list(output.glob("*.gz"))
+        assert not list(output.glob("*/text"))
 
     return refused
 

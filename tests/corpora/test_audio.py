@@ -8,6 +8,7 @@ import soundfile
 
 from espnet_ext.corpora.audio import prepare_audio, word_times
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import read_data_dir
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.longform.alignment.word_times import read_word_times
 from espnet_ext.longform.recording_audio import read_regions
@@ -29,12 +30,21 @@ def folder(tmp_path):
     return tmp_path
 
 
+def of_ctm(folder, *lines, **options):
+    """Prepare the recordings, with other lines of the ctm if any are given."""
+    if lines:
+        (folder / "words.ctm").write_text("".join(f"{line}\n" for line in lines))
+    return prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm", **options)["train"]
+
+
+def of_text(folder, text, aligner, **options):
+    return prepare_audio(folder / "audio", folder / "out", text=text, aligner=aligner, **options)["train"]
+
+
 def test_recordings_with_word_times(folder):
-    found = prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")["train"]
-    assert {item.id: (item.text, round(item.duration, 2)) for item in found["supervisions"]} == {
-        "one": ("hello there", 3.0),
-        "two": ("again", 2.0),
-    }
+    found = of_ctm(folder)
+    assert found.text == {"one": "hello there", "two": "again"} and found.utt2dur == {"one": "3", "two": "2"}
+    assert read_data_dir(folder / "out" / "train") == found
     table = read_table(folder / "out" / "audio_words_train.scp")
     words = read_word_times("one", table["one"])
     assert [(word.text, round(word.start, 3), round(word.end, 3)) for word in words] == [
@@ -58,7 +68,7 @@ def test_recordings_with_word_times(folder):
 def test_bad_word_times_are_refused(folder, ctm, message):
     (folder / "words.ctm").write_text(ctm)
     with pytest.raises(InputError, match=message):
-        prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
+        of_ctm(folder)
 
 
 def test_formats_that_must_be_converted_are_named(folder):
@@ -69,7 +79,7 @@ def test_formats_that_must_be_converted_are_named(folder):
     with pytest.raises(
         InputError, match=r"three\.M4A: \.M4A files must be converted first: ffmpeg -i three\.M4A three\.flac"
     ) as raised:
-        prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
+        of_ctm(folder)
     assert "no audio of four" in str(raised.value) and "two" not in str(raised.value)
 
 
@@ -81,19 +91,19 @@ def test_overlapping_word_times_drop_their_region(folder):
         InputError,
         match=r"overlap in 0\.5 of 3\.9 s \(12\.8 %\), most in one \(0\.5 s\); at most 2 % .*regions: .*_dropped.txt",
     ):
-        prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
+        of_ctm(folder)
     assert [path.name for path in (folder / "out").iterdir()] == ["audio_train_dropped.txt"]
     assert read_regions(folder / "out" / "audio_train_dropped.txt") == {"one": [(0.1, 0.6)]}
-    found = prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm", skip_faulty=0.2)["train"]
-    assert found["supervisions"]["one"].text == "there"
+    found = of_ctm(folder, skip_faulty=0.2)
+    assert found.text["one"] == "there"
     (folder / "words.ctm").write_text("one 1 0.10 0.15 hello\none 1 0.12 0.05 you\none 1 0.11 0.06 too\n" + rest)
     with pytest.raises(InputError, match=r"\(3\.8 %\)"):
-        prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
+        of_ctm(folder)
     (folder / "words.ctm").write_text("one 1 0.10 0.05 hello\none 1 0.09 0.02 you\n" + rest)
-    found = prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")["train"]
-    assert found["supervisions"]["one"].text == "there"
+    found = of_ctm(folder)
+    assert found.text["one"] == "there"
     (folder / "words.ctm").write_text("one 1 0.10 0.40 hello\n" + rest)
-    prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
+    of_ctm(folder)
     assert not (folder / "out" / "audio_train_dropped.txt").exists()
 
 
@@ -101,21 +111,19 @@ def test_marks_of_silence_and_noise_are_no_words(folder):
     """Whatever their times."""
     lines = ["one 1 0 0.1 <eps>", "one 1 0.1 0.4 hello", "one 1 0.2 0.1 SIL", "one 1 0.2 2 [noise]"]
     lines += ["one 1 0.6 0.3 there", "one 1 0.9 0.1 <sil>", "two A 0.5 0.5 again", "two A 1.0 0.5 [LAUGHTER]"]
-    (folder / "words.ctm").write_text("\n".join(lines) + "\n")
-    found = prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")["train"]
-    assert {item.id: item.text for item in found["supervisions"]} == {"one": "hello there", "two": "again"}
+    found = of_ctm(folder, *lines)
+    assert found.text == {"one": "hello there", "two": "again"}
     assert not (folder / "out" / "audio_train_dropped.txt").exists()
     (folder / "words.ctm").write_text("one 1 0.1 0.4 hello\ntwo A 0 1.5 <eps>\n")
     with pytest.raises(InputError, match="two: no word in it"):
-        prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
+        of_ctm(folder)
 
 
 @pytest.mark.parametrize("mark", ["<unk>", "<UNK>", "[vocalized-noise]", "<dropped>"])
 def test_unknown_words_are_left_out_of_training_and_are_no_overlap(folder, mark, capsys):
     lines = ["one 1 0.1 0.4 hello", f"one 1 0.5 0.02 {mark}", "one 1 0.6 0.3 there", "two A 0.5 1.0 again"]
-    (folder / "words.ctm").write_text("\n".join(lines) + "\n")
-    found = prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")["train"]
-    assert found["supervisions"]["one"].text == "hello there"
+    found = of_ctm(folder, *lines)
+    assert found.text["one"] == "hello there"
     assert read_regions(folder / "out" / "audio_train_dropped.txt") == {"one": [(0.5, 0.52)]}
     said = capsys.readouterr().out
     assert "words are unknown (such as <unk>) in 0.0 of 2.4 s (0.8 %)" in said and "overlap" not in said
@@ -125,7 +133,7 @@ def test_unknown_words_are_left_out_of_training_and_are_no_overlap(folder, mark,
         InputError,
         match=r"word times overlap in 1.0 and words are unknown \(such as <unk>\) in 0.3 of 2.9 s .* at most 2 %",
     ):
-        prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
+        of_ctm(folder)
 
 
 def test_recordings_of_less_than_half_a_second_are_faulty(folder):
@@ -133,17 +141,16 @@ def test_recordings_of_less_than_half_a_second_are_faulty(folder):
     with (folder / "words.ctm").open("a") as file:
         file.write("tiny 1 0.0 0.2 a\n")
     with pytest.raises(InputError, match=r"tiny lasts 0.375 s, less than 0.5 s \(.*tiny.wav\)"):
-        prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
-    found = prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm", skip_faulty=0.5)["train"]
-    assert sorted(found["recordings"].ids) == ["one", "two"]
+        of_ctm(folder)
+    found = of_ctm(folder, skip_faulty=0.5)
+    assert found.utterances == ["one", "two"]
 
 
 def test_channels_of_a_ctm_are_merged(folder):
     """One channel after the other, as NIST sorts them."""
     lines = ["one 2 0.1 0.3 a", "one 2 1.4 0.3 c", "one 1 0.6 0.3 b", "two 1 0.2 0.3 d"]
-    (folder / "words.ctm").write_text("\n".join(lines) + "\n")
-    found = prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")["train"]
-    assert {item.id: item.text for item in found["supervisions"]} == {"one": "a b c", "two": "d"}
+    found = of_ctm(folder, *lines)
+    assert found.text == {"one": "a b c", "two": "d"}
 
 
 def test_words_or_text_and_a_model(folder):
@@ -155,7 +162,7 @@ def test_words_or_text_and_a_model(folder):
 def test_two_recordings_of_one_name_are_refused(folder):
     soundfile.write(folder / "audio" / "one.wav", np.zeros(100, np.int16), 16000)
     with pytest.raises(InputError, match="one comes twice"):
-        prepare_audio(folder / "audio", folder / "out", words=folder / "words.ctm")
+        of_ctm(folder)
 
 
 @pytest.fixture
@@ -181,12 +188,12 @@ def chapters(tmp_path):
 
 
 def test_chapters_with_word_times(chapters):
-    found = prepare_audio(chapters / "audio", chapters / "out", words=chapters / "words.ctm")["train"]
+    found = of_ctm(chapters)
     texts = read_table(chapters / "text")
-    assert {item.id: item.text for item in found["supervisions"]} == texts
+    assert found.text == texts
     spoken = word_times(chapters / "words.ctm")
-    for item in found["recordings"]:
-        assert item.duration == pytest.approx(spoken[item.id][-1].end, abs=0.1)
+    for key, seconds in found.utt2dur.items():
+        assert float(seconds) == pytest.approx(spoken[key][-1].end, abs=0.1)
 
 
 @pytest.fixture
@@ -227,26 +234,24 @@ def test_chapters_are_aligned_by_a_model(chapters, model, kind, hears_every_lett
         for key, line in read_table(chapters / "text").items():
             body = f"{key} 1 speaker 0.0 1.0 <o,f0,male> {line}\n" if kind == "stm" else f"{line}\n"
             (text / f"{key}.{kind}").write_text(body)
-    found = prepare_audio(chapters / "audio", chapters / "out", text=text, aligner=model)["train"]
+    found = of_text(chapters, text, model)
     table, texts = (read_table(path) for path in (chapters / "out" / "audio_words_train.scp", chapters / "text"))
-    assert len(found["recordings"]) == len(texts) == 3
-    for item in found["recordings"]:
-        words = list(read_word_times(item.id, table[item.id]))
-        assert [word.text for word in words] == texts[item.id].split()
-        known = [
-            (word, start) for word, start in zip(words, hears_every_letter[item.id], strict=True) if start is not None
-        ]
+    assert len(found.text) == len(texts) == 3
+    for key, seconds in found.utt2dur.items():
+        words = list(read_word_times(key, table[key]))
+        assert [word.text for word in words] == texts[key].split()
+        known = [(word, start) for word, start in zip(words, hears_every_letter[key], strict=True) if start is not None]
         assert len(known) > 5
         for word, start in known:
             assert word.start == pytest.approx(start, abs=0.005)
         assert all(one.end <= two.start + 0.002 for one, two in zip(words, words[1:], strict=False))
-        assert words[-1].end <= item.duration + 0.05
+        assert words[-1].end <= float(seconds) + 0.05
 
 
 def test_transcripts_that_a_model_does_not_hear_are_refused(chapters, model):
     """A model that has learned nothing: each of the three is named, and no table is left."""
     with pytest.raises(InputError, match="does not agree with it.*all 3 faults"):
-        prepare_audio(chapters / "audio", chapters / "out", text=chapters / "text", aligner=model, num_jobs=2)
+        of_text(chapters, chapters / "text", model, num_jobs=2)
     assert not list((chapters / "out").glob("audio_words_train*"))
 
 
@@ -255,7 +260,7 @@ def test_transcripts_that_a_model_cannot_spell_are_refused(chapters, model, hear
     texts = read_table(chapters / "text")
     write_table(chapters / "text", {key: " ".join("ЯЖЩ" for _ in text.split()) for key, text in texts.items()})
     with pytest.raises(InputError, match=r"tokens for only 0 of the \d+ words of the transcript: check its language"):
-        prepare_audio(chapters / "audio", chapters / "out", text=chapters / "text", aligner=model)
+        of_text(chapters, chapters / "text", model)
 
 
 def test_an_alignment_that_was_killed_resumes(chapters, model, hears_every_letter, monkeypatch):
@@ -273,17 +278,17 @@ def test_an_alignment_that_was_killed_resumes(chapters, model, hears_every_lette
     monkeypatch.setattr(RecordingAligner, "words", words)
     options = {"text": chapters / "text", "aligner": model}
     with pytest.raises(KeyboardInterrupt):
-        prepare_audio(chapters / "audio", chapters / "out", **options)
+        of_text(chapters, **options)
     (first,) = heard
     heard[0] = f"again {first}"
-    prepare_audio(chapters / "audio", chapters / "out", **options)
+    of_text(chapters, **options)
     assert sorted(heard[1:]) == sorted(texts.keys() - {first})
     table = (chapters / "out" / "audio_words_train.words").read_bytes()
-    prepare_audio(chapters / "audio", chapters / "out", **options)
+    of_text(chapters, **options)
     assert len(heard) == 3 and (chapters / "out" / "audio_words_train.words").read_bytes() == table
     texts[first] = texts[first].rpartition(" ")[0]
     write_table(chapters / "text", texts)
-    prepare_audio(chapters / "audio", chapters / "out", **options)
+    of_text(chapters, **options)
     assert heard[3:] == [first]
 
 
@@ -310,7 +315,7 @@ def test_supervisions_of_lhotse_are_transcripts(chapters, model, hears_every_let
     for name in ("gigaspeech_supervisions_XS.jsonl.gz", "supervisions.jsonl"):
         text = supervisions(chapters / name, segments)
         found = prepare_audio(chapters / "audio", chapters / name[:4], text=text, aligner=model)["train"]
-        assert {item.id: item.text for item in found["supervisions"]} == {key: texts[key] for key in named}
+        assert found.text == {key: texts[key] for key in named}
 
 
 def test_a_manifest_that_is_none_is_refused(chapters, model):
@@ -318,7 +323,7 @@ def test_a_manifest_that_is_none_is_refused(chapters, model):
     for content in ("no json\n", '{"id": "a", "recording_id": "b", "start": 0, "duration": 1, "channel": 0}\n'):
         text.write_text(content)
         with pytest.raises(InputError, match="supervisions.jsonl: supervision 1 cannot be read"):
-            prepare_audio(chapters / "audio", chapters / "out", text=text, aligner=model)
+            of_text(chapters, text, model)
 
 
 @pytest.fixture
@@ -335,9 +340,9 @@ def test_one_transcript_that_cannot_be_read_is_a_faulty_recording(chapters, text
     (folder / f"{first}.txt").write_bytes("déjà".encode("latin-1"))
     options = {"text": folder, "aligner": model}
     with pytest.raises(InputError, match=f"{first}.txt: is not UTF-8 text: convert it: .*--skip-faulty"):
-        prepare_audio(chapters / "audio", chapters / "out", **options)
-    found = prepare_audio(chapters / "audio", chapters / "out", **options, skip_faulty=0.5)["train"]
-    assert len(found["recordings"]) == 2 and first not in found["recordings"].ids
+        of_text(chapters, **options)
+    found = of_text(chapters, **options, skip_faulty=0.5)
+    assert len(found.text) == 2 and first not in found.text
 
 
 @pytest.mark.parametrize("other", ["sub/{}.txt", "{}.stm"])
@@ -347,7 +352,7 @@ def test_two_transcripts_of_a_recording_are_refused(chapters, texts, model, othe
     second.parent.mkdir(exist_ok=True)
     second.write_text(f"{first} 1 s 0 1 <o,f0,male> other words\n")
     with pytest.raises(InputError, match=f"{first} comes twice, and the files differ: ") as refused:
-        prepare_audio(chapters / "audio", chapters / "out", text=folder, aligner=model)
+        of_text(chapters, folder, model)
     assert str(second) in str(refused.value) and str(folder / f"{first}.txt") in str(refused.value)
 
 
@@ -356,4 +361,4 @@ def test_an_stm_that_ends_after_its_recording_is_refused(chapters, texts, model)
     (folder / f"{first}.txt").unlink()
     (folder / f"{first}.stm").write_text(f"{first} 1 s 0 9999 <o,f0,male> one two\n")
     with pytest.raises(InputError, match=f"{first}: its transcript ends at 9999 s, its audio at"):
-        prepare_audio(chapters / "audio", chapters / "out", text=folder, aligner=model)
+        of_text(chapters, folder, model)

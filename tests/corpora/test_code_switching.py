@@ -2,21 +2,13 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
-import soundfile
+from bad_corpora import write_noise
 
 from espnet_ext.codeswitch.mixed_text import mixed_tokens
 from espnet_ext.corpora.asru2019 import prepare_asru2019
 from espnet_ext.errors import InputError
-
-RATE = 16000
-
-
-def audio(path: Path, seconds: float = 0.3) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    soundfile.write(path, np.random.default_rng(0).uniform(-0.1, 0.1, round(RATE * seconds)), RATE)
-    return path
+from espnet_ext.kaldi.data_dir import DataDir
 
 
 def write(path: Path, *lines: str) -> None:
@@ -34,21 +26,21 @@ def challenge(root: Path) -> None:
         "ASRU-TEST": ["T0300G0003S0001"],
     }.items():
         for key in ids:
-            audio(root / part / f"{key}.wav")
+            write_noise(root / part / f"{key}.wav")
             write(root / part / f"{key}.txt", "我 想要 ａpp。")
 
 
 def talcs(root: Path) -> None:
     for part in ("train_set", "dev_set", "test_set"):
         for number in range(2):
-            audio(root / "TALCS_corpus" / part / "wav" / f"{part}{number}.wav")
+            write_noise(root / "TALCS_corpus" / part / "wav" / f"{part}{number}.wav")
         write(root / "TALCS_corpus" / part / "label.txt", f"{part}0 好 的 yes", f"{part}1 我们 看 page")
 
 
 def seame(root: Path) -> None:
     """Kaldi data dirs with segments, their recordings made by commands."""
     for part in ("train", "dev_man", "dev_sge"):
-        source = audio(root / "conversation" / f"{part}.wav", 1.0)
+        source = write_noise(root / "conversation" / f"{part}.wav", 1.0)
         write(root / part / "wav.scp", f"NI01{part} cat {source} |")
         write(root / part / "segments", f"NI01{part}-1 NI01{part} 0.1 0.5", f"NI01{part}-2 NI01{part} 0.5 1.0")
         write(root / part / "utt2spk", f"NI01{part}-1 NI01{part}", f"NI01{part}-2 NI01{part}")
@@ -59,7 +51,7 @@ def ascend(root: Path) -> None:
     head = "id,path,transcription,duration,language,original_speaker_id,session_id,topic"
     for part, number in (("train", 1), ("validation", 2), ("test", 3)):
         name = f"ses{number}_spk{number}_L1_0.1_0.3.wav"
-        audio(root / "waves" / name)
+        write_noise(root / "waves" / name)
         row = f'00001,waves/{name},"他 说, deadline 了",0.3,mixed,{number},{number},technology'
         write(root / f"{part}_metadata.csv", head, row)
 
@@ -73,22 +65,18 @@ def layout(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
     return request.param, tmp_path / "corpus"
 
 
-def prepare(layout: str, corpus: Path, **options) -> dict:
-    return prepare_asru2019(corpus, corpus.parent / "manifests", layout=layout, allow_pipes=True, **options)
-
-
-def items(manifests: dict, part: str) -> dict:
-    return {item.id: item for item in manifests[part]["supervisions"]}
+def prepare(layout: str, corpus: Path, **options) -> dict[str, DataDir]:
+    return prepare_asru2019(corpus, corpus.parent / "out", layout=layout, allow_pipes=True, **options)
 
 
 def test_each_corpus_is_read_as_it_is_delivered(layout: tuple[str, Path]) -> None:
-    manifests = prepare(*layout)
-    assert {"train-cs", "dev", "test"} <= set(manifests)
-    for sets in manifests.values():
-        assert all(Path(recording.sources[0].source).is_file() for recording in sets["recordings"])
+    prepared = prepare(*layout)
+    assert {"train-cs", "dev", "test"} <= set(prepared)
+    assert all(Path(path).is_file() for data in prepared.values() for path in data.wav_scp.values())
     found = {
-        part: {key: (item.text, item.speaker, round(item.duration, 2)) for key, item in items(manifests, part).items()}
-        for part in ("train-cs", "dev", "test")
+        part: {key: (data.text[key], data.utt2spk[key], float(data.utt2dur[key])) for key in data.utterances}
+        for part, data in prepared.items()
+        if part in ("train-cs", "dev", "test")
     }
     expected = {
         "asru2019": {
@@ -134,30 +122,37 @@ def test_mandarin_part_with_one_file_of_transcripts(corpus: str, tmp_path: Path,
         "aidatatang_200zh": ("corpus", "aidatatang_200_zh_transcript.txt"),
     }[corpus]
     for part in ("train", "dev"):
-        audio(root / folder / part / "S0002" / f"BAC009S0002{part}.wav")
-    unwritten = audio(root / folder / "train" / "S0002" / "BAC009S0002W0005.wav")  # AISHELL-1 has hundreds of these
+        write_noise(root / folder / part / "S0002" / f"BAC009S0002{part}.wav")
+    # AISHELL-1 has hundreds of these
+    unwritten = write_noise(root / folder / "train" / "S0002" / "BAC009S0002W0005.wav")
     write(root / "transcript" / name, "BAC009S0002train 而 对 楼市", "BAC009S0002dev 好", "BAC009S0099X 没有 音频")
     for given in (root, root.parent):  # the folder into which it unpacks, or the one above
-        manifests = prepare("talcs", tmp_path / "corpus", mandarin_dir=given)
-        (item,) = items(manifests, "train-zh").values()
-        assert (item.text, item.speaker, item.language) == ("而对楼市", "S0002", "zh")
+        data = prepare("talcs", tmp_path / "corpus", mandarin_dir=given)["train-zh"]
+        (key,) = data.utterances
+        assert (data.text[key], data.utt2spk[key], data.utt2lang[key]) == ("而对楼市", "S0002", "zh")
         assert f"audio without a transcript ignored, 1 times, first in {unwritten}" in capsys.readouterr().err
 
 
 def test_commands_run_only_when_allowed(tmp_path: Path) -> None:
     seame(tmp_path)
     with pytest.raises(InputError, match=r"train/wav.scp: recording NI01train is a command .*--allow-pipes"):
-        prepare_asru2019(tmp_path, tmp_path / "manifests", layout="seame")
+        prepare_asru2019(tmp_path, tmp_path / "out", layout="seame")
     assert not list(tmp_path.rglob("NI01*.wav"))
 
 
-def test_a_tool_that_is_not_installed_is_named_and_a_failing_command(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("sph2pipe_not_here -f wav a.sph |", "NI01train needs the program sph2pipe_not_here: install it"),
+        ("cat nothing.sph |", "recording NI01train: its command failed with status 1: .*nothing.sph"),
+        ("cat it's.sph |", "cannot be read: No closing quotation"),
+        ("|", "without a command"),
+    ],
+)
+def test_commands_that_cannot_run(command: str, message: str, tmp_path: Path) -> None:
     seame(tmp_path)
-    write(tmp_path / "train" / "wav.scp", "NI01train sph2pipe_not_here -f wav a.sph |")
-    with pytest.raises(InputError, match="NI01train needs the program sph2pipe_not_here: install it"):
-        prepare("seame", tmp_path)
-    write(tmp_path / "train" / "wav.scp", f"NI01train cat {tmp_path / 'nothing.sph'} |")
-    with pytest.raises(InputError, match=r"recording NI01train: its command failed with status 1: .*nothing.sph"):
+    write(tmp_path / "train" / "wav.scp", f"NI01train {command}")
+    with pytest.raises(InputError, match=message):
         prepare("seame", tmp_path)
 
 
@@ -166,7 +161,7 @@ def test_a_segment_beyond_its_recording_is_a_fault(tmp_path: Path) -> None:
     write(tmp_path / "train" / "segments", "NI01train-1 NI01train 0.1 0.5", "NI01train-2 NI01train 0.5 1.2")
     with pytest.raises(InputError, match=r"NI01train-2 is from 0.5 to 1.2 s, but its recording NI01train has 1.00 s"):
         prepare("seame", tmp_path)
-    assert list(items(prepare("seame", tmp_path, skip_faulty=0.5), "train-cs")) == ["NI01train-1"]
+    assert prepare("seame", tmp_path, skip_faulty=0.5)["train-cs"].utterances == ["NI01train-1"]
 
 
 def test_the_share_of_faults_counts_utterances_and_not_recordings(tmp_path: Path, capsys) -> None:
@@ -182,7 +177,7 @@ def test_the_share_of_faults_counts_utterances_and_not_recordings(tmp_path: Path
         write(tmp_path / "train" / "text", *(f"{key} 好" for key, _ in keys))
 
     train("A", utterances=100, last="A-099 A 0.5 1.2")
-    assert len(items(prepare("seame", tmp_path, skip_faulty=0.02), "train-cs")) == 99
+    assert len(prepare("seame", tmp_path, skip_faulty=0.02)["train-cs"].text) == 99
     assert "left out: 1 of 100 in train-cs" in capsys.readouterr().err
 
     train("A", "B", utterances=60, last="")
@@ -190,28 +185,21 @@ def test_the_share_of_faults_counts_utterances_and_not_recordings(tmp_path: Path
     write(tmp_path / "train" / "wav.scp", f"A {source}", f"B {tmp_path / 'bad.wav'}")
     with pytest.raises(InputError, match=r"50.0% of train-cs is faulty, and --skip-faulty allows 2%"):
         prepare("seame", tmp_path, skip_faulty=0.02)
-    faults = (tmp_path.parent / "manifests" / "asru2019_faults.txt").read_text()
+    faults = (tmp_path.parent / "out" / "asru2019_faults.txt").read_text()
     assert "# left out: 60 of 120 in train-cs" in faults and faults.count("\tB-0") == 60
-
-
-def test_a_command_that_cannot_be_read(tmp_path: Path) -> None:
-    seame(tmp_path)
-    for value, message in (("cat it's.sph |", "cannot be read: No closing quotation"), ("|", "without a command")):
-        write(tmp_path / "train" / "wav.scp", f"NI01train {value}")
-        with pytest.raises(InputError, match=message):
-            prepare("seame", tmp_path)
 
 
 def test_names_that_come_twice_other_formats_and_metadata_in_another_encoding(tmp_path: Path) -> None:
     talcs(tmp_path / "t")
     wav = tmp_path / "t" / "TALCS_corpus" / "dev_set" / "wav"
-    audio(wav / "again" / "dev_set0.wav")
+    write_noise(wav / "again" / "dev_set0.wav")
     with pytest.raises(InputError, match="dev_set0 comes twice"):
         prepare("talcs", tmp_path / "t")
     (wav / "again" / "dev_set0.wav").unlink()
-    soundfile.write(wav / "dev_set0.FLAC", np.full(RATE, 0.1), RATE, format="FLAC")
+    write_noise(wav / "dev_set0.flac")
+    (wav / "dev_set0.flac").rename(wav / "dev_set0.FLAC")
     (wav / "dev_set0.wav").unlink()
-    assert len(items(prepare("talcs", tmp_path / "t"), "dev")) == 2
+    assert len(prepare("talcs", tmp_path / "t")["dev"].text) == 2
     ascend(tmp_path / "a")
     table = tmp_path / "a" / "test_metadata.csv"
     table.write_bytes(table.read_text(encoding="utf-8").encode("gb18030"))
@@ -224,7 +212,7 @@ def test_faults_of_lists(tmp_path: Path) -> None:
     write(tmp_path / "TALCS_corpus" / "dev_set" / "label.txt", "dev_set0", "dev_set7 好", "dev_set7 好")
     with pytest.raises(InputError) as error:
         prepare("talcs", tmp_path)
-    faults = (tmp_path.parent / "manifests" / "asru2019_faults.txt").read_text()
+    faults = (tmp_path.parent / "out" / "asru2019_faults.txt").read_text()
     for fault in ("empty transcript of dev_set0", "dev_set7 comes twice", "no transcript of utterance dev_set1"):
         assert fault in faults
     assert "\n" not in str(error.value)
@@ -235,7 +223,7 @@ def test_mixed_error_rate_of_seames_text_is_jiwers_count_over_the_same_tokens(tm
     from espnet_ext.scoring.mixed import score_mixed_texts
 
     seame(tmp_path)
-    reference = {key: item.text for key, item in items(prepare("seame", tmp_path), "dev").items()}
+    reference = prepare("seame", tmp_path)["dev"].text
     hypothesis = {"NI01dev_man-1": "然后啦OK", "NI01dev_man-2": "OKAY"}
     score = score_mixed_texts(reference, hypothesis)
     tokens = [[" ".join(mixed_tokens(side[key])) for key in reference] for side in (reference, hypothesis)]
@@ -243,12 +231,9 @@ def test_mixed_error_rate_of_seames_text_is_jiwers_count_over_the_same_tokens(tm
     assert score.total.errors == 3
 
 
-def test_an_unknown_layout(tmp_path: Path) -> None:
+def test_layouts_and_folders_that_are_missing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no layout 'miami': the layouts are asru2019, talcs, seame, ascend"):
         prepare("miami", tmp_path)
-
-
-def test_folders_that_are_missing_are_those_of_the_layout(tmp_path: Path) -> None:
     for folder, message in ((tmp_path / "none", "give the folder that holds"), (tmp_path, "it should hold")):
         with pytest.raises(InputError, match=f"{message} TALCS_corpus/train_set, TALCS_corpus/dev_set"):
-            prepare_asru2019(folder, layout="talcs")
+            prepare("talcs", folder)

@@ -5,23 +5,17 @@ import re
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
-import soundfile
+from bad_corpora import write_noise
 
 from espnet_ext.corpora import earnings22, long_recordings, rev16, spotify, tedlium
-from espnet_ext.corpora.faults import Faults
+from espnet_ext.corpora.checks import Faults
 from espnet_ext.corpora.long_recordings import nlp_text
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import read_data_dir
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.longform.alignment.word_times import read_word_times
 from espnet_ext.longform.recording_audio import read_regions
-
-
-def write_audio(path: Path, seconds: float = 3.0, rate: int = 16000, channels: int = 1) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    noise = np.random.default_rng(0).normal(scale=0.1, size=(int(seconds * rate), channels))
-    soundfile.write(path, noise, rate, format="NIST" if path.suffix == ".sph" else None)
 
 
 def word(text: str, start: float, end: float, **more) -> dict:
@@ -46,7 +40,7 @@ def write_podcast(corpus: Path, episode: str, words: list[dict], audio: bool = T
     ]
     transcript.write_text(json.dumps({"results": results}))
     if audio:
-        write_audio(corpus / "podcasts-audio" / below.with_suffix(".ogg"), rate=44100, channels=2)
+        write_noise(corpus / "podcasts-audio" / below.with_suffix(".ogg"), 3.0, rate=44100, channels=2)
     metadata = corpus / "podcasts-no-audio-13GB" / "metadata.tsv"
     if not metadata.exists():
         metadata.write_text("show_uri\tepisode_name\tepisode_filename_prefix\n")
@@ -58,18 +52,15 @@ def write_podcast(corpus: Path, episode: str, words: list[dict], audio: bool = T
 def test_spotify(tmp_path):
     for episode in ("1b", "1a"):
         write_podcast(tmp_path / "corpus", episode, WORDS)
-    manifests = spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out")["train"]
-    supervisions = manifests["supervisions"]
-    assert [item.id for item in supervisions] == ["1a", "1b"]
-    assert supervisions["1a"].text == "Hello there, world."
-    recording = manifests["recordings"]["1a"]
-    assert (recording.sampling_rate, recording.num_channels) == (44100, 2)
+    data = spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out")["train"]
+    assert read_data_dir(tmp_path / "out" / "train") == data
+    assert data.utterances == ["1a", "1b"] and data.text["1a"] == "Hello there, world."
+    assert data.utt2spk["1a"] == "1a" and data.utt2lang["1a"] == "en" and data.utt2dur["1a"] == "3"
     table = read_table(tmp_path / "out" / "spotify_words_train.scp")
     words = read_word_times("1b", table["1b"])
     assert [(word.text, round(word.start, 3), round(word.end, 3)) for word in words] == [
         ("Hello", 0.1, 0.4), ("there,", 0.4, 0.9), ("world.", 1.2, 2.0)
     ]  # fmt: skip
-    assert (tmp_path / "out" / "spotify_supervisions_train.jsonl.gz").is_file()
 
 
 @pytest.mark.parametrize(
@@ -83,8 +74,8 @@ def test_spotify_refuses_or_drops(tmp_path, words, fault, capsys):
     with pytest.raises(InputError, match=f"{bad.name}.*{fault}"):
         spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["spotify_train_faults.txt"]
-    manifests = spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out", skip_faulty=0.5)["train"]
-    assert list(manifests["supervisions"].ids) == ["good"]
+    data = spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out", skip_faulty=0.5)["train"]
+    assert data.utterances == ["good"]
     assert list(read_table(tmp_path / "out" / "spotify_words_train.scp")) == ["good"]
     assert "left out: 1 of 2 in train" in capsys.readouterr().err
 
@@ -93,11 +84,11 @@ def test_spotify_refuses_or_drops_short_episodes(tmp_path):
     for episode in ("good", "short"):
         write_podcast(tmp_path / "corpus", episode, WORDS)
     (audio,) = (tmp_path / "corpus").rglob("short.ogg")
-    write_audio(audio, seconds=0.375)
+    write_noise(audio, 0.375)
     with pytest.raises(InputError, match="short lasts 0.375 s, less than 0.5 s"):
         spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out")
-    manifests = spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out", skip_faulty=0.5)["train"]
-    assert list(manifests["supervisions"].ids) == ["good"]
+    data = spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out", skip_faulty=0.5)["train"]
+    assert data.utterances == ["good"]
 
 
 @pytest.mark.parametrize("words", [OVERLAP, DECREASING])
@@ -113,8 +104,8 @@ def test_spotify_drops_regions_of_overlapping_words(tmp_path, words, capsys):
         ):
             spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out", skip_faulty=share)
         assert [path.name for path in (tmp_path / "out").iterdir()] == [dropped.name]
-    manifests = spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out", skip_faulty=0.5)["train"]
-    assert len(manifests["supervisions"]) == 5 and manifests["supervisions"]["bad"].text == "world."
+    data = spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out", skip_faulty=0.5)["train"]
+    assert len(data.text) == 5 and data.text["bad"] == "world."
     read = read_word_times("bad", read_table(tmp_path / "out" / "spotify_words_train.scp")["bad"])
     assert [word.text for word in read] == ["<dropped>", "world."]
     assert read.text(0, 3) == "world." and read.dropped(0, 0.7)[0][1] == 0.7
@@ -129,8 +120,8 @@ def test_spotify_drops_a_few_regions_by_default(tmp_path):
         write_podcast(tmp_path / "corpus", f"good{number}", WORDS)
     few = [word("a", 0.1, 0.3), word("b", 0.15, 0.4), *WORDS[1:]]
     write_podcast(tmp_path / "corpus", "bad", few)
-    manifests = spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out")["train"]
-    assert manifests["supervisions"]["bad"].text == "there, world."
+    data = spotify.prepare_spotify(tmp_path / "corpus", tmp_path / "out")["train"]
+    assert data.text["bad"] == "there, world."
     assert (tmp_path / "out" / "spotify_train_dropped.txt").read_text() == "bad 0.1 0.4\n"
 
 
@@ -145,8 +136,8 @@ def test_spotify_in_three_archives(tmp_path):
             target.parent.mkdir(parents=True, exist_ok=True)
             transcript.rename(target)
     shutil.rmtree(corpus / "podcasts-no-audio-13GB" / "podcasts-transcripts")
-    manifests = spotify.prepare_spotify(corpus, tmp_path / "out")["train"]
-    assert len(manifests["supervisions"]) == 9
+    data = spotify.prepare_spotify(corpus, tmp_path / "out")["train"]
+    assert len(data.text) == 9
 
 
 @pytest.mark.parametrize("kind", ["json", "ogg"])
@@ -158,11 +149,11 @@ def test_an_episode_in_two_archives_or_shows_must_be_the_same(kind, tmp_path, ca
     copy = corpus / "second" / folder / "4" / "E" / "show_4Eabc" / first.name
     copy.parent.mkdir(parents=True)
     shutil.copy(first, copy)
-    assert list(spotify.prepare_spotify(corpus)["train"]["supervisions"].ids) == ["1a"]
+    assert spotify.prepare_spotify(corpus, tmp_path / "out")["train"].utterances == ["1a"]
     assert "copies of files ignored, 1 times" in capsys.readouterr().err
     copy.write_bytes(copy.read_bytes() + b" ")
     with pytest.raises(InputError, match="1a comes twice, and the files differ: ") as refused:
-        spotify.prepare_spotify(corpus)
+        spotify.prepare_spotify(corpus, tmp_path / "out")
     assert str(first) in str(refused.value) and str(copy) in str(refused.value)
 
 
@@ -172,7 +163,7 @@ def test_what_a_link_leads_to_is_not_read_to_compare(tmp_path, monkeypatch):
     (tmp_path / "corpus" / "again").symlink_to(tmp_path / "corpus" / "podcasts-audio", target_is_directory=True)
     monkeypatch.setattr(long_recordings.filecmp, "cmp", None)
     folders = [tmp_path / "corpus" / name for name in ("podcasts-audio", "again")]
-    faults = Faults(tmp_path)
+    faults = Faults(tmp_path, tmp_path / "faults.txt")
     assert list(long_recordings.files_by_id(folders, "*.ogg", "train", faults)) == ["1a"] and not faults.found
 
 
@@ -204,22 +195,22 @@ def test_a_byte_order_mark_is_no_part_of_a_list_or_transcript(tmp_path):
 def test_spotify_files_that_do_not_fit(tmp_path):
     corpus = tmp_path / "corpus"
     with pytest.raises(InputError, match="no such corpus folder"):
-        spotify.prepare_spotify(corpus)
+        spotify.prepare_spotify(corpus, tmp_path / "out")
     write_podcast(corpus, "good", WORDS)
     mute = write_podcast(corpus, "mute", WORDS, audio=False)
     with pytest.raises(InputError, match="episode mute has no audio"):
-        spotify.prepare_spotify(corpus)
-    write_audio(corpus / "podcasts-audio" / "4" / "E" / "show_4Exyz" / "mute.ogg")
+        spotify.prepare_spotify(corpus, tmp_path / "out")
+    write_noise(corpus / "podcasts-audio" / "4" / "E" / "show_4Exyz" / "mute.ogg", 3.0)
     mute.write_text("{}")
     with pytest.raises(InputError, match="mute.json: not a transcript"):
-        spotify.prepare_spotify(corpus)
+        spotify.prepare_spotify(corpus, tmp_path / "out")
     mute.unlink()
     with pytest.raises(InputError, match="episode mute of metadata.tsv has no transcript"):
-        spotify.prepare_spotify(corpus)
+        spotify.prepare_spotify(corpus, tmp_path / "out")
     write_podcast(tmp_path / "other", "cut", WORDS)
     (tmp_path / "other" / "podcasts-audio" / "4" / "E" / "show_4Exyz" / "cut.ogg").write_bytes(b"OggS no more")
     with pytest.raises(InputError, match="corrupt audio .* of cut"):
-        spotify.prepare_spotify(tmp_path / "other")
+        spotify.prepare_spotify(tmp_path / "other", tmp_path / "out")
 
 
 NLP = """\
@@ -246,22 +237,22 @@ def test_earnings22(tmp_path, capsys):
         "File ID,Ticker Symbol,Sampling Rate (Hz)\n44,AB,24000\n2020-Call,CD,11025\n"
     )
     for call, rate in (("44", 24000), ("2020-Call", 11025)):
-        write_audio(tmp_path / "media" / f"{call}.mp3", rate=rate)
+        write_noise(tmp_path / "media" / f"{call}.mp3", 3.0, rate)
         (tmp_path / "transcripts" / "nlp_references" / f"{call}.nlp").write_text(NLP)
-    manifests = earnings22.prepare_earnings22(tmp_path, tmp_path / "out")["test"]
-    assert [item.sampling_rate for item in manifests["recordings"]] == [11025, 24000]
-    assert manifests["supervisions"]["44"].text == "Good morning, Ahyiana."
+    data = earnings22.prepare_earnings22(tmp_path, tmp_path / "out")["test"]
+    assert data.utterances == ["2020-Call", "44"]
+    assert data.text["44"] == "Good morning, Ahyiana."
     assert re.search(r"warning: .*metadata.csv: lists 2 of the 125 calls of Earnings-22", capsys.readouterr().out)
-    earnings22.prepare_earnings22(tmp_path, complete=False)
+    earnings22.prepare_earnings22(tmp_path, tmp_path / "out", complete=False)
     assert "warning" not in capsys.readouterr().out
     (tmp_path / "media" / "44.mp3").unlink()
     with pytest.raises(InputError, match="no audio of 44"):
-        earnings22.prepare_earnings22(tmp_path)
+        earnings22.prepare_earnings22(tmp_path, tmp_path / "out")
     (tmp_path / "transcripts" / "nlp_references" / "44.nlp").unlink()
     with pytest.raises(InputError, match="call 44 of metadata.csv has neither"):
-        earnings22.prepare_earnings22(tmp_path)
-    kept = earnings22.prepare_earnings22(tmp_path, skip_faulty=0.5)["test"]
-    assert list(kept["supervisions"].ids) == ["2020-Call"]
+        earnings22.prepare_earnings22(tmp_path, tmp_path / "out")
+    data = earnings22.prepare_earnings22(tmp_path, tmp_path / "out", skip_faulty=0.5)["test"]
+    assert data.utterances == ["2020-Call"]
 
 
 def test_calls_that_metadata_lacks_are_faults(tmp_path):
@@ -269,12 +260,12 @@ def test_calls_that_metadata_lacks_are_faults(tmp_path):
     (tmp_path / "transcripts" / "nlp_references").mkdir(parents=True)
     (tmp_path / "metadata.csv").write_text("File ID,Ticker Symbol\n44,AB\n")
     for call in ("44", "45"):
-        write_audio(tmp_path / "media" / f"{call}.mp3")
+        write_noise(tmp_path / "media" / f"{call}.mp3", 3.0)
         (tmp_path / "transcripts" / "nlp_references" / f"{call}.nlp").write_text(NLP)
     with pytest.raises(InputError, match=r"call 45 is not in metadata.csv \(.*45.mp3\): add its line"):
-        earnings22.prepare_earnings22(tmp_path)
-    kept = earnings22.prepare_earnings22(tmp_path, skip_faulty=0.5)["test"]
-    assert list(kept["supervisions"].ids) == ["44"]
+        earnings22.prepare_earnings22(tmp_path, tmp_path / "out")
+    data = earnings22.prepare_earnings22(tmp_path, tmp_path / "out", skip_faulty=0.5)["test"]
+    assert data.utterances == ["44"]
 
 
 def test_two_transcripts_of_a_call_must_be_the_same(tmp_path):
@@ -282,35 +273,35 @@ def test_two_transcripts_of_a_call_must_be_the_same(tmp_path):
     second = first.parent / "sub" / "44.nlp"
     second.parent.mkdir(parents=True)
     (tmp_path / "metadata.csv").write_text("File ID\n44\n")
-    write_audio(tmp_path / "media" / "44.mp3")
+    write_noise(tmp_path / "media" / "44.mp3", 3.0)
     for path in (first, second):
         path.write_text(NLP)
-    earnings22.prepare_earnings22(tmp_path)
+    earnings22.prepare_earnings22(tmp_path, tmp_path / "out")
     second.write_text(NLP.replace("Ahyiana", "Ariana"))
     with pytest.raises(InputError, match=f"44 comes twice, and the files differ: {first} and {second}"):
-        earnings22.prepare_earnings22(tmp_path)
+        earnings22.prepare_earnings22(tmp_path, tmp_path / "out")
 
 
 @pytest.mark.parametrize("transcripts", ["verbatim_transcripts/nlp_references", "verbatim"])
 def test_rev16(tmp_path, transcripts, capsys):
     (tmp_path / transcripts).mkdir(parents=True)
     for number in (3, 5, 32):  # 5 is none of the sixteen
-        write_audio(tmp_path / "media" / f"{number}.mp3")
+        write_noise(tmp_path / "media" / f"{number}.mp3", 3.0)
         (tmp_path / transcripts / f"{number}.nlp").write_text(NLP)
     with pytest.raises(InputError, match="no 4.mp3"):
-        rev16.prepare_rev16(tmp_path)
+        rev16.prepare_rev16(tmp_path, tmp_path / "out")
     (tmp_path / "podcasts.csv").write_text('File number,Show Title\n3,"Read, The"\n5,Other\n32,Last\n')
-    manifests = rev16.prepare_rev16(tmp_path, tmp_path / "out")["test"]
-    assert list(manifests["supervisions"].ids) == ["rev16-03", "rev16-32"]
+    data = rev16.prepare_rev16(tmp_path, tmp_path / "out")["test"]
+    assert data.utterances == ["rev16-03", "rev16-32"]
     assert re.search(
         r"warning: .*podcasts.csv: lists 2 of the 16 episodes, without 4, 9, 10, .*29: error rates are of these alone",
         capsys.readouterr().out,
     )
-    rev16.prepare_rev16(tmp_path, complete=False)
+    rev16.prepare_rev16(tmp_path, tmp_path / "out", complete=False)
     assert "warning" not in capsys.readouterr().out
     (tmp_path / "podcasts.csv").write_text("File number,Show Title\n5,Other\n")
     with pytest.raises(InputError, match="podcasts.csv: it lists none of the 16 episodes"):
-        rev16.prepare_rev16(tmp_path)
+        rev16.prepare_rev16(tmp_path, tmp_path / "out")
 
 
 STM = """\
@@ -325,28 +316,28 @@ Talk_2012 1 inter_segment_gap 2.10 3.00 <o,,unknown> ignore_time_segment_in_scor
 def test_tedlium(tmp_path):
     corpus = tmp_path / "TEDLIUM_release-3"
     for part in tedlium.PARTS:
-        write_audio(corpus / "legacy" / part / "sph" / "Talk_2012.sph")
+        write_noise(corpus / "legacy" / part / "sph" / "Talk_2012.sph", 3.0)
         (corpus / "legacy" / part / "stm").mkdir()
         (corpus / "legacy" / part / "stm" / "Talk_2012.stm").write_text(STM)
-    manifests = tedlium.prepare_tedlium(tmp_path, tmp_path / "out")
-    assert manifests["test"]["supervisions"]["Talk_2012"].text == "hello world we're here"
+    data = tedlium.prepare_tedlium(tmp_path, tmp_path / "out")
+    assert data["test"].text["Talk_2012"] == "hello world we're here"
     regions = read_regions(tmp_path / "out" / "tedlium_ignored_test.txt")
     assert regions == {"Talk_2012": [(0.0, 0.5), (2.1, 3.0)]}
     stm = corpus / "legacy" / "dev" / "stm" / "Talk_2012.stm"
     stm.write_text("Talk_2012 1 Talk 2.0 1.0 <o,f0,male> backwards\n")
     with pytest.raises(InputError, match="line 1 ends before"):
-        tedlium.prepare_tedlium(corpus)
+        tedlium.prepare_tedlium(corpus, tmp_path / "out")
     stm.unlink()
     with pytest.raises(InputError, match="no transcript of Talk_2012"):
-        tedlium.prepare_tedlium(corpus)
-    write_audio(corpus / "legacy" / "dev" / "sph" / "Other.sph")
+        tedlium.prepare_tedlium(corpus, tmp_path / "out")
+    write_noise(corpus / "legacy" / "dev" / "sph" / "Other.sph", 3.0)
     (corpus / "legacy" / "dev" / "stm" / "Other.stm").write_text(STM.replace("Talk_2012", "Other"))
     (corpus / "legacy" / "dev" / "stm" / "._Other.stm").write_text("\x00")
     dev = tedlium.prepare_tedlium(corpus, tmp_path / "kept", skip_faulty=0.5)["dev"]
-    assert list(dev["recordings"].ids) == ["Other"]
+    assert dev.utterances == ["Other"]
     assert list(read_regions(tmp_path / "kept" / "tedlium_ignored_dev.txt")) == ["Other"]
     with pytest.raises(InputError, match="no sph and stm"):
-        tedlium.prepare_tedlium(corpus, parts=["train"])
+        tedlium.prepare_tedlium(corpus, tmp_path / "out", parts=["train"])
 
 
 @pytest.mark.parametrize(
@@ -368,15 +359,15 @@ def test_labels_and_pronunciations_of_an_stm(line, text, tmp_path):
 def test_an_stm_of_another_talk_is_refused(tmp_path):
     """By the name in its lines, or because it ends after the audio; gaps that scoring ignores may."""
     part = tmp_path / "legacy" / "dev"
-    write_audio(part / "sph" / "Talk.sph")
+    write_noise(part / "sph" / "Talk.sph", 3.0)
     (part / "stm").mkdir()
     stm = part / "stm" / "Talk.stm"
     stm.write_text("Talk 1 Talk 0 1 <o,f0,male> hello\nOther 1 Other 1 2 <o,f0,male> world\n")
     with pytest.raises(InputError, match="Talk.stm: line 2 is of the talk Other, and the file is named Talk"):
-        tedlium.prepare_tedlium(tmp_path, parts=["dev"])
+        tedlium.prepare_tedlium(tmp_path, tmp_path / "out", parts=["dev"])
     stm.write_text("Talk 1 Talk 0 1 <o,f0,male> hello\nTalk 1 Talk 2.9 3.6 <o,f0,male> world\n")
     with pytest.raises(InputError, match=r"Talk: its transcript ends at 3.6 s, its audio at 3.00 s"):
-        tedlium.prepare_tedlium(tmp_path, parts=["dev"])
+        tedlium.prepare_tedlium(tmp_path, tmp_path / "out", parts=["dev"])
     gap = "Talk 1 inter_segment_gap 3.4 9 <o,,unknown> ignore_time_segment_in_scoring\n"
     stm.write_text(stm.read_text().replace("3.6", "3.4") + gap)
-    assert tedlium.prepare_tedlium(tmp_path, parts=["dev"])["dev"]["supervisions"]["Talk"].text == "hello world"
+    assert tedlium.prepare_tedlium(tmp_path, tmp_path / "out", parts=["dev"])["dev"].text["Talk"] == "hello world"

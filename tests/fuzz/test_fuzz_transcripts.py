@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from espnet_ext.codeswitch.mixed_text import mixed_tokens
 from espnet_ext.corpora import asru2019, earnings22, libricss, long_recordings, rev16, spotify, tedlium
-from espnet_ext.corpora.audio_folder import scan_audio_folder
-from espnet_ext.corpora.faults import Faults
+from espnet_ext.corpora.checks import Faults
+from espnet_ext.corpora.code_switching import scan_audio_folder
 from espnet_ext.corpora.librispeech import scan_librispeech
 from espnet_ext.errors import InputError
 from espnet_ext.text.transcript import Word
@@ -43,7 +43,7 @@ def read_trans_txt(path: Path) -> dict[int, str]:
     """The three utterances have audio, so that only the text decides."""
     for number in range(3):
         (path.parent / f"{CHAPTER}-{number}.flac").touch()
-    faults = Faults(path.parents[3])
+    faults = Faults(path.parents[3], path.parents[3] / "faults")
     found = scan_librispeech(path.parents[3], ["dev-clean"], faults)["dev-clean"]
     faults.settle({"dev-clean": len(found)})
     assert all(text.text.strip() for text in found.values())
@@ -59,7 +59,7 @@ def audio_list(draw):
 def read_audio_list(path: Path) -> dict[str, str]:
     for number in range(2):
         (path.parent / f"u{number}.wav").touch()
-    faults = Faults(path.parent)
+    faults = Faults(path.parent, path.parent / "faults")
     data = scan_audio_folder(path.parent, "dev", faults)
     faults.settle({"dev": len(data.wav_scp)})
     assert data.text.keys() == data.wav_scp.keys() == data.utt2spk.keys()
@@ -78,7 +78,7 @@ def mandarin(draw):
 def read_mandarin(path: Path) -> list[str]:
     (path.parent / "wav.scp").write_text("a-1 /nowhere/a-1.wav\n")
     (path.parent / "utt2spk").write_text("a-1 a\n")
-    data = asru2019.scan_asru2019({"dev": path.parent}, Faults(path.parent))["dev"]
+    data = asru2019.scan_asru2019({"dev": path.parent}, Faults(path.parent, path.parent / "faults"), path.parent)["dev"]
     assert data.utt2lang.keys() == data.text.keys()
     return mixed_tokens(data.text["a-1"])
 

@@ -55,5 +55,4 @@ def _data_dirs(draw) -> DataDir:
         utt2lang=maybe({key: "en" for key in utt2spk}),
         utt2dur=maybe({key: str(1 + number / 4) for number, key in enumerate(utt2spk)}),
         spk2gender=maybe({"s0": "f"}),
-        ctm=maybe({"s0-0": ("1 0 0.2 ZERO", "1 0.2 0.1 nine")}),
     )

@@ -13,6 +13,8 @@ from espnet_ext.kaldi.checks import (
     check_audio,
     check_features,
     check_files,
+    fix,
+    fix_data_dir,
     raise_problems,
     scan_data_dir,
     validate,
@@ -21,7 +23,6 @@ from espnet_ext.kaldi.checks import (
     warn,
 )
 from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
-from espnet_ext.kaldi.fix import fix, fix_data_dir
 
 SOUND = DataDir(
     wav_scp={"r1": "r1.wav", "r2": "r2.wav"},
@@ -194,7 +195,7 @@ DAMAGE = st.tuples(
 
 
 def damage(path, kind, file, line):
-    files = sorted(item for item in path.iterdir() if item.is_file() and item.name != "ctm")
+    files = sorted(item for item in path.iterdir() if item.is_file())
     target = files[file % len(files)]
     lines = target.read_text().splitlines()
     if not lines:

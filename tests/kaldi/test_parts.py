@@ -17,33 +17,20 @@ SIX = DataDir(
 
 
 def test_choices():
-    assert parts_of.first(SIX, 2) == ["a-1", "a-2"]
-    assert parts_of.last(SIX, 2) == ["b-1", "c-1"]
     assert parts_of.spread(SIX, 3) == ["a-1", "a-3", "b-1"]
-    assert parts_of.shortest(SIX, 3) == ["a-3", "a-4", "c-1"]
-    assert parts_of.per_speaker(SIX, 2) == ["a-1", "a-3", "b-1", "c-1"]
+    assert parts_of.spread(SIX, 6) == SIX.utterances
     assert parts_of.first_per_speaker(SIX, 2) == ["a-1", "a-2", "b-1", "c-1"]
     assert parts_of.after_first_per_speaker(SIX, 2) == ["a-3", "a-4"]
-    assert parts_of.of_speakers(SIX, ["c", "b"]) == ["b-1", "c-1"]
 
 
-@pytest.mark.parametrize("choose", [parts_of.first, parts_of.last, parts_of.spread, parts_of.shortest])
-def test_impossible_numbers_are_refused(choose):
-    assert choose(SIX, 6) == SIX.utterances
+def test_impossible_choices_are_refused():
     for count in (0, -1, 7):
         with pytest.raises(InputError, match=f"{count} utterances were asked for, of 6"):
-            choose(SIX, count)
-
-
-def test_unknown_ids_are_refused():
+            parts_of.spread(SIX, count)
     with pytest.raises(InputError, match="no utterance z-1"):
         parts_of.subset(SIX, ["a-1", "z-1"])
-    with pytest.raises(InputError, match="no speaker z"):
-        parts_of.of_speakers(SIX, ["z"])
     with pytest.raises(InputError, match="no utterances"):
         parts_of.subset(SIX, [])
-    with pytest.raises(InputError, match="at least 1"):
-        parts_of.per_speaker(SIX, 0)
     with pytest.raises(InputError, match="0 utterances per speaker"):
         parts_of.first_per_speaker(SIX, 0)
     with pytest.raises(InputError, match="nothing is left after the first 4 utterances"):
@@ -74,33 +61,12 @@ def test_a_subset_holds_what_was_asked_for_and_is_sound(data_dirs, data):
         assert set(part.wav_scp) == {part.segments[key].split()[0] for key in asked}
 
 
-@given(st.data(), st.sampled_from(["utterance", "speaker"]))
-def test_split_then_combine_gives_the_same(data_dirs, data, by):
+@given(st.data())
+def test_parts_combine_to_the_whole(data_dirs, data):
     whole = data.draw(data_dirs)
-    units = len(whole.utt2spk if by == "utterance" else whole.spk2utt)
-    parts = parts_of.split(whole, data.draw(st.integers(1, units)), by=by)
-    sizes = [len(part.utt2spk) for part in parts]
-    if by == "utterance":
-        assert max(sizes) - min(sizes) <= 1
-    else:
-        speakers = [speaker for part in parts for speaker in part.spk2utt]
-        assert sorted(speakers) == sorted(whole.spk2utt)  # none is in two parts
-    assert parts_of.combine(parts) == whole
-
-
-@pytest.mark.parametrize(("by", "units"), [("utterance", 6), ("speaker", 3)])
-def test_more_parts_than_units_are_refused(by, units):
-    assert len(parts_of.split(SIX, units, by=by)) == units
-    for parts in (0, units + 1):
-        with pytest.raises(InputError, match=f"{units} {by}s cannot be split into {parts} parts"):
-            parts_of.split(SIX, parts, by=by)
-
-
-def test_a_split_by_speaker_is_balanced():
-    assert [part.utterances for part in parts_of.split(SIX, 2, by="speaker")] == [
-        ["a-1", "a-2", "a-3", "a-4"],
-        ["b-1", "c-1"],
-    ]
+    side = data.draw(st.fixed_dictionaries({key: st.booleans() for key in whole.utterances}))
+    halves = [[key for key in whole.utterances if side[key] is wanted] for wanted in (False, True)]
+    assert parts_of.combine([parts_of.subset(whole, half) for half in halves if half]) == whole
 
 
 def test_combining_refuses_what_clashes():
@@ -142,25 +108,23 @@ def test_suffix_lets_parts_with_the_same_ids_be_combined():
     assert set(combined.utt2spk.values()) == {"a"}
 
 
-# --- on folders ---
-
-
-@pytest.fixture
-def source(tmp_path):
+def test_folders(tmp_path, capsys):
     write_data_dir(SIX, tmp_path / "six")
-    return tmp_path / "six"
-
-
-def test_split_folders_combine_to_the_same(source, tmp_path, capsys):
-    assert parts_of.split_data_dir(source, 2) == source / "split2"
-    assert parts_of.split_data_dir(source, 6, by="utterance") == source / "split6utt"
-    folders = [source / "split2" / str(number) for number in (2, 1)]
-    assert read_data_dir(folders[0]).utterances == ["b-1", "c-1"]
-    assert parts_of.combine_data_dirs(tmp_path / "all", folders) == read_data_dir(source) == SIX
-    assert capsys.readouterr().out.splitlines()[-1] == f"{tmp_path}/all: 6 utterances of 2 data dirs"
-    (folders[0] / "utt2lang").write_text("b-1 en\nc-1 en\n")
+    parts_of.subset_data_dir(tmp_path / "six", tmp_path / "a", 3)
+    assert read_data_dir(tmp_path / "a").utterances == ["a-1", "a-3", "b-1"]
+    parts_of.subset_data_dir(tmp_path / "six", tmp_path / "b", 2, "after_first_per_speaker")
+    assert f"{tmp_path}/b: 2 of the 6 utterances of {tmp_path}/six" in capsys.readouterr().out
+    folders = [tmp_path / "b", tmp_path / "a"]
+    (tmp_path / "b" / "utt2lang").write_text("a-3 en\na-4 en\n")
     combined = parts_of.combine_data_dirs(tmp_path / "all", folders, suffix_source=True)
-    assert "left out utt2lang: not all of the data dirs have it" in capsys.readouterr().out
-    assert combined.utterances == ["a-1-1", "a-2-1", "a-3-1", "a-4-1", "b-1-2", "c-1-2"]
-    with pytest.raises(InputError, match="2: is also the source"):
-        parts_of.combine_data_dirs(folders[0], folders)
+    printed = capsys.readouterr().out
+    assert "left out utt2lang: not all of the data dirs have it" in printed
+    assert f"{tmp_path}/all: 5 utterances of 2 data dirs" in printed
+    assert read_data_dir(tmp_path / "all") == combined
+    assert combined.utterances == ["a-1-a", "a-3-a", "a-3-b", "a-4-b", "b-1-a"]
+    for write in (
+        lambda: parts_of.combine_data_dirs(folders[0], folders),
+        lambda: parts_of.subset_data_dir(*folders[:1] * 2, 1),
+    ):
+        with pytest.raises(InputError, match="b: is also the source"):
+            write()

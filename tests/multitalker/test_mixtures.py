@@ -7,10 +7,9 @@ import pytest
 import soundfile
 from espnet2.train.dataset import sound_loader
 
-from espnet_ext.corpora.manifests import from_data_dir, read_manifests, write_manifests
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.checks import validate
-from espnet_ext.kaldi.data_dir import DataDir, read_data_dir
+from espnet_ext.kaldi.data_dir import DataDir, read_data_dir, write_data_dir
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples
 from espnet_ext.multitalker.mixture_plan import Mixture, MixtureSettings, Part, SourceUtterance, plan_mixtures
@@ -21,7 +20,7 @@ from espnet_ext.text.turns import Turn, read_turns, write_turns
 
 @pytest.fixture
 def corpus(tmp_path) -> Path:
-    """The folder of the manifests of two speakers with two recordings of noise each, 0.5 to 0.8 s."""
+    """The data dir of two speakers with two recordings of noise each, 0.5 to 0.8 s."""
     random = np.random.default_rng(0)
     names = ["a-1", "a-2", "b-1", "b-2"]
     for number, name in enumerate(names):
@@ -30,13 +29,14 @@ def corpus(tmp_path) -> Path:
         wav_scp={name: str(tmp_path / f"{name}.flac") for name in names},
         utt2spk={name: name[0] for name in names},
         text={name: f"WORDS OF {name.upper()}" for name in names},
+        utt2dur={name: str(0.5 + 0.1 * number) for number, name in enumerate(names)},
     )
-    write_manifests(*from_data_dir(data), tmp_path / "corpus")
+    write_data_dir(data, tmp_path / "corpus")
     return tmp_path / "corpus"
 
 
 def sources(corpus) -> list[SourceUtterance]:
-    return read_sources(corpus / "recordings.jsonl.gz", corpus / "supervisions.jsonl.gz")
+    return read_sources(corpus)
 
 
 def test_sources(corpus):
@@ -95,13 +95,6 @@ def test_a_set_on_disk(corpus, tmp_path, nj):
         assert len(stretches[mixture.name].split()) == data.text[mixture.name].count("<sc>") + 1
         samples, _ = soundfile.read(data.wav_scp[mixture.name], dtype="float32")
         np.testing.assert_allclose(samples, mix(mixture), atol=1e-4)
-    recordings, supervisions = read_manifests(
-        tmp_path / "set" / "recordings.jsonl.gz", tmp_path / "set" / "supervisions.jsonl.gz"
-    )
-    assert sorted(recordings.ids) == [mixture.name for mixture in mixtures]
-    assert {(item.recording_id, item.custom["utterance"], item.start) for item in supervisions} == {
-        (mixture.name, part.source.id, part.start) for mixture in mixtures for part in mixture.parts
-    }
     assert read_turns(tmp_path / "set" / "references.json") == [turn for mixture in mixtures for turn in mixture.turns]
 
 
@@ -154,17 +147,16 @@ def test_bad_recipes(corpus, tmp_path):
 
 
 def test_a_set_is_made_and_counted(corpus, tmp_path, capsys):
-    manifests = [(corpus / "recordings.jsonl.gz", corpus / "supervisions.jsonl.gz")]
     write_table(tmp_path / "enrolment", {"a": "a-2"})
     settings = MixtureSettings((2, 4), 2, 0.2, gap=0.1)
     options = {"name": "dev short", "leave_out": tmp_path / "enrolment"}
-    make_mixtures(manifests, tmp_path / "set", settings=settings, **options)
+    make_mixtures([corpus], tmp_path / "set", settings=settings, **options)
     made = read_data_dir(tmp_path / "set")
     spoken = " ".join(made.text.values())
     assert [spoken.count(name) for name in ("A-1", "A-2", "B-1", "B-2")] == [1, 0, 1, 1]
     assert all(key.startswith("dev-short-") for key in made.utterances)
     assert f"dev short: {len(made.utterances)} mixtures of " in capsys.readouterr().out
-    make_mixtures(manifests, tmp_path / "text", settings=replace(settings, audio=False), **options)
+    make_mixtures([corpus], tmp_path / "text", settings=replace(settings, audio=False), **options)
     files = sorted(path.name for path in (tmp_path / "text").iterdir())
     assert files == ["mixed_utterances", "references.json", "text", "text_speakers"]
     for name in ("references.json", "text"):

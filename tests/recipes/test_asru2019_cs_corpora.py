@@ -26,15 +26,15 @@ def synthetic(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def parts(synthetic) -> dict[str, list[tuple[str, str, str, Path, float]]]:
     """The synthetic corpus: part -> utterances with their speaker, text, audio and seconds."""
-    manifests = prepare_asru2019(synthetic, synthetic.parent / "manifests")
-    found = {}
-    for part in (*SPOKEN, "train-zh"):
-        audio = {item.id: Path(item.sources[0].source) for item in manifests[part]["recordings"]}
-        found[part] = [
-            (item.id, item.speaker, item.text, audio[item.recording_id], item.duration)
-            for item in manifests[part]["supervisions"]
+    prepared = prepare_asru2019(synthetic, synthetic.parent / "data")
+    return {
+        part: [
+            (key, data.utt2spk[key], data.text[key], Path(data.wav_scp[key]), float(data.utt2dur[key]))
+            for key in data.utterances
         ]
-    return found
+        for part, data in prepared.items()
+        if part in (*SPOKEN, "train-zh")
+    }
 
 
 def write(path: Path, lines: list[str]) -> None:

@@ -82,11 +82,11 @@ def test_a_failing_step_of_each_stage_ends_the_run(smoke):
     [
         (["--librispeech", "/nowhere"], "/nowhere"),
         (["--first_pass", "kaldi"], "--first_pass takes one of whisper|espnet, not 'kaldi'"),
-        (["--stage", "3"], "is missing: run the earlier stages first"),
+        (["--stage", "2"], "is missing: run the earlier stages first"),
         (["--scale", "full"], "--scale full needs --librispeech DIR"),
         (["--seed", "one"], "--seed takes whole numbers"),
         (["--rows", "GPT-3"], "GPT-3"),
-        (["--whisper", "/nowhere", "--stage", "9"], "exp: no such folder, so nothing has run there"),
+        (["--whisper", "/nowhere", "--stage", "8"], "exp: no such folder, so nothing has run there"),
     ],
 )
 def test_mistakes_are_one_line(options, message, tmp_path):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from espnet_ext.corpora.manifests import read_manifests
 
 from espnet_ext.corpora.libricss import (
     CONDITIONS,
@@ -18,7 +19,6 @@ from espnet_ext.corpora.libricss import (
     read_meeting_info,
     recording_of,
 )
-from espnet_ext.corpora.manifests import read_manifests
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.checks import validate
 from espnet_ext.kaldi.data_dir import read_data_dir

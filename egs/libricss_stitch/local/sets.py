@@ -138,7 +138,7 @@ def speaker_model(run: Run) -> tuple[Path, Path] | None:
 
 
 def libricss_step(run: Run, corpus: Path) -> Step:
-    """LibriCSS: manifests, the first channel cut at silences, and who is enrolled with what in each session.
+    """LibriCSS: the first channel cut at silences, and who is enrolled with what in each session.
 
     Raises:
         InputError: the corpus or its enrolment list is not there.
@@ -160,7 +160,6 @@ def libricss_step(run: Run, corpus: Path) -> Step:
         depends=stamps(corpus),
         inputs=[enrolment],
         outputs=[folder(run, LIBRICSS) / "inventory"],
-        preload=["lhotse"],
     )
 
 
@@ -176,8 +175,8 @@ def voices_steps(run: Run) -> Iterator[Step]:
             arguments={"data": str(run.datadir / part), "factors": chosen["speeds"], "output": str(output)},
             free={"nj": run.nj},
             inputs=[run.datadir / part / "text", run.datadir / part / "wav.scp"],
-            outputs=[output / "recordings.jsonl.gz"],
-            preload=["soxr", "espnet_ext.corpora.manifests"],
+            outputs=[output / "text"],
+            preload=["soxr"],
         )
 
 
@@ -206,21 +205,11 @@ def profiles_step(run: Run, name: str, data: list[str], **options: object) -> St
     )
 
 
-def manifests(run: Run, source: str) -> tuple[Path, Path]:
-    """The manifests of a source: recordings and supervisions."""
-    kinds = ("recordings", "supervisions")
-    if source.startswith("voices-"):
-        first, second = (run.datadir / source / f"{kind}.jsonl.gz" for kind in kinds)
-    else:
-        first, second = (run.datadir / "manifests" / f"librispeech_{kind}_{source}.jsonl.gz" for kind in kinds)
-    return first, second
-
-
 def mixtures_steps(run: Run) -> Iterator[Step]:
     """Sets of mixtures: those that the recogniser and the stitchers are trained on, and the test sets."""
     chosen = settings(run)
     for name, how in mixing(run).items():
-        output = run.datadir / name
+        output, data = run.datadir / name, [run.datadir / source for source in sources(run, name)]
         # training uses all its utterances; in other sets the enrolment utterances of a profile are left out
         leave_out = None if whisper(run) or name.startswith("train") else profiles(run, name) / "enrolment"
         yield Step(
@@ -228,16 +217,18 @@ def mixtures_steps(run: Run) -> Iterator[Step]:
             log=output / "log" / "mixtures.log",
             function=make_mixtures,
             arguments={
-                "manifests": [manifests(run, source) for source in sources(run, name)],
+                "data": [str(path) for path in data],
                 "output": output,
                 "name": "train" if name == "train_stitch" else name.replace("-", " "),
                 "settings": how,
                 "leave_out": leave_out,
             },
             free={"nj": run.nj},
-            inputs=[leave_out] if leave_out else [],
+            inputs=[
+                *(path / table for path in data for table in ("wav.scp", "text")),
+                *([leave_out] if leave_out else []),
+            ],
             outputs=[output / "text"],
-            preload=["espnet_ext.corpora.manifests"],
         )
     if whisper(run):
         return

@@ -48,30 +48,32 @@ def corpus_folder(run: Run, option: str) -> Path:
     return run.path(option) or run.datadir / "corpus" / TEST_CORPORA[option]
 
 
-def manifests_step(run: Run, title: str, folder: Path, **options: Any) -> Step:
-    """Manifests of one corpus; the title begins with its name."""
-    return asr.manifests(run, title.partition(",")[0], [folder], title=title, corpus_dir=str(folder), **options)
-
-
 @for_systems
 def data(run: Run) -> None:
     check_number(run)
     if run.synthetic or not all(run.options[name] for name in test_corpora(run)):
         run_steps(asr.synthetic_corpus(run, "spotify", run.datadir / "corpus"))
-    if not run.options[PUBLISHED]:
-        podcasts = run.datadir / "corpus" / "spotify" if run.synthetic else run.corpus
+    if run.synthetic:
+        top = run.datadir / "corpus"
+        folders = {TRAIN: top / "spotify", **{part: top / f"spotify-{part}" for part in (VALID, CONTROL)}}
+        run_steps(*(data_step(run, "spotify", part, folder, part, part=part) for part, folder in folders.items()))
+    elif not run.options[PUBLISHED]:  # the user's podcasts have no validation set
         given = {name: run.options[name] for name in ALIGNED if run.options[name]}
         ngpu = run.ngpu if given.get("aligner") else 0
-        run_steps(manifests_step(run, f"{run.corpus_option}, train", podcasts, part=TRAIN, ngpu=ngpu, **given))
-    if run.synthetic:
-        for part in (VALID, CONTROL):
-            run_steps(manifests_step(run, f"spotify, {part}", run.datadir / "corpus" / f"spotify-{part}", part=part))
+        own = data_step(run, run.corpus_option, TRAIN, run.corpus, "podcasts", part=TRAIN, ngpu=ngpu, **given)
+        run_steps(own, hold_out_step(run))
     for corpus in test_corpora(run):
-        run_steps(manifests_step(run, f"{corpus}, test", corpus_folder(run, corpus), **test_options(run, corpus)))
+        run_steps(data_step(run, corpus, "test", corpus_folder(run, corpus), corpus, **test_options(run, corpus)))
+
+
+def data_step(run: Run, corpus: str, part: str, folder: Path, name: str, /, **options: Any) -> Step:
+    """The data dir of a part of a corpus, whose utterances are whole recordings."""
+    title = f"{corpus}, {part}"
+    return asr.data_step(run, corpus, [folder], {part: name}, title=title, corpus_dir=str(folder), **options)
 
 
 def test_options(run: Run, corpus: str) -> dict[str, Any]:
-    """What the manifests of a test corpus need to know; of the synthetic ones, that they have fewer recordings."""
+    """What the check of a test corpus needs to know; of the synthetic ones, that they have fewer recordings."""
     if corpus == "tedlium":
         return {"parts": ["test"]}
     return {} if run.options[corpus] else {"complete": False}
@@ -101,17 +103,6 @@ def _check_held_out_option(run: Run) -> None:
         raise InputError(f"--{HELD_OUT} is for recordings of your own: give --spotify or --audio, or leave it out")
     if not re.fullmatch("[0-9]{1,9}", value := run.options[HELD_OUT]) or int(value) < 1:
         raise InputError(f"--{HELD_OUT} takes a whole number from 1 on, not '{value}'")
-
-
-@for_systems
-def format_data(run: Run) -> None:
-    if run.synthetic:
-        run_steps(asr.format_step(run, "spotify", {part: part for part in (TRAIN, VALID, CONTROL)}, title="spotify"))
-    elif not run.options[PUBLISHED]:  # the user's podcasts have no validation set
-        corpus = run.corpus_option
-        run_steps(asr.format_step(run, corpus, {TRAIN: "podcasts"}, title=corpus), hold_out_step(run))
-    for corpus in test_corpora(run):
-        run_steps(asr.format_step(run, corpus, {"test": corpus}, title=corpus))
 
 
 def held_out_count(run: Run) -> int:

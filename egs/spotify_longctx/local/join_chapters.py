@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from espnet_ext.audio.files import save_audio
 from espnet_ext.command import run_main
-from espnet_ext.corpora.faults import Faults, skip_share
+from espnet_ext.corpora.checks import Faults, skip_share
 from espnet_ext.corpora.librispeech import SAMPLING_RATE, Utterance, check_parts, find_parts
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import write_table

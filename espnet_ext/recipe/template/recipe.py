@@ -20,13 +20,9 @@ def parts(run: Run) -> list[str]:
 def data(run: Run) -> None:
     if run.synthetic:
         run_steps(asr.synthetic_corpus(run, "librispeech"))
-    folders = [run.corpus / part for part in parts(run)]
-    run_steps(asr.manifests(run, "librispeech", folders, corpus_dir=str(run.corpus), parts=parts(run)))
-
-
-def format_data(run: Run) -> None:
+    folders, names = [run.corpus / part for part in parts(run)], {part: part for part in parts(run)}
     run_steps(
-        asr.format_step(run, "librispeech", {part: part for part in parts(run)}),
+        asr.data_step(run, "librispeech", folders, names, corpus_dir=str(run.corpus), parts=parts(run)),
         asr.combine_step(run, "train", run.sections["settings"]["train_parts"]),
         asr.combine_step(run, "dev", DEV_SETS),
     )
@@ -67,7 +63,6 @@ RECIPE = Recipe(
     trained={"asr_config": Trained()},
     stages={
         "data": data,
-        "format": format_data,
         "tokens": tokens,
         "statistics": statistics,
         "training": training,

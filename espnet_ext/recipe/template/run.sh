@@ -18,7 +18,7 @@ seed=1           # seeds, separated by commas
 asr_config=      # a training config of yours: train it and show its row; "base: SYSTEM" and changes, or a whole one
 name=mine        # what that row is called
 stage=1          # first stage to run
-stop_stage=9     # last stage to run
+stop_stage=7     # last stage to run
 # Data
 librispeech=     # folder of the LibriSpeech corpus (the one with SPEAKERS.TXT); synthetic if empty
 check_audio=auto # auto|header|full: auto decodes all audio of a small corpus and reads the headers of a large one
@@ -35,11 +35,10 @@ datadir=         # data dirs; data/SCALE or data/SCALE-CORPUS if empty
 . "$(dirname "$0")/cmd.sh"
 . "$(dirname "$0")/../../utils/parse_options.sh"
 
-run 1 data       # the corpus: synthetic, or yours, checked; Lhotse manifests
-run 2 format     # Kaldi data dirs
-run 3 tokens     # word pieces
-run 4 statistics # lengths, mean and variance of the features
-run 6 training   # each system and seed that the table lacks
-run 7 decoding   # test sets by each system
-run 8 scoring    # word error rates
-run 9 tables     # results as JSON and Markdown, the paper's numbers beside ours
+run 1 data       # the corpus: synthetic, or yours, checked; Kaldi data dirs
+run 2 tokens     # word pieces
+run 3 statistics # lengths, mean and variance of the features
+run 4 training   # each system and seed that the table lacks
+run 5 decoding   # test sets by each system
+run 6 scoring    # word error rates
+run 7 tables     # results as JSON and Markdown, the paper's numbers beside ours
