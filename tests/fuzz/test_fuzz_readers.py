@@ -14,7 +14,6 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.data_dir import read_word_lines
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.longform.alignment.word_times import RecordingWords, read_word_times, word_faults, write_word_times
 from espnet_ext.longform.recording_audio import read_regions, write_regions
@@ -151,9 +150,6 @@ TABLES = st.dictionaries(NAMES, TEXTS | st.just(""), min_size=1, max_size=4)
 REGIONS = st.dictionaries(
     NAMES, st.lists(SECONDS.map(lambda start: (start, start + 2)), min_size=1, max_size=2), max_size=3
 )
-CTM_LINES = st.dictionaries(
-    NAMES, st.lists(WORDS.map(lambda word: f"1 0.5 0.25 {word}"), min_size=1, max_size=3), min_size=1, max_size=4
-)
 
 
 def lines_of(table: dict) -> str:
@@ -199,15 +195,6 @@ KINDS = {
         REGIONS.map(lambda table: ("".join(f"{k} {a} {b}\n" for k, rows in table.items() for a, b in rows), table)),
         read_regions,
         lambda regions, folder: write_regions(folder / "again", regions),
-    ),
-    "kaldi_ctm": Kind(
-        CTM_LINES.map(
-            lambda table: (
-                "".join(f"{key} {line}\n" for key, lines in table.items() for line in lines),
-                {key: tuple(lines) for key, lines in table.items()},
-            )
-        ),
-        read_word_lines,
     ),
     "alignment": Kind(
         st.dictionaries(NAMES, st.tuples(TEXTS, TEXTS | st.just("")), min_size=1, max_size=3).map(as_alignment),
@@ -258,8 +245,6 @@ def test_a_file_is_read_or_refused(scratch, name, data):
         ("table", b"a\rb c\n"),
         ("regions", b"\xff"),
         ("regions", b"r -2 -1\n"),
-        ("kaldi_ctm", b"\xff"),
-        ("kaldi_ctm", b" 1 0 1 word x\n"),
         ("prior", b"\xff 0.0\n"),
         ("prior", b"a 0.0\na 1.0\n"),
     ],

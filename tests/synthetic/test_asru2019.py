@@ -16,6 +16,7 @@ import soundfile
 from espnet_ext.codeswitch.mixed_text import has_han, mixed_tokens
 from espnet_ext.corpora.asru2019 import prepare_asru2019
 from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import DataDir
 from espnet_ext.synthetic import parameters
 from espnet_ext.synthetic.asru2019 import draw_sentences, make_asru2019, shards_of, write_reading
 from espnet_ext.synthetic.mandarin_english import BilingualGrammar, Fragment, Phrase
@@ -48,8 +49,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def manifests(corpus: Path) -> dict:
-    return prepare_asru2019(corpus)
+def data_dirs(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, DataDir]:
+    return prepare_asru2019(corpus, tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module")
@@ -287,8 +288,8 @@ def test_layout(corpus: Path) -> None:
     ]
 
 
-def test_recipe_reads_it(manifests: dict) -> None:
-    assert list(manifests) == ["train-cs", "train-zh", "dev", "test", "train-clean-100", "train-clean-360"]
+def test_recipe_reads_it(data_dirs: dict[str, DataDir]) -> None:
+    assert list(data_dirs) == ["train-cs", "train-zh", "dev", "test", "train-clean-100", "train-clean-360"]
     drawn = draw_sentences(
         {"train-zh": 10, "LibriSpeech": 8, "dev": 2, "test": 2, "train-cs": 4},
         seed=0,
@@ -296,11 +297,10 @@ def test_recipe_reads_it(manifests: dict) -> None:
     )
     languages = {"train-zh": "zh", "train-clean-100": "en", "train-clean-360": "en"}
     read: dict[str, list[str]] = {}
-    for part, sets in manifests.items():
-        read.setdefault("LibriSpeech" if "clean" in part else part, []).extend(
-            item.text for item in sets["supervisions"]
-        )
-        assert {item.language for item in sets["supervisions"]} == {languages.get(part, "cs")}
+    for part, data in data_dirs.items():
+        own = [data.text[key] for key in data.utterances]
+        read.setdefault("LibriSpeech" if "clean" in part else part, []).extend(own)
+        assert set(data.utt2lang.values()) == {languages.get(part, "cs")}
     for part, sentences in drawn.items():
         assert read[part] == ["".join(fragment.text for fragment in sentence) for sentence in sentences]
 
@@ -317,10 +317,9 @@ def test_audio_format(corpus: Path) -> None:
         assert frames.std(axis=1).min() > 0
 
 
-def test_speakers_are_bilingual_and_of_training_or_one_test_set(corpus: Path, manifests: dict) -> None:
+def test_speakers_are_bilingual_and_of_training_or_one_test_set(corpus: Path, data_dirs: dict[str, DataDir]) -> None:
     speakers = {
-        part: {re.sub("^T....G0|^", "", item.speaker) for item in sets["supervisions"]}
-        for part, sets in manifests.items()
+        part: {re.sub("^T....G0|^", "", speaker) for speaker in data.spk2utt} for part, data in data_dirs.items()
     }
     assert speakers["train-cs"] == speakers["train-zh"] == speakers["train-clean-100"] | speakers["train-clean-360"]
     assert not speakers["train-clean-100"] & speakers["train-clean-360"]

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-from espnet_ext.corpora.manifests import read_manifests
 
 from espnet_ext.corpora.libricss import (
     CONDITIONS,
@@ -44,8 +43,9 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def manifests(corpus):
-    return prepare_libricss(corpus / "LibriCSS")
+def spoken(corpus, tmp_path_factory):
+    """Recording -> its utterances."""
+    return prepare_libricss(corpus / "LibriCSS", tmp_path_factory.mktemp("out"))
 
 
 def sessions(corpus: Path) -> list[Path]:
@@ -75,36 +75,30 @@ def test_channels_hear_the_same_speech_each_in_its_own_way(corpus):
     assert (correlation[~np.eye(7, dtype=bool)] < 0.999).all()
 
 
-def test_speakers_are_persons_and_not_tracks(corpus, manifests):
+def test_speakers_are_persons_and_not_tracks(corpus, spoken):
     # The column in the third place of an STM names tracks: fewer than there are people, and no LibriSpeech ids.
     references = (corpus / "LibriCSS" / "scoring" / "references").glob("*/*.stm")
     tracks = {line.split()[2] for path in references for line in path.read_text().splitlines()}
     people = {path.name for path in (corpus / "LibriSpeech" / "test-clean").iterdir()}
     assert tracks <= {"A", "B", "C", "D"} and len(tracks) > 1
-    assert {item.speaker for item in manifests["supervisions"]} == people
-    for recording in manifests["recordings"]:
-        spoken = [item for item in manifests["supervisions"] if item.recording_id == recording.id]
-        assert len({item.speaker for item in spoken}) == 8
-        assert all(item.text == item.text.strip() for item in spoken)
-        assert recording.channel_ids == [0]
+    assert {turn.speaker for turns in spoken.values() for turn in turns} == people
+    assert all(len({turn.speaker for turn in turns}) == 8 for turns in spoken.values())
 
 
-def test_the_words_under_each_name_are_that_persons(corpus, manifests):
+def test_the_words_under_each_name_are_that_persons(corpus, spoken):
     lines = [
         line.split(" ", 1)
         for path in (corpus / "LibriSpeech" / "test-clean").rglob("*.trans.txt")
         for line in path.read_text().splitlines()
     ]
     said = {(key.split("-")[0], text) for key, text in lines}
-    assert {(item.speaker, item.text) for item in manifests["supervisions"]} <= said
+    assert {(turn.speaker, " ".join(turn.words)) for turns in spoken.values() for turn in turns} <= said
 
 
-def test_segments_between_silences(corpus, manifests, tmp_path):
+def test_segments_between_silences(corpus, spoken, tmp_path):
     enrolment_list = corpus / "LibriCSS" / "speaker_enrollment" / "libricss_speaker_info.jsonl"
     prepare_libricss(corpus / "LibriCSS", tmp_path, enrolment_list=enrolment_list)
-    recordings, supervisions = (tmp_path / f"libricss_{kind}_all.jsonl.gz" for kind in ("recordings", "supervisions"))
-    assert set(tmp_path.iterdir()) == {recordings, supervisions, tmp_path / "segments"}
-    assert list(read_manifests(recordings, supervisions)[1]) == list(manifests["supervisions"])
+    assert [path.name for path in tmp_path.iterdir()] == ["segments"]
     data = read_data_dir(tmp_path / "segments" / "data")
     assert validate(data, require_text=False) == []
     inventory, enrolment = (read_table(tmp_path / "segments" / name) for name in ("inventory", "enrolment"))
@@ -116,8 +110,8 @@ def test_segments_between_silences(corpus, manifests, tmp_path):
     assert set(groups.values()) == {"0S", "0L", "10", "20", "30", "40"}
     turns = read_turns(tmp_path / "segments" / "references.json")
     assert {turn.recording for turn in turns} == data.wav_scp.keys()
-    assert sum(len(turn.words) for turn in turns) == sum(len(item.text.split()) for item in manifests["supervisions"])
-    sources = {recording.id: recording.sources[0].source for recording in manifests["recordings"]}
+    assert sum(len(turn.words) for turn in turns) == sum(len(turn.words) for own in spoken.values() for turn in own)
+    sources = {recording_of(path.name): path / "record" / "raw_recording.wav" for path in sessions(corpus)}
     for name in data.wav_scp:
         own = [turn for turn in turns if turn.recording == name]
         assert min(turn.start for turn in own) == 0
@@ -128,14 +122,13 @@ def test_segments_between_silences(corpus, manifests, tmp_path):
     first = min(data.wav_scp)
     samples, _ = soundfile.read(data.wav_scp[first], dtype="int16")
     whole, _ = soundfile.read(sources[recordings[first]], dtype="int16")
-    start = min(item.start for item in manifests["supervisions"] if item.recording_id == recordings[first])
-    begin = round(start * 16000)
+    begin = round(min(turn.start for turn in spoken[recordings[first]]) * 16000)
     np.testing.assert_array_equal(samples, whole[begin : begin + len(samples), 0])
 
 
-def test_enrolment(corpus, manifests):
+def test_enrolment(corpus, spoken):
     path = corpus / "LibriCSS" / "speaker_enrollment" / "libricss_speaker_info.jsonl"
-    enrolment = read_enrolment(path, manifests["recordings"].ids)
+    enrolment = read_enrolment(path, spoken)
     played = {}
     for session in sessions(corpus):
         lines = (session / "transcription" / MEETING_INFO).read_text().splitlines()[1:]
@@ -147,7 +140,7 @@ def test_enrolment(corpus, manifests):
             assert all(key.startswith(f"{speaker}-") for key in utterances)
             assert not played[recording] & set(utterances), "what is played in a session enrols nobody"
     with pytest.raises(InputError, match="2 unused utterances of speaker .*, but 3 are needed"):
-        read_enrolment(path, manifests["recordings"].ids, utterances=3)
+        read_enrolment(path, spoken, utterances=3)
     with pytest.raises(InputError, match="session OV10_session9 is not in it"):
         read_enrolment(path, ["OV10_session9"])
     with pytest.raises(InputError, match="no readable enrolment list"):
@@ -168,45 +161,44 @@ def test_names_of_the_real_sessions(session, recording):
 
 def test_faults(corpus, tmp_path):
     with pytest.raises(InputError, match="no folder 0S, 0L"):
-        prepare_libricss(tmp_path)
+        prepare_libricss(tmp_path, tmp_path / "out")
     shutil.copytree(corpus / "LibriCSS" / "for_release", tmp_path / "for_release")
     session = sorted((tmp_path / "for_release").glob("OV20/*"))[0]
     info = session / "transcription" / MEETING_INFO
     lines = info.read_text().splitlines()
     info.write_text("\n".join([*lines[:3], "oops", *lines[3:]]) + "\n")
     with pytest.raises(InputError, match="line 4 of .*meeting_info.txt is not start_time end_time"):
-        prepare_libricss(tmp_path)
+        prepare_libricss(tmp_path, tmp_path / "out")
     speaker = lines[1].split("\t")[2]
     info.write_text("\n".join(line for line in lines if f"\t{speaker}\t" not in line) + "\n")
     with pytest.raises(InputError, match="7 speakers instead of 8"):
-        prepare_libricss(tmp_path)
+        prepare_libricss(tmp_path, tmp_path / "out")
     info.write_text("\n".join(lines) + "\n")
     soundfile.write(session / "record" / "raw_recording.wav", np.zeros((100, 1)), 16000)
     with pytest.raises(InputError, match="1 channels at 16000 Hz"):
-        prepare_libricss(tmp_path)
+        prepare_libricss(tmp_path, tmp_path / "out")
 
 
-def test_faulty_sessions_can_be_left_out(corpus, tmp_path):
-    """With the manifests of the others as they were, which are Lhotse's."""
+def test_utterances_are_those_of_lhotse_s_recipe(corpus, spoken):
     from lhotse.recipes.libricss import prepare_libricss as lhotse_recipe
 
-    theirs = lhotse_recipe(corpus / "LibriCSS" / "for_release", type="sdm")
-    ours = prepare_libricss(corpus / "LibriCSS")
-    assert sorted(ours["recordings"], key=lambda item: item.id) == sorted(
-        theirs["recordings"], key=lambda item: item.id
+    theirs = lhotse_recipe(corpus / "LibriCSS" / "for_release", type="sdm")["supervisions"]
+    assert sorted(
+        (item.recording_id, item.start, item.end, item.speaker, item.text.strip()) for item in theirs
+    ) == sorted(
+        (turn.recording, turn.start, turn.end, turn.speaker, " ".join(turn.words))
+        for turns in spoken.values()
+        for turn in turns
     )
-    texts = {
-        item.id: (item.text.strip(), item.start, round(item.end, 6), item.speaker) for item in theirs["supervisions"]
-    }
-    assert {
-        item.id: (item.text, item.start, round(item.end, 6), item.speaker) for item in ours["supervisions"]
-    } == texts
+
+
+def test_faulty_sessions_can_be_left_out(corpus, spoken, tmp_path):
     shutil.copytree(corpus / "LibriCSS" / "for_release", tmp_path / "for_release")
     session = sorted((tmp_path / "for_release").glob("OV20/*"))[0]
     shutil.copytree(session, session.with_name(session.name.replace("session0", "session7")))
     (session / "transcription" / MEETING_INFO).unlink()
     with pytest.raises(InputError, match="50.0% of OV20 is faulty, and --skip-faulty allows 49%"):
-        prepare_libricss(tmp_path, skip_faulty=0.49)
-    kept = prepare_libricss(tmp_path, tmp_path / "out", skip_faulty=0.5)
-    assert set(kept["recordings"].ids) == {*ours["recordings"].ids, "OV20_session7"} - {"OV20_session0"}
+        prepare_libricss(tmp_path, tmp_path / "out", skip_faulty=0.49)
+    left = prepare_libricss(tmp_path, tmp_path / "out", skip_faulty=0.5)
+    assert left.keys() == {*spoken, "OV20_session7"} - {"OV20_session0"}
     assert "# left out: 1 of 2 in OV20" in (tmp_path / "out" / "libricss_faults.txt").read_text()

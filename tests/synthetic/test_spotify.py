@@ -43,21 +43,20 @@ def test_same_seed_same_bytes(corpora):
 def test_the_readers_take_it(corpora, tmp_path):
     corpus = corpora[0]
     train = spotify.prepare_spotify(corpus / "spotify", tmp_path)["train"]
-    assert len(train["supervisions"]) == 3
-    assert len(spotify.prepare_spotify(corpus / "spotify-dev")["train"]["supervisions"]) == 1
+    assert len(train.text) == 3
+    assert len(spotify.prepare_spotify(corpus / "spotify-dev", tmp_path, "dev")["dev"].text) == 1
     talks = tedlium.prepare_tedlium(corpus, tmp_path)
     assert (tmp_path / "tedlium_ignored_test.txt").is_file()
-    tests = [talks["test"], earnings22.prepare_earnings22(corpus / "earnings22")["test"]]
-    tests.append(rev16.prepare_rev16(corpus / "rev16")["test"])
-    assert [len(manifests["supervisions"]) for manifests in tests] == [3, 1, 2]
-    for manifests in tests:
-        assert all(len(item.text.split()) > 4 for item in manifests["supervisions"])
+    tests = [talks["test"], earnings22.prepare_earnings22(corpus / "earnings22", tmp_path)["test"]]
+    tests.append(rev16.prepare_rev16(corpus / "rev16", tmp_path)["test"])
+    assert [len(data.text) for data in tests] == [3, 1, 2]
+    assert all(len(text.split()) > 4 for data in tests for text in data.text.values())
 
     table = read_table(tmp_path / "spotify_words_train.scp")
-    for recording in train["recordings"]:
-        words = read_word_times(recording.id, table[recording.id])
-        assert 6 < recording.duration < 16
-        with RecordingAudio(recording.id, recording.sources[0].source) as audio:
+    for key, path in train.wav_scp.items():
+        words = read_word_times(key, table[key])
+        assert 6 < float(train.utt2dur[key]) < 16
+        with RecordingAudio(key, path) as audio:
             samples = audio.read(0, audio.length)
         spoken = np.zeros(len(samples), dtype=bool)
         for word in words:
@@ -102,16 +101,16 @@ def test_kinds_fit_the_transcripts(corpora, tmp_path):
     """The kinds of each test set, by the ids and with as many words as its reader finds."""
     corpus = corpora[0]
     sets = {
-        "tedlium": tedlium.prepare_tedlium(corpus)["test"],
-        "earnings22": earnings22.prepare_earnings22(corpus / "earnings22")["test"],
-        "rev16": rev16.prepare_rev16(corpus / "rev16")["test"],
-        "control": spotify.prepare_spotify(corpus / "spotify-control", part="control")["control"],
+        "tedlium": tedlium.prepare_tedlium(corpus, tmp_path)["test"],
+        "earnings22": earnings22.prepare_earnings22(corpus / "earnings22", tmp_path)["test"],
+        "rev16": rev16.prepare_rev16(corpus / "rev16", tmp_path)["test"],
+        "control": spotify.prepare_spotify(corpus / "spotify-control", tmp_path, "control")["control"],
     }
-    for name, manifests in sets.items():
+    for name, data in sets.items():
         kinds = read_table(corpus / "kinds" / f"{name}.txt")
-        assert kinds.keys() == {item.id for item in manifests["supervisions"]}
-        for item in manifests["supervisions"]:
-            assert len(kinds[item.id].split()) == len(item.text.split())
+        assert {key: len(value.split()) for key, value in kinds.items()} == {
+            key: len(text.split()) for key, text in data.text.items()
+        }
         assert ("drowned" in " ".join(kinds.values())) == (name != "rev16")
 
 
