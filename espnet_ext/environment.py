@@ -19,7 +19,7 @@ def require_environment() -> None:
 
 
 def espnet_release(version: str) -> "tuple[str, str]":
-    """Which side of the tested releases an ESPnet version is on ("older", "tested" or "newer"), and their names.
+    """Return which side of the tested releases an ESPnet is on ("older", "tested" or "newer"), and their names.
 
     >>> espnet_release("202610.post2")
     ('tested', '202610 to 202611')

@@ -33,12 +33,12 @@ def package_checks(wanted: Iterable[str]) -> list[tuple[str, Callable[[], str]]]
 
 
 def extras() -> list[str]:
-    """The extras of the package, without that for its developers."""
+    """Return the extras of the package, without that for its developers."""
     return [name for name in metadata("espnet_ext").get_all("Provides-Extra") or [] if name != "dev"]
 
 
 def lacking(extra: str) -> list[str]:
-    """The packages of an extra that are not installed, or out of range."""
+    """Return the packages of an extra that are not installed, or out of range."""
     found = []
     for name, check in package_checks([extra]):
         try:
@@ -49,7 +49,7 @@ def lacking(extra: str) -> list[str]:
 
 
 def how_to_install(module: str) -> str:
-    """What to do when a module cannot be imported; "" if no extra of this package brings it."""
+    """Say what to do when a module cannot be imported; "" if no extra of this package brings it."""
     top = module.partition(".")[0]
     for extra in extras():
         core = {name for name, _ in package_checks([])}
@@ -60,11 +60,7 @@ def how_to_install(module: str) -> str:
 
 
 def check_package(requirement: Requirement) -> str:
-    """Version of an installed package, and for ESPnet whether it is tested.
-
-    Raises:
-        InputError: it is not installed or out of range.
-    """
+    """Version of an installed package, and for ESPnet whether it is tested."""
     try:
         found = version(requirement.name)
     except PackageNotFoundError:
@@ -77,7 +73,7 @@ def check_package(requirement: Requirement) -> str:
 
 
 def in_range(name: str, found: str, allowed: SpecifierSet) -> str:
-    """``allowed`` for the output, in the order of its text; raises InputError if ``found`` is not in it."""
+    """Return ``allowed`` for the output, in the order of its text; refuse ``found`` if it is not in it."""
     # A local label such as 2.11.0+cpu tells which build it is and takes no part in the range.
     if not allowed.contains(found, prereleases=True):
         raise InputError(f"{name} {found} is installed, {allowed} is needed")

@@ -76,12 +76,7 @@ RESERVED = ("none", "null", "nil")
 
 
 def add_plugins() -> None:
-    """Add all plugins to ESPnet's dicts; calling it again changes nothing.
-
-    Raises:
-        InputError: ESPnet is older than what is tested; a third-party plugin has an unknown slot or a name that is
-            taken, is not a subclass of the class that the slot needs, or cannot be imported.
-    """
+    """Add all plugins to ESPnet's dicts; calling it again changes nothing."""
     check_espnet()
     for key, target in PLUGINS.items():
         _add(key, _load(target), PACKAGE)
@@ -98,11 +93,7 @@ def add_plugins() -> None:
 
 @cache
 def check_espnet() -> None:
-    """Refuse an ESPnet that is older than the tested releases; warn, once, of one that is newer.
-
-    Raises:
-        InputError: ESPnet is too old.
-    """
+    """Refuse an ESPnet that is older than the tested releases; warn, once, of one that is newer."""
     found = version("espnet")
     side, tested = espnet_release(found)
     if side == "older":

@@ -40,9 +40,6 @@ class BatchRNNDecoder(WholeUtteranceScorer, RNNDecoder):
         replace_sos: has no effect, as in ESPnet.
         num_encs: number of encoders, 1.
         att_conf: options of the attention; ``atype`` is one of ``noatt``, ``dot``, ``add`` and ``location``.
-
-    Raises:
-        InputError: an unknown ``rnn_type``, an attention that is not supported, or several encoders.
     """
 
     name = "batch_rnn"
@@ -88,7 +85,7 @@ class BatchRNNDecoder(WholeUtteranceScorer, RNNDecoder):
         return blocked_linear(hidden, self.output.weight, self.output.bias), states
 
     def batch_hidden(self, ys: torch.Tensor, states: Sequence[State]) -> tuple[torch.Tensor, list[State]]:
-        """The input of the output layer, (n, cells), with ``context_residual`` (n, cells + D), and the new states."""
+        """Return the input of the output layer, (n, cells), or with ``context_residual`` (n, cells + D), and new states."""
         groups, child_of = _parents(states)
         parents = list(chain.from_iterable(groups))
         z, c = (torch.stack([parent[name] for parent in parents]) for name in ("z_prev", "c_prev"))
@@ -169,11 +166,7 @@ class BatchRNNDecoder(WholeUtteranceScorer, RNNDecoder):
 
 
 def from_rnn(decoder: RNNDecoder) -> BatchRNNDecoder:
-    """A batched scorer from a decoder that ESPnet has built; they share parameters and submodules.
-
-    Raises:
-        InputError: another decoder, an attention that is not supported, or several encoders.
-    """
+    """Return a batched scorer from a decoder that ESPnet has built; they share parameters and submodules."""
     if isinstance(decoder, BatchRNNDecoder):
         return decoder
     if type(decoder) is not RNNDecoder:

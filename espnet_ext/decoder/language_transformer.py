@@ -70,10 +70,6 @@ class LanguageTransformerDecoder(TransformerDecoder):
         other_language_weight: ... and that it reduces those between languages.
         other_language_factor: factor of the other languages' embeddings in a stream (P1, section 4.2).
         transformer: options of ESPnet's ``TransformerDecoder``.
-
-    Raises:
-        InputError: an unknown mode or block, fewer than two languages, or a languages file that does not fit the
-            vocabulary or names other languages.
     """
 
     mode = "none"  # also for a decoder from from_transformer
@@ -127,7 +123,7 @@ class LanguageTransformerDecoder(TransformerDecoder):
 
     @classmethod
     def from_transformer(cls, decoder: TransformerDecoder) -> "LanguageTransformerDecoder":
-        """A fast decoder from an ESPnet decoder: ``mode: none`` with the same modules and parameters."""
+        """Return a fast decoder from an ESPnet decoder: ``mode: none`` with the same modules and parameters."""
         fast = copy(decoder)
         fast.__class__ = cls
         return fast
@@ -154,9 +150,6 @@ class LanguageTransformerDecoder(TransformerDecoder):
         Returns:
             Scores before the softmax, (B, L, vocabulary), or a pair of them and what was asked for; and the
             numbers of tokens, (B,).
-
-        Raises:
-            InputError: the tokens' languages are not known.
         """
         if self.mode == "none":
             return super().forward(hs_pad, hlens, ys_in_pad, ys_in_lens, return_hs, return_all_hs)
@@ -273,12 +266,12 @@ class LanguageTransformerDecoder(TransformerDecoder):
         return codes[ys].long()
 
     def forward_one_step(self, *args: Any, **options: Any) -> Any:
-        """ESPnet's scoring of one step, which needs its own attention; a beam search calls the scorers above."""
+        """Score one step by ESPnet's own attention; a beam search calls the scorers above."""
         self._require_none("forward_one_step")
         return super().forward_one_step(*args, **options)
 
     def forward_partially_AR(self, *args: Any, **options: Any) -> Any:  # noqa: N802 - ESPnet's name
-        """ESPnet's partially autoregressive decoding, which needs its own attention."""
+        """Decode partially autoregressively by ESPnet's own attention."""
         self._require_none("partial_ar")
         return super().forward_partially_AR(*args, **options)
 

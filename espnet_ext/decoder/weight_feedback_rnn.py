@@ -50,9 +50,6 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
         attention_size: dimension of the attention's hidden layer.
         readout_size: dimension of the readout before the maxout, which halves it.
         dropout: on the input of the softmax, in training.
-
-    Raises:
-        InputError: an odd ``readout_size``.
     """
 
     name = "weight_feedback_rnn"
@@ -193,5 +190,5 @@ class WeightFeedbackRNNDecoder(WholeUtteranceScorer, AbsDecoder):
 
 
 def maxout(x: torch.Tensor) -> torch.Tensor:
-    """The larger one of each two neighbours: (..., 2 N) -> (..., N)."""
+    """Return the larger one of each two neighbours: (..., 2 N) -> (..., N)."""
     return x.unflatten(-1, (-1, PIECES)).amax(dim=-1)

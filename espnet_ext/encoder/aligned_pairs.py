@@ -35,9 +35,6 @@ class AlignedPairsEncoder(TransformerEncoder):
 
         Returns:
             Encodings (B, L, output_size), numbers of pairs (B,), and None.
-
-        Raises:
-            InputError: a number of tokens that is odd.
         """
         if xs_pad.size(1) % 2 or (ilens % 2).any():
             raise InputError(

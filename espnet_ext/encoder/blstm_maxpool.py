@@ -23,9 +23,6 @@ class BLSTMMaxPoolEncoder(AbsEncoder):
         hidden_size: number of cells of each direction.
         pooling: pooling factor after each of the lowest layers; the other layers have none.
         dropout_rate: dropout on the input of each layer but the first, as in P2's reference [17].
-
-    Raises:
-        InputError: no layer, more pooling factors than layers, or a factor that is not a whole number of at least 1.
     """
 
     def __init__(

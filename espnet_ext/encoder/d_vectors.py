@@ -23,11 +23,7 @@ _AT_ONCE = 256
 
 
 def voice_encoder() -> Any:
-    """Resemblyzer's network and weights, on the CPU: mel power spectrograms, (B, frames, 40), to d-vectors, (B, 256).
-
-    Raises:
-        InputError: Resemblyzer is not installed, or its weights are not the tested ones.
-    """
+    """Load Resemblyzer's network on the CPU: mel power spectrograms, (B, frames, 40), to d-vectors, (B, 256)."""
     weights = checked_weights(D_VECTORS)
     try:
         from resemblyzer import VoiceEncoder
@@ -47,9 +43,6 @@ class DVectorEncoder(AbsEncoder):
         input_size: not used; ESPnet gives it to all encoders.
         window: length of a window in seconds; Resemblyzer's network was trained on 1.6.
         shift: from one window to the next in seconds.
-
-    Raises:
-        InputError: Resemblyzer is not installed, or no ``0 < shift <= window``.
     """
 
     reads_samples = True
@@ -71,7 +64,7 @@ class DVectorEncoder(AbsEncoder):
     def forward(
         self, xs_pad: torch.Tensor, ilens: torch.Tensor, prev_states: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor, None]:
-        """d-vectors of the windows of a padded batch; the last window of a recording is filled with silence.
+        """Return d-vectors of the windows of a padded batch; the last window of a recording is filled with silence.
 
         Args:
             xs_pad: samples, (B, N).
@@ -79,9 +72,6 @@ class DVectorEncoder(AbsEncoder):
 
         Returns:
             d-vectors, (B, W, 256), zero for windows without any sound; numbers of windows, (B,); None.
-
-        Raises:
-            InputError: features in place of samples.
         """
         if xs_pad.dim() != 2:
             raise InputError("d_vectors: needs samples: give the data `speech` as audio (type sound), not as features")
@@ -110,7 +100,7 @@ class DVectorEncoder(AbsEncoder):
     def at_frames(
         self, vectors: torch.Tensor, windows: torch.Tensor, lengths: torch.Tensor, frames: torch.Tensor
     ) -> torch.Tensor:
-        """Encodings of the ASR encoder's frames: d-vectors between those of the nearest windows, by time.
+        """Return encodings of the ASR encoder's frames: d-vectors between those of the nearest windows, by time.
 
         Args:
             vectors: d-vectors, (B, W, 256).

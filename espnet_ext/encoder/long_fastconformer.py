@@ -52,9 +52,6 @@ class LongFastConformerEncoder(AbsEncoder):
         double_norm: whether the last layer normalisation is applied twice, as in P5's published models.
         dropout_rate: dropout in the layers.
         attention_dropout_rate: dropout on the attention weights.
-
-    Raises:
-        InputError: an option is out of range.
     """
 
     def __init__(

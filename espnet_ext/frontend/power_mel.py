@@ -26,9 +26,6 @@ class PowerMelFrontend(AbsFrontend):
         n_fft: FFT size K; None: the power of two at or above the length of the window.
         fmin: lower edge of the filterbank in Hz.
         fmax: upper edge in Hz; None: half the sampling rate.
-
-    Raises:
-        InputError: the FFT is shorter than the window, a size is not above 0, or the edges are out of order.
     """
 
     def __init__(
@@ -93,7 +90,7 @@ class PowerMelFrontend(AbsFrontend):
         return features.to(input.dtype), lengths
 
     def energies(self, waveform: torch.Tensor) -> torch.Tensor:
-        """Energies e[m, c] (P2, eq. 1), one vector per frame (P2, eq. 5).
+        """Return energies e[m, c] (P2, eq. 1), one vector per frame (P2, eq. 5).
 
         Args:
             waveform: (B, samples), float32 or float64.

@@ -21,7 +21,7 @@ class Ramp:
     dmax: float = 5.0
 
     def limits(self, updates: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The limits of r (at least 1) and of d after a number of updates, as scalars on the device of ``updates``."""
+        """Return the limits of r (at least 1) and of d after some updates, as scalars on the device of ``updates``."""
         past = (updates - self.start).double()
         r = 1.0 + (self.rmax - 1.0) * (past / (self.factor_end - self.start)).clamp(0.0, 1.0)
         d = self.dmax * (past / (self.shift_end - self.start)).clamp(0.0, 1.0)

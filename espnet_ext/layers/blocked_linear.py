@@ -8,7 +8,7 @@ ROWS = 512
 
 
 def blocked_linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """``torch.nn.functional.linear``, in blocks of the weight's rows.
+    """Compute ``torch.nn.functional.linear`` in blocks of the weight's rows.
 
     With about ten rows of ``x``, MKL spends much of its time copying the weight into its own layout. The copy of a
     block stays in the cache until it is multiplied.

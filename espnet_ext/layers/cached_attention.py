@@ -13,12 +13,12 @@ from espnet_ext.layers.prefix_tree import PrefixTree
 
 
 def project_queries(attention: MultiHeadedAttention, x: torch.Tensor) -> torch.Tensor:
-    """Queries (B, heads, L, d) of x, (B, L, D)."""
+    """Return queries (B, heads, L, d) of x, (B, L, D)."""
     return attention.q_norm(_heads(attention, attention.linear_q(x)))
 
 
 def project_keys_values(attention: MultiHeadedAttention, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Keys and values of x, (B, L, D): (B, heads, L, d) each."""
+    """Return keys and values of x, (B, L, D): (B, heads, L, d) each."""
     return attention.k_norm(_heads(attention, attention.linear_k(x))), _heads(attention, attention.linear_v(x))
 
 
@@ -90,7 +90,7 @@ class EncoderMemory:
         self._blocks = [project_keys_values(attention, utterances) for attention in attentions]
 
     def is_of(self, xs: torch.Tensor) -> bool:
-        """Whether ``xs`` are these encodings, unchanged; the number of hypotheses may differ for a single utterance."""
+        """Return whether ``xs`` are these encodings, unchanged; of one utterance there may be more or fewer copies."""
         source = self._source
         same = (
             xs.data_ptr() == source.data_ptr()

@@ -37,7 +37,7 @@ class SelfAttention(torch.nn.Module):
         padding: Padding | None = None,
         rotation: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
-        """Attend from every frame to every frame of its utterance.
+        """Return (B, T, D); arguments as in :meth:`SelfAttention.forward`.
 
         Args:
             x: (B, T, D).
@@ -85,7 +85,7 @@ class ConvolutionModule(torch.nn.Module):
         self.output = torch.nn.Linear(size, size)
 
     def forward(self, x: torch.Tensor, padding: Padding | None = None) -> torch.Tensor:
-        """Convolve over time; arguments as in :meth:`SelfAttention.forward`. Returns (B, T, D)."""
+        """Return (B, T, D); arguments as in :meth:`SelfAttention.forward`."""
         valid = None if padding is None else padding.valid
         x = glu(self.gated(x), dim=-1)
         if valid is not None:
@@ -136,7 +136,7 @@ class ConformerLayer(torch.nn.Module):
         padding: Padding | None = None,
         rotation: tuple[torch.Tensor, torch.Tensor] | None = None,
     ) -> torch.Tensor:
-        """Arguments as in :meth:`SelfAttention.forward`. Returns (B, T, D)."""
+        """Return (B, T, D); arguments as in :meth:`SelfAttention.forward`."""
         x = x + 0.5 * self.first_feed_forward(x)
         x = x + self.dropout(self.attention(self.attention_norm(x), padding, rotation))
         x = x + self.dropout(self.convolution(self.convolution_norm(x), padding))

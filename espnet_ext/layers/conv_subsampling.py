@@ -53,7 +53,7 @@ class ConvSubsampling(torch.nn.Module):
 
 
 def halved[Length: (int, torch.Tensor)](length: Length) -> Length:
-    """The length after a stride of 2, ``ceil(length / 2)``, of a number or a tensor."""
+    """Return the length after a stride of 2, ``ceil(length / 2)``, of a number or a tensor."""
     return (length + 1) // 2
 
 

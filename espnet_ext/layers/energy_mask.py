@@ -16,7 +16,7 @@ SCALES = ("power_mel", "normalized", "none")
 
 
 def peak(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """The 95th percentile of each utterance's time-frequency bins (P2, eq. 2), without padding.
+    """Return the 95th percentile of each utterance's time-frequency bins (P2, eq. 2), without padding.
 
     It is the nearest-rank percentile (numpy's ``inverted_cdf``), which is one of the utterance's bins. Unlike an
     interpolated percentile, it is the same bin for ``x`` and for the energies. No gradient flows through it.
@@ -58,7 +58,7 @@ def draw_threshold_db(batch_size: int, eta_min: float, eta_max: float, device: t
 
 
 def small_energy_mask(x: torch.Tensor, lengths: torch.Tensor, eta_db: torch.Tensor) -> torch.Tensor:
-    """The mask of P2, eq. 8, with the threshold of P2, eq. 7, on power-mel features.
+    """Return the mask of P2, eq. 8, with the threshold of P2, eq. 7, on power-mel features.
 
     Args:
         x: un-normalised power-mel features, non-negative, (B, T, C).
@@ -75,7 +75,7 @@ def small_energy_mask(x: torch.Tensor, lengths: torch.Tensor, eta_db: torch.Tens
 
 
 def masked_share(mask: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """The share of the bins that a mask removes, as a mean over utterances, a scalar.
+    """Return the share of the bins that a mask removes, as a mean over utterances, a scalar.
 
     Args:
         mask: 0 where a bin is masked and on padded frames, (B, T, C).
@@ -92,7 +92,7 @@ def utterance_sums(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
 
 
 def sum_ratio(total: torch.Tensor, rest: torch.Tensor) -> torch.Tensor:
-    """The scaling coefficient r of P2, eq. 10.
+    """Return the scaling coefficient r of P2, eq. 10.
 
     r is 1 where the ratio is meaningless: the utterance is silent, everything is masked, or sums of features with both
     signs give a ratio below 1 (r compensates for what was removed, so it cannot be smaller).

@@ -23,7 +23,7 @@ NEITHER = 0
 def score_weights(
     queries: torch.Tensor, keys: torch.Tensor, same: float, other: float, dtype: torch.dtype
 ) -> torch.Tensor:
-    """The re-weight matrix W of P1, eq. 2.
+    """Return the re-weight matrix W of P1, eq. 2.
 
     Args:
         queries: language codes of the attending tokens, (B, Lq).
@@ -42,7 +42,7 @@ def score_weights(
 
 
 def stream_factors(languages: torch.Tensor, streams: int, other: float, dtype: torch.dtype) -> torch.Tensor:
-    """The factor of a token's embedding in each language's stream: ``other`` if the token is of another language.
+    """Return the factor of a token's embedding in each language's stream: ``other`` if it is of another language.
 
     "By weighting the embedding of one language, we obtain the embedding representation of another language. The
     weighting parameter is set to 0.1" (P1, section 4.2).
@@ -61,7 +61,7 @@ def stream_factors(languages: torch.Tensor, streams: int, other: float, dtype: t
 
 
 def stream_shares(languages: torch.Tensor, streams: int, dtype: torch.dtype) -> torch.Tensor:
-    """The share of each stream in a token's output: 1 for its own language; equal shares for a token of neither.
+    """Return the share of each stream in a token's output: 1 for its own language, equal shares for neither.
 
     Args:
         languages: codes, (B, L).
@@ -126,7 +126,7 @@ def attend_by_language(
 
 
 def stream_scores(stream: Stream, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """A stream's scores of all pairs of tokens, (B, heads, L, L), and the values, (B, heads, L, d)."""
+    """Return a stream's scores of all pairs of tokens, (B, heads, L, L), and the values, (B, heads, L, d)."""
     queries, keys, values = stream.attention.forward_qkv(x, x, x)
     scores = queries @ keys.transpose(-2, -1) / stream.attention.d_k**0.5
     if stream.weights is not None:
@@ -164,7 +164,7 @@ class LanguageAttention(torch.nn.Module):
     attn: torch.Tensor | None
 
     def streams(self, queries: torch.Tensor, keys: torch.Tensor, dtype: torch.dtype) -> list[Stream]:
-        """The streams for tokens of these languages: codes (B, Lq) and (B, Lk); ``dtype`` of the embeddings."""
+        """Return the streams for tokens of these languages: codes (B, Lq) and (B, Lk); ``dtype`` of the embeddings."""
         raise NotImplementedError
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor, languages: torch.Tensor) -> torch.Tensor:

@@ -33,7 +33,7 @@ class Padding:
 
     @classmethod
     def of(cls, lengths: torch.Tensor, max_length: int) -> Self | None:
-        """The padding of a batch; None if there is none. Arguments as in :func:`valid_frames`.
+        """Return the padding of a batch; None if there is none. Arguments as in :func:`valid_frames`.
 
         >>> padding = Padding.of(torch.tensor([3, 1, 3]), 3)
         >>> [(rows.tolist(), length) for rows, length in padding.groups]

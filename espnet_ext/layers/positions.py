@@ -4,7 +4,7 @@ import torch
 
 
 def angles(length: int, width: int, base: float, device: torch.device | str = "cpu") -> torch.Tensor:
-    """The angle of position t at frequency i, ``t * base ** (-2 i / width)``, (length, width / 2).
+    """Return the angle of position t at frequency i, ``t * base ** (-2 i / width)``, (length, width / 2).
 
     In double precision: at a position of 40,000, single precision would be off by some thousandths of a radian.
     """

@@ -58,7 +58,7 @@ class PrefixTree:
         self._buffers[slot][1, :, :, first:last] = values
 
     def read(self, slot: int, end: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values of all nodes before ``end``, (G, heads, end, d) each."""
+        """Return keys and values of all nodes before ``end``, (G, heads, end, d) each."""
         return self._buffers[slot][0, :, :, :end], self._buffers[slot][1, :, :, :end]
 
     def extended(self, nodes: torch.Tensor, tokens: int) -> tuple["PrefixTree", torch.Tensor]:

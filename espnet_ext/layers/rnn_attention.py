@@ -42,7 +42,7 @@ class Memory:
     width: int
 
     def uniform(self) -> torch.Tensor:
-        """The weights before the first token, (T,)."""
+        """Return the weights before the first token, (T,)."""
         return self.encodings.new_full((len(self.encodings),), 1.0 / len(self.encodings))
 
 
@@ -118,7 +118,7 @@ def _energies(attention: Any, keys: torch.Tensor, z: torch.Tensor, previous: tor
 
 
 def additive_energies(keys: torch.Tensor, left: torch.Tensor, right: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """Energies v . tanh(keys + sum of left x right) of hypotheses of one utterance, up to a constant, (n, T).
+    """Compute energies v . tanh(keys + sum of left x right) of hypotheses of one utterance, up to a constant, (n, T).
 
     Since tanh(a) = 2 sigmoid(2 a) - 1, they are 2 v . sigmoid(2 a) minus a constant, which does not change the softmax.
     On a CPU, torch's sigmoid takes a third of the time of its tanh. One product and one addition give 2 a.
@@ -142,7 +142,7 @@ def additive_energies(keys: torch.Tensor, left: torch.Tensor, right: torch.Tenso
 
 
 def one_each(states: Sequence[State] | Sequence[list[State]]) -> Sequence[State]:
-    """The state of each hypothesis. Before the first token, the search passes the states of all B utterances to each.
+    """Return the state of each hypothesis; before the first token, the search passes those of all B utterances to each.
 
     Hypotheses of an utterance are neighbours, and all utterances have the same number of them.
     """
@@ -161,7 +161,7 @@ class WholeUtteranceScorer(BatchScorerInterface):
     name: str
 
     def first_states(self, x: torch.Tensor, lengths: torch.Tensor | None) -> list[State]:
-        """States before the first token of the utterances of a padded batch, (B, T, D) with lengths (B,)."""
+        """Return states before the first token of the utterances of a padded batch, (B, T, D) with lengths (B,)."""
         raise NotImplementedError
 
     def batch_logits(self, ys: torch.Tensor, states: Sequence[State]) -> tuple[torch.Tensor, list[State]]:
@@ -173,7 +173,7 @@ class WholeUtteranceScorer(BatchScorerInterface):
         return self.first_states(x.unsqueeze(0), None)[0]
 
     def batch_init_state(self, x: torch.Tensor, xs_lengths: torch.Tensor | None = None) -> State | list[State]:
-        """States before the first token.
+        """Return states before the first token.
 
         Args:
             x: encodings of one utterance, (T, D), or of a padded batch, (B, T, D).
@@ -186,7 +186,7 @@ class WholeUtteranceScorer(BatchScorerInterface):
         return states[0] if len(states) == 1 else states
 
     def score(self, yseq: torch.Tensor, state: State, x: torch.Tensor) -> tuple[torch.Tensor, State]:
-        """Log-probabilities of the next token, (vocab_size,), after the prefix ``yseq``, and the state after it."""
+        """Return log-probabilities of the token after the prefix ``yseq``, (vocab_size,), and the state after it."""
         logp, states = self.batch_score(yseq.unsqueeze(0), [state], x.unsqueeze(0))
         return logp[0], states[0]
 
@@ -208,19 +208,12 @@ class WholeUtteranceScorer(BatchScorerInterface):
 
         Returns:
             Log-probabilities, (n, vocab_size), and the n states after the last token of ``ys``.
-
-        Raises:
-            InputError: the encodings have grown since the first token, as in streaming search.
         """
         logits, new = self.batch_logits(ys, self.own_states(states, xs))
         return logits.log_softmax(dim=-1), new
 
     def own_states(self, states: Sequence[State] | Sequence[list[State]], xs: torch.Tensor) -> Sequence[State]:
-        """The state of each hypothesis, as ``batch_score`` is given them with its encodings, (n, T, D).
-
-        Raises:
-            InputError: the encodings have grown since the first token, as in streaming search.
-        """
+        """Return the state of each hypothesis, as ``batch_score`` is given them with its encodings, (n, T, D)."""
         states = one_each(states)
         if states[0]["memory"].width != xs.size(1):
             raise InputError(f"{self.name} attends to whole utterances: decode without --streaming")

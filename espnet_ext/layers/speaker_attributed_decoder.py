@@ -41,9 +41,6 @@ class SpeakerAttributedDecoder(torch.nn.Module):
         cosine_scale: factor of the cosines (P4, eq. 9); 1 as in the paper.
         learn_scale: train the factor.
         attention_block: of a transformer, the block whose attention weights are used; see :class:`TransformerReadout`.
-
-    Raises:
-        InputError: a decoder that is not supported.
     """
 
     def __init__(
@@ -156,7 +153,7 @@ class ScoredToken:
     frames: torch.Tensor
 
     def all_tokens(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Logarithms of the posteriors, (tokens, K), and frames, (tokens,), from the first token to this one."""
+        """Return logarithms of the posteriors, (tokens, K), and frames, (tokens,), from the first token to this one."""
         tokens: list[ScoredToken] = []
         token: ScoredToken | None = self
         while token is not None:
@@ -260,11 +257,7 @@ class TransformerReadout(torch.nn.Module):
 
 
 def readout(decoder: AbsDecoder, block: int = -1) -> RNNReadout | TransformerReadout:
-    """The readout of a decoder that ESPnet has built; ``block`` is for transformers, see :class:`TransformerReadout`.
-
-    Raises:
-        InputError: a decoder of another kind, or one with options that have no readout.
-    """
+    """Return the readout of a decoder that ESPnet has built; ``block``: see :class:`TransformerReadout`."""
     if isinstance(decoder, RNNDecoder):
         return RNNReadout(decoder)
     if type(decoder) in (TransformerDecoder, LanguageTransformerDecoder):

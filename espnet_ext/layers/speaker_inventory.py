@@ -19,9 +19,6 @@ class SpeakerQuery(torch.nn.Module):
         dropout: dropout on the embeddings and on the LSTM's output.
         residual: add the speaker context to the query, which then begins as what the recording says of the speaker; not
             in the paper. For contexts that are of the same kind as profiles, such as d-vectors.
-
-    Raises:
-        InputError: a residual of contexts that do not have the size of profiles.
     """
 
     def __init__(
@@ -49,7 +46,7 @@ class SpeakerQuery(torch.nn.Module):
     def forward(
         self, contexts: torch.Tensor, previous: torch.Tensor, state: QueryState | None = None
     ) -> tuple[torch.Tensor, QueryState]:
-        """Queries of consecutive tokens.
+        """Return queries of consecutive tokens.
 
         Args:
             contexts: speaker contexts p of the tokens, (B, L, context_size).
@@ -93,7 +90,7 @@ def inventory_attention(
 
 
 def segment_numbers(tokens: torch.Tensor, change: int) -> torch.Tensor:
-    """The segment of each token, counted from 0; the symbol of a speaker change ends its segment.
+    """Return the segment of each token, counted from 0; the symbol of a speaker change ends its segment.
 
     Args:
         tokens: (B, L).

@@ -31,7 +31,7 @@ class CTCPerSecondModel(ESPnetASRModel):
         text_lengths: torch.Tensor,
         **kwargs: torch.Tensor,
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor], torch.Tensor]:
-        """Loss of a second, statistics and the batch's seconds; arguments as of ``ESPnetASRModel.forward``."""
+        """Return loss of a second, statistics and the batch's seconds; arguments as of ``ESPnetASRModel.forward``."""
         loss, stats, _ = super().forward(speech, speech_lengths, text, text_lengths, **kwargs)
         seconds = speech_lengths.sum()[None] * self.input_seconds
         scale = len(speech) / seconds

@@ -35,10 +35,6 @@ class SAASRModel(ESPnetASRModel):
         speaker_conf: options of :class:`SpeakerAttributedDecoder`.
         ctc_weight: weight of the CTC loss.
         espnet: the other arguments of ESPnet's model.
-
-    Raises:
-        InputError: no speaker encoder, a token list without the symbol, a pre- or post-encoder, intermediate CTC, or a
-            decoder that is not supported.
     """
 
     decoder: Any  # ESPnet's model sets its own, which becomes part of a SpeakerAttributedDecoder
@@ -83,7 +79,7 @@ class SAASRModel(ESPnetASRModel):
         d_vectors_lengths: torch.Tensor | None = None,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor], torch.Tensor]:
-        """Loss of a batch.
+        """Return the loss of a batch.
 
         Args:
             speech: samples, (B, N), or features.
@@ -99,9 +95,6 @@ class SAASRModel(ESPnetASRModel):
 
         Returns:
             The loss, what is logged, and the batch's size, as ESPnet's models do.
-
-        Raises:
-            InputError: no profiles or speakers, or profiles of another dimension.
         """
         if profiles is None or profiles_lengths is None or speakers is None:
             raise InputError("sa_asr: training needs speakers: give the data `speakers` (type text) and --profiles")
@@ -151,9 +144,6 @@ class SAASRModel(ESPnetASRModel):
 
         Returns:
             ASR encodings, (B, T, D); speaker encodings, (B, T, D'); numbers of frames, (B,).
-
-        Raises:
-            InputError: the encoders' numbers of frames differ.
         """
         feats, lengths = self._extract_feats(speech, speech_lengths)
         if self.specaug is not None and self.training:
@@ -182,13 +172,10 @@ class SAASRModel(ESPnetASRModel):
 
 
 def change_id(tokens: list[str] | tuple[str, ...], symbol: str) -> int:
-    """The id of the speaker-change symbol, which a word-piece model may have with its word boundary before it.
+    """Return the id of the speaker-change symbol, which a word-piece model may have with its word boundary before it.
 
     >>> change_id(["<blank>", "<unk>", "▁<sc>", "▁a", "<sos/eos>"], "<sc>")
     2
-
-    Raises:
-        InputError: it is not among the tokens.
     """
     for token in (symbol, f"▁{symbol}"):
         if token in tokens:

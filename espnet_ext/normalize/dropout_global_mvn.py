@@ -21,9 +21,6 @@ class DropoutGlobalMVN(GlobalMVN):
         norm_vars: divide by the standard deviation.
         eps: floor of the variance.
         dropout_rate: probability r that a bin is dropped.
-
-    Raises:
-        InputError: ``dropout_rate`` is not in [0, 1).
     """
 
     def __init__(

@@ -38,10 +38,6 @@ class SEMGlobalMVN(GlobalMVN):
             close to zero or negative, so r is limited to ``max_scale``, and is 1 if the ratio is below 1 or
             undefined. ``none``: r = 1.
         max_scale: upper limit of r for ``scale: normalized``.
-
-    Raises:
-        InputError: eta_min > eta_max, an infinite bound, an unknown ``scale``, or ``max_scale`` below 1; in the first
-            training batch, features that are not powers of energies, such as log-mel ones.
     """
 
     def __init__(

@@ -16,9 +16,6 @@ class ContinuedAdam(torch.optim.Adam):
         params: as of ``torch.optim.Adam``.
         moments: file with the ``state`` of that training's optimiser. None or no such file: the moments start at 0.
         options: as of ``torch.optim.Adam``.
-
-    Raises:
-        InputError: the moments are those of other parameters.
     """
 
     def __init__(self, params: Any, moments: str | None = None, **options: Any):

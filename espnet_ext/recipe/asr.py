@@ -19,7 +19,7 @@ from espnet_ext.work.once import stamps
 
 
 def synthetic_corpus(run: Run, corpus: str, folder: Path | None = None, size: str = "") -> Step:
-    """A small corpus in the layout of a real one.
+    """Return a small corpus in the layout of a real one.
 
     Args:
         corpus: a module of :mod:`espnet_ext.synthetic`.
@@ -111,7 +111,7 @@ def combine_step(run: Run, name: str, sources: Sequence[str]) -> Step:
 
 
 def subset_step(run: Run, name: str, source: str, count: int, how: str) -> Step:
-    """A data dir of ``run.datadir`` with some of the utterances of another (:func:`subset_data_dir`)."""
+    """Return a data dir of ``run.datadir`` with some of the utterances of another (:func:`subset_data_dir`)."""
     return _derived_step(run, name, [source], subset_data_dir, source=str(run.datadir / source), count=count, how=how)
 
 
@@ -128,7 +128,7 @@ def _derived_step(run: Run, name: str, parts: Sequence[str], make: Callable[...,
 
 
 def tokens_dir(run: Run) -> Path:
-    """The folder of a run's tokens."""
+    """Return the folder of a run's tokens."""
     settings = run.sections["settings"]
     return run.datadir / f"tokens_{settings['token_type']}{settings['vocab_size']}"
 
@@ -160,7 +160,7 @@ def tokens_step(
 def statistics_step(
     run: Run, config: Path, train: str, valid: str, tokens: Path, token_type: str, *, task: str = "asr"
 ) -> Step:
-    """Lengths of utterances, and mean and variance of the features, in ``run.stats / train``."""
+    """Collect lengths of utterances, and mean and variance of the features, in ``run.stats / train``."""
     folder = run.stats / train
     options = token_options(tokens, token_type)
     return Step(

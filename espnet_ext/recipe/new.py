@@ -19,9 +19,6 @@ def new_recipe(name: str, parent: Path) -> Path:
 
     Returns:
         The recipe's folder.
-
-    Raises:
-        InputError: a bad name, a folder that is there already, or a parent that is no ``egs``.
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise InputError(f"{name!r}: a recipe is named in lower-case letters, digits and _, such as librispeech_sem")

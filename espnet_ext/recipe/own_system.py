@@ -60,12 +60,7 @@ class OwnSystem:
 def add_own_system(
     tables: Tables, table_ids: Sequence[str], sections: Sections, option: str, trained: Trained, path: Path, name: str
 ) -> tuple[Tables, dict[str, Any], OwnSystem]:
-    """Add a system, its section and its row in each of the tables that have rows of its kind.
-
-    Raises:
-        InputError: a file that cannot be read, a name that is taken or cannot be that of a file, an unknown base, or
-            tables without such systems.
-    """
+    """Add a system, its section and its row in each of the tables that have rows of its kind."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", name):
         raise InputError(f"--name {name!r}: take letters, digits and . _ + -, as for a file")
     if name in tables.systems or name in sections:

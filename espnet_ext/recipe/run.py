@@ -69,7 +69,7 @@ class Recipe:
     check: "Callable[[Run], None]" = lambda run: None
 
     def corpus_given(self, options: Mapping[str, str]) -> str:
-        """The option of the corpus that is given; ``corpus`` if none is."""
+        """Return the option of the corpus that is given; ``corpus`` if none is."""
         return next((name for name in self.instead if options[name]), self.corpus)
 
     @property
@@ -185,11 +185,11 @@ class Run:
         return self.expdir / "configs"
 
     def path(self, option: str) -> Path | None:
-        """The path in an option, or None if it is empty."""
+        """Return the path in an option, or None if it is empty."""
         return Path(self.options[option]) if self.options[option] else None
 
     def setting(self, name: str) -> Any:
-        """The value of an option if it is given, otherwise that of the section ``settings`` of the scale."""
+        """Return the value of an option if it is given, otherwise that of the section ``settings`` of the scale."""
         if self.options.get(name):
             return self.options[name]
         return self.sections["settings"][name]
@@ -233,7 +233,7 @@ class Run:
         return self.write_config(f"decode_{decoding}", self.decoding(decoding), f"decoding {decoding}")
 
     def decoding(self, decoding: str) -> dict[str, Any]:
-        """The merged config of a decoding."""
+        """Return the merged config of a decoding."""
         return decode_config(self.sections, self.tables, decoding)
 
     def each_system(self, work: "Callable[[Run, System, int, int], Iterable[Step]]") -> None:
@@ -248,7 +248,7 @@ class Run:
 
 
 def idle_if(idle: Callable[[Run], bool], why: str) -> Callable[[Callable[[Run], None]], Callable[[Run], None]]:
-    """A decorator for stages that have nothing to do in some runs; they say why."""
+    """Return a decorator for stages that have nothing to do in some runs; they say why."""
 
     def decorate(stage: Callable[[Run], None]) -> Callable[[Run], None]:
         @wraps(stage)
@@ -264,11 +264,7 @@ def idle_if(idle: Callable[[Run], bool], why: str) -> Callable[[Callable[[Run], 
 
 
 def load_recipe(folder: Path) -> Recipe:
-    """The ``RECIPE`` of a recipe's ``recipe.py``.
-
-    Raises:
-        InputError: the folder has none.
-    """
+    """Return the ``RECIPE`` of a recipe's ``recipe.py``."""
     path = folder / "recipe.py"
     if not path.is_file():
         raise InputError(f"{path}: no such file: --recipe names the folder of a recipe, such as egs/librispeech_sem")
@@ -292,9 +288,6 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
         folder: the recipe's folder.
         given: option -> value. Relative paths are relative to the working directory.
         environment: holds ``train_cmd``, ``train_cmd_options`` and ``decode_cmd`` (cmd.sh).
-
-    Raises:
-        InputError: an unknown option, a wrong value, an unknown table or row, or a file that is not there.
     """
     import shlex
 

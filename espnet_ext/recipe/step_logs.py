@@ -14,7 +14,7 @@ LEAST_FREE = 256 * 1024  # bytes: with less, a disk counts as full
 
 
 def last_line(log: Path) -> str:
-    """The last line of a log, to show progress. Lines that begin with # or contain one of ``ASIDE`` are left out."""
+    """Return the last line of a log, to show progress, without lines that begin with # or contain one of ``ASIDE``."""
     lines = _tail(log, _END).replace("\r", "\n").splitlines()
     if len(lines) > 1 and log.stat().st_size > _END:
         del lines[0]  # the end of a line, which does not show what the line is
@@ -27,7 +27,7 @@ def _tells(line: str) -> bool:
 
 
 def warnings_in(log: Path) -> list[str]:
-    """The lines of a log that begin with ``warning:``, what must not be overlooked; of many the first few."""
+    """Return the lines of a log that begin with ``warning:``, of many the first few."""
     try:
         with open(log, encoding="utf-8", errors="replace") as file:
             found = [line.rstrip() for line in file if line.startswith("warning: ")]
@@ -38,7 +38,7 @@ def warnings_in(log: Path) -> list[str]:
 
 
 def failure_text(name: str, log: Path, status: int) -> str:
-    """How the step ``name`` ended, the last lines of its log, and what to do."""
+    """Say how the step ``name`` ended, the last lines of its log, and what to do."""
     how = f"killed by signal {-status}" if status < 0 else f"failed with status {status}"
     lines = [f"\n{name}: {how}. The end of its log:"]
     text = _tail(log, 20_000)
@@ -63,7 +63,7 @@ def cannot_write(name: str, log: Path, error: OSError) -> str:
 
 
 def disk_is_full(folder: Path) -> bool:
-    """Is there almost no space left on the disk of a folder?"""
+    """Return whether there is almost no space left on the disk of a folder."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     try:

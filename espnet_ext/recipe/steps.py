@@ -80,7 +80,7 @@ class Step:
         return self.log.with_suffix(".done")
 
     def key(self) -> str:
-        """A hash of everything that the result depends on."""
+        """Return a hash of everything that the result depends on."""
         files = {Path(path) for path in self.inputs}
         files.update(path for path in _paths(list(self.arguments.values())) if path.is_file())
         files.difference_update(Path(path) for path in self.outputs)
@@ -88,7 +88,7 @@ class Step:
         return once.fingerprint(name, dict(self.arguments), self.depends, files=sorted(files))
 
     def is_done(self, key: str) -> bool:
-        """Was it done under this key, and do all its outputs exist?"""
+        """Return whether it was done under this key, and all its outputs exist."""
         return once.is_noted(self.note, key) and all(Path(path).exists() for path in self.outputs)
 
 
@@ -290,11 +290,7 @@ def _refuse_other_work(step: Step, folder: Path, key: str) -> None:
 
 
 def _claim(step: Step, folder: Path, key: str) -> None:
-    """Note the key under which the work in a folder is started, and keep the log of earlier starts.
-
-    Raises:
-        InputError: it was started under another key.
-    """
+    """Note the key under which the work in a folder is started, and keep the log of earlier starts."""
     _refuse_other_work(step, folder, key)
     folder.mkdir(parents=True, exist_ok=True)
     once.write_note(folder / BEGUN, key)
@@ -341,11 +337,7 @@ _PARENT = int(os.environ.get("ESPNET_EXT_SHELL") or os.getppid())
 
 
 def check_parent() -> None:
-    """Stop if the shell that started this process was killed: no process of a killed run goes on.
-
-    Raises:
-        InputError: the shell was killed.
-    """
+    """Stop if the shell that started this process was killed: no process of a killed run goes on."""
     if os.getppid() != _PARENT:
         raise InputError("the command that started this stage was killed")
 

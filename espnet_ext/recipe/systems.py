@@ -14,7 +14,7 @@ from espnet_ext.tables.plans.tables import System
 def train_and_average(
     run: Run, system: System, seed: int, train: str, valid: str, tokens: Path, *, options: Sequence[str] = ()
 ) -> Iterator[Step]:
-    """A system's training, and the mean of its epochs, which is decoded."""
+    """Train a system, and average the epochs that are decoded."""
     folder = run.expdir / system.name / f"seed{seed}"
     token_type = run.sections["settings"]["token_type"]
     config = run.system_config(system)
@@ -25,7 +25,7 @@ def train_and_average(
 def decode_system(
     run: Run, system: System, seed: int, nj: int, sets: Sequence[str], tokens: Path, data: Path | None = None
 ) -> Iterator[Step]:
-    """All decodings of a system: one step for those with its model alone, one for those with a language model too."""
+    """Decode with a system: one step for decodings with its model alone, one for those with a language model too."""
     folder = run.expdir / system.name / f"seed{seed}"
     model = folder / averaged(run.setting("average"))
     names = list(run.decodings.get(system.name, {}))
@@ -38,7 +38,7 @@ def decode_system(
 
 
 def score_systems(run: Run, sets: Sequence[str], rate: str = "wer", **options: Any) -> Iterator[Step]:
-    """The error rates of all decodings of all systems and seeds."""
+    """Return the error rates of all decodings of all systems and seeds."""
     for system in run.systems:
         for seed in run.seeds_of(system):
             for decoding in run.decodings.get(system.name, {}):

@@ -30,9 +30,6 @@ def run_command(
         launch: what starts the command, such as ``srun``.
         more: options about GPUs and nodes, which change the result only by rounding.
         ngpu: GPUs of one training.
-
-    Raises:
-        InputError: the launcher or the command has failed.
     """
     words = [*more, "--ngpu", str(ngpu), *options]
     name = f"espnet_ext.bin.{command}"
@@ -67,7 +64,7 @@ def train_step(
     inputs: Sequence[Path] = (),
     files: Mapping[str, Path] | None = None,
 ) -> Step:
-    """A complete training, resumed from ``folder`` if an earlier one was killed.
+    """Train a model, resumed from ``folder`` if an earlier training was killed.
 
     Args:
         folder: where ESPnet writes its checkpoints.
@@ -108,23 +105,20 @@ def train_progress(log: Path) -> str:
 
 
 def averaged(which: str) -> str:
-    """The name of the checkpoint that holds the mean of several epochs.
+    """Return the name of the checkpoint that holds the mean of several epochs.
 
     >>> averaged("best:5")
     'best5.ave.pth'
 
     Args:
         which: ``best:N`` (by the accuracy on the development set) or ``last:N``.
-
-    Raises:
-        InputError: it is neither.
     """
     check_average(which)
     return f"{which.replace(':', '')}.ave.pth"
 
 
 def average_step(run: Run, folder: Path, which: str, *, criterion: str = "valid.acc.max") -> Step:
-    """The mean of the parameters of several epochs of a training; the best ones are those by ``criterion``."""
+    """Average the parameters of several epochs of a training; the best ones are those by ``criterion``."""
     output = folder / averaged(which)
     return Step(
         name=f"average {folder.relative_to(run.expdir)} ({which})",
@@ -148,7 +142,7 @@ def average_epochs(folder: str, which: str, output: str, criterion: str) -> None
 
 
 def token_options(tokens: Path, token_type: str) -> list[str]:
-    """The options with which ESPnet's commands find the tokens in a folder."""
+    """Return the options with which ESPnet's commands find the tokens in a folder."""
     options = ["--token_list", str(tokens / "tokens.txt")]
     if token_type in ("bpe", "unigram", "mixed"):
         return [*options, "--token_type", "bpe", "--bpemodel", str(tokens / "bpe.model")]
@@ -156,11 +150,11 @@ def token_options(tokens: Path, token_type: str) -> list[str]:
 
 
 def data_options(part: str, tables: Sequence[tuple[Path, str, str]]) -> list[str]:
-    """The options with which ESPnet reads the tables of a part, ``train`` or ``valid``: path, name and type."""
+    """Return the options with which ESPnet reads the tables of a part, ``train`` or ``valid``: path, name and type."""
     option = f"--{part}_data_path_and_name_and_type"
     return [word for path, name, kind in tables for word in (option, f"{path},{name},{kind}")]
 
 
 def free_of(run: Run, **more: Any) -> dict[str, Any]:
-    """Arguments of work over shards that do not change its result."""
+    """Return arguments of work over shards that do not change its result."""
     return {"nj": run.nj, "parallel": run.parallel, **more}

@@ -34,9 +34,6 @@ class NewbobMultiEpoch(AbsValEpochStepScheduler):
         min_epochs: epochs with the same rate before it may decay again.
         history: JSON file with the rates and scores of earlier trainings that this one continues, such as the steps of
             a layer-wise pre-training. None or no such file: there are none.
-
-    Raises:
-        InputError: a number out of its range, or a file that is no history.
     """
 
     def __init__(
@@ -72,7 +69,7 @@ class NewbobMultiEpoch(AbsValEpochStepScheduler):
         self._set()
 
     def rate(self) -> float:
-        """The learning rate of the epoch that comes next."""
+        """Return the learning rate of the epoch that comes next."""
         epoch, rates = len(self.past) + 1, [rate for rate, _ in self.past]
         if epoch <= self.warmup_epochs:
             share = (epoch - 1) / (self.warmup_epochs - 1) if self.warmup_epochs > 1 else 1.0
@@ -92,7 +89,7 @@ class NewbobMultiEpoch(AbsValEpochStepScheduler):
             group["lr"] = self.rate()
 
     def state_dict(self) -> dict[str, Any]:
-        """What :meth:`load_state_dict` restores."""
+        """Return what :meth:`load_state_dict` restores."""
         return {"past": [list(epoch) for epoch in self.past]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -102,11 +99,7 @@ class NewbobMultiEpoch(AbsValEpochStepScheduler):
 
 
 def read_history(path: str | Path) -> list[tuple[float, float]]:
-    """The learning rates and scores of earlier epochs; none if there is no such file.
-
-    Raises:
-        InputError: the file is no history.
-    """
+    """Return the learning rates and scores of earlier epochs; none if there is no such file."""
     if not Path(path).exists():
         return []
     try:

@@ -22,9 +22,6 @@ class WarmupCosine(torch.optim.lr_scheduler.LRScheduler, AbsBatchStepScheduler):
         total_steps: updates of the whole training.
         warmup_steps: updates of the warm-up.
         last_epoch: number of the last update, as in all of torch's schedulers.
-
-    Raises:
-        InputError: no warm-up, or a warm-up that is not shorter than the training.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, total_steps: int, warmup_steps: int, last_epoch: int = -1):
@@ -36,7 +33,7 @@ class WarmupCosine(torch.optim.lr_scheduler.LRScheduler, AbsBatchStepScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float | torch.Tensor]:
-        """The rate of the next update for each of the optimizer's groups."""
+        """Return the rate of the next update for each of the optimizer's groups."""
         update, warm, total = self.last_epoch + 1, self.warmup_steps, self.total_steps
         if update <= warm:
             share = update / warm

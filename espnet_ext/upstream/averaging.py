@@ -23,9 +23,6 @@ def write_average(
         best: how many of the best epochs by the criterion.
         last: how many of the last epochs; either this or ``best``.
         criterion: phase, name, and ``min`` or ``max``.
-
-    Raises:
-        InputError: not exactly one of ``best`` and ``last``, a number below 1, or missing epochs.
     """
     count = last if best is None else best
     if count is None or None not in (best, last):
@@ -47,11 +44,7 @@ def write_average(
 
 
 def average(files: Sequence[Path]) -> "dict[str, torch.Tensor]":
-    """The mean of each floating-point tensor over checkpoints, summed in float64; other tensors are the last file's.
-
-    Raises:
-        InputError: no files; a file that is missing, is not a checkpoint, or has other names or shapes than the first.
-    """
+    """Average each floating-point tensor over checkpoints, summed in float64; take others from the last file."""
     if not files:
         raise InputError("there are no checkpoints to average")
     sums: dict[str, torch.Tensor] = {}
@@ -68,11 +61,7 @@ def average(files: Sequence[Path]) -> "dict[str, torch.Tensor]":
 
 
 def last_epochs(folder: Path, count: int) -> list[Path]:
-    """The checkpoints of the last ``count`` epochs in the folder of an ESPnet training, the latest first.
-
-    Raises:
-        InputError: one of them is missing; ESPnet keeps only the best (``keep_nbest_models``).
-    """
+    """Return the checkpoints of the last ``count`` epochs of an ESPnet training, the latest first."""
     numbers = [int(path.name.removesuffix("epoch.pth")) for path in folder.glob("[0-9]*epoch.pth")]
     if not numbers:
         raise InputError(f"{folder}: has no <n>epoch.pth: train first")
@@ -80,11 +69,7 @@ def last_epochs(folder: Path, count: int) -> list[Path]:
 
 
 def best_epochs(folder: Path, count: int, criterion: tuple[str, str, str]) -> list[Path]:
-    """The checkpoints of the ``count`` best epochs by a criterion such as ``("valid", "acc", "max")``, the best first.
-
-    Raises:
-        InputError: the training did not record the criterion, or one of the epochs no longer exists.
-    """
+    """Return the checkpoints of the best epochs by a criterion such as ``("valid", "acc", "max")``, the best first."""
     phase, key, mode = criterion
     stats = load_epochs(folder)
     values = {epoch: stats[epoch][phase][key] for epoch in stats if key in stats[epoch].get(phase, {})}

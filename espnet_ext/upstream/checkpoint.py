@@ -16,11 +16,7 @@ SHOWN = 3
 
 
 def load_checkpoint(path: str | Path, device: str = "cpu") -> Any:
-    """Load what ``torch.save`` has written, with ``weights_only``. ``device="meta"`` reads only names and shapes.
-
-    Raises:
-        InputError: no such file, or one that does not load safely.
-    """
+    """Load what ``torch.save`` has written, with ``weights_only``. ``device="meta"`` reads only names and shapes."""
     import torch
 
     try:
@@ -35,20 +31,12 @@ def load_checkpoint(path: str | Path, device: str = "cpu") -> Any:
 
 
 def load_epochs(folder: Path) -> Mapping[int, Mapping[str, Any]]:
-    """What ESPnet's reporter kept of each epoch of a training, ``train`` and ``valid``, such as ``valid: {acc: 0.9}``.
-
-    Raises:
-        InputError: as :func:`load_checkpoint`.
-    """
+    """Load what ESPnet's reporter has noted of each epoch, ``train`` and ``valid``, such as ``valid: {acc: 0.9}``."""
     return load_checkpoint(folder / "checkpoint.pth")["reporter"]["stats"]
 
 
 def load_parameters(path: str | Path, device: str = "cpu") -> "dict[str, torch.Tensor]":
-    """Load a model's parameters and buffers by name, from a file that holds nothing else or has a known wrapper.
-
-    Raises:
-        InputError: as :func:`load_checkpoint`, and for a file with other content.
-    """
+    """Load a model's parameters and buffers by name, from a file that holds nothing else or has a known wrapper."""
     import torch
 
     state = load_checkpoint(path, device)
@@ -64,12 +52,7 @@ def load_parameters(path: str | Path, device: str = "cpu") -> "dict[str, torch.T
 
 
 def check_checkpoint(model_file: str | Path, model: "torch.nn.Module") -> None:
-    """Compare the names and shapes in ``model_file`` with those of ``model``. Values are not read.
-
-    Raises:
-        InputError: the file is missing or does not load with ``weights_only=True``; or it lacks parameters or buffers
-            of the model, has others, or has other shapes. The message has the number of each and some names.
-    """
+    """Compare the names and shapes in ``model_file`` with those of ``model``. Values are not read."""
     found = {key: tuple(value.shape) for key, value in load_parameters(model_file, "meta").items()}
     wanted = {key: tuple(value.shape) for key, value in model.state_dict().items()}
     faults = misfits(found, wanted)
@@ -81,7 +64,7 @@ def check_checkpoint(model_file: str | Path, model: "torch.nn.Module") -> None:
 
 
 def misfits(found: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]]) -> str:
-    """What differs between the shapes in a checkpoint and those of a model; "" if nothing does.
+    """Say what differs between the shapes in a checkpoint and those of a model; "" if nothing does.
 
     >>> misfits({"a": (1, 2)}, {"a": (1, 3), "b": (4,)})
     '1 missing (b); 1 of another shape (a (1, 2) instead of (1, 3))'
@@ -102,9 +85,6 @@ def check_values(model_file: str | Path, model: "torch.nn.Module") -> None:
     """Refuse a model whose parameters are NaN or infinite, as after a training that has diverged.
 
     It would recognise nothing, or nonsense, and look as if there were no speech.
-
-    Raises:
-        InputError: names the first such parameter or buffer. Buffers may be infinite, as masks are.
     """
     parameters = dict(model.named_parameters())
     bad = [
@@ -124,9 +104,6 @@ def check_model(task: Any, config_file: str | Path, model_file: str | Path) -> N
     """Build the model of ``config_file`` by an ESPnet task and check ``model_file`` against it.
 
     A model with adapters is not checked, since its checkpoint may hold only the adapters.
-
-    Raises:
-        InputError: as :func:`check_checkpoint`, and for a config that is missing or not a YAML mapping.
     """
     from argparse import Namespace
 

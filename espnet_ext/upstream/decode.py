@@ -72,10 +72,6 @@ def decode_all(jobs: Sequence[Decoding], *, nj: int = 1, parallel: Path | None =
     With ``nbest`` above 1, the n-th hypotheses are also in ``<n>best_recog/``. ``log/output.<k>`` holds the shards as
     ESPnet writes them, ``log/decode.<k>.log`` their logs. Shards that are done with the same inputs are skipped. The
     shards of all jobs share the workers, which load a model once for consecutive jobs that need it.
-
-    Raises:
-        InputError: a missing or bad file, option, audio file or checkpoint, which the message names; or the result
-            lacks an utterance.
     """
     planned = [(job.output, plan(job, nj)) for job in jobs]
     work.run_shards(planned, decode_shard, nj=nj, parallel=parallel)
@@ -134,16 +130,12 @@ def plan(job: Decoding, nj: int) -> list[Shard]:
 
 
 def files_of(name: str, table: Mapping[str, str]) -> dict[str, str]:
-    """The files behind a table: of ``feats.scp`` the ark files, without the positions in them."""
+    """Return the files behind a table: of ``feats.scp`` the ark files, without the positions in them."""
     return {key: path.rpartition(":")[0] if name == FEATURES else path for key, path in table.items()}
 
 
 def decode_shard(shard: Shard) -> None:
-    """Decode one shard (in a worker process) with ESPnet's ``inference()``. The model is kept from shard to shard.
-
-    Raises:
-        InputError: bad options, a checkpoint that does not fit, or an audio file that is corrupt or of the wrong rate.
-    """
+    """Decode one shard (in a worker process) with ESPnet's ``inference()``. The model is kept from shard to shard."""
     if shard.is_done():  # its worker died after it had finished
         return
     with work.attempt(shard) as folder:
@@ -180,9 +172,6 @@ def merge(folders: Sequence[Path], output: Path, utterances: Sequence[str]) -> N
 
     The best hypotheses become ``output/<name>``. If there are others, ``output/<n>best_recog/<name>`` holds all of
     them.
-
-    Raises:
-        InputError: an utterance has no best hypothesis, or one whose score is NaN.
     """
     names = sorted({path.relative_to(folder) for folder in folders for path in folder.glob("*best_recog/*")})
     several = any(name.parts[0] != "1best_recog" for name in names)

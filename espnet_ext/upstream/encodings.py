@@ -36,9 +36,6 @@ def write_encodings(
         model: its checkpoint.
         nj: processes.
         parallel: YAML of a Dask cluster, see :func:`espnet_ext.work.parallel.map_shards`.
-
-    Raises:
-        InputError: no data dir, a checkpoint that does not fit its config, or bad audio, which the message names.
     """
     audio = audio_tables.read_audio_table(data)
     output = Path(output).absolute()
@@ -59,7 +56,7 @@ def write_encodings(
 
 
 def encode(audio: Mapping[str, str], folder: Path, config: str, model: str) -> dict[str, np.ndarray]:
-    """Encodings of the utterances of one shard, (T, D) each (in a worker process); writes their shapes."""
+    """Encode the utterances of one shard, (T, D) each, in a worker process; write their shapes."""
     import torch
 
     network, rate = _load(config, model)

@@ -32,9 +32,6 @@ def use_fast_decoder(speech2text: Speech2Text) -> None:
     If only the RNN decoder kept ESPnet from a batched search, the search becomes batched. With CTC, ESPnet's batched
     search differs: it always scores the end of a hypothesis by CTC, where the other one does so only if the end is
     among the likeliest tokens. Its CTC scores are exact with ``ctc_window_margin: 0``.
-
-    Raises:
-        InputError: there is no fast decoder for this one, or the model is not decoded by ESPnet's beam search.
     """
     search, decoder = speech2text.beam_search, speech2text.asr_model.decoder
     if type(decoder) not in FAST:

@@ -20,7 +20,7 @@ Builder = Callable[..., asr_inference.Speech2Text]
 
 
 def get_parser() -> argparse.ArgumentParser:
-    """The parser of ESPnet's options and ours."""
+    """Return the parser of ESPnet's options and ours."""
     parser = asr_inference.get_parser()
     group = parser.add_argument_group("Modified shallow fusion (espnet_ext)")
     group.add_argument("--prior_weight", type=float, default=0.0, help="weight of the token prior, which is subtracted")
@@ -33,7 +33,7 @@ def get_parser() -> argparse.ArgumentParser:
 def build_speech2text(
     prior_weight: float = 0.0, prior_file: str | None = None, fast_decoder: bool = False, **options: Any
 ) -> Any:
-    """ESPnet's ``Speech2Text`` for these options, with our scorers in its beam search. ``model_tag`` is allowed."""
+    """Build ESPnet's ``Speech2Text`` with our scorers in its beam search; ``model_tag`` is allowed."""
     speech2text = asr_inference.Speech2Text.from_pretrained(**options)
     fit_beam(speech2text.beam_search)
     if fast_decoder:
@@ -96,5 +96,5 @@ def inference(options: argparse.Namespace, build: Builder = build_speech2text) -
 
 
 def main(cmd: Sequence[str] | None = None) -> None:
-    """The command: ``espnet2.bin.asr_inference`` with our options."""
+    """Run ``espnet2.bin.asr_inference`` with our options."""
     inference(get_parser().parse_args(cmd))

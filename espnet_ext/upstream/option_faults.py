@@ -17,7 +17,7 @@ KEYS = (*SLOT_KEYS, "optim")
 
 
 def option_fault(error: BaseException) -> str | None:
-    """Which option of which module has made ESPnet fail while it built a model or an optimizer; None if none has.
+    """Find the option of a module that has made ESPnet fail while it built a model or an optimizer; None if none has.
 
     It is one that the module's class does not have, or, if the error comes from within the class, one of another type
     than the class takes.

@@ -14,11 +14,7 @@ def option_values(options: Sequence[str]) -> list[str]:
 
 
 def refuse_options(options: Sequence[str], ours: Mapping[str, str]) -> None:
-    """Refuse ESPnet options that a command of this package sets itself.
-
-    Raises:
-        InputError: one of ``options`` is in ``ours``, which says what to use instead.
-    """
+    """Refuse ESPnet options that a command of this package sets itself."""
     for option in options:
         name = option.partition("=")[0]
         if name in ours:

@@ -28,11 +28,11 @@ class PriorScorer(BatchScorerInterface):
         self.log_prior = torch.from_numpy(np.asarray(log_prior, dtype=np.float32))
 
     def score(self, y: torch.Tensor, state: Any, x: torch.Tensor) -> tuple[torch.Tensor, None]:
-        """Scores of the next token, (vocabulary,). Only the device and type of the encodings ``x`` are used."""
+        """Score the next token, (vocabulary,). Only the device and type of the encodings ``x`` are used."""
         return self.log_prior.to(x), None
 
     def batch_score(self, ys: torch.Tensor, states: list[Any], xs: torch.Tensor) -> tuple[torch.Tensor, list[None]]:
-        """Scores of the next token for each of n hypotheses, (n, vocabulary)."""
+        """Score the next token for each of n hypotheses, (n, vocabulary)."""
         return self.log_prior.to(xs).expand(len(ys), -1), [None] * len(ys)
 
 
@@ -44,11 +44,7 @@ def add_scorer(search: BeamSearch, name: str, scorer: ScorerInterface, weight: f
 
 
 def add_prior(search: BeamSearch | None, tokens: list[str], prior_file: str | Path | None, weight: float) -> None:
-    """Add the prior to a search with weight ``-weight``; 0 adds nothing.
-
-    Raises:
-        InputError: no prior file, a prior of other tokens than the model's, or a model without ESPnet's beam search.
-    """
+    """Add the prior to a search with weight ``-weight``; 0 adds nothing."""
     if weight == 0:
         return
     if prior_file is None:

@@ -65,10 +65,6 @@ def collect_stats(job: Statistics, *, nj: int = 1, parallel: Path | None = None)
     size is 1, since padding would change the last frames of frontends that look beyond the end of an utterance, and
     the shards are the same for any number of jobs, since sums in another order round otherwise. So the result does not
     depend on ``nj``, to the last bit.
-
-    Raises:
-        InputError: a missing or bad file, option, transcript or audio file, which the message names; or statistics that
-            are not finite.
     """
     shards = plan(job)
     collect = partial(collect_shard, task=job.task)
@@ -112,11 +108,7 @@ def plan(job: Statistics) -> list[Shard]:
 
 
 def collect_shard(shard: Shard, task: str = "asr") -> None:
-    """Run ESPnet's ``collect_stats`` on one shard (in a worker process), with a task of ``TASKS``.
-
-    Raises:
-        InputError: bad options; an audio file that is corrupt or of the wrong rate; statistics that are not finite.
-    """
+    """Run ESPnet's ``collect_stats`` on one shard (in a worker process), with a task of ``TASKS``."""
     if shard.is_done():  # its worker died after it had finished
         return
     audio = shard.tables["data/train/wav.scp"] | shard.tables["data/valid/wav.scp"]
@@ -205,9 +197,6 @@ def checked_audio(table: Mapping[str, str], rate: int | None) -> Iterator[None]:
     Args:
         table: utterance -> audio file, for the messages.
         rate: in Hz; None: any.
-
-    Raises:
-        InputError: from the reader, for a file without samples or with another rate.
     """
     import soundfile
     from espnet2.train.iterable_dataset import DATA_TYPES

@@ -25,7 +25,7 @@ def keep_checkpoints_whole() -> None:
 
 
 def save(obj: Any, f: Any, *args: Any, **options: Any) -> None:
-    """``torch.save``. A file given by its path is written completely or left unchanged."""
+    """Save as ``torch.save`` does; a file given by its path is written completely or left unchanged."""
     if not isinstance(f, str | os.PathLike):
         return _save(obj, f, *args, **options)
     with atomic_write(os.fspath(f), "wb") as file:
@@ -33,17 +33,13 @@ def save(obj: Any, f: Any, *args: Any, **options: Any) -> None:
 
 
 def resume(checkpoint: str | Path, *args: Any, **options: Any) -> None:
-    """ESPnet's ``Trainer.resume``, after missing files of the checkpoint's epoch have been written."""
+    """Resume as ESPnet's ``Trainer.resume`` does, after missing files of the checkpoint's epoch have been written."""
     complete_last_epoch(Path(checkpoint))
     _resume(checkpoint, *args, **options)
 
 
 def complete_last_epoch(checkpoint: Path) -> None:
-    """Write ``<n>epoch.pth`` and ``latest.pth`` of a checkpoint's epoch if they are missing; remove incomplete files.
-
-    Raises:
-        InputError: not a checkpoint.
-    """
+    """Write ``<n>epoch.pth`` and ``latest.pth`` of a checkpoint if they are missing; remove incomplete files."""
     folder = checkpoint.parent
     for left in folder.glob(".*.pth.*"):
         left.unlink(missing_ok=True)

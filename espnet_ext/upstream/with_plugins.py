@@ -49,11 +49,7 @@ def set_up() -> None:
 
 
 def check_gpus(options: Sequence[str]) -> None:
-    """Refuse ``--ngpu N`` if there are fewer GPUs, before ESPnet reads its data and fails with a traceback.
-
-    Raises:
-        InputError: fewer than N GPUs.
-    """
+    """Refuse ``--ngpu N`` if there are fewer GPUs, before ESPnet reads its data and fails with a traceback."""
     asked = re.search(r"--ngpu[ =](\d+)(?!\S)", " ".join(options))
     number = int(asked[1]) if asked else 0
     there = torch.cuda.device_count()

@@ -53,11 +53,7 @@ class ClusterSettings(StrictMapping):
 
 
 def read_config(path: str | Path) -> ClusterSettings:
-    """Read ``conf/parallel/*.yaml``.
-
-    Raises:
-        InputError: no such file, a bad setting, or a batch system whose submit command is not on PATH.
-    """
+    """Read ``conf/parallel/*.yaml``."""
     settings = checked(ClusterSettings, read_yaml(path), str(path))
     submit = SUBMIT.get(settings.env)
     if submit and not shutil.which(submit):
@@ -91,11 +87,7 @@ class RunningCluster:
 def start(
     settings: ClusterSettings, workers: int, local_directory: str | Path | None, log_dir: str | Path | None
 ) -> Iterator[RunningCluster]:
-    """Yield a client on a new cluster. Its processes and jobs end with the block, also after an error.
-
-    Raises:
-        InputError: the cluster does not start, for example because of wrong options.
-    """
+    """Yield a client on a new cluster. Its processes and jobs end with the block, also after an error."""
     with exit_on_signals():
         import dask
         from espnet3.parallel.parallel import build_client

@@ -50,11 +50,7 @@ D_VECTORS = Weights(
 
 @cache
 def checked_weights(weights: Weights) -> Path:
-    """Return the file of the weights, of the package or else of the hub; its content is checked once per process.
-
-    Raises:
-        InputError: neither can be had, or one holds other weights than the tested ones.
-    """
+    """Return the file of the weights, of the package or else of the hub; its content is checked once per process."""
     found = find_spec(weights.module)
     if found is not None and found.origin is not None:
         path, advice = Path(found.origin).parent / weights.file, f"install {weights.package} again"

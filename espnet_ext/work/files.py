@@ -21,9 +21,6 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO]:
     """Open a temporary file beside ``path``, and rename it to ``path`` on success. On an error ``path`` is unchanged.
 
     Text is UTF-8. The folder is created if it is missing.
-
-    Raises:
-        InputError: ``path`` is a folder.
     """
     path = Path(path)
     if path.is_dir():
@@ -44,11 +41,7 @@ def atomic_write(path: str | Path, mode: str = "w") -> Iterator[IO]:
 
 @contextmanager
 def unpacked(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file to read its bytes, unpacked if it is gzipped, whatever its name.
-
-    Raises:
-        InputError: it is called .gz and is not gzipped, or what is packed is damaged.
-    """
+    """Open a file to read its bytes, unpacked if it is gzipped, whatever its name."""
     with open(path, "rb") as file:
         if file.peek(2)[:2] != _GZIP and Path(path).suffix != ".gz":
             yield file
@@ -62,7 +55,7 @@ def unpacked(path: str | Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def atomic_write_text(path: str | Path) -> Iterator[IO[str]]:
-    """As :func:`atomic_write`, for text, gzipped if the name ends with .gz. The same text gives the same bytes."""
+    """Write text as :func:`atomic_write` does, gzipped if it is called .gz. The same text gives the same bytes."""
     if Path(path).suffix != ".gz":
         with atomic_write(path) as file:
             yield file
@@ -83,23 +76,19 @@ def write_json(path: str | Path, value: Any) -> None:
 
 
 def refuse_input(output: str | Path | None, inputs: Iterable[str | Path | None]) -> None:
-    """Refuse a file to write that is one of those to read.
-
-    Raises:
-        InputError: names it.
-    """
+    """Refuse a file to write that is one of those to read."""
     read = {Path(path).resolve() for path in inputs if path is not None}
     if output is not None and Path(output).resolve() in read:
         raise InputError(f"{output}: is read, too, and would be replaced: name another file to write")
 
 
 def is_utf8(path: str | Path) -> bool:
-    """Whether a path, as the command line or a folder has given it, can be written as UTF-8."""
+    """Return whether a path, as the command line or a folder has given it, can be written as UTF-8."""
     return printable(path) == str(path)
 
 
 def printable(path: str | Path) -> str:
-    r"""A path as text that can be written anywhere; its bytes that are not UTF-8 become ``\x..``.
+    r"""Return a path as text that can be written anywhere; its bytes that are not UTF-8 become ``\x..``.
 
     >>> printable("sp\udce9ech.wav"), printable("große Rede.wav")
     ('sp\\xe9ech.wav', 'große Rede.wav')
@@ -108,7 +97,7 @@ def printable(path: str | Path) -> str:
 
 
 def files_below(folder: str | Path) -> Iterator[Path]:
-    """All files below ``folder``, in the same order on every machine.
+    """Return all files below ``folder``, in the same order on every machine.
 
     Links to folders are followed, since large parts of a corpus are often elsewhere. A link to a folder above it is not
     followed. A broken link counts as a file.

@@ -8,7 +8,7 @@ from espnet_ext.errors import InputError
 
 
 def parse_json(text: str, object_pairs_hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """``json.loads`` that refuses what is nested too deeply (not with ``RecursionError``) and half of a surrogate pair.
+    """Parse JSON; refuse what is nested too deeply (not with ``RecursionError``) and half of a surrogate pair.
 
     A whole number beyond the range of a float is read as infinity, like ``1e999``.
 
@@ -31,11 +31,7 @@ def parse_json(text: str, object_pairs_hook: Callable[[list[tuple[str, Any]]], A
 
 
 def refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A hook of :func:`parse_json`: an object, none of whose keys comes twice; Python would keep the last in silence.
-
-    Raises:
-        InputError: a key comes twice.
-    """
+    """Refuse an object in which a key comes twice, as a hook of :func:`parse_json`; Python takes the last in silence."""
     table: dict[str, Any] = {}
     for key, value in pairs:
         if key in table:

@@ -24,7 +24,7 @@ POLL_SECONDS = 10.0
 
 
 def fingerprint(*values: Any, files: Iterable[str | Path] = ()) -> str:
-    """A hash of JSON values and of the contents of files. That a file is missing also counts.
+    """Return a hash of JSON values and of the contents of files. That a file is missing also counts.
 
     >>> fingerprint({"a": 1, "b": (2, 3)}) == fingerprint({"b": [2, 3], "a": 1})
     True
@@ -43,7 +43,7 @@ def digest(path: str | Path) -> str | None:
 
 
 def stamps(*folders: Path) -> str:
-    """A hash of the names, sizes and times of all files below folders. It changes when a file does."""
+    """Return a hash of the names, sizes and times of all files below folders. It changes when a file does."""
     found = []
     for folder in folders:
         for path in files_below(folder):
@@ -53,12 +53,12 @@ def stamps(*folders: Path) -> str:
 
 
 def is_noted(note: str | Path, key: str) -> bool:
-    """Does the note hold this key?"""
+    """Return whether the note holds this key."""
     return read_key(note) == key
 
 
 def read_key(note: str | Path) -> str | None:
-    """The key in a note; None if there is no note or it cannot be read."""
+    """Return the key in a note; None if there is no note or it cannot be read."""
     try:
         return json.loads(Path(note).read_text(encoding="utf-8"))["key"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -129,9 +129,6 @@ def make_folder(output: str | Path, key: str, write: Callable[[Path], None], wha
 
     Returns:
         False if ``output`` already held the result and was left unchanged.
-
-    Raises:
-        InputError: ``output`` holds something else.
     """
     output = Path(os.path.abspath(output))
     if _holds(output, key, what):

@@ -208,7 +208,7 @@ def _call(function: Callable, shard: Any, folder: str) -> Any:
 
 
 def use_own_gpu() -> None:
-    """In a worker on this machine: see one GPU only, so that several workers share all of them evenly.
+    """Let a worker on this machine see one GPU only, so that several workers share all of them evenly.
 
     Elsewhere, and after the first call, nothing changes: a batch system gives each of its jobs its own GPU. No work on
     a GPU may have been done in this process before.
@@ -230,11 +230,7 @@ def use_own_gpu() -> None:
 
 
 def device_of(ngpu: int) -> str:
-    """Return the device of this process: its own GPU, or the CPU.
-
-    Raises:
-        InputError: a GPU is asked for, and there is none.
-    """
+    """Return the device of this process: its own GPU, or the CPU."""
     if not ngpu:
         return "cpu"
     use_own_gpu()

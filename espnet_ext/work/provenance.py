@@ -17,7 +17,7 @@ PACKAGES = (
 
 
 def collect_meta(command: str, repository: str | Path) -> dict[str, Any]:
-    """How results were made, as their ``meta`` holds it.
+    """Return how results were made, as their ``meta`` holds it.
 
     ``git`` is null outside a git checkout; ``hardware.gpu`` is a list of names, empty without an Nvidia driver.
     """
@@ -31,7 +31,7 @@ def collect_meta(command: str, repository: str | Path) -> dict[str, Any]:
 
 
 def git_state(folder: str | Path) -> dict[str, Any] | None:
-    """The current commit of a checkout, and whether the tree differs from it."""
+    """Return the current commit of a checkout, and whether the tree differs from it."""
     commit = _output(["git", "-C", str(folder), "rev-parse", "HEAD"])
     status = _output(["git", "-C", str(folder), "status", "--porcelain"])
     return None if commit is None or status is None else {"commit": commit, "dirty": bool(status)}

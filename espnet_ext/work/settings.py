@@ -31,7 +31,7 @@ class StrictMapping(BaseModel):
 
 
 def fault(content: Mapping[str, Any], error: ValidationError) -> str:
-    """The first thing that is wrong, in one line: its place in the content, and what is expected there."""
+    """Say the first thing that is wrong, in one line: its place in the content, and what is expected there."""
     first = error.errors(include_url=False)[0]
     missing = first["type"] == "missing"
     place = _place(content, first["loc"][:-1] if missing else first["loc"])
@@ -40,7 +40,7 @@ def fault(content: Mapping[str, Any], error: ValidationError) -> str:
 
 
 def known(names: Sequence[str] | Mapping[str, Any]) -> str:
-    """The end of a message about an unknown name: the names there are."""
+    """Return the end of a message about an unknown name: the names there are."""
     return "known are " + ", ".join(names) if names else "there are none"
 
 
@@ -94,7 +94,7 @@ class SettingError(InputError):
 
 
 def checked[Schema: StrictMapping](schema: type[Schema], values: Mapping[str, Any], what: str) -> Schema:
-    """The values of a config as its schema has them.
+    """Return the values of a config as its schema has them.
 
     Args:
         schema: names, types, ranges and defaults.
@@ -112,7 +112,7 @@ def checked[Schema: StrictMapping](schema: type[Schema], values: Mapping[str, An
 
 
 def one_line(value: Any) -> str:
-    """The text of a value, without space around it; raises ValueError unless it is one line of text."""
+    """Return the text of a value, without space around it; raises ValueError unless it is one line of text."""
     if not isinstance(value, str) or not value.strip() or "\n" in value.strip():
         raise ValueError(f"must be one line of text (a number in quotes), is {value!r}")
     return value.strip()
@@ -143,7 +143,7 @@ def _numbers(kind: Any, fits: Callable[[float], bool], what: str) -> BeforeValid
 
 
 def one_of(names: Collection[str]) -> BeforeValidator:
-    """What refuses all texts but these."""
+    """Return a validator that refuses all texts but these."""
     return BeforeValidator(partial(_choice, names=names))
 
 

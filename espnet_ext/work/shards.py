@@ -44,7 +44,7 @@ class Shard:
     key: str
 
     def is_done(self) -> bool:
-        """Do the results of this shard exist, made from the same inputs?"""
+        """Return whether the results of this shard exist, made from the same inputs."""
         return once.is_noted(Path(self.folder) / DONE, self.key)
 
 

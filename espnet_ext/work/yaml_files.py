@@ -28,12 +28,7 @@ class _UniqueKeyLoader(_SafeLoader):
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:
-    """Read a YAML file that holds one mapping (an empty file is an empty mapping).
-
-    Raises:
-        InputError: no such file, not UTF-8, not YAML, a key that occurs twice, or not a mapping; the message names
-            file, line and column.
-    """
+    """Read a YAML file that holds one mapping (an empty file is an empty mapping)."""
     try:
         with open(path, encoding="utf-8") as file:
             value = yaml.load(file, Loader=_UniqueKeyLoader)

@@ -1,6 +1,7 @@
 """The language-related decoder against ESPnet's and against its own forward pass."""
 
 import re
+from itertools import cycle
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from small_decoders import EOS, FRAMES, OTHERS, SIZE, VOCAB, encodings, make, te
 from espnet_ext.decoder.language_transformer import MODES, UNKNOWN, LanguageTransformerDecoder
 from espnet_ext.errors import InputError
 
+FEW = ["none", "bias", "separate"]
 # what ESPnet's blocks can be besides their default
 KINDS = {
     "default": {},
@@ -55,29 +57,12 @@ def test_none_is_espnets_decoder(kind):
     torch.testing.assert_close(one, peer.score(ys[0], None, xs[0])[0], rtol=1e-9, atol=1e-9)
 
 
-def test_none_is_espnets_decoder_in_single_precision():
-    ours, peer = make().float(), make(cls=TransformerDecoder).float()
-    x, ys = encodings()[0].float(), tokens(4, 12)
-    torch.testing.assert_close(score_in_steps(ours, x, ys), score_in_steps(peer, x, ys), rtol=1e-6, atol=1e-6)
-
-
 def test_the_same_seed_gives_espnets_initial_parameters():
     torch.manual_seed(5)
     ours = LanguageTransformerDecoder(VOCAB, SIZE, num_blocks=2).state_dict()
     torch.manual_seed(5)
     peer = TransformerDecoder(VOCAB, SIZE, num_blocks=2).state_dict()
     assert all(torch.equal(ours[key], peer[key]) for key in peer)
-
-
-def test_hidden_states_are_espnets():
-    ours, peer = make(), make(cls=TransformerDecoder)
-    ys, xs = tokens(2, 1), encodings(2)
-    (score, hidden), _ = ours.batch_score(ys, [None, None], xs, return_hs=True)
-    (expected, expected_hidden), _ = peer.batch_score(ys, [None, None], xs, return_hs=True)
-    torch.testing.assert_close((score, hidden), (expected, expected_hidden))
-    score, hidden, _ = ours.score(ys[0], None, xs[0], return_hs=True)
-    expected, expected_hidden, _ = peer.score(ys[0], None, xs[0], return_hs=True)
-    torch.testing.assert_close((score, hidden), (expected, expected_hidden))
 
 
 def test_other_modes_return_hidden_states_too():
@@ -95,8 +80,7 @@ def test_other_modes_return_hidden_states_too():
 # ---- where the languages make no difference
 
 
-@pytest.mark.parametrize("blocks", [None, [2]])
-@pytest.mark.parametrize("mode", OTHERS)
+@pytest.mark.parametrize(("mode", "blocks"), [*((mode, None) for mode in OTHERS), ("separate", [2]), ("bias", [2])])
 def test_neutral_factors_give_the_scores_of_none(mode, blocks):
     neutral = {"same_language_weight": 1.0, "other_language_weight": 1.0, "other_language_factor": 1.0}
     decoder, plain = make(mode, blocks=blocks, **neutral), make()
@@ -127,7 +111,7 @@ def test_an_utterance_in_one_language_has_the_scores_of_none():
     assert not torch.allclose(teach(decoder, x, ys)[:, 4:], teach(plain, x, ys)[:, 4:], atol=1e-3)
 
 
-@pytest.mark.parametrize("mode", OTHERS)
+@pytest.mark.parametrize("mode", FEW[1:])
 def test_only_the_blocks_named_tell_languages_apart(mode):
     plain, decoder = make(), make(mode, blocks=[2, 3])
     assert [type(layer.self_attn) is type(plain.decoders[0].self_attn) for layer in decoder.decoders] == [
@@ -150,8 +134,7 @@ def test_scores_in_steps_are_those_of_the_forward_pass(mode, seed, count, length
     torch.testing.assert_close(score_in_steps(decoder, x, ys), teach(decoder, x, ys), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("mode", OTHERS)
+@pytest.mark.parametrize(("kind", "mode"), zip(KINDS, cycle(OTHERS), strict=False))
 def test_all_kinds_of_blocks_score_alike(mode, kind):
     decoder, x, ys = make(mode, **KINDS[kind]), encodings()[0], tokens(2, 7)
     expected = teach(decoder, x, ys)
@@ -159,7 +142,7 @@ def test_all_kinds_of_blocks_score_alike(mode, kind):
     torch.testing.assert_close(teach(decoder.train(), x, ys), expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("mode", OTHERS)
+@pytest.mark.parametrize("mode", FEW[1:])
 def test_checkpointed_blocks_are_computed_twice_and_have_the_same_gradients(mode):
     x, ys = encodings()[0], tokens(2, 7)
     gradients, calls = [], []
@@ -173,21 +156,7 @@ def test_checkpointed_blocks_are_computed_twice_and_have_the_same_gradients(mode
     torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("mode", OTHERS)
-def test_dropout_in_training_only(mode):
-    decoder, x, ys = make(mode, dropout_rate=0.5, self_attention_dropout_rate=0.5), encodings()[0], tokens(1, 5)
-    assert torch.equal(teach(decoder, x, ys), teach(decoder, x, ys))
-    decoder.train()
-    assert not torch.equal(teach(decoder, x, ys), teach(decoder, x, ys))
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_single_precision_is_good_to_1e_5(mode):
-    decoder, x, ys = make(mode).float(), encodings()[0].float(), tokens(5, 30)
-    torch.testing.assert_close(score_in_steps(decoder, x, ys), teach(decoder, x, ys), rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", FEW)
 def test_hypotheses_may_be_chosen_again_and_again(mode):
     """As the beam is pruned: several go on from one, some end, and their number changes."""
     decoder, x = make(mode), encodings()[0]
@@ -201,7 +170,7 @@ def test_hypotheses_may_be_chosen_again_and_again(mode):
         ys = torch.cat((ys[chosen], torch.randint(0, EOS, (count, 1), generator=source)), dim=1)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", FEW)
 def test_one_by_one_and_together(mode):
     """States of calls for one hypothesis and for many can be used for each other, and more than once."""
     decoder, x, ys = make(mode), encodings()[0], tokens(3, 6)
@@ -220,7 +189,7 @@ def test_one_by_one_and_together(mode):
         torch.testing.assert_close(decoder.score(y[:5], state, x)[0], scores[4], rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", FEW)
 def test_a_long_primer_is_scored_at_once_and_a_state_may_be_ahead(mode):
     decoder, x, ys = make(mode), encodings()[0], tokens(2, 9)
     xs, expected = x.expand(2, -1, -1), teach(decoder, x, ys)
@@ -246,16 +215,6 @@ def test_other_encodings_are_never_taken_for_the_ones_before():
         score, states = ours.batch_score(ys[:, :length], states, xs)
         expected, peer_states = peer.batch_score(ys[:, :length], peer_states, xs)
         torch.testing.assert_close(score, expected, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_a_tokens_score_never_depends_on_later_tokens(mode):
-    decoder, x, ys = make(mode), encodings()[0], tokens(1, 12)
-    scores = teach(decoder, x, ys)
-    for position in range(1, 12):
-        later = ys.clone()
-        later[:, position:] = tokens(1, 13, seed=position)[:, 1 : 13 - position]
-        assert torch.equal(teach(decoder, x, later)[:, :position], scores[:, :position])
 
 
 @pytest.mark.parametrize("mode", OTHERS)

@@ -33,8 +33,7 @@ def best(hypotheses: list, count: int = 4) -> list[tuple]:
     return [(hyp.yseq.tolist(), pytest.approx(float(hyp.score.detach()), abs=1e-5)) for hyp in hypotheses[:count]]
 
 
-@pytest.mark.parametrize("ctc_weight", [0.0, 0.3])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("mode", "ctc_weight"), [*((mode, 0.3) for mode in MODES), ("none", 0.0), ("separate", 0.0)])
 def test_batched_search_finds_what_one_by_one_search_finds(mode, ctc_weight):
     decoder = make(mode)
     xs, lengths = encodings(3), torch.tensor([FRAMES, 12, 14])

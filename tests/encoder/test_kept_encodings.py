@@ -9,8 +9,6 @@ import yaml
 
 import espnet_ext
 from espnet_ext.bin import asr_train
-from espnet_ext.encoder.kept_encodings import KeptEncodings
-from espnet_ext.errors import InputError
 from espnet_ext.upstream.decode import Decoding, decode
 from espnet_ext.upstream.encodings import write_encodings
 
@@ -88,13 +86,6 @@ def test_kept_are_the_encoders_outputs(data, model, kept):
         assert shapes[f"u{index}"] == f"{expected.size(1)},{SIZE}"
 
 
-def test_it_changes_nothing():
-    encoder = KeptEncodings(4)
-    x, lengths = torch.randn(2, 3, 4), torch.tensor([3, 2])
-    assert encoder.output_size() == 4 and not list(encoder.parameters())
-    assert encoder(x, lengths) == (x, lengths, None)
-
-
 def test_a_decoder_trains_on_them_and_decodes_them_as_the_whole_model_decodes_audio(data, model, kept, tmp_path):
     """Only the decoder learns; put into the whole model it says of the audio what it says of the kept outputs."""
     given = {key: value for key, value in CONFIG.items() if not key.startswith(("frontend", "encoder"))}
@@ -127,8 +118,3 @@ def test_a_decoder_trains_on_them_and_decodes_them_as_the_whole_model_decodes_au
     for job in jobs:
         assert decode(job) == 3
     assert (tmp_path / "a" / "text").read_text() == (tmp_path / "b" / "text").read_text()
-
-
-def test_a_folder_without_audio_is_refused(model, tmp_path):
-    with pytest.raises(InputError, match="wav.scp"):
-        write_encodings(tmp_path, tmp_path / "out", model[0] / "config.yaml", model[0] / "model.pth")

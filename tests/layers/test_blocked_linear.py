@@ -1,16 +1,13 @@
 """blocked_linear against torch's own linear layer."""
 
-import pytest
 import torch
+from pairwise import pairwise
 
 from espnet_ext.layers import blocked_linear as module
 from espnet_ext.layers.blocked_linear import blocked_linear
 
 
-@pytest.mark.parametrize("inputs_stride", [1, 2])
-@pytest.mark.parametrize("outputs", [1, 7, 8, 9, 24, 30])
-@pytest.mark.parametrize("count", [1, 5])
-@pytest.mark.parametrize("with_bias", [True, False])
+@pairwise("inputs_stride, outputs, count, with_bias", [1, 2], [1, 7, 8, 9, 24, 30], [1, 5], [True, False])
 def test_is_torchs_linear(monkeypatch, inputs_stride, outputs, count, with_bias):
     monkeypatch.setattr(module, "ROWS", 8)
     torch.manual_seed(0)

@@ -55,13 +55,6 @@ def test_memory_knows_its_encodings_again(attention):
     assert not memory.is_of(x.expand(3, -1, -1))
 
 
-def test_memory_of_a_batch_is_for_that_batch(attention):
-    xs = utterances(1, 1, 2, 2)
-    memory = EncoderMemory(xs, [attention])
-    assert memory.is_of(xs) and memory.is_of(xs[:])
-    assert not memory.is_of(xs[:2]) and not memory.is_of(xs[2:]) and not memory.is_of(xs[::2])
-
-
 def test_memory_of_inference_tensors(attention):
     with torch.inference_mode():
         x = utterances(1)

@@ -143,25 +143,6 @@ def test_attention_by_length_is_that_with_a_mask(lengths, monkeypatch):
     assert len(calls) == len(set(lengths.tolist())) and not any(call.get("attn_mask") is not None for call in calls)
 
 
-def test_attention_by_length_in_half_precision():
-    torch.manual_seed(3)
-    attention, turned = SelfAttention(8, 2), rotation(9, 4, 1e4)
-    x = torch.randn(3, 9, 8)
-    with torch.autocast("cpu", torch.bfloat16):
-        out = attention(x, Padding.of(torch.tensor([9, 5, 5]), 9), turned)
-    assert out.dtype == torch.bfloat16
-    valid = torch.arange(9) < torch.tensor([[9], [5], [5]])
-    torch.testing.assert_close(out.float(), masked(attention, x, valid, turned), atol=0.05, rtol=0.05)
-
-
-def test_dropout_in_training_only():
-    torch.manual_seed(0)
-    layer = ConformerLayer(SIZE, HEADS, UNITS, KERNEL, "layer", Ramp(), 0.3, 0.3)
-    x = torch.randn(2, 9, SIZE)
-    outs = [layer.train(mode)(x) for mode in (True, True, False, False)]
-    assert not torch.equal(outs[0], outs[1]) and torch.equal(outs[2], outs[3])
-
-
 @pytest.mark.parametrize("norm", NORMS)
 def test_only_the_convolution_module_has_biases(norm):
     layer = ConformerLayer(SIZE, HEADS, UNITS, KERNEL, norm, Ramp())

@@ -63,38 +63,12 @@ def test_equals_the_paper_for_each_utterance(stats_file, monkeypatch, scale):
         assert not row[length:].any()
 
 
-def test_equation_10_keeps_the_sum_of_the_power_mel_features(stats_file, monkeypatch):
-    """r is what the output divides the masked normalised features by; times the masked sum it gives the total."""
-    use_thresholds(monkeypatch, ETA)
-    x, lengths = features(), torch.tensor(LENGTHS)
-    scaled, _ = SEMGlobalMVN(stats_file).train()(x.clone(), lengths)
-    unscaled, _ = SEMGlobalMVN(stats_file, scale="none").train()(x.clone(), lengths)
-    for row, plain, utterance in zip(scaled.double(), unscaled.double(), x.double(), strict=True):
-        kept = plain != 0
-        ratios = row[kept] / plain[kept]
-        assert ratios.std(unbiased=False) < 1e-5 and ratios.mean() > 1.0
-        assert (utterance * kept).sum().item() * ratios.mean().item() == pytest.approx(utterance.sum().item(), rel=1e-5)
-
-
 def test_all_bins_kept_is_plain_global_mvn(stats_file):
     x, lengths = features(), torch.tensor(LENGTHS)
     expected, _ = GlobalMVN(stats_file)(x.clone(), lengths)
     for scale in energy_mask.SCALES:
         module = SEMGlobalMVN(stats_file, eta_min=-900.0, eta_max=-900.0, scale=scale).train()
         assert torch.equal(module(x.clone(), lengths)[0], expected)
-
-
-@pytest.mark.parametrize(("norm_means", "norm_vars"), [(True, False), (False, True), (False, False)])
-def test_parts_of_the_normalisation(stats_file, monkeypatch, norm_means, norm_vars):
-    use_thresholds(monkeypatch, ETA)
-    x, lengths = features(), torch.tensor(LENGTHS)
-    options = {"norm_means": norm_means, "norm_vars": norm_vars}
-    given = x.clone()
-    masked, _ = SEMGlobalMVN(stats_file, scale="none", **options).train()(given, lengths)
-    assert torch.equal(given, x)
-    normalized, _ = GlobalMVN(stats_file, **options)(x.clone(), lengths)
-    mask = energy_mask.small_energy_mask(x, lengths, torch.tensor(ETA))
-    assert torch.equal(masked, normalized * mask)
 
 
 def test_off_in_evaluation_and_equal_to_espnets_global_mvn(stats_file):
@@ -142,17 +116,9 @@ def test_thresholds_keep_to_the_range(stats_file):
     assert min(highest_masked) < -48.0 and max(highest_masked) > -12.0
 
 
-def test_fixed_threshold(stats_file):
-    x, lengths = features(), torch.tensor(LENGTHS)
-    module = SEMGlobalMVN(stats_file, eta_min=-25.0, eta_max=-25.0).train()
-    out, again = (module(x.clone(), lengths)[0] for _ in range(2))
-    assert torch.equal(out, again)
-    expected = sem_of_the_paper(x[1, :61].numpy(), -25.0, stats_file)
-    np.testing.assert_allclose(out[1, :61].numpy(), expected, rtol=2e-4, atol=2e-4)
-
-
-@pytest.mark.parametrize("scale", ["power_mel", "normalized", "none"])
-@pytest.mark.parametrize("fill", [0.0, 50.0, -3.0, 1e30])
+@pytest.mark.parametrize(
+    ("scale", "fill"), [("power_mel", 0.0), ("power_mel", 1e30), ("normalized", -3.0), ("none", 50.0)]
+)
 def test_padding_takes_part_in_nothing(stats_file, monkeypatch, scale, fill):
     x, module = features(), SEMGlobalMVN(stats_file, scale=scale).train()
     for row, length in zip(x, LENGTHS, strict=True):
@@ -167,8 +133,9 @@ def test_padding_takes_part_in_nothing(stats_file, monkeypatch, scale, fill):
         assert not row[length:].any()
 
 
-@pytest.mark.parametrize("scale", ["power_mel", "normalized", "none"])
-@pytest.mark.parametrize("eta", [-80.0, 0.0, 30.0])
+@pytest.mark.parametrize(
+    ("scale", "eta"), [("power_mel", 30.0), ("power_mel", -80.0), ("normalized", 0.0), ("none", 30.0)]
+)
 def test_silent_and_short_utterances_stay_finite(stats_file, scale, eta):
     x = torch.cat([features([20, 1]), torch.zeros(3, 20, 40)])
     x[3, 5, 7] = 0.5  # a single sound, too rare to be the peak
@@ -202,30 +169,6 @@ def test_guard_of_the_literal_equation_10(stats_file, monkeypatch):
     torch.testing.assert_close(limited[kept] / plain[kept], torch.full_like(plain[kept], 1.5))
 
 
-def test_input_stays_as_it_was(stats_file):
-    x, lengths = features(), torch.tensor(LENGTHS)
-    given = x.clone()
-    SEMGlobalMVN(stats_file).train()(given, lengths)
-    assert torch.equal(given, x) and lengths.tolist() == LENGTHS
-
-
-def test_gradient_reaches_the_input(stats_file, monkeypatch):
-    use_thresholds(monkeypatch, ETA)
-    lengths = torch.tensor(LENGTHS)
-    module = SEMGlobalMVN(stats_file).double().train()
-    x = features().double()
-    weight = torch.from_numpy(np.random.default_rng(5).normal(size=x.shape))
-    variable = x.clone().requires_grad_()
-    (module(variable, lengths)[0] * weight).sum().backward()
-    assert torch.isfinite(variable.grad).all()
-    # the largest bin of the first utterance stays kept under a small change
-    frame, channel = divmod(int(x[0].argmax()), 40)
-    step = torch.zeros_like(x)
-    step[0, frame, channel] = 1e-5
-    above, below = ((module(x + sign * step, lengths)[0] * weight).sum() for sign in (1, -1))
-    assert variable.grad[0, frame, channel].item() == pytest.approx(((above - below) / 2e-5).item(), rel=1e-5)
-
-
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float16, 4e-3), (torch.bfloat16, 4e-2)])
 def test_half_precision(stats_file, monkeypatch, dtype, tolerance):
     """3,000 frames of 40 channels: their sum is beyond float16."""
@@ -254,11 +197,6 @@ def test_half_precision(stats_file, monkeypatch, dtype, tolerance):
 def test_bad_settings_are_refused(stats_file, options, message):
     with pytest.raises(InputError, match=f"sem_global_mvn: .*{message}"):
         SEMGlobalMVN(stats_file, **options)
-
-
-def test_settings_are_shown(stats_file):
-    shown = repr(SEMGlobalMVN(stats_file, eta_min=-60.0, scale="none"))
-    assert "eta_min=-60.0" in shown and "eta_max=0.0" in shown and "scale=none" in shown
 
 
 def test_log_mel_features_are_refused(stats_file):

@@ -113,12 +113,6 @@ def test_each_scale_variant_and_corpus_has_folders_of_its_own(options, tag, prep
     assert found.corpus_name == (Path(given).name if given else "synthetic") and found.synthetic == (not given)
 
 
-def test_a_scale_overlays_the_papers_settings(prepared, tmp_path):
-    assert prepared().sections["settings"] == {"size": 2, "average": "best:5"}
-    paper = prepared(scale="full", librispeech=str(tmp_path), music=str(tmp_path))
-    assert paper.setting("size") == 3 and paper.sections["train"] == {"lr": 1}
-
-
 def test_paths_are_those_of_the_caller_and_stages_run_in_the_recipe(prepared, toy, tmp_path):
     caller = tmp_path / "caller"
     (caller / "corpus").mkdir(parents=True)
@@ -149,6 +143,8 @@ def test_a_cluster_is_the_callers_the_recipes_or_that_of_all_recipes(prepared, t
         (("--", "--scale", "mini"), "unexpected argument '--'"),
         (("--sacle", "mini"), "unknown option '--sacle'; the options are table rows scale"),
         (("--PATH", "/"), "unknown option '--PATH'"),
+        (("--stage", "3"), "no stage is between --stage 3"),
+        (("--stage", "2", "--stop_stage", "1"), "the stages are 1 to 2"),
         (("--stage", "x[$(touch injected)]"), "--stage takes a whole number"),
         (("--rows",), "--rows needs a value"),
         (("--rows", "--seed"), "--rows needs a value"),
@@ -221,14 +217,6 @@ def test_stages_between_the_first_and_the_last_run(toy):
     assert [line for line in lines if "Stage" in line] == ["== Stage 1: data"] and lines[-1] == "reached"
     done = run(toy, "--stage", "2", "--stop_stage", "100")
     assert [line for line in done.stdout.splitlines() if "Stage" in line] == ["== Stage 2: training"]
-
-
-@pytest.mark.parametrize("options", [("--stage", "3"), ("--stop_stage", "0"), ("--stage", "2", "--stop_stage", "1")])
-def test_stages_that_are_none_are_refused(toy, options):
-    done = run(toy, *options)
-    assert done.returncode == 1 and "Stage" not in done.stdout
-    (line,) = done.stderr.splitlines()
-    assert "no stage is between --stage" in line and "the stages are 1 to 2" in line
 
 
 def test_an_exception_in_a_stage_ends_run_sh(toy):

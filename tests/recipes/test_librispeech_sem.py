@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -175,3 +176,25 @@ def test_run_from_any_directory(tmp_path):
     command = [os.path.relpath(RECIPE / "run.sh", tmp_path), "--rows", "nonesuch"]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "no row 'nonesuch'" in result.stderr
+
+
+def test_a_system_of_the_users_own_beside_the_table(smoke, tmp_path):
+    """``--asr_config``: trained, decoded and scored like the others; its command can be copied from the screen."""
+    folder, _ = smoke
+    (tmp_path / "mine.yaml").write_text("base: baseline\nencoder_conf: {hidden_size: 6}\n")
+    options = ("--asr_config", str(tmp_path / "mine.yaml"), "--name", "narrow")
+    done = run(*options, folder=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (line,) = re.findall(r"train narrow/seed1: (python -m espnet_ext\.bin\.asr_train .*)", done.stdout)
+    words = shlex.split(line)
+    assert words[words.index("--config") + 1].endswith("pretrain/configs/final.yaml") and "--token_list" in words
+    table = rows(folder)
+    assert (
+        table["narrow"]["cells"]["test-clean"]["here"]["words"]
+        == table["baseline"]["cells"]["test-clean"]["here"]["words"]
+    )
+    assert re.search(r"^ *narrow .*[0-9]", done.stdout, re.M) and re.search(r"^ *baseline .*[0-9]", done.stdout, re.M)
+    config = yaml.safe_load((folder / "exp" / "narrow" / "seed1" / "config.yaml").read_text())
+    assert config["encoder_conf"]["hidden_size"] == 6
+    again = run("--rows", "baseline,0dB", folder=folder)
+    assert again.returncode == 0 and "narrow" not in rows(folder)

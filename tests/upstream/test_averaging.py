@@ -34,13 +34,6 @@ def test_mean_against_numpy(training):
     assert mean["steps"] == 4
 
 
-def test_which_epochs(training):
-    assert [file.name for file in last_epochs(training, 2)] == ["5epoch.pth", "4epoch.pth"]
-    best = best_epochs(training, 3, ("valid", "acc", "max"))
-    assert [file.name for file in best] == ["2epoch.pth", "4epoch.pth", "5epoch.pth"]
-    assert best_epochs(training, 1, ("train", "loss", "min"))[0].name == "2epoch.pth"
-
-
 def test_an_average_is_written(training):
     output = training / "last.ave_2.pth"
     write_average(training, output, last=2)

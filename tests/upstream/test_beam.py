@@ -41,8 +41,7 @@ def hypotheses(recogniser, signal: np.ndarray) -> list[tuple]:
     return [(text, ids, float(hypothesis.score)) for text, _, ids, hypothesis in recogniser(signal)]
 
 
-@pytest.mark.parametrize("ctc_weight", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("beam", [{}, {"beam_size": 9}], ids=["default", "all tokens"])
+@pytest.mark.parametrize(("ctc_weight", "beam"), [(0.0, {}), (0.3, {"beam_size": 9}), (1.0, {})])
 def test_a_model_of_nine_tokens_is_searched_with_eight(model, beam, ctc_weight, caplog):
     noise = np.random.default_rng(3).normal(scale=0.1, size=8000).astype(np.float32)
     options = {"ctc_weight": ctc_weight, "nbest": 5, "maxlenratio": 0.3}

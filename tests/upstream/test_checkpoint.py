@@ -29,14 +29,6 @@ def test_a_checkpoint_that_fits(path, wrap):
     check_checkpoint(path, make())
 
 
-@pytest.mark.parametrize("zipped", [True, False])
-def test_both_formats_of_torch(path, zipped):
-    torch.save(make().state_dict(), path, _use_new_zipfile_serialization=zipped)
-    check_checkpoint(path, make())
-    with pytest.raises(InputError):
-        check_checkpoint(path, make(width=4))
-
-
 def test_missing_and_unexpected_and_other_shapes_are_counted_and_named(path):
     state = make(layers=6).state_dict()
     torch.save(state, path)
@@ -144,17 +136,3 @@ def test_statistics_of_another_folder_are_said_to_be(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="exp/stats.npz: no such file: .*config.yaml names it.* run the command there"):
         ASRTask.build_model_from_file(config)
-
-
-def test_a_config_that_is_not_there_is_not_said_to_be_named_by_itself(tmp_path):
-    import torch
-    from espnet2.tasks.asr import ASRTask
-
-    from espnet_ext.upstream.checkpoint import load_strictly
-
-    load_strictly()
-    torch.save({}, tmp_path / "model.pth")
-    for files in ((tmp_path / "nowhere.yaml",), (None, tmp_path / "model.pth")):
-        name = "nowhere.yaml" if len(files) == 1 else "config.yaml"
-        with pytest.raises(InputError, match=f"{name}: no such file: train the model first, or check the path$"):
-            ASRTask.build_model_from_file(*files)

@@ -19,8 +19,7 @@ def log_probabilities(frames: int, batch: int = 1, seed: int = 0, sharp: float =
     return (sharp * torch.randn(batch, frames, LABELS, generator=generator)).log_softmax(-1)
 
 
-@pytest.mark.parametrize("wanted", [None, 3])
-@pytest.mark.parametrize("frames, steps", [(1, 1), (2, 2), (40, 6)])
+@pytest.mark.parametrize("wanted, frames, steps", [(None, 1, 1), (3, 2, 2), (3, 40, 6), (None, 40, 6)])
 def test_scores_and_states_are_espnets(wanted, frames, steps):
     x, lengths, hypotheses = log_probabilities(frames, batch=2), torch.tensor([frames, max(steps, frames - 9)]), 3
     random = np.random.default_rng(1)

@@ -102,16 +102,6 @@ def test_a_second_run_does_only_what_is_missing(job, monkeypatch, capsys):
     ]
 
 
-def test_a_language_model(job, language_model, tmp_path):
-    job = replace(job, lm_config=language_model / "config.yaml", lm_file=language_model / "model.pth")
-    expected = espnet(job, tmp_path / "espnet")
-    decode(job)
-    assert (job.output / "score").read_text() == (expected / "1best_recog" / "score").read_text()
-    without = replace(job, lm_config=None, lm_file=None, output=tmp_path / "without")
-    decode(without)
-    assert (job.output / "score").read_text() != (without.output / "score").read_text()
-
-
 def test_a_grid_of_weights_loads_each_model_once(job, language_model, tmp_path, monkeypatch):
     from espnet2.tasks.asr import ASRTask
     from espnet2.tasks.lm import LMTask
@@ -160,21 +150,6 @@ def test_the_key_of_a_shard_changes_with_its_inputs(job, data, model, tmp_path):
     assert len(set(keys(job)) & set(before)) == len(before) - 1
 
 
-def test_shards_are_balanced_and_their_number_is_that_of_the_set(job, data, tmp_path):
-    copy = shutil.copytree(data, tmp_path / "copy")
-    names = [f"u{number:04d}" for number in range(1000)]
-    (copy / "wav.scp").write_text("".join(f"{name} {copy / 's1-0.flac'}\n" for name in names))
-    job = replace(job, data=copy)
-    assert [shard.key for shard in plan(job, 1)] == [shard.key for shard in plan(job, 8)]
-    assert {len(shard.tables["wav.scp"]) for shard in plan(job, 1)} == {20}
-    (copy / "utt2dur").write_text("".join(f"{name} {10 + number % 7}\n" for number, name in enumerate(names)))
-    total = [sum(10 + int(name[1:]) % 7 for name in shard.tables["wav.scp"]) for shard in plan(job, 1)]
-    assert max(total) - min(total) <= 16
-    (copy / "utt2dur").write_text("u0000 x\n")
-    with pytest.raises(InputError, match="utt2dur: u0000: 'x' is no duration"):
-        plan(job, 1)
-
-
 @pytest.mark.parametrize(
     "field, value, message",
     [
@@ -193,12 +168,6 @@ def test_bad_arguments_are_refused(job, field, value, message):
     with pytest.raises(InputError, match=message):
         decode(replace(job, **{field: value}))
     assert not (job.output / "text").exists()
-
-
-def test_an_unknown_key_in_the_yaml_is_refused(job):
-    job.config.write_text("beam_sise: 3\n")
-    with pytest.raises(InputError, match="options for ESPnet: .*beam_sise"):
-        decode(job)
 
 
 def test_a_checkpoint_that_does_not_fit_is_refused_by_name(job, model, tmp_path):

@@ -131,14 +131,6 @@ def test_a_published_model(data, model, tmp_path, monkeypatch):
     assert len(built) == 1
 
 
-def test_it_may_stand_in_the_decoding_config(data, model, tmp_path):
-    (tmp_path / "decode.yaml").write_text("fast_decoder: true\nctc_weight: 0.5\n")
-    args = inference.get_parser().parse_args(
-        ["--config", str(tmp_path / "decode.yaml"), "--output_dir", "x", "--data_path_and_name_and_type", "a,b,npy"]
-    )
-    assert args.fast_decoder is True
-
-
 def test_an_rnn_decoder_scores_all_hypotheses_at_once(data, tmp_path):
     conf = {"hidden_size": 12, "att_conf": {"atype": "location", "adim": 8, "aconv_filts": 5}}
     model = asr(tmp_path / "exp", data, "rnn", conf)
@@ -156,16 +148,6 @@ def test_with_a_language_model(data, model, tmp_path):
     check_same(decode(model, data, tmp_path / "fast", *options, "--fast_decoder", "true"), slow)
 
 
-def test_a_quantised_model(data, model, tmp_path):
-    """It rounds by the largest of what is computed at once, which is less here: scores differ in the third digit."""
-    options = ["--quantize_asr_model", "true", "--maxlenratio", 0.5]
-    slow, fast = (
-        decode(model, data, tmp_path / value, *options, "--fast_decoder", value)["1best_recog/score"]
-        for value in ("false", "true")
-    )
-    assert scores(fast) == pytest.approx(scores(slow), rel=0.02)
-
-
 def build(model: Path, **options):
     return inference.build_speech2text(fast_decoder=True, beam_size=2, **files(model), **options)
 
@@ -180,16 +162,6 @@ def test_parameters_are_shared_and_the_model_keeps_its_own(model):
     assert all(left is right for left, right in zip(fast.parameters(), own.parameters(), strict=True))
 
 
-def test_our_own_decoder_stays_as_it_is(data, tmp_path):
-    model = asr(tmp_path / "exp", data, "language_transformer", LANGUAGES)
-    speech2text = build(model)
-    assert speech2text.beam_search.full_scorers["decoder"] is speech2text.asr_model.decoder
-
-
-def test_a_search_without_the_decoder_is_left_alone(model):
-    assert "decoder" not in build(model, ctc_weight=1.0).beam_search.full_scorers
-
-
 def test_what_cannot_be_replaced_is_refused(data, model, tmp_path):
     names = ", ".join(kind.__name__ for kind in FAST)
     lightconv = asr(tmp_path / "exp", data, "lightweight_conv", TRANSFORMER | {"num_blocks": 6})
@@ -197,8 +169,3 @@ def test_what_cannot_be_replaced_is_refused(data, model, tmp_path):
         build(lightconv)
     with pytest.raises(InputError, match="not decoded by ESPnet's beam search"):
         build(model, time_sync=True)
-
-
-def test_off_by_default():
-    args = inference.get_parser().parse_args(["--output_dir", "x", "--data_path_and_name_and_type", "a,b,npy"])
-    assert args.fast_decoder is False

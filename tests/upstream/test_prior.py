@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
 from espnet_ext.text.tokens import read_prior, token_prior, write_tokens
-from espnet_ext.upstream.inference import get_parser
-from espnet_ext.upstream.prior import PriorScorer, add_prior
+from espnet_ext.upstream.prior import add_prior
 
 TOKENS = ["<blank>", "<unk>", *"ABCDEFGHIJKLMNOPQ", "<sos/eos>"]
 EOS = len(TOKENS) - 1
@@ -94,14 +93,6 @@ def test_prior_of_word_pieces_sums_to_one(tmp_path):
     assert list(prior) == (tmp_path / "tokens.txt").read_text().split("\n")[:-1]
 
 
-def test_score_is_the_same_for_one_and_many():
-    scorer = PriorScorer(np.log([0.1, 0.2, 0.3, 0.4]))
-    one, _ = scorer.score(torch.tensor([3]), None, torch.zeros(1, dtype=torch.float64))
-    many, states = scorer.batch_score(torch.tensor([[3], [3]]), [None, None], torch.zeros(2, 1, dtype=torch.float64))
-    assert one.dtype == many.dtype == torch.float64 and states == [None, None]
-    assert torch.equal(many, torch.stack([one, one]))
-
-
 def test_bad_priors_are_refused(tmp_path):
     path = tmp_path / "prior.txt"
     search = BeamSearch({"decoder": Bigram(0)}, {"decoder": 1.0}, 2, len(TOKENS), EOS, EOS)
@@ -120,8 +111,3 @@ def test_bad_priors_are_refused(tmp_path):
         path.write_text(f"{line}\n")
         with pytest.raises(InputError, match="line 1"):
             read_prior(path)
-
-
-def test_options_are_espnets_and_ours():
-    args = get_parser().parse_args(["--prior_weight", "0.003", "--beam_size", "36", "--output_dir", "x", *DATA])
-    assert args.prior_weight == 0.003 and args.beam_size == 36

@@ -10,7 +10,7 @@ from espnet2.train.trainer import Trainer
 
 from espnet_ext.upstream import whole_checkpoints
 from espnet_ext.upstream.checkpoint import load_checkpoint
-from espnet_ext.upstream.whole_checkpoints import complete_last_epoch, keep_checkpoints_whole, save
+from espnet_ext.upstream.whole_checkpoints import complete_last_epoch, keep_checkpoints_whole
 
 
 class Unwritable:
@@ -70,14 +70,6 @@ def test_the_model_of_the_last_epoch_is_made_up_for(tmp_path):
         "checkpoint.pth",
         "latest.pth",
     ]
-
-
-def test_a_model_that_is_there_is_left_alone(tmp_path):
-    folder_after(2, tmp_path)
-    save({"weight": torch.full((3,), 9.0)}, tmp_path / "2epoch.pth")
-    before = (tmp_path / "2epoch.pth").read_bytes()
-    complete_last_epoch(tmp_path / "checkpoint.pth")
-    assert (tmp_path / "2epoch.pth").read_bytes() == before
 
 
 def test_espnet_resumes_through_it(patched, tmp_path, monkeypatch):

@@ -31,16 +31,6 @@ def test_filled_and_then_left_alone(tmp_path: Path, before: str) -> None:
     assert visible(output) == [NOTE, "file"]
 
 
-def test_nothing_stays_after_an_error(tmp_path: Path) -> None:
-    def write(folder: Path) -> None:
-        (folder / "file").write_text("half")
-        raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        make_folder(tmp_path / "corpus", KEY, write)
-    assert visible(tmp_path) == []
-
-
 def test_a_failure_leaves_the_former_result(tmp_path: Path) -> None:
     assert fill(tmp_path / "corpus")
     with pytest.raises(RuntimeError), whole_folder(tmp_path / "corpus", "another key") as folder:
@@ -63,12 +53,6 @@ def test_a_folder_of_the_users_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"{tmp_path} is not empty and not a synthetic corpus"):
         fill(tmp_path)
     assert visible(tmp_path) == ["thesis"]
-
-
-def test_a_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(InputError, match="file is not a folder"):
-        fill(tmp_path / "file")
 
 
 def test_other_parameters_are_refused(tmp_path: Path) -> None:
