@@ -13,6 +13,7 @@ from espnet_ext.recipe.training import average_step
 from espnet_ext.sem import pretraining
 from espnet_ext.sem.curriculum import Selection, audio_share, write_selection
 from espnet_ext.tables.plans.tables import System
+from espnet_ext.work.settings import checked
 from espnet_ext.work.yaml_files import read_yaml
 
 TEST_SETS = ("test-clean", "test-other")
@@ -56,7 +57,7 @@ def selections(run: Run) -> list[Selection]:
     max_tokens = run.sections["settings"]["max_tokens"]
     if not pretrains(run):
         return [Selection(max_tokens)]
-    settings = pretraining.parse_settings(run.sections["pretrain"])
+    settings = checked(pretraining.PretrainSettings, run.sections["pretrain"], pretraining.WHAT)
     steps = pretraining.plan(read_yaml(run.section_config("train")), settings, max_tokens)
     return list(dict.fromkeys(step.selection for step in steps))
 

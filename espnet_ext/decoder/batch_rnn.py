@@ -85,7 +85,7 @@ class BatchRNNDecoder(WholeUtteranceScorer, RNNDecoder):
         return blocked_linear(hidden, self.output.weight, self.output.bias), states
 
     def batch_hidden(self, ys: torch.Tensor, states: Sequence[State]) -> tuple[torch.Tensor, list[State]]:
-        """Return the input of the output layer, (n, cells), or with ``context_residual`` (n, cells + D), and new states."""
+        """Return the input of the output layer, (n, cells), with ``context_residual`` (n, cells + D), and states."""
         groups, child_of = _parents(states)
         parents = list(chain.from_iterable(groups))
         z, c = (torch.stack([parent[name] for parent in parents]) for name in ("z_prev", "c_prev"))

@@ -1,6 +1,7 @@
 """Steps and stages that several recipes share, from the corpus to the tables."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -8,13 +9,10 @@ from typing import Any
 from espnet_ext.kaldi.parts import combine_data_dirs, subset_data_dir
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
-from espnet_ext.recipe.training import (
-    data_options,
-    free_of,
-    token_options,
-    train_step,
-)
+from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
 from espnet_ext.tables.plans.tables import Table
+from espnet_ext.upstream.decode import Decoding, decode_all
+from espnet_ext.upstream.stats import Statistics, collect_stats
 from espnet_ext.work.once import stamps
 
 
@@ -162,43 +160,18 @@ def statistics_step(
 ) -> Step:
     """Collect lengths of utterances, and mean and variance of the features, in ``run.stats / train``."""
     folder = run.stats / train
-    options = token_options(tokens, token_type)
+    _, token_list, *options = token_options(tokens, token_type)
+    parts = run.datadir / train, run.datadir / valid
     return Step(
         name=f"statistics of {train}",
         log=folder / "log" / "stats.log",
-        function=collect_statistics,
-        arguments={
-            "train": str(run.datadir / train),
-            "valid": str(run.datadir / valid),
-            "config": config,
-            "tokens": Path(options[1]),
-            "output": str(folder),
-            "options": options[2:],
-            "task": task,
-        },
+        function=collect_stats,
+        arguments={"job": Statistics(*parts, config, Path(token_list), folder, tuple(options), task)},
         free=free_of(run),
-        inputs=[run.datadir / name / table for name in (train, valid) for table in ("wav.scp", "text")],
+        inputs=[part / table for part in parts for table in ("wav.scp", "text")],
         outputs=[folder / "train" / "feats_stats.npz"],
         preload=["espnet2.tasks.asr", "espnet_ext.upstream.stats"],
     )
-
-
-def collect_statistics(
-    train: str,
-    valid: str,
-    config: Path,
-    tokens: Path,
-    output: str,
-    options: Sequence[str],
-    task: str,
-    nj: int,
-    parallel: Path | None,
-) -> None:
-    """Collect the statistics that ESPnet's training needs."""
-    from espnet_ext.upstream.stats import Statistics, collect_stats
-
-    job = Statistics(Path(train), Path(valid), config, tokens, Path(output), tuple(options), task)
-    collect_stats(job, nj=nj, parallel=parallel)
 
 
 def asr_train_step(
@@ -271,51 +244,36 @@ def decode_steps(
         lm: folder of a language model, if the decodings use one.
         configs: the configs of the decodings (default: those in tables.yaml, by name).
     """
-    source = data or run.datadir
-    outputs = [folder / f"decode_{name}" / part for name in decodings for part in sets]
-    arguments: dict[str, Any] = {
-        "model_config": folder / "config.yaml",
-        "model": model,
-        "configs": list(configs) or [run.decode_config(name) for name in decodings],
-        "data": [str(source / part) for part in sets],
-        "outputs": [str(path) for path in outputs],
-        "options": list(options),
-        "lm": lm and [lm / "config.yaml", lm / "valid.loss.ave.pth"],
-    }
+    source, tokens = data or run.datadir, tuple(options)
+    lm_files = (lm / "config.yaml", lm / "valid.loss.ave.pth") if lm else (None, None)
+    jobs = [
+        Decoding(
+            folder / "config.yaml",
+            model,
+            source / part,
+            folder / f"decode_{name}" / part,
+            config,
+            *lm_files,
+            options=tokens,
+        )
+        for name, config in zip(decodings, configs or map(run.decode_config, decodings), strict=True)
+        for part in sets
+    ]
     return Step(
         name=f"decode {folder.relative_to(run.expdir)} ({' '.join(decodings)})",
         log=folder / f"decode_{decodings[0]}" / "log" / "decode.log",
         function=decode_sets,
-        arguments=arguments,
+        arguments={"jobs": jobs},
         free=free_of(run, ngpu=run.gpu) | {"nj": nj},
         inputs=[source / part / ("feats.scp" if data else "wav.scp") for part in sets],
-        outputs=[path / "text" for path in outputs],
+        outputs=[job.output / "text" for job in jobs],
         preload=["espnet_ext.upstream.decode", "espnet2.bin.asr_inference"],
     )
 
 
-def decode_sets(
-    model_config: Path,
-    model: Path,
-    configs: Sequence[Path],
-    data: Sequence[str],
-    outputs: Sequence[str],
-    options: Sequence[str],
-    lm: Sequence[Path] | None,
-    nj: int,
-    parallel: Path | None,
-    ngpu: int,
-) -> None:
+def decode_sets(jobs: Sequence[Decoding], nj: int, parallel: Path | None, ngpu: int) -> None:
     """Decode each data dir with each config."""
-    from itertools import product
-
-    from espnet_ext.upstream.decode import Decoding, decode_all
-
-    lm_config, lm_file = lm or (None, None)
-    jobs = [
-        Decoding(model_config, model, Path(folder), Path(output), config, lm_config, lm_file, ngpu, tuple(options))
-        for (config, folder), output in zip(product(configs, data), outputs, strict=True)
-    ]
+    jobs = [replace(job, ngpu=ngpu) for job in jobs]
     for job, count in zip(jobs, decode_all(jobs, nj=nj, parallel=parallel), strict=True):
         print(f"{count} utterances -> {job.output / 'text'}")
 

@@ -11,11 +11,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import model_validator
 
 from espnet_ext.errors import InputError
 from espnet_ext.sem.curriculum import Selection
 from espnet_ext.work.files import atomic_write, write_json
+from espnet_ext.work.settings import Count, StrictMapping, Whole, checked
 from espnet_ext.work.yaml_files import deep_merge, read_yaml, write_yaml
 
 if TYPE_CHECKING:
@@ -23,10 +26,10 @@ if TYPE_CHECKING:
 
 LAYER = re.compile(r"encoder\.layers\.(\d+)\.")
 FINAL = "final"  # the training that the steps lead to
+WHAT = "pre-training"  # begins messages about its settings
 
 
-@dataclass(frozen=True)
-class PretrainSettings:
+class PretrainSettings(StrictMapping):
     """Settings of a pre-training.
 
     Attributes:
@@ -40,14 +43,22 @@ class PretrainSettings:
         short_parts: the parts of the corpus that they are of (empty: all).
     """
 
-    start_layers: int = 2
-    time_reduction: int = 32
-    first_epochs: int = 10
-    epochs: int = 5
-    first_max_tokens: int | None = None
-    short_epochs: int = 0
-    short_mean_chars: int | None = None
+    start_layers: Count = 2
+    time_reduction: Count = 32
+    first_epochs: Count = 10
+    epochs: Count = 5
+    first_max_tokens: Count | None = None
+    short_epochs: Whole = 0
+    short_mean_chars: Count | None = None
     short_parts: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _check_epochs(self) -> Self:
+        if self.short_epochs >= self.first_epochs:
+            raise ValueError(
+                f"short_epochs ({self.short_epochs}) must be fewer than first_epochs ({self.first_epochs})"
+            )
+        return self
 
 
 @dataclass(frozen=True)
@@ -63,32 +74,6 @@ class PretrainStep:
     name: str
     selection: Selection
     config: dict[str, Any]
-
-
-def parse_settings(values: Mapping[str, Any]) -> PretrainSettings:
-    """Settings from YAML.
-
-    Raises:
-        InputError: an unknown name, or a value that is not a whole number of at least 1 (``short_epochs``: 0).
-    """
-    known = PretrainSettings.__dataclass_fields__
-    given = dict(values)
-    for name, value in given.items():
-        if name not in known:
-            raise InputError(f"pre-training: unknown setting {name}: only {', '.join(known)} are known")
-        if name == "short_parts":
-            given[name] = tuple(value or ())
-        elif value is not None or known[name].default is not None:
-            least = 0 if name == "short_epochs" else 1
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise InputError(f"pre-training: {name} must be a whole number of at least {least}, not {value!r}")
-    settings = PretrainSettings(**given)
-    if settings.short_epochs >= settings.first_epochs:
-        raise InputError(
-            f"pre-training: short_epochs ({settings.short_epochs}) must be fewer than first_epochs "
-            f"({settings.first_epochs})"
-        )
-    return settings
 
 
 def plan(config: Mapping[str, Any], settings: PretrainSettings, max_tokens: int | None = None) -> list[PretrainStep]:
@@ -183,7 +168,7 @@ def write_plan(
 
     Args:
         config: config of the training itself.
-        settings: as in YAML (see `parse_settings`).
+        settings: as in YAML (see :class:`PretrainSettings`).
         folder: where the configs go, ``<name>.yaml``.
         max_tokens: longest transcript, in tokens, that any step sees.
         audio_share: the share of the audio that a selection holds. An epoch has that share of the updates, so that a
@@ -193,10 +178,10 @@ def write_plan(
         The steps and their configs, first to last; the training itself comes last, as ``final``.
 
     Raises:
-        InputError: settings or a config that do not fit (see `parse_settings`, `plan`).
+        InputError: settings or a config that do not fit (see :func:`plan`).
     """
     written = []
-    for number, step in enumerate(plan(read_yaml(config), parse_settings(settings), max_tokens)):
+    for number, step in enumerate(plan(read_yaml(config), checked(PretrainSettings, settings, WHAT), max_tokens)):
         path = folder / f"{step.name}.yaml"
         values = sized(step.config, audio_share(step.selection))
         if values.get("scheduler") == "newbob_multi_epoch" and number:

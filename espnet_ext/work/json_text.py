@@ -31,7 +31,7 @@ def parse_json(text: str, object_pairs_hook: Callable[[list[tuple[str, Any]]], A
 
 
 def refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse an object in which a key comes twice, as a hook of :func:`parse_json`; Python takes the last in silence."""
+    """Refuse a key that comes twice in an object, as a hook of :func:`parse_json`; Python takes the last in silence."""
     table: dict[str, Any] = {}
     for key, value in pairs:
         if key in table:

@@ -25,8 +25,8 @@ def test_a_prior_needs_no_language_model(tmp_path: Path) -> None:
         made = decode_system(run, SimpleNamespace(name="base"), 1, 1, ["test"], tmp_path / "tokens")
         return {
             step.name.partition("(")[2].rstrip(")"): (
-                "--prior_file" in step.arguments["options"],
-                bool(step.arguments["lm"]),
+                "--prior_file" in step.arguments["jobs"][0].options,
+                step.arguments["jobs"][0].lm_file is not None,
             )
             for step in made
         }

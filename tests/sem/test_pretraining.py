@@ -14,14 +14,15 @@ from espnet_ext.errors import InputError
 from espnet_ext.optim.continued_adam import ContinuedAdam
 from espnet_ext.sem.curriculum import Selection
 from espnet_ext.sem.pretraining import (
+    WHAT,
     PretrainSettings,
     carry,
     carry_parameters,
-    parse_settings,
     plan,
     remove_checkpoints,
     write_plan,
 )
+from espnet_ext.work.settings import checked
 
 CONFIG = {
     "encoder": "blstm_maxpool",
@@ -37,7 +38,7 @@ PAPER = {"first_max_tokens": 60, "short_epochs": 5, "short_mean_chars": 75, "sho
 
 
 def test_the_plan_of_the_paper():
-    *steps, final = plan(CONFIG, parse_settings(PAPER), max_tokens=75)
+    *steps, final = plan(CONFIG, PretrainSettings(**PAPER), max_tokens=75)
     shapes = [step.config["encoder_conf"] for step in steps]
     assert [shape["num_layers"] for shape in shapes] == [2, 2, 2, 3, 4, 5, 6, 6]
     pooling = [shape["pooling"] for shape in shapes]
@@ -85,17 +86,17 @@ def test_another_schedule_starts_anew_in_each_step(tmp_path):
         ({}, {"start_layers": 7}, "7 layers, but the encoder has only 6"),
         ({}, {"time_reduction": 24}, "a time reduction of 24 is impossible with 6 layers"),
         ({}, {"start_layers": 1}, "is impossible with 1 layers"),
-        ({}, {"epochs": 0}, "epochs must be a whole number of at least 1, not 0"),
-        ({}, {"layers": 2}, "unknown setting layers"),
+        ({}, {"epochs": 0}, "epochs: must be a whole number of at least 1, is 0"),
+        ({}, {"layers": 2}, "unknown key 'layers'"),
         ({}, {"short_epochs": 10}, r"short_epochs \(10\) must be fewer than first_epochs \(10\)"),
-        ({}, {"short_epochs": -1}, "short_epochs must be a whole number of at least 0, not -1"),
-        ({}, {"first_max_tokens": 2.5}, "first_max_tokens must be a whole number of at least 1, not 2.5"),
+        ({}, {"short_epochs": -1}, "short_epochs: must be a whole number of at least 0, is -1"),
+        ({}, {"first_max_tokens": 2.5}, "first_max_tokens: must be a whole number of at least 1, is 2.5"),
         ({"max_epoch": 40}, {}, r"takes all of the 40 epochs \(max_epoch\)"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(config, settings, message):
     with pytest.raises(InputError, match=message):
-        plan(CONFIG | config, parse_settings(settings))
+        plan(CONFIG | config, checked(PretrainSettings, settings, WHAT))
 
 
 def encoder(layers: int, pooling: list[int], seed: int) -> BLSTMMaxPoolEncoder:
