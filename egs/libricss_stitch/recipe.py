@@ -10,15 +10,16 @@ Below the run's experiments:
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers, search_options
+from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers
 from espnet_ext.multitalker.mixture_plan import ON_THE_FLY
 from espnet_ext.multitalker.precomputed_d_vectors import write_d_vectors
 from espnet_ext.multitalker.profiles import read_profiles
-from espnet_ext.multitalker.settled import Settled, write_settled
+from espnet_ext.multitalker.search_settings import DECODING, DecodingSettings, SearchOptions
 from espnet_ext.multitalker.windows import write_windows
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.own_system import Trained
@@ -27,6 +28,7 @@ from espnet_ext.recipe.steps import Step, run_jobs, run_steps
 from espnet_ext.recipe.training import data_options, free_of
 from espnet_ext.tables.plans.schema import TRAIN
 from espnet_ext.whisper.windows import WhisperSearch, decode_turns
+from espnet_ext.work.files import write_json
 from espnet_ext.work.settings import checked
 
 sets = load_script(Path(__file__).parent / "local" / "sets.py")
@@ -87,6 +89,10 @@ def trainings(run: Run) -> dict[str, str]:
     chosen = {"first": settings["single_first"], "": True, "windows": settings["windows_last"]}
     names = {"first": "train_single", "": "train_sa", "windows": "train_windows"}
     return {training: names[training] for training, wanted in chosen.items() if wanted}
+
+
+def search_options(run: Run) -> SearchOptions:
+    return checked(SearchOptions, run.sections["decode"], "section decode")
 
 
 def recogniser_folder(run: Run, training: str) -> Path:
@@ -161,7 +167,7 @@ def train_recogniser(run: Run) -> Iterator[Step]:
             sound="mixed_sound" if sets.mixing(run)["train_sa"].audio == ON_THE_FLY else "sound",
         )
         window = run.sections["settings"]["window"] if training == "windows" else None
-        write_settled(output, Settled(search_options(run.sections["decode"], "section decode"), window))
+        write_json(output / DECODING, DecodingSettings(search=search_options(run), window=window).model_dump())
         before = {"--init_param": output / CHECKPOINT}
 
 
@@ -180,28 +186,42 @@ def hear(run: Run, ways: Sequence[str], names: Sequence[str]) -> None:
     if sets.whisper(run):
         run_steps(*(whisper_step(run, way, name) for way, name in places))
         return
-    cut = [sets.data_dir(run, name) if way == "whole" else run.datadir / way / name for way, name in places]
-    model = recogniser_folder(run, list(trainings(run))[-1])
-    inventories = [sets.folder(run, name) / "inventory" for _, name in places]
-    outputs = [sets.below(run, "heard") / way / name for way, name in places]
+    model, search = recogniser_folder(run, list(trainings(run))[-1]), search_options(run)
+    files = tuple(dict.fromkeys(sets.profiles(run, name) / "profiles.scp" for name in names))
+    jobs = [
+        SpeakerDecoding(
+            model / "config.yaml",
+            model / CHECKPOINT,
+            cut_dir(run, way, name),
+            files,
+            sets.below(run, "heard") / way / name,
+            search,
+            inventory=sets.folder(run, name) / "inventory",
+        )
+        for way, name in places
+    ]
     recognise = Step(
         name=f"hear {' '.join(names)} ({' '.join(ways)})",
         log=sets.below(run, "heard") / "log" / f"{names[0]}.log",
         function=recognise_sets,
-        arguments={
-            "model": [model / "config.yaml", model / CHECKPOINT],
-            "data": cut,
-            "inventories": inventories,
-            "profiles": list(dict.fromkeys(sets.profiles(run, name) / "profiles.scp" for name in names)),
-            "outputs": outputs,
-            "search": search_options(run.sections["decode"], "section decode"),
-        },
+        arguments={"jobs": jobs},
         free=free_of(run, ngpu=run.gpu),
-        inputs=[*(folder / "wav.scp" for folder in cut), *inventories, model / CHECKPOINT],
-        outputs=[folder / "hypotheses.jsonl" for folder in outputs],
+        inputs=[*(job.data / "wav.scp" for job in jobs), model / CHECKPOINT],
+        outputs=[job.output / "hypotheses.jsonl" for job in jobs],
         preload=["espnet_ext.multitalker.task", "espnet_ext.multitalker.search"],
     )
     run_steps(recognise)
+
+
+def recognise_sets(jobs: Sequence[SpeakerDecoding], nj: int, parallel: Path | None, ngpu: int) -> None:
+    """Recognise each data dir with its inventory."""
+    count = decode_speakers([replace(job, ngpu=ngpu) for job in jobs], nj=nj, parallel=parallel)
+    print(f"{count} windows")
+
+
+def cut_dir(run: Run, way: str, name: str) -> Path:
+    """The data dir of a set that is cut in one way."""
+    return sets.data_dir(run, name) if way == "whole" else run.datadir / way / name
 
 
 def windows_step(run: Run, windows: str, name: str) -> Step:
@@ -219,42 +239,17 @@ def windows_step(run: Run, windows: str, name: str) -> Step:
 
 def whisper_step(run: Run, way: str, name: str) -> Step:
     """What Whisper hears of a set that is cut in one way."""
-    cut = sets.data_dir(run, name) if way == "whole" else run.datadir / way / name
-    output, references = sets.below(run, "heard") / way / name, sets.folder(run, name) / "references.json"
+    cut, output = cut_dir(run, way, name), sets.below(run, "heard") / way / name
+    search = checked(WhisperSearch, sets.settings(run)["search"], "search of settings_whisper")
     return Step(
         name=f"hear {name} ({way})",
         log=output / "log" / "hear.log",
         function=decode_turns,
-        arguments={
-            "data": cut,
-            "references": references,
-            "output": output,
-            "search": checked(WhisperSearch, sets.settings(run)["search"], "search of settings_whisper"),
-        },
+        arguments={"data": cut, "references": sets.references(run, name), "output": output, "search": search},
         free={"nj": run.nj},
-        inputs=[cut / "utt2dur", references],
+        inputs=[cut / "utt2dur"],
         outputs=[output / "hypotheses.jsonl"],
     )
-
-
-def recognise_sets(
-    model: Sequence[Path],
-    data: Sequence[Path],
-    inventories: Sequence[Path],
-    profiles: Sequence[Path],
-    outputs: Sequence[Path],
-    search: Mapping[str, Any],
-    nj: int,
-    parallel: Path | None,
-    ngpu: int,
-) -> None:
-    """Recognise each data dir with its inventory."""
-    config, checkpoint = model
-    jobs = [
-        SpeakerDecoding(config, checkpoint, folder, tuple(profiles), output, search, ngpu, inventory)
-        for folder, inventory, output in zip(data, inventories, outputs, strict=True)
-    ]
-    print(f"{decode_speakers(jobs, nj=nj, parallel=parallel)} windows")
 
 
 # Table 1 only counts mixtures.

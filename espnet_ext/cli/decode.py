@@ -138,13 +138,13 @@ def speakers(
 
     Writes hypotheses.jsonl (a line for each window and speaker in it), text and speakers.
     """
-    from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers, read_search_options
-    from espnet_ext.multitalker.settled import read_settled, require_speaker_model
+    from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers
+    from espnet_ext.multitalker.search_settings import read_decoding_settings, require_speaker_model, with_options
 
     if inventory and len(inventory) != len(data):
         raise InputError(f"{len(data)} --data and {len(inventory)} --inventory: give one for each --data, or none")
     require_speaker_model(model_config, model)
-    search = {**read_settled(model_config).search, **(read_search_options(config) if config else {})}
+    search = with_options(read_decoding_settings(model_config).search, common.settings(config, {}), str(config))
     inventories = inventory or (None,) * len(data)
     jobs = [
         SpeakerDecoding(model_config, model, source, profiles, target, search, ngpu, table)

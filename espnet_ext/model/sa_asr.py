@@ -13,6 +13,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.layers.padding import valid_frames
 from espnet_ext.layers.speaker_attributed_decoder import SpeakerAttributedDecoder
 from espnet_ext.layers.speaker_inventory import segment_numbers
+from espnet_ext.upstream.decoder_readouts import readout
 
 
 class SAASRModel(ESPnetASRModel):
@@ -32,7 +33,8 @@ class SAASRModel(ESPnetASRModel):
         profile_size: dimension of the profiles.
         gamma: weight of the speakers' loss.
         change_symbol: the token of a speaker change, with or without the word boundary of a word-piece model.
-        speaker_conf: options of :class:`SpeakerAttributedDecoder`.
+        speaker_conf: options of :class:`SpeakerAttributedDecoder`; and ``attention_block``, of a transformer the block
+            whose attention weights are used, see :class:`espnet_ext.upstream.decoder_readouts.TransformerReadout`.
         ctc_weight: weight of the CTC loss.
         espnet: the other arguments of ESPnet's model.
     """
@@ -62,9 +64,9 @@ class SAASRModel(ESPnetASRModel):
         self.gamma = gamma
         self.profile_size = profile_size
         self.speaker_encoder = speaker_encoder
-        self.decoder = SpeakerAttributedDecoder(
-            self.decoder, vocab_size, speaker_encoder.output_size(), profile_size, **(speaker_conf or {})
-        )
+        options = dict(speaker_conf or {})
+        asr = readout(self.decoder, options.pop("attention_block", -1))
+        self.decoder = SpeakerAttributedDecoder(asr, vocab_size, speaker_encoder.output_size(), profile_size, **options)
 
     def forward(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import batched
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import soundfile
@@ -18,24 +18,24 @@ from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples, read_spans
 from espnet_ext.multitalker.heard.hypotheses import NOBODY, WindowHypothesis, read_jsonl, write_jsonl
 from espnet_ext.multitalker.inventories import Inventories
 from espnet_ext.multitalker.profiles import read_profiles
-from espnet_ext.multitalker.windows import parse_window_id
+from espnet_ext.multitalker.search_settings import SearchOptions
+from espnet_ext.multitalker.windows import window_of
 from espnet_ext.text.turns import SPEAKER_CHANGE
 from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work
 from espnet_ext.work.model_cache import keep_last
 from espnet_ext.work.parallel import device_of
 from espnet_ext.work.shards import Shard
-from espnet_ext.work.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from espnet_ext.model.sa_asr import SAASRModel
-    from espnet_ext.multitalker.search import SearchOptions, SpeakerHypothesis
+    from espnet_ext.multitalker.search import SpeakerHypothesis
 
 UTTERANCES_PER_SHARD = 20
 SHARDS_PER_JOB = 4
 WINDOWS_TOGETHER = 16  # windows of the same length that are encoded as one batch
 DEFAULT_RATE = 16000
-SEARCH_OPTIONS = ("beam_size", "ctc_weight", "penalty", "maxlenratio", "minlenratio", "normalize_length")
+ToWords = Callable[[list[str]], list[str]]  # tokens -> words
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class SpeakerDecoding:
             are recordings of one window.
         profiles: ``profiles.scp`` files.
         output: folder for the results.
-        search: options of the beam search by name; see :class:`espnet_ext.multitalker.search.SearchOptions`.
+        search: options of the beam search.
         ngpu: 0, or 1 to decode on a GPU.
         inventory: table of the speakers to choose from, by utterance or by recording: names, or ``name=profile`` if a
             speaker's profile has another name. None: ``inventory`` in the data dir; without one, all speakers with a
@@ -60,22 +60,9 @@ class SpeakerDecoding:
     data: Path
     profiles: tuple[Path, ...]
     output: Path
-    search: Mapping[str, Any]
+    search: SearchOptions
     ngpu: int = 0
     inventory: Path | None = None
-
-
-def read_search_options(path: Path) -> dict[str, Any]:
-    """Options of the beam search from a YAML file; InputError if one is unknown."""
-    return search_options(read_yaml(path), path)
-
-
-def search_options(options: Mapping[str, Any], where: object) -> dict[str, Any]:
-    """Options of the beam search; InputError, which begins with ``where``, if one is unknown."""
-    unknown = next((name for name in options if name not in SEARCH_OPTIONS), None)
-    if unknown is not None:
-        raise InputError(f"{where}: {unknown} is not an option of this search: it has {', '.join(SEARCH_OPTIONS)}")
-    return dict(options)
 
 
 def decode_speakers(jobs: Sequence[SpeakerDecoding], *, nj: int = 1, parallel: Path | None = None) -> int:
@@ -112,22 +99,15 @@ def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
     for path, what in ((job.model_config, "--model-config"), (job.model_file, "--model")):
         if not path.is_file():
             raise InputError(f"{path}: no such file ({what}): check the path, or run the stage that makes it")
-    spans = read_spans(job.data)
-    inventories = Inventories(read_profiles(job.profiles))
-    recordings = _recordings(job.data)
-    inventory = _inventory(job.inventory or job.data / "inventory", spans, recordings, inventories)
+    spans, recordings = read_spans(job.data), _recordings(job.data)
+    inventory = _inventory(job, spans, recordings)
     ends = {key: span.end if span.end != -1 else _duration(key, span.path) for key, span in spans.items()}
     weights = {key: ends[key] - span.start for key, span in spans.items()}
     count = min(len(spans), max(SHARDS_PER_JOB * nj, math.ceil(len(spans) / UTTERANCES_PER_SHARD)))
-    settings = {
-        "config": str(job.model_config),
-        "model": str(job.model_file),
-        "profiles": [str(path) for path in job.profiles],
-        "search": dict(job.search),
-        "ngpu": job.ngpu,
-    }
-    models = work.file_stamps({"config": str(job.model_config), "model": str(job.model_file)})
-    inputs = work.fingerprint(settings, models, work.file_hashes(job.profiles))
+    model = {"config": str(job.model_config), "model": str(job.model_file)}
+    profiles = [str(path) for path in job.profiles]
+    settings = json.dumps({**model, "profiles": profiles, "search": job.search.model_dump(), "ngpu": job.ngpu})
+    inputs = work.fingerprint(settings, work.file_stamps(model), work.file_hashes(job.profiles))
     shards = []
     for number, keys in enumerate(work.balanced(weights, count), start=1):
         tables = {
@@ -140,7 +120,7 @@ def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
                 name=str(number),
                 folder=str(job.output / "log" / f"output.{number}"),
                 log=str(job.output / "log" / f"decode.{number}.log"),
-                options=(json.dumps(settings),),
+                options=(settings,),
                 tables=tables,
                 key=work.fingerprint(inputs, tables, work.file_stamps({key: spans[key].path for key in keys})),
             )
@@ -149,12 +129,12 @@ def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
 
 
 def _inventory(
-    path: Path, spans: Mapping[str, AudioSpan], recordings: Mapping[str, str], inventories: Inventories
+    job: SpeakerDecoding, spans: Mapping[str, AudioSpan], recordings: Mapping[str, str]
 ) -> dict[str, list[str]]:
-    """The entries of each utterance's inventory, ``name`` or ``name=profile``."""
-    if path.name == "inventory" and not path.exists():
-        every = sorted(inventories.profiles)
-        return dict.fromkeys(spans, every)
+    """Return the entries of each utterance's inventory, ``name`` or ``name=profile``."""
+    inventories, path = Inventories(read_profiles(job.profiles)), job.inventory or job.data / "inventory"
+    if job.inventory is None and not path.exists():
+        return dict.fromkeys(spans, sorted(inventories.profiles))
     table = read_table(path)
     named = {}
     for key in spans:
@@ -167,7 +147,7 @@ def _inventory(
 
 
 def profile_of(entry: str) -> str:
-    """The profile in an entry of an inventory.
+    """Return the profile in an entry of an inventory.
 
     >>> profile_of("100"), profile_of("100=OV10_session0:100")
     ('100', 'OV10_session0:100')
@@ -177,7 +157,7 @@ def profile_of(entry: str) -> str:
 
 
 def _recordings(data: Path) -> dict[str, str]:
-    """Utterance -> its recording; without ``segments`` an utterance is a recording."""
+    """Return the recording of each utterance; without ``segments`` an utterance is a recording."""
     segments = data / "segments"
     if not segments.exists():
         return {key: key for key in read_table(data / "wav.scp")}
@@ -194,7 +174,7 @@ def _duration(utterance: str, path: str) -> float:
 
 
 def decode_shard(shard: Shard) -> None:
-    """Decode one shard (in a worker process), with the model kept from shard to shard.
+    """Decode one shard (in a worker process); the model stays loaded from shard to shard.
 
     Raises:
         InputError: a checkpoint that does not fit, profiles of another dimension, or a bad audio file.
@@ -202,27 +182,23 @@ def decode_shard(shard: Shard) -> None:
     if shard.is_done():  # its worker died after it had finished
         return
     with work.attempt(shard) as folder:
-        from espnet_ext.multitalker.search import SearchOptions
-
-        (settings,) = shard.options
-        job = json.loads(settings)
-        model, to_words, rate = _model(job["config"], job["model"], device_of(job["ngpu"]))
-        inventories = Inventories(read_profiles(job["profiles"]))
-        options = SearchOptions(**job["search"])
-        heard, texts, speakers = [], {}, {}
-        spans = {}
+        job = json.loads(shard.options[0])
+        model, to_words, rate = _load(job["config"], job["model"], device_of(job["ngpu"]))
+        inventories, spans = Inventories(read_profiles(job["profiles"])), {}
         for key, row in shard.tables["spans"].items():
             start, end, path = row.split(" ", 2)
             spans[key] = AudioSpan(path, float(start), float(end))
         entries = {key: shard.tables["inventory"][key].split() for key in spans}
         profiles = {key: inventories.of([profile_of(entry) for entry in entries[key]], key) for key in spans}
         samples = {key: read_samples(key, span, rate) for key, span in spans.items()}
-        found = _recognised(model, samples, profiles, to_words, options)
+        found = _recognised(model, samples, profiles, to_words, SearchOptions(**job["search"]))
+        heard, texts, speakers = [], {}, {}
         for key, span in spans.items():
-            names = [entry.partition("=")[0] for entry in entries[key]]
-            best = found[key]
-            window = _window(key, shard.tables["recordings"][key])
-            heard += by_speaker(best, names, *window, span.start, span.end)
+            names, best = [entry.partition("=")[0] for entry in entries[key]], found[key]
+            recording, window = window_of(key)
+            if recording != shard.tables["recordings"][key]:
+                recording, window = key, 0
+            heard += by_speaker(best, names, recording, window, span.start, span.end)
             segments = best.segments if best else ()
             texts[key] = f" {SPEAKER_CHANGE} ".join(" ".join(each.words) for each in segments)
             speakers[key] = " ".join(names[each.speaker] for each in segments)
@@ -235,10 +211,10 @@ def _recognised(
     model: "SAASRModel",
     samples: Mapping[str, np.ndarray],
     profiles: Mapping[str, np.ndarray],
-    to_words: Callable[[list[str]], list[str]],
-    options: "SearchOptions",
+    to_words: ToWords,
+    options: SearchOptions,
 ) -> dict[str, "SpeakerHypothesis | None"]:
-    """The best hypothesis of each window; windows of the same length are encoded together."""
+    """Return the best hypothesis of each window; windows of the same length are encoded together."""
     from espnet_ext.multitalker.search import recognise_together
 
     lengths: dict[int, list[str]] = {}
@@ -252,52 +228,30 @@ def _recognised(
     return best
 
 
-def _window(utterance: str, recording: str) -> tuple[str, int]:
-    """Recording and index of a window. An utterance that is not called like one is a recording of one window."""
-    try:
-        name, index = parse_window_id(utterance)
-    except InputError:
-        return utterance, 0
-    return (name, index) if name == recording else (utterance, 0)
-
-
 def by_speaker(
     hypothesis: "SpeakerHypothesis | None", names: Sequence[str], recording: str, window: int, start: float, end: float
 ) -> list[WindowHypothesis]:
-    """What was heard of each speaker in a window; if nobody was heard, one line that says so.
+    """Return what was heard of each speaker in a window; if nobody was heard, one line that says so.
 
     Several utterances of the same speaker are joined, in the order of their starts. The times of words are
     approximate: where the recogniser's attention points.
     """
     if hypothesis is None or not hypothesis.segments:
         return [WindowHypothesis(recording, window, NOBODY, (), start, end)]
-    return [
-        WindowHypothesis(
-            recording,
-            window,
-            names[speaker],
-            hypothesis.words_of(speaker),
-            start,
-            end,
-            times=_seconds(hypothesis.times_of(speaker), start, end),
-        )
-        for speaker in hypothesis.speakers
-    ]
-
-
-def _seconds(shares: Sequence[tuple[float, float]], start: float, end: float) -> tuple[tuple[float, float], ...] | None:
-    """Shares of a window as seconds of the recording."""
-    return (
-        tuple(
-            (round(start + first * (end - start), 3), round(start + last * (end - start), 3)) for first, last in shares
-        )
-        or None
-    )
+    heard = []
+    for speaker in dict.fromkeys(segment.speaker for segment in hypothesis.segments):
+        own = [segment for segment in hypothesis.segments if segment.speaker == speaker]
+        words = tuple(word for segment in own for word in segment.words)
+        shares = [share for segment in own for share in segment.times]
+        first, last = ([round(start + share[side] * (end - start), 3) for share in shares] for side in (0, 1))
+        times = tuple(zip(first, last, strict=True)) or None
+        heard.append(WindowHypothesis(recording, window, names[speaker], words, start, end, times=times))
+    return heard
 
 
 @keep_last
-def _model(config: str, model_file: str, device: str) -> tuple["SAASRModel", Callable[[list[str]], list[str]], int]:
-    """Load a model; return it with a function that makes words of its tokens, and its sampling rate in Hz."""
+def _load(config: str, model_file: str, device: str) -> tuple["SAASRModel", ToWords, int]:
+    """Load a model; return it, a function that makes words of its tokens, and its sampling rate in Hz."""
     import espnet_ext
 
     espnet_ext.register()

@@ -13,7 +13,6 @@ from espnet_ext.multitalker.profiles import profile
 from espnet_ext.text.turns import SPEAKER_CHANGE
 
 SIZE = 8  # P4, 4.2: eight speakers in a session of LibriCSS
-SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Inventories:
     enrolment: int = 2
 
     def of(self, names: Sequence[str], owner: str) -> np.ndarray:
-        """The profiles of these speakers from all their enrolment utterances, (K, E).
+        """Return the profiles of these speakers from all their enrolment utterances, (K, E).
 
         Args:
             names: the speakers, each once.
@@ -41,16 +40,16 @@ class Inventories:
         Raises:
             InputError: no speaker, one twice, or one that has no profile.
         """
-        self._check(names, owner)
+        _require_profiles(names, self.profiles, owner)
         return np.stack([profile(self.profiles[name]) for name in names])
 
     def draw(self, speakers: Sequence[str], owner: str, random: np.random.Generator) -> tuple[list[str], np.ndarray]:
-        """An inventory for training: the speakers and others in random order, and their profiles, (K, E).
+        """Draw an inventory for training: the speakers and others in random order, and their profiles, (K, E).
 
         Raises:
             InputError: as :meth:`of`.
         """
-        self._check(list(dict.fromkeys(speakers)), owner)
+        _require_profiles(list(dict.fromkeys(speakers)), self.profiles, owner)
         names = draw_names(speakers, self.profiles, self.size, random)
         return names, np.stack([profile(self._some(self.profiles[name], random)) for name in names])
 
@@ -59,22 +58,23 @@ class Inventories:
             return rows
         return rows[random.choice(len(rows), self.enrolment, replace=False)]
 
-    def _check(self, names: Sequence[str], owner: str) -> None:
-        if not names:
-            raise InputError(f"{owner}: an inventory without speakers: name at least one")
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if list(names).count(name) > 1)
-            raise InputError(f"{owner}: {twice} is in the inventory twice: name each speaker once")
-        missing = [name for name in names if name not in self.profiles]
-        if missing:
-            raise InputError(
-                f"{owner}: no profile for {', '.join(missing[:SHOWN])}{' ...' if len(missing) > SHOWN else ''}: "
-                "make the profiles of all speakers, or check the names"
-            )
+
+def _require_profiles(names: Sequence[str], known: Collection[str], owner: str) -> None:
+    if not names:
+        raise InputError(f"{owner}: an inventory without speakers: name at least one")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if list(names).count(name) > 1)
+        raise InputError(f"{owner}: {twice} is in the inventory twice: name each speaker once")
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise InputError(
+            f"{owner}: no profile for {', '.join(missing[:3])}{' ...' if len(missing) > 3 else ''}: "
+            "make the profiles of all speakers, or check the names"
+        )
 
 
 def draw_names(speakers: Sequence[str], known: Collection[str], size: int, random: np.random.Generator) -> list[str]:
-    """The names of an inventory: those who speak and, up to ``size``, other known speakers, in random order."""
+    """Draw the names of an inventory: those who speak and, up to ``size``, other known speakers, in random order."""
     present = list(dict.fromkeys(speakers))
     absent = sorted(set(known) - set(present))
     count = min(max(0, size - len(present)), len(absent))
@@ -83,56 +83,32 @@ def draw_names(speakers: Sequence[str], known: Collection[str], size: int, rando
 
 
 def write_inventories(speakers: Path, profiles: Path, output: Path, *, size: int = SIZE, seed: int = 0) -> None:
-    """Draw the inventory of each mixture of a set, and write them as a table for decoding.
+    """Draw the inventory of each mixture of a set, whatever the other mixtures, and write them as a table.
 
     Args:
         speakers: ``text_speakers`` of the set.
         profiles: ``profiles.scp`` of the speakers to choose from.
         output: the table.
-        size: number of profiles per mixture.
-        seed: of the choice and the order.
-
-    Raises:
-        InputError: as :func:`draw_inventories`.
-    """
-    spoken = {mixture: row.split() for mixture, row in read_table(speakers).items()}
-    inventories = draw_inventories(spoken, list(read_table(profiles)), size, seed)
-    write_table(output, {mixture: " ".join(names) for mixture, names in inventories.items()})
-    absent = sum(len(set(names) - set(spoken[mixture])) for mixture, names in inventories.items()) / len(inventories)
-    print(f"{len(inventories)} mixtures, {absent:.1f} profiles of absent speakers each -> {output}")
-
-
-def draw_inventories(
-    spoken: Mapping[str, Sequence[str]], known: Collection[str], size: int, seed: int
-) -> dict[str, list[str]]:
-    """An inventory for each mixture. It does not depend on the other mixtures.
-
-    Args:
-        spoken: mixture -> its speakers.
-        known: all speakers with a profile.
         size: number of profiles of an inventory; there are more if more people speak.
-        seed: of the choice.
+        seed: of the choice and the order.
 
     Raises:
         InputError: a speaker without a profile, or a size below 1.
     """
     if size < 1:
         raise InputError(f"inventories of {size} profiles were asked for: give at least 1")
-    names = set(known)
-    for mixture, speakers in spoken.items():
-        missing = next((name for name in speakers if name not in names), None)
-        if missing is not None:
-            raise InputError(
-                f"{mixture}: no profile for {missing}: make the profiles of all speakers, or check the names"
-            )
-    return {
-        mixture: draw_names(speakers, names, size, np.random.default_rng([seed, zlib.crc32(mixture.encode())]))
-        for mixture, speakers in spoken.items()
-    }
+    spoken, known = {mixture: row.split() for mixture, row in read_table(speakers).items()}, set(read_table(profiles))
+    drawn: dict[str, list[str]] = {}
+    for mixture, own in spoken.items():
+        _require_profiles(list(dict.fromkeys(own)), known, mixture)
+        drawn[mixture] = draw_names(own, known, size, np.random.default_rng([seed, zlib.crc32(mixture.encode())]))
+    write_table(output, {mixture: " ".join(names) for mixture, names in drawn.items()})
+    absent = sum(len(set(names) - set(spoken[mixture])) for mixture, names in drawn.items()) / len(drawn)
+    print(f"{len(drawn)} mixtures, {absent:.1f} profiles of absent speakers each -> {output}")
 
 
 def segment_labels(text: str, speakers: Sequence[str], inventory: Sequence[str], owner: str) -> np.ndarray:
-    """The place in the inventory of the speaker of each utterance of a serialised transcript, (utterances,).
+    """Return the place in the inventory of the speaker of each utterance of a serialised transcript, (utterances,).
 
     >>> segment_labels("A B <sc> C <sc> D", ["x", "y", "x"], ["w", "x", "y"], "mix-1").tolist()
     [1, 2, 1]
@@ -146,8 +122,7 @@ def segment_labels(text: str, speakers: Sequence[str], inventory: Sequence[str],
             f"{owner}: the transcript has {count} utterances between {SPEAKER_CHANGE}, but {len(speakers)} speakers "
             "are given: name the speaker of each"
         )
-    places = {name: place for place, name in enumerate(inventory)}
-    missing = next((name for name in speakers if name not in places), None)
+    missing = next((name for name in speakers if name not in inventory), None)
     if missing is not None:
         raise InputError(f"{owner}: {missing} speaks, but is not in the inventory: add the speaker's profile to it")
-    return np.array([places[name] for name in speakers], dtype=np.int64)
+    return np.array([list(inventory).index(name) for name in speakers], dtype=np.int64)

@@ -72,7 +72,7 @@ def write_profiles(folder: str | Path, profiles: Mapping[str, np.ndarray]) -> Pa
 
 
 def profile(rows: np.ndarray) -> np.ndarray:
-    """One profile of norm 1, (E,), from those of enrolment utterances, (utterances, E)."""
+    """Return one profile of norm 1, (E,), from those of enrolment utterances, (utterances, E)."""
     mean = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).mean(axis=0)
     return mean / np.linalg.norm(mean)
 
@@ -126,13 +126,13 @@ def choose_enrolment(utt2spk: Mapping[str, str], count: int = UTTERANCES, seed: 
 
 
 def make_profiles(
-    data: str | Path | Sequence[str | Path],
+    data: Sequence[str | Path],
     embed: Embed,
     count: int = UTTERANCES,
     seed: int = 0,
     enrolment: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[dict[str, np.ndarray], dict[str, Sequence[str]]]:
-    """Embed enrolment utterances of all speakers of a Kaldi data dir, or of several.
+    """Embed enrolment utterances of all speakers of Kaldi data dirs.
 
     Args:
         data: the data dirs; their utterances should not be those that the model is tested on.
@@ -149,18 +149,17 @@ def make_profiles(
     """
     if count < 1:
         raise InputError(f"profiles of {count} enrolment utterances were asked for: give at least 1")
-    folders = [data] if isinstance(data, str | Path) else data
-    spans = {utterance: span for folder in folders for utterance, span in read_spans(folder).items()}
+    spans = {utterance: span for folder in data for utterance, span in read_spans(folder).items()}
     chosen: dict[str, Sequence[str]] = dict(enrolment or {})
     if enrolment is None:
-        speakers = {key: speaker for folder in folders for key, speaker in read_data_dir(folder).utt2spk.items()}
-        chosen.update(choose_enrolment(speakers, count, seed))
+        speakers = {key: speaker for folder in data for key, speaker in read_data_dir(folder).utt2spk.items()}
+        chosen |= choose_enrolment(speakers, count, seed)
     profiles = {}
     for speaker, utterances in tqdm(chosen.items(), desc="profiles", mininterval=5):
         rows = []
         for utterance in utterances:
             if utterance not in spans:
-                names = " ".join(map(str, folders))
+                names = " ".join(map(str, data))
                 raise InputError(f"{names}: {utterance} of {speaker} has no audio: run `espnet-ext data fix DIR`")
             row = np.asarray(embed(read_samples(utterance, spans[utterance], RATE)), dtype=np.float32)
             norm = np.linalg.norm(row)
@@ -175,7 +174,7 @@ def make_profiles(
 
 
 def resemblyzer() -> Embed:
-    """d-vectors of 256 dimensions by the model in Resemblyzer's wheel; long silences are cut out first.
+    """Return a function that makes d-vectors of 256 dimensions by Resemblyzer's model, long silences cut out.
 
     Raises:
         InputError: Resemblyzer is not installed.
@@ -194,7 +193,7 @@ def resemblyzer() -> Embed:
 
 
 def espnet_speaker_model(config: str | Path, model_file: str | Path) -> Embed:
-    """Embeddings by a speaker model that was trained with ESPnet: its ``config.yaml`` and checkpoint.
+    """Return a function that makes embeddings by a speaker model of ESPnet: its ``config.yaml`` and checkpoint.
 
     Raises:
         InputError: a missing file, or a checkpoint that does not fit.

@@ -15,26 +15,10 @@ from espnet_ext.layers.padding import valid_frames
 from espnet_ext.layers.speaker_attributed_decoder import SpeakerAttributedDecoder, State
 from espnet_ext.layers.speaker_inventory import segment_numbers, segment_posteriors
 from espnet_ext.model.sa_asr import SAASRModel
+from espnet_ext.multitalker.search_settings import SearchOptions
 from espnet_ext.upstream.ctc_prefix import ScanCTCPrefixScorer
 
-
-@dataclass(frozen=True)
-class SearchOptions:
-    """Options of the beam search, with ESPnet's names and meanings."""
-
-    beam_size: int = 10
-    ctc_weight: float = 0.0
-    penalty: float = 0.0
-    maxlenratio: float = 0.0
-    minlenratio: float = 0.0
-    normalize_length: bool = False
-
-    def __post_init__(self) -> None:
-        if self.beam_size < 1 or not 0 <= self.ctc_weight < 1:
-            raise InputError(
-                f"beam_size is {self.beam_size} and ctc_weight {self.ctc_weight}: take a beam of 1 or more and a "
-                "weight from 0 to below 1"
-            )
+DEFAULT = SearchOptions()
 
 
 @dataclass(frozen=True)
@@ -69,19 +53,6 @@ class SpeakerHypothesis:
     score: float
     tokens: tuple[int, ...] = ()
 
-    @property
-    def speakers(self) -> list[int]:
-        """Places in the inventory of those who speak, in the order in which they first do."""
-        return list(dict.fromkeys(segment.speaker for segment in self.segments))
-
-    def words_of(self, speaker: int) -> tuple[str, ...]:
-        """All words of one speaker; empty for one who is silent."""
-        return tuple(word for segment in self.segments if segment.speaker == speaker for word in segment.words)
-
-    def times_of(self, speaker: int) -> tuple[tuple[float, float], ...]:
-        """The times of all words of one speaker."""
-        return tuple(time for segment in self.segments if segment.speaker == speaker for time in segment.times)
-
 
 class SpeakerScorer(BatchScorerInterface):
     """The decoder as a scorer for B utterances of the same length.
@@ -104,46 +75,19 @@ class SpeakerScorer(BatchScorerInterface):
         self.inventory = (speaker_encodings, profiles, present)
 
     def init_state(self, x: torch.Tensor) -> State:
-        """State before the first token. ``x``: encodings, (T, D) or (B, T, D)."""
+        """Return the state before the first token. ``x``: encodings, (T, D) or (B, T, D)."""
         return self.decoder.init_state(x)
 
     def batch_score(
         self, ys: torch.Tensor, states: Sequence[State], xs: torch.Tensor
     ) -> tuple[torch.Tensor, list[State]]:
-        """Log-probabilities of the next token of n hypotheses, n / B of each utterance, and their states after it."""
+        """Score the next token of n hypotheses, n / B of each utterance; return also their states after it."""
         return self.decoder.step(ys, states, xs, *self.inventory)
 
     def score(self, y: torch.Tensor, state: State, x: torch.Tensor) -> tuple[torch.Tensor, State]:
-        """The same of one hypothesis: ``y`` (L,), ``x`` (T, D)."""
+        """Score the next token of one hypothesis: ``y`` (L,), ``x`` (T, D)."""
         scores, states = self.batch_score(y.unsqueeze(0), [state], x.unsqueeze(0))
         return scores[0], states[0]
-
-
-def recognise(
-    model: SAASRModel,
-    speech: np.ndarray | torch.Tensor,
-    profiles: np.ndarray | torch.Tensor,
-    to_words: Callable[[list[str]], Sequence[str]],
-    options: SearchOptions = SearchOptions(),  # noqa: B008 -- frozen
-    nbest: int = 1,
-) -> list[SpeakerHypothesis]:
-    """Recognise one recording or window.
-
-    Args:
-        model: in evaluation mode.
-        speech: samples, (N,), or features, (N, D).
-        profiles: profiles of the speakers to choose from, (K, E), K at least 1.
-        to_words: makes words of the tokens of one utterance.
-        options: of the search.
-        nbest: number of hypotheses to return.
-
-    Returns:
-        The best hypotheses, the best first; none if the search found no complete one.
-
-    Raises:
-        InputError: no profile, one of another dimension, or CTC in the search of a model that has none.
-    """
-    return recognise_together(model, [speech], [profiles], to_words, options, nbest)[0]
 
 
 @torch.no_grad()
@@ -152,14 +96,25 @@ def recognise_together(
     speeches: Sequence[np.ndarray | torch.Tensor],
     inventories: Sequence[np.ndarray | torch.Tensor],
     to_words: Callable[[list[str]], Sequence[str]],
-    options: SearchOptions = SearchOptions(),  # noqa: B008 -- frozen
+    options: SearchOptions = DEFAULT,
     nbest: int = 1,
 ) -> list[list[SpeakerHypothesis]]:
-    """Recognise several windows of the same length at once: one batch, one search; see :func:`recognise`.
+    """Recognise several windows of the same length at once: one batch, one search.
 
     Args:
-        speeches: of each window, all as long: nothing is padded, and each result is that of the window alone.
-        inventories: profiles of the speakers to choose from in each window.
+        model: in evaluation mode.
+        speeches: of each window samples, (N,), or features, (N, D), all as long: nothing is padded, and each result is
+            that of the window alone.
+        inventories: profiles of the speakers to choose from in each window, (K, E), K at least 1.
+        to_words: makes words of the tokens of one utterance.
+        options: of the search.
+        nbest: number of hypotheses of each window.
+
+    Returns:
+        The best hypotheses of each window, the best first; none if the search found no complete one.
+
+    Raises:
+        InputError: no profile, one of another dimension, or CTC in the search of a model that has none.
     """
     device = next(model.parameters()).device
     batch = torch.stack([torch.as_tensor(speech, dtype=torch.float32, device=device) for speech in speeches])
@@ -226,7 +181,7 @@ def _hypothesis(
 def word_times(
     pieces: Sequence[str], frames: Sequence[int], to_words: Callable[[list[str]], Sequence[str]], length: int
 ) -> tuple[tuple[float, float], ...]:
-    """Start and end of each word, as shares of ``length`` frames, from the frames that its pieces attend to.
+    """Return start and end of each word, as shares of ``length`` frames, from the frames that its pieces attend to.
 
     A piece belongs to the word that is the last one once the piece is added.
 

@@ -5,7 +5,8 @@ perturbed speaker counts as a new one (Yamamoto et al., Interspeech 2019).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
+from itertools import batched
 from pathlib import Path
 
 import soundfile
@@ -17,23 +18,14 @@ from espnet_ext.work.parallel import map_shards
 
 RATE = 16000
 LIMITS = (0.5, 2.0)
-_SHARD = 200  # utterances
+_UTTERANCES_OF_A_SHARD = 200
 
 
-@dataclass(frozen=True)
-class SpeedShard:
-    """Work of one process: what to read, where to write it, and the factor."""
-
-    name: str
-    spans: tuple[tuple[str, AudioSpan, str], ...]  # utterance, its audio, the file to write
-    factor: float
-
-
-def perturb_speed(data: str | Path, factors: Sequence[float], output: str | Path, *, nj: int = 1) -> DataDir:
+def perturb_speed(data: str | Path, factors: Sequence[float], output: str | Path, *, nj: int = 1) -> None:
     """Write the utterances of a data dir at other speeds, as those of new speakers.
 
-    The output is a data dir, with the audio in ``audio/``. The ids of utterances and speakers
-    begin with ``sp<factor>-``.
+    The output is a data dir, with the audio in ``audio/``. The ids of utterances and speakers begin with
+    ``sp<factor>-``.
 
     Args:
         data: with ``text``, audio at 16 kHz.
@@ -52,35 +44,28 @@ def perturb_speed(data: str | Path, factors: Sequence[float], output: str | Path
         raise InputError(f"{data}: no text: make the data dir with its transcripts")
     folder = Path(output).resolve() / "audio"
     folder.mkdir(parents=True, exist_ok=True)
-    shards = []
-    for factor in factors:
-        work = [(key, span, str(folder / f"sp{factor}-{key}.flac")) for key, span in spans.items()]
-        shards += [
-            SpeedShard(f"{factor}-{start}", tuple(work[start : start + _SHARD]), factor)
-            for start in range(0, len(work), _SHARD)
-        ]
-    seconds = {}
-    for durations in map_shards(write_shard, shards, nj=nj, describe="speed"):
-        seconds.update(durations)
-    written = {Path(path).stem: path for shard in shards for _, _, path in shard.spans}
+    work = [(f"sp{factor}-{key}", span, factor) for factor in factors for key, span in spans.items()]
+    shards = list(batched(work, _UTTERANCES_OF_A_SHARD))
+    seconds: dict[str, float] = {}
+    for durations in map_shards(partial(_write_shard, folder=folder), shards, nj=nj, describe="speed"):
+        seconds |= durations
     made = DataDir(
-        wav_scp=written,
+        wav_scp={key: str(folder / f"{key}.flac") for key in seconds},
         utt2spk={f"sp{factor}-{key}": f"sp{factor}-{who}" for factor in factors for key, who in source.utt2spk.items()},
         text={f"sp{factor}-{key}": text for factor in factors for key, text in source.text.items()},
         utt2dur={key: format_seconds(value) for key, value in seconds.items()},
     )
     write_tables(made, Path(output))
     print(f"{len(made.utt2spk)} utterances, {len(set(made.utt2spk.values()))} speakers -> {output}")
-    return made
 
 
-def write_shard(shard: SpeedShard) -> dict[str, float]:
-    """Write the audio of a shard; returns the seconds of each utterance."""
+def _write_shard(shard: Sequence[tuple[str, AudioSpan, float]], folder: Path) -> dict[str, float]:
+    """Write the audio of a shard (in a worker process); return the seconds of each utterance."""
     import soxr
 
     seconds = {}
-    for utterance, span, path in shard.spans:
-        samples = soxr.resample(read_samples(utterance, span, RATE), RATE * shard.factor, RATE)
-        soundfile.write(path, samples, RATE, subtype="PCM_16")
-        seconds[Path(path).stem] = len(samples) / RATE
+    for key, span, factor in shard:
+        samples = soxr.resample(read_samples(key, span, RATE), RATE * factor, RATE)
+        soundfile.write(folder / f"{key}.flac", samples, RATE, subtype="PCM_16")
+        seconds[key] = len(samples) / RATE
     return seconds

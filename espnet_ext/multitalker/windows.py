@@ -51,12 +51,12 @@ class Windowing:
         return self.length * (1 - self.overlap)
 
     def span(self, index: int) -> tuple[float, float]:
-        """Start and end in seconds of the window with an index, of a recording that is longer."""
+        """Return start and end in seconds of the window with an index, of a recording that is longer."""
         start = round(index * self.shift, 8)
         return start, round(start + self.length, 8)
 
     def cut(self, recording: str, seconds: float) -> list[RecordingWindow]:
-        """The windows of a recording of this length; the last ends with the recording, and may be shorter.
+        """Cut a recording of this length into windows; the last ends with the recording, and may be shorter.
 
         Raises:
             InputError: the recording has no length.
@@ -71,7 +71,7 @@ class Windowing:
 
 
 def window_id(recording: str, index: int) -> str:
-    """The utterance id of a window in a data dir; ids sort as the windows follow each other.
+    """Return the utterance id of a window in a data dir; ids sort as the windows follow each other.
 
     >>> window_id("mix-0001", 3)
     'mix-0001-w00003'
@@ -79,12 +79,14 @@ def window_id(recording: str, index: int) -> str:
     return f"{recording}-w{index:05d}"
 
 
-def parse_window_id(utterance: str) -> tuple[str, int]:
-    """Recording and index of a window's utterance id. Raises InputError if it has another form."""
+def window_of(utterance: str) -> tuple[str, int]:
+    """Return recording and index of a window by its utterance id; another utterance is a recording of one window.
+
+    >>> window_of("mix-0001-w00003"), window_of("mix-0001")
+    (('mix-0001', 3), ('mix-0001', 0))
+    """
     match = _WINDOW_ID.fullmatch(utterance)
-    if not match:
-        raise InputError(f"utterance {utterance} is not a window (<recording>-w<index>): make the data dir of windows")
-    return match[1], int(match[2])
+    return (match[1], int(match[2])) if match else (utterance, 0)
 
 
 def window_data_dir(data: DataDir, windowing: Windowing) -> tuple[DataDir, list[RecordingWindow]]:

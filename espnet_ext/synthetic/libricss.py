@@ -28,17 +28,10 @@ from espnet_ext.corpora.libricss import (
     speech_segments,
 )
 from espnet_ext.corpora.librispeech import scan_librispeech
-from espnet_ext.multitalker.mixture_plan import (
-    MixtureSettings,
-    Part,
-    SourceUtterance,
-    draw_distances,
-    overlap_ratio,
-    place,
-)
 from espnet_ext.synthetic.acoustics import CLEAN, draw_scene
 from espnet_ext.synthetic.librispeech import FORMAT as LIBRISPEECH_FORMAT
 from espnet_ext.synthetic.librispeech import write_corpus
+from espnet_ext.synthetic.overlap import Part, SourceUtterance, draw_distances, overlap_ratio, place
 from espnet_ext.synthetic.parameters import LIBRICSS_SIZES, WHAT, LibriCssSize, generator, size_called
 from espnet_ext.work.once import fingerprint, make_folder
 from espnet_ext.work.parallel import map_shards
@@ -144,17 +137,14 @@ def draw_session(
         chosen += [own[index] for index in sorted(picked)]
         unused[speaker] = [source.id for index, source in enumerate(own) if index not in picked]
     rng.shuffle(chosen)
-    settings = MixtureSettings((1, len(chosen)), SPEAKERS, percent / 100)
     parts: list[Part] = []
     clock = 0.0
     group = size.group if percent else 1
     for first in range(0, len(chosen), group):
         members = chosen[first : first + group]
         begin = clock + rng.uniform(*silence)
-        parts += [
-            Part(source, round(begin + start, 4))
-            for source, start in zip(members, place(members, draw_distances(len(members), rng), settings), strict=True)
-        ]
+        starts = place(members, draw_distances(len(members), rng), percent / 100)
+        parts += [Part(source, round(begin + start, 4)) for source, start in zip(members, starts, strict=True)]
         clock = max(part.end for part in parts)
     actual = 100 * overlap_ratio([(part.start, part.end) for part in parts])
     name = f"overlap_ratio_{percent}.0_sil{silence[0]}_{silence[1]}_session{number}_actual{actual:.1f}"

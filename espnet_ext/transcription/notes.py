@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from espnet_ext.multitalker.settled import SETTLED
+from espnet_ext.multitalker.search_settings import DECODING
 from espnet_ext.sharing.model_files import find_model, named_files, without_training
 from espnet_ext.transcription.recordings import Recording, targets_of
 from espnet_ext.transcription.request import Request, is_whisper
@@ -41,7 +41,7 @@ def key_of(model: Path | None, request: Request) -> str:
         files = find_model(model)
         paths += [path for path in (files.model, files.lm_config, files.lm_file, files.prior_file) if path]
         paths += named_files(without_training(read_yaml(files.config)), [files.config.parent], files.config).values()
-        made += [digest(files.config), digest(files.model.with_name(SETTLED)), dict(files.search)]
+        made += [digest(files.config), digest(files.model.with_name(DECODING)), dict(files.search)]
     return fingerprint(made, {name: str(value) for name, value in options.items()}, _stamps(paths))
 
 

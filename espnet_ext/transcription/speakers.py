@@ -10,10 +10,10 @@ from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import write_data_dir
-from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers, read_search_options
+from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers
 from espnet_ext.multitalker.heard.hypotheses import Grouped, group_by_speaker, read_jsonl
 from espnet_ext.multitalker.profiles import espnet_speaker_model, resemblyzer, write_profiles
-from espnet_ext.multitalker.settled import read_settled
+from espnet_ext.multitalker.search_settings import read_decoding_settings, with_options
 from espnet_ext.multitalker.windows import WINDOW_SECONDS, Windowing, window_data_dir
 from espnet_ext.sharing.model_files import ModelFiles
 from espnet_ext.stitcher.guard import read_guard
@@ -25,6 +25,7 @@ from espnet_ext.transcription.enrolment import find_enrolment
 from espnet_ext.transcription.request import Engine, Request, loading
 from espnet_ext.transcription.voices import copy_audio, enrolled
 from espnet_ext.work.once import digest
+from espnet_ext.work.yaml_files import read_yaml
 
 OVERLAPS = {"no": 0.0, "block": 0.0, "overlapping": 0.5, BY_TIME: 0.5}  # of windows, by method
 
@@ -44,9 +45,10 @@ def speakers_by_model(request: Request, model: ModelFiles) -> Engine:
     if request.stitcher and request.method:
         raise InputError("--stitcher is a method itself: leave out --method")
     find_enrolment(request.enrolment)
-    windowing, search = windowing_of(request, model), dict(read_settled(model.model).search)
-    search |= read_search_options(request.config) if request.config else {}
-    search |= {"beam_size": request.beam_size} if request.beam_size else {}
+    windowing, search = windowing_of(request, model), read_decoding_settings(model.model).search
+    changes = read_yaml(request.config) if request.config else {}
+    changes |= {"beam_size": request.beam_size} if request.beam_size else {}
+    search = with_options(search, changes, str(request.config or "--beam-size"))
     merge = merge_of(request)
     speaker_model = request.speaker_model
     embed = (
@@ -98,7 +100,8 @@ def windowing_of(request: Request, model: ModelFiles) -> Windowing | None:
         return None
     chosen = read_trained_on(request.stitcher).windows if request.stitcher else None
     if chosen is None:
-        chosen = Windowing(read_settled(model.model).window or WINDOW_SECONDS, OVERLAPS[request.method or BY_TIME])
+        length = read_decoding_settings(model.model).window or WINDOW_SECONDS
+        chosen = Windowing(length, OVERLAPS[request.method or BY_TIME])
     given = {"length": request.window, "overlap": request.window_overlap}
     windowing = replace(chosen, **{name: value for name, value in given.items() if value is not None})
     if request.stitcher:

@@ -40,7 +40,7 @@ def enrolled(folder: Path, embed: Embed, work: Path) -> dict[str, np.ndarray]:
     utterances = {f"{who}--{number}": path for who, files in found.items() for number, path in enumerate(files)}
     speakers = {key: key.rpartition("--")[0] for key in utterances}
     copy_audio(utterances, work / "enrolment", speakers)
-    return make_profiles(work / "enrolment" / "data", embed, max(map(len, found.values())))[0]
+    return make_profiles([work / "enrolment" / "data"], embed, max(map(len, found.values())))[0]
 
 
 def enrolled_profiles(folder: Path, embed: Embed, work: Path) -> dict[str, np.ndarray]:

@@ -21,7 +21,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples, read_spans
 from espnet_ext.multitalker.heard.hypotheses import NOBODY, WindowHypothesis, write_jsonl
-from espnet_ext.multitalker.windows import parse_window_id
+from espnet_ext.multitalker.windows import window_of
 from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
 from espnet_ext.text.transcript import Word
 from espnet_ext.text.turns import Turn, by_recording, read_turns
@@ -151,13 +151,13 @@ def decode_turns(
     for key, seconds in durations.items():
         if float(seconds) > TRAINED_WINDOW:
             raise InputError(f"{data}: {key} has {seconds} s, but Whisper hears at most {TRAINED_WINDOW} s at once")
-        if _window(key)[0] not in turns:
-            raise InputError(f"{references}: {_window(key)[0]} has no turns: give the references of these recordings")
+        if window_of(key)[0] not in turns:
+            raise InputError(f"{references}: {window_of(key)[0]} has no turns: give the references of these recordings")
     # windows of the same length come together
     keys = sorted(spans, key=lambda key: (-float(durations[key]), key))
     shards = []
     for number, part in enumerate(batched(keys, _WINDOWS_OF_A_SHARD), start=1):
-        known = {_window(key)[0]: turns[_window(key)[0]] for key in part}
+        known = {window_of(key)[0]: turns[window_of(key)[0]] for key in part}
         shards.append(WindowShard(str(number), {key: spans[key] for key in part}, known, search))
     found = [item for own in map_shards(decode_shard, shards, nj=nj, describe="windows") for item in own]
     write_jsonl(output / "hypotheses.jsonl", found)
@@ -170,20 +170,12 @@ def decode_shard(shard: WindowShard) -> list[WindowHypothesis]:
     samples = {key: read_samples(key, span, RATE) for key, span in shard.spans.items()}
     found: list[WindowHypothesis] = []
     for key, words in zip(samples, whisper.decode(list(samples.values())), strict=True):
-        recording, index = _window(key)
+        recording, index = window_of(key)
         start = shard.spans[key].start
         end = start + len(samples[key]) / RATE
         window = WindowHypothesis(recording, index, NOBODY, (), round(start, 3), round(end, 3))
         found += by_turns(words, window, shard.turns[recording], normalise)
     return found
-
-
-def _window(utterance: str) -> tuple[str, int]:
-    """Recording and index of a window; a whole recording is its only window."""
-    try:
-        return parse_window_id(utterance)
-    except InputError:
-        return utterance, 0
 
 
 def by_turns(

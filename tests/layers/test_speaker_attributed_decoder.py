@@ -11,6 +11,7 @@ from espnet_ext.decoder.batch_rnn import BatchRNNDecoder
 from espnet_ext.decoder.language_transformer import LanguageTransformerDecoder
 from espnet_ext.errors import InputError
 from espnet_ext.layers.speaker_attributed_decoder import SpeakerAttributedDecoder
+from espnet_ext.upstream.decoder_readouts import readout
 
 VOCAB, SIZE, CONTEXT, PROFILE = 9, 8, 6, 4
 TRANSFORMER = {"attention_heads": 2, "linear_units": 8, "num_blocks": 3}
@@ -23,10 +24,11 @@ DECODERS = {
 }
 
 
-def build(name: str, **options) -> SpeakerAttributedDecoder:
+def build(name: str, attention_block: int = -1, **options) -> SpeakerAttributedDecoder:
     torch.manual_seed(3)
     options = {"query_conf": {"hidden_size": 5}, "cosine_scale": 5.0, **options}
-    return SpeakerAttributedDecoder(DECODERS[name](), VOCAB, CONTEXT, PROFILE, **options).eval()
+    decoder = readout(DECODERS[name](), attention_block)
+    return SpeakerAttributedDecoder(decoder, VOCAB, CONTEXT, PROFILE, **options).eval()
 
 
 def inputs(lengths=(11, 11), tokens=(6, 6)) -> dict[str, torch.Tensor]:
@@ -121,18 +123,18 @@ def test_padding_changes_nothing(name):
 def test_decoders_that_cannot_be_read_out_are_refused():
     s4 = S4Decoder.__new__(S4Decoder)
     with pytest.raises(InputError, match="decoder S4Decoder is not supported: take transformer"):
-        SpeakerAttributedDecoder(s4, VOCAB, CONTEXT, PROFILE)
+        readout(s4)
     with pytest.raises(InputError, match="attention_block is 4, but the decoder has 3 blocks"):
         build("transformer", attention_block=4)
     headless = TransformerDecoder(VOCAB, SIZE, use_output_layer=False, **TRANSFORMER)
     with pytest.raises(InputError, match="the decoder has no output layer"):
-        SpeakerAttributedDecoder(headless, VOCAB, CONTEXT, PROFILE)
+        readout(headless)
 
 
 def test_the_block_whose_weights_are_taken_is_not_fused():
     fused = TransformerDecoder(VOCAB, SIZE, dropout_rate=0.2, src_attention_dropout_rate=0.2, **TRANSFORMER)
     fused.decoders[-1].src_attn.use_flash_attn = True
     fused.decoders[-1].src_attn.dropout = torch.nn.Identity()
-    decoder = SpeakerAttributedDecoder(fused, VOCAB, CONTEXT, PROFILE)
+    decoder = SpeakerAttributedDecoder(readout(fused), VOCAB, CONTEXT, PROFILE)
     attention = decoder.asr.decoder.decoders[-1].src_attn
     assert not attention.use_flash_attn and attention.dropout.p == 0.2

@@ -1,5 +1,6 @@
 """Speaker-attributed ASR through the commands: training by ESPnet's trainer, decoding of windows, what is refused."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -10,9 +11,15 @@ import yaml
 from espnet_ext.bin import sa_asr_train
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, write_table
-from espnet_ext.multitalker.decode import SpeakerDecoding, by_speaker, decode_speakers, read_search_options
+from espnet_ext.multitalker.decode import SpeakerDecoding, by_speaker, decode_speakers
 from espnet_ext.multitalker.heard.hypotheses import read_jsonl
 from espnet_ext.multitalker.profiles import write_profiles
+from espnet_ext.multitalker.search_settings import (
+    DecodingSettings,
+    SearchOptions,
+    read_decoding_settings,
+    with_options,
+)
 from espnet_ext.upstream.stats import Statistics, collect_stats
 
 TOKENS = ["<blank>", "<unk>", "<sc>", "AB", "CAD", "E", "<sos/eos>"]
@@ -89,7 +96,7 @@ def decode(folder: Path, model: Path, output: Path, /, **changes) -> Path:
     options = {
         "data": folder / "windows",
         "profiles": (folder / "profiles.scp",),
-        "search": {"beam_size": 3, "maxlenratio": -4},
+        "search": SearchOptions(beam_size=3, maxlenratio=-4),
         **changes,
     }
     files = (model / "config.yaml", model / "valid.acc_speaker.best.pth")
@@ -167,12 +174,19 @@ def test_bad_decoding_is_refused(data, model, tmp_path):
     with pytest.raises(InputError, match="m3-w00000: no profile for x, w: make the profiles"):
         decode(data, model, tmp_path / "out", profiles=(few,))
     assert not (tmp_path / "out" / "hypotheses.jsonl").exists()
-    job = SpeakerDecoding(model, model, data, (few,), tmp_path, {})
+    job = SpeakerDecoding(model, model, data, (few,), tmp_path, SearchOptions())
     with pytest.raises(InputError, match="results of two data dirs would go there: give each its own --output"):
         decode_speakers([job, job])
-    (tmp_path / "decode.yaml").write_text("beam: 3\n")
-    with pytest.raises(InputError, match="decode.yaml: beam is not an option of this search: it has beam_size"):
-        read_search_options(tmp_path / "decode.yaml")
+
+
+@pytest.mark.parametrize("search", [{"beam": 3}, {"beam_size": 0}, {"ctc_weight": 1.0}])
+def test_bad_options_of_the_search(tmp_path, search):
+    with pytest.raises(InputError, match=f"^decode.yaml: .*{next(iter(search))}"):
+        with_options(SearchOptions(), search, "decode.yaml")
+    assert read_decoding_settings(tmp_path / "model.pth") == DecodingSettings()
+    (tmp_path / "decoding.json").write_text(json.dumps({"search": search}))
+    with pytest.raises(InputError, match=f"decoding.json: .*{next(iter(search))}"):
+        read_decoding_settings(tmp_path / "model.pth")
 
 
 def test_training_on_a_speaker_without_profile_is_refused(data, tmp_path):

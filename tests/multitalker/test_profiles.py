@@ -93,7 +93,7 @@ def test_enrolment_is_seeded_and_of_each_speaker_alone():
 
 
 def test_rows_are_the_embeddings_of_the_chosen_utterances(data):
-    profiles, chosen = make_profiles(data, pitch)
+    profiles, chosen = make_profiles([data], pitch)
     for speaker, utterances in chosen.items():
         expected = [np.array([int(key[2:]), 1.0]) for key in utterances]
         expected = [row / np.linalg.norm(row) for row in expected]
@@ -110,9 +110,9 @@ def test_enrolling_writes_profiles_and_who_enrolled_with_what(data, tmp_path, mo
 
 def test_bad_input_is_refused(data, tmp_path):
     with pytest.raises(InputError, match="utterance a-[123]: no voice is found in it: enrol a with another"):
-        make_profiles(data, lambda samples: np.zeros(4))
+        make_profiles([data], lambda samples: np.zeros(4))
     with pytest.raises(InputError, match="of 0 enrolment utterances"):
-        make_profiles(data, pitch, count=0)
+        make_profiles([data], pitch, count=0)
     with pytest.raises(InputError, match="x.yaml: no such file: check the path of the speaker model"):
         module.espnet_speaker_model("x.yaml", "x.pth")
 

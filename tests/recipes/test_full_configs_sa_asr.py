@@ -9,9 +9,10 @@ import torch
 import yaml
 
 import espnet_ext
-from espnet_ext.multitalker.decode import SEARCH_OPTIONS
 from espnet_ext.multitalker.mixture_plan import MixtureSettings
+from espnet_ext.multitalker.search_settings import SearchOptions
 from espnet_ext.tables.plans.plan import load_scale
+from espnet_ext.work.settings import checked
 from espnet_ext.work.yaml_files import deep_merge
 
 RECIPE = Path(__file__).parents[2] / "egs" / "libricss_stitch"
@@ -104,7 +105,7 @@ def test_every_scale_is_read(kind, tmp_path):
 def test_mixtures_and_search_of_every_scale(scale):
     sections = load_scale(RECIPE, scale)
     mixing = {
-        name: MixtureSettings.from_mapping(name, options)
+        name: checked(MixtureSettings, options, name)
         for name, options in sections["settings"]["mixing"].items()
         if options
     }
@@ -115,4 +116,4 @@ def test_mixtures_and_search_of_every_scale(scale):
     if scale == "full":  # P4, Table 1
         sizes = {"train_stitch": 50083, "dev-short": 513, "dev-long": 319, "test-short": 496, "test-long": 310}
         assert {name: mixing[name].count for name in sizes} == sizes
-    assert set(sections["decode"]) <= set(SEARCH_OPTIONS)
+    assert checked(SearchOptions, sections["decode"], "decode").beam_size

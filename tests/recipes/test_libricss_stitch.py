@@ -1,14 +1,12 @@
 """egs/libricss_stitch/run.sh at scale smoke: from audio to the tables, and mistakes."""
 
 import json
-import subprocess
-import sys
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from runs import EGS, fail_in_each_stage, smoke_run
+from runs import fail_in_each_stage, smoke_run
 
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.multitalker.heard.hypotheses import group_by_speaker, read_jsonl
@@ -90,23 +88,6 @@ def test_table_1_and_the_inventories(smoke):
             assert set(spoken[mixture].split()) < set(names.split()) <= profiles.keys()
         mixed = read_table(folder / "data" / test_set / "mixed_utterances").values()
         assert not enrolled & {key for row in mixed for key in row.split()}
-
-
-def test_a_recording_is_drawn(smoke, tmp_path):
-    folder, _ = smoke
-    options = {
-        "--set": folder / "data" / "test-long",
-        "--heard": folder / "exp" / "heard" / "windows50" / "test-long",
-        "--transcripts": folder / "exp" / "overlapping" / "seed1" / "decode_default" / "test-long",
-        "--output": tmp_path / "recording.png",
-    }
-    command = [sys.executable, "local/plot_recording.py", *(str(word) for pair in options.items() for word in pair)]
-    drawn = subprocess.run(command, cwd=EGS / "libricss_stitch", capture_output=True, text=True, check=False)
-    assert drawn.returncode == 0, drawn.stderr
-    assert (tmp_path / "recording.png").read_bytes().startswith(b"\x89PNG")
-    command[command.index("--output") :] = ["--output", "x.png", "--recording", "nobody"]
-    refused = subprocess.run(command, cwd=EGS / "libricss_stitch", capture_output=True, text=True, check=False)
-    assert refused.returncode == 1 and "error: nobody: not in" in refused.stderr
 
 
 def test_a_failing_step_of_each_stage_ends_the_run(smoke):

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis
-from espnet_ext.stitcher.by_time import align_by_time, join, key, merge_by_time, monotonic
-from espnet_ext.stitcher.overlapping import align_windows
+from espnet_ext.stitcher.by_time import align_by_time, join, merge_by_time, monotonic
 from espnet_ext.synthetic.english import english_grammar
 from espnet_ext.text.transcript import Word
 
@@ -37,8 +36,10 @@ def words(merged) -> list[str]:
 GRAMMAR = [word for number in range(40) for word in english_grammar().sentence(random.Random(number % 15)).split()]
 
 
-@pytest.mark.parametrize(("length", "shift"), [(16, 8), (16, 12), (30, 27.5), (16, 16), (16, 4), (10, 9)])
-@pytest.mark.parametrize("seconds", [20, 24, 60])
+@pytest.mark.parametrize(
+    ("length", "shift", "seconds"),
+    [(16, 8, 20), (16, 8, 60), (16, 12, 24), (30, 27.5, 60), (16, 16, 20), (16, 4, 24), (16, 4, 60), (10, 9, 60)],
+)
 def test_perfect_windows_of_any_overlap_come_out_whole(length, shift, seconds):
     """Also two windows, and windows that overlap with the next but one."""
     text = GRAMMAR[: int(seconds * RATE)]
@@ -69,9 +70,9 @@ def timed(*items: tuple[str, float]) -> list[Word]:
 
 
 def test_each_word_is_taken_from_the_window_in_whose_middle_it_lies():
-    left = timed(("A", 9), ("B", 10), ("C", 11), ("X", 13), ("E", 15))
+    left = timed(("A", 9), ("b,", 10), ("C", 11), ("X", 13), ("E", 15))  # neither case nor punctuation counts
     right = timed(("Y", 9), ("B", 10.2), ("C", 11.1), ("D", 13.1), ("E", 15))
-    assert words(join(left, right, (8.0, 16.0))) == ["A", "B", "C", "D", "E"]
+    assert words(join(left, right, (8.0, 16.0))) == ["A", "b,", "C", "D", "E"]
 
 
 def test_a_word_of_one_window_stays_unless_it_lies_at_its_edge():
@@ -79,11 +80,6 @@ def test_a_word_of_one_window_stays_unless_it_lies_at_its_edge():
     assert words(join(timed(both[0], ("B", 13), both[1]), timed(*both), (8.0, 16.0))) == ["A", "B", "E"]
     assert words(join(timed(*both, ("Z", 15.5)), timed(*both), (8.0, 16.0))) == ["A", "E"]
     assert words(join(timed(*both), timed(("Z", 8.5), *both), (8.0, 16.0))) == ["A", "E"]
-
-
-def test_case_and_punctuation_are_no_difference():
-    assert [key(word) for word in ("Hello,", "DON'T", "...")] == ["hello", "dont", "..."]
-    assert words(join(timed(("Hello,", 9)), timed(("hello", 9.3)), (8.0, 16.0))) == ["Hello,"]
 
 
 def best_sum(left: list[Word], right: list[Word], within: float) -> int:
@@ -121,24 +117,6 @@ def test_the_alignment_is_the_best_of_all(left, right, within):
     assert [j for _, j in steps if j is not None] == list(range(len(right)))
     pairs = [step for step in steps if None not in step]
     assert total(left, right, pairs) == best_sum(left, right, within)
-
-
-@settings(max_examples=60)
-@given(st.lists(st.lists(st.tuples(st.sampled_from("ABC"), st.floats(0, 16)), max_size=5), min_size=1, max_size=6))
-def test_pairs_of_odd_and_even_windows_within_a_second(spoken):
-    """No pair is further apart than allowed, and no word is lost."""
-    heard = []
-    for index, items in enumerate(spoken):
-        middles = sorted(8 * index + middle for _, middle in items)
-        times = tuple((middle, middle) for middle in middles)
-        texts = tuple(word for word, _ in items)
-        heard.append(WindowHypothesis("r", index, "a", texts, 8.0 * index, 8.0 * index + 16, times))
-    pairs = align_windows(heard, within=1.0)
-    for left, right in pairs:
-        assert left is None or right is None or abs(left.word.middle - right.word.middle) <= 1.0
-    for side in (0, 1):
-        found = [(pair[side].window, pair[side].place) for pair in pairs if pair[side]]
-        assert found == [(w, p) for w, items in enumerate(spoken) if w % 2 == side for p in range(len(items))]
 
 
 def test_no_word_starts_before_the_one_before_it():

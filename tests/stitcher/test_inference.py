@@ -216,13 +216,11 @@ def test_a_folder_that_holds_no_stitcher(overfitted, tmp_path, file, content, me
     assert not (tmp_path / "out").exists()
 
 
-def test_windows_that_are_not_the_stitchers_are_refused(overfitted, tmp_path):
+def test_windows_that_are_not_the_stitchers_are_refused(overfitted):
     """It has learnt from windows of 4 s that overlap by half."""
-    _, model, _ = overfitted("wc")
     long = [WindowHypothesis("r", index, "a", ("A",), 16.0 * index, 16.0 * index + 16) for index in range(2)]
-    write_jsonl(tmp_path / "long.jsonl", long)
     with pytest.raises(InputError, match="it stitches windows of 4 s that overlap by 50 %, not of 16 s by 0 %"):
-        merge_windows([tmp_path / "long.jsonl"], [tmp_path / "out"], "wc", StitcherOptions(model))
+        Stitcher(StitcherOptions(overfitted("wc")[1])).stitch(group_by_speaker(long))
 
 
 def test_a_guarded_stitcher(overfitted):

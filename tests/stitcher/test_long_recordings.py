@@ -17,7 +17,6 @@ from espnet_ext.stitcher.long_recordings import (
     length,
     longest_of,
     merge_parts,
-    renumbered,
 )
 from espnet_ext.synthetic.english import english_grammar
 
@@ -78,10 +77,18 @@ ENGLISH = re.findall(r"[a-z]+", (Path(__file__).parents[2] / "LICENSE").read_tex
 GRAMMAR = [word for number in range(60) for word in english_grammar().sentence(random.Random(number % 25)).split()]
 
 
-@pytest.mark.parametrize("timed", [True, False])
-@pytest.mark.parametrize("overlap", [0.25, 0.5])
-@pytest.mark.parametrize("longest", [Longest(5, 10_000), Longest(4, 10_000), Longest(1000, 300), None])
-@pytest.mark.parametrize("text", [ENGLISH, GRAMMAR], ids=["real English", "grammar"])
+@pytest.mark.parametrize(
+    ("text", "longest", "overlap", "timed"),
+    [
+        (ENGLISH, Longest(5, 10_000), 0.5, True),
+        (ENGLISH, Longest(1000, 300), 0.25, False),
+        (ENGLISH, None, 0.25, True),
+        (GRAMMAR, Longest(4, 10_000), 0.25, True),
+        (GRAMMAR, Longest(1000, 300), 0.5, True),
+        (GRAMMAR, None, 0.5, False),
+        (GRAMMAR, Longest(5, 10_000), 0.5, False),
+    ],
+)
 def test_parts_without_errors_are_merged_into_what_was_said(text, longest, overlap, timed):
     """4 words a second, with words and phrases that come back; parts are rewritten without an error."""
     for seconds in (70.0, 75.0, 80.0):
@@ -89,13 +96,9 @@ def test_parts_without_errors_are_merged_into_what_was_said(text, longest, overl
         some = []
         for item in Windowing(16.0, overlap).cut("r", seconds):
             places = range(int(4 * item.start), int(4 * item.end))
-            words, times = (
-                tuple(said[place] for place in places),
-                tuple((place / 4, place / 4 + 0.25) for place in places),
-            )
+            words, times = tuple(said[at] for at in places), tuple((at / 4, at / 4 + 0.25) for at in places)
             some.append(WindowHypothesis("r", item.index, "a", words, item.start, item.end, times if timed else None))
-        two_parts = Longest(2 * len(some) // 3, 10_000)
-        parts = cut_by_half(tuple(some), longest or two_parts)
+        parts = cut_by_half(tuple(some), longest or Longest(2 * len(some) // 3, 10_000))
         assert len(parts) > 1
         merged = merge_parts([(part, tuple(said[int(4 * part[0].start) : int(4 * part[-1].end)])) for part in parts])
         assert [word.text for word in merged] == said
@@ -114,11 +117,6 @@ def test_errors_at_the_ends_of_parts_are_corrected_by_the_parts_beside():
         words = text[int(4 * part[0].start) : int(4 * part[-1].end)]
         parts.append((part, (*(["X", "Y"] if parts else []), *words[2 * bool(parts) : -2], "Z")))
     assert [word.text for word in merge_parts(parts)] == [*text[:-2], "Z"]
-
-
-def test_renumbered():
-    some = renumbered(windows("A", "B", "C")[1:])
-    assert [(item.window, item.start) for item in some] == [(0, 8.0), (1, 16.0)]
 
 
 def test_the_length_of_nearly_all_examples():

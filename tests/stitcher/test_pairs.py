@@ -78,11 +78,6 @@ def test_ids_that_join_to_the_same_id_are_refused():
         stitch_examples(group_by_speaker(heard), "wc", [])
 
 
-def test_unknown_style():
-    with pytest.raises(ValueError, match="unknown style 'x': wc, wco_wce, alignment"):
-        serialise_windows(windows("A"), "x")
-
-
 def make(folder, heard: list[WindowHypothesis], style: str, *words: str) -> Path:
     write_jsonl(folder / "hyp.jsonl", heard)
     write_turns(folder / "ref.json", [Turn("r", "a", words, 0.0, 9.0)])

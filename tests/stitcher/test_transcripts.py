@@ -9,7 +9,7 @@ from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, group_by_s
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.long_recordings import stitched_times
 from espnet_ext.stitcher.transcripts import MERGES, merge_all, whole_turns
-from espnet_ext.text.transcript import Word, spoken_lines
+from espnet_ext.text.transcript import Word
 from espnet_ext.text.turns import Turn
 
 
@@ -32,20 +32,15 @@ def merged(method: str, heard: list[WindowHypothesis]) -> list[Turn]:
 def test_merging():
     assert merged("overlapping", hypotheses("A B C D X", "C D E F G")) == [Turn("r", "a", tuple("ABCDEFG"))]
     assert merged("block", hypotheses("A B", "", "C", overlap=0.0)) == [Turn("r", "a", ("A", "B", "C"))]
-    with pytest.raises(InputError, match="r: windows 0 and 1 overlap: their common words would come twice"):
-        merged("block", hypotheses("A B", "B C"))
-
-
-def test_a_recording_without_segmentation():
-    whole = WindowHypothesis("r", 0, "a", ("A", "B"), 0.0, 60.0)
-    assert merged("no", [whole]) == [Turn("r", "a", ("A", "B"))]
-    with pytest.raises(InputError, match="r has 2 windows, so that it was segmented"):
-        merged("no", hypotheses("A", "B"))
-
-
-def test_nobody_heard_in_any_window():
+    assert merged("no", [WindowHypothesis("r", 0, "a", ("A", "B"), 0.0, 60.0)]) == [Turn("r", "a", ("A", "B"))]
     silent = [WindowHypothesis("r", index, "", (), 8.0 * index, 8.0 * index + 16) for index in range(3)]
     assert merged("overlapping", silent) == [Turn("r", "", ())]
+
+
+@pytest.mark.parametrize(("method", "message"), [("block", "windows 0 and 1 overlap"), ("no", "r has 2 windows")])
+def test_windows_that_a_method_cannot_merge(method, message):
+    with pytest.raises(InputError, match=message):
+        merged(method, hypotheses("A B", "B C"))
 
 
 HEARD = (window(0, "A B C", (1, 1.5), (9, 9.5), (15, 15.2)), window(1, "B C D", (9.1, 9.4), (15, 15.3), (20, 20.5)))
@@ -72,12 +67,3 @@ def test_starts_never_fall(words):
     assert [word.text for word in times] == words
     assert all(word.start <= word.end for word in times)
     assert [word.start for word in times] == sorted(word.start for word in times)
-
-
-def test_lines_are_divided_at_pauses_and_stand_in_order():
-    other = WindowHypothesis("r", 0, "b", ("Z",), 0.0, 16.0, times=((5.0, 6.0),))
-    silent = WindowHypothesis("r", 0, "c", (), 0.0, 16.0)
-    joined = merge_all({"r": {"a": HEARD, "b": (other,), "c": (silent,)}}, MERGES["time_aware"])
-    assert [(line.speaker, line.text) for line in spoken_lines(joined["r"])] == [
-        ("a", "A"), ("b", "Z"), ("a", "B"), ("a", "C"), ("a", "D"),
-    ]  # fmt: skip

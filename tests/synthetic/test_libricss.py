@@ -22,9 +22,9 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.checks import validate
 from espnet_ext.kaldi.data_dir import read_data_dir
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.multitalker.mixture_plan import overlap_ratio
 from espnet_ext.synthetic import parameters
 from espnet_ext.synthetic.libricss import make_libricss
+from espnet_ext.synthetic.overlap import overlap_ratio
 from espnet_ext.text.turns import read_turns
 
 

@@ -10,7 +10,7 @@ import soundfile
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, read_jsonl
-from espnet_ext.multitalker.settled import Settled, write_settled
+from espnet_ext.multitalker.search_settings import DECODING, DecodingSettings
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.sharing.model_files import find_model
 from espnet_ext.sharing.pack import Packing, pack
@@ -150,7 +150,7 @@ def test_by_a_speaker_model_in_blocks(enrolment, espnet_speaker_model, tmp_path)
 def test_a_packed_model_says_how_it_is_used(enrolment, tmp_path, capsys):
     """Search and windows come from the archive, by the command; words and speakers are those of the model's folder."""
     model = random_model(tmp_path / "sa_asr", 4)
-    write_settled(model, Settled(SEARCH, 1.5))
+    write_json(model / DECODING, DecodingSettings(search=SEARCH, window=1.5).model_dump())
     archive = pack(Packing(model), tmp_path / "packed.zip")
     options = ["--enrolment", str(enrolment / "people"), "--formats", "seglst,srt", "--work", str(enrolment / "work")]
     found = []
@@ -166,7 +166,7 @@ def test_a_packed_model_says_how_it_is_used(enrolment, tmp_path, capsys):
 def test_windows_are_the_stitchers(model, tmp_path):
     """Those of another kind are refused before any work."""
     files = find_model(model)
-    assert windowing_of(Request(), files) == Windowing(16.0, 0.5), "nothing is settled"
+    assert windowing_of(Request(), files) == Windowing(16.0, 0.5), "the defaults"
     assert windowing_of(Request(method="block", window=8.0), files) == Windowing(8.0, 0.0)
     trained_on = TrainedOn(style="wc", longest=Longest(4, 99), windows=Windowing(8.0, 0.25))
     write_json(tmp_path / TRAINED_ON, trained_on.model_dump())

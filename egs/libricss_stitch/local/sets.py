@@ -1,7 +1,7 @@
 """The data of the recipe: corpora, voices at other speeds, speaker profiles, and sets of mixtures."""
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
 from espnet_ext.work.once import stamps
+from espnet_ext.work.settings import checked
 from espnet_ext.work.yaml_files import deep_merge
 
 MIXTURES = ("dev-short", "dev-long", "test-short", "test-long")
@@ -79,7 +80,7 @@ def sources(run: Run, name: str) -> list[str]:
 def mixing(run: Run) -> dict[str, MixtureSettings]:
     """The sets of mixtures that this scale makes."""
     options = settings(run)["mixing"]
-    return {name: MixtureSettings.from_mapping(name, value) for name, value in options.items() if value}
+    return {name: checked(MixtureSettings, value, f"mixtures {name}") for name, value in options.items() if value}
 
 
 def folder(run: Run, name: str) -> Path:
@@ -163,21 +164,29 @@ def libricss_step(run: Run, corpus: Path) -> Step:
     )
 
 
+def set_step(name: str, function: Callable, folder: Path, made: str, inputs: Sequence[Path], /, **more: Any) -> Step:
+    """A step that writes a set, or a table of it, into a folder; ``made`` is its last file."""
+    free, preload = more.pop("free", {}), more.pop("preload", ())
+    return Step(
+        name=name,
+        log=folder / "log" / f"{made}.log",
+        function=function,
+        arguments=more,
+        free=free,
+        inputs=inputs,
+        outputs=[folder / made],
+        preload=preload,
+    )
+
+
 def voices_steps(run: Run) -> Iterator[Step]:
     """More voices to learn from, for a corpus of few speakers: those of its training set at other speeds."""
     chosen = settings(run)
     for part in chosen["train_parts"] if chosen["speeds"] else []:
-        output = run.datadir / f"voices-{part}"
-        yield Step(
-            name=f"voices of {part}",
-            log=output / "log" / "speed.log",
-            function=perturb_speed,
-            arguments={"data": str(run.datadir / part), "factors": chosen["speeds"], "output": str(output)},
-            free={"nj": run.nj},
-            inputs=[run.datadir / part / "text", run.datadir / part / "wav.scp"],
-            outputs=[output / "text"],
-            preload=["soxr"],
-        )
+        data, output = run.datadir / part, run.datadir / f"voices-{part}"
+        files = [data / "text", data / "wav.scp"]
+        options = {"data": str(data), "factors": chosen["speeds"], "output": str(output)}
+        yield set_step(f"voices of {part}", perturb_speed, output, "text", files, free={"nj": run.nj}, **options)
 
 
 def profiles_steps(run: Run) -> Iterator[Step]:
@@ -191,100 +200,47 @@ def profiles_steps(run: Run) -> Iterator[Step]:
         yield profiles_step(run, LIBRICSS, ["test-clean"], enrolment=folder(run, LIBRICSS) / "enrolment")
 
 
-def profiles_step(run: Run, name: str, data: list[str], **options: object) -> Step:
-    output, folders = profiles(run, name), [run.datadir / part for part in data]
-    model = speaker_model(run)
-    return Step(
-        name=f"profiles of {name}",
-        log=output / "log" / "profiles.log",
-        function=enrol,
-        arguments={"data": folders, "output": output, "speaker_model": model, **options},
-        inputs=[path / table for path in folders for table in ("wav.scp", "utt2spk")],
-        outputs=[output / "profiles.scp", output / "enrolment"],
-        preload=["espnet2.bin.spk_inference"] if model else ["espnet_ext.encoder.d_vectors"],
-    )
+def profiles_step(run: Run, name: str, data: list[str], **options: Any) -> Step:
+    output, folders, model = profiles(run, name), [run.datadir / part for part in data], speaker_model(run)
+    files = [path / table for path in folders for table in ("wav.scp", "utt2spk")]
+    options |= {"data": folders, "output": output, "speaker_model": model}
+    preload = ["espnet2.bin.spk_inference"] if model else ["espnet_ext.encoder.d_vectors"]
+    return set_step(f"profiles of {name}", enrol, output, "enrolment", files, preload=preload, **options)
 
 
 def mixtures_steps(run: Run) -> Iterator[Step]:
     """Sets of mixtures: those that the recogniser and the stitchers are trained on, and the test sets."""
-    chosen = settings(run)
+    chosen, nj = settings(run), {"nj": run.nj}
     for name, how in mixing(run).items():
         output, data = run.datadir / name, [run.datadir / source for source in sources(run, name)]
         # training uses all its utterances; in other sets the enrolment utterances of a profile are left out
         leave_out = None if whisper(run) or name.startswith("train") else profiles(run, name) / "enrolment"
-        yield Step(
-            name=f"mixtures {name}",
-            log=output / "log" / "mixtures.log",
-            function=make_mixtures,
-            arguments={
-                "data": [str(path) for path in data],
-                "output": output,
-                "name": "train" if name == "train_stitch" else name.replace("-", " "),
-                "settings": how,
-                "leave_out": leave_out,
-            },
-            free={"nj": run.nj},
-            inputs=[
-                *(path / table for path in data for table in ("wav.scp", "text")),
-                *([leave_out] if leave_out else []),
-            ],
-            outputs=[output / "text"],
-        )
+        files = [path / table for path in data for table in ("wav.scp", "text")] + ([leave_out] if leave_out else [])
+        options = {"data": [str(path) for path in data], "output": output, "settings": how, "leave_out": leave_out}
+        prefix = "train" if name == "train_stitch" else name.replace("-", " ")
+        yield set_step(f"mixtures {name}", make_mixtures, output, "text", files, free=nj, prefix=prefix, **options)
     if whisper(run):
         return
     for name in ("train_stitch", *MIXTURES):  # the recogniser's training draws inventories itself
-        output, known = run.datadir / name, profiles(run, name) / "profiles.scp"
-        yield Step(
-            name=f"inventories of {name}",
-            log=output / "log" / "inventory.log",
-            function=write_inventories,
-            arguments={
-                "speakers": output / "text_speakers",
-                "profiles": known,
-                "output": output / "inventory",
-                "size": chosen["inventory_size"],
-            },
-            inputs=[output / "text_speakers", known],
-            outputs=[output / "inventory"],
-        )
-    if chosen["windows_last"]:
-        yield cut_step(run)
-
-
-def cut_step(run: Run) -> Step:
-    """Mixtures of the recogniser's training, cut as windows cut recordings."""
-    chosen, source, output = settings(run), run.datadir / "train_sa", run.datadir / "train_windows"
-    return Step(
-        name="mixtures train_windows",
-        log=output / "log" / "cuts.log",
-        function=cut_mixtures,
-        arguments={
-            "data": str(source),
-            "output": str(output),
-            "window": float(chosen["window"]),
-            "share": chosen["windows_share"],
-            "seed": chosen["windows_seed"],
-        },
-        free={"nj": run.nj},
-        inputs=[source / "text", source / "references.json"],
-        outputs=[output / "text"],
-    )
+        files = [run.datadir / name / "text_speakers", profiles(run, name) / "profiles.scp"]
+        options = dict(zip(("speakers", "profiles"), files, strict=True))
+        options |= {"output": run.datadir / name / "inventory", "size": chosen["inventory_size"]}
+        yield set_step(f"inventories of {name}", write_inventories, run.datadir / name, "inventory", files, **options)
+    if chosen["windows_last"]:  # mixtures of the recogniser's training, cut as windows cut recordings
+        source, output = run.datadir / "train_sa", run.datadir / "train_windows"
+        files = [source / "text", source / "references.json"]
+        options = {"window": float(chosen["window"]), "share": chosen["windows_share"], "seed": chosen["windows_seed"]}
+        options |= {"data": str(source), "output": str(output)}
+        yield set_step("mixtures train_windows", cut_mixtures, output, "text", files, free=nj, **options)
 
 
 def counts_steps(run: Run) -> Iterator[Step]:
     """Table 1: the mixtures' counts."""
     for row in run.tables.tables["1"].rows:
         system = run.tables.systems[row.system]
-        (name,) = system.data
-        output = run.expdir / system.name
-        yield Step(
-            name=f"counts of {name}",
-            log=output / "log" / "counts.log",
-            function=write_counts,
-            arguments={"data": run.datadir / name, "output": output},
-            inputs=[run.datadir / name / "references.json"],
-            outputs=[output / "samples.json"],
-        )
+        data, output = run.datadir / system.data[0], run.expdir / system.name
+        files = [data / "references.json"]
+        yield set_step(f"counts of {data.name}", write_counts, output, "samples.json", files, data=data, output=output)
 
 
 def write_table_1(run: Run) -> None:

@@ -2,9 +2,10 @@
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Run, load_script
@@ -63,7 +64,6 @@ def simulate(run: Run, windows: str) -> Iterator[Step]:
         log=folder / "log" / "errors.log",
         function=fit_errors,
         arguments={"hypotheses": heard, "references": references, "output": errors},
-        inputs=[heard, references],
         outputs=[errors],
     )
     for name in SIMULATED:
@@ -74,7 +74,6 @@ def simulate(run: Run, windows: str) -> Iterator[Step]:
             log=output.parent / "log" / f"{name}.log",
             function=simulate_hypotheses,
             arguments={"references": references, "output": output, "windowing": cut, "errors": errors},
-            inputs=[references, errors],
             outputs=[output],
         )
 
@@ -128,7 +127,6 @@ def pairs_step(run: Run, system: System, name: str, heard: Path) -> Step:
             "bpemodel": pieces,
             "stretch": sets.settings(run)["stretch"],
         },
-        inputs=[heard, references, pieces],
         outputs=[output / TRAINED_ON],
     )
 
@@ -199,38 +197,37 @@ def stitch(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
         yield from score(run, system, seed, decoding)
     folder = run.expdir / system.name / f"seed{seed}"
     if guarded:
-        step = guard_step(run, system, folder / "log" / "guard.log", folder, DEV)
-        said = [sets.references(run, name) for name in DEV]
-        yield replace(
-            step,
-            function=tune_guard,
-            arguments={**step.arguments, "references": said, "output": folder / GUARD},
-            inputs=[*step.inputs, *said],
-            outputs=[folder / GUARD],
-        )
+        files = [sets.references(run, name) for name in DEV]
+        more = {"references": files, "output": folder / GUARD}
+        yield guard_step(run, system, folder, DEV, tune_guard, folder / "log", more, [folder / GUARD])
     for decoding in guarded:
-        names, log = sets.test_sets(run), folder / f"decode_{decoding}" / "log" / "guard.log"
-        step = guard_step(run, system, log, folder, names)
+        names, log = sets.test_sets(run), folder / f"decode_{decoding}" / "log"
         outputs = [transcripts_of(folder, decoding, name) for name in names]
-        yield replace(
-            step,
-            arguments={**step.arguments, "outputs": outputs, "folder": folder},
-            inputs=[*step.inputs, folder / GUARD],
-            outputs=outputs,
-        )
+        more = {"outputs": outputs, "folder": folder}
+        yield guard_step(run, system, folder, names, guard_transcripts, log, more, outputs)
         yield from score(run, system, seed, decoding)
 
 
-def guard_step(run: Run, system: System, log: Path, folder: Path, names: Sequence[str]) -> Step:
-    """What tuning a stitcher's guard and using it have in common."""
+def guard_step(
+    run: Run,
+    system: System,
+    folder: Path,
+    names: Sequence[str],
+    function: Callable,
+    log: Path,
+    more: Mapping[str, Any],
+    outputs: Sequence[Path],
+) -> Step:
+    """The guard of a stitcher is tuned on its transcripts of some sets, or used on them."""
     heard = [heard_of(run, system, name) for name in names]
     made = [transcripts_of(folder, DEFAULT_DECODING, name) for name in names]
     return Step(
-        name=f"guard {log.parent.parent.relative_to(run.expdir)}",
-        log=log,
-        function=guard_transcripts,
-        arguments={"hypotheses": heard, "transcripts": made},
-        inputs=[*heard, *made],
+        name=f"guard {log.parent.relative_to(run.expdir)}",
+        log=log / "guard.log",
+        function=function,
+        arguments={"hypotheses": heard, "transcripts": made, **more},
+        inputs=[] if folder / GUARD in outputs else [folder / GUARD],
+        outputs=outputs,
     )
 
 
@@ -251,7 +248,7 @@ def transcribe(run: Run, system: System, seed: int, decoding: str) -> Step:
             "stitcher": trained and folder,
         },
         free={"ngpu": run.gpu},
-        inputs=[*heard, *trained],
+        inputs=trained,
         outputs=outputs,
         preload=["espnet2.tasks.mt", "espnet_ext.stitcher.rewriting_search"] if trained else [],
     )
@@ -276,7 +273,6 @@ def score(run: Run, system: System, seed: int, decoding: str) -> Iterator[Step]:
             log=output / "log" / "score.log",
             function=evaluate_speakers,
             arguments={"reference": references, "hypothesis": transcripts, "output": output, "groups": groups},
-            inputs=[references, transcripts],
             outputs=[output / "score.json"],
             preload=["espnet_ext.scoring.speaker_attributed"],
         )

@@ -9,7 +9,6 @@ from pathlib import Path
 import attention_figures
 import numpy as np
 import pytest
-import recording_figure
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
@@ -24,7 +23,6 @@ ROOT = Path(__file__).parents[3]
 PICTURES = sorted(path for path in ROOT.glob("egs/*/results/**/*.png") if not path.stem.startswith("mwer"))
 DRAWN_BY: dict[str, Callable[[dict], Figure]] = {
     "attention": attention_figures.draw_values,
-    "recording": recording_figure.draw_values,
 }
 
 

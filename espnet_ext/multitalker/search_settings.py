@@ -1,0 +1,68 @@
+"""How a speaker-attributed recogniser is searched: options, and the file beside ``config.yaml`` that holds them.
+
+Commands take ``decoding.json`` where they are not told otherwise.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.errors import InputError
+from espnet_ext.work.settings import Count, Flag, Positive, Share, StrictMapping, checked
+from espnet_ext.work.yaml_files import read_yaml
+
+DECODING = "decoding.json"
+
+
+class SearchOptions(StrictMapping):
+    """Options of the beam search, with ESPnet's names and meanings."""
+
+    beam_size: Count = 10
+    ctc_weight: Share = 0.0
+    penalty: float = 0.0
+    maxlenratio: float = 0.0
+    minlenratio: float = 0.0
+    normalize_length: Flag = False
+
+
+class DecodingSettings(StrictMapping):
+    """Options of the search, and the length of windows in seconds that suits the model (None: any)."""
+
+    search: SearchOptions = SearchOptions()
+    window: Positive | None = None
+
+
+def read_decoding_settings(model: Path) -> DecodingSettings:
+    """Read the settings of the search beside a checkpoint, or beside its config; the defaults if there are none.
+
+    Raises:
+        InputError: a file of another form, or an unknown option.
+    """
+    path = model.with_name(DECODING)
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return DecodingSettings()
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON ({error}): delete it, or train again") from None
+    return checked(DecodingSettings, record if isinstance(record, dict) else {}, str(path))
+
+
+def with_options(options: SearchOptions, changes: Mapping[str, Any], where: str) -> SearchOptions:
+    """Change options of the search; InputError, which begins with ``where``, if one is unknown or out of range."""
+    return checked(SearchOptions, {**options.model_dump(), **changes}, where)
+
+
+def require_speaker_model(model_config: Path, model_file: Path) -> None:
+    """Refuse what is no speaker-attributed recogniser, before any work is done.
+
+    Raises:
+        InputError: a missing file, or a model of another kind.
+    """
+    for path, what in ((model_config, "--model-config"), (model_file, "--model")):
+        if not path.is_file():
+            raise InputError(f"{path}: no such file ({what}): check the path, or run the stage that makes it")
+    kind = str(read_yaml(model_config).get("model"))
+    if not kind.endswith("sa_asr"):
+        raise InputError(f"{model_config}: a model of the kind {kind}, not sa_asr: give one of sa_asr_train")
