@@ -28,7 +28,11 @@ ENTRIES = {
 }
 
 
-@click.command(NAME, cls=LazyGroup, entries=ENTRIES)
+# Kaldi and ESPnet write --stop_stage, click --stop-stage: both are taken everywhere.
+BOTH_SPELLINGS = {"token_normalize_func": lambda name: name.replace("_", "-")}
+
+
+@click.command(NAME, cls=LazyGroup, entries=ENTRIES, context_settings=BOTH_SPELLINGS)
 @click.version_option(__version__, prog_name=NAME)
 def program() -> None:
     """Speech recognition after five papers, on ESPnet and Kaldi data dirs. For more, see espnet-ext COMMAND --help."""

@@ -141,6 +141,11 @@ def test_a_group_alone_shows_its_help(words, capsys):
     assert out == "" and err.startswith("Usage: espnet-ext") and "Commands:" in err
 
 
+def test_options_may_be_written_as_espnet_writes_them(tmp_path):
+    with pytest.raises(InputError, match="nothing: no such data dir"):
+        call(["data", "validate", "--no_text", str(tmp_path / "nothing")])
+
+
 def test_version(capsys):
     assert call(["--version"]) == 0
     assert capsys.readouterr().out == f"espnet-ext, version {espnet_ext.__version__}\n"
