@@ -42,7 +42,6 @@ PLUGINS = {
     "decoder.language_transformer": "espnet_ext.decoder.language_transformer:LanguageTransformerDecoder",
     "decoder.weight_feedback_rnn": "espnet_ext.decoder.weight_feedback_rnn:WeightFeedbackRNNDecoder",
     "decoder.batch_rnn": "espnet_ext.decoder.batch_rnn:BatchRNNDecoder",
-    "optim.continued_adam": "espnet_ext.optim.continued_adam:ContinuedAdam",
     "optim.madgrad": "madgrad:MADGRAD",
     "scheduler.newbob_multi_epoch": "espnet_ext.scheduler.newbob_multi_epoch:NewbobMultiEpoch",
     "scheduler.warmup_cosine": "espnet_ext.scheduler.warmup_cosine:WarmupCosine",

@@ -1,8 +1,9 @@
 """The stages of run.sh: BLSTM models with Small Energy Masking, trained layer by layer on LibriSpeech."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from espnet_ext.recipe import asr, systems
 from espnet_ext.recipe.language_model import train_language_model
@@ -52,28 +53,34 @@ def language_model(run: Run) -> None:
     run_jobs([train_language_model(run, text, "dev", asr.tokens_dir(run), run.sections["settings"]["token_type"])])
 
 
+def planned(run: Run, config: Mapping[str, Any]) -> list[tuple[pretraining.Stage, Selection]]:
+    """Return the stages before the whole network of a training is trained; none without pre-training."""
+    if not pretrains(run) or not pretraining.grows(config):  # a config of the user's own may have another encoder
+        return []
+    settings = checked(pretraining.PretrainSettings, run.sections["pretrain"], "pre-training")
+    return pretraining.plan(config, settings, run.sections["settings"]["max_tokens"])
+
+
 def selections(run: Run) -> list[Selection]:
-    """What trainings see of the training set, each selection once."""
-    max_tokens = run.sections["settings"]["max_tokens"]
-    if not pretrains(run):
-        return [Selection(max_tokens)]
-    settings = checked(pretraining.PretrainSettings, run.sections["pretrain"], pretraining.WHAT)
-    steps = pretraining.plan(read_yaml(run.section_config("train")), settings, max_tokens)
-    return list(dict.fromkeys(step.selection for step in steps))
+    """Return what trainings see of the training set, each selection once."""
+    stages = planned(run, read_yaml(run.section_config("train")))
+    found = [Selection(run.sections["settings"]["max_tokens"]), *(selection for _, selection in stages)]
+    return list(dict.fromkeys(found))
 
 
 def pretrains(run: Run) -> bool:
     return str(run.setting("pretrain")).lower() == "true"
 
 
-def shapes_of(run: Run, selection: Selection) -> Path | None:
-    """The shape file of a selection; None if it takes all."""
-    return run.stats / "train" / "train" / f"speech_shape.{selection.name}" if selection.name else None
+def shapes_of(run: Run, selection: Selection) -> Path:
+    """Return the shape file of a selection; ESPnet's own if it takes all."""
+    shapes = run.stats / "train" / "train" / "speech_shape"
+    return shapes.with_name(f"speech_shape.{selection.name}") if selection.name else shapes
 
 
-def selection_step(run: Run, selection: Selection, shapes: Path) -> Step:
+def selection_step(run: Run, selection: Selection) -> Step:
     token_type = run.sections["settings"]["token_type"]
-    stats = run.stats / "train" / "train"
+    stats, shapes = run.stats / "train" / "train", shapes_of(run, selection)
     return Step(
         name=f"selection {selection.name}",
         log=stats / "log" / f"{shapes.name}.log",
@@ -91,107 +98,39 @@ def selection_step(run: Run, selection: Selection, shapes: Path) -> Step:
 
 
 def train_system(run: Run, system: System, seed: int, nj: int) -> Iterator[Step]:
-    """A system's trainings: layer by layer, where the scale pre-trains, then all of it."""
+    """Train a system: its encoder grows layer by layer where the scale pre-trains."""
     folder = run.expdir / system.name / f"seed{seed}"
-    config = run.system_config(system)
-    if pretrains(run) and pretraining.grows(read_yaml(config)):  # a config of the user's own may have another encoder
-        yield from pretrained(run, folder, config, seed)
-    else:
-        selection = Selection(run.sections["settings"]["max_tokens"])
-        yield training_step(run, folder, config, selection, seed)
-    yield average_step(run, folder, run.setting("average"))
-
-
-def training_step(
-    run: Run, folder: Path, config: Path, selection: Selection, seed: int, after: Step | None = None
-) -> Step:
-    """A training; ``after`` is the step that has made its initial parameters."""
-    initial = ["--init_param", str(after.arguments["output"])] if after else []
-    token_type = run.sections["settings"]["token_type"]
-    return asr.asr_train_step(
+    path = run.system_config(system)
+    stages = planned(run, config := read_yaml(path))
+    if stages:
+        staged = pretraining.staged_config(config, stages, partial(seen, run))
+        path = run.write_config(f"{system.name}_growing", staged, f"system {system.name}, which grows")
+    shapes = [shapes_of(run, selection) for _, selection in stages]
+    yield asr.asr_train_step(
         run,
         folder,
-        config,
+        path,
         "train",
         "dev",
         asr.tokens_dir(run),
-        token_type,
+        run.sections["settings"]["token_type"],
         seed,
-        options=initial,
-        inputs=[after.note] if after else [],
-        shapes=shapes_of(run, selection),
+        task="growing_asr" if stages else "asr",
+        inputs=list(dict.fromkeys(shapes)),
+        shapes=shapes_of(run, Selection(run.sections["settings"]["max_tokens"])),
     )
+    whole = 1 + sum(stage.epochs for stage, _ in stages)  # from there on the whole network is trained, and averaged
+    yield average_step(run, folder, run.setting("average"), first_epoch=whole if stages else None)
 
 
-def pretrained(run: Run, folder: Path, config: Path, seed: int) -> Iterator[Step]:
-    """The trainings before that of a system itself, and it itself; each begins with what the one before has learnt.
-
-    Checkpoints of a step are removed when its parameters have been carried over, and only its logs stay. So steps
-    depend on the notes of those before them and not on their files.
-    """
-    place = folder / "pretrain"
-    carried: Step | None = None
-    steps = pretraining.write_plan(
-        config,
-        run.sections["pretrain"],
-        place / "configs",
-        run.sections["settings"]["max_tokens"],
-        partial(_share, run),
-    )
-    for number, (step, step_config) in enumerate(steps):
-        final = step.name == pretraining.FINAL
-        training = training_step(
-            run, folder if final else place / step.name, step_config, step.selection, seed, carried
-        )
-        yield training
-        if carried:
-            yield _remove(f"initial parameters of {step.name}", Path(carried.arguments["output"]).parent, training)
-        if not final:
-            carried = _carry(run, place, step.name, steps[number + 1], training, seed)
-            yield carried
-            yield _remove(f"checkpoints of {step.name}", place / step.name, carried)
-
-
-def _share(run: Run, selection: Selection) -> float:
+def seen(run: Run, selection: Selection) -> tuple[str, float]:
+    """Return the shape file of a selection, and its share of the audio."""
     shapes = shapes_of(run, selection)
-    return audio_share(shapes) if shapes else 1.0
-
-
-def _carry(
-    run: Run, place: Path, name: str, following: tuple[pretraining.PretrainStep, Path], training: Step, seed: int
-) -> Step:
-    (step, config), before = following, place / name
-    output = place / "initial" / step.name / "initial.pth"
-    return Step(
-        name=f"carry over to {place.relative_to(run.expdir)}/{step.name}",
-        log=place / "log" / f"{step.name}.log",
-        function=pretraining.carry_parameters,
-        arguments={
-            "before": str(before),
-            "config": config,
-            "seed": seed,
-            "output": str(output),
-            "history": str(pretraining.history_file(place / "configs", step.name)),
-            "moments": str(pretraining.moments_file(place / "configs", step.name)),
-        },
-        inputs=[training.note],
-        preload=["espnet2.tasks.asr"],
-    )
-
-
-def _remove(what: str, folder: Path, after: Step) -> Step:
-    return Step(
-        name=f"remove {what}",
-        log=folder / "log" / "remove.log",
-        function=pretraining.remove_checkpoints,
-        arguments={"folder": str(folder)},
-        inputs=[after.note],
-    )
+    return str(shapes), audio_share(shapes) if selection.name else 1.0
 
 
 def training(run: Run) -> None:
-    chosen = [(selection, shapes_of(run, selection)) for selection in selections(run)]
-    run_steps(*(selection_step(run, selection, shapes) for selection, shapes in chosen if shapes))
+    run_steps(*(selection_step(run, selection) for selection in selections(run) if selection.name))
     run.each_system(train_system)
 
 

@@ -36,17 +36,43 @@ class BLSTMMaxPoolEncoder(AbsEncoder):
         super().__init__()
         if num_layers < 1:
             raise InputError(f"blstm_maxpool: num_layers is {num_layers}, it must be 1 or more")
-        if len(pooling) > num_layers or any(not isinstance(factor, int) or factor < 1 for factor in pooling):
-            raise InputError(f"blstm_maxpool: pooling {list(pooling)} does not fit {num_layers} layers")
-        self.pooling = [*pooling, *[1] * (num_layers - len(pooling))]
         self.layers = torch.nn.ModuleList(
             BLSTM(2 * hidden_size, hidden_size, dropout_rate) if layer else BLSTM(input_size, hidden_size)
             for layer in range(num_layers)
         )
         self._output_size = 2 * hidden_size
+        self._whole = (num_layers, tuple(pooling), dropout_rate)
+        self.use_all()
 
     def output_size(self) -> int:
         return self._output_size
+
+    def use_all(self) -> None:
+        """Use all layers, with the pooling and the dropout that the encoder was built with."""
+        self.use(*self._whole)
+
+    def use(self, num_layers: int, pooling: Sequence[int], dropout_rate: float) -> None:
+        """Use only the lowest layers and the top one, while the encoder grows (P2, section 4).
+
+        So the top layer stays on top, and a new one comes below it. Parameters do not change.
+
+        Args:
+            num_layers: number of layers that are used, the top one among them.
+            pooling: pooling factor after each of the lowest of these.
+            dropout_rate: as in the constructor.
+
+        Raises:
+            InputError: more layers than there are, or pooling factors that do not fit them.
+        """
+        if not min(2, len(self.layers)) <= num_layers <= len(self.layers):
+            raise InputError(f"blstm_maxpool: cannot use {num_layers} of {len(self.layers)} layers")
+        if len(pooling) > num_layers or any(not isinstance(factor, int) or factor < 1 for factor in pooling):
+            raise InputError(f"blstm_maxpool: pooling {list(pooling)} does not fit {num_layers} layers")
+        self.used = [*range(num_layers - 1), len(self.layers) - 1]
+        self.pooling = [*pooling, *[1] * (num_layers - len(pooling))]
+        for name, module in self.layers.named_modules():
+            if isinstance(module, torch.nn.Dropout) and not name.startswith("0."):
+                module.p = dropout_rate
 
     def forward(
         self, xs_pad: torch.Tensor, ilens: torch.Tensor, prev_states: torch.Tensor | None = None
@@ -62,8 +88,8 @@ class BLSTMMaxPoolEncoder(AbsEncoder):
             Encodings, (B, ceil(T / reduction), 2 * hidden_size), zero on padded frames; their lengths, (B,); None.
         """
         x, lengths = xs_pad[:, : int(ilens.max())], ilens
-        for layer, factor in zip(self.layers, self.pooling, strict=True):
-            x, lengths = max_pool(layer(x, lengths), lengths, factor)
+        for number, factor in zip(self.used, self.pooling, strict=True):
+            x, lengths = max_pool(self.layers[number](x, lengths), lengths, factor)
         return x.masked_fill(~valid_frames(lengths, x.size(1)).unsqueeze(-1), 0.0), lengths, None
 
 

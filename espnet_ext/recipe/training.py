@@ -117,28 +117,34 @@ def averaged(which: str) -> str:
     return f"{which.replace(':', '')}.ave.pth"
 
 
-def average_step(run: Run, folder: Path, which: str, *, criterion: str = "valid.acc.max") -> Step:
-    """Average the parameters of several epochs of a training; the best ones are those by ``criterion``."""
+def average_step(
+    run: Run, folder: Path, which: str, *, criterion: str = "valid.acc.max", first_epoch: int | None = None
+) -> Step:
+    """Average the parameters of several epochs of a training.
+
+    The best ones are those by ``criterion``, from ``first_epoch`` on.
+    """
     output = folder / averaged(which)
+    arguments = {"folder": str(folder), "which": which, "output": str(output), "criterion": criterion}
     return Step(
         name=f"average {folder.relative_to(run.expdir)} ({which})",
         log=folder / "log" / f"average_{which.replace(':', '')}.log",
         function=average_epochs,
-        arguments={"folder": str(folder), "which": which, "output": str(output), "criterion": criterion},
+        arguments=arguments | ({"first_epoch": first_epoch} if first_epoch else {}),
         inputs=[folder / "checkpoint.pth"],
         outputs=[output],
         preload=["torch"],
     )
 
 
-def average_epochs(folder: str, which: str, output: str, criterion: str) -> None:
+def average_epochs(folder: str, which: str, output: str, criterion: str, first_epoch: int = 1) -> None:
     """Write the mean of the epochs ``best:N`` or ``last:N`` of a training."""
     from espnet_ext.upstream.averaging import write_average
 
     kind, _, count = which.partition(":")
     number = int(count)
     best, last = (number, None) if kind == "best" else (None, number)
-    write_average(Path(folder), Path(output), best=best, last=last, criterion=criterion)
+    write_average(Path(folder), Path(output), best=best, last=last, criterion=criterion, first=first_epoch)
 
 
 def token_options(tokens: Path, token_type: str) -> list[str]:

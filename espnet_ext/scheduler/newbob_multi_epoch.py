@@ -4,9 +4,7 @@ A linear warm-up over the first epochs, then decay by a factor whenever the dev 
 over as many epochs as make one pass over the data. This is ``newbob_multi_epoch`` of RETURNN.
 """
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -26,14 +24,15 @@ class NewbobMultiEpoch(AbsValEpochStepScheduler):
 
     Args:
         optimizer: its learning rate is that after the warm-up.
-        warmup_epochs: epochs of the warm-up, those of earlier trainings included.
+        warmup_epochs: epochs of the warm-up.
         start_lr: learning rate of the first epoch.
         decay: factor of the learning rate.
         num_epochs: epochs that the mean is over.
         threshold: relative gain per epoch below which the rate decays.
         min_epochs: epochs with the same rate before it may decay again.
-        history: JSON file with the rates and scores of earlier trainings that this one continues, such as the steps of
-            a layer-wise pre-training. None or no such file: there are none.
+
+    Raises:
+        InputError: a number out of its range.
     """
 
     def __init__(
@@ -45,7 +44,6 @@ class NewbobMultiEpoch(AbsValEpochStepScheduler):
         num_epochs: int = 20,
         threshold: float = 0.01,
         min_epochs: int = 3,
-        history: str | None = None,
     ):
         self.lr = min(group["lr"] for group in optimizer.param_groups)
         if not 0.0 < start_lr <= self.lr:
@@ -60,7 +58,7 @@ class NewbobMultiEpoch(AbsValEpochStepScheduler):
         self.optimizer = optimizer
         self.warmup_epochs, self.start_lr, self.decay = warmup_epochs, start_lr, decay
         self.num_epochs, self.threshold, self.min_epochs = num_epochs, threshold, min_epochs
-        self.past: list[tuple[float, float]] = read_history(history) if history else []
+        self.past: list[tuple[float, float]] = []
         self._set()
 
     def step(self, val: float, epoch: int | None = None) -> None:
@@ -96,13 +94,3 @@ class NewbobMultiEpoch(AbsValEpochStepScheduler):
         """Continue after the epochs of a state."""
         self.past = [(rate, score) for rate, score in state["past"]]
         self._set()
-
-
-def read_history(path: str | Path) -> list[tuple[float, float]]:
-    """Return the learning rates and scores of earlier epochs; none if there is no such file."""
-    if not Path(path).exists():
-        return []
-    try:
-        return [(float(rate), float(score)) for rate, score in json.loads(Path(path).read_text(encoding="utf-8"))]
-    except (ValueError, TypeError):
-        raise InputError(f"{path}: no history of learning rates: remove it, and the training it belongs to") from None

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
 
 def write_average(
-    folder: Path, output: Path, *, best: int | None = None, last: int | None = None, criterion: str = "valid.acc.max"
+    folder: Path,
+    output: Path,
+    *,
+    best: int | None = None,
+    last: int | None = None,
+    criterion: str = "valid.acc.max",
+    first: int = 1,
 ) -> None:
     """Average epochs of a training into one checkpoint.
 
@@ -23,6 +29,10 @@ def write_average(
         best: how many of the best epochs by the criterion.
         last: how many of the last epochs; either this or ``best``.
         criterion: phase, name, and ``min`` or ``max``.
+        first: the first epoch that may be one of the best.
+
+    Raises:
+        InputError: not exactly one of ``best`` and ``last``, a number below 1, or missing epochs.
     """
     count = last if best is None else best
     if count is None or None not in (best, last):
@@ -34,7 +44,7 @@ def write_average(
     else:
         phase, _, rest = criterion.partition(".")
         key, _, mode = rest.rpartition(".")
-        files = best_epochs(folder, count, (phase, key, mode))
+        files = best_epochs(folder, count, (phase, key, mode), first)
 
     import torch
 
@@ -68,11 +78,16 @@ def last_epochs(folder: Path, count: int) -> list[Path]:
     return _files(folder, range(max(numbers), max(numbers) - count, -1))
 
 
-def best_epochs(folder: Path, count: int, criterion: tuple[str, str, str]) -> list[Path]:
-    """Return the checkpoints of the best epochs by a criterion such as ``("valid", "acc", "max")``, the best first."""
+def best_epochs(folder: Path, count: int, criterion: tuple[str, str, str], first: int = 1) -> list[Path]:
+    """The checkpoints of the ``count`` best epochs by a criterion such as ``("valid", "acc", "max")``, the best first.
+
+    Raises:
+        InputError: the training did not record the criterion, or one of the epochs no longer exists.
+    """
     phase, key, mode = criterion
     stats = load_epochs(folder)
-    values = {epoch: stats[epoch][phase][key] for epoch in stats if key in stats[epoch].get(phase, {})}
+    own = {epoch: of_epoch.get(phase, {}) for epoch, of_epoch in stats.items() if epoch >= first}
+    values = {epoch: of_phase[key] for epoch, of_phase in own.items() if key in of_phase}
     if mode not in ("min", "max") or not values:
         raise InputError(f"{folder / 'checkpoint.pth'}: no {phase}.{key} to take the {mode} of: name another criterion")
     order = sorted(values, key=lambda epoch: values[epoch], reverse=mode == "max")

@@ -74,20 +74,10 @@ def test_language_model_grid_and_pretraining(smoke, tmp_path):
     result = run(*words, folder=tmp_path, datadir=folder / "data")
     assert result.returncode == 0, result.stdout + result.stderr
     system = tmp_path / "exp" / "sem_m80_0" / "seed1"
-    steps = [
-        *("layers2_reduction16_nodropout_short", "layers2_reduction16_nodropout", "layers2_reduction16"),
-        *("layers3_reduction16", "layers3_reduction8"),
-    ]
-    pooling = [
-        yaml.safe_load((system / "pretrain" / name / "config.yaml").read_text())["encoder_conf"]["pooling"]
-        for name in steps
-    ]
-    assert pooling == [[16], [16], [16], [2, 8], [2, 2, 2]]
-    assert "encoder.layers.1." in (system / "pretrain" / "log" / "layers3_reduction16.log").read_text()
-    # the training itself starts with what the last step has learnt, of which nothing else stays
-    assert "0 new ones" in (system / "pretrain" / "log" / "final.log").read_text()
-    assert "pretrain/initial/final/initial.pth" in (system / "log" / "train.log").read_text()
-    assert not list((system / "pretrain").glob("**/*.pth"))
+    stages = yaml.safe_load((system / "config.yaml").read_text())["stages"]
+    assert [stage["pooling"] for stage in stages] == [[16], [16], [16], [2, 8], [2, 2, 2]]
+    log = (system / "log" / "train.log").read_text()
+    assert len(re.findall(r"epoch \d: {'num_layers': [23],", log)) == 5 and "epoch 6: the whole network" in log
     shapes = list((tmp_path / "exp" / "stats" / "train" / "train").glob("speech_shape.*.json"))
     assert len(shapes) == 3 and all(0 < json.loads(path.read_text())["audio_share"] <= 1 for path in shapes)
     masked = re.findall(r"1epoch results: \[train\].*masked=([0-9.]+)", (system / "log" / "train.log").read_text())

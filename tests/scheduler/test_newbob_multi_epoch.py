@@ -1,7 +1,5 @@
 """The learning rates of [17], computed anew from all scores for each epoch."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -59,25 +57,14 @@ def test_the_rates_of_the_paper(seed):
 
 
 @pytest.mark.parametrize("cut", [4, 10, 33, 120])
-def test_continues_an_earlier_training(cut, tmp_path):
-    """From its state in a checkpoint, or from the history that a step of a pre-training leaves to the next one."""
+def test_continues_from_its_state_in_a_checkpoint(cut):
     scores = curve()
     whole = rates(NewbobMultiEpoch(optimizer()), scores)
     first = NewbobMultiEpoch(optimizer())
     rates(first, scores[:cut])
     resumed = NewbobMultiEpoch(optimizer())
     resumed.load_state_dict(first.state_dict())
-    (tmp_path / "history.json").write_text(json.dumps(first.state_dict()["past"]))
-    following = NewbobMultiEpoch(optimizer(), history=str(tmp_path / "history.json"))
-    for rest in (resumed, following):
-        assert rates(rest, scores[cut:]) == whole[cut:]
-
-
-def test_a_history_that_does_not_exist_is_empty_and_one_that_is_none_is_refused(tmp_path):
-    assert NewbobMultiEpoch(optimizer(), history=str(tmp_path / "none.json")).past == []
-    (tmp_path / "bad.json").write_text("{}x")
-    with pytest.raises(InputError, match="bad.json: no history of learning rates"):
-        NewbobMultiEpoch(optimizer(), history=str(tmp_path / "bad.json"))
+    assert rates(resumed, scores[cut:]) == whole[cut:]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,157 @@
+"""Training of an encoder that grows, in ESPnet's own trainer (P2, section 4).
+
+:class:`GrowingASRTask` is ESPnet's ASR task with one more setting, ``stages``: a list of
+:class:`espnet_ext.sem.pretraining.Stage`. The model is built whole. A stage trains some of its layers,
+without label smoothing, on the utterances of its shape file. After the stages the whole model is trained on those of
+``train_shape_file``. New layers begin with the values that they were built with.
+
+Epochs are counted through all stages, so that each has its own order of the utterances and its own random numbers.
+The moments of the optimiser begin anew whenever the network changes, as in RETURNN, which [17] used.
+"""
+
+import argparse
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import yaml
+from espnet2.iterators.abs_iter_factory import AbsIterFactory
+from espnet2.tasks.asr import ASRTask
+from espnet2.train.distributed_utils import DistributedOption
+from espnet2.train.trainer import Trainer, TrainerOptions
+from espnet2.utils.build_dataclass import build_dataclass
+
+from espnet_ext.sem.pretraining import Stage
+from espnet_ext.work.settings import checked
+
+
+def read_stages(values: Sequence[Mapping[str, Any]]) -> list[Stage]:
+    """Check the setting ``stages``.
+
+    Raises:
+        InputError: an unknown key, or a value out of range.
+    """
+    return [checked(Stage, value, f"stages[{number}]") for number, value in enumerate(values)]
+
+
+def stage_at(stages: Sequence[Stage], epoch: int) -> tuple[int, bool]:
+    """Return the number of an epoch's stage, ``len(stages)`` after them, and whether the epoch is its first."""
+    first = 1
+    for number, stage in enumerate(stages):
+        if epoch < first + stage.epochs:
+            return number, epoch == first
+        first += stage.epochs
+    return len(stages), epoch == first
+
+
+def begin_epoch(
+    model: Any,
+    optimizers: Sequence[torch.optim.Optimizer],
+    stages: Sequence[Stage],
+    epoch: int,
+    label_smoothing: float,
+) -> None:
+    """Give a model the network of an epoch, and empty the optimisers if it is another one than before.
+
+    Args:
+        label_smoothing: after the stages.
+    """
+    networks = [stage.network for stage in stages]
+    number, is_first = stage_at(stages, epoch)
+    is_last = number == len(stages)
+    if is_last:
+        model.encoder.use_all()
+    else:
+        model.encoder.use(**networks[number])
+    smoothing = model.criterion_att
+    smoothing.smoothing = label_smoothing if is_last else 0.0
+    smoothing.confidence = 1.0 - smoothing.smoothing
+    if is_first and number and (is_last or networks[number] != networks[number - 1]):
+        for optimizer in optimizers:
+            optimizer.state.clear()
+    logging.info(f"epoch {epoch}: {'the whole network' if is_last else networks[number]}")
+
+
+@dataclass
+class GrowthOptions(TrainerOptions):
+    """ESPnet's options of a trainer, with those of the stages."""
+
+    stages: list = field(default_factory=list)
+    model_conf: dict = field(default_factory=dict)
+
+
+class GrowingTrainer(Trainer):
+    """ESPnet's trainer, which gives the model its network before each epoch."""
+
+    @classmethod
+    def build_options(cls, args: argparse.Namespace) -> TrainerOptions:
+        """Take the options from those of the task."""
+        return build_dataclass(GrowthOptions, args)
+
+    @classmethod
+    def train_one_epoch(cls, *, model: Any, optimizers: Any, reporter: Any, options: Any, **others: Any) -> bool:
+        """Train an epoch as ESPnet does."""
+        stages, smoothing = read_stages(options.stages), options.model_conf.get("lsm_weight", 0.0)
+        begin_epoch(getattr(model, "module", model), optimizers, stages, reporter.get_epoch(), smoothing)
+        return super().train_one_epoch(model=model, optimizers=optimizers, reporter=reporter, options=options, **others)
+
+
+class StagedIterFactory(AbsIterFactory):
+    """The batches of each stage, by epoch.
+
+    Args:
+        stages: the stages.
+        factories: ESPnet's factory of each stage, and last that after them.
+    """
+
+    def __init__(self, stages: Sequence[Stage], factories: Sequence[AbsIterFactory]):
+        self.stages, self.factories = stages, factories
+
+    def build_iter(self, epoch: int, shuffle: bool | None = None) -> Any:
+        """Return the batches of an epoch, counted from 1 through all stages."""
+        return self.factories[stage_at(self.stages, epoch)[0]].build_iter(epoch, shuffle)
+
+
+class GrowingASRTask(ASRTask):
+    """ESPnet's ASR task with ``stages`` (see the module's description)."""
+
+    trainer = GrowingTrainer
+
+    @classmethod
+    def add_task_arguments(cls, parser: argparse.ArgumentParser) -> None:
+        """Add ESPnet's options and that of this task."""
+        super().add_task_arguments(parser)
+        parser.add_argument("--stages", type=yaml.safe_load, default=[], help="stages of the growth, as a list in YAML")
+
+    @classmethod
+    def main_worker(cls, args: argparse.Namespace) -> None:
+        """Train as ESPnet does.
+
+        Raises:
+            InputError: bad stages.
+        """
+        read_stages(args.stages)
+        args.unused_parameters = True  # of several processes: layers that a stage does not train have no gradients
+        super().main_worker(args)
+
+    @classmethod
+    def build_iter_factory(
+        cls, args: argparse.Namespace, distributed_option: DistributedOption, mode: str, kwargs: dict | None = None
+    ) -> AbsIterFactory:
+        """Build ESPnet's iterator factory, for training one that follows the stages."""
+        build = super().build_iter_factory
+        final = build(args, distributed_option, mode, kwargs)
+        if mode != "train":
+            return final
+        stages = read_stages(args.stages)
+        made = {(*args.train_shape_file, args.num_iters_per_epoch): final}
+        for stage in stages:
+            key = (stage.shape_file, stage.num_iters_per_epoch)
+            if key not in made:
+                changes = {"shape_files": [stage.shape_file], "num_iters_per_epoch": stage.num_iters_per_epoch}
+                made[key] = build(args, distributed_option, mode, changes)
+        return StagedIterFactory(
+            stages, [*(made[stage.shape_file, stage.num_iters_per_epoch] for stage in stages), final]
+        )
