@@ -2,25 +2,18 @@
 
 import copy
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-import yaml
 from espnet2.asr.ctc import CTC
 from espnet2.asr.decoder.rnn_decoder import RNNDecoder
-from espnet2.bin.asr_inference import Speech2Text
 from espnet2.legacy.nets.batch_beam_search import BatchBeamSearch
-from espnet2.legacy.nets.batch_beam_search_online_sim import BatchBeamSearchOnlineSim
 from espnet2.legacy.nets.beam_search import BeamSearch
 from espnet2.legacy.nets.scorer_interface import BatchScorerInterface
 from espnet2.legacy.nets.scorers.ctc import CTCPrefixScorer
-from espnet2.tasks.asr import ASRTask
 from espnet2.utils.get_default_kwargs import get_default_kwargs
-from espnet2.utils.yaml_no_alias_safe_dump import yaml_no_alias_safe_dump
 
-import espnet_ext
 from espnet_ext.decoder.batch_rnn import BatchRNNDecoder, from_rnn
 from espnet_ext.errors import InputError
 from espnet_ext.layers.rnn_attention import ATTENTIONS
@@ -265,56 +258,3 @@ def test_bad_settings_are_refused(changes, message):
     with pytest.raises(InputError, match=f"^batch_rnn: {message}") as error:
         BatchRNNDecoder(**{**options("lstm"), **changes})
     assert "\n" not in str(error.value)
-
-
-def test_search_block_by_block_is_refused():
-    """Its first state is that of the first block alone, and attention to that alone would go unnoticed."""
-    blocks = search(BatchBeamSearchOnlineSim, from_rnn(espnets()))
-    blocks.block_size, blocks.hop_size, blocks.look_ahead = 6, 2, 2
-    with pytest.raises(InputError, match="batch_rnn attends to whole utterances: decode without --streaming"):
-        blocks(encodings(14))
-
-
-def save_model(folder: Path, decoder: str) -> dict:
-    """A model with random parameters, the same for each decoder, as ESPnet's training leaves it."""
-    espnet_ext.register()
-    folder.mkdir()
-    tokens = ["<blank>", "<unk>", *"ABCDEFGHI", "<sos/eos>"]
-    (folder / "tokens.txt").write_text("".join(f"{token}\n" for token in tokens))
-    config = {
-        "frontend": "power_mel",
-        "normalize": "utterance_mvn",
-        "encoder": "blstm_maxpool",
-        "encoder_conf": {"num_layers": 2, "hidden_size": 4, "pooling": [4, 4]},
-        "decoder": decoder,
-        "decoder_conf": {"hidden_size": 8, "att_conf": {"adim": 8, "aconv_filts": 5}},
-    }
-    (folder / "train.yaml").write_text(yaml.safe_dump(config))
-    command = ["--config", folder / "train.yaml", "--token_list", folder / "tokens.txt", "--token_type", "char"]
-    args = ASRTask.get_parser().parse_args([str(part) for part in [*command, "--output_dir", folder]])
-    torch.manual_seed(3)
-    model = ASRTask.build_model(args)
-    for parameter in model.decoder.parameters():
-        parameter.mul_(4)
-    torch.save(model.state_dict(), folder / "model.pth")
-    with (folder / "config.yaml").open("w") as file:
-        yaml_no_alias_safe_dump(vars(args), file)
-    return {"asr_train_config": str(folder / "config.yaml"), "asr_model_file": str(folder / "model.pth")}
-
-
-def test_espnets_inference_takes_either(tmp_path):
-    """By name through ESPnet's own command: a checkpoint of `rnn` in `batch_rnn`, one by one and in batches."""
-    # a beam for which CTC scores all 12 tokens
-    common = {"beam_size": 8, "ctc_weight": 0.3, "nbest": 3, "maxlenratio": -8.0, "device": "cpu"}
-    rnn, ours = (save_model(tmp_path / decoder, decoder) for decoder in ("rnn", "batch_rnn"))
-    plain = Speech2Text(**rnn, **common)
-    batched = Speech2Text(**{**ours, "asr_model_file": rnn["asr_model_file"]}, **common)
-    assert type(plain.beam_search) is BeamSearch and type(batched.beam_search) is BatchBeamSearch
-    generator = np.random.default_rng(0)
-    speech = [generator.standard_normal(length).astype(np.float32) for length in (9000, 16000, 12345)]
-    together = Speech2Text(**ours, **common, batch_size=3)(speech)
-    for wave, in_batch in zip(speech, together, strict=True):
-        expected = [(tokens, pytest.approx(float(h.score), abs=1e-3)) for _, tokens, _, h in plain(wave)]
-        assert len(expected) == 3
-        for results in (batched(wave), in_batch):
-            assert [(tokens, float(h.score)) for _, tokens, _, h in results] == expected

@@ -171,25 +171,6 @@ def test_hypotheses_may_be_chosen_again_and_again(mode):
 
 
 @pytest.mark.parametrize("mode", FEW)
-def test_one_by_one_and_together(mode):
-    """States of calls for one hypothesis and for many can be used for each other, and more than once."""
-    decoder, x, ys = make(mode), encodings()[0], tokens(3, 6)
-    expected = teach(decoder, x, ys)
-    states = []
-    for y in ys:
-        score, state = decoder.score(y[:1], None, x)
-        for length in (2, 3):
-            score, state = decoder.score(y[:length], state, x)
-        states.append(state)
-    for _ in range(2):
-        scores, _ = decoder.batch_score(ys[:, :4], states, x.expand(3, -1, -1))
-        torch.testing.assert_close(scores, expected[:, 3], rtol=1e-9, atol=1e-9)
-    _, states = decoder.batch_score(ys[:, :4], states, x.expand(3, -1, -1))
-    for y, state, scores in zip(ys, states, expected, strict=True):
-        torch.testing.assert_close(decoder.score(y[:5], state, x)[0], scores[4], rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("mode", FEW)
 def test_a_long_primer_is_scored_at_once_and_a_state_may_be_ahead(mode):
     decoder, x, ys = make(mode), encodings()[0], tokens(2, 9)
     xs, expected = x.expand(2, -1, -1), teach(decoder, x, ys)

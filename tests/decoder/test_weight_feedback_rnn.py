@@ -141,18 +141,6 @@ def test_search_finds_hypotheses_with_the_scores_of_the_equations():
         assert float(hyp.score) == pytest.approx(expected, abs=1e-10)
 
 
-def test_several_utterances_at_once():
-    """Of different lengths, the padding full of NaN, as one by one; one that is scored after another is another."""
-    module = decoder(5)
-    batch, lengths = padded(torch.nan)
-    with torch.no_grad():
-        together = search(BatchBeamSearch, module, 4)(batch, x_lengths=lengths, maxlenratio=-6.0)
-        for row, length in enumerate(LENGTHS):
-            alone = search(BeamSearch, module, 4)(batch[row, :length], maxlenratio=-6.0)
-            assert [hyp.yseq.tolist() for hyp in together[row]] == [hyp.yseq.tolist() for hyp in alone]
-            np.testing.assert_allclose([float(hyp.score) for hyp in together[row]], [float(h.score) for h in alone])
-
-
 def test_bad_settings_and_streaming_are_refused():
     with pytest.raises(InputError, match="readout_size is 7, it must be even"):
         WeightFeedbackRNNDecoder(VOCABULARY, ENCODINGS, readout_size=7)

@@ -101,14 +101,6 @@ def test_shorter_than_a_window_is_one_frame_padded_with_zeros(samples):
     np.testing.assert_allclose(features[0].numpy(), power_mel(np.pad(wave, (0, 400 - samples))), rtol=0, atol=1e-4)
 
 
-def test_autocast_keeps_float32():
-    wave = speechlike(16000)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        features, _ = extract(wave)
-    assert features.dtype == torch.float32
-    np.testing.assert_allclose(features[0].numpy(), power_mel(wave), rtol=0, atol=1e-4)
-
-
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-6), ("float16", 1e-3), ("bfloat16", 1e-2)])
 def test_model_cast_as_a_whole(dtype, tolerance):
     """ESPnet's Speech2Text casts the model and the audio to its option dtype.

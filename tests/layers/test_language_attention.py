@@ -82,17 +82,6 @@ def test_a_tokens_output_is_that_of_its_own_languages_stream(x, kind):
     np.testing.assert_allclose(module(x, MASK, CODES)[0].detach(), expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("kind", [SharedStreams, SeparateStreams])
-def test_three_languages(x, kind):
-    codes = torch.tensor([[0, 1, 2, 3, 0, 3]])
-    module = kind(3, 1.0, **OPTIONS).double()
-    for attention in module.attentions[1:]:
-        attention.load_state_dict(module.attentions[0].state_dict())
-    plain = module.attentions[0]
-    expected = MultiHeadedAttention.forward(plain, x, x, x, MASK)
-    torch.testing.assert_close(module(x, MASK, codes), expected, rtol=1e-12, atol=1e-12)
-
-
 def test_what_shared_leaves_to_plot_is_of_each_tokens_own_stream(x):
     module = SharedStreams(2, 0.1, **OPTIONS).double()
     module(x, MASK, CODES)

@@ -67,17 +67,6 @@ def test_speaker_query_is_equation_8():
             np.testing.assert_allclose(found[b, n].detach(), expected, atol=1e-10)
 
 
-def test_query_step_by_step_is_the_same():
-    torch.manual_seed(0)
-    query = SpeakerQuery(vocab_size=7, context_size=3, profile_size=4, hidden_size=5, num_layers=2)
-    contexts, previous = torch.randn(2, 6, 3), torch.randint(7, (2, 6))
-    found, state = [], None
-    for n in range(6):
-        each, state = query(contexts[:, n : n + 1], previous[:, n : n + 1], state)
-        found.append(each)
-    torch.testing.assert_close(torch.cat(found, dim=1), query(contexts, previous)[0])
-
-
 def test_the_change_symbol_ends_its_segment():
     tokens = torch.tensor([[5, 6, CHANGE, 5, CHANGE, CHANGE, 9], [9, 9, 9, 9, 9, 9, 9]])
     assert segment_numbers(tokens, CHANGE).tolist() == [[0, 0, 0, 1, 1, 2, 3], [0] * 7]
