@@ -73,8 +73,9 @@ def add_own_system(
     like = _system_like(tables, list(chosen.values()), trained, None if trained.section else base, f"{path}: {BASE}")
     below = _config_below(sections, like, trained, base, f"{path}: {BASE}")
     config = changes if base is None else deep_merge(below, changes)
-    own = {} if trained.section else {"config": name, "overrides": {}, "size": None}
-    system = replace(like, name=name, **own)
+    system = replace(like, name=name)
+    if not trained.section:
+        system = replace(system, config=name, overrides={}, size=None)
     added = {each: _with_row(tables, table, system, like) for each, table in chosen.items()}
     tables = replace(tables, systems={**tables.systems, name: system}, tables={**tables.tables, **added})
     described = OwnSystem(name, option, config, like.config or "", bool(trained.section))
