@@ -11,7 +11,7 @@ from espnet_ext.cli.lazy import OrderedGroup
 
 NORMALISERS = ("none", "lower", "whisper_english", "librispeech", "mandarin_english")
 COMPARED = ("wer", "cer", "mer", "sawer", "cpwer", "tcpwer")
-FORMATS = ("auto", "kaldi", "trn", "stm", "ctm", "seglst")
+FORMATS = ("auto", "kaldi", "trn", "stm", "ctm", "rttm", "seglst", "whisper", "srt", "vtt", "nemo", "windows")
 RATES = {"word": ("WER", "words"), "char": ("CER", "chars"), "mixed": ("MER", "tokens")}
 LONG_COLLAR = 60.0  # seconds; collars of 1 to 10 are usual
 NO_TIMES = "no tcpWER: some words have no times"

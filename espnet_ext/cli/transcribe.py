@@ -130,7 +130,7 @@ def transcribe(
 
 
 def _show(path: Path, line: Any, share: float) -> None:
-    from espnet_ext.text.transcript import show_line
+    from espnet_ext.text.writing import show_line
 
     click.echo(f"{path.name} {100 * share:3.0f} % {show_line(line)}")
 

@@ -34,8 +34,8 @@ from espnet_ext.kaldi.tables import read_table
 from espnet_ext.longform.alignment.recordings import align_recordings
 from espnet_ext.longform.alignment.word_times import DROPPED, write_word_times
 from espnet_ext.sharing.model_files import ModelFiles, find_model
-from espnet_ext.text.ctm import read_ctm
-from espnet_ext.text.transcript import Word
+from espnet_ext.text.formats import read_ctm
+from espnet_ext.text.words import Word
 
 SUPERVISIONS = (".jsonl", ".jsonl.gz")
 _MARK = re.compile(r"<.*>|\[.*\]|\{.*\}")

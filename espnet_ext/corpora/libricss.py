@@ -23,7 +23,8 @@ from espnet_ext.corpora.checks import Faults
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, format_seconds, write_data_dir
 from espnet_ext.kaldi.tables import read_table, write_table
-from espnet_ext.text.turns import Turn, write_turns
+from espnet_ext.text import writing
+from espnet_ext.text.words import Segment
 from espnet_ext.work.json_text import parse_json
 
 SAMPLING_RATE = 16000
@@ -47,7 +48,7 @@ def prepare_libricss(
     enrolment_list: str | Path | None = None,
     utterances: int = ENROLMENT_UTTERANCES,
     skip_faulty: float = 0.0,
-) -> dict[str, list[Turn]]:
+) -> dict[str, list[Segment]]:
     """Check LibriCSS, and write the first channel of its sessions, cut at silences; speakers are LibriSpeech's.
 
     Args:
@@ -69,7 +70,7 @@ def prepare_libricss(
     """
     root = find_release(corpus_dir)
     faults = Faults(root, Path(output_dir) / "libricss_faults.txt", skip_faulty)
-    good: dict[str, dict[Path, list[Turn]]] = {condition: {} for condition in CONDITIONS}
+    good: dict[str, dict[Path, list[Segment]]] = {condition: {} for condition in CONDITIONS}
     for session in find_sessions(root):
         found = _read_session(session)
         if isinstance(found, str):
@@ -141,7 +142,7 @@ def _audio(session: Path) -> Path:
     return session / "record" / "raw_recording.wav"
 
 
-def _read_session(session: Path) -> list[Turn] | str:
+def _read_session(session: Path) -> list[Segment] | str:
     """Read the utterances of a session, which end with its audio at the latest; or return its fault."""
     try:
         recording = recording_of(session.name)
@@ -165,12 +166,12 @@ def _read_session(session: Path) -> list[Turn] | str:
     ]
 
 
-def _span(turn: Turn) -> tuple[float, float]:
-    assert turn.start is not None and turn.end is not None  # meeting_info.txt has the times of all
+def _span(turn: Segment) -> tuple[float, float]:
+    assert turn.has_span and turn.end is not None  # meeting_info.txt has the times of all
     return turn.start, turn.end
 
 
-def read_meeting_info(path: Path) -> list[Turn]:
+def read_meeting_info(path: Path) -> list[Segment]:
     """Read the utterances of a session and the persons who speak them. The recording has the session's name.
 
     Raises:
@@ -186,7 +187,7 @@ def read_meeting_info(path: Path) -> list[Turn]:
     for number, line in enumerate(lines, start=2):
         try:
             start, end, speaker, utterance, text = line.split("\t")
-            turn = Turn(path.parent.parent.name, speaker, tuple(text.split()), float(start), float(end))
+            turn = Segment(path.parent.parent.name, speaker, tuple(text.split()), float(start), float(end))
         except ValueError:
             raise InputError(f"line {number} of {path} is not {' '.join(_COLUMNS)}") from None
         if not turn.words or not 0 <= float(start) < float(end) < math.inf or not utterance.startswith(f"{speaker}-"):
@@ -210,7 +211,7 @@ def speech_segments(spans: Iterable[tuple[float, float]]) -> list[tuple[float, f
     return segments
 
 
-def write_segments(audio: Mapping[str, Path], spoken: Mapping[str, Sequence[Turn]], folder: str | Path) -> None:
+def write_segments(audio: Mapping[str, Path], spoken: Mapping[str, Sequence[Segment]], folder: str | Path) -> None:
     """Cut the first channel of each session at its silences, and write what recognition and scoring need.
 
     The folder gets ``audio/<segment>.flac``; in ``data/`` a data dir whose utterances are the segments
@@ -219,7 +220,7 @@ def write_segments(audio: Mapping[str, Path], spoken: Mapping[str, Sequence[Turn
     """
     folder = Path(folder).resolve()
     (folder / "audio").mkdir(parents=True, exist_ok=True)
-    turns: list[Turn] = []
+    turns: list[Segment] = []
     paths, seconds, recordings = {}, {}, {}
     for recording, own in spoken.items():
         with soundfile.SoundFile(audio[recording]) as file:
@@ -236,7 +237,7 @@ def write_segments(audio: Mapping[str, Path], spoken: Mapping[str, Sequence[Turn
     durations = {name: format_seconds(value) for name, value in seconds.items()}
     data = DataDir(wav_scp=paths, utt2spk={name: name for name in paths}, utt2dur=durations, reco2dur=durations)
     write_data_dir(data, folder / "data")
-    write_turns(folder / "references.json", turns)
+    writing.write_segments(folder / "references.json", turns)
     write_table(folder / "groups", {name: condition_of(recording) for name, recording in recordings.items()})
     write_table(folder / "segment_recording", recordings)
 

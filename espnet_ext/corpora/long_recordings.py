@@ -16,7 +16,7 @@ from espnet_ext.kaldi.data_dir import DataDir
 from espnet_ext.longform.alignment.word_times import DROPPED, drop_overlaps, word_faults
 from espnet_ext.longform.chunking import SHORTEST
 from espnet_ext.longform.recording_audio import write_regions
-from espnet_ext.text.transcript import Word
+from espnet_ext.text.words import Word
 
 _LATE = 0.5  # seconds by which a transcript may exceed its audio: times are rounded, and ends of files are trimmed
 _MARK = re.compile(r"<[A-Z_]+>")

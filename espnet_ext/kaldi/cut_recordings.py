@@ -10,7 +10,7 @@ from pathlib import Path
 
 from espnet_ext.audio.files import Inspected
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.data_dir import DataDir, Segment, format_seconds, is_command, parse_segment
+from espnet_ext.kaldi.data_dir import DataDir, KaldiSegment, format_seconds, is_command, parse_segment
 from espnet_ext.work.files import atomic_write
 
 OVERHANG = 0.02  # seconds by which a segment may end after its recording, since times are rounded
@@ -93,7 +93,7 @@ def cut_segments(data: DataDir, folder: Path, num_jobs: int = 1) -> DataDir:
         InputError: an id cannot name a file.
     """
     files = {utterance: _file(folder, utterance, ".flac") for utterance in data.utt2spk}
-    wanted: dict[str, dict[str, Segment]] = {}
+    wanted: dict[str, dict[str, KaldiSegment]] = {}
     for utterance, value in (data.segments or {}).items():
         segment = parse_segment(value)
         wanted.setdefault(segment.recording, {})[utterance] = segment
@@ -112,7 +112,7 @@ def _file(folder: Path, key: str, ending: str = ".wav") -> Path:
     return folder / f"{key}{ending}"
 
 
-def _cut(source: str, segments: Mapping[str, Segment], files: Mapping[str, Path]) -> dict[str, str]:
+def _cut(source: str, segments: Mapping[str, KaldiSegment], files: Mapping[str, Path]) -> dict[str, str]:
     import soundfile
 
     samples, rate = soundfile.read(source, dtype="int16")

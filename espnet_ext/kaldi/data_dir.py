@@ -43,7 +43,7 @@ _OWN_FILES = {*FILES.values(), "spk2utt"}
 _OWN_FOLDER = re.compile(r"\.backup|split\d+(utt)?")  # of our repair; of Kaldi's split_data.sh
 
 
-class Segment(NamedTuple):
+class KaldiSegment(NamedTuple):
     """A line of ``segments``: the recording's id, start and end in seconds; an end of -1 means the recording's end."""
 
     recording: str
@@ -95,10 +95,10 @@ class DataDir:
         return {name: table for name, table in pairs if table is not None}
 
 
-def parse_segment(value: str) -> Segment:
+def parse_segment(value: str) -> KaldiSegment:
     """Parse ``recording start end``; ValueError if it is not a name and two finite numbers."""
     recording, start, end = value.split()
-    segment = Segment(recording, float(start), float(end))
+    segment = KaldiSegment(recording, float(start), float(end))
     if not all(abs(seconds) < float("inf") for seconds in segment[1:]):
         raise ValueError(value)
     return segment

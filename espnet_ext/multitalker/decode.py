@@ -15,12 +15,14 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import segment_recording
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples, read_spans
-from espnet_ext.multitalker.heard.hypotheses import NOBODY, WindowHypothesis, read_jsonl, write_jsonl
+from espnet_ext.multitalker.hypotheses import NOBODY
 from espnet_ext.multitalker.inventories import Inventories
 from espnet_ext.multitalker.profiles import read_profiles
 from espnet_ext.multitalker.search_settings import SearchOptions
 from espnet_ext.multitalker.windows import window_of
-from espnet_ext.text.turns import SPEAKER_CHANGE
+from espnet_ext.text.formats import read_hypotheses
+from espnet_ext.text.words import SPEAKER_CHANGE, Segment
+from espnet_ext.text.writing import write_hypotheses
 from espnet_ext.upstream import options as espnet_options
 from espnet_ext.work import shards as work
 from espnet_ext.work.model_cache import keep_last
@@ -91,7 +93,9 @@ def decode_speakers(jobs: Sequence[SpeakerDecoding], *, nj: int = 1, parallel: P
 def _gather(output: Path, folders: Sequence[Path]) -> None:
     for name in ("text", "speakers"):
         write_table(output / name, {key: row for each in folders for key, row in read_table(each / name).items()})
-    write_jsonl(output / "hypotheses.jsonl", [item for each in folders for item in read_jsonl(each / "heard.jsonl")])
+    write_hypotheses(
+        output / "hypotheses.jsonl", [item for each in folders for item in read_hypotheses(each / "heard.jsonl")]
+    )
 
 
 def plan(job: SpeakerDecoding, nj: int) -> list[Shard]:
@@ -202,7 +206,7 @@ def decode_shard(shard: Shard) -> None:
             segments = best.segments if best else ()
             texts[key] = f" {SPEAKER_CHANGE} ".join(" ".join(each.words) for each in segments)
             speakers[key] = " ".join(names[each.speaker] for each in segments)
-        write_jsonl(folder / "heard.jsonl", heard)
+        write_hypotheses(folder / "heard.jsonl", heard)
         write_table(folder / "text", texts)
         write_table(folder / "speakers", speakers)
 
@@ -230,14 +234,14 @@ def _recognised(
 
 def by_speaker(
     hypothesis: "SpeakerHypothesis | None", names: Sequence[str], recording: str, window: int, start: float, end: float
-) -> list[WindowHypothesis]:
+) -> list[Segment]:
     """Return what was heard of each speaker in a window; if nobody was heard, one line that says so.
 
     Several utterances of the same speaker are joined, in the order of their starts. The times of words are
     approximate: where the recogniser's attention points.
     """
     if hypothesis is None or not hypothesis.segments:
-        return [WindowHypothesis(recording, window, NOBODY, (), start, end)]
+        return [Segment(recording, NOBODY, (), start, end, window=window)]
     heard = []
     for speaker in dict.fromkeys(segment.speaker for segment in hypothesis.segments):
         own = [segment for segment in hypothesis.segments if segment.speaker == speaker]
@@ -245,7 +249,7 @@ def by_speaker(
         shares = [share for segment in own for share in segment.times]
         first, last = ([round(start + share[side] * (end - start), 3) for share in shares] for side in (0, 1))
         times = tuple(zip(first, last, strict=True)) or None
-        heard.append(WindowHypothesis(recording, window, names[speaker], words, start, end, times=times))
+        heard.append(Segment(recording, names[speaker], words, start, end, times=times, window=window))
     return heard
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.multitalker.profiles import profile
-from espnet_ext.text.turns import SPEAKER_CHANGE
+from espnet_ext.text.words import SPEAKER_CHANGE
 
 SIZE = 8  # P4, 4.2: eight speakers in a session of LibriCSS
 

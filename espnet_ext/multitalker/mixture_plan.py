@@ -14,7 +14,7 @@ from pydantic import field_validator, model_validator
 
 from espnet_ext.errors import InputError
 from espnet_ext.synthetic.overlap import Part, SourceUtterance, draw_distances, overlap_ratio, place
-from espnet_ext.text.turns import Turn, by_recording
+from espnet_ext.text.words import Segment, by_recording
 from espnet_ext.work.settings import Count, Positive, Share, StrictMapping, Weight, Whole
 
 ON_THE_FLY = "on_the_fly"
@@ -33,9 +33,9 @@ class Mixture:
         return max(part.end for part in self.parts)
 
     @property
-    def turns(self) -> list[Turn]:
+    def turns(self) -> list[Segment]:
         """The reference."""
-        return [Turn(self.name, part.source.speaker, part.source.words, part.start, part.end) for part in self.parts]
+        return [Segment(self.name, part.source.speaker, part.source.words, part.start, part.end) for part in self.parts]
 
 
 class MixtureSettings(StrictMapping):
@@ -169,7 +169,7 @@ class SetCounts:
 UNITS = {"samples": "mixtures", "mean_words": "words", "mean_seconds": "s", "hours": "h", "overlap": "%"}
 
 
-def count_turns(turns: Iterable[Turn]) -> SetCounts:
+def count_turns(turns: Iterable[Segment]) -> SetCounts:
     """Count a set by its references: means per recording, which ends with its last turn, and hours in total.
 
     Raises:

@@ -28,7 +28,9 @@ from espnet_ext.multitalker.mixture_plan import (
     plan_mixtures,
 )
 from espnet_ext.synthetic.overlap import SourceUtterance
-from espnet_ext.text.turns import Turn, by_recording, read_turns, serialise, word_spans, write_turns
+from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.words import Segment, by_recording, serialise, word_spans
+from espnet_ext.text.writing import write_segments
 from espnet_ext.work.files import write_json
 from espnet_ext.work.parallel import map_shards
 
@@ -153,7 +155,7 @@ def write_references(mixtures: Sequence[Mixture], folder: str | Path) -> dict[st
         The serialised text of each mixture.
     """
     folder = Path(folder)
-    write_turns(folder / "references.json", [turn for mixture in mixtures for turn in mixture.turns])
+    write_segments(folder / "references.json", [turn for mixture in mixtures for turn in mixture.turns])
     serialised = {mixture.name: serialise(mixture.turns) for mixture in mixtures}
     write_table(folder / "text_speakers", {name: " ".join(speakers) for name, (_, speakers) in serialised.items()})
     mixed = {mixture.name: " ".join(part.source.id for part in mixture.parts) for mixture in mixtures}
@@ -170,7 +172,7 @@ def write_counts(data: Path, output: Path) -> None:
         data: the set's folder; ``references.json`` is read.
         output: a folder.
     """
-    counts = asdict(count_turns(read_turns(data / "references.json")))
+    counts = asdict(count_turns(read_segments(data / "references.json")))
     for name, unit in UNITS.items():
         write_json(output / f"{name}.json", {"value": round(counts[name], 4), "unit": unit})
     print(f"{data}: {counts['samples']} mixtures -> {output}")
@@ -200,12 +202,12 @@ def cut_mixtures(
     if window <= 0 or not 0 <= share <= 1:
         raise InputError(f"cuts of {window} s of a share of {share}: give a window above 0 and a share from 0 to 1")
     mixtures, output, references = read_data_dir(data), Path(output), Path(data) / "references.json"
-    speakers, turns = read_table(Path(data) / "text_speakers"), by_recording(read_turns(references))
+    speakers, turns = read_table(Path(data) / "text_speakers"), by_recording(read_segments(references))
     paths, text = dict(mixtures.wav_scp), dict(mixtures.text or {})
     seconds = {name: float(value) for name, value in (mixtures.utt2dur or {}).items()}
     random, audio, cuts = np.random.default_rng(seed), output.resolve() / "audio", []
     for name in mixtures.utterances:
-        if name not in turns or any(turn.start is None for turn in turns[name]):
+        if name not in turns or any(not turn.has_span for turn in turns[name]):
             raise InputError(f"{references}: {name} has no turns with times: make the set again")
         chosen, (start, end) = random.uniform() < share, draw_span(seconds[name], window, random)
         inside = cut_turns(turns[name], start, end)
@@ -238,7 +240,7 @@ def draw_span(seconds: float, window: float, random: np.random.Generator) -> tup
     return start, min(seconds, start + window)
 
 
-def cut_turns(turns: Sequence[Turn], start: float, end: float) -> list[Turn]:
+def cut_turns(turns: Sequence[Segment], start: float, end: float) -> list[Segment]:
     """Return what is said between two times: the words whose middle is there. Turns without any are left out."""
     inside = []
     for turn in turns:

@@ -10,7 +10,8 @@ from string import Template
 import soundfile
 
 from espnet_ext.longform.recording_audio import RecordingAudio
-from espnet_ext.text.transcript import Line, Word, clock
+from espnet_ext.text.words import Segment, Word
+from espnet_ext.text.writing import clock
 from espnet_ext.work.files import atomic_write
 
 TEMPLATE = Path(__file__).parent / "templates" / "transcript.html"
@@ -19,7 +20,7 @@ UNSURE = 0.5  # words with a lower confidence are marked
 BLOCK = 60  # seconds that are encoded at a time
 
 
-def write_page(path: Path, name: str, lines: Sequence[Line], audio: RecordingAudio) -> None:
+def write_page(path: Path, name: str, lines: Sequence[Segment], audio: RecordingAudio) -> None:
     """Write the page.
 
     Args:
@@ -47,9 +48,9 @@ def as_mp3(audio: RecordingAudio) -> bytes:
     return target.getvalue()
 
 
-def _line(line: Line) -> str:
+def _line(line: Segment) -> str:
     speaker = f'<b class="speaker">{html.escape(line.speaker)}</b> ' if line.speaker else ""
-    words = " ".join(map(_word, line.words))
+    words = " ".join(map(_word, line.timed_words))
     return f"<p><time>{clock(line.start)[:-4]}</time> {speaker}{words}</p>"
 
 

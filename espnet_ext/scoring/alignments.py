@@ -15,8 +15,8 @@ from espnet_ext.scoring.error_rate import Pair, align, check_alignable
 from espnet_ext.scoring.normalise import FOR_MIXED_TEXT, NONE, normaliser_called
 from espnet_ext.scoring.recordings import recorded_turns, with_silence, without_ignored
 from espnet_ext.scoring.score import split_units
-from espnet_ext.scoring.transcripts import Transcripts
-from espnet_ext.text.turns import Turn, by_recording, in_order, words_by_speaker
+from espnet_ext.text.transcripts import Transcripts
+from espnet_ext.text.words import Segment, by_recording, in_order, words_by_speaker
 
 UNITS = {"wer": "word", "cer": "char", "mer": "mixed"}  # rates of plain text, and what they count
 BY_SPEAKER = ("sawer", "cpwer", "tcpwer")
@@ -78,16 +78,16 @@ def reference_rows(reference: Transcripts, measure: Measure) -> list[Row]:
         if reference.of_utterances:
             rows = [Row(key, key, "", tuple(split(apply(text)))) for key, text in reference.texts.items()]
         else:
-            recordings = by_recording(in_order(reference.turns))
+            recordings = by_recording(in_order(reference.segments))
             rows = [row for own in recordings.values() for row in _rows_of_turns(own, lambda text: split(apply(text)))]
     if not any(row.tokens for row in rows):
         raise InputError(f"{reference.path}: nothing is said in it: there is nothing to score")
     return rows
 
 
-def _rows_of_turns(turns: Sequence[Turn], split: Callable[[str], list[str]]) -> Iterator[Row]:
+def _rows_of_turns(turns: Sequence[Segment], split: Callable[[str], list[str]]) -> Iterator[Row]:
     for number, turn in enumerate(turns, start=1):
-        time = f"#{number}" if turn.start is None else f"{turn.start:.2f}-{turn.end:.2f}"
+        time = f"#{number}" if not turn.has_span else f"{turn.start:.2f}-{turn.end:.2f}"
         key = f"{turn.recording} {time} {turn.speaker}".rstrip()
         yield Row(key, turn.recording, turn.speaker, tuple(split(" ".join(turn.words))))
 
@@ -131,7 +131,7 @@ def _texts(reference: Transcripts, hypothesis: Transcripts, wholes: Sequence[str
     """What was recognised, by utterance or recording."""
     if hypothesis.of_utterances:
         return hypothesis.texts
-    turns = without_ignored(hypothesis.turns, hypothesis.channels, reference)
+    turns = without_ignored(hypothesis.segments, reference)
     recordings = by_recording(in_order(with_silence(hypothesis, turns, wholes)))
     return {name: " ".join(word for turn in own for word in turn.words) for name, own in recordings.items()}
 
@@ -144,7 +144,7 @@ def _by_speaker(
     _check_ids(reference, list(spoken), hypothesis, list(recognised))
     if measure.rate == "tcpwer":
         for path, turns in ((reference.path, real), (hypothesis.path, heard)):
-            timeless = next((turn for turn in turns if turn.words and turn.start is None), None)
+            timeless = next((turn for turn in turns if turn.words and not turn.has_span), None)
             if timeless:
                 raise InputError(f"{path}: words of {timeless.recording} have no times, which tcpWER needs: use cpwer")
     found: Aligned = {}
@@ -167,7 +167,7 @@ def _nobody(whole: str) -> str:
     return f"{whole} nobody"
 
 
-def _speaker_pairs(spoken: Sequence[Turn], recognised: Sequence[Turn], measure: Measure) -> Pairs:
+def _speaker_pairs(spoken: Sequence[Segment], recognised: Sequence[Segment], measure: Measure) -> Pairs:
     if measure.rate == "tcpwer":
         return tcp_pairs(streams(spoken), streams(recognised), measure.collar)
     real, heard = (next(iter(words_by_speaker(turns).values())) for turns in (spoken, recognised))
@@ -215,34 +215,30 @@ def split_channels(files: Sequence[Transcripts]) -> list[Transcripts]:
     All files must know channels; otherwise they are returned as they are.
     """
     channels: dict[str, set[str]] = {}
-    for turn, channel in zip(files[0].turns, files[0].channels, strict=True):
-        channels.setdefault(turn.recording, set()).add(channel)
+    for turn in files[0].segments:
+        channels.setdefault(turn.recording, set()).add(turn.channel)
     several = any(len(names) > 1 for names in channels.values())
-    if not several or not all(all(each.channels) and each.turns for each in files):
+    if not several or not all(each.segments and all(turn.channel for turn in each.segments) for each in files):
         return list(files)
-    return [_by_channel(each) for each in files]
+    return [
+        replace(each, segments=tuple(map(_by_channel, each.segments)), ignored=tuple(map(_by_channel, each.ignored)))
+        for each in files
+    ]
 
 
-def _by_channel(transcripts: Transcripts) -> Transcripts:
-    def named(turn: Turn, channel: str) -> Turn:
-        return replace(turn, recording=f"{turn.recording}/{channel}")
-
-    return replace(
-        transcripts,
-        turns=tuple(map(named, transcripts.turns, transcripts.channels)),
-        ignored=tuple((named(turn, channel), channel) for turn, channel in transcripts.ignored),
-    )
+def _by_channel(turn: Segment) -> Segment:
+    return replace(turn, recording=f"{turn.recording}/{turn.channel}")
 
 
-def overlapped_share(turns: Sequence[Turn]) -> float:
+def overlapped_share(turns: Sequence[Segment]) -> float:
     """The share of speech that begins before another turn of the recording has ended, where times are known.
 
-    >>> overlapped_share([Turn("r", "a", ("x",), 0.0, 4.0), Turn("r", "b", ("y",), 3.0, 7.0)])
+    >>> overlapped_share([Segment("r", "a", ("x",), 0.0, 4.0), Segment("r", "b", ("y",), 3.0, 7.0)])
     0.125
     """
     total = overlap = 0.0
     for own in by_recording(in_order(turns)).values():
-        spans = [turn.span for turn in own if turn.words and turn.start is not None]
+        spans = [turn.span for turn in own if turn.words and turn.has_span]
         total += sum(end - start for start, end in spans)
         overlap += sum(max(0.0, min(end, other_end) - other) for (_, end), (other, other_end) in pairwise(spans))
     return overlap / total if total else 0.0

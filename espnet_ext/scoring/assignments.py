@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, Pair, align, count_errors, count_pairs
-from espnet_ext.text.turns import Turn
+from espnet_ext.text.words import Segment
 
 ORC_CELLS = 2_000_000  # words of the reference times lengths of the streams; about a second
 ORC_STREAMS = 10  # more are refused by MeetEval's commands
@@ -67,16 +67,18 @@ def cp_pairs(real: Said, heard: Said) -> Pairs:
     return {(a, b): align(real.get(a or "", ()), heard.get(b or "", ())) for a, b in cp_assignment(real, heard)}
 
 
-def streams(turns: Iterable[Turn]) -> dict[str, list[Turn]]:
+def streams(turns: Iterable[Segment]) -> dict[str, list[Segment]]:
     """Return the turns with words of each speaker of one recording."""
-    found: dict[str, list[Turn]] = {}
+    found: dict[str, list[Segment]] = {}
     for turn in turns:
         if turn.words:
             found.setdefault(turn.speaker, []).append(turn)
     return found
 
 
-def tcp_pairs(real: Mapping[str, Sequence[Turn]], heard: Mapping[str, Sequence[Turn]], collar: float = COLLAR) -> Pairs:
+def tcp_pairs(
+    real: Mapping[str, Sequence[Segment]], heard: Mapping[str, Sequence[Segment]], collar: float = COLLAR
+) -> Pairs:
     """Align one recording under the best assignment of speakers, with times (tcpWER).
 
     Args:
@@ -86,8 +88,8 @@ def tcp_pairs(real: Mapping[str, Sequence[Turn]], heard: Mapping[str, Sequence[T
     Raises:
         InputError: a turn has no times.
 
-    >>> said = {"a": [Turn("r", "a", ("ONE",), 0.0, 1.0)]}
-    >>> late = {"b": [Turn("r", "b", ("ONE",), 9.0, 10.0)]}
+    >>> said = {"a": [Segment("r", "a", ("ONE",), 0.0, 1.0)]}
+    >>> late = {"b": [Segment("r", "b", ("ONE",), 9.0, 10.0)]}
     >>> tcp_pairs(said, late, collar=10)
     {('a', 'b'): [('ONE', 'ONE')]}
     >>> tcp_pairs(said, late)
@@ -97,7 +99,7 @@ def tcp_pairs(real: Mapping[str, Sequence[Turn]], heard: Mapping[str, Sequence[T
     return {(a, b): _timed_pairs(real.get(a or "", []), heard.get(b or "", []), collar) for a, b in assignment}
 
 
-def _timed_pairs(real: Sequence[Turn], heard: Sequence[Turn], collar: float) -> list[Pair]:
+def _timed_pairs(real: Sequence[Segment], heard: Sequence[Segment], collar: float) -> list[Pair]:
     if not real or not heard:
         return [(word, None) for turn in real for word in turn.words] + [
             (None, word) for turn in heard for word in turn.words
@@ -105,7 +107,7 @@ def _timed_pairs(real: Sequence[Turn], heard: Sequence[Turn], collar: float) -> 
     from meeteval.io.seglst import SegLST
     from meeteval.wer.wer.time_constrained import align as align_with_times
 
-    def segments(turns: Sequence[Turn]) -> Any:
+    def segments(turns: Sequence[Segment]) -> Any:
         spans = [(turn, *turn.span) for turn in turns]
         return SegLST(
             [{"words": " ".join(turn.words), "start_time": start, "end_time": end} for turn, start, end in spans]
@@ -115,7 +117,7 @@ def _timed_pairs(real: Sequence[Turn], heard: Sequence[Turn], collar: float) -> 
     return [(a and a["words"], b and b["words"]) for a, b in aligned]
 
 
-def orc_errors(utterances: Sequence[Turn], heard: Said) -> tuple[ErrorRate, bool]:
+def orc_errors(utterances: Sequence[Segment], heard: Said) -> tuple[ErrorRate, bool]:
     """Count the errors of one recording when each utterance may stand in any stream of the hypothesis (ORC-WER).
 
     Args:
@@ -136,7 +138,7 @@ def orc_errors(utterances: Sequence[Turn], heard: Said) -> tuple[ErrorRate, bool
     return sum((count_errors(joined[name], heard[name]) for name in heard), start=ZERO), exact or len(heard) == 1
 
 
-def _streams_of(utterances: Sequence[Turn], heard: Said, exact: bool) -> Sequence[str]:
+def _streams_of(utterances: Sequence[Segment], heard: Said, exact: bool) -> Sequence[str]:
     """Find the stream of each utterance with the fewest errors, or few."""
     from meeteval.wer import greedy_orc_word_error_rate, orc_word_error_rate
 
@@ -145,7 +147,7 @@ def _streams_of(utterances: Sequence[Turn], heard: Said, exact: bool) -> Sequenc
     return rate([" ".join(turn.words) for turn in utterances], texts, False, False).assignment
 
 
-def _streams_of_many(utterances: Sequence[Turn], heard: Said) -> list[str]:
+def _streams_of_many(utterances: Sequence[Segment], heard: Said) -> list[str]:
     """As :func:`_streams_of`, greedily, for more streams than MeetEval's commands accept."""
     from meeteval.io.seglst import SegLST
     from meeteval.wer.matching.greedy_combination_matching import greedy_combination_matching, initialize_assignment

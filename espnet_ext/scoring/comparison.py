@@ -40,7 +40,7 @@ from espnet_ext.scoring.significance import (
     mean_interval,
     outputs_test,
 )
-from espnet_ext.scoring.transcripts import AUTO, Transcripts, read_transcripts
+from espnet_ext.text.transcripts import AUTO, Transcripts, read_transcripts
 
 VERSION = 1  # of compare.json
 LEVEL = 0.05
@@ -311,7 +311,7 @@ def _warnings(
         )
     known = {row.whole for row in rows}
     for each in hypotheses:
-        silent = known - {turn.recording for turn in each.turns}
+        silent = known - {turn.recording for turn in each.segments}
         if silent and not each.of_utterances:
             names = f"{len(silent)} recordings ({min(silent)})"
             warnings.append(f"{each.path}: has no word of {names}: counted as silence")
@@ -321,7 +321,7 @@ def _warnings(
             cased = sum(a != b and a is not None and b is not None and a.lower() == b.lower() for a, b in pairs)
             if cased >= MUCH_CASE * max(1, sum(a is not None for a, _ in pairs)):
                 warnings.append(f"{path}: {cased} substitutions differ only in case: try --normaliser lower")
-    overlap = overlapped_share(reference.turns)
+    overlap = overlapped_share(reference.segments)
     if measure.rate not in BY_SPEAKER and overlap > MUCH_OVERLAP:
         warnings.append(
             f"{reference.path}: {100 * overlap:.0f} % of its speech is overlapped, so the order of words is unclear: "

@@ -21,8 +21,8 @@ from espnet_ext.scoring.normalise import NONE, normaliser_called
 from espnet_ext.scoring.recordings import recorded_turns
 from espnet_ext.scoring.score import Score
 from espnet_ext.scoring.score_files import percent, summarise, write_reports
-from espnet_ext.scoring.transcripts import read_transcripts
-from espnet_ext.text.turns import Turn, by_recording, in_order, words_by_speaker
+from espnet_ext.text.transcripts import read_transcripts
+from espnet_ext.text.words import Segment, by_recording, in_order, words_by_speaker
 
 Pairs = dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]
 
@@ -84,8 +84,8 @@ def evaluate_speakers(
 
 
 def score_speakers(
-    reference: Sequence[Turn],
-    hypothesis: Sequence[Turn],
+    reference: Sequence[Segment],
+    hypothesis: Sequence[Segment],
     *,
     groups: Mapping[str, str] | None = None,
     collar: float = COLLAR,
@@ -117,7 +117,7 @@ def score_speakers(
             conditions.setdefault(groups[key], []).append(key)
     parts = {name: _score(pairs, counts, keys) for name, keys in sorted(conditions.items())}
     spoken, recognised = by_recording(in_order(reference)), by_recording(hypothesis)
-    has_times = all(turn.start is not None for turn in (*reference, *hypothesis) if turn.words)
+    has_times = all(turn.has_span for turn in (*reference, *hypothesis) if turn.words)
     timed = (tcp_pairs(streams(spoken[key]), streams(recognised[key]), collar) for key in real)
     orc = {key: orc_errors(spoken[key], heard[key]) for key in real}
     unknown = {key: tuple(sorted(heard[key].keys() - real[key].keys())) for key in real}

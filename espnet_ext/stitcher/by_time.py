@@ -15,8 +15,7 @@ from itertools import groupby
 
 import numpy as np
 
-from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, word_times
-from espnet_ext.text.transcript import Word
+from espnet_ext.text.words import Segment, Word, word_times
 
 WITHIN = 1.0  # seconds between two windows' times of the same word, at most
 EDGE = 1.0  # seconds from a window's edge in which a word does not count if the other window does not have it
@@ -33,7 +32,7 @@ class Passage:
     timed: bool
 
 
-def passage(window: WindowHypothesis) -> Passage:
+def passage(window: Segment) -> Passage:
     """Give the words of a window their times, or, without these, spread them evenly over the window."""
     confidences = window.confidences or (1.0,) * len(window.words)
     words = (
@@ -43,7 +42,7 @@ def passage(window: WindowHypothesis) -> Passage:
     return Passage(tuple(words), window.start, window.end, window.times is not None or not window.words)
 
 
-def merge_by_time(windows: Iterable[WindowHypothesis]) -> tuple[Word, ...]:
+def merge_by_time(windows: Iterable[Segment]) -> tuple[Word, ...]:
     """Merge what was heard of one speaker in all windows of a recording into one transcript.
 
     Args:

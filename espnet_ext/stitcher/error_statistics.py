@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from espnet_ext.multitalker.heard.hypotheses import Grouped
-from espnet_ext.multitalker.heard.importers import read_grouped
+from espnet_ext.multitalker.hypotheses import Grouped, read_grouped
 from espnet_ext.scoring.error_rate import align
 from espnet_ext.stitcher.simulated_errors import DISTANCES, Edges, SimulatedErrors, SpokenWord, spoken_words
-from espnet_ext.text.turns import Turn, by_recording, read_turns
+from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.words import Segment, by_recording
 from espnet_ext.work.files import write_json
 
 COMMON = 3  # a confusion counts if it was heard so often
@@ -80,7 +80,7 @@ class Counts:
         return min(1.0, self.wrong[kind] / self.words[kind])
 
 
-def count_errors_of_windows(grouped: Grouped, turns: Iterable[Turn]) -> Counts:
+def count_errors_of_windows(grouped: Grouped, turns: Iterable[Segment]) -> Counts:
     """Compare what was heard in windows with what was said in them.
 
     Args:
@@ -186,7 +186,7 @@ def fit_errors(hypotheses: Path, references: Path, output: Path) -> None:
         references: SegLST, with times.
         output: the JSON file to write, for :func:`espnet_ext.stitcher.simulated_errors.simulate_hypotheses`.
     """
-    counts = count_errors_of_windows(read_grouped(hypotheses), read_turns(references))
+    counts = count_errors_of_windows(read_grouped(hypotheses), read_segments(references))
     errors = simulated_errors(counts)
     write_json(output, errors.model_dump())
     wrong, words = sum(counts.wrong.values()), sum(counts.words.values())

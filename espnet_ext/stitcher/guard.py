@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis
-from espnet_ext.multitalker.heard.importers import read_grouped
+from espnet_ext.multitalker.hypotheses import read_grouped
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.by_time import merge_by_time
 from espnet_ext.stitcher.transcripts import Merge, merge_all, whole_turns
-from espnet_ext.text.transcript import Word
-from espnet_ext.text.turns import read_turns, words_by_speaker, write_turns
+from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.words import Segment, Word, words_by_speaker
+from espnet_ext.text.writing import write_segments
 from espnet_ext.work.files import write_json
 
 GUARD = "guard.json"
@@ -50,7 +50,7 @@ def edits_per_word(stitched: Sequence[str], merged: Sequence[str]) -> float:
 def guarded(merge: Merge, limit: float) -> Merge:
     """Return a merge that takes a stitched transcript up to so many edits a word, and otherwise merges by time."""
 
-    def choose(windows: Sequence[WindowHypothesis]) -> tuple[Word, ...]:
+    def choose(windows: Sequence[Segment]) -> tuple[Word, ...]:
         stitched, merged = merge(windows), merge_by_time(windows)
         return stitched if edits_per_word(_texts(stitched), _texts(merged)) <= limit else merged
 
@@ -96,7 +96,7 @@ def tune_guard(
             said.get(recording, {}).get(speaker, ()),
         )
         for heard, made, reference in zip(hypotheses, transcripts, references, strict=True)
-        for stitched, said in [(words_by_speaker(read_turns(made)), words_by_speaker(read_turns(reference)))]
+        for stitched, said in [(words_by_speaker(read_segments(made)), words_by_speaker(read_segments(reference)))]
         for recording, speakers in read_grouped(heard).items()
         for speaker, windows in speakers.items()
     ]
@@ -119,15 +119,15 @@ def guard_transcripts(
     """
     limit = read_guard(folder)
     for heard, path, output in zip(hypotheses, transcripts, outputs, strict=True):
-        stitched = words_by_speaker(read_turns(path))
+        stitched = words_by_speaker(read_segments(path))
 
-        def merge(windows: Sequence[WindowHypothesis], stitched: dict = stitched) -> tuple[Word, ...]:
+        def merge(windows: Sequence[Segment], stitched: dict = stitched) -> tuple[Word, ...]:
             first = windows[0]
             words = stitched.get(first.recording, {}).get(first.speaker, ())
             return tuple(Word(word, first.start, first.start) for word in words)
 
         chosen = guarded(merge, math.inf if limit is None else limit)
-        write_turns(output, whole_turns(merge_all(read_grouped(heard), chosen)))
+        write_segments(output, whole_turns(merge_all(read_grouped(heard), chosen)))
 
 
 def read_guard(folder: Path) -> float | None:

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.heard.hypotheses import Grouped, WindowHypothesis
-from espnet_ext.multitalker.heard.importers import read_grouped
+from espnet_ext.multitalker.hypotheses import Grouped, read_grouped
 from espnet_ext.stitcher.guard import guarded
 from espnet_ext.stitcher.long_recordings import Windows, cut_at_silence, cut_by_half, merge_parts, renumbered
 from espnet_ext.stitcher.pairs import SYMBOLS, piece_maker, serialise_windows, source_text
 from espnet_ext.stitcher.trained_on import ALIGNMENT, read_trained_on, require_windows, windowing_of
 from espnet_ext.stitcher.transcripts import BY_TIME, MERGES, Merge, merge_all, whole_turns
-from espnet_ext.text.transcript import SPEAKER, Word, show_line, spoken_lines, write_transcript
-from espnet_ext.text.turns import write_turns
+from espnet_ext.text.words import SPEAKER, Segment, Word, spoken_lines
+from espnet_ext.text.writing import show_line, write_segments, write_transcript
 
 MODEL_FILE = "valid.acc.ave.pth"
 BEAM_SIZE = 4
@@ -58,7 +57,7 @@ def merge_windows(
     for path, output in zip(hypotheses, outputs, strict=True):
         grouped = read_grouped(path)
         turns = whole_turns(merge_all(grouped, trained.stitch(grouped) if trained else MERGES[method]))
-        write_turns(output, turns)
+        write_segments(output, turns)
         recordings, words = len({turn.recording for turn in turns}), sum(len(turn.words) for turn in turns)
         print(f"{recordings} recordings, {words} words, written to {output}")
 
@@ -75,11 +74,11 @@ def join_windows(
     """Print the transcript of recordings that a recogniser has heard in windows, and write it.
 
     Args:
-        files: hypotheses, in a format of :mod:`espnet_ext.multitalker.heard.importers`.
+        files: hypotheses, in a format of :mod:`espnet_ext.multitalker.hypotheses`.
         output: a file whose name ends in one of ``OUTPUTS``.
         method: one of ``MERGES``, if there is no stitcher.
         stitcher: a trained one.
-        segments, speaker: see :func:`espnet_ext.multitalker.heard.importers.read_grouped`.
+        segments, speaker: see :func:`espnet_ext.multitalker.hypotheses.read_grouped`.
 
     Raises:
         InputError: bad hypotheses, or an output of another kind.
@@ -149,7 +148,7 @@ class Stitcher:
             for windows, stretches in zip(every, cut, strict=True)
         }
 
-        def transcript(windows: Sequence[WindowHypothesis]) -> tuple[Word, ...]:
+        def transcript(windows: Sequence[Segment]) -> tuple[Word, ...]:
             return stitched[windows[0].recording, windows[0].speaker]
 
         return transcript if self.guard is None else guarded(transcript, self.guard)

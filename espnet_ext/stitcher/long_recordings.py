@@ -8,12 +8,12 @@ still too long is stitched in parts that overlap by half, and these are merged a
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, is_timed, word_times
+from espnet_ext.multitalker.hypotheses import is_timed
 from espnet_ext.scoring.error_rate import align
 from espnet_ext.stitcher.by_time import Passage, merge_passages, monotonic
-from espnet_ext.text.transcript import Word
+from espnet_ext.text.words import Segment, Word, word_times
 
-Windows = tuple[WindowHypothesis, ...]
+Windows = tuple[Segment, ...]
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,17 @@ class Longest:
         if self.windows < 1 or self.words < 1:
             raise ValueError(f"{self.windows} windows of {self.words} words are nothing to read: both start at 1")
 
-    def holds(self, windows: Sequence[WindowHypothesis]) -> bool:
+    def holds(self, windows: Sequence[Segment]) -> bool:
         """Return whether the windows are no longer than this."""
         return len(windows) <= self.windows and length(windows) <= self.words
 
 
-def length(windows: Sequence[WindowHypothesis]) -> int:
+def length(windows: Sequence[Segment]) -> int:
     """Count words and symbols, one symbol per window."""
     return sum(len(item.words) + 1 for item in windows)
 
 
-def longest_of(examples: Sequence[Sequence[WindowHypothesis]], share: float = 0.99) -> Longest:
+def longest_of(examples: Sequence[Sequence[Segment]], share: float = 0.99) -> Longest:
     """Return the length that this share of the examples does not exceed.
 
     Args:
@@ -109,7 +109,7 @@ def merge_parts(parts: Sequence[tuple[Windows, tuple[str, ...]]]) -> tuple[Word,
     )
 
 
-def stitched_times(words: Sequence[str], windows: Sequence[WindowHypothesis]) -> tuple[Word, ...]:
+def stitched_times(words: Sequence[str], windows: Sequence[Segment]) -> tuple[Word, ...]:
     """Give a stitcher's words of one speaker times, in the order of their starts.
 
     They are aligned with all words that were heard in windows, in the order of their times. A word without a

@@ -22,9 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, word_times
 from espnet_ext.stitcher.by_time import monotonic
-from espnet_ext.text.transcript import Word
+from espnet_ext.text.words import Segment, Word, word_times
 
 _TOLERANCE = 1e-3  # seconds
 EDGE = -0.5  # the confidence at a window's edge, the lowest there is
@@ -64,7 +63,7 @@ def _confidence(position: float) -> float:
 Pair = tuple[WindowWord | None, WindowWord | None]
 
 
-def overlapping_inference(windows: Sequence[WindowHypothesis]) -> tuple[Word, ...]:
+def overlapping_inference(windows: Sequence[Segment]) -> tuple[Word, ...]:
     """Merge what was heard of one speaker in all windows of a recording into one transcript (P4, eq. 15 and 18).
 
     Args:
@@ -77,7 +76,7 @@ def overlapping_inference(windows: Sequence[WindowHypothesis]) -> tuple[Word, ..
     return monotonic(chosen.word for chosen in choose(align_windows(windows)))
 
 
-def check_overlap(windows: Sequence[WindowHypothesis], least: float = 0.5) -> None:
+def check_overlap(windows: Sequence[Segment], least: float = 0.5) -> None:
     """Refuse windows that do not overlap with their neighbours by half, and with these only.
 
     Args:
@@ -100,11 +99,11 @@ def check_overlap(windows: Sequence[WindowHypothesis], least: float = 0.5) -> No
             )
 
 
-def _overlap(left: WindowHypothesis, right: WindowHypothesis) -> bool:
+def _overlap(left: Segment, right: Segment) -> bool:
     return left.end > right.start + _TOLERANCE
 
 
-def align_windows(windows: Sequence[WindowHypothesis], within: float = math.inf) -> list[Pair]:
+def align_windows(windows: Sequence[Segment], within: float = math.inf) -> list[Pair]:
     """Align the words of odd with those of even windows (counted from 1) with the fewest edits.
 
     A substitution, and a word without a partner, cost one edit. Of alignments with equally many edits, one with the
@@ -120,7 +119,7 @@ def align_windows(windows: Sequence[WindowHypothesis], within: float = math.inf)
     return list(reversed(list(_trace(odd, even, table))))
 
 
-def _words(windows: Sequence[WindowHypothesis]) -> Iterator[WindowWord]:
+def _words(windows: Sequence[Segment]) -> Iterator[WindowWord]:
     for item in windows:
         for place, (text, (start, end)) in enumerate(zip(item.words, word_times(item), strict=True)):
             position = ((start + end) / 2 - item.start) / (item.end - item.start)
@@ -140,7 +139,7 @@ class _Table:
         self,
         odd: Sequence[WindowWord],
         even: Sequence[WindowWord],
-        windows: Sequence[WindowHypothesis],
+        windows: Sequence[Segment],
         within: float,
     ) -> None:
         # ends[w + 1]: even words of windows up to w. Windows of the other parity hold none of them.
@@ -184,7 +183,7 @@ class _Table:
 def _pair_costs(
     odd: Sequence[WindowWord],
     even: Sequence[WindowWord],
-    windows: Sequence[WindowHypothesis],
+    windows: Sequence[Segment],
     ends: np.ndarray,
     within: float,
 ) -> Iterator[tuple[int, np.ndarray]]:

@@ -22,14 +22,14 @@ from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, write_table
-from espnet_ext.multitalker.heard.hypotheses import MOST_WINDOWS, Grouped, WindowHypothesis, is_timed
-from espnet_ext.multitalker.heard.importers import read_grouped
+from espnet_ext.multitalker.hypotheses import Grouped, is_timed, read_grouped
 from espnet_ext.stitcher.by_time import WITHIN
 from espnet_ext.stitcher.long_recordings import Longest, Windows, cut_at_silence, cut_by_half, longest_of, renumbered
 from espnet_ext.stitcher.overlapping import align_windows, check_overlap
 from espnet_ext.stitcher.simulated_errors import spoken_words
 from espnet_ext.stitcher.trained_on import ALIGNMENT, STYLES, TRAINED_ON, TrainedOn, windowing_of
-from espnet_ext.text.turns import Turn, by_recording, read_turns
+from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.words import MOST_WINDOWS, Segment, by_recording
 from espnet_ext.work.files import write_json
 
 WINDOW_CHANGE, ODD_WINDOW, EVEN_WINDOW, GAP = "<wc>", "<wco>", "<wce>", "<gap>"
@@ -54,10 +54,10 @@ class StitchExample:
     target: tuple[str, ...]
 
 
-def serialise_windows(windows: Sequence[WindowHypothesis], style: str) -> tuple[tuple[str, ...], ...]:
+def serialise_windows(windows: Sequence[Segment], style: str) -> tuple[tuple[str, ...], ...]:
     """Write one speaker's hypotheses of all windows of a recording as a stitcher's input, in one of ``STYLES``.
 
-    >>> one, two = (WindowHypothesis("r", i, "a", (word,), 8.0 * i, 8.0 * i + 16) for i, word in enumerate("AB"))
+    >>> one, two = (Segment("r", "a", (word,), 8.0 * i, 8.0 * i + 16, window=i) for i, word in enumerate("AB"))
     >>> serialise_windows([one, two], "wc"), serialise_windows([one, two], "wco_wce")
     ((('A', '<wc>', 'B'),), (('<wco>', 'A', '<wce>', 'B'),))
 
@@ -80,7 +80,7 @@ def serialise_windows(windows: Sequence[WindowHypothesis], style: str) -> tuple[
     return tuple(column[0] for column in columns), tuple(column[1] for column in columns)
 
 
-def _aligned(windows: Sequence[WindowHypothesis], within: float) -> Iterator[tuple[str, str]]:
+def _aligned(windows: Sequence[Segment], within: float) -> Iterator[tuple[str, str]]:
     """Yield pairs of tokens; on each side a change of windows comes before the first word of the new window."""
     at = [0, 1]  # the window that each side is in
     changes = ((WINDOW_CHANGE, GAP), (GAP, WINDOW_CHANGE))
@@ -119,7 +119,7 @@ def interleave(odd: Sequence[str], even: Sequence[str], pieces: Pieces) -> Itera
 
 
 def stitch_examples(
-    grouped: Grouped, style: str, turns: Sequence[Turn], stretch: int | None = None
+    grouped: Grouped, style: str, turns: Sequence[Segment], stretch: int | None = None
 ) -> list[StitchExample]:
     """Make a stitcher's inputs, of each recording and speaker of whom something was heard, and their targets.
 
@@ -189,7 +189,7 @@ def make_pairs(
         InputError: a missing or bad file, or nobody was heard.
     """
     grouped = read_grouped(hypotheses)
-    examples = stitch_examples(grouped, style, read_turns(references), stretch)
+    examples = stitch_examples(grouped, style, read_segments(references), stretch)
     if not examples:
         raise InputError(f"{output}: nobody was heard in any window, so that there is nothing to stitch: decode again")
     pieces = piece_maker(bpemodel)

@@ -13,9 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.heard.hypotheses import NOBODY, WindowHypothesis, write_jsonl
+from espnet_ext.multitalker.hypotheses import NOBODY
 from espnet_ext.multitalker.windows import Windowing
-from espnet_ext.text.turns import Turn, by_recording, in_order, read_turns
+from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.words import Segment, by_recording, in_order
+from espnet_ext.text.writing import write_hypotheses
 from espnet_ext.work.settings import StrictMapping, checked
 
 Span = tuple[float, float]  # of a word, in seconds from the recording's start
@@ -51,7 +53,7 @@ class SpokenWord:
         return next(distance for distance in DISTANCES if away <= distance)
 
 
-def spoken_words(turns: Iterable[Turn]) -> list[SpokenWord]:
+def spoken_words(turns: Iterable[Segment]) -> list[SpokenWord]:
     """Give the words of a recording times.
 
     Raises:
@@ -115,15 +117,15 @@ def simulate_hypotheses(references: Path, output: Path, *, windowing: Windowing,
     except (FileNotFoundError, ValueError) as error:
         raise InputError(f"{errors}: {error}: fit simulated errors to a recogniser first") from None
     hypotheses = simulate_recordings(
-        read_turns(references), windowing, checked(SimulatedErrors, record, str(errors)), seed
+        read_segments(references), windowing, checked(SimulatedErrors, record, str(errors)), seed
     )
-    write_jsonl(output, hypotheses)
+    write_hypotheses(output, hypotheses)
     print(f"{len(hypotheses)} hypotheses with simulated errors, written to {output}")
 
 
 def simulate_recordings(
-    turns: Iterable[Turn], windowing: Windowing, errors: SimulatedErrors, seed: int
-) -> list[WindowHypothesis]:
+    turns: Iterable[Segment], windowing: Windowing, errors: SimulatedErrors, seed: int
+) -> list[Segment]:
     """Simulate what was heard in all windows of all recordings of a set; wrong words are other words of the set.
 
     Args:
@@ -139,12 +141,12 @@ def simulate_recordings(
 
 
 def simulate_windows(
-    turns: Sequence[Turn],
+    turns: Sequence[Segment],
     windowing: Windowing,
     vocabulary: Sequence[str],
     errors: SimulatedErrors,
     rng: np.random.Generator,
-) -> list[WindowHypothesis]:
+) -> list[Segment]:
     """Simulate what was heard in all windows of one recording, which ends with its last turn.
 
     Args:
@@ -188,7 +190,7 @@ def simulate_windows(
             times = tuple(span for _, span in found) or None
             own = tuple(text for text, _ in found)
             hypotheses.append(
-                WindowHypothesis(recording, window.index, speaker, own, window.start, window.end, times=times)
+                Segment(recording, speaker, own, window.start, window.end, times=times, window=window.index)
             )
     return hypotheses
 

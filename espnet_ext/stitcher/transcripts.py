@@ -8,18 +8,17 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.heard.hypotheses import NOBODY, Grouped, WindowHypothesis
+from espnet_ext.multitalker.hypotheses import NOBODY, Grouped
 from espnet_ext.stitcher.by_time import merge_by_time, monotonic, passage
 from espnet_ext.stitcher.overlapping import overlapping_inference
-from espnet_ext.text.transcript import Word
-from espnet_ext.text.turns import Turn
+from espnet_ext.text.words import Segment, Word
 
-Merge = Callable[[Sequence[WindowHypothesis]], tuple[Word, ...]]  # a speaker's windows -> the transcript
+Merge = Callable[[Sequence[Segment]], tuple[Word, ...]]  # a speaker's windows -> the transcript
 Transcripts = dict[str, dict[str, tuple[Word, ...]]]  # recording -> speaker -> the transcript
 BY_TIME = "time_aware"
 
 
-def join_blocks(windows: Sequence[WindowHypothesis]) -> tuple[Word, ...]:
+def join_blocks(windows: Sequence[Segment]) -> tuple[Word, ...]:
     """Join the words of windows that follow each other without overlap (block-wise inference).
 
     Raises:
@@ -34,7 +33,7 @@ def join_blocks(windows: Sequence[WindowHypothesis]) -> tuple[Word, ...]:
     return monotonic(word for item in windows for word in passage(item).words)
 
 
-def only_window(windows: Sequence[WindowHypothesis]) -> tuple[Word, ...]:
+def only_window(windows: Sequence[Segment]) -> tuple[Word, ...]:
     """Return the words of a recording that was decoded without segmentation.
 
     Raises:
@@ -64,13 +63,13 @@ def merge_all(grouped: Grouped, merge: Merge) -> Transcripts:
     }
 
 
-def whole_turns(merged: Transcripts) -> list[Turn]:
+def whole_turns(merged: Transcripts) -> list[Segment]:
     """Make one turn per recording and speaker, without times.
 
     A recording in which nobody was heard gives one turn without a speaker and without words, so that it is not lost.
     """
     return [
-        Turn(recording, speaker, tuple(word.text for word in words))
+        Segment(recording, speaker, tuple(word.text for word in words))
         for recording, speakers in merged.items()
         for speaker, words in (speakers or {NOBODY: ()}).items()
     ]

@@ -21,7 +21,7 @@ import numpy as np
 from espnet_ext.synthetic.acoustics import SAMPLE_RATE, VOICE_RATE, Condition, draw_scene, record_shifted
 from espnet_ext.synthetic.parameters import generator, seed_of
 from espnet_ext.synthetic.voices import Speaker, Speech
-from espnet_ext.text.transcript import Word
+from espnet_ext.text.words import Word
 
 LANGUAGE = "en"
 # One of a pair begins with a hiss, the other does not, which is easy to hear where no noise covers it.

@@ -1,6 +1,6 @@
 """What turns an audio file into words with times: beam search, moving windows, Whisper, a model that tells speakers.
 
-Each engine is a function from a file to :class:`~espnet_ext.text.transcript.Line` s.
+Each engine is a function from a file to :class:`~espnet_ext.text.words.Segment` s.
 """
 
 import math
@@ -13,7 +13,7 @@ import numpy as np
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import opened
 from espnet_ext.sharing.model_files import ModelFiles
-from espnet_ext.text.transcript import Line, Word, lines_of
+from espnet_ext.text.words import Segment, Word, lines_of
 from espnet_ext.transcription.request import RATE, Engine, Request, check_options, is_whisper, loading
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -117,7 +117,7 @@ def windows(request: Request, model: ModelFiles) -> Engine:
     if model.task == PROMPTED:
         language_symbol(read_yaml(model.config)["token_list"], request.language)
 
-    def lines(path: Path) -> Iterator[Line]:
+    def lines(path: Path) -> Iterator[Segment]:
         from espnet_ext.longform.decoding.transcribe import load_transcriber, transcribe
         from espnet_ext.sharing.load import building
 
@@ -134,7 +134,7 @@ def beam_search(request: Request, model: ModelFiles) -> Engine:
     """The model's own search, with the times of words from an alignment with its CTC."""
     loaded: list[Any] = []
 
-    def lines(path: Path) -> Iterator[Line]:
+    def lines(path: Path) -> Iterator[Segment]:
         if not loaded:
             from espnet_ext.sharing.load import build, building
 

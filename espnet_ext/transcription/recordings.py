@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from espnet_ext.audio.files import FFMPEG_SUFFIXES, SUFFIXES
 from espnet_ext.errors import InputError
-from espnet_ext.text.transcript import FORMATS
+from espnet_ext.text.writing import FORMATS
 from espnet_ext.work.files import files_below, is_utf8, printable
 
 PAGE = "html"

@@ -6,10 +6,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from espnet_ext.errors import InputError
-from espnet_ext.text.transcript import Line
+from espnet_ext.text.words import Segment
 
 # From a file to its lines, each as soon as it is done.
-Engine = Callable[[Path], Iterator[Line]]
+Engine = Callable[[Path], Iterator[Segment]]
 RATE = 16000  # Hz, of models that do not say theirs
 WHISPER = "model.bin"  # in the folder of a Whisper that CTranslate2 has converted
 

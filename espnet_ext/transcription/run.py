@@ -8,7 +8,8 @@ from pathlib import Path
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import opened, readable
 from espnet_ext.pages.transcript import RATE, write_page
-from espnet_ext.text.transcript import Line, show_line, write_transcript
+from espnet_ext.text.words import Segment
+from espnet_ext.text.writing import show_line, write_transcript
 from espnet_ext.transcription.engines import seconds_of
 from espnet_ext.transcription.notes import NOTES, Note, writable
 from espnet_ext.transcription.recordings import KINDS, PAGE, Recording, targets_of
@@ -52,7 +53,7 @@ def transcribe_files(
     *,
     key: str = "",
     overwrite: bool = False,
-    show: Callable[[Path, Line, float], None] = lambda path, line, share: None,
+    show: Callable[[Path, Segment, float], None] = lambda path, line, share: None,
     failed: Callable[[Path, str], None] = lambda path, reason: None,
     silent: Callable[[Path], None] = lambda path: None,
 ) -> int:
@@ -89,7 +90,7 @@ def transcribe_files(
     for recording in recordings if overwrite else writable(recordings, output, kinds, count):
         targets = dict(zip(kinds, targets_of(output, recording.name, kinds), strict=True))
         partial, note = output / f"{recording.name}.txt.part", Note(output, recording)
-        lines: list[Line] = []
+        lines: list[Segment] = []
         try:
             with readable(recording.path) as audio:  # converted once, if ffmpeg must
                 _recognise(engine, recording.path, audio, lines, partial, show)
@@ -114,9 +115,9 @@ def _recognise(
     engine: Engine,
     path: Path,
     audio: Path,
-    lines: list[Line],
+    lines: list[Segment],
     partial: Path,
-    show: Callable[[Path, Line, float], None],
+    show: Callable[[Path, Segment, float], None],
 ) -> None:
     """Add the lines of a recording to ``lines`` and to the file ``partial``, each as it is done."""
     seconds = seconds_of(audio)
@@ -132,7 +133,7 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def _write(target: Path, recording: Recording, audio: Path, lines: Sequence[Line], kind: str) -> None:
+def _write(target: Path, recording: Recording, audio: Path, lines: Sequence[Segment], kind: str) -> None:
     """Write a transcript in one format; ``audio`` is what soundfile reads of the recording."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if kind != PAGE:

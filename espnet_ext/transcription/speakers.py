@@ -11,7 +11,7 @@ from pathlib import Path
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import write_data_dir
 from espnet_ext.multitalker.decode import SpeakerDecoding, decode_speakers
-from espnet_ext.multitalker.heard.hypotheses import Grouped, group_by_speaker, read_jsonl
+from espnet_ext.multitalker.hypotheses import Grouped, group_by_speaker
 from espnet_ext.multitalker.profiles import espnet_speaker_model, resemblyzer, write_profiles
 from espnet_ext.multitalker.search_settings import read_decoding_settings, with_options
 from espnet_ext.multitalker.windows import WINDOW_SECONDS, Windowing, window_data_dir
@@ -20,7 +20,8 @@ from espnet_ext.stitcher.guard import read_guard
 from espnet_ext.stitcher.inference import Stitcher, StitcherOptions
 from espnet_ext.stitcher.trained_on import read_trained_on, require_windows
 from espnet_ext.stitcher.transcripts import BY_TIME, MERGES, Merge
-from espnet_ext.text.transcript import Line, spoken_lines
+from espnet_ext.text.formats import read_hypotheses
+from espnet_ext.text.words import Segment, spoken_lines
 from espnet_ext.transcription.enrolment import find_enrolment
 from espnet_ext.transcription.request import Engine, Request, loading
 from espnet_ext.transcription.voices import copy_audio, enrolled
@@ -57,7 +58,7 @@ def speakers_by_model(request: Request, model: ModelFiles) -> Engine:
     scp = write_profiles(request.folder / "profiles", enrolled(request.enrolment, embed, request.folder))
     ngpu, usable = int(request.device != "cpu"), cache(partial(check_loads, model))
 
-    def lines(path: Path) -> Iterator[Line]:
+    def lines(path: Path) -> Iterator[Segment]:
         usable()
         name = "_".join(path.stem.split())
         work = request.folder / f"{name}-{str(digest(path))[:8]}"  # others may have the same name
@@ -67,7 +68,7 @@ def speakers_by_model(request: Request, model: ModelFiles) -> Engine:
             write_data_dir(window_data_dir(data, windowing)[0], decoded)
         job = SpeakerDecoding(model.config, model.model, decoded, (scp,), work / "heard", search, ngpu)
         decode_speakers([job], nj=request.nj or 1)
-        grouped = group_by_speaker(read_jsonl(work / "heard" / "hypotheses.jsonl"))
+        grouped = group_by_speaker(read_hypotheses(work / "heard" / "hypotheses.jsonl"))
         merged = merge(grouped)
         return iter(spoken_lines({who: merged(own) for who, own in grouped[name].items()}))
 

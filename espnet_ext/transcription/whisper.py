@@ -7,7 +7,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import opened
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.by_time import merge_by_time
-from espnet_ext.text.transcript import Line, spoken_lines
+from espnet_ext.text.words import Segment, spoken_lines
 from espnet_ext.transcription.request import RATE, Engine, Request
 from espnet_ext.transcription.voices import enrolled_profiles, tell_voices
 from espnet_ext.whisper.model import load_whisper
@@ -42,7 +42,7 @@ def whisper(model: str | Path | None, request: Request) -> Engine:
         embed = resemblyzer()
         profiles = enrolled_profiles(request.enrolment, embed, request.folder) if request.enrolment else None
 
-    def in_windows(path: Path) -> Iterator[Line]:
+    def in_windows(path: Path) -> Iterator[Segment]:
         with opened(path, RATE) as recording:
             words = merge_by_time(transcribe_windows(network, recording, windowing, language))
             said = tell_voices(words, recording, embed, profiles) if tells else {"": words}

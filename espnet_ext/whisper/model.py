@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.text.transcript import Word
+from espnet_ext.text.words import Word
 from espnet_ext.work.embedded_weights import WHISPER, checked_weights
 from espnet_ext.work.model_cache import keep_last
 from espnet_ext.work.once import fingerprint, make_folder

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from espnet_ext.longform.recording_audio import RecordingAudio, opened
-from espnet_ext.multitalker.heard.hypotheses import NOBODY, WindowHypothesis
+from espnet_ext.multitalker.hypotheses import NOBODY
 from espnet_ext.multitalker.windows import Windowing
-from espnet_ext.text.transcript import SPEAKER, Line, Word, lines_of
+from espnet_ext.text.words import SPEAKER, Segment, Word, lines_of
 from espnet_ext.whisper.model import RATE, TRAINED_WINDOW, inside
 
 WINDOWS = Windowing(float(TRAINED_WINDOW), 1 / 6)
 
 
-def transcribe(network: Any, path: Path, language: str = "en") -> Iterator[Line]:
+def transcribe(network: Any, path: Path, language: str = "en") -> Iterator[Segment]:
     """Recognise a recording in Whisper's own manner."""
     with opened(path, RATE) as recording:
         samples = recording.read(0, recording.length)
@@ -32,7 +32,7 @@ def transcribe(network: Any, path: Path, language: str = "en") -> Iterator[Line]
 
 def transcribe_windows(
     network: Any, audio: RecordingAudio, windowing: Windowing = WINDOWS, language: str = "en"
-) -> Iterator[WindowHypothesis]:
+) -> Iterator[Segment]:
     """Recognise a recording at 16 kHz in windows."""
     for window in windowing.cut(audio.name, audio.length / RATE):
         first = round(window.start * RATE)
@@ -42,15 +42,15 @@ def transcribe_windows(
         )
         found = list(_words(segments))
         spans = [inside(Word(word.word, word.start, word.end), window.start, window.end) for word in found]
-        yield WindowHypothesis(
+        yield Segment(
             audio.name,
-            window.index,
             SPEAKER if found else NOBODY,
             tuple("-".join(word.word.split()) for word in found),
             window.start,
             window.end,
             times=tuple((round(start, 3), round(end, 3)) for start, end in spans) or None,
             confidences=tuple(word.probability for word in found) or None,
+            window=window.index,
         )
 
 

@@ -20,11 +20,12 @@ import numpy as np
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.kaldi.utterance_audio import AudioSpan, read_samples, read_spans
-from espnet_ext.multitalker.heard.hypotheses import NOBODY, WindowHypothesis, write_jsonl
+from espnet_ext.multitalker.hypotheses import NOBODY
 from espnet_ext.multitalker.windows import window_of
 from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
-from espnet_ext.text.transcript import Word
-from espnet_ext.text.turns import Turn, by_recording, read_turns
+from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.words import Segment, Word, by_recording
+from espnet_ext.text.writing import write_hypotheses
 from espnet_ext.whisper.model import (
     FRAMES_PER_SECOND,
     RATE,
@@ -128,7 +129,7 @@ class WindowShard(NamedTuple):
 
     name: str
     spans: dict[str, AudioSpan]
-    turns: dict[str, list[Turn]]
+    turns: dict[str, list[Segment]]
     search: WhisperSearch
 
 
@@ -147,7 +148,7 @@ def decode_turns(
     Raises:
         InputError: a missing or bad file, an utterance of more than 30 s, or a recording without turns.
     """
-    spans, durations, turns = read_spans(data), read_table(data / "utt2dur"), by_recording(read_turns(references))
+    spans, durations, turns = read_spans(data), read_table(data / "utt2dur"), by_recording(read_segments(references))
     for key, seconds in durations.items():
         if float(seconds) > TRAINED_WINDOW:
             raise InputError(f"{data}: {key} has {seconds} s, but Whisper hears at most {TRAINED_WINDOW} s at once")
@@ -160,27 +161,27 @@ def decode_turns(
         known = {window_of(key)[0]: turns[window_of(key)[0]] for key in part}
         shards.append(WindowShard(str(number), {key: spans[key] for key in part}, known, search))
     found = [item for own in map_shards(decode_shard, shards, nj=nj, describe="windows") for item in own]
-    write_jsonl(output / "hypotheses.jsonl", found)
+    write_hypotheses(output / "hypotheses.jsonl", found)
     print(f"{len(spans)} windows, {sum(len(item.words) for item in found)} words")
 
 
-def decode_shard(shard: WindowShard) -> list[WindowHypothesis]:
+def decode_shard(shard: WindowShard) -> list[Segment]:
     """Recognise a shard's windows (in a worker process)."""
     whisper, normalise = WindowWhisper(shard.search), normaliser_called(LIBRISPEECH)[0]
     samples = {key: read_samples(key, span, RATE) for key, span in shard.spans.items()}
-    found: list[WindowHypothesis] = []
+    found: list[Segment] = []
     for key, words in zip(samples, whisper.decode(list(samples.values())), strict=True):
         recording, index = window_of(key)
         start = shard.spans[key].start
         end = start + len(samples[key]) / RATE
-        window = WindowHypothesis(recording, index, NOBODY, (), round(start, 3), round(end, 3))
+        window = Segment(recording, NOBODY, (), round(start, 3), round(end, 3), window=index)
         found += by_turns(words, window, shard.turns[recording], normalise)
     return found
 
 
 def by_turns(
-    words: Sequence[Word], window: WindowHypothesis, turns: Sequence[Turn], normalise: Callable[[str], str]
-) -> list[WindowHypothesis]:
+    words: Sequence[Word], window: Segment, turns: Sequence[Segment], normalise: Callable[[str], str]
+) -> list[Segment]:
     """Return each speaker's words in a window: a word belongs to the turn that is nearest to its middle.
 
     Args:

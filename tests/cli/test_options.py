@@ -14,8 +14,8 @@ def test_choices_are_those_of_the_rooms():
     from espnet_ext.scoring.alignments import RATES
     from espnet_ext.scoring.normalise import NORMALISERS
     from espnet_ext.scoring.score import UNITS
-    from espnet_ext.scoring.transcripts import AUTO, FORMATS
     from espnet_ext.stitcher.transcripts import BY_TIME, MERGES
+    from espnet_ext.text.transcripts import AUTO, FORMATS
     from espnet_ext.transcription.speakers import OVERLAPS
 
     assert options.CHECKS == CHECKS

@@ -8,7 +8,8 @@ import pytest
 
 from espnet_ext.cli import main
 from espnet_ext.cli.program import call
-from espnet_ext.text.turns import Turn, write_turns
+from espnet_ext.text.words import Segment
+from espnet_ext.text.writing import write_segments
 
 
 @pytest.fixture
@@ -149,9 +150,9 @@ def test_the_command_needs_no_torch(files):
 
 
 def test_speaker_attributed_transcripts(tmp_path, capsys):
-    reference = [Turn("m1", "a", ("one", "two"), 0.0, 1.0), Turn("m2", "b", ("three",), 0.0, 1.0)]
-    write_turns(tmp_path / "ref.json", reference)
-    write_turns(tmp_path / "hyp.json", [Turn("m1", "b", ("one", "two")), Turn("m2", "b", ("three",))])
+    reference = [Segment("m1", "a", ("one", "two"), 0.0, 1.0), Segment("m2", "b", ("three",), 0.0, 1.0)]
+    write_segments(tmp_path / "ref.json", reference)
+    write_segments(tmp_path / "hyp.json", [Segment("m1", "b", ("one", "two")), Segment("m2", "b", ("three",))])
     (tmp_path / "conditions").write_text("m1 0S\nm2 40\n")
     files = ["--ref", str(tmp_path / "ref.json"), "--hyp", str(tmp_path / "hyp.json")]
     call(["score", "sa", *files, "--groups", str(tmp_path / "conditions"), "--output", str(tmp_path / "out")])

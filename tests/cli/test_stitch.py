@@ -9,26 +9,26 @@ from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, write_data_dir
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, write_jsonl
 from espnet_ext.multitalker.windows import Windowing
-from espnet_ext.text.turns import read_turns, words_by_speaker
+from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.words import Segment, words_by_speaker
+from espnet_ext.text.writing import write_hypotheses
 
 
-def hypotheses(*texts: str, overlap: float = 0.5) -> list[WindowHypothesis]:
+def hypotheses(*texts: str, overlap: float = 0.5) -> list[Segment]:
     windowing = Windowing(16.0, overlap)
     return [
-        WindowHypothesis("r", index, "a", tuple(text.split()), *windowing.span(index))
-        for index, text in enumerate(texts)
+        Segment("r", "a", tuple(text.split()), *windowing.span(index), window=index) for index, text in enumerate(texts)
     ]
 
 
 def joined(tmp_path, name: str, *options: str) -> dict:
     call(["stitch", "join", str(tmp_path / name), "--output", str(tmp_path / "out.json"), *options])
-    return words_by_speaker(read_turns(tmp_path / "out.json"))
+    return words_by_speaker(read_segments(tmp_path / "out.json"))
 
 
 def test_joining_by_p4s_rule(tmp_path):
-    write_jsonl(tmp_path / "hyp.jsonl", hypotheses("A B C D X", "C D E F G"))
+    write_hypotheses(tmp_path / "hyp.jsonl", hypotheses("A B C D X", "C D E F G"))
     assert joined(tmp_path, "hyp.jsonl", "--method", "overlapping") == {"r": {"a": tuple("ABCDEFG")}}
 
 
@@ -73,7 +73,7 @@ def test_joining_needs_no_model(tmp_path, capsys):
     ],
 )
 def test_mistakes(tmp_path, options, message):
-    write_jsonl(tmp_path / "hyp.jsonl", hypotheses("A B", "B C", overlap=0.25))
+    write_hypotheses(tmp_path / "hyp.jsonl", hypotheses("A B", "B C", overlap=0.25))
     with pytest.raises(InputError, match=re.escape(message.format(folder=tmp_path))):
         call(["stitch", "join", str(tmp_path / "hyp.jsonl"), *(word.format(folder=tmp_path) for word in options)])
     assert joined(tmp_path, "hyp.jsonl") == {"r": {"a": ("A", "B", "C")}}

@@ -17,13 +17,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.longform.alignment.word_times import RecordingWords, read_word_times, word_faults, write_word_times
 from espnet_ext.longform.recording_audio import read_regions, write_regions
-from espnet_ext.multitalker.heard.hypotheses import (
-    WindowHypothesis,
-    group_by_speaker,
-    read_jsonl,
-    write_jsonl,
-)
-from espnet_ext.multitalker.heard.importers import read_grouped
+from espnet_ext.multitalker.hypotheses import group_by_speaker, read_grouped
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.nbest.espnet_output import parse_score, parse_scores, read_espnet_output
 from espnet_ext.nbest.json_formats import read_mlm_scoring
@@ -32,10 +26,12 @@ from espnet_ext.pages.training_curves import Curve, read_curves
 from espnet_ext.scoring.alignment_file import Aligned, alignment_blocks, read_alignment
 from espnet_ext.scoring.error_rate import align, count_pairs
 from espnet_ext.scoring.score import score_texts
+from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.token_languages import read_languages
 from espnet_ext.text.tokens import read_prior
-from espnet_ext.text.transcript import Word
-from espnet_ext.text.turns import Turn, read_turns, write_turns
+from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.words import Segment, Word
+from espnet_ext.text.writing import write_hypotheses, write_segments
 
 SCORES = st.integers(-10_000_000, 10_000_000).map(lambda number: number / 10_000)
 HYPOTHESES = st.builds(
@@ -77,7 +73,7 @@ def write_again(lists: list[NBest], folder: Path) -> None:
 
 
 @st.composite
-def windows(draw) -> list[WindowHypothesis]:
+def windows(draw) -> list[Segment]:
     """Hypotheses whose times a CTM can hold, in the order in which they are written."""
     keys = st.tuples(NAMES, st.integers(0, 3), NAMES)
     found = []
@@ -85,26 +81,26 @@ def windows(draw) -> list[WindowHypothesis]:
         start, end = WINDOWING.span(window)
         words = tuple(draw(st.lists(WORDS, min_size=1, max_size=3)))
         times = tuple((start + place, start + place + 0.5) for place in range(len(words)))
-        found.append(WindowHypothesis(recording, window, speaker, words, start, end, times))
+        found.append(Segment(recording, speaker, words, start, end, times, window=window))
     return found
 
 
-def as_window_jsonl(items: list[WindowHypothesis]) -> tuple[str, list[WindowHypothesis]]:
+def as_window_jsonl(items: list[Segment]) -> tuple[str, list[Segment]]:
     return "".join(json.dumps(vars(item)) + "\n" for item in items), items
 
 
-def as_ctm(items: list[WindowHypothesis]) -> tuple[str, None]:
+def as_ctm(items: list[Segment]) -> tuple[str, None]:
     return "".join(
         f"{item.recording} 1 1.0 0.5 {word} NA lex {item.speaker}\n" for item in items for word in item.words
     ), None
 
 
-def as_rttm(items: list[WindowHypothesis]) -> tuple[str, None]:
+def as_rttm(items: list[Segment]) -> tuple[str, None]:
     lines = [f"LEXEME {item.recording} 1 1 0.5 {word} lex {item.speaker} NA\n" for item in items for word in item.words]
     return "".join(lines), None
 
 
-def as_whisper(items: list[WindowHypothesis]) -> tuple[str, None]:
+def as_whisper(items: list[Segment]) -> tuple[str, None]:
     parts = [
         {"speaker": item.speaker, "words": [{"word": word, "start": 1.0, "end": 2.0} for word in item.words]}
         for item in items
@@ -112,17 +108,17 @@ def as_whisper(items: list[WindowHypothesis]) -> tuple[str, None]:
     return json.dumps({"segments": parts, "language": "en"}), None
 
 
-def write_windows(items: list[WindowHypothesis], folder: Path) -> None:
+def write_windows(items: list[Segment], folder: Path) -> None:
     in_order = sorted(items, key=lambda item: (item.recording, item.window, item.speaker))
-    write_jsonl(folder / "again", items)
-    assert read_jsonl(folder / "again") == in_order
+    write_hypotheses(folder / "again", items)
+    assert read_hypotheses(folder / "again") == in_order
     small = [item for item in items if item.window < 100]  # it fills in each window up to the last
     assert sum(len(w.words) for s in group_by_speaker(small).values() for ws in s.values() for w in ws) == sum(
         len(item.words) for item in small
     )
 
 
-def as_turns(turns: list[Turn]) -> tuple[str, list[Turn]]:
+def as_turns(turns: list[Segment]) -> tuple[str, list[Segment]]:
     turns = sorted(turns, key=lambda turn: (turn.recording, turn.start))
     rows = [
         {
@@ -137,13 +133,13 @@ def as_turns(turns: list[Turn]) -> tuple[str, list[Turn]]:
     return json.dumps(rows), turns
 
 
-def write_turns_again(turns: list[Turn], folder: Path) -> None:
-    write_turns(folder / "again", turns)
-    assert sorted(map(str, read_turns(folder / "again"))) == sorted(map(str, turns))
+def write_turns_again(turns: list[Segment], folder: Path) -> None:
+    write_segments(folder / "again", turns)
+    assert sorted(map(str, read_segments(folder / "again"))) == sorted(map(str, turns))
 
 
 TURNS = st.builds(
-    lambda recording, speaker, words, start: Turn(recording, speaker, tuple(words), start, start + 1.5),
+    lambda recording, speaker, words, start: Segment(recording, speaker, tuple(words), start, start + 1.5),
     *(NAMES, NAMES, st.lists(WORDS, max_size=3), SECONDS),
 )
 TABLES = st.dictionaries(NAMES, TEXTS | st.just(""), min_size=1, max_size=4)
@@ -181,11 +177,11 @@ class Kind:
 KINDS = {
     "nbest": Kind(nbests().map(as_jsonl), read_nbest, write_again),
     "mlm_scoring": Kind(nbests().map(as_mlm_scoring), read_mlm_scoring, write_again),
-    "window_jsonl": Kind(windows().map(as_window_jsonl), read_jsonl, write_windows),
+    "window_jsonl": Kind(windows().map(as_window_jsonl), read_hypotheses, write_windows),
     "heard.ctm": Kind(windows().map(as_ctm), read_grouped),
     "heard.rttm": Kind(windows().map(as_rttm), read_grouped),
     "heard.json": Kind(windows().map(as_whisper), read_grouped),
-    "turns": Kind(st.lists(TURNS, min_size=1, max_size=3).map(as_turns), read_turns, write_turns_again),
+    "turns": Kind(st.lists(TURNS, min_size=1, max_size=3).map(as_turns), read_segments, write_turns_again),
     "table": Kind(
         TABLES.map(lambda table: (lines_of(table), table)),
         read_table,

@@ -12,7 +12,7 @@ from espnet_ext.scoring.error_rate import align, count_errors, count_pairs
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.score_files import evaluate
 from espnet_ext.scoring.speaker_attributed import score_speakers
-from espnet_ext.text.turns import Turn
+from espnet_ext.text.words import Segment
 
 # Few different words make many ties; the others are what a table of symbols may stumble over.
 FEW = st.sampled_from(["a", "b", "c", "A", "<eps>", "*", "你", "é", "e\u0301", "\x00", "-1"])
@@ -113,10 +113,10 @@ def test_errors_by_speaker(inputs):
 def check_meeting(meeting: tuple[list, list]) -> None:
     spoken, heard = meeting
     reference, hypothesis = (
-        [Turn("r", speaker, tuple(words), float(n), n + 0.5) for n, (speaker, words) in enumerate(turns)]
+        [Segment("r", speaker, tuple(words), float(n), n + 0.5) for n, (speaker, words) in enumerate(turns)]
         for turns in meeting
     )
-    result = score_speakers(reference, hypothesis or [Turn("r", "", ())])
+    result = score_speakers(reference, hypothesis or [Segment("r", "", ())])
     real, found = by_speaker(spoken), by_speaker(heard)
     names = real.keys() | found.keys()
     assert result.score.total.errors == sum(distance(real.get(name, []), found.get(name, [])) for name in names)

@@ -17,8 +17,7 @@ from espnet_ext.corpora.checks import Faults
 from espnet_ext.corpora.code_switching import scan_audio_folder
 from espnet_ext.corpora.librispeech import scan_librispeech
 from espnet_ext.errors import InputError
-from espnet_ext.text.transcript import Word
-from espnet_ext.text.turns import Turn
+from espnet_ext.text.words import Segment, Word
 
 CHAPTER = "7-70"
 PLAIN = st.text(alphabet="aBé中9'", min_size=1, max_size=5)
@@ -127,7 +126,7 @@ def meeting_info(draw):
     rows = draw(st.lists(st.tuples(SECONDS, st.integers(1, 9), st.lists(PLAIN, min_size=1, max_size=3)), max_size=3))
     head = "start_time\tend_time\tspeaker\tutterance_id\ttranscription\n"
     lines = [f"{start}\t{start + 1}\t{who}\t{who}-5-0\t{' '.join(words)}\n" for start, who, words in rows]
-    turns = [Turn("session", str(who), tuple(words), start, start + 1) for start, who, words in rows]
+    turns = [Segment("session", str(who), tuple(words), start, start + 1) for start, who, words in rows]
     return head + "".join(lines), turns
 
 

@@ -18,7 +18,7 @@ from espnet_ext.longform.alignment.word_times import write_word_times
 from espnet_ext.longform.chunking import Chunk
 from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.longform.recording_features import write_statistics
-from espnet_ext.text.transcript import Word
+from espnet_ext.text.words import Word
 from espnet_ext.upstream.checkpoint import load_checkpoint, load_parameters
 
 N_MELS = 20

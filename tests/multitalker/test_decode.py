@@ -12,7 +12,6 @@ from espnet_ext.bin import sa_asr_train
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.multitalker.decode import SpeakerDecoding, by_speaker, decode_speakers
-from espnet_ext.multitalker.heard.hypotheses import read_jsonl
 from espnet_ext.multitalker.profiles import write_profiles
 from espnet_ext.multitalker.search_settings import (
     DecodingSettings,
@@ -20,6 +19,7 @@ from espnet_ext.multitalker.search_settings import (
     read_decoding_settings,
     with_options,
 )
+from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.upstream.stats import Statistics, collect_stats
 
 TOKENS = ["<blank>", "<unk>", "<sc>", "AB", "CAD", "E", "<sos/eos>"]
@@ -106,7 +106,7 @@ def decode(folder: Path, model: Path, output: Path, /, **changes) -> Path:
 
 def test_trained_by_espnets_trainer_and_decoded_window_by_window(data, model, tmp_path, capsys):
     output = decode(data, model, tmp_path / "out")
-    heard = read_jsonl(output / "hypotheses.jsonl")
+    heard = read_hypotheses(output / "hypotheses.jsonl")
     assert {(item.recording, item.window, item.start, item.end) for item in heard} == {
         (key, number, *span) for key, spans in WINDOWS.items() for number, span in enumerate(spans)
     }
@@ -129,9 +129,11 @@ def test_trained_by_espnets_trainer_and_decoded_window_by_window(data, model, tm
 
 def test_an_inventory_by_recording_whose_profiles_have_other_names(data, model, tmp_path):
     write_table(tmp_path / "inventory.txt", {"m1": "ann=y ben=z", "m3": "x w=w z"})
-    heard = read_jsonl(decode(data, model, tmp_path / "out", inventory=tmp_path / "inventory.txt") / "hypotheses.jsonl")
+    heard = read_hypotheses(
+        decode(data, model, tmp_path / "out", inventory=tmp_path / "inventory.txt") / "hypotheses.jsonl"
+    )
     # the same as by the profiles' own names, in the same order
-    own = read_jsonl(decode(data, model, tmp_path / "own") / "hypotheses.jsonl")
+    own = read_hypotheses(decode(data, model, tmp_path / "own") / "hypotheses.jsonl")
     names = {"y": "ann", "z": "ben"}
     assert {(item.window, item.speaker, item.words) for item in heard if item.recording == "m1"} == {
         (item.window, names.get(item.speaker, ""), item.words) for item in own if item.recording == "m1"
@@ -143,7 +145,7 @@ def test_an_inventory_by_recording_whose_profiles_have_other_names(data, model, 
 
 def test_recordings_without_windows_and_an_inventory_of_all(data, model, tmp_path):
     output = decode(data, model, tmp_path / "out", data=data / "train")
-    heard = read_jsonl(output / "hypotheses.jsonl")
+    heard = read_hypotheses(output / "hypotheses.jsonl")
     assert {(item.recording, item.window) for item in heard} == {(key, 0) for key in MIXTURES}
     assert {item.end for item in heard if item.recording == "m3"} == {1.2}
 

@@ -8,13 +8,15 @@ from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, write_tables
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.multitalker.mixtures import cut_mixtures, cut_turns, draw_span
-from espnet_ext.text.turns import Turn, read_turns, write_turns
+from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.words import Segment
+from espnet_ext.text.writing import write_segments
 
 RATE = 16000
 TURNS = [
-    Turn("m1", "x", ("AB", "CD", "EF", "GH"), 0.0, 4.0),
-    Turn("m1", "y", ("IJ", "KL"), 3.0, 5.0),
-    Turn("m2", "x", ("AB",), 0.0, 1.0),
+    Segment("m1", "x", ("AB", "CD", "EF", "GH"), 0.0, 4.0),
+    Segment("m1", "y", ("IJ", "KL"), 3.0, 5.0),
+    Segment("m2", "x", ("AB",), 0.0, 1.0),
 ]
 
 
@@ -25,7 +27,7 @@ def mixtures(tmp_path):
     for name, seconds in (("m1", 5), ("m2", 1)):
         samples = np.random.default_rng(seconds).uniform(-0.5, 0.5, seconds * RATE)
         soundfile.write(folder / f"{name}.wav", samples, RATE, subtype="PCM_16")
-    write_turns(folder / "references.json", TURNS)
+    write_segments(folder / "references.json", TURNS)
     write_table(folder / "text_speakers", {"m1": "x y", "m2": "x"})
     names = {"m1": "m1", "m2": "m2"}
     seconds = {"m1": "5", "m2": "1"}
@@ -43,10 +45,10 @@ def mixtures(tmp_path):
 def test_words_belong_to_where_their_middle_is():
     # each word of x lasts a second, those of y too: middles at 0.5, 1.5, 2.5, 3.5, and 3.5, 4.5
     assert cut_turns(TURNS[:2], 1.4, 4.0) == [
-        Turn("m1", "x", ("CD", "EF", "GH"), 0.0, 4.0),
-        Turn("m1", "y", ("IJ",), 3.0, 5.0),
+        Segment("m1", "x", ("CD", "EF", "GH"), 0.0, 4.0),
+        Segment("m1", "y", ("IJ",), 3.0, 5.0),
     ]
-    assert cut_turns(TURNS[:2], 1.6, 3.4) == [Turn("m1", "x", ("EF",), 0.0, 4.0)]
+    assert cut_turns(TURNS[:2], 1.6, 3.4) == [Segment("m1", "x", ("EF",), 0.0, 4.0)]
     assert cut_turns(TURNS[:2], 4.6, 5.0) == []
 
 
@@ -70,7 +72,7 @@ def test_audio_text_and_speakers_are_those_of_the_stretch(mixtures, tmp_path):
         ]
         assert len(starts) == 1 and len(heard) == round(float(read_table(output / "utt2dur")[name]) * RATE)
         start = starts[0] / RATE
-        turns = [turn for turn in read_turns(mixtures / "references.json") if turn.recording == name]
+        turns = [turn for turn in read_segments(mixtures / "references.json") if turn.recording == name]
         kept = cut_turns(turns, start, start + len(heard) / RATE)
         assert texts[name] == " <sc> ".join(" ".join(turn.words) for turn in kept)
         assert speakers[name].split() == [turn.speaker for turn in kept]
@@ -86,6 +88,6 @@ def test_a_share_of_none_leaves_all_as_they_are(mixtures, tmp_path):
 def test_bad_sets_and_options_are_refused(mixtures, tmp_path):
     with pytest.raises(InputError, match="cuts of 0 s"):
         cut_mixtures(mixtures, tmp_path / "cut", window=0)
-    write_turns(mixtures / "references.json", [Turn("m1", "x", ("AB",)), TURNS[2]])
+    write_segments(mixtures / "references.json", [Segment("m1", "x", ("AB",)), TURNS[2]])
     with pytest.raises(InputError, match="m1 has no turns with times"):
         cut_mixtures(mixtures, tmp_path / "cut", window=2.0)

@@ -15,7 +15,9 @@ from espnet_ext.multitalker.mixture_plan import Mixture, MixtureSettings, plan_m
 from espnet_ext.multitalker.mixtures import make_mixtures, mix, read_sources, write_counts, write_mixtures
 from espnet_ext.multitalker.task import MixedSound
 from espnet_ext.synthetic.overlap import Part, SourceUtterance
-from espnet_ext.text.turns import Turn, read_turns, write_turns
+from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.words import Segment
+from espnet_ext.text.writing import write_segments
 
 
 @pytest.fixture
@@ -95,7 +97,9 @@ def test_a_set_on_disk(corpus, tmp_path, nj):
         assert len(stretches[mixture.name].split()) == data.text[mixture.name].count("<sc>") + 1
         samples, _ = soundfile.read(data.wav_scp[mixture.name], dtype="float32")
         np.testing.assert_allclose(samples, mix(mixture), atol=1e-4)
-    assert read_turns(tmp_path / "set" / "references.json") == [turn for mixture in mixtures for turn in mixture.turns]
+    assert read_segments(tmp_path / "set" / "references.json") == [
+        turn for mixture in mixtures for turn in mixture.turns
+    ]
 
 
 def test_a_set_that_is_mixed_on_the_fly_has_the_samples_of_the_written_one(corpus, tmp_path):
@@ -163,11 +167,11 @@ def test_a_set_is_made_and_counted(corpus, tmp_path, capsys):
 
 def test_table_1_counts_references(tmp_path):
     turns = [
-        Turn("m1", "a", ("A", "B"), 0.0, 2.0),
-        Turn("m1", "b", ("C",), 1.0, 3.0),
-        Turn("m2", "a", ("A",), 0.0, 5.0),
+        Segment("m1", "a", ("A", "B"), 0.0, 2.0),
+        Segment("m1", "b", ("C",), 1.0, 3.0),
+        Segment("m2", "a", ("A",), 0.0, 5.0),
     ]
-    write_turns(tmp_path / "set" / "references.json", turns)
+    write_segments(tmp_path / "set" / "references.json", turns)
     write_counts(tmp_path / "set", tmp_path / "exp")
     # 2 samples, 2 words and 4 s each, 8 s in all, a third of one overlapped and nothing of the other
     expected = {"samples": (2, "mixtures"), "mean_words": (2, "words"), "mean_seconds": (4, "s")}

@@ -9,9 +9,11 @@ import pytest
 from runs import fail_in_each_stage, smoke_run
 
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.multitalker.heard.hypotheses import group_by_speaker, read_jsonl
+from espnet_ext.multitalker.hypotheses import group_by_speaker
 from espnet_ext.multitalker.profiles import read_profiles
-from espnet_ext.text.turns import read_turns, words_by_speaker
+from espnet_ext.text.formats import read_hypotheses
+from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.words import words_by_speaker
 
 run = partial(smoke_run, "libricss_stitch")
 ROWS = ("No segmentation", "Block-wise inference", "Overlapping inference", "Stitcher WCOE")
@@ -55,14 +57,14 @@ def test_every_word_of_the_reference_is_counted_once(smoke):
     folder, _ = smoke
     for name, cells in table(folder, 2).items():
         for test_set in MIXTURES if name in ROWS else ():
-            references = read_turns(folder / "data" / test_set / "references.json")
+            references = read_segments(folder / "data" / test_set / "references.json")
             assert cells[test_set]["words"] == sum(len(turn.words) for turn in references)
 
 
 def test_block_wise_transcripts_are_the_windows_joined(smoke):
     folder, _ = smoke
-    heard = group_by_speaker(read_jsonl(folder / "exp" / "heard" / "windows0" / "test-long" / "hypotheses.jsonl"))
-    written = read_turns(folder / "exp" / "block" / "seed1" / "decode_default" / "test-long" / "transcripts.json")
+    heard = group_by_speaker(read_hypotheses(folder / "exp" / "heard" / "windows0" / "test-long" / "hypotheses.jsonl"))
+    written = read_segments(folder / "exp" / "block" / "seed1" / "decode_default" / "test-long" / "transcripts.json")
     joined = {
         recording: {
             speaker: tuple(word for item in windows for word in item.words)
@@ -162,9 +164,11 @@ def test_whisper_on_speakers_in_turns(tmp_path):
     cells = table(tmp_path, 2)
     assert all(cells[name][test_set] is not None for name in rows for test_set in MIXTURES)
     for test_set in MIXTURES:
-        turns = read_turns(tmp_path / "data" / test_set / "references.json")
+        turns = read_segments(tmp_path / "data" / test_set / "references.json")
         spans = sorted(turn.span for turn in turns if turn.recording == turns[0].recording)
         assert all(one[1] <= other[0] + 1e-3 for one, other in pairwise(spans))  # nobody talks at once
-        heard = group_by_speaker(read_jsonl(tmp_path / "exp" / "heard" / "windows50" / test_set / "hypotheses.jsonl"))
+        heard = group_by_speaker(
+            read_hypotheses(tmp_path / "exp" / "heard" / "windows50" / test_set / "hypotheses.jsonl")
+        )
         spoken = {(turn.recording, turn.speaker) for turn in turns}
         assert {(name, who) for name, speakers in heard.items() for who in speakers} <= spoken

@@ -23,7 +23,7 @@ from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.score import score_texts
 from espnet_ext.scoring.score_files import measures_table, summarise, write_reports
 from espnet_ext.scoring.speaker_attributed import score_speakers
-from espnet_ext.text.turns import Turn
+from espnet_ext.text.words import Segment
 
 REFERENCE = {"al-1": "one two three", "bo-1": "five six"}
 HYPOTHESIS = {"al-1": "one too three four", "bo-1": "six"}
@@ -184,7 +184,7 @@ def test_characters_and_mixed_text():
 
 def test_speakers_of_a_recording():
     def turn(speaker, words):
-        return Turn("r1", speaker, tuple(words.split()), 0.0, 1.0)
+        return Segment("r1", speaker, tuple(words.split()), 0.0, 1.0)
 
     result = score_speakers([turn("ann", "one two"), turn("bob", "three")], [turn("ann", "one"), turn("eve", "x")])
     blocks = {block.speaker: block for block in parse_alignment("".join(speaker_blocks(result.pairs)).splitlines(True))}

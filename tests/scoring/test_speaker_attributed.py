@@ -17,7 +17,8 @@ from espnet_ext.scoring import assignments
 from espnet_ext.scoring.assignments import cp_errors, cp_pairs, orc_errors, streams, tcp_pairs
 from espnet_ext.scoring.error_rate import ErrorRate, count_pairs
 from espnet_ext.scoring.speaker_attributed import evaluate_speakers, score_speakers
-from espnet_ext.text.turns import Turn, in_order, words_by_speaker, write_turns
+from espnet_ext.text.words import Segment, in_order, words_by_speaker
+from espnet_ext.text.writing import write_segments
 
 
 def levenshtein(left, right) -> int:
@@ -31,9 +32,9 @@ def levenshtein(left, right) -> int:
     return int(row[-1])
 
 
-def turns(said: dict[str, str], recording: str = "r") -> list[Turn]:
+def turns(said: dict[str, str], recording: str = "r") -> list[Segment]:
     return [
-        Turn(recording, speaker, tuple(text.split()), float(place), place + 1.0)
+        Segment(recording, speaker, tuple(text.split()), float(place), place + 1.0)
         for place, (speaker, text) in enumerate(said.items())
     ]
 
@@ -46,7 +47,7 @@ SAID = st.dictionaries(
 @given(SAID.filter(bool), SAID)
 @settings(max_examples=60)
 def test_every_measure_by_its_definition(real, heard):
-    result = score_speakers(turns(real), turns(heard) or [Turn("r", "", ())])
+    result = score_speakers(turns(real), turns(heard) or [Segment("r", "", ())])
     n, m = len(real), len(heard)
     errors = sum(levenshtein(real.get(name, "").split(), heard.get(name, "").split()) for name in {*real, *heard})
     assert result.score.total.errors == errors
@@ -85,13 +86,17 @@ def test_words_of_an_unknown_speaker_are_insertions():
 
 
 def test_nobody_heard_is_all_deletions():
-    result = score_speakers(turns({"a": "one two"}), [Turn("r", "a", ())])
+    result = score_speakers(turns({"a": "one two"}), [Segment("r", "a", ())])
     assert result.score.total == result.cp == result.orc == ErrorRate(0, 0, 2, 0)
     assert result.counting == {"r": ErrorRate(0, 0, 1, 0)}
 
 
 def test_utterances_of_a_speaker_are_joined_in_the_order_of_time():
-    reference = [Turn("r", "a", ("two",), 5.0, 6.0), Turn("r", "b", ("x",), 2.0, 3.0), Turn("r", "a", ("one",), 1.0, 2)]
+    reference = [
+        Segment("r", "a", ("two",), 5.0, 6.0),
+        Segment("r", "b", ("x",), 2.0, 3.0),
+        Segment("r", "a", ("one",), 1.0, 2),
+    ]
     assert score_speakers(reference, turns({"a": "one two", "b": "x"})).score.total == ErrorRate(3, 0, 0, 0)
 
 
@@ -125,7 +130,7 @@ def test_greedy_search_where_streams_are_long(monkeypatch):
         ([], [], "no recording to score"),
         (turns({"a": "x"}), turns({"a": "x"}, "s"), "hypothesis: recording r of reference is missing"),
         (turns({"a": "x"}), turns({"a": "x"}) + turns({"a": "x"}, "s"), "recording s is not in reference"),
-        ([Turn("r", "a", ())], turns({"a": "x"}), "nobody says a word in r"),
+        ([Segment("r", "a", ())], turns({"a": "x"}), "nobody says a word in r"),
     ],
 )
 def test_refused(reference, hypothesis, message):
@@ -134,8 +139,8 @@ def test_refused(reference, hypothesis, message):
 
 
 def test_reports(tmp_path):
-    write_turns(tmp_path / "ref.json", turns({"a": "one two", "b": "three"}, "r1") + turns({"a": "four"}, "r2"))
-    write_turns(tmp_path / "hyp.json", turns({"a": "one", "z": "new"}, "r1") + turns({"a": "four"}, "r2"))
+    write_segments(tmp_path / "ref.json", turns({"a": "one two", "b": "three"}, "r1") + turns({"a": "four"}, "r2"))
+    write_segments(tmp_path / "hyp.json", turns({"a": "one", "z": "new"}, "r1") + turns({"a": "four"}, "r2"))
     (tmp_path / "groups").write_text("r1 0S\nr2 40\n")
     evaluate_speakers(tmp_path / "ref.json", tmp_path / "hyp.json", tmp_path, groups=tmp_path / "groups")
     summary = json.loads((tmp_path / "score.json").read_text())
@@ -152,7 +157,7 @@ def test_reports(tmp_path):
     assert "recording r1, speaker z (not in the reference)\nREF:  ***\nHYP:  new\n" in alignment
 
 
-def conversation(speakers: list[str], turns: int, rng: random.Random) -> list[Turn]:
+def conversation(speakers: list[str], turns: int, rng: random.Random) -> list[Segment]:
     made = []
     for speaker in speakers:
         time = 0.0
@@ -160,11 +165,11 @@ def conversation(speakers: list[str], turns: int, rng: random.Random) -> list[Tu
             start = time + rng.uniform(0, 4)
             time = start + rng.uniform(0.2, 3)
             words = tuple(rng.choice("abcde") for _ in range(rng.randint(1, 5)))
-            made.append(Turn("r", speaker, words, round(start, 3), round(time, 3)))
+            made.append(Segment("r", speaker, words, round(start, 3), round(time, 3)))
     return made
 
 
-def segments(turns: list[Turn]) -> SegLST:
+def segments(turns: list[Segment]) -> SegLST:
     return SegLST(
         [
             {
@@ -198,7 +203,7 @@ def test_as_meeteval_counts(seed):
 def test_more_speakers_than_meeteval_accepts():
     rng = random.Random(0)
     real = conversation([f"s{number}" for number in range(25)], 3, rng)
-    heard = [Turn(turn.recording, f"other-{turn.speaker}", turn.words, turn.start, turn.end) for turn in real]
+    heard = [Segment(turn.recording, f"other-{turn.speaker}", turn.words, turn.start, turn.end) for turn in real]
     result = score_speakers(real, heard)
     words = sum(len(turn.words) for turn in real)
     assert result.cp == result.tcp == ErrorRate(words, 0, 0, 0)
@@ -208,19 +213,19 @@ def test_more_speakers_than_meeteval_accepts():
 
 def test_orc_without_words():
     heard = {"x": ("one", "two")}
-    assert orc_errors([Turn("r", "a", ())], heard) == (ErrorRate(0, 0, 0, 2), True)
-    assert orc_errors(in_order([Turn("r", "a", ("one",), 0.0, 1.0)]), {}) == (ErrorRate(0, 0, 1, 0), True)
+    assert orc_errors([Segment("r", "a", ())], heard) == (ErrorRate(0, 0, 0, 2), True)
+    assert orc_errors(in_order([Segment("r", "a", ("one",), 0.0, 1.0)]), {}) == (ErrorRate(0, 0, 1, 0), True)
 
 
 def test_time_decides():
-    real = streams([Turn("r", "a", ("one",), 0.0, 1.0), Turn("r", "b", ("one",), 20.0, 21.0)])
-    heard = streams([Turn("r", "x", ("one",), 20.0, 21.0), Turn("r", "y", ("one", "two"), 0.0, 1.0)])
+    real = streams([Segment("r", "a", ("one",), 0.0, 1.0), Segment("r", "b", ("one",), 20.0, 21.0)])
+    heard = streams([Segment("r", "x", ("one",), 20.0, 21.0), Segment("r", "y", ("one", "two"), 0.0, 1.0)])
     assert tcp_pairs(real, heard) == {("a", "y"): [("one", "one"), (None, "two")], ("b", "x"): [("one", "one")]}
 
 
 def test_times_are_needed():
-    timed = streams([Turn("r", "a", ("one",), 0.0, 1.0)])
+    timed = streams([Segment("r", "a", ("one",), 0.0, 1.0)])
     with pytest.raises(InputError, match="a turn of a has no times"):
-        tcp_pairs(timed, streams([Turn("r", "a", ("one",))]))
-    result = score_speakers([Turn("r", "a", ("one",), 0.0, 1.0)], [Turn("r", "a", ("one",))])
+        tcp_pairs(timed, streams([Segment("r", "a", ("one",))]))
+    result = score_speakers([Segment("r", "a", ("one",), 0.0, 1.0)], [Segment("r", "a", ("one",))])
     assert result.tcp is None and result.cp == ErrorRate(1, 0, 0, 0)

@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis
 from espnet_ext.stitcher.by_time import align_by_time, join, merge_by_time, monotonic
 from espnet_ext.synthetic.english import english_grammar
-from espnet_ext.text.transcript import Word
+from espnet_ext.text.words import Segment, Word
 
 RATE = 3.0  # words a second
 
 
-def windows(text: list[str], length: float, shift: float, jitter: float = 0.0) -> list[WindowHypothesis]:
+def windows(text: list[str], length: float, shift: float, jitter: float = 0.0) -> list[Segment]:
     """What windows hear of a text that is said without a break; times differ by up to the jitter, in seconds."""
     rng = np.random.default_rng(0)
     found = []
@@ -25,7 +24,7 @@ def windows(text: list[str], length: float, shift: float, jitter: float = 0.0) -
         inside = [place for place in range(len(text)) if start <= (place + 0.5) / RATE < end]
         begins = [place / RATE + rng.uniform(-jitter / 2, jitter / 2) for place in inside]
         times = tuple((begin, begin + 1 / RATE) for begin in begins)
-        found.append(WindowHypothesis("r", index, "a", tuple(text[place] for place in inside), start, end, times))
+        found.append(Segment("r", "a", tuple(text[place] for place in inside), start, end, times, window=index))
     return found
 
 
@@ -54,14 +53,14 @@ def test_two_words_that_come_back_all_the_time(text, shift):
 
 def test_without_times_the_words_that_both_windows_have_decide():
     text = [f"W{place % 50}" for place in range(100)]
-    bare = [WindowHypothesis("r", w.window, "a", w.words, w.start, w.end) for w in windows(text, 16, 12)]
+    bare = [Segment("r", "a", w.words, w.start, w.end, window=w.window) for w in windows(text, 16, 12)]
     assert words(merge_by_time(bare)) == text
 
 
 def test_a_speaker_who_is_silent_in_what_windows_share():
     """A-B-A (P4, 2.3): nothing of the one is merged with the other, though the words are equal."""
-    left = WindowHypothesis("r", 0, "a", ("YES", "I", "DO"), 0.0, 16.0, ((1, 1.5), (1.5, 2), (2, 2.5)))
-    right = WindowHypothesis("r", 1, "a", ("YES", "I", "DO"), 8.0, 24.0, ((20, 20.5), (20.5, 21), (21, 21.5)))
+    left = Segment("r", "a", ("YES", "I", "DO"), 0.0, 16.0, ((1, 1.5), (1.5, 2), (2, 2.5)), window=0)
+    right = Segment("r", "a", ("YES", "I", "DO"), 8.0, 24.0, ((20, 20.5), (20.5, 21), (21, 21.5)), window=1)
     assert words(merge_by_time([left, right])) == ["YES", "I", "DO"] * 2
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, group_by_speaker, read_jsonl, write_jsonl
+from espnet_ext.multitalker.hypotheses import group_by_speaker
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.error_statistics import count_errors_of_windows, fit_errors, simulated_errors
 from espnet_ext.stitcher.simulated_errors import (
@@ -12,15 +12,17 @@ from espnet_ext.stitcher.simulated_errors import (
     simulate_hypotheses,
     simulate_recordings,
 )
-from espnet_ext.text.turns import Turn, write_turns
+from espnet_ext.text.formats import read_hypotheses
+from espnet_ext.text.words import Segment
+from espnet_ext.text.writing import write_hypotheses, write_segments
 
 
 def test_a_few_words_counted_by_hand():
     """A word a second. Two windows have heard C and D: D is wrong in both, as the same word, and E in the second."""
-    turns = [Turn("r", "a", tuple("ABCDEF"), 0.0, 6.0)]
+    turns = [Segment("r", "a", tuple("ABCDEF"), 0.0, 6.0)]
     heard = [
-        WindowHypothesis("r", 0, "a", tuple("ABCY"), 0.0, 4.0),
-        WindowHypothesis("r", 1, "a", tuple("CYX"), 2.0, 6.0),
+        Segment("r", "a", tuple("ABCY"), 0.0, 4.0, window=0),
+        Segment("r", "a", tuple("CYX"), 2.0, 6.0, window=1),
     ]
     counts = count_errors_of_windows(group_by_speaker(heard), turns)
     assert sum(counts.words.values()) == 8 and dict(counts.confusions["D"]) == {"Y": 2}
@@ -33,13 +35,13 @@ def test_a_few_words_counted_by_hand():
 
 
 def test_an_utterance_of_a_wrong_speaker_is_no_deletion():
-    turns = [Turn("r", "a", tuple("ABC"), 0.0, 3.0), Turn("r", "b", tuple("DEF"), 3.0, 6.0)]
-    heard = [WindowHypothesis("r", 0, "b", tuple("ABCDEF"), 0.0, 6.0)]
+    turns = [Segment("r", "a", tuple("ABC"), 0.0, 3.0), Segment("r", "b", tuple("DEF"), 3.0, 6.0)]
+    heard = [Segment("r", "b", tuple("ABCDEF"), 0.0, 6.0, window=0)]
     counts = count_errors_of_windows(group_by_speaker(heard), turns)
     assert (counts.turns, counts.moved, sum(counts.kinds.values())) == (2, 1, 0)
 
 
-def recordings(count: int = 60) -> list[Turn]:
+def recordings(count: int = 60) -> list[Segment]:
     rng = np.random.default_rng(0)
     turns = []
     for number in range(count):
@@ -47,7 +49,7 @@ def recordings(count: int = 60) -> list[Turn]:
         for place in range(8):
             words = tuple(f"W{word}" for word in rng.integers(60, size=12))
             end = start + 4.0
-            turns.append(Turn(f"r{number:02d}", "ab"[place % 2], words, start, end))
+            turns.append(Segment(f"r{number:02d}", "ab"[place % 2], words, start, end))
             start = end - 1.0  # a second of overlap
     return turns
 
@@ -81,13 +83,13 @@ def test_known_probabilities_are_found_again():
 def test_the_simulation_has_like_statistics(tmp_path):
     """Fitted to a recogniser, and simulated again: no statistic is far off."""
     turns = recordings()
-    write_turns(tmp_path / "ref.json", turns)
-    write_jsonl(tmp_path / "hyp.jsonl", simulate_recordings(turns, Windowing(8.0, 0.5), KNOWN, 1))
+    write_segments(tmp_path / "ref.json", turns)
+    write_hypotheses(tmp_path / "hyp.jsonl", simulate_recordings(turns, Windowing(8.0, 0.5), KNOWN, 1))
     fit_errors(tmp_path / "hyp.jsonl", tmp_path / "ref.json", tmp_path / "errors.json")
     again, errors = tmp_path / "again.jsonl", tmp_path / "errors.json"
     simulate_hypotheses(tmp_path / "ref.json", again, windowing=Windowing(8.0), errors=errors)
     real, simulated = (
-        simulated_errors(count_errors_of_windows(group_by_speaker(read_jsonl(path)), turns))
+        simulated_errors(count_errors_of_windows(group_by_speaker(read_hypotheses(path)), turns))
         for path in (tmp_path / "hyp.jsonl", again)
     )
     assert real.correlation > 0.3 and real.deletion > 0.2

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, write_jsonl
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.guard import Candidate, best_limit, guard_transcripts, guarded, read_guard, tune_guard
-from espnet_ext.text.transcript import Word
-from espnet_ext.text.turns import Turn, read_turns, write_turns
+from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.words import Segment, Word
+from espnet_ext.text.writing import write_hypotheses, write_segments
 
 WORDS = st.lists(st.sampled_from("ABC"), max_size=5).map(tuple)
-WINDOW = WindowHypothesis("r", 0, "a", ("A", "B", "C", "D"), 0.0, 16.0, ((1, 2), (2, 3), (3, 4), (4, 5)))
+WINDOW = Segment("r", "a", ("A", "B", "C", "D"), 0.0, 16.0, ((1, 2), (2, 3), (3, 4), (4, 5)), window=0)
 
 
 def test_a_transcript_that_is_near_stays_and_one_that_is_far_does_not():
@@ -46,11 +46,11 @@ def test_the_tuned_limit_makes_the_fewest_errors_of_all_limits(items):
 
 def test_a_limit_is_tuned_on_sets_and_read_again(tmp_path):
     """One stitcher's transcript corrects a word, the other loses all: the first is kept, the second is not."""
-    far = WindowHypothesis("s", 0, "a", ("A", "B", "C", "D"), 0.0, 16.0, WINDOW.times)
-    write_jsonl(tmp_path / "heard.jsonl", [WINDOW, far])
-    said = [Turn("r", "a", tuple("AXCD"), 0.0, 5.0), Turn("s", "a", tuple("ABCD"), 0.0, 5.0)]
-    write_turns(tmp_path / "said.json", said)
-    write_turns(tmp_path / "made.json", [Turn("r", "a", tuple("AXCD")), Turn("s", "a", ("A",))])
+    far = Segment("s", "a", ("A", "B", "C", "D"), 0.0, 16.0, WINDOW.times, window=0)
+    write_hypotheses(tmp_path / "heard.jsonl", [WINDOW, far])
+    said = [Segment("r", "a", tuple("AXCD"), 0.0, 5.0), Segment("s", "a", tuple("ABCD"), 0.0, 5.0)]
+    write_segments(tmp_path / "said.json", said)
+    write_segments(tmp_path / "made.json", [Segment("r", "a", tuple("AXCD")), Segment("s", "a", ("A",))])
     files = [[tmp_path / name] for name in ("heard.jsonl", "made.json", "said.json")]
     tune_guard(*files, tmp_path / "guard.json")
     assert json.loads((tmp_path / "guard.json").read_text()) == {
@@ -60,7 +60,7 @@ def test_a_limit_is_tuned_on_sets_and_read_again(tmp_path):
     }
     assert read_guard(tmp_path) == 0.25
     guard_transcripts(*files[:2], [tmp_path / "guarded.json"], tmp_path)
-    assert {turn.recording: "".join(turn.words) for turn in read_turns(tmp_path / "guarded.json")} == {
+    assert {turn.recording: "".join(turn.words) for turn in read_segments(tmp_path / "guarded.json")} == {
         "r": "AXCD",
         "s": "ABCD",
     }

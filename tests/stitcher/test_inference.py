@@ -9,15 +9,18 @@ import yaml
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, group_by_speaker, read_jsonl, write_jsonl
+from espnet_ext.multitalker.hypotheses import group_by_speaker
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher import inference
 from espnet_ext.stitcher.inference import MODEL_FILE, Stitcher, StitcherOptions, merge_windows
 from espnet_ext.stitcher.pairs import SYMBOLS, make_pairs
 from espnet_ext.stitcher.simulated_errors import SimulatedErrors, simulate_windows
 from espnet_ext.stitcher.trained_on import STYLES
+from espnet_ext.text.formats import read_hypotheses
 from espnet_ext.text.tokens import write_tokens
-from espnet_ext.text.turns import Turn, read_turns, words_by_speaker, write_turns
+from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.words import Segment, words_by_speaker
+from espnet_ext.text.writing import write_hypotheses, write_segments
 
 WORDS = ["THE", "OLD", "KING", "SEES", "A", "SMALL", "HORSE", "NEAR", "MY", "GREEN", "GARDEN", "TODAY"]
 WINDOWING = Windowing(4.0, 0.5)
@@ -25,7 +28,7 @@ RATES = (0.6, 0.4, 0.1, 0.1, 0.1)
 ERRORS = SimulatedErrors(rates={"alone": RATES, "overlapped": RATES}, deletion=0.35, insertion=0.15)
 
 
-def recordings(count: int, seed: int, errors: SimulatedErrors) -> tuple[list[Turn], list[WindowHypothesis]]:
+def recordings(count: int, seed: int, errors: SimulatedErrors) -> tuple[list[Segment], list[Segment]]:
     """Two speakers, one after the other, a word a second; and what was heard of them."""
     rng = np.random.default_rng(seed)
     turns, heard = [], []
@@ -33,7 +36,7 @@ def recordings(count: int, seed: int, errors: SimulatedErrors) -> tuple[list[Tur
         start, own = 0.0, []
         for speaker in ("ann", "bob"):
             words = tuple(rng.choice(WORDS, size=rng.integers(3, 7)).tolist())
-            own.append(Turn(f"r{number:03d}", speaker, words, start, start + len(words)))
+            own.append(Segment(f"r{number:03d}", speaker, words, start, start + len(words)))
             start += len(words)
         turns += own
         heard += simulate_windows(own, WINDOWING, WORDS, errors, rng)
@@ -87,10 +90,10 @@ def train(folder: Path, pairs: Path, valid: Path, style: str, **config) -> Path:
     return model
 
 
-def write_pairs(folder: Path, style: str, name: str, turns: list[Turn], heard: list[WindowHypothesis]) -> Path:
+def write_pairs(folder: Path, style: str, name: str, turns: list[Segment], heard: list[Segment]) -> Path:
     """Training pairs."""
-    write_turns(folder / f"{name}.json", turns)
-    write_jsonl(folder / f"{name}.jsonl", heard)
+    write_segments(folder / f"{name}.json", turns)
+    write_hypotheses(folder / f"{name}.jsonl", heard)
     model = folder / "tokens" / "bpe.model"
     if not model.exists():
         write_tokens(
@@ -101,10 +104,10 @@ def write_pairs(folder: Path, style: str, name: str, turns: list[Turn], heard: l
     return output
 
 
-def merge(folder: Path, style: str, name: str, model: Path, **options) -> list[Turn]:
+def merge(folder: Path, style: str, name: str, model: Path, **options) -> list[Segment]:
     output = folder / "stitched.json"
     merge_windows([folder / f"{name}.jsonl"], [output], style, StitcherOptions(model, **options))
-    return read_turns(output)
+    return read_segments(output)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +117,7 @@ def overfitted(tmp_path_factory):
     turns, heard = recordings(4, 0, ERRORS)
     models = {}
 
-    def get(style: str) -> tuple[Path, Path, list[Turn]]:
+    def get(style: str) -> tuple[Path, Path, list[Segment]]:
         if style not in models:
             pairs = write_pairs(folder, style, "few", turns, heard)
             models[style] = train(folder, pairs, pairs, style, max_epoch=4, num_iters_per_epoch=90)
@@ -136,7 +139,7 @@ def test_a_batch_is_stitched_as_one_by_one(overfitted, style, monkeypatch):
     turns, heard = recordings(
         6, 5, ERRORS.model_copy(update={"speaker": 0.03})
     )  # unknown ones, on which the model is unsure
-    write_jsonl(folder / "other.jsonl", heard)
+    write_hypotheses(folder / "other.jsonl", heard)
     together = merge(folder, style, "other", model)
     assert together == merge(folder, style, "other", model)
     monkeypatch.setattr(inference, "BATCH_SIZE", 1)
@@ -146,14 +149,14 @@ def test_a_batch_is_stitched_as_one_by_one(overfitted, style, monkeypatch):
 
 def test_silent_speakers_and_recordings_stay(overfitted):
     folder, model, turns = overfitted("wc")
-    silent = [WindowHypothesis("silent", index, "", (), 2.0 * index, 2.0 * index + 4) for index in range(2)]
-    mute = [WindowHypothesis("mute", 0, "ann", (), 0.0, 4.0)]
-    write_jsonl(folder / "silent.jsonl", [*read_jsonl(folder / "few.jsonl"), *silent, *mute])
+    silent = [Segment("silent", "", (), 2.0 * index, 2.0 * index + 4, window=index) for index in range(2)]
+    mute = [Segment("mute", "ann", (), 0.0, 4.0, window=0)]
+    write_hypotheses(folder / "silent.jsonl", [*read_hypotheses(folder / "few.jsonl"), *silent, *mute])
     stitched = merge(folder, "wc", "silent", model)
-    assert Turn("silent", "", ()) in stitched and Turn("mute", "ann", ()) in stitched
+    assert Segment("silent", "", ()) in stitched and Segment("mute", "ann", ()) in stitched
     assert words_by_speaker(stitched) == words_by_speaker(turns) | {"silent": {}, "mute": {}}
-    write_jsonl(folder / "silent.jsonl", silent)
-    assert merge(folder, "wc", "silent", model) == [Turn("silent", "", ())]
+    write_hypotheses(folder / "silent.jsonl", silent)
+    assert merge(folder, "wc", "silent", model) == [Segment("silent", "", ())]
 
 
 def test_espnets_own_command_gives_the_same(overfitted, tmp_path, monkeypatch):
@@ -176,7 +179,7 @@ def test_parts_of_a_long_recording(overfitted, monkeypatch):
     folder, model, _ = overfitted("wc")
     text = [f"W{number}" for number in range(200)]
     windows = [
-        WindowHypothesis("r", index, "a", tuple(text[2 * index : 2 * index + 4]), 2.0 * index, 2.0 * index + 4)
+        Segment("r", "a", tuple(text[2 * index : 2 * index + 4]), 2.0 * index, 2.0 * index + 4, window=index)
         for index in range(99)
     ]
     stitcher = Stitcher(StitcherOptions(model))
@@ -218,7 +221,7 @@ def test_a_folder_that_holds_no_stitcher(overfitted, tmp_path, file, content, me
 
 def test_windows_that_are_not_the_stitchers_are_refused(overfitted):
     """It has learnt from windows of 4 s that overlap by half."""
-    long = [WindowHypothesis("r", index, "a", ("A",), 16.0 * index, 16.0 * index + 16) for index in range(2)]
+    long = [Segment("r", "a", ("A",), 16.0 * index, 16.0 * index + 16, window=index) for index in range(2)]
     with pytest.raises(InputError, match="it stitches windows of 4 s that overlap by 50 %, not of 16 s by 0 %"):
         Stitcher(StitcherOptions(overfitted("wc")[1])).stitch(group_by_speaker(long))
 
@@ -228,7 +231,7 @@ def test_a_guarded_stitcher(overfitted):
     folder, model, _ = overfitted("wc")
     guarded = merge(folder, "wc", "few", model, guard=0.0)
     merge_windows([folder / "few.jsonl"], [folder / "by_time.json"], "time_aware")
-    assert guarded == read_turns(folder / "by_time.json")
+    assert guarded == read_segments(folder / "by_time.json")
     assert merge(folder, "wc", "few", model, guard=9.0) == merge(folder, "wc", "few", model)
 
 
@@ -236,8 +239,8 @@ def test_pairs_as_pieces(overfitted):
     """The interleaved source holds both sequences: every other piece, without gaps, spells the odd windows' words."""
     folder, _, _ = overfitted("alignment")
     table = read_table(folder / "few_alignment" / "src_text")
-    (speaker,) = {item.speaker for item in read_jsonl(folder / "few.jsonl") if item.speaker == "ann"}
-    windows = group_by_speaker(read_jsonl(folder / "few.jsonl"))["r000"][speaker]
+    (speaker,) = {item.speaker for item in read_hypotheses(folder / "few.jsonl") if item.speaker == "ann"}
+    windows = group_by_speaker(read_hypotheses(folder / "few.jsonl"))["r000"][speaker]
     pieces = table["r000--ann"].split()
     for side in (0, 1):
         spelled = "".join(piece for piece in pieces[side::2] if piece != "▁<gap>").replace("▁", " ").split()

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.long_recordings import (
     Longest,
@@ -19,13 +18,13 @@ from espnet_ext.stitcher.long_recordings import (
     merge_parts,
 )
 from espnet_ext.synthetic.english import english_grammar
+from espnet_ext.text.words import Segment
 
 
-def windows(*texts: str, overlap: float = 0.5) -> tuple[WindowHypothesis, ...]:
+def windows(*texts: str, overlap: float = 0.5) -> tuple[Segment, ...]:
     windowing = Windowing(16.0, overlap)
     return tuple(
-        WindowHypothesis("r", index, "a", tuple(text.split()), *windowing.span(index))
-        for index, text in enumerate(texts)
+        Segment("r", "a", tuple(text.split()), *windowing.span(index), window=index) for index, text in enumerate(texts)
     )
 
 
@@ -97,7 +96,7 @@ def test_parts_without_errors_are_merged_into_what_was_said(text, longest, overl
         for item in Windowing(16.0, overlap).cut("r", seconds):
             places = range(int(4 * item.start), int(4 * item.end))
             words, times = tuple(said[at] for at in places), tuple((at / 4, at / 4 + 0.25) for at in places)
-            some.append(WindowHypothesis("r", item.index, "a", words, item.start, item.end, times if timed else None))
+            some.append(Segment("r", "a", words, item.start, item.end, times if timed else None, window=item.index))
         parts = cut_by_half(tuple(some), longest or Longest(2 * len(some) // 3, 10_000))
         assert len(parts) > 1
         merged = merge_parts([(part, tuple(said[int(4 * part[0].start) : int(4 * part[-1].end)])) for part in parts])
@@ -107,9 +106,7 @@ def test_parts_without_errors_are_merged_into_what_was_said(text, longest, overl
 def test_errors_at_the_ends_of_parts_are_corrected_by_the_parts_beside():
     text = [f"W{number}" for number in range(360)]
     some = tuple(
-        WindowHypothesis(
-            "r", item.index, "a", tuple(text[int(4 * item.start) : int(4 * item.end)]), item.start, item.end
-        )
+        Segment("r", "a", tuple(text[int(4 * item.start) : int(4 * item.end)]), item.start, item.end, window=item.index)
         for item in Windowing(16.0, 0.5).cut("r", 90.0)
     )
     parts = []

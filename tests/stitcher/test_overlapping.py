@@ -7,25 +7,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.overlapping import align_windows
 from espnet_ext.stitcher.overlapping import overlapping_inference as timed_inference
+from espnet_ext.text.words import Segment
 
 
-def windows(*texts: str, overlap: float = 0.5) -> list[WindowHypothesis]:
+def windows(*texts: str, overlap: float = 0.5) -> list[Segment]:
     windowing = Windowing(16.0, overlap)
     return [
-        WindowHypothesis("r", index, "a", tuple(text.split()), *windowing.span(index))
-        for index, text in enumerate(texts)
+        Segment("r", "a", tuple(text.split()), *windowing.span(index), window=index) for index, text in enumerate(texts)
     ]
 
 
-def overlapping_inference(hypotheses: list[WindowHypothesis]) -> tuple[str, ...]:
+def overlapping_inference(hypotheses: list[Segment]) -> tuple[str, ...]:
     return tuple(word.text for word in timed_inference(hypotheses))
 
 
-def full_alignment(hypotheses: list[WindowHypothesis]) -> tuple[int, list]:
+def full_alignment(hypotheses: list[Segment]) -> tuple[int, list]:
     """The whole table: edits and substitutions of each cell; words of windows that do not overlap are far apart."""
     odd, even = (
         [(item.window, place, word, item.start, item.end) for item in hypotheses[side::2]
@@ -105,8 +104,8 @@ def test_words_that_only_one_window_can_hear_stay():
 
 def test_times_decide_where_a_word_lies():
     # By its number the second of two words lies at 3/4 of either window; by its time "X" lies at the edge of window 0.
-    left = WindowHypothesis("r", 0, "a", ("A", "X"), 0.0, 16.0, times=((8.5, 9.0), (14.5, 15.5)))
-    right = WindowHypothesis("r", 1, "a", ("A", "D"), 8.0, 24.0, times=((8.5, 9.0), (14.5, 15.5)))
+    left = Segment("r", "a", ("A", "X"), 0.0, 16.0, times=((8.5, 9.0), (14.5, 15.5)), window=0)
+    right = Segment("r", "a", ("A", "D"), 8.0, 24.0, times=((8.5, 9.0), (14.5, 15.5)), window=1)
     assert overlapping_inference([left, right]) == ("A", "D")
     assert overlapping_inference(windows("A X", "A D")) == ("A", "X"), (
         "of two words that lie alike, the earlier window's"
@@ -121,6 +120,6 @@ def test_silence():
 
 @pytest.mark.parametrize(("shift", "message"), [(16.0, "0 and 1"), (12.0, "0 and 1"), (4.0, "0 and 2")])
 def test_windows_that_overlap_too_little_or_too_much(shift, message):
-    some = [WindowHypothesis("r", index, "a", ("A",), shift * index, shift * index + 16) for index in range(3)]
+    some = [Segment("r", "a", ("A",), shift * index, shift * index + 16, window=index) for index in range(3)]
     with pytest.raises(InputError, match=f"r: windows {message} overlap.* merge them by time"):
         overlapping_inference(some)

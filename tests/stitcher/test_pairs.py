@@ -9,19 +9,20 @@ from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, group_by_speaker, write_jsonl
+from espnet_ext.multitalker.hypotheses import group_by_speaker
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.long_recordings import merge_parts
 from espnet_ext.stitcher.pairs import GAP, SYMBOLS, WINDOW_CHANGE, make_pairs, serialise_windows, stitch_examples
 from espnet_ext.stitcher.simulated_errors import SimulatedErrors, simulate_recordings
 from espnet_ext.text.tokens import write_tokens
-from espnet_ext.text.turns import Turn, write_turns
+from espnet_ext.text.words import Segment
+from espnet_ext.text.writing import write_hypotheses, write_segments
 
 
-def windows(*texts: str, overlap: float = 0.5, speaker: str = "a") -> list[WindowHypothesis]:
+def windows(*texts: str, overlap: float = 0.5, speaker: str = "a") -> list[Segment]:
     windowing = Windowing(16.0, overlap)
     return [
-        WindowHypothesis("r", index, speaker, tuple(text.split()), *windowing.span(index))
+        Segment("r", speaker, tuple(text.split()), *windowing.span(index), window=index)
         for index, text in enumerate(texts)
     ]
 
@@ -67,20 +68,24 @@ def test_serialised_stitchers_take_any_overlap_but_alignment_does_not():
 
 def test_examples():
     grouped = group_by_speaker([*windows("A B", "B"), *windows("", "", speaker="b"), *windows("", "X", speaker="c")])
-    turns = [Turn("r", "b", ("LOST",), 2.0, 3.0), Turn("r", "a", ("B",), 1.0, 2.0), Turn("r", "a", ("A",), 0.0, 1.0)]
+    turns = [
+        Segment("r", "b", ("LOST",), 2.0, 3.0),
+        Segment("r", "a", ("B",), 1.0, 2.0),
+        Segment("r", "a", ("A",), 0.0, 1.0),
+    ]
     examples = stitch_examples(grouped, "wc", turns)
     assert [(example.id, example.target) for example in examples] == [("r--a", ("A", "B")), ("r--c", ())]
 
 
 def test_ids_that_join_to_the_same_id_are_refused():
-    heard = [WindowHypothesis(*names, ("A",), 0.0, 16.0) for names in (("r--a", 0, "b"), ("r", 0, "a--b"))]
+    heard = [Segment(*names, ("A",), 0.0, 16.0, window=0) for names in (("r--a", "b"), ("r", "a--b"))]
     with pytest.raises(InputError, match="have the same id r--a--b: rename a recording or a speaker"):
         stitch_examples(group_by_speaker(heard), "wc", [])
 
 
-def make(folder, heard: list[WindowHypothesis], style: str, *words: str) -> Path:
-    write_jsonl(folder / "hyp.jsonl", heard)
-    write_turns(folder / "ref.json", [Turn("r", "a", words, 0.0, 9.0)])
+def make(folder, heard: list[Segment], style: str, *words: str) -> Path:
+    write_hypotheses(folder / "hyp.jsonl", heard)
+    write_segments(folder / "ref.json", [Segment("r", "a", words, 0.0, 9.0)])
     write_tokens([" ".join(words)] * 3, folder / "tokens", "bpe", 12, SYMBOLS)
     pieces = folder / "tokens" / "bpe.model"
     make_pairs(folder / "hyp.jsonl", folder / "ref.json", folder / "out", style=style, bpemodel=pieces)
@@ -101,14 +106,17 @@ def test_a_speaker_who_was_heard_but_said_nothing_has_a_symbol_to_write(tmp_path
     out = make(tmp_path, [*windows("A B"), *windows("B", speaker="b")], "wc", "A", "B")
     assert read_table(out / "text") == {"r--a": "A B", "r--b": "<gap>"}
     with pytest.raises(InputError, match="nobody was heard in any window"):
-        make(tmp_path, [WindowHypothesis("r", 0, "", (), 0.0, 16.0)], "wc", "A", "B")
+        make(tmp_path, [Segment("r", "", (), 0.0, 16.0, window=0)], "wc", "A", "B")
 
 
 @pytest.mark.parametrize("overlap", [0.0, 0.25, 0.5])
 def test_stretches_of_a_long_text_have_the_words_said_in_their_time(overlap):
     """A word a second, and a pause of 40 s in between: perfect stretches make the transcript again."""
-    turns = [Turn("r", "a", tuple(f"W{n}" for n in range(80)), 0.0, 80.0)]
-    turns += [Turn("r", "b", ("MM",), 90.0, 91.0), Turn("r", "a", tuple(f"V{n}" for n in range(30)), 120.0, 150.0)]
+    turns = [Segment("r", "a", tuple(f"W{n}" for n in range(80)), 0.0, 80.0)]
+    turns += [
+        Segment("r", "b", ("MM",), 90.0, 91.0),
+        Segment("r", "a", tuple(f"V{n}" for n in range(30)), 120.0, 150.0),
+    ]
     none = SimulatedErrors(rates={"alone": (0.0,) * 5, "overlapped": (0.0,) * 5})
     heard = group_by_speaker(simulate_recordings(turns, Windowing(16.0, overlap), none, 0))
     own = [item for item in stitch_examples(heard, "wc", turns, 60) if item.windows[0].speaker == "a"]

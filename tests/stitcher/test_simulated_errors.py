@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.heard.hypotheses import NOBODY, read_jsonl
+from espnet_ext.multitalker.hypotheses import NOBODY
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.scoring.error_rate import count_errors
 from espnet_ext.stitcher.simulated_errors import SimulatedErrors, simulate_hypotheses, simulate_recordings
-from espnet_ext.text.turns import Turn, write_turns
+from espnet_ext.text.formats import read_hypotheses
+from espnet_ext.text.words import Segment
+from espnet_ext.text.writing import write_segments
 from espnet_ext.work.files import write_json
 
 WORDS = tuple(f"W{number:02d}" for number in range(60))  # a word a second
@@ -19,7 +21,7 @@ def errors(*rates: float, **shares: float) -> SimulatedErrors:
 
 
 def test_without_errors_windows_hold_the_words_whose_middle_they_hold():
-    turns = [Turn("r", "a", WORDS[:6], 0.0, 6.0), Turn("r", "b", WORDS[6:8], 10.0, 12.0)]
+    turns = [Segment("r", "a", WORDS[:6], 0.0, 6.0), Segment("r", "b", WORDS[6:8], 10.0, 12.0)]
     heard = simulate_recordings(turns, Windowing(4.0, 0.5), errors(), 0)
     assert [(item.window, item.speaker, item.words) for item in heard] == [
         (0, "a", WORDS[0:4]), (1, "a", WORDS[2:6]), (2, "a", WORDS[4:6]),
@@ -29,7 +31,7 @@ def test_without_errors_windows_hold_the_words_whose_middle_they_hold():
 
 def test_there_are_as_many_errors_as_wanted_and_more_at_edges():
     """A word lies 0.5 s and the next 1.5 s from each of the four inner edges."""
-    turns = [Turn(f"r{number}", "a", WORDS, 0.0, 60.0) for number in range(200)]
+    turns = [Segment(f"r{number}", "a", WORDS, 0.0, 60.0) for number in range(200)]
     chosen = errors(0.9, 0.4, 0.9, 0.2, 0.1, deletion=0.3, insertion=0.2)
     total = count_errors([], [])
     for item in simulate_recordings(turns, Windowing(20.0, 0.0), chosen, 1):
@@ -40,7 +42,7 @@ def test_there_are_as_many_errors_as_wanted_and_more_at_edges():
 
 
 def test_an_utterance_goes_to_another_speaker():
-    turns = [Turn("r", "a", WORDS[:4], 0.0, 4.0), Turn("r", "b", WORDS[4:8], 4.0, 8.0)]
+    turns = [Segment("r", "a", WORDS[:4], 0.0, 4.0), Segment("r", "b", WORDS[4:8], 4.0, 8.0)]
     chosen = errors(speaker=1.0)  # drawn of both
     heard = [item for seed in range(100) for item in simulate_recordings(turns, Windowing(4.0, 0.0), chosen, seed)]
     swapped = sum((item.speaker == "a") == bool(set(item.words) & set(WORDS[4:8])) for item in heard)
@@ -49,7 +51,7 @@ def test_an_utterance_goes_to_another_speaker():
 
 
 def test_the_same_seed_gives_the_same_file(tmp_path):
-    write_turns(tmp_path / "ref.json", [Turn("r", "a", WORDS, 0.0, 60.0)])
+    write_segments(tmp_path / "ref.json", [Segment("r", "a", WORDS, 0.0, 60.0)])
     chosen, windowing = tmp_path / "errors.json", Windowing(8.0)
     write_json(chosen, errors(*[0.3] * 5).model_dump())
     for name, seed in (("one", 1), ("again", 1), ("other", 2)):
@@ -57,12 +59,12 @@ def test_the_same_seed_gives_the_same_file(tmp_path):
         simulate_hypotheses(tmp_path / "ref.json", output, windowing=windowing, errors=chosen, seed=seed)
     one, again, other = ((tmp_path / f"{name}.jsonl").read_bytes() for name in ("one", "again", "other"))
     assert one == again != other
-    assert len(read_jsonl(tmp_path / "one.jsonl")) == 14
+    assert len(read_hypotheses(tmp_path / "one.jsonl")) == 14
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"often": 1}', "{}"])
 def test_errors_that_are_none(tmp_path, content):
-    write_turns(tmp_path / "ref.json", [Turn("r", "a", WORDS, 0.0, 60.0)])
+    write_segments(tmp_path / "ref.json", [Segment("r", "a", WORDS, 0.0, 60.0)])
     chosen = tmp_path / "errors.json"
     if content:
         chosen.write_text(content)

@@ -5,36 +5,34 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, group_by_speaker
+from espnet_ext.multitalker.hypotheses import group_by_speaker
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.long_recordings import stitched_times
 from espnet_ext.stitcher.transcripts import MERGES, merge_all, whole_turns
-from espnet_ext.text.transcript import Word
-from espnet_ext.text.turns import Turn
+from espnet_ext.text.words import Segment, Word
 
 
-def window(index: int, words: str, *times: tuple[float, float]) -> WindowHypothesis:
-    return WindowHypothesis("r", index, "a", tuple(words.split()), 8.0 * index, 8.0 * index + 16, times=times or None)
+def window(index: int, words: str, *times: tuple[float, float]) -> Segment:
+    return Segment("r", "a", tuple(words.split()), 8.0 * index, 8.0 * index + 16, times=times or None, window=index)
 
 
-def hypotheses(*texts: str, overlap: float = 0.5) -> list[WindowHypothesis]:
+def hypotheses(*texts: str, overlap: float = 0.5) -> list[Segment]:
     windowing = Windowing(16.0, overlap)
     return [
-        WindowHypothesis("r", index, "a", tuple(text.split()), *windowing.span(index))
-        for index, text in enumerate(texts)
+        Segment("r", "a", tuple(text.split()), *windowing.span(index), window=index) for index, text in enumerate(texts)
     ]
 
 
-def merged(method: str, heard: list[WindowHypothesis]) -> list[Turn]:
+def merged(method: str, heard: list[Segment]) -> list[Segment]:
     return whole_turns(merge_all(group_by_speaker(heard), MERGES[method]))
 
 
 def test_merging():
-    assert merged("overlapping", hypotheses("A B C D X", "C D E F G")) == [Turn("r", "a", tuple("ABCDEFG"))]
-    assert merged("block", hypotheses("A B", "", "C", overlap=0.0)) == [Turn("r", "a", ("A", "B", "C"))]
-    assert merged("no", [WindowHypothesis("r", 0, "a", ("A", "B"), 0.0, 60.0)]) == [Turn("r", "a", ("A", "B"))]
-    silent = [WindowHypothesis("r", index, "", (), 8.0 * index, 8.0 * index + 16) for index in range(3)]
-    assert merged("overlapping", silent) == [Turn("r", "", ())]
+    assert merged("overlapping", hypotheses("A B C D X", "C D E F G")) == [Segment("r", "a", tuple("ABCDEFG"))]
+    assert merged("block", hypotheses("A B", "", "C", overlap=0.0)) == [Segment("r", "a", ("A", "B", "C"))]
+    assert merged("no", [Segment("r", "a", ("A", "B"), 0.0, 60.0, window=0)]) == [Segment("r", "a", ("A", "B"))]
+    silent = [Segment("r", "", (), 8.0 * index, 8.0 * index + 16, window=index) for index in range(3)]
+    assert merged("overlapping", silent) == [Segment("r", "", ())]
 
 
 @pytest.mark.parametrize(("method", "message"), [("block", "windows 0 and 1 overlap"), ("no", "r has 2 windows")])

@@ -25,7 +25,7 @@ from espnet_ext.kaldi.tables import read_table
 from espnet_ext.synthetic import parameters
 from espnet_ext.synthetic.libricss import make_libricss
 from espnet_ext.synthetic.overlap import overlap_ratio
-from espnet_ext.text.turns import read_turns
+from espnet_ext.text.transcripts import read_segments
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_segments_between_silences(corpus, spoken, tmp_path):
     groups = read_table(tmp_path / "segments" / "groups")
     recordings = read_table(tmp_path / "segments" / "segment_recording")
     assert set(groups.values()) == {"0S", "0L", "10", "20", "30", "40"}
-    turns = read_turns(tmp_path / "segments" / "references.json")
+    turns = read_segments(tmp_path / "segments" / "references.json")
     assert {turn.recording for turn in turns} == data.wav_scp.keys()
     assert sum(len(turn.words) for turn in turns) == sum(len(turn.words) for own in spoken.values() for turn in own)
     sources = {recording_of(path.name): path / "record" / "raw_recording.wav" for path in sessions(corpus)}

@@ -159,7 +159,7 @@ def test_words_of_a_search_are_its_text(recogniser, model, audio):
     again = [word.text for word in times_of_words(recogniser, samples, ids, 3.0)]
     assert " ".join(again).split() == text.split()
     beam = engines.beam_search(Request(beam_size=2), files)(audio)
-    assert all(0 <= word.start < word.end <= 3.0 for line in beam for word in line.words)
+    assert all(0 <= word.start < word.end <= 3.0 for line in beam for word in line.timed_words)
 
 
 def test_a_model_with_intermediate_ctc_is_searched(model, audio, tmp_path):

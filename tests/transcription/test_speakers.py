@@ -9,14 +9,15 @@ import soundfile
 
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, read_jsonl
 from espnet_ext.multitalker.search_settings import DECODING, DecodingSettings
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.sharing.model_files import find_model
 from espnet_ext.sharing.pack import Packing, pack
 from espnet_ext.stitcher.long_recordings import Longest
 from espnet_ext.stitcher.trained_on import TRAINED_ON, TrainedOn
-from espnet_ext.text.turns import read_turns
+from espnet_ext.text.formats import read_hypotheses
+from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.words import Segment
 from espnet_ext.transcription import speakers
 from espnet_ext.transcription.engines import engine_for
 from espnet_ext.transcription.request import Request
@@ -92,9 +93,9 @@ def by_loudness(monkeypatch):
     monkeypatch.setattr(speakers, "resemblyzer", lambda: loudness)
 
 
-def heard(folder: Path) -> list[WindowHypothesis]:
+def heard(folder: Path) -> list[Segment]:
     (path,) = (folder / "work").glob("a_meeting-*/heard/hypotheses.jsonl")
-    return read_jsonl(path)
+    return read_hypotheses(path)
 
 
 def test_a_recording_of_ones_own(enrolment, model):
@@ -158,7 +159,7 @@ def test_a_packed_model_says_how_it_is_used(enrolment, tmp_path, capsys):
         out = tmp_path / f"out{number}"
         call(["transcribe", str(enrolment / "a meeting.wav"), "--model", str(name), "--output", str(out), *options])
         assert {(item.start, item.end) for item in heard(enrolment)} == {(0, 1.5), (0.75, 2.25), (1.5, 3)}
-        found.append(read_turns(out / "a meeting.seglst.json"))
+        found.append(read_segments(out / "a meeting.seglst.json"))
     assert found[0] == found[1] == found[2] and {turn.speaker for turn in found[0]} <= {"ann", "ben"}
     assert "1 of 1 files" in capsys.readouterr().err
 

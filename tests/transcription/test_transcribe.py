@@ -15,7 +15,7 @@ import soundfile
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
 from espnet_ext.longform.recording_audio import opened
-from espnet_ext.text.transcript import Line, Word
+from espnet_ext.text.words import Segment, Word
 from espnet_ext.transcription import engines
 from espnet_ext.transcription.notes import NOTES, key_of, unfinished
 from espnet_ext.transcription.recordings import ENDINGS, KINDS, Recording, find_recordings
@@ -23,8 +23,8 @@ from espnet_ext.transcription.request import Request
 from espnet_ext.transcription.run import transcribe_files
 
 LINES = [
-    Line((Word("<so>", 0.1, 0.4, 0.9), Word("hello", 0.5, 0.9, 0.3))),
-    Line((Word("there", 2.0, 2.4, 1.0),), "Ada & Bo"),
+    Segment.of((Word("<so>", 0.1, 0.4, 0.9), Word("hello", 0.5, 0.9, 0.3))),
+    Segment.of((Word("there", 2.0, 2.4, 1.0),), "Ada & Bo"),
 ]
 
 

@@ -7,8 +7,8 @@ import soundfile
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
 from espnet_ext.synthetic.voices import VOICE_RATE, draw_speakers
-from espnet_ext.text.transcript import Word
-from espnet_ext.text.turns import Turn, read_turns
+from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.words import Segment, Word
 from espnet_ext.transcription.voices import cluster, loud_part, match, phrases, tell_voices
 from espnet_ext.whisper.model import load_whisper
 
@@ -109,13 +109,13 @@ def talk(tmp_path_factory):
     return folder
 
 
-def transcribed(talk, out, *options: str) -> list[Turn]:
+def transcribed(talk, out, *options: str) -> list[Segment]:
     words = ["--output", str(out), "--formats", "seglst,ctm", *options]
     call(["transcribe", str(talk / "a talk.wav"), *words])
-    return read_turns(out / "a talk.seglst.json")
+    return read_segments(out / "a talk.seglst.json")
 
 
-def text_of(turns: list[Turn], speaker: str = "") -> str:
+def text_of(turns: list[Segment], speaker: str = "") -> str:
     return " ".join(word for turn in turns if turn.speaker.startswith(speaker) for word in turn.words).lower()
 
 

@@ -7,23 +7,24 @@ import pytest
 import soundfile
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.heard.hypotheses import NOBODY, WindowHypothesis, read_jsonl
+from espnet_ext.multitalker.hypotheses import NOBODY
 from espnet_ext.scoring.normalise import LIBRISPEECH, normaliser_called
 from espnet_ext.synthetic.voices import draw_speakers
-from espnet_ext.text.transcript import Word
-from espnet_ext.text.turns import Turn, write_turns
+from espnet_ext.text.formats import read_hypotheses
+from espnet_ext.text.words import Segment, Word
+from espnet_ext.text.writing import write_segments
 from espnet_ext.whisper.windows import DEFAULT_SEARCH, WhisperSearch, WindowWhisper, by_turns, decode_turns
 
 NORMALISE = normaliser_called(LIBRISPEECH)[0]
 TURNS = [
-    Turn("r", "anne", ("A",), 0.0, 10.0),
-    Turn("r", "bob", ("B",), 10.5, 20.0),
-    Turn("r", "anne", ("C",), 21.0, 25.0),
+    Segment("r", "anne", ("A",), 0.0, 10.0),
+    Segment("r", "bob", ("B",), 10.5, 20.0),
+    Segment("r", "anne", ("C",), 21.0, 25.0),
 ]
 
 
-def window(start: float = 8.0, end: float = 16.0) -> WindowHypothesis:
-    return WindowHypothesis("r", 2, NOBODY, (), start, end)
+def window(start: float = 8.0, end: float = 16.0) -> Segment:
+    return Segment("r", NOBODY, (), start, end, window=2)
 
 
 def test_a_word_belongs_to_the_nearest_turn_and_is_written_as_the_reference():
@@ -98,14 +99,14 @@ def data_dir(folder, samples: np.ndarray):
     soundfile.write(folder / "r.wav", samples, 16000)
     (folder / "wav.scp").write_text(f"r {folder / 'r.wav'}\n")
     (folder / "utt2dur").write_text(f"r {len(samples) / 16000}\n")
-    write_turns(folder / "references.json", [Turn("r", "anne", ("A",), 0.0, len(samples) / 16000)])
+    write_segments(folder / "references.json", [Segment("r", "anne", ("A",), 0.0, len(samples) / 16000)])
     return folder
 
 
 def test_a_data_dir_gets_hypotheses_with_times(tmp_path, speech):
     data = data_dir(tmp_path / "data", speech)
     decode_turns(data, data / "references.json", tmp_path / "heard")
-    (heard,) = read_jsonl(tmp_path / "heard" / "hypotheses.jsonl")
+    (heard,) = read_hypotheses(tmp_path / "heard" / "hypotheses.jsonl")
     assert (heard.recording, heard.speaker, heard.window) == ("r", "anne", 0)
     assert "MORNING" in heard.words and heard.times and heard.end == pytest.approx(len(speech) / 16000, abs=1e-3)
 

@@ -18,7 +18,7 @@ from espnet_ext.longform.decoding.greedy import GreedyDecoder, Token
 from espnet_ext.longform.decoding.settings import WindowSettings
 from espnet_ext.longform.decoding.transcribe import SPACE, Transcriber, bpemodel_of, load_transcriber
 from espnet_ext.longform.recording_audio import RecordingAudio
-from espnet_ext.text.transcript import Word
+from espnet_ext.text.words import Word
 from espnet_ext.work.yaml_files import read_yaml
 
 # Tokens of the best path that agree with the transcript, one after the other, where it may be cut.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.sharing.model_files import ModelFiles
-from espnet_ext.text.transcript import Word
+from espnet_ext.text.words import Word
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import write_json
 from espnet_ext.work.parallel import device_of

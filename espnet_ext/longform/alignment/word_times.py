@@ -14,7 +14,7 @@ import numpy as np
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import write_table
-from espnet_ext.text.transcript import Word
+from espnet_ext.text.words import Word
 from espnet_ext.work.files import atomic_write
 
 # Times of automatic transcripts are rounded to 0.1 s, so neighbouring words may overlap by that much.

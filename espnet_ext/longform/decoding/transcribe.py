@@ -12,7 +12,7 @@ from espnet_ext.longform.decoding.greedy import GreedyDecoder, Token
 from espnet_ext.longform.decoding.posteriors import LongModel, load
 from espnet_ext.longform.decoding.settings import WindowSettings
 from espnet_ext.longform.recording_audio import Audio, NoSpeech, opened
-from espnet_ext.text.transcript import Line, Word, lines_of
+from espnet_ext.text.words import Segment, Word, lines_of
 from espnet_ext.work.model_cache import keep_last
 from espnet_ext.work.yaml_files import read_yaml
 
@@ -129,7 +129,7 @@ def bpemodel_of(path: Path, config: Mapping[str, Any]) -> str | None:
     return str(named_files({"bpemodel": name}, bases_of(path.parent), path)[name]) if name else None
 
 
-def transcribe(transcriber: Transcriber, path: str | Path) -> Iterator[Line]:
+def transcribe(transcriber: Transcriber, path: str | Path) -> Iterator[Segment]:
     """The lines of an audio file, each as soon as it is done; a recording without speech has none.
 
     Raises:

@@ -120,7 +120,7 @@ def test_languages_differ_and_an_unknown_one_is_refused(folder, talk):
         transcriber = load_transcriber(
             folder / "config.yaml", folder / "model.pth", WindowSettings(window=SECONDS), language=language
         )
-        heard.append([word for line in transcribe(transcriber, talk) for word in line.words])
+        heard.append([word for line in transcribe(transcriber, talk) for word in line.timed_words])
     assert heard[0] != heard[1]
     with pytest.raises(InputError, match="no language en: give its three letters"):
         load(str(folder / "config.yaml"), str(folder / "model.pth"), language="en")
@@ -137,7 +137,7 @@ def test_windows_of_a_long_recording(folder, talk):
         [np.pad(part.argmax(1), (0, 25 - len(part)), "edge") for part in parts[:-1]] + [parts[-1].argmax(1)]
     )
     text = "".join(TOKENS[token] for token, _ in groupby(best) if token).replace("<space>", " ")
-    found = [word for line in transcribe(transcriber, talk) for word in line.words]
+    found = [word for line in transcribe(transcriber, talk) for word in line.timed_words]
     assert [word.text for word in found] == text.split() and found
     assert all(0 <= word.start < word.end <= 5.12 for word in found)
 

@@ -5,22 +5,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.heard.hypotheses import (
-    NOBODY,
-    WindowHypothesis,
-    group_by_speaker,
-    read_jsonl,
-    word_times,
-    write_jsonl,
-)
+from espnet_ext.multitalker.hypotheses import NOBODY, group_by_speaker
 from espnet_ext.multitalker.windows import Windowing
+from espnet_ext.text.formats import read_hypotheses
+from espnet_ext.text.words import Segment, word_times
+from espnet_ext.text.writing import write_hypotheses
 
 WINDOWING = Windowing(16.0, 0.5)
 
 
 def hypothesis(window=0, speaker="a", words=("ONE", "TWO"), recording="r", **more):
     start, end = WINDOWING.span(window)
-    return WindowHypothesis(recording, window, speaker, tuple(words), start, end, **more)
+    return Segment(recording, speaker, tuple(words), start, end, **more, window=window)
 
 
 FULL = hypothesis(1, times=((8.0, 8.5), (9.25, 9.5)), confidences=(0.5, 1.0))
@@ -40,8 +36,8 @@ def some_hypotheses(draw):
 @given(some_hypotheses())
 def test_jsonl_comes_back(tmp_path_factory, hypotheses):
     path = tmp_path_factory.mktemp("jsonl") / "hyp.jsonl"
-    write_jsonl(path, [*hypotheses, hypothesis(1, "full", times=FULL.times, confidences=FULL.confidences)])
-    back = read_jsonl(path)
+    write_hypotheses(path, [*hypotheses, hypothesis(1, "full", times=FULL.times, confidences=FULL.confidences)])
+    back = read_hypotheses(path)
     assert sorted(back, key=repr) == sorted(
         [*hypotheses, hypothesis(1, "full", times=FULL.times, confidences=FULL.confidences)], key=repr
     )
@@ -55,7 +51,7 @@ GOOD = {"recording": "r", "window": 0, "start": 0, "end": 16, "speaker": "a", "w
     [
         ({"window": "0"}, "window must be a whole number"),
         ({"window": True}, "window must be a whole number"),
-        ({"window": -1}, "start at 0"),
+        ({"window": -1}, "window must be a whole number from 0"),
         ({"end": 0}, "not a time span"),
         ({"start": "soon"}, "could not convert"),
         ({"words": "A"}, "words must be a list"),
@@ -73,28 +69,28 @@ GOOD = {"recording": "r", "window": 0, "start": 0, "end": 16, "speaker": "a", "w
 def test_jsonl_refuses(tmp_path, change, message):
     (tmp_path / "hyp.jsonl").write_text(json.dumps(GOOD) + "\n\n" + json.dumps({**GOOD, "window": 1} | change) + "\n")
     with pytest.raises(InputError, match=f"hyp.jsonl: line 3: .*{message}"):
-        read_jsonl(tmp_path / "hyp.jsonl")
+        read_hypotheses(tmp_path / "hyp.jsonl")
 
 
 def test_jsonl_refuses_other_files(tmp_path):
     path = tmp_path / "hyp.jsonl"
     with pytest.raises(InputError, match="no such file"):
-        read_jsonl(path)
+        read_hypotheses(path)
     for text, message in (("\n", "no hypothesis"), ("[1]\n", "line 1: no recording"), ("{\n", "line 1: not JSON")):
         path.write_text(text)
         with pytest.raises(InputError, match=message):
-            read_jsonl(path)
+            read_hypotheses(path)
     path.write_text(json.dumps(GOOD) + "\n" + json.dumps(GOOD) + "\n")
     with pytest.raises(InputError, match="r: speaker a appears twice in window 0"):
-        read_jsonl(path)
+        read_hypotheses(path)
     path.write_bytes(b"\xff\n")
     with pytest.raises(InputError, match="not UTF-8"):
-        read_jsonl(path)
+        read_hypotheses(path)
 
 
 def test_grouping_fills_in_silence():
     windows = WINDOWING.cut("r", 30.0) + WINDOWING.cut("silent", 20.0)
-    silent = [WindowHypothesis(w.recording, w.index, NOBODY, (), w.start, w.end) for w in windows[:1] + windows[2:]]
+    silent = [Segment(w.recording, NOBODY, (), w.start, w.end, window=w.index) for w in windows[:1] + windows[2:]]
     grouped = group_by_speaker([*silent, hypothesis(1, "b"), hypothesis(0, "a")])
     assert list(grouped) == ["r", "silent"]
     assert [[item.words for item in grouped["r"][speaker]] for speaker in ("a", "b")] == [
@@ -112,13 +108,13 @@ def test_grouping_fills_in_windows_at_their_distance():
 
 
 def test_nobody_heard_in_any_window():
-    nobody = [WindowHypothesis("r", index, "", (), 8.0 * index, 8.0 * index + 16) for index in range(3)]
+    nobody = [Segment("r", "", (), 8.0 * index, 8.0 * index + 16, window=index) for index in range(3)]
     assert group_by_speaker(nobody) == {"r": {}}
 
 
 def test_windows_that_disagree():
     with pytest.raises(InputError, match="r: window 0 goes from 0.0 to 12.0 s, but from 0.0 to 16.0 s for speaker a"):
-        group_by_speaker([WindowHypothesis("r", 0, NOBODY, (), 0.0, 12.0), hypothesis(0)])
+        group_by_speaker([Segment("r", NOBODY, (), 0.0, 12.0, window=0), hypothesis(0)])
 
 
 @pytest.mark.parametrize(
@@ -134,7 +130,7 @@ def test_windows_that_disagree():
     ],
 )
 def test_windows_that_are_numbered_wrongly(starts, message):
-    heard = [WindowHypothesis("r", index, "a", ("A",), float(at), at + 16.0) for index, at in starts.items()]
+    heard = [Segment("r", "a", ("A",), float(at), at + 16.0, window=index) for index, at in starts.items()]
     with pytest.raises(InputError, match=message):
         group_by_speaker(heard)
 

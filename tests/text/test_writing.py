@@ -1,14 +1,15 @@
-"""Lines of words, and the files they are written to; read back by other programs' formats."""
+"""Transcripts are written as other programs read them, and come back through our own readers."""
 
 import json
 
+import meeteval.io
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from meeteval.io import SegLST
 
 from espnet_ext.errors import InputError
-from espnet_ext.text.transcript import LONGEST, PAUSE, WIDEST, Line, Word, lines_of, write_transcript
+from espnet_ext.text.transcripts import read_segments
+from espnet_ext.text.words import Segment, Word, lines_of
+from espnet_ext.text.writing import write_segments, write_transcript
 
 WORDS = (Word("one", 0.08, 0.4, 0.9), Word("<two>", 0.48, 0.8, 0.5), Word("three", 3661.0, 3661.4, 1.0))
 
@@ -35,9 +36,24 @@ def test_formats(tmp_path):
         write(tmp_path, "doc")
 
 
+@pytest.mark.parametrize("kind", ["json", "seglst", "ctm", "srt", "vtt"])
+def test_what_is_written_is_read_again(tmp_path, kind):
+    """Of each speaker in the order of time; with times as exact as the format's."""
+    lines = [Segment.of([Word("one", 0.5, 0.875), Word("two", 1.0, 1.25)], "ann"), Segment.of([WORDS[2]], "bob")]
+    path = tmp_path / f"talk.{kind}"
+    write_transcript(path, {"talk": lines}, kind)
+    found = read_segments(path)
+    assert {turn.recording for turn in found} == {"talk"} and {turn.speaker for turn in found} == {"ann", "bob"}
+    assert [word for turn in found for word in turn.words] == ["one", "two", "three"]
+    assert (found[0].start, found[-1].start) == (0.5, 3661.0)
+    if kind == "json":
+        assert found[0].times == lines[0].times and found[0].confidences == (1.0, 1.0)
+
+
 def test_several_recordings_and_speakers(tmp_path):
     """SegLST and CTM, read by MeetEval."""
-    ann, bob = Line((Word("one", 0.5, 0.9, 0.25),), "ann"), Line((Word("two", 1.0, 1.5), Word("six", 1.5, 2.0)), "bob")
+    ann = Segment.of((Word("one", 0.5, 0.9, 0.25),), "ann")
+    bob = Segment.of((Word("two", 1.0, 1.5), Word("six", 1.5, 2.0)), "bob")
     recordings = {"a": [ann, bob], "b c": [ann]}
     write_transcript(tmp_path / "x.json", recordings, "seglst")
     read = SegLST(json.loads((tmp_path / "x.json").read_text()))
@@ -52,29 +68,11 @@ def test_several_recordings_and_speakers(tmp_path):
         write_transcript(tmp_path / "x.srt", recordings, "srt")
 
 
-@given(st.lists(st.tuples(st.text("ab", min_size=1, max_size=30), st.floats(0, 3), st.floats(0.05, 2)), max_size=60))
-def test_lines_hold_all_words_and_are_short(drawn):
-    words, time = [], 0.0
-    for text, pause, length in drawn:
-        words.append(Word(text, time + pause, time + pause + length, 1.0))
-        time = words[-1].end
-    lines = list(lines_of(words))
-    assert [word for line in lines for word in line.words] == words
-    for line in lines:
-        assert len(line.words) == 1 or (len(line.text) <= WIDEST and line.end - line.start <= LONGEST)
-        gaps = [b.start - a.end for a, b in zip(line.words, line.words[1:], strict=False)]
-        assert all(gap < PAUSE for gap in gaps)
-    for line, following in zip(lines, lines[1:], strict=False):  # no line could have gone on
-        longer = Line((*line.words, following.words[0]))
-        too_wide = len(longer.text) > WIDEST
-        assert following.start - line.end >= PAUSE or longer.end - longer.start > LONGEST or too_wide
-
-
 def test_subtitles_can_be_read(tmp_path):
-    """A word that a model has heard for a moment stays until the next line; long lines are broken."""
-    words = [Word("yes", 10.0, 10.08), Word("no", 10.9, 10.98)]
+    """A word that a model recognises in a moment stays until the next line; long lines are broken."""
     long = [Word(f"word{number}", 20.0 + number / 4, 20.1 + number / 4) for number in range(10)]
-    lines = [*(Line((word,)) for word in words), Line(tuple(long)), Line((Word("over", 21.0, 21.5),), "Ada")]
+    parts = [[Word("yes", 10.0, 10.08)], [Word("no", 10.9, 10.98)], long]
+    lines = [*map(Segment.of, parts), Segment.of([Word("over", 21.0, 21.5)], "Ada")]
     write_transcript(tmp_path / "a.srt", {"a": lines}, "srt")
     assert (tmp_path / "a.srt").read_text().split("\n\n") == [
         "1\n00:00:10,000 --> 00:00:10,900\nyes",
@@ -82,3 +80,17 @@ def test_subtitles_can_be_read(tmp_path):
         "3\n00:00:20,000 --> 00:00:22,350\nword0 word1 word2 word3 word4\nword5 word6 word7 word8 word9",
         "4\n00:00:21,000 --> 00:00:22,000\nAda: over\n",
     ]
+
+
+def test_turns_come_back_in_order_and_meeteval_takes_them(tmp_path):
+    turns = [Segment("r", "b", ("TWO", "你好"), 2.5, 4.0), Segment("r", "a", ("ONE",), 0.0, 3.0)]
+    rest = [Segment("s", "a", ("NO", "TIME")), Segment("t", "", ())]
+    write_segments(tmp_path / "turns.json", [*turns, *rest])
+    assert read_segments(tmp_path / "turns.json") == [*turns[::-1], *rest]
+    write_segments(tmp_path / "turns.json", turns)
+    loaded = meeteval.io.asseglst(json.loads((tmp_path / "turns.json").read_text()))
+    assert [(turn["session_id"], turn["speaker"], turn["words"], float(turn["start_time"])) for turn in loaded] == [
+        ("r", "a", "ONE", 0.0), ("r", "b", "TWO 你好", 2.5),
+    ]  # fmt: skip
+    write_segments(tmp_path / "turns.json", [])
+    assert read_segments(tmp_path / "turns.json", may_be_empty=True) == []

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.multitalker.heard.hypotheses import WindowHypothesis, write_jsonl
-from espnet_ext.multitalker.heard.importers import read_grouped
+from espnet_ext.multitalker.hypotheses import read_grouped
+from espnet_ext.text.words import Segment
+from espnet_ext.text.writing import write_hypotheses
 
 SEGMENTS = "talk-w00000 talk 0 16\ntalk-w00001 talk 8 24\n"
 # window, start of the window, word, time in the window
@@ -14,8 +15,8 @@ WORDS = [(0, 0, "so", 1.0), (0, 0, "far", 9.5), (1, 8, "far", 1.5), (1, 8, "away
 EXPECTED = {
     "talk": {
         "speaker": (
-            WindowHypothesis("talk", 0, "speaker", ("so", "far"), 0, 16, ((1.0, 1.5), (9.5, 10.0))),
-            WindowHypothesis("talk", 1, "speaker", ("far", "away"), 8, 24, ((9.5, 10.0), (12.0, 12.5))),
+            Segment("talk", "speaker", ("so", "far"), 0, 16, ((1.0, 1.5), (9.5, 10.0)), window=0),
+            Segment("talk", "speaker", ("far", "away"), 8, 24, ((9.5, 10.0), (12.0, 12.5)), window=1),
         )
     }
 }
@@ -86,7 +87,7 @@ def test_whisperx_with_speakers_and_words_without_times(tmp_path):
     }
     (tmp_path / "talk.json").write_text(json.dumps(content))
     found = read_grouped(tmp_path / "talk.json")["talk"]
-    assert found["A"][0].words == ("In", "1999,") and found["A"][0].times == ((1.0, 1.5), (1.5, 3.0))
+    assert found["A"][0].words == ("In", "1999,") and found["A"][0].times == ((1.0, 1.5), (1.5, 2.5))
     assert (found["B"][0].words, found["B"][0].confidences) == (("yes",), (0.25,))
 
 
@@ -115,7 +116,7 @@ def test_turns_of_seglst_are_windows_of_their_speaker(tmp_path):
 
 def test_ours(tmp_path):
     every = [item for speakers in EXPECTED["talk"].values() for item in speakers]
-    write_jsonl(tmp_path / "talk.jsonl", every)
+    write_hypotheses(tmp_path / "talk.jsonl", every)
     assert read_grouped(tmp_path / "talk.jsonl") == EXPECTED
 
 
@@ -130,14 +131,14 @@ def test_ours(tmp_path):
         ("a.ctm", "talk-w00000 1 20 0.5 A\n", "A at 20.0 s lies outside its window, 0.0 to 16.0 s"),
         ("a.ctm", "\n", "it holds no word: decode again"),
         ("a.ctm", ";; nothing\n", "holds no word"),
-        ("a.txt", "A", "hypotheses end in .jsonl, .json, .ctm or .rttm"),
+        ("a.txt", "A", "a.txt: kaldi has no windows"),
         ("a.json", "{", "not JSON"),
         ("a.json", "[1]", "entry 1: not an object"),
         ("a.json", '{"text": "A"}', "neither Whisper's JSON nor SegLST"),
         ("a.json", '{"segments": [{"words": [{"start": 0}]}]}', "neither Whisper's JSON nor SegLST"),
         ("a.rttm", "LEXEME talk-w00000 1 x 1 A lex a\n", "line 1 is not `LEXEME"),
         ("missing.ctm", None, "no such file"),
-        ("missing.json", None, "no such file of hypotheses"),
+        ("missing.json", None, "no such file"),
     ],
 )
 def test_what_does_not_fit_is_refused(tmp_path, segments, name, content, message):
@@ -169,7 +170,7 @@ def test_a_window_that_is_given_twice_is_refused(tmp_path, segments):
     ):
         read_grouped([tmp_path / "a.ctm", tmp_path / "b.ctm"], segments)
     for name in ("a.jsonl", "b.jsonl"):
-        write_jsonl(tmp_path / name, EXPECTED["talk"]["speaker"])
+        write_hypotheses(tmp_path / name, EXPECTED["talk"]["speaker"])
     with pytest.raises(InputError, match=r"b\.jsonl: talk: window 0 of speaker speaker is also in .*a\.jsonl"):
         read_grouped([tmp_path / "a.jsonl", tmp_path / "b.jsonl"])
 
@@ -192,7 +193,7 @@ def test_windows_without_hypotheses_are_silent_and_named(tmp_path, capsys):
     assert capsys.readouterr().err == ""
     assert read_grouped(tmp_path / "a.ctm", tmp_path / "segments")["talk"]["speaker"] == windows
     assert capsys.readouterr().err == f"warning: {tmp_path}/segments: window w1 without hypotheses: taken as silent\n"
-    write_jsonl(tmp_path / "a.jsonl", [windows[0], windows[2]])
+    write_hypotheses(tmp_path / "a.jsonl", [windows[0], windows[2]])
     read_grouped(tmp_path / "a.jsonl")
     assert capsys.readouterr().err == "warning: talk: window 1 missing: taken as silent\n"
 

@@ -1,91 +1,20 @@
-"""Transcripts with word times: lines for reading, and the files they are written to."""
+"""Write segments to SegLST, windows to our JSON, and lines with word times to files for people and tools."""
 
 import html
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.text.turns import Turn, segment
-from espnet_ext.work.files import atomic_write
+from espnet_ext.text.words import SPEAKER, Segment, Word, in_order
+from espnet_ext.work.files import atomic_write, write_json
 
-PAUSE = 0.8  # seconds between two words, from which on a new line begins
-LONGEST = 6.0  # seconds of a line
-WIDEST = 84  # characters of a line: two lines of 42 on a screen
-SCREEN = 42
+SCREEN = 42  # characters of a line on a screen
 SHOWN, AFTER = 1.0, 0.5  # seconds that a subtitle is shown at least, and after its last word, if none follows
-SPEAKER = "speaker"  # where nobody is named
 
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A word, its start and end in seconds from the recording's start, and its confidence from 0 to 1."""
-
-    text: str
-    start: float
-    end: float
-    confidence: float = 1.0
-
-    @property
-    def middle(self) -> float:
-        return (self.start + self.end) / 2
-
-
-@dataclass(frozen=True)
-class Line:
-    """Words that are read together, at least one; and who speaks, if that is known."""
-
-    words: tuple[Word, ...]
-    speaker: str = ""
-
-    @property
-    def start(self) -> float:
-        """Seconds."""
-        return self.words[0].start
-
-    @property
-    def end(self) -> float:
-        """Seconds."""
-        return self.words[-1].end
-
-    @property
-    def text(self) -> str:
-        return " ".join(word.text for word in self.words)
-
-
-Recordings = Mapping[str, Sequence[Line]]
-
-
-def lines_of(words: Iterable[Word]) -> Iterator[Line]:
-    """Lines of words, each as soon as it is full. A line ends at a pause, or where it would be too long or too wide.
-
-    >>> words = [Word("one", 0.0, 0.3), Word("two", 0.4, 0.7), Word("three", 2.0, 2.4)]
-    >>> [line.text for line in lines_of(words)]
-    ['one two', 'three']
-    """
-    own: list[Word] = []
-    for word in words:
-        width = sum(len(other.text) + 1 for other in own) + len(word.text)
-        if own and (word.start - own[-1].end >= PAUSE or word.end - own[0].start > LONGEST or width > WIDEST):
-            yield Line(tuple(own))
-            own = []
-        own.append(word)
-    if own:
-        yield Line(tuple(own))
-
-
-def spoken_lines(speakers: Mapping[str, Sequence[Word]]) -> list[Line]:
-    """The lines of several talkers, in the order of their starts.
-
-    >>> lines = spoken_lines({"ann": [Word("yes", 5.0, 5.4)], "bob": [Word("well", 0.0, 0.3)]})
-    >>> [(line.speaker, line.text) for line in lines]
-    [('bob', 'well'), ('ann', 'yes')]
-    """
-    lines = [replace(line, speaker=speaker) for speaker, words in speakers.items() for line in lines_of(words)]
-    return sorted(lines, key=lambda line: line.start)
+Recordings = Mapping[str, Sequence[Segment]]
 
 
 def clock(seconds: float, mark: str = ".") -> str:
@@ -99,12 +28,12 @@ def clock(seconds: float, mark: str = ".") -> str:
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{rest // 1000:02d}{mark}{rest % 1000:03d}"
 
 
-def show_line(line: Line) -> str:
+def show_line(line: Segment) -> str:
     """A line for a terminal: times, the speaker if known, and the words."""
     return f"[{clock(line.start)} --> {clock(line.end)}] {_said(line)}"
 
 
-def _said(line: Line) -> str:
+def _said(line: Segment) -> str:
     return f"{line.speaker}: {line.text}" if line.speaker else line.text
 
 
@@ -120,7 +49,7 @@ def _json(recordings: Recordings) -> str:
             "end": round(line.end, 3),
             "text": line.text,
             **({"speaker": line.speaker} if line.speaker else {}),
-            "words": [_rounded(word) for word in line.words],
+            "words": [_rounded(word) for word in line.timed_words],
         }
         for line in lines
     ]
@@ -128,25 +57,46 @@ def _json(recordings: Recordings) -> str:
 
 
 def _rounded(word: Word) -> dict[str, str | float]:
-    return {key: value if isinstance(value, str) else round(value, 3) for key, value in asdict(word).items()}
+    times = {"start": word.start, "end": word.end, "confidence": word.confidence}
+    return {"text": word.text, **{key: round(value, 3) for key, value in times.items()}}
 
 
 def _dumped(content: Any) -> str:
     return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
 
+def seglst_entry(segment: Segment) -> dict[str, Any]:
+    """Return a segment as SegLST has it."""
+    times = {"start_time": segment.start, "end_time": segment.end} if segment.has_span else {}
+    return {"session_id": segment.recording, "speaker": segment.speaker, **times, "words": segment.text}
+
+
+def write_segments(path: str | Path, segments: Iterable[Segment]) -> None:
+    """Write segments as SegLST, sorted by recording and start."""
+    write_json(path, [seglst_entry(segment) for segment in in_order(segments)])
+
+
+def write_hypotheses(path: str | Path, windows: Iterable[Segment]) -> None:
+    """Write what was recognised in windows as JSON, one object per line, by recordings, windows and speakers.
+
+    An object has ``recording``, ``window`` (its index from 0), ``start`` and ``end`` of the window in seconds,
+    ``speaker``, ``words`` (a list), and, if the recogniser gives them, ``times`` ([start, end] of each word, in seconds
+    from the recording's start) and ``confidences``. A window in which nobody speaks has one line with an empty speaker
+    and no words, so that all windows are known.
+    """
+    with atomic_write(path) as file:
+        for item in sorted(windows, key=lambda item: (item.recording, item.window, item.speaker)):
+            names = ("recording", "window", "start", "end", "speaker", "words")
+            optional = {"times": item.times, "confidences": item.confidences}
+            record = {name: getattr(item, name) for name in names}
+            record |= {name: values for name, values in optional.items() if values is not None}
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
 def _seglst(recordings: Recordings) -> str:
     return _dumped(
         [
-            segment(
-                Turn(
-                    name,
-                    line.speaker or SPEAKER,
-                    tuple(word.text for word in line.words),
-                    round(line.start, 3),
-                    round(line.end, 3),
-                )
-            )
+            seglst_entry(Segment(name, line.speaker or SPEAKER, line.words, round(line.start, 3), round(line.end, 3)))
             for name, lines in recordings.items()
             for line in lines
         ]
@@ -159,7 +109,7 @@ def _ctm(recordings: Recordings) -> str:
         f"{' lex ' + line.speaker if line.speaker else ''}\n"
         for name, lines in recordings.items()
         for line in lines
-        for word in line.words
+        for word in line.timed_words
     )
 
 

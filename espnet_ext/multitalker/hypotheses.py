@@ -1,0 +1,382 @@
+"""What recognisers write of the windows of long recordings, grouped by recording and speaker.
+
+Files are in our format (:func:`espnet_ext.text.writing.write_hypotheses`), Whisper's JSON, SegLST, CTM or RTTM
+(:mod:`espnet_ext.text.formats`). Windows are told by their times. With a Kaldi ``segments`` file the utterances of the
+other files (a session of SegLST, the name of a JSON file without its ending) are windows, and times in them count from
+the window's start, as Kaldi's and NeMo's tools write them. Without it, an utterance is a recording: of one window, or,
+in SegLST, of one for each turn.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+from espnet_ext.errors import InputError
+from espnet_ext.kaldi.data_dir import KaldiSegment, parse_segment
+from espnet_ext.kaldi.tables import read_table
+from espnet_ext.text.formats import Window, filled_times, later, read_ctm, read_hypotheses, read_rttm, read_whisper
+from espnet_ext.text.transcripts import CTM, RTTM, SEGLST, WHISPER, WINDOWS, detect_format, read_segments
+from espnet_ext.text.words import SPEAKER, Segment, Span, by_recording, divided
+
+NOBODY = ""  # the speaker of a window in which nobody speaks
+GAP = 1.0  # seconds between windows that otherwise touch or overlap
+LONGEST_WORD = 10.0  # seconds
+LONG_WINDOW, EARLY = 600.0, 0.05  # a window of so many seconds whose words all lie in so small a part of it
+MOST_OVERLAP = 0.9
+
+# recording -> speaker -> what was recognised in each of the recording's windows, in their order
+Grouped = dict[str, dict[str, tuple[Segment, ...]]]
+
+
+@dataclass(frozen=True)
+class PlacedWindow:
+    """A window in its recording, with times of the recording in seconds, and the file that it is from."""
+
+    path: Path
+    recording: str
+    span: Span
+    segments: tuple[Segment, ...]
+
+
+def is_timed(windows: Iterable[Segment]) -> bool:
+    """Return whether the recogniser has given the times of all words."""
+    return all(item.times is not None or not item.words for item in windows)
+
+
+def group_by_speaker(windows: Iterable[Segment]) -> Grouped:
+    """Group windows by recording and speaker, with an empty one wherever a speaker is silent (P4, 3.1).
+
+    A window that is missing between others is filled in at their distance: nobody speaks in it.
+
+    Returns:
+        recording -> speaker -> one segment per window, window 0 first. A recording in which nobody speaks has no
+        speakers.
+
+    Raises:
+        InputError: two segments disagree about a window's times, windows are not in the order of their times, two are
+            at the same time, or they are not counted from 0.
+    """
+    spoken: dict[str, dict[str, dict[int, Segment]]] = {}
+    spans: dict[str, dict[int, Span]] = {}
+    for item in windows:
+        index = item.window
+        speakers = spoken.setdefault(item.recording, {})
+        if item.speaker != NOBODY:
+            speakers.setdefault(item.speaker, {})[index] = item
+        span = spans.setdefault(item.recording, {}).setdefault(index, item.span)
+        if max(abs(span[0] - item.start), abs(span[1] - item.end)) > 1e-3:
+            raise InputError(
+                f"{item.recording}: window {index} goes from {span[0]} to {span[1]} s, but from {item.start} to "
+                f"{item.end} s for speaker {item.speaker or 'nobody'}: cut and decode the recording again"
+            )
+    grouped: Grouped = {}
+    for recording in sorted(spoken):
+        every = _every_window(recording, spans[recording])
+        grouped[recording] = {
+            speaker: tuple(
+                items.get(index) or Segment(recording, speaker, (), start, end, window=index)
+                for index, (start, end) in enumerate(every)
+            )
+            for speaker, items in sorted(spoken[recording].items())
+        }
+    return grouped
+
+
+def _every_window(recording: str, spans: Mapping[int, Span]) -> list[Span]:
+    """Start and end of each window from 0 to the last, those in between filled in."""
+    order = sorted(spans)
+    first, last = order[0], order[-1]
+    for one, other in pairwise(order):
+        if spans[other][0] <= spans[one][0]:
+            raise InputError(
+                f"{recording}: window {other} starts at {spans[other][0]} s, but window {one} at {spans[one][0]} s: "
+                "number windows in the order of their starts"
+            )
+    length = max(end - start for start, end in spans.values())
+    # Of a single window with an index above 0 nothing is known but its start.
+    known = (0, 0.0) if first == last else (first, spans[first][0])
+    shift = (spans[last][0] - known[1]) / max(last - known[0], 1)
+    if first > 0 and (not spans[first][0] or spans[first][0] < first * shift / 2):
+        raise InputError(f"{recording}: window {first} starts at {spans[first][0]} s: count windows from 0")
+    every = []
+    for index in range(last + 1):
+        start = max(0.0, round(known[1] + shift * (index - known[0]), 8))
+        every.append(spans.get(index, (start, start + length)))
+    return every
+
+
+def read_grouped(paths: Path | Sequence[Path], segments: Path | None = None, *, speaker: str = SPEAKER) -> Grouped:
+    """Read windows, grouped by recording and speaker.
+
+    Args:
+        paths: files of one or several of the formats above.
+        segments: Kaldi's, of the windows.
+        speaker: the speaker of words that name none.
+
+    Windows that are missing, and times that can hardly be right, are warned of on stderr.
+
+    Raises:
+        InputError: a file that is missing or does not fit; a window that is given twice; windows that do not, see
+            :func:`group_by_speaker`.
+    """
+    every = {path: _format(path) for path in ([paths] if isinstance(paths, Path) else paths)}
+    known = _segments(segments) if segments else None
+    ours = _ours([path for path, form in every.items() if form == WINDOWS])
+    others = {path: form for path, form in every.items() if form != WINDOWS}
+    read = list(_read_all(others, known))
+    if segments and known is not None:
+        read += _silent(segments, known, read)
+    placed = [_placed(path, window, known) for path, window in read]
+    if known is None and SEGLST in others.values():
+        return _own_windows(placed, speaker)
+    grouped = group_by_speaker([*ours, *_numbered(placed, speaker)])
+    if known is None and len(grouped) == len(read) > 1 and all(window.span is None for _, window in read):
+        warn(
+            f"{len(read)} utterances are taken as {len(read)} recordings: if they are windows of one, give "
+            "--segments, or in JSON `recording`, `offset` and `duration` of each"
+        )
+    for text in suspicions(grouped):
+        warn(text)
+    return grouped
+
+
+def warn(text: str) -> None:
+    """Print a warning to stderr."""
+    print(f"warning: {text}", file=sys.stderr)
+
+
+def _format(path: Path) -> str:
+    """The format of a file; recognisers write an empty CTM for a window in which nobody speaks."""
+    form = detect_format(path)
+    if form not in (WINDOWS, WHISPER, SEGLST, CTM, RTTM):
+        raise InputError(f"{path}: {form} has no windows: give ours, Whisper's JSON, SegLST, CTM or RTTM")
+    return form
+
+
+def _ours(paths: Sequence[Path]) -> list[Segment]:
+    """The windows of all files of ours; one that two of them have is refused, one that none has warned of."""
+    found: dict[tuple[str, int, str], tuple[Path, Segment]] = {}
+    for path in paths:
+        for item in read_hypotheses(path):
+            other, _ = found.setdefault((item.recording, item.window, item.speaker), (path, item))
+            if other != path:
+                raise InputError(
+                    f"{path}: {item.recording}: window {item.window} of speaker {item.speaker or 'nobody'} is also in "
+                    f"{other}: give each window once"
+                )
+    for recording, own in by_recording(item for _, item in found.values()).items():
+        present = {item.window for item in own}
+        if missing := sorted(set(range(max(present))) - present):
+            warn(f"{recording}: {_some('window', list(map(str, missing)))} missing: taken as silent")
+    return [item for _, item in found.values()]
+
+
+def _read_all(files: Mapping[Path, str], segments: Mapping[str, KaldiSegment] | None) -> Iterator[tuple[Path, Window]]:
+    """What the files hold. In one without words nobody speaks, if another has some."""
+    read = [(path, _read(path, form)) for path, form in files.items()]
+    if read and not any(segment.words for _, windows in read for window in windows for segment in window.segments):
+        raise InputError(f"{read[0][0]}: it holds no word: decode again")
+    for path, windows in read:
+        yield from ((path, window) for window in windows)
+        if not windows and segments is not None and path.stem in segments:
+            yield path, Window(path.stem, ())
+        elif not windows:
+            warn(f"{path}: no word in it")
+
+
+def _read(path: Path, form: str) -> list[Window]:
+    if form == WHISPER:
+        return [window for window in read_whisper(path) if window.segments or window.span]
+    if form == SEGLST:
+        turns = read_segments(path)
+        return [Window(turn.recording, (turn,), turn.span if turn.has_span else None) for turn in turns]
+    if path.is_file() and not path.read_bytes().strip():
+        return []
+    words = by_recording(read_ctm(path) if form == CTM else read_rttm(path))
+    return [Window(name, tuple(_in_time(name, own, path))) for name, own in words.items()]
+
+
+def _in_time(name: str, words: Sequence[Segment], path: Path) -> list[Segment]:
+    """Words in the order of time; of a recording of several channels each is a speaker."""
+    last: dict[str, float] = {}
+    for word in words:
+        latest = last.get(word.speaker, 0.0)
+        if word.start < latest - 1.0:
+            warn(
+                f"{path}: {name}: times go back from {latest:.2f} to {word.start:.2f} s, and words are put in "
+                "the order of time: windows that overlap need an utterance each, and --segments"
+            )
+            break
+        last[word.speaker] = word.start
+    return sorted(words, key=lambda word: word.start)
+
+
+def _silent(
+    path: Path, segments: Mapping[str, KaldiSegment], read: Sequence[tuple[Path, Window]]
+) -> list[tuple[Path, Window]]:
+    """The other windows of the recordings that were read: in them nobody speaks, or they were not decoded."""
+    names = {window.utterance for _, window in read}
+    recordings = {segments[name].recording for name in names if name in segments}
+    missing = [name for name, segment in segments.items() if segment.recording in recordings and name not in names]
+    if missing:
+        warn(f"{path}: {_some('window', missing)} without hypotheses: taken as silent")
+    return [(path, Window(name, ())) for name in missing]
+
+
+def _some(what: str, names: Sequence[str]) -> str:
+    """The first few of some names.
+
+    >>> _some("window", ["a", "b", "c", "d", "e"])
+    '5 windows (a, b, c ...)'
+    """
+    if len(names) == 1:
+        return f"{what} {names[0]}"
+    return f"{len(names)} {what}s ({', '.join(names[:3])}{' ...' if len(names) > 3 else ''})"
+
+
+def _segments(path: Path) -> dict[str, KaldiSegment]:
+    found = {}
+    for key, row in read_table(path).items():
+        try:
+            found[key] = parse_segment(row)
+        except ValueError:
+            raise InputError(f"{path}: {key}: `{row}` is not `recording start end`: fix it") from None
+        if not 0 <= found[key].start < found[key].end:
+            raise InputError(f"{path}: {key}: from {found[key].start} to {found[key].end} s is no window: fix it")
+    return found
+
+
+def _placed(path: Path, window: Window, segments: Mapping[str, KaldiSegment] | None) -> PlacedWindow:
+    """A window in its recording."""
+    if segments is not None:
+        place = segments.get(window.utterance)
+        if place is None:
+            raise InputError(f"{path}: {window.utterance} is not in --segments: give the segments of its windows")
+        moved = tuple(later(segment, place.start) for segment in window.segments)
+        return PlacedWindow(path, place.recording, (place.start, place.end), moved)
+    span = window.span
+    if span is None:
+        ends = [segment.end for segment in window.segments if segment.has_span]
+        if not ends or max(ends) <= 0:
+            raise InputError(f"{path}: {window.utterance}: no times: give --segments, or times of words or segments")
+        span = (0.0, max(ends))
+    return PlacedWindow(path, window.utterance, span, window.segments)
+
+
+def _numbered(placed: Iterable[PlacedWindow], speaker: str) -> Iterator[Segment]:
+    """Windows of all recordings, numbered in the order of their times.
+
+    Several files may hold one window, each with its own speakers.
+    """
+    recordings: dict[str, dict[Span, dict[str, tuple[Path, list[Segment]]]]] = {}
+    for window in placed:
+        speakers = recordings.setdefault(window.recording, {}).setdefault(window.span, {})
+        for name, own in _speakers(window.segments, speaker).items():
+            other, _ = speakers.setdefault(name, (window.path, own))
+            if speakers[name][1] is not own:
+                raise InputError(
+                    f"{window.path}: {window.recording}: the window from {window.span[0]:g} to {window.span[1]:g} s of "
+                    f"{name} is given twice, also in {other}: give each window once"
+                )
+    for recording, windows in recordings.items():
+        for index, span in enumerate(sorted(windows)):
+            for name, (_, own) in (windows[span] or {NOBODY: (Path(), [])}).items():
+                yield _window(recording, index, name, span, own)
+
+
+def _speakers(segments: Sequence[Segment], speaker: str) -> dict[str, list[Segment]]:
+    """Segments with words by speaker; where none is named, channels take the place if there are several."""
+    channels = {segment.channel for segment in segments}
+    speakers: dict[str, list[Segment]] = {}
+    for segment in segments:
+        if segment.words:
+            name = segment.speaker or (segment.channel if len(channels) > 1 else speaker)
+            speakers.setdefault(name, []).append(segment)
+    return speakers
+
+
+def _own_windows(placed: Iterable[PlacedWindow], speaker: str) -> Grouped:
+    """Each speaker's turns as windows of that speaker alone: of the others a turn says nothing."""
+    grouped: dict[str, dict[str, list[Segment]]] = {}
+    for turn in sorted(placed, key=lambda turn: (turn.recording, turn.span)):
+        speakers = grouped.setdefault(turn.recording, {})
+        for name, own in _speakers(turn.segments, speaker).items():
+            windows = speakers.setdefault(name, [])
+            windows.append(_window(turn.recording, len(windows), name, turn.span, own))
+    return {name: {who: tuple(windows) for who, windows in sorted(own.items())} for name, own in grouped.items()}
+
+
+def _window(recording: str, index: int, speaker: str, span: Span, segments: Sequence[Segment]) -> Segment:
+    """What one speaker says in a window; times that are missing are filled in, if some are known."""
+    words = [word for segment in segments for word in segment.words]
+    times = [time for segment in segments for time in _times(segment)]
+    scores = [score for segment in segments for score in segment.confidences or ()]
+    try:
+        return Segment(
+            recording,
+            speaker,
+            tuple(words),
+            *span,
+            times=tuple(filled_times(times, span) or ()) if any(times) else None,
+            confidences=tuple(scores) if words and len(scores) == len(words) else None,
+            window=index,
+        )
+    except ValueError as error:
+        raise InputError(
+            f"{recording}: {error}: fix the hypotheses; times are in seconds, and count from the window's start with "
+            "--segments and `offset`, otherwise from the recording's"
+        ) from None
+
+
+def _times(segment: Segment) -> Sequence[Span | None]:
+    if segment.times is None and segment.has_span:
+        return divided(segment.words, segment.span)
+    return segment.times or [None] * len(segment.words)
+
+
+def suspicions(grouped: Grouped) -> Iterator[str]:
+    """Yield what is probably wrong in windows, though it could be right: a line for each recording and kind."""
+    for recording, speakers in grouped.items():
+        if windows := next(iter(speakers.values()), None):
+            spans = [(item.start, item.end) for item in windows]
+            yield from (f"{recording}: {text}" for text in (*_gaps(spans), *_overlaps(spans), *_units(speakers)))
+
+
+def _gaps(spans: Sequence[Span]) -> Iterator[str]:
+    """Time that no window covers; where most windows lie apart, they were cut at pauses."""
+    gaps, end, apart = [], 0.0, 0
+    for start, stop in spans:
+        if start - end > GAP:
+            gaps.append((end, start))
+        apart += start > end
+        end = max(end, stop)
+    if gaps and (2 * apart <= len(spans) or len(spans) < 3):
+        first, total = gaps[0], sum(stop - start for start, stop in gaps)
+        more = f", and {total - first[1] + first[0]:.1f} s elsewhere" if len(gaps) > 1 else ""
+        yield f"no window covers {first[0]:.1f} to {first[1]:.1f} s{more}"
+
+
+def _overlaps(spans: Sequence[Span]) -> Iterator[str]:
+    for number, (one, other) in enumerate(pairwise(spans)):
+        if number == len(spans) - 2 and other[1] - other[0] < one[1] - one[0]:
+            return  # the last window of a cut recording is what is left
+        share = (one[1] - other[0]) / min(one[1] - one[0], other[1] - other[0])
+        if share > MOST_OVERLAP:
+            yield f"windows {number} and {number + 1} share {min(share, 1):.0%} of their time: are their times right?"
+            return
+
+
+def _units(speakers: Mapping[str, Sequence[Segment]]) -> Iterator[str]:
+    """Milliseconds in place of seconds."""
+    timed = [(item, times) for items in speakers.values() for item in items if (times := item.times)]
+    lengths = [end - start for _, times in timed for start, end in times]
+    if lengths and median(lengths) > LONGEST_WORD:
+        yield f"half of the words last over {median(lengths):.0f} s: are their times in milliseconds?"
+        return
+    parts = [(times[-1][1] - item.start) / (item.end - item.start) for item, times in timed]
+    longest = max((item.end - item.start for item, _ in timed), default=0.0)
+    if longest > LONG_WINDOW and max(parts) < EARLY:
+        yield f"windows of {longest:.0f} s hold words in their first {max(parts):.1%} only: are they in milliseconds?"

@@ -1,0 +1,464 @@
+"""One reader for each format of transcripts: Kaldi text, trn, STM, CTM, RTTM, SegLST, Whisper's JSON, SRT, VTT, ours.
+
+A reader takes a file, and returns text by utterance (Kaldi text, trn, NeMo's manifest) or segments of recordings (all
+others). :func:`espnet_ext.text.transcripts.read_transcripts` detects the format.
+
+- STM: ``recording channel speaker start end [<label>] words``.
+- CTM: ``recording channel start duration word [confidence [type [speaker]]]``; what is not known is ``NA``. Without
+  speakers, channels take their place.
+- RTTM: ``LEXEME recording channel start duration word type speaker confidence``; other lines are left out.
+- SegLST: a list of objects with ``session_id``, ``speaker``, ``words``, ``start_time`` and ``end_time``.
+- Whisper's and WhisperX's JSON (``segments``, with ``words`` or without, with ``speaker`` or without), that of the
+  pipelines of transformers (``chunks``), or a list of such objects, one per window. A window says ``start`` and ``end``
+  in seconds of the recording, or ``offset`` and ``duration`` if the times in it begin with it; and, where it is not the
+  file's name, ``recording``.
+- NeMo's manifest: a JSON object per line with ``audio_filepath``, ``text`` and ``pred_text``.
+- Windows: ours, see :func:`espnet_ext.text.writing.write_hypotheses`.
+
+Times are in seconds.
+"""
+
+import html
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import text_lines
+from espnet_ext.text.words import Segment, Span, divided
+from espnet_ext.work.json_text import parse_json
+
+CTM_LAYOUT = "recording channel start duration word [confidence [type [speaker]]]"
+RTTM_LAYOUT = "LEXEME recording channel start duration word type speaker confidence"
+IGNORED = "IGNORE_TIME_SEGMENT_IN_SCORING"
+NO_SPEAKER = ("NA", "<NA>")
+_LEAST, _MOST = 5, 8  # fields of a CTM
+_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+TRN_LINE = re.compile(r"(.*?)\s*\(([^()\s]+)\)\s*")
+_STM_LABEL = re.compile(r"\A<[^<>\s]*>(\s+|$)")  # such as <o,f0,male>, at the beginning of the text
+_ALTERNATIVES = re.compile(r"(^|\s)[{}](\s|$)")
+_CUE = re.compile(r"((?:\d+:)?\d+:\d+[.,]\d+)\s+-->\s+((?:\d+:)?\d+:\d+[.,]\d+)")
+_VOICE = re.compile(r"<v(?:\.\S*)?\s+([^>]*)>")
+_MARKUP = re.compile(r"<[^>]*>|\{\\[^}]*\}")
+_NAMED = re.compile(r"([^\s:]+): (.*)", re.DOTALL)
+
+
+def is_number(text: str) -> bool:
+    """Return whether a field is a finite number that is not negative."""
+    return _NUMBER.fullmatch(text) is not None and math.isfinite(float(text))
+
+
+def nist_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Read the lines of NIST's formats, without comments and empty ones, and where each is.
+
+    Raises:
+        InputError: the file is missing, empty or not UTF-8.
+    """
+    for number, line in enumerate(text_lines(path), start=1):
+        if line.strip() and not line.startswith(";;"):
+            yield f"{path}: line {number}", line
+
+
+def read_trn(path: Path) -> dict[str, str]:
+    """Read sclite's trn: text by utterance."""
+    texts: dict[str, str] = {}
+    for where, line in nist_lines(path):
+        found = TRN_LINE.fullmatch(line)
+        if found is None:
+            raise InputError(f"{where} does not end in an id in brackets: write `words (id)`")
+        text, key = found.groups()
+        if key in texts:
+            raise InputError(f"{where}: id {key} comes twice: keep one of its lines")
+        texts[key] = _plain(text.strip(), where)
+    return texts
+
+
+def is_stm(line: str) -> bool:
+    """Return whether a line looks like STM."""
+    fields = line.split(maxsplit=5)
+    return len(fields) >= 5 and all(map(is_number, fields[3:5]))
+
+
+def read_stm(path: Path) -> Iterator[Segment]:
+    """Read STM; a stretch that scoring leaves out has the one word :data:`IGNORED`."""
+    for where, line in nist_lines(path):
+        if not is_stm(line):
+            raise InputError(f"{where} is not `file channel speaker start end words`: fix it, or force another format")
+        name, channel, speaker, start, end, *text = line.split(maxsplit=5)
+        span = checked_span(float(start), float(end), where)
+        words = _plain(_STM_LABEL.sub("", "".join(text).strip() + " ", count=1).strip(), where)
+        if words.upper() == IGNORED:
+            words = IGNORED
+        yield Segment(name, speaker, tuple(words.split()), *span, channel=channel)
+
+
+def _plain(text: str, where: str) -> str:
+    """A text without sclite's alternatives, such as ``{ uh / um / @ }``, which are not supported."""
+    if _ALTERNATIVES.search(text):
+        raise InputError(f"{where} has alternatives ({{ a / b }}), which are not supported: write one of them")
+    return text
+
+
+def is_ctm(line: str) -> bool:
+    """Return whether a line looks like CTM."""
+    fields = line.split()
+    return _LEAST <= len(fields) <= _MOST and all(map(is_number, fields[2:4]))
+
+
+def read_ctm(path: Path) -> Iterator[Segment]:
+    """Read CTM: a segment for each word, whose speaker is "" where it is not known."""
+    for where, line in nist_lines(path):
+        yield ctm_word(line.split(), where)
+
+
+def ctm_word(fields: Sequence[str], where: str, layout: str = CTM_LAYOUT) -> Segment:
+    """Read the fields of a line of CTM; ``where`` and ``layout`` are for the message.
+
+    Raises:
+        InputError: there are too few or too many fields, or a start, duration or confidence is no number.
+    """
+    recording, channel, start, seconds, text, score, _, speaker = [*fields[:_MOST], *["NA"] * (_MOST - len(fields))]
+    known = None if score in NO_SPEAKER else score
+    timed = _LEAST <= len(fields) <= _MOST and is_number(start) and is_number(seconds)
+    if not timed or not (known is None or is_number(known.removeprefix("-"))):
+        raise InputError(f"{where} is not `{layout}`: fix it")
+    return Segment(
+        recording,
+        "" if speaker in NO_SPEAKER else speaker,
+        (text,),
+        float(start),
+        float(start) + float(seconds),
+        confidences=None if known is None else (float(known),),
+        channel=channel,
+    )
+
+
+def read_rttm(path: Path) -> Iterator[Segment]:
+    """Read the words of RTTM, each as a segment."""
+    for where, line in nist_lines(path):
+        if line.split()[0] == "LEXEME":
+            timed, labels = line.split()[1:6], line.split()[6:]
+            kind, who, score = [*labels, *["NA"] * 3][:3]
+            yield ctm_word([*timed, score, kind, who] if len(timed) == 5 else timed, where, RTTM_LAYOUT)
+
+
+def load_json(path: Path) -> Any:
+    """Read a file of JSON, or of JSON objects, one per line, as a list.
+
+    Raises:
+        InputError: no such file, or not JSON.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file: check the path, or run the stage that writes it") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text: convert it with iconv") from None
+    try:
+        return parse_json(text)
+    except ValueError as error:
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+        if len(lines) < 2:
+            what = f"not JSON ({error})" if lines else "it is empty"
+            raise InputError(f"{path}: {what}: write Whisper's JSON or SegLST") from None
+    return [_json_line(line, f"{path}: line {number}") for number, line in lines]
+
+
+def _json_line(line: str, where: str) -> Any:
+    try:
+        return parse_json(line)
+    except ValueError as error:
+        raise InputError(f"{where}: not JSON ({error}): write one value, or one object per line") from None
+
+
+def read_seglst(path: Path) -> Iterator[Segment]:
+    """Read SegLST, the format of MeetEval and CHiME; a recording in which nobody speaks has one turn without words."""
+    records = load_json(path)
+    if not isinstance(records, list):
+        raise InputError(f"{path}: not a list of turns: write SegLST, one object per turn")
+    for number, record in enumerate(records, start=1):
+        yield _turn(record, f"{path}: turn {number}")
+
+
+def _turn(record: Any, where: str) -> Segment:
+    if not isinstance(record, dict):
+        raise InputError(f"{where}: not an object: write SegLST")
+    for name in ("session_id", "speaker", "words"):
+        if not isinstance(record.get(name), str):
+            raise InputError(f"{where}: no {name}, or no text in it: write SegLST")
+    if not record["session_id"]:
+        raise InputError(f"{where}: the session_id is empty: name the recording")
+    if not record["speaker"] and record["words"].strip():
+        raise InputError(f"{where}: words of {record['session_id']} without a speaker: name the speaker")
+    start, end = (_seconds(record, name, where) for name in ("start_time", "end_time"))
+    span = (0.0, math.inf) if start is None and end is None else checked_span(start, end, where)
+    return Segment(record["session_id"], record["speaker"], tuple(record["words"].split()), *span)
+
+
+def checked_span(start: float | None, end: float | None, where: str) -> Span:
+    """Return a time span; refuse one of which an end is missing or not finite, or that runs backwards.
+
+    Raises:
+        InputError: it is none.
+    """
+    if start is None or end is None or not 0 <= start <= end < math.inf:
+        raise InputError(f"{where}: from {start} to {end} s is not a time span: fix it, or leave both out")
+    return start, end
+
+
+def _seconds(record: Mapping[str, Any], name: str, where: str) -> float | None:
+    value = record.get(name)
+    try:
+        return None if value is None else float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{where}: {name} is {value!r}, not a number of seconds: fix it") from None
+
+
+@dataclass(frozen=True)
+class Window:
+    """The segments of an utterance or window of a recording, and its span in seconds, where the file says it."""
+
+    utterance: str
+    segments: tuple[Segment, ...]
+    span: Span | None = None
+
+
+def read_whisper(path: Path) -> Iterator[Window]:
+    """Read the JSON of Whisper, WhisperX or transformers: a window for each object."""
+    content = load_json(path)
+    for number, item in enumerate(content if isinstance(content, list) else [content], start=1):
+        where = f"{path}: entry {number}" if isinstance(content, list) else str(path)
+        if not isinstance(item, dict):
+            raise InputError(f"{where}: not an object: write Whisper's JSON or SegLST")
+        try:
+            yield _whisper_window(item, path.stem)
+        except KeyError as error:
+            raise InputError(f"{where}: neither Whisper's JSON nor SegLST (it has no {error}): fix it") from None
+        except (TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"{where}: neither Whisper's JSON nor SegLST ({error}): fix it") from None
+
+
+def _whisper_window(item: Mapping[str, Any], name: str) -> Window:
+    utterance = str(item.get("recording") or name)
+    parts = item["segments"] if "segments" in item else item["chunks"]
+    segments = [segment for part in parts for segment in _whisper_part(part, utterance)]
+    if "offset" not in item and "duration" not in item:
+        return Window(utterance, tuple(segments), _span(item.get("start"), item.get("end")))
+    if not {"duration", "end"} & item.keys():
+        raise ValueError("an offset without a duration: give both, in seconds")
+    offset = _time(item.get("offset")) or 0.0
+    span = (offset, offset + float(item["duration"])) if "duration" in item else _span(item.get("start"), item["end"])
+    return Window(utterance, tuple(later(segment, offset) for segment in segments), span)
+
+
+def later(segment: Segment, seconds: float) -> Segment:
+    """Return a segment whose times count from an earlier moment."""
+    times = segment.times and tuple((start + seconds, end + seconds) for start, end in segment.times)
+    begin = segment.start + seconds if segment.has_span else 0.0
+    return replace(segment, start=begin, end=segment.end + seconds, times=times)
+
+
+def _whisper_part(part: Mapping[str, Any], recording: str) -> Iterator[Segment]:
+    """The segments of one of Whisper's: one for each stretch of words of one speaker."""
+    who = str(part.get("speaker") or "")
+    start, end = part["timestamp"] if "timestamp" in part else (part.get("start"), part.get("end"))
+    span = _span(start, end)
+    begin, until = span or (0.0, math.inf)
+    if not part.get("words"):
+        words = tuple(part["text"].split())
+        yield Segment(recording, who, words, begin, until, tuple(divided(words, span)) if span else None)
+        return
+    timed = [
+        (str(word.get("speaker") or who), text, time, _confidence(word))
+        for word in part["words"]
+        for text, time in _shared(word["word" if "word" in word else "text"], _span(word.get("start"), word.get("end")))
+    ]
+    filled: Sequence[Span | None] = filled_times([time for _, _, time, _ in timed], span) or [None] * len(timed)
+    for speaker, group in groupby(zip(timed, filled, strict=True), key=lambda pair: pair[0][0]):
+        own = list(group)
+        times = tuple(time for _, time in own if time)
+        scores = tuple(score for (*_, score), _ in own if score is not None)
+        yield Segment(
+            recording,
+            speaker,
+            tuple(text for (_, text, *_), _ in own),
+            times[0][0] if times else begin,
+            times[-1][1] if times else until,
+            times or None,
+            scores if len(scores) == len(own) else None,
+        )
+
+
+def _shared(text: str, span: Span | None) -> Iterator[tuple[str, Span | None]]:
+    """The words of a text, which share its time by their letters."""
+    words = text.split()
+    yield from zip(words, divided(words, span) if span else [None] * len(words), strict=True)
+
+
+def filled_times(times: Sequence[Span | None], span: Span | None) -> list[Span] | None:
+    """Fill in times that are missing: such words share the time between their neighbours, or from the span's ends.
+
+    Returns:
+        None if no time is known at all.
+    """
+    if not any(times) and (span is None or not times):
+        return None
+    filled: list[Span] = []
+    for place, time in enumerate(times):
+        if time is not None:
+            filled.append(time)
+            continue
+        after = next((n for n in range(place, len(times)) if times[n] is not None), len(times))
+        following = times[after] if after < len(times) else None
+        begin = filled[-1][1] if filled else span[0] if span else following[0] if following else 0.0
+        until = following[0] if following else span[1] if span else begin
+        filled.append((begin, begin + max(0.0, until - begin) / (after - place)))
+    return filled
+
+
+def _confidence(word: Mapping[str, Any]) -> float | None:
+    return _time(next((word[name] for name in ("probability", "score", "confidence") if name in word), None))
+
+
+def _time(value: Any) -> float | None:
+    if value is None:
+        return None
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value} is not a finite number")
+    return number
+
+
+def _span(start: Any, end: Any) -> Span | None:
+    first, last = _time(start), _time(end)
+    return None if first is None or last is None else (first, last)
+
+
+def read_subtitles(path: Path) -> Iterator[Segment]:
+    """Read SRT or VTT. A speaker is VTT's voice, or, if each cue begins with ``name:``, that name."""
+    lines = [line for line in _whole_lines(path)]
+    starts = [place for place, line in enumerate(lines) if _CUE.match(line.strip())]
+    if not starts:
+        raise InputError(f"{path}: it holds no cue `00:00:01,000 --> 00:00:02,000`: is it subtitles?")
+    cues = []
+    for place, after in zip(starts, [*starts[1:], len(lines)], strict=True):
+        match = _CUE.match(lines[place].strip())
+        assert match is not None
+        body = next(("\n".join(lines[place + 1 : end]) for end in range(place + 1, after) if not lines[end].strip()),
+                    "\n".join(lines[place + 1 : after]))  # fmt: skip
+        voice = _VOICE.search(body)
+        text = html.unescape(_MARKUP.sub("", body))
+        span = checked_span(_clock_seconds(match[1]), _clock_seconds(match[2]), f"{path}: line {place + 1}")
+        cues.append((voice[1].strip() if voice else "", text, span))
+    named = [_NAMED.fullmatch(text) for _, text, _ in cues]
+    for (voice_name, text, span), name in zip(cues, named, strict=True):
+        if all(named) and name and not voice_name:
+            voice_name, text = name.groups()
+        yield Segment(path.stem, voice_name, tuple(text.split()), *span)
+
+
+def _whole_lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file: check the path, or run the stage that writes it") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text: convert it with iconv") from None
+
+
+def _clock_seconds(clock: str) -> float:
+    seconds = 0.0
+    for part in clock.replace(",", ".").split(":"):
+        seconds = 60 * seconds + float(part)
+    return seconds
+
+
+def read_nemo(path: Path, *, recognised: bool = False) -> dict[str, str]:
+    """Read a manifest of NeMo: the references, or what was recognised, by the name of the audio file."""
+    texts: dict[str, str] = {}
+    entries = load_json(path)
+    for number, entry in enumerate(entries if isinstance(entries, list) else [entries], start=1):
+        where = f"{path}: line {number}"
+        name = entry.get("audio_filepath") if isinstance(entry, dict) else None
+        if not isinstance(name, str) or not Path(name).stem:
+            raise InputError(f"{where}: no audio_filepath: write a manifest of NeMo")
+        text = entry.get("pred_text", entry.get("text")) if recognised else entry.get("text")
+        if not isinstance(text, str):
+            raise InputError(f"{where}: no {'pred_text' if recognised else 'text'} of {name}: write a manifest of NeMo")
+        if Path(name).stem in texts:
+            raise InputError(f"{where}: {Path(name).stem} comes twice: keep one of its lines")
+        texts[Path(name).stem] = text
+    return texts
+
+
+_REQUIRED = ("recording", "window", "start", "end", "speaker", "words")
+
+
+def read_hypotheses(path: str | Path) -> list[Segment]:
+    """Read what was recognised in windows of recordings, see :func:`espnet_ext.text.writing.write_hypotheses`.
+
+    Raises:
+        InputError: no such file, nothing in it, or a line that does not fit; the message names file and line.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").split("\n")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file of hypotheses: check the path, or decode first") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text: convert it with iconv") from None
+    windows = [_window(line, f"{path}: line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+    if not windows:
+        raise InputError(f"{path}: it holds no hypothesis: decode again")
+    seen: set[tuple[str, int, str]] = set()
+    for item in windows:
+        key = (item.recording, item.window, item.speaker)
+        if key in seen:
+            raise InputError(
+                f"{path}: {item.recording}: speaker {item.speaker} appears twice in window {item.window}: "
+                "join the two lines, in the order of speech"
+            )
+        seen.add(key)
+    return windows
+
+
+def _window(line: str, where: str) -> Segment:
+    record = _json_line(line, where)
+    missing = [name for name in _REQUIRED if name not in record] if isinstance(record, dict) else list(_REQUIRED)
+    if missing:
+        raise InputError(f"{where}: no {', '.join(missing)}: each line must hold {', '.join(_REQUIRED)}")
+    _check_types(record, where)
+    times, confidences = record.get("times"), record.get("confidences")
+    try:
+        return Segment(
+            record["recording"],
+            record["speaker"],
+            tuple(record["words"]),
+            float(record["start"]),
+            float(record["end"]),
+            None if times is None else tuple((float(start), float(end)) for start, end in times),
+            None if confidences is None else tuple(float(value) for value in confidences),
+            record["window"],
+        )
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{where}: {record['recording']}: {error}: fix it") from None
+
+
+def _check_types(record: Mapping[str, Any], where: str) -> None:
+    words = record["words"]
+    faults = {
+        "recording must be a name": not isinstance(record["recording"], str) or not record["recording"],
+        "speaker must be a name (empty: nobody speaks)": not isinstance(record["speaker"], str),
+        "window must be a whole number from 0": type(record["window"]) is not int or record["window"] < 0,
+        "words must be a list of words": not isinstance(words, list) or not all(map(_is_word, words)),
+        "words without a speaker": bool(words) and not record["speaker"],
+    }
+    if fault := next((text for text, found in faults.items() if found), None):
+        raise InputError(f"{where}: {fault}: fix it")
+
+
+def _is_word(word: Any) -> bool:
+    return isinstance(word, str) and word.split() == [word]

@@ -1,0 +1,184 @@
+"""Read transcripts in any format, which is detected by the file's name and content.
+
+Kaldi text, trn and NeMo's manifests name utterances. The others say at what time of a recording something was said.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import read_table, text_lines
+from espnet_ext.text import formats
+from espnet_ext.text.words import Segment, by_recording, in_order
+
+KALDI, TRN, STM, CTM, RTTM, SEGLST, WHISPER, SRT, VTT, NEMO, WINDOWS = FORMATS = (
+    "kaldi", "trn", "stm", "ctm", "rttm", "seglst", "whisper", "srt", "vtt", "nemo", "windows",
+)  # fmt: skip
+OF_UTTERANCES = (KALDI, TRN, NEMO)
+OF_WORDS = (CTM, RTTM)
+AUTO = "auto"
+_SUFFIXES = {".trn": TRN, ".stm": STM, ".ctm": CTM, ".rttm": RTTM, ".srt": SRT, ".vtt": VTT, ".seglst": SEGLST}
+_JSON = (".json", ".jsonl")
+_SAMPLE = 50  # lines that decide on a format
+
+
+@dataclass(frozen=True)
+class Transcripts:
+    """What one file holds.
+
+    Attributes:
+        path: the file.
+        format: one of ``FORMATS``.
+        texts: text by utterance id, in the file's order; empty for recordings.
+        segments: what was said in recordings, in the file's order; empty for utterances.
+        ignored: stretches that an STM excludes from scoring, as segments without words.
+    """
+
+    path: Path
+    format: str
+    texts: dict[str, str]
+    segments: tuple[Segment, ...] = ()
+    ignored: tuple[Segment, ...] = ()
+
+    @property
+    def of_utterances(self) -> bool:
+        """Whether the file names utterances and not recordings."""
+        return self.format in OF_UTTERANCES
+
+    @property
+    def plain(self) -> dict[str, str]:
+        """Text by utterance or recording; what several people say in a recording is in the order of time."""
+        if self.of_utterances:
+            return self.texts
+        recordings = by_recording(in_order(self.segments))
+        return {name: " ".join(word for segment in own for word in segment.words) for name, own in recordings.items()}
+
+
+def _windows_of_whisper(path: Path) -> list[Segment]:
+    """The segments; a window, or a file, without a word is a recording in which nobody speaks."""
+    return [
+        segment
+        for window in formats.read_whisper(path)
+        for segment in window.segments or (Segment(window.utterance, "", ()),)
+    ]
+
+
+def _refused_windows(path: Path) -> list[Segment]:
+    raise InputError(f"{path}: hypotheses of windows overlap: join them first (espnet-ext stitch join)")
+
+
+_SEGMENTS: MappingProxyType[str, Callable[[Path], Iterable[Segment]]] = MappingProxyType(
+    {
+        STM: formats.read_stm,
+        CTM: lambda path: channels_as_speakers(formats.read_ctm(path)),
+        RTTM: lambda path: channels_as_speakers(formats.read_rttm(path)),
+        SEGLST: formats.read_seglst,
+        WHISPER: _windows_of_whisper,
+        SRT: formats.read_subtitles,
+        VTT: formats.read_subtitles,
+        WINDOWS: _refused_windows,
+    }
+)
+
+
+def read_transcripts(path: str | Path, form: str = AUTO, *, recognised: bool = False) -> Transcripts:
+    """Read transcripts.
+
+    Args:
+        path: the file.
+        form: its format, or ``auto`` to detect it.
+        recognised: read hypotheses and not references, where a file holds both.
+
+    Raises:
+        InputError: the file cannot be read, or a line is not of the format; the message says which.
+    """
+    path = Path(path)
+    form = detect_format(path) if form == AUTO else form
+    if form == KALDI:
+        return Transcripts(path, form, read_table(path))
+    if form == TRN:
+        return Transcripts(path, form, formats.read_trn(path))
+    if form == NEMO:
+        return Transcripts(path, form, formats.read_nemo(path, recognised=recognised))
+    if form not in _SEGMENTS:
+        raise InputError(f"unknown format {form!r}: choose one of {', '.join(FORMATS)}")
+    segments = list(_SEGMENTS[form](path))
+    ignored = [segment for segment in segments if segment.words == (formats.IGNORED,)]
+    rest = tuple(segment for segment in segments if segment.words != (formats.IGNORED,)) if ignored else segments
+    return Transcripts(path, form, {}, tuple(rest), tuple(replace(segment, words=()) for segment in ignored))
+
+
+def channels_as_speakers(words: Iterable[Segment]) -> list[Segment]:
+    """Return words, and where one names no speaker, its channel takes the place."""
+    return [word if word.speaker else replace(word, speaker=word.channel) for word in words]
+
+
+def read_segments(path: str | Path, *, may_be_empty: bool = False) -> list[Segment]:
+    """Read what was said in recordings, in any format that names speakers.
+
+    Raises:
+        InputError: as :func:`read_transcripts`; the file names utterances; or it holds nothing (which
+            ``may_be_empty`` allows).
+    """
+    found = read_transcripts(path)
+    if found.of_utterances:
+        raise InputError(f"{path}: {found.format} does not say who spoke when: give STM, CTM or SegLST")
+    if not found.segments and not may_be_empty:
+        raise InputError(f"{path}: not a list of turns: write SegLST, one object per turn")
+    return list(found.segments)
+
+
+def detect_format(path: Path) -> str:
+    """Return the format of a file: by its name, else by its first lines; otherwise Kaldi text.
+
+    Raises:
+        InputError: no such file, it is empty, or JSON of another kind.
+    """
+    suffix = path.suffix.lower()
+    if suffix in _SUFFIXES:
+        return _SUFFIXES[suffix]
+    if suffix in _JSON or _begins_like_json(path):
+        return _json_format(path)
+    lines = [line for _, line in islice(formats.nist_lines(path), _SAMPLE)]
+    if lines and lines[0].startswith("WEBVTT"):
+        return VTT
+    if len(lines) > 1 and lines[0].strip().isdecimal() and "-->" in lines[1]:
+        return SRT
+    if lines and all(line.split()[0] in ("LEXEME", "SPEAKER", "SPKR-INFO") for line in lines):
+        return RTTM
+    for form, fits, times in ((STM, formats.is_stm, slice(3, 5)), (CTM, formats.is_ctm, slice(2, 4))):
+        if lines and all(map(fits, lines)) and _are_times(lines, times):
+            return form
+    return TRN if lines and all(map(formats.TRN_LINE.fullmatch, lines)) else KALDI
+
+
+def _are_times(lines: list[str], places: slice) -> bool:
+    """Whether fields are times, and not numerals in Kaldi text, which has an id only once."""
+    names = [line.split()[0] for line in lines]
+    return len(set(names)) < len(names) or any("." in field for line in lines for field in line.split()[places])
+
+
+def _begins_like_json(path: Path) -> bool:
+    first = next(text_lines(path), "").lstrip()[:1]
+    return first in ("[", "{") and path.read_bytes().rstrip()[-1:] in (b"]", b"}")
+
+
+def _json_format(path: Path) -> str:
+    content: Any = formats.load_json(path)
+    if content == []:
+        return SEGLST
+    first = content[0] if isinstance(content, list) else content
+    if not isinstance(first, dict):
+        raise InputError(f"{path}: entry 1: not an object: write Whisper's JSON or SegLST")
+    for key, form in (("session_id", SEGLST), ("segments", WHISPER), ("chunks", WHISPER), ("audio_filepath", NEMO)):
+        if key in first:
+            return form
+    if "window" in first and "recording" in first:
+        return WINDOWS
+    if isinstance(content, list):
+        return SEGLST  # whose reader says what is missing in which entry
+    raise InputError(f"{path}: neither Whisper's JSON nor SegLST: write SegLST, Whisper's JSON or NeMo's manifest")
