@@ -16,9 +16,9 @@ from tqdm import tqdm
 # Decoding a thousand hours takes an hour, so of this many files and more only the headers are read by default.
 FULL_CHECK_FILES = 10_000
 CHECKS = ("auto", "header", "full")
-# Endings of audio files that libsndfile reads, and of those that need ffmpeg.
+# Endings of audio files that libsndfile reads, and of those that PyAV reads.
 SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".oga", ".opus", ".sph", ".aiff", ".aif", ".au")
-FFMPEG_SUFFIXES = (".m4a", ".m4b", ".mp4", ".aac", ".webm", ".mov", ".mkv", ".avi", ".wma", ".amr", ".3gp")
+CONVERTED_SUFFIXES = (".m4a", ".m4b", ".mp4", ".aac", ".webm", ".mov", ".mkv", ".avi", ".wma", ".amr", ".3gp")
 
 _WRITE_BLOCK = 1 << 17  # samples written at once: libsndfile's Vorbis encoder crashes on minutes in one call
 _SPHERE_HEADER = 1024  # bytes, the usual length

@@ -73,7 +73,7 @@ def transcribe(
     Whisper tiny.en recognises English. With --speakers, voices are told too: one at a time, as speaker1, speaker2, ...,
     or, with --enrolment, by name, others being `unknown`. For overlapped speech name a speaker-attributed model.
 
-    Reads wav, flac, mp3, ogg, and what ffmpeg reads if it is installed; of a folder, all audio files in and below it.
+    Reads wav, flac, mp3, ogg, and with the extra `whisper` m4a, mp4 and the like; of a folder, all in and below it.
     A file that cannot be read is named, and the others go on. Lines are in NAME.txt.part until all of a file is done.
     The same command again leaves out files that are done; with other options their transcripts are replaced. A
     transcript that was not written here, or was changed since, stays.

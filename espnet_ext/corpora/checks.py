@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from espnet_ext.audio.files import FFMPEG_SUFFIXES, SUFFIXES, Inspected, decodes, inspect_files
+from espnet_ext.audio.files import CONVERTED_SUFFIXES, SUFFIXES, Inspected, decodes, inspect_files
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.checks import raise_problems, validate
 from espnet_ext.kaldi.data_dir import DataDir, format_seconds, write_data_dir
@@ -156,7 +156,7 @@ def unread_files(files: Iterable[Path]) -> dict[str, str]:
     return {
         path.stem: f"{path}: {path.suffix} files must be converted first: ffmpeg -i {path.name} {path.stem}.flac"
         for path in files
-        if path.suffix.lower() in FFMPEG_SUFFIXES
+        if path.suffix.lower() in CONVERTED_SUFFIXES
     }
 
 

@@ -12,11 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from espnet_ext.audio.recordings import write_regions
 from espnet_ext.corpora import long_recordings
 from espnet_ext.corpora.checks import Faults, require_corpus, write_parts
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
-from espnet_ext.longform.recording_audio import write_regions
 
 PARTS = ("dev", "test")
 IGNORED = "ignore_time_segment_in_scoring"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from espnet_ext.audio.recordings import Audio, NoSpeech, RecordingAudio, blocks
 from espnet_ext.errors import InputError
-from espnet_ext.longform.recording_audio import Audio, NoSpeech, RecordingAudio, blocks
 from espnet_ext.work.files import files_below
 
 MUSAN = ("music", "noise", "speech")

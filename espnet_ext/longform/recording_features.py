@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import torch
 
+from espnet_ext.audio.recordings import Audio, NoSpeech, RecordingAudio
 from espnet_ext.errors import InputError
 from espnet_ext.frontend.power_mel import PowerMelFrontend
 from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.arks import ark_shards, write_arks
 from espnet_ext.kaldi.tables import write_table
-from espnet_ext.longform.recording_audio import Audio, NoSpeech, RecordingAudio
 from espnet_ext.work.files import atomic_write
 
 NO_SPEECH = "no_speech.txt"  # beside statistics.scp: the recordings without statistics, one in a line

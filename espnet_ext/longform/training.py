@@ -33,13 +33,13 @@ from espnet2.train.preprocessor import AbsPreprocessor
 from espnet2.utils.nested_dict_action import NestedDictAction
 from torch.utils.data import DataLoader, Dataset
 
+from espnet_ext.audio.recordings import RecordingAudio
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.arks import read_array
 from espnet_ext.kaldi.data_dir import is_command
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.longform.alignment.word_times import read_word_times
 from espnet_ext.longform.chunking import Chunk, Schedule, batches
-from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.longform.recording_features import NO_SPEECH, ChannelStatistics, RecordingFeatures
 from espnet_ext.upstream.option_faults import unfit
 

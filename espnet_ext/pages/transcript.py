@@ -9,7 +9,7 @@ from string import Template
 
 import soundfile
 
-from espnet_ext.longform.recording_audio import RecordingAudio
+from espnet_ext.audio.recordings import RecordingAudio
 from espnet_ext.text.words import Segment, Word
 from espnet_ext.text.writing import clock
 from espnet_ext.work.files import atomic_write

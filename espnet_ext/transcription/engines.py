@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from espnet_ext.audio.recordings import opened
 from espnet_ext.errors import InputError
-from espnet_ext.longform.recording_audio import opened
 from espnet_ext.sharing.model_files import ModelFiles
 from espnet_ext.text.words import Segment, Word, lines_of
 from espnet_ext.transcription.request import RATE, Engine, Request, check_options, is_whisper, loading

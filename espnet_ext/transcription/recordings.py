@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from espnet_ext.audio.files import FFMPEG_SUFFIXES, SUFFIXES
+from espnet_ext.audio.files import CONVERTED_SUFFIXES, SUFFIXES
 from espnet_ext.errors import InputError
 from espnet_ext.text.writing import FORMATS
 from espnet_ext.work.files import files_below, is_utf8, printable
@@ -84,7 +84,7 @@ def _expanded(path: Path, faults: list[tuple[Path, str]]) -> Iterator[Recording]
     except OSError as error:
         faults.append((path, f"{path}: {error.strerror}: check the path"))
         return
-    endings = (*SUFFIXES, *FFMPEG_SUFFIXES)
+    endings = (*SUFFIXES, *CONVERTED_SUFFIXES)
     inside = [file for file in files_below(path) if file.suffix.lower() in endings and not file.name.startswith(_MACOS)]
     if not inside:
         faults.append((path, f"{path}: no audio file in this folder ({', '.join(endings)}): name another"))

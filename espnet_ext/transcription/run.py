@@ -5,8 +5,8 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from espnet_ext.audio.recordings import opened, readable
 from espnet_ext.errors import InputError
-from espnet_ext.longform.recording_audio import opened, readable
 from espnet_ext.pages.transcript import RATE, write_page
 from espnet_ext.text.words import Segment
 from espnet_ext.text.writing import show_line, write_transcript
@@ -64,7 +64,7 @@ def transcribe_files(
 
     Args:
         engine: what recognises.
-        recordings: audio files of any format that libsndfile or ffmpeg reads.
+        recordings: audio files of any format that libsndfile or PyAV reads.
         output: a folder.
         kinds: some of :data:`KINDS`.
         key: what transcripts depend on besides the audio, noted for :func:`espnet_ext.transcription.notes.unfinished`.
@@ -92,7 +92,7 @@ def transcribe_files(
         partial, note = output / f"{recording.name}.txt.part", Note(output, recording)
         lines: list[Segment] = []
         try:
-            with readable(recording.path) as audio:  # converted once, if ffmpeg must
+            with readable(recording.path) as audio:  # converted once, if at all
                 _recognise(engine, recording.path, audio, lines, partial, show)
                 note.begin(targets.values())
                 for kind, target in targets.items():

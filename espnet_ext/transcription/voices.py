@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
+from espnet_ext.audio.recordings import RecordingAudio, copy_times, opened
 from espnet_ext.kaldi.data_dir import DataDir, format_seconds, write_data_dir
-from espnet_ext.longform.recording_audio import RecordingAudio, copy_times, opened
 from espnet_ext.multitalker.profiles import RATE, Embed, make_profiles, profile
 from espnet_ext.text.words import Word
 from espnet_ext.transcription.enrolment import find_enrolment

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from espnet_ext.audio.recordings import opened
 from espnet_ext.errors import InputError
-from espnet_ext.longform.recording_audio import opened
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.stitcher.by_time import merge_by_time
 from espnet_ext.text.words import Segment, spoken_lines

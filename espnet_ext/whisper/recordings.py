@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from espnet_ext.longform.recording_audio import RecordingAudio, opened
+from espnet_ext.audio.recordings import RecordingAudio, opened
 from espnet_ext.multitalker.hypotheses import NOBODY
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.text.words import SPEAKER, Segment, Word, lines_of

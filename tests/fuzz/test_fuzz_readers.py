@@ -13,10 +13,10 @@ from damage import FUZZ, NAMES, SECONDS, TEXTS, WORDS, damaged, read_or_refuse, 
 from hypothesis import given, note
 from hypothesis import strategies as st
 
+from espnet_ext.audio.recordings import read_regions, write_regions
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.longform.alignment.word_times import RecordingWords, read_word_times, word_faults, write_word_times
-from espnet_ext.longform.recording_audio import read_regions, write_regions
 from espnet_ext.multitalker.hypotheses import group_by_speaker, read_grouped
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.nbest.espnet_output import parse_score, parse_scores, read_espnet_output

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import soundfile
 
+from espnet_ext.audio.recordings import RecordingAudio
 from espnet_ext.errors import InputError
 from espnet_ext.longform.noise import GeneratedMusic, NoiseFiles, find_noise, with_noise
-from espnet_ext.longform.recording_audio import RecordingAudio
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import soundfile
 import torch
 import torchaudio
 
+from espnet_ext.audio.recordings import RecordingAudio, ZeroedAudio
 from espnet_ext.errors import InputError
 from espnet_ext.longform import recording_features
-from espnet_ext.longform.recording_audio import RecordingAudio, ZeroedAudio
 from espnet_ext.longform.recording_features import RecordingFeatures
 
 

@@ -7,10 +7,10 @@ import pytest
 import scipy.signal
 import soundfile
 
+from espnet_ext.audio.recordings import RecordingAudio
 from espnet_ext.corpora import earnings22, rev16, spotify, tedlium
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.longform.alignment.word_times import read_word_times
-from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.synthetic import long_recordings, parameters
 from espnet_ext.synthetic.spotify import make_spotify, shards_of, write_audio
 from espnet_ext.synthetic.voices import draw_speakers

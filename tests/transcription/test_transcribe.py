@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import soundfile
 
+from espnet_ext.audio.recordings import opened
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
-from espnet_ext.longform.recording_audio import opened
 from espnet_ext.text.words import Segment, Word
 from espnet_ext.transcription import engines
 from espnet_ext.transcription.notes import NOTES, key_of, unfinished
@@ -125,12 +125,15 @@ def test_lines_of_a_file_that_fails_late_are_kept(audio, tmp_path):
     assert faults == [f"{audio}: out of memory (the lines until then: {out / 'my talk.txt.part'})"]
 
 
-def test_ffmpeg_converts_a_file_once(audio, tmp_path, monkeypatch):
-    talk, ffmpeg, heard = tmp_path / "a talk.m4a", tmp_path / "ffmpeg", []
+def test_a_file_is_converted_once(audio, tmp_path, monkeypatch):
+    talk, heard, converted = tmp_path / "a talk.m4a", [], []
     talk.write_bytes(b"\0\0\0\x18ftypM4A ")
-    ffmpeg.write_text(f'#!/bin/bash\necho x >> "{tmp_path}/calls"\ncp "{audio}" "${{@: -1}}"\n')
-    ffmpeg.chmod(0o755)
-    monkeypatch.setattr(shutil, "which", lambda name: str(ffmpeg))
+
+    def convert(path, target):
+        converted.append(path)
+        shutil.copy(audio, target)
+
+    monkeypatch.setattr("espnet_ext.audio.recordings._convert", convert)
 
     def engine(path):
         with opened(path, 16000) as recording:
@@ -139,7 +142,7 @@ def test_ffmpeg_converts_a_file_once(audio, tmp_path, monkeypatch):
         yield from LINES
 
     assert transcribe_files(engine, named(talk), tmp_path / "out", KINDS) == 0
-    assert heard == [("a_talk", 48000)] and (tmp_path / "calls").read_text() == "x\n"
+    assert heard == [("a_talk", 48000)] and converted == [talk]
     assert "<title>a talk.m4a" in (tmp_path / "out" / "a talk.html").read_text()
 
 

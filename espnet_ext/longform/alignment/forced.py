@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from espnet_ext.audio.recordings import RecordingAudio
 from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.greedy import GreedyDecoder, Token
 from espnet_ext.longform.decoding.settings import WindowSettings
 from espnet_ext.longform.decoding.transcribe import SPACE, Transcriber, bpemodel_of, load_transcriber
-from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.text.words import Word
 from espnet_ext.work.yaml_files import read_yaml
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from espnet_ext.audio.recordings import Audio, NoSpeech, RecordingAudio, ZeroedAudio, read_regions
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi import audio_tables
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.longform.decoding.settings import DecodeSettings
 from espnet_ext.longform.noise import find_noise, with_noise
-from espnet_ext.longform.recording_audio import Audio, NoSpeech, RecordingAudio, ZeroedAudio, read_regions
 from espnet_ext.work import shards as work
 from espnet_ext.work.files import write_json
 from espnet_ext.work.parallel import device_of

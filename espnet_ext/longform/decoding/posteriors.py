@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from espnet_ext.audio.recordings import Audio
 from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.prompted import PromptedModel, padded_seconds, special_tokens, takes_prompt
-from espnet_ext.longform.recording_audio import Audio
 from espnet_ext.longform.recording_features import ChannelStatistics, RecordingFeatures
 from espnet_ext.work.yaml_files import read_yaml
 

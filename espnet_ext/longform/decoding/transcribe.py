@@ -7,11 +7,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.audio.recordings import Audio, NoSpeech, opened
 from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.greedy import GreedyDecoder, Token
 from espnet_ext.longform.decoding.posteriors import LongModel, load
 from espnet_ext.longform.decoding.settings import WindowSettings
-from espnet_ext.longform.recording_audio import Audio, NoSpeech, opened
 from espnet_ext.text.words import Segment, Word, lines_of
 from espnet_ext.work.model_cache import keep_last
 from espnet_ext.work.yaml_files import read_yaml

@@ -13,13 +13,13 @@ import yaml
 from espnet2.tasks.asr import ASRTask
 from espnet2.utils.yaml_no_alias_safe_dump import yaml_no_alias_safe_dump
 
+from espnet_ext.audio.recordings import RecordingAudio
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.longform.decoding import posteriors as longform
 from espnet_ext.longform.decoding.decode import LongDecoding, decode_long
 from espnet_ext.longform.decoding.settings import DecodeSettings
-from espnet_ext.longform.recording_audio import RecordingAudio
 from espnet_ext.longform.recording_features import RecordingFeatures
 
 SECONDS = {"long": 9.37, "short": 1.3, "tiny": 0.12}

@@ -9,13 +9,13 @@ import soundfile
 import torch
 import yaml
 
+from espnet_ext.audio.recordings import opened
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.posteriors import load
 from espnet_ext.longform.decoding.prompted import special_tokens
 from espnet_ext.longform.decoding.settings import WindowSettings
 from espnet_ext.longform.decoding.transcribe import load_transcriber, transcribe
-from espnet_ext.longform.recording_audio import opened
 from espnet_ext.sharing.model_files import find_model
 
 SECONDS, RATE, UNIT = 2.0, 16000, 1280

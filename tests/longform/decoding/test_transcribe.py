@@ -11,7 +11,7 @@ import soundfile
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.settings import WindowSettings
-from espnet_ext.longform.decoding.transcribe import Transcriber, load_transcriber, transcribe
+from espnet_ext.longform.decoding.transcribe import Transcriber, load_transcriber
 
 WINDOW = 2.0
 
@@ -97,23 +97,6 @@ def test_the_command(model, data, tmp_path, capsys):
     assert made == {f"{name}.{kind}" for name in ("silent", "tiny", "long", "short") for kind in kinds}
     content = json.loads((tmp_path / "out" / "long.json").read_text())
     assert content["text"].split() == (tmp_path / "out" / "long.txt").read_text().split()
-
-
-def test_what_soundfile_cannot_read_goes_through_ffmpeg(transcriber, data, tmp_path, monkeypatch):
-    movie = tmp_path / "talk.m4a"
-    movie.write_bytes(b"a movie")
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(InputError, match=r"talk\.m4a: .* install ffmpeg"):
-        list(transcribe(transcriber, movie))
-    ffmpeg = tmp_path / "ffmpeg"  # writes the same audio whatever it is given
-    ffmpeg.write_text(f'#!/bin/bash\ncp {data}/long.flac "${{@: -1}}"\n')
-    ffmpeg.chmod(0o755)
-    monkeypatch.setattr(shutil, "which", lambda name: str(ffmpeg))
-    direct = list(transcribe(transcriber, data / "long.flac"))
-    assert list(transcribe(transcriber, movie)) == direct
-    ffmpeg.write_text("#!/bin/bash\necho moov atom not found >&2\nexit 1\n")
-    with pytest.raises(InputError, match="ffmpeg cannot read it: moov atom not found"):
-        list(transcribe(transcriber, movie))
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,15 @@ import pytest
 import soundfile
 import soxr
 
-from espnet_ext.errors import InputError
-from espnet_ext.longform.recording_audio import (
+from espnet_ext.audio.recordings import (
     RecordingAudio,
     ZeroedAudio,
     blocks,
+    opened,
     read_regions,
     write_regions,
 )
+from espnet_ext.errors import InputError
 
 
 def speechlike(rate: int, seconds: float, channels: int = 1) -> np.ndarray:
@@ -96,3 +97,23 @@ def test_bad_regions(tmp_path, line):
     (tmp_path / "zeroed").write_text(f"a 0 1\n{line}\n")
     with pytest.raises(InputError, match="line 2"):
         read_regions(tmp_path / "zeroed")
+
+
+def test_what_soundfile_cannot_read_is_converted(tmp_path):
+    """AAC in stereo at 44.1 kHz, as of a video."""
+    av = pytest.importorskip("av")
+    path, samples = tmp_path / "talk.m4a", (20000 * speechlike(44100, 2.0, 2)).astype(np.int16)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("aac", rate=44100, layout="stereo")
+        frame = av.AudioFrame.from_ndarray(samples.reshape(1, -1), format="s16", layout="stereo")
+        frame.sample_rate = 44100
+        for packet in (*stream.encode(frame), *stream.encode(None)):
+            container.mux(packet)
+    with opened(path, 16000) as audio:
+        assert abs(audio.seconds - 2.0) < 0.1 and audio.name == "talk"
+        heard, spoken = audio.read(0, audio.length), samples.mean(axis=1) / 2**15
+    assert np.square(heard).mean() == pytest.approx(np.square(spoken).mean(), rel=0.1)
+    for content, fault in ((b"a movie", "cannot be read"), (b"", "is empty")):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=f"talk.m4a: {fault}"), opened(path, 16000):
+            pass

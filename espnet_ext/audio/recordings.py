@@ -5,11 +5,10 @@ A file, a recording with silenced regions and noise all have the same interface:
 """
 
 import os
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from math import gcd
 from pathlib import Path
 from typing import Protocol, Self
@@ -24,7 +23,7 @@ from espnet_ext.kaldi.data_dir import format_seconds, parse_segment
 from espnet_ext.work.files import atomic_write
 
 _BLOCK_SECONDS = 30
-_FFMPEG_RATE = 16000  # Hz, of audio that ffmpeg reads
+_CONVERTED_RATE = 16000  # Hz
 # Audio on either side of a part, so that the resampling filter sees what it would see in the whole file.
 _MARGIN_SECONDS = 0.05
 _LOUDEST = 2.0**32  # no audio has larger samples, integers of 32 bits as numbers included; powers of 1e20 are infinite
@@ -160,10 +159,10 @@ class RecordingAudio:
 
 @contextmanager
 def opened(path: Path, rate: int) -> Iterator[RecordingAudio]:
-    """An audio file of any format, named as the file; ffmpeg reads those that libsndfile cannot.
+    """Open an audio file of any format, named as the file; PyAV reads those that libsndfile cannot.
 
     Raises:
-        InputError: as :class:`RecordingAudio`; ffmpeg is needed but not installed, or cannot read the file either.
+        InputError: as :class:`RecordingAudio`; PyAV is needed but not installed, or cannot read the file either.
     """
     with readable(path) as audio, RecordingAudio("_".join(path.stem.split()), audio, rate) as recording:
         yield recording
@@ -171,34 +170,43 @@ def opened(path: Path, rate: int) -> Iterator[RecordingAudio]:
 
 @contextmanager
 def readable(path: Path) -> Iterator[Path]:
-    """The file, or if soundfile cannot read its format (m4a, video ...), what ffmpeg makes of it, in a temporary file.
+    """Give the file, or if soundfile cannot read its format (m4a, video ...), a converted copy, which is temporary.
 
     Raises:
-        InputError: ffmpeg is needed but not installed, or cannot read the file either.
+        InputError: PyAV is needed but not installed, or cannot read the file either.
     """
     try:
         soundfile.info(path)
     except soundfile.SoundFileError:
-        needs_ffmpeg = path.is_file()
+        is_other = path.is_file()
     else:
-        needs_ffmpeg = False
-    if not needs_ffmpeg:
+        is_other = False
+    if not is_other:
         yield path  # one that is missing is refused when it is opened
         return
     if not path.stat().st_size:
         raise InputError(f"{path}: is empty (0 bytes)")
-    command = shutil.which("ffmpeg")
-    if command is None:
-        raise InputError(f"{path}: libsndfile cannot read this file; if it is m4a or video, install ffmpeg")
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / f"{path.stem}.wav"
-        line = [command, "-v", "error", "-i", str(path), "-vn", "-ac", "1", "-ar", str(_FFMPEG_RATE), str(target)]
-        done = subprocess.run(line, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
-        if done.returncode or not target.is_file():
-            reason = (done.stderr.strip().splitlines() or ["no audio in it"])[-1]
-            raise InputError(f"{path}: ffmpeg cannot read it: {reason}")
+        _convert(path, target)
         copy_times(path, target)
         yield target
+
+
+def _convert(path: Path, target: Path) -> None:
+    """Write the first audio stream of a file as WAV with one channel."""
+    try:
+        import av
+    except ModuleNotFoundError:
+        raise InputError(f"{path}: libsndfile cannot read this file; PyAV may: pip install av") from None
+    try:
+        with av.open(str(path)) as container, soundfile.SoundFile(target, "w", _CONVERTED_RATE, 1, "PCM_16") as file:
+            mono = av.AudioResampler(format="s16", layout="mono", rate=_CONVERTED_RATE)
+            for frame in chain(container.decode(audio=0), [None]):  # None: what the resampler still holds
+                for part in mono.resample(frame):
+                    file.write(part.to_ndarray()[0])
+    except (av.FFmpegError, IndexError) as error:  # IndexError: there is no audio stream
+        raise InputError(f"{path}: cannot be read ({error or 'no audio in it'}): replace the file") from None
 
 
 def copy_times(source: str | Path, copy: str | Path) -> None:
