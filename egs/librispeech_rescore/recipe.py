@@ -188,21 +188,21 @@ def statistics(run: Run) -> None:
 
 
 def report_steps(run: Run) -> Iterator[Step]:
-    """What the lists of each part hold, and the error rates of their best and their oracle hypotheses."""
-    from espnet_ext.nbest import statistics as nbest_statistics
+    """The error rates of the best and the oracle hypotheses of the lists of each part."""
+    from espnet_ext.nbest.oracle import oracle_lines, report_lists
     from espnet_ext.work.json_text import parse_json
 
     for part, lists in zip(list_parts(run), lists_of(run, list_parts(run)), strict=True):
         report = lists.parent / f"oracle_{part}.json"
         yield Step(
-            name=f"list statistics of {part}",
-            log=lists.parent / "log" / f"stats_{part}.log",
-            function=nbest_statistics.report_lists,
-            arguments={"path": lists, "folder": lists.parent, "name": part},
+            name=f"oracle of {part}",
+            log=lists.parent / "log" / f"oracle_{part}.log",
+            function=report_lists,
+            arguments={"path": lists, "report": report},
             inputs=[lists],
             outputs=[report],
         )
-        lines = nbest_statistics.oracle_lines(parse_json(report.read_text(encoding="utf-8")))
+        lines = oracle_lines(parse_json(report.read_text(encoding="utf-8")))
         say(f"{part}: {' '.join(lines[1].split())}; {' '.join(lines[-1].split())}")
 
 
@@ -337,7 +337,7 @@ def rescore_step(run: Run, name: str, model: Path, job: SecondPass) -> Step:
 def choose(lists: Path, depth: int | None, output: Path) -> None:
     """Write the oracle's hypotheses among the first ``depth`` of each list."""
     from espnet_ext.nbest.lists import read_nbest
-    from espnet_ext.nbest.statistics import write_choice
+    from espnet_ext.nbest.oracle import write_choice
 
     write_choice(output, read_nbest(lists), depth)
 

@@ -64,8 +64,8 @@ def oracle(
 
     Prints it for n = 1, 2 ... up to --depth.
     """
+    from espnet_ext.nbest.oracle import oracle_lines, oracle_report, write_choice
     from espnet_ext.nbest.sources import read_lists, warnings_of
-    from espnet_ext.nbest.statistics import oracle_lines, oracle_report, write_choice
     from espnet_ext.work.files import refuse_input, write_json
 
     for target in (best_text, output):

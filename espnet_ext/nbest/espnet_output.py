@@ -21,7 +21,7 @@ from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.nbest.lists import Hypothesis, NBest
+from espnet_ext.nbest.lists import Hypothesis, NBest, one_line, ranked_lists
 
 # Where the folders of jobs lie, if {k}best_recog is not in the folder itself: below asr.sh's logdir, below its decoding
 # folder, below that of `espnet-ext decode asr` (which merges N-best lists but not a 1-best).
@@ -55,17 +55,14 @@ def read_espnet_output(folder: str | Path) -> list[NBest]:
         if twice := sorted(found.keys() & ranked.keys()):
             raise InputError(f"{job}: {twice[0]} is also in another job's output: remove the stale one")
         ranked |= found
-    return [_nbest(Path(folder), utterance, ranked[utterance]) for utterance in sorted(ranked)]
+    return ranked_lists(folder, ranked)
 
 
 def parse_score(text: str) -> float:
-    """The number in a score as ESPnet prints it.
+    """Return the number in a score as ESPnet prints it.
 
     >>> parse_score("tensor(-12.3)"), parse_score("tensor(-0.5, device='cuda:0')"), parse_score("0.0")
     (-12.3, -0.5, 0.0)
-
-    Raises:
-        InputError: it is not such a score.
     """
     match = _VALUE.fullmatch(text.strip())
     if not match:
@@ -74,15 +71,12 @@ def parse_score(text: str) -> float:
 
 
 def parse_scores(text: str) -> dict[str, float]:
-    """The named parts in a printed dictionary of scores; JSON works too.
+    """Return the named parts in a printed dictionary of scores; JSON works too.
 
     >>> parse_scores("{'decoder': tensor(-3.25), 'ctc': tensor(-1., device='cuda:0')}")
     {'decoder': -3.25, 'ctc': -1.0}
     >>> parse_scores('{"decoder": "tensor(-0.3654)", "lm": "tensor(-77.3508)"}')
     {'decoder': -0.3654, 'lm': -77.3508}
-
-    Raises:
-        InputError: it is not such a dictionary.
     """
     inside = text.strip()
     parts: dict[str, float] = {}
@@ -99,7 +93,7 @@ def parse_scores(text: str) -> dict[str, float]:
 
 
 def is_espnet_output(path: Path) -> bool:
-    """Whether a folder has hypotheses of a decoding in it."""
+    """Tell whether a folder has hypotheses of a decoding in it."""
     return path.is_dir() and any(True for place in (".", *_JOBS) for _ in path.glob(f"{place}/*best_recog"))
 
 
@@ -137,7 +131,7 @@ def _read_recog(recog: Path) -> dict[str, Hypothesis]:
             score, named = parse_score(scores[utterance]), parse_scores(parts[utterance])
         except InputError as error:
             raise InputError(f"{recog}: {utterance}: {error}: decode again") from None
-        hypotheses[utterance] = Hypothesis(" ".join(text.split()), score, named)
+        hypotheses[utterance] = Hypothesis(one_line(text), score, named)
     return hypotheses
 
 
@@ -150,13 +144,3 @@ def _require_keys(job: Path, found: dict[str, dict[int, Hypothesis]]) -> None:
         raise InputError(
             f"{job}: {missing[0]} of {keys.name} has no hypotheses: the job has not finished; decode again"
         )
-
-
-def _nbest(folder: Path, utterance: str, ranked: dict[int, Hypothesis]) -> NBest:
-    for rank in range(1, max(ranked) + 1):
-        if rank not in ranked:
-            raise InputError(f"{folder}: {utterance} has hypothesis {max(ranked)} but not {rank}: decode again")
-    try:
-        return NBest(utterance, tuple(ranked[rank] for rank in sorted(ranked)))
-    except InputError as error:
-        raise InputError(f"{folder}: {error}") from None

@@ -4,9 +4,7 @@ Each line of the JSONL is one utterance::
 
     {"utt_id": "1-2-3", "ref": "THE CAT", "hyps": [{"text": "THE CAT", "score": -1.5, "scores": {"ctc": -0.9}}, ...]}
 
-``ref`` is null or absent if the utterance has no transcript. ``context``, which may be absent, is text that came before
-the utterance or says what it is about; language models read it before each hypothesis. What is refused, and
-what is not:
+``ref`` is null or absent if the utterance has no transcript. What is refused, and what is not:
 
 - A list without hypotheses is refused, since nothing can be chosen from it. A first pass that heard nothing leaves one
   hypothesis with empty text, which is a hypothesis like any other.
@@ -53,15 +51,11 @@ class NBest:
 
     >>> NBest("1-2-3", (Hypothesis("THE CAT", -1.5), Hypothesis("A CAT", -2.5))).hyps[0].text
     'THE CAT'
-
-    Raises:
-        InputError: no id, no hypotheses, or a score that is not finite.
     """
 
     utt_id: str
     hyps: tuple[Hypothesis, ...]
     ref: str | None = None
-    context: str | None = None
 
     def __post_init__(self) -> None:
         if not self.utt_id or any(blank in self.utt_id for blank in " \t\r\n"):
@@ -125,7 +119,7 @@ def write_nbest(path: str | Path, lists: Iterable[NBest]) -> None:
 
 
 def word_errors(nbest: NBest) -> list[int]:
-    """Word errors of each hypothesis against the reference: P3's E(y_i, y*), on the texts as they are.
+    """Return the word errors of each hypothesis against the reference: P3's E(y_i, y*), on the texts as they are.
 
     >>> word_errors(NBest("u", (Hypothesis("A CAT", -1.0), Hypothesis("", -2.0)), ref="THE CAT"))
     [1, 2]
@@ -138,22 +132,14 @@ def word_errors(nbest: NBest) -> list[int]:
 
 
 def errors_of_lists(lists: Sequence[NBest]) -> list[list[int]]:
-    """:func:`word_errors` of many lists at once, on all cores.
-
-    Raises:
-        InputError: a list has no reference.
-    """
+    """Return :func:`word_errors` of many lists at once, on all cores."""
     pairs = [(words_of_reference(nbest), hyp.text.split()) for nbest in lists for hyp in nbest.hyps]
     found = iter(cpdist(*zip(*pairs, strict=True), scorer=Levenshtein.distance, workers=-1).tolist() if pairs else [])
     return [[next(found) for _ in nbest.hyps] for nbest in lists]
 
 
 def words_of_reference(nbest: NBest) -> list[str]:
-    """The reference's words; none if nothing was said.
-
-    Raises:
-        InputError: there is no reference.
-    """
+    """Return the reference's words; none if nothing was said. A list without reference is refused."""
     if nbest.ref is None:
         raise InputError(
             f"{nbest.utt_id}: no reference, so errors cannot be counted: give --ref (to nbest convert), or leave it out"
@@ -162,7 +148,7 @@ def words_of_reference(nbest: NBest) -> list[str]:
 
 
 def distinct(nbest: NBest) -> NBest:
-    """The list without hypotheses whose text came before: the best of each text stays.
+    """Return the list without hypotheses whose text came before: the best of each text stays.
 
     >>> twice = NBest("u", (Hypothesis("A CAT", -1.0), Hypothesis("A CAT", -2.0), Hypothesis("CATS", -3.0)))
     >>> [hyp.score for hyp in distinct(twice).hyps]
@@ -175,11 +161,7 @@ def distinct(nbest: NBest) -> NBest:
 
 
 def hypothesis_of(utt_id: str, number: int, record: Any) -> Hypothesis:
-    """The hypothesis in a JSON object; messages name it by ``utt_id`` and ``number``.
-
-    Raises:
-        InputError: ``text`` or ``score`` is missing or has another type.
-    """
+    """Return the hypothesis in a JSON object; messages name it by ``utt_id`` and ``number``."""
     try:
         text, score, scores = record["text"], _score(record["score"]), record.get("scores") or {}
         if not isinstance(text, str):
@@ -189,12 +171,37 @@ def hypothesis_of(utt_id: str, number: int, record: Any) -> Hypothesis:
         raise InputError(
             f"{utt_id}: hypothesis {number} must be an object with text, score and perhaps scores ({error!r})"
         ) from None
-    return Hypothesis(" ".join(text.split()), score, named)
+    return Hypothesis(one_line(text), score, named)
 
 
-def one_line(text: str | None) -> str | None:
-    """A text with single blanks between its words, like those of hypotheses."""
-    return None if text is None else " ".join(text.split())
+def one_line(text: str) -> str:
+    """Return a text with single blanks between its words."""
+    return " ".join(text.split())
+
+
+def make_list(where: str | Path, utterance: str, hyps: Sequence[Hypothesis], ref: str | None = None) -> NBest:
+    """Return a list that was read from ``where``, which messages name."""
+    try:
+        return NBest(utterance, tuple(hyps), None if ref is None else one_line(ref))
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def ranked_lists(
+    where: str | Path,
+    found: Mapping[str, Mapping[int, Hypothesis]],
+    references: Mapping[str, str | None] | None = None,
+) -> list[NBest]:
+    """Return lists sorted by utterance, of hypotheses by rank, which must be 1, 2 ..."""
+    for utterance, ranks in found.items():
+        if ranks and sorted(ranks) != list(range(1, len(ranks) + 1)):
+            raise InputError(
+                f"{where}: {utterance}: its ranks are {sorted(ranks)}, not 1 to {len(ranks)}: decode again"
+            )
+    return [
+        make_list(where, utterance, [ranks[rank] for rank in sorted(ranks)], (references or {}).get(utterance))
+        for utterance, ranks in sorted(found.items())
+    ]
 
 
 def _score(value: Any) -> float:
@@ -206,14 +213,13 @@ def _score(value: Any) -> float:
 def _from_record(record: Any) -> NBest:
     if not isinstance(record, dict) or not isinstance(record.get("utt_id"), str):
         raise InputError("not an N-best list: each line must be an object with utt_id, ref and hyps")
-    utt_id, ref, hyps, context = record["utt_id"], record.get("ref"), record.get("hyps"), record.get("context")
-    if not isinstance(hyps, list) or not all(text is None or isinstance(text, str) for text in (ref, context)):
-        raise InputError(f"{utt_id}: hyps must be a list of hypotheses, and ref and context a text or null")
+    utt_id, ref, hyps = record["utt_id"], record.get("ref"), record.get("hyps")
+    if not isinstance(hyps, list) or not isinstance(ref, str | None):
+        raise InputError(f"{utt_id}: hyps must be a list of hypotheses, and ref a text or null")
     hypotheses = tuple(hypothesis_of(utt_id, number, hyp) for number, hyp in enumerate(hyps, start=1))
-    return NBest(utt_id, hypotheses, one_line(ref), one_line(context))
+    return NBest(utt_id, hypotheses, None if ref is None else one_line(ref))
 
 
 def _to_record(nbest: NBest) -> dict[str, Any]:
     hyps = [{"text": hyp.text, "score": hyp.score, "scores": dict(hyp.scores)} for hyp in nbest.hyps]
-    context = {} if nbest.context is None else {"context": nbest.context}
-    return {"utt_id": nbest.utt_id, "ref": nbest.ref, **context, "hyps": hyps}
+    return {"utt_id": nbest.utt_id, "ref": nbest.ref, "hyps": hyps}

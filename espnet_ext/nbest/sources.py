@@ -7,7 +7,7 @@ from pathlib import Path
 
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.nbest import json_formats, text_formats
+from espnet_ext.nbest import readers
 from espnet_ext.nbest.espnet_output import is_espnet_output, read_espnet_output
 from espnet_ext.nbest.lists import NBest, distinct, read_nbest, word_errors, words_of_reference, write_nbest
 from espnet_ext.scoring.score import MUCH_WRITING, score_texts
@@ -51,27 +51,27 @@ FORMATS: Mapping[str, Format] = {
     "espnet": Format("output folder of a decoding with --nbest", read_espnet_output, is_espnet_output),
     "kaldi": Format(
         "folder with archives.*/{words_text,acwt,lmwt.withlm}",
-        text_formats.read_kaldi,
+        readers.read_kaldi,
         lambda path: _holds(path, "archives.*/words_text", "words_text"),
     ),
     "nemo": Format(
         "preds_out_width*.tsv beside its manifest",
-        text_formats.read_nemo,
+        readers.read_nemo,
         lambda path: path.suffix == ".tsv" or _holds(path, "preds_out_width*.tsv"),
     ),
     "icefall": Format(
         "recogs-*.txt, or a folder of them",
-        text_formats.read_icefall,
+        readers.read_icefall,
         lambda path: path.name.startswith("recogs-") or _holds(path, "recogs-*.txt*"),
     ),
-    "wenet": Format("decoder_main --output_nbest", text_formats.read_wenet, lambda path: _begins(path, "wav ")),
-    "whisper": Format("JSON of whisper and faster-whisper", json_formats.read_whisper, json_formats.is_whisper),
+    "wenet": Format("decoder_main --output_nbest", readers.read_wenet, lambda path: _begins(path, "wav ")),
+    "whisper": Format("JSON of whisper and faster-whisper", readers.read_whisper, readers.is_whisper),
     "mlm": Format(
         "JSON of masked-LM-scoring tools",
-        json_formats.read_mlm_scoring,
+        readers.read_mlm_scoring,
         lambda path: path.name.endswith((".json", ".json.gz")),
     ),
-    "srilm": Format("folder with a file per utterance", text_formats.read_srilm, text_formats.is_srilm),
+    "srilm": Format("folder with a file per utterance", readers.read_srilm, readers.is_srilm),
     "jsonl": Format("one list per line, plain or .gz", read_nbest, lambda path: not path.is_dir()),
 }
 
@@ -135,21 +135,20 @@ def convert_lists(
 
 
 def normalised(nbest: NBest, rules: Callable[[str], str]) -> NBest:
-    """A list with hypotheses, reference and context normalised alike.
+    """Return a list with hypotheses and reference normalised alike.
 
     >>> from espnet_ext.nbest.lists import Hypothesis
     >>> normalised(NBest("u", (Hypothesis("The cat", -1.0),), "THE CAT"), str.upper).hyps[0].text
     'THE CAT'
     """
     hyps = tuple(replace(hyp, text=rules(hyp.text)) for hyp in nbest.hyps)
-    ref, context = (None if text is None else rules(text) for text in (nbest.ref, nbest.context))
-    return replace(nbest, hyps=hyps, ref=ref, context=context)
+    return replace(nbest, hyps=hyps, ref=None if nbest.ref is None else rules(nbest.ref))
 
 
 def with_references(
     lists: Iterable[NBest], references: Mapping[str, str], name: str = "lists", reference_name: str = "references"
 ) -> list[NBest]:
-    """Give each list its reference; the names say in messages where both come from.
+    """Give each list its reference; messages name where both come from.
 
     Raises:
         InputError: a list has no reference, or a reference has no list (its utterance would be dropped in silence).
@@ -173,7 +172,7 @@ def _count(ids: list[str]) -> str:
 
 
 def warnings_of(lists: Sequence[NBest], path: str | Path | None = None) -> list[str]:
-    """What must be wrong with lists, as lines to print: marks of OWSM in texts, and references that do not fit.
+    """Return what must be wrong with lists, as lines to print: marks of OWSM in texts, and references that do not fit.
 
     Errors are counted on the texts as they are. So hypotheses in another case than the references are all wrong, and
     nothing else says so.

@@ -7,8 +7,8 @@ from pathlib import Path
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.nbest.lists import NBest, word_errors, words_of_reference, write_nbest
+from espnet_ext.nbest.oracle import oracle_errors
 from espnet_ext.nbest.sources import AUTO, read_lists, warnings_of
-from espnet_ext.nbest.statistics import oracle_errors
 from espnet_ext.rescore import check_model_path
 from espnet_ext.rescore.devices import device_for, is_main, launch, main_prints, map_shared
 from espnet_ext.rescore.weights import (

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 from espnet_ext.nbest.lists import Hypothesis, NBest, write_nbest
+from espnet_ext.nbest.oracle import oracle_report
 from espnet_ext.nbest.sources import read_lists
-from espnet_ext.nbest.statistics import oracle_report
 from espnet_ext.tables.kept.facts import write_facts
 
 

@@ -20,8 +20,8 @@ from espnet_ext.longform.alignment.word_times import RecordingWords, read_word_t
 from espnet_ext.multitalker.hypotheses import group_by_speaker, read_grouped
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.nbest.espnet_output import parse_score, parse_scores, read_espnet_output
-from espnet_ext.nbest.json_formats import read_mlm_scoring
 from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest
+from espnet_ext.nbest.readers import read_mlm_scoring
 from espnet_ext.pages.training_curves import Curve, read_curves
 from espnet_ext.scoring.alignment_file import Aligned, alignment_blocks, read_alignment
 from espnet_ext.scoring.error_rate import align, count_pairs

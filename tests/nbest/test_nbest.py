@@ -51,36 +51,28 @@ def test_optional_fields_and_blanks(tmp_path):
 @pytest.mark.parametrize(
     "line, message",
     [
-        ("{", r"lists.jsonl: line 2 is not JSON"),
-        ("[]", r"line 2: not an N-best list: each line must be an object"),
-        ('{"utt_id": 3, "hyps": []}', r"line 2: not an N-best list"),
-        ('{"utt_id": "u", "hyps": {}}', r"line 2: u: hyps must be a list"),
-        ('{"utt_id": "u", "ref": 1, "hyps": []}', r"line 2: u: hyps must be a list of hypotheses, and ref and"),
-        ('{"utt_id": "u"}', r"line 2: u: hyps must be a list"),
-        ('{"utt_id": "u", "hyps": []}', r"line 2: u: no hypotheses: decode it again, or give it one with empty text"),
-        ('{"utt_id": "u v", "hyps": [{"text": "A", "score": 0}]}', r"line 2: 'u v' cannot be an utterance's id"),
-        ('{"utt_id": "u", "hyps": [{"text": "A"}]}', r"line 2: u: hypothesis 1 must be .*KeyError\('score'\)"),
-        ('{"utt_id": "u", "hyps": [{"text": 1, "score": 0}]}', r"u: hypothesis 1 must be .*text is not a string"),
-        ('{"utt_id": "u", "hyps": ["A"]}', r"u: hypothesis 1 must be an object"),
-        ('{"utt_id": "u", "hyps": [{"text": "A", "score": 0, "scores": [1]}]}', r"u: hypothesis 1 must be an object"),
-        (
-            '{"utt_id": "u", "hyps": [{"text": "A", "score": 0}, {"text": "B", "score": NaN}]}',
-            r"u: hypothesis 2: score is nan",
-        ),
-        ('{"utt_id": "u", "hyps": [{"text": "A", "score": true}]}', r"u: hypothesis 1 must be .*True is no score"),
-        ('{"utt_id": "u", "hyps": [{"text": "A", "score": 0}], "hyps": []}', r"line 2: hyps comes twice in one object"),
-        ('{"utt_id": "u", "hyps": [{"text": "A", "score": -Infinity}]}', r"u: hypothesis 1: score is -inf"),
-        (
-            '{"utt_id": "u", "hyps": [{"text": "A", "score": 0, "scores": {"ctc": NaN}}]}',
-            r"u: hypothesis 1: ctc is nan",
-        ),
-        ('{"utt_id": "first", "hyps": [{"text": "A", "score": 0}]}', r"line 2: first comes twice"),
+        ("{", "is not JSON"),
+        ("[]", ": not an N-best list"),
+        ('{"utt_id": 3, "hyps": []}', ": not an N-best list"),
+        ('{"utt_id": "u", "hyps": {}}', ": u: hyps"),
+        ('{"utt_id": "u", "ref": 1, "hyps": []}', ": u: hyps"),
+        ('{"utt_id": "u", "hyps": []}', ": u: no hypotheses"),
+        ('{"utt_id": "u v", "hyps": [{"text": "A", "score": 0}]}', ": 'u v'"),
+        ('{"utt_id": "u", "hyps": [{"text": "A"}]}', ": u: hypothesis 1"),
+        ('{"utt_id": "u", "hyps": [{"text": 1, "score": 0}]}', ": u: hypothesis 1"),
+        ('{"utt_id": "u", "hyps": ["A"]}', ": u: hypothesis 1"),
+        ('{"utt_id": "u", "hyps": [{"text": "A", "score": 0, "scores": [1]}]}', ": u: hypothesis 1"),
+        ('{"utt_id": "u", "hyps": [{"text": "A", "score": 0}, {"text": "B", "score": NaN}]}', ": u: hypothesis 2"),
+        ('{"utt_id": "u", "hyps": [{"text": "A", "score": true}]}', ": u: hypothesis 1"),
+        ('{"utt_id": "u", "hyps": [{"text": "A", "score": 0}], "hyps": []}', ": hyps comes twice"),
+        ('{"utt_id": "u", "hyps": [{"text": "A", "score": 0, "scores": {"ctc": NaN}}]}', ": u: hypothesis 1: ctc"),
+        ('{"utt_id": "first", "hyps": [{"text": "A", "score": 0}]}', ": first comes twice"),
     ],
 )
 def test_bad_lines_are_refused_by_file_line_and_utterance(tmp_path, line, message):
     path = tmp_path / "lists.jsonl"
     path.write_text('{"utt_id": "first", "hyps": [{"text": "A", "score": 0}]}\n' + line + "\n")
-    with pytest.raises(InputError, match=message) as error:
+    with pytest.raises(InputError, match=rf"lists.jsonl: line 2.*{message}") as error:
         read_nbest(path)
     assert "\n" not in str(error.value)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.nbest.lists import read_nbest
-from espnet_ext.nbest.statistics import oracle_errors
+from espnet_ext.nbest.oracle import oracle_errors
 from espnet_ext.tables.kept.result_files import read_results
 
 RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_rescore"

@@ -1,0 +1,78 @@
+"""The oracle of N-best lists: the best choice from them, and its error rate."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.errors import InputError
+from espnet_ext.kaldi.tables import write_table
+from espnet_ext.nbest.lists import Hypothesis, NBest, distinct, read_nbest, word_errors, words_of_reference
+from espnet_ext.scoring.score_files import percent
+from espnet_ext.work.files import write_json
+
+
+def oracle(nbest: NBest, depth: int | None = None) -> Hypothesis:
+    """Return the hypothesis with the fewest word errors among the first ``depth``; of equals, the first.
+
+    >>> oracle(NBest("u", (Hypothesis("A CAT", -1.0), Hypothesis("THE CAT", -2.0)), ref="THE CAT")).score
+    -2.0
+    """
+    errors = word_errors(nbest)[:depth]
+    return nbest.hyps[errors.index(min(errors))]
+
+
+def oracle_errors(lists: Sequence[NBest], depth: int | None = None) -> list[int]:
+    """Return the word errors of the oracle among the first n hypotheses of each list, for n = 1, 2 ... ``depth``.
+
+    The first number counts the errors of the best hypotheses. A shorter list takes part with all its hypotheses.
+
+    Raises:
+        InputError: there are no lists, or one has no reference.
+    """
+    if not lists:
+        raise InputError("there are no N-best lists")
+    counted = [word_errors(nbest) for nbest in lists]
+    longest = max(map(len, counted))
+    return [sum(min(errors[:n]) for errors in counted) for n in range(1, min(depth or longest, longest) + 1)]
+
+
+def oracle_report(lists: Sequence[NBest], depth: int | None = None) -> dict[str, Any]:
+    """Return the oracle's errors as JSON: ``value`` is the error rate in percent among the first ``n`` hypotheses.
+
+    Raises:
+        InputError: as :func:`oracle_errors`.
+    """
+    errors = oracle_errors(lists, depth)
+    words = sum(len(words_of_reference(nbest)) for nbest in lists)
+    if not words:
+        raise InputError("all references are empty, so there is no error rate: check where they come from")
+    rows = [{"n": n, "errors": count, "value": percent(count / words)} for n, count in enumerate(errors, start=1)]
+    return {"lists": len(lists), "words": words, "oracle": rows}
+
+
+def oracle_lines(report: dict[str, Any]) -> list[str]:
+    """Return what :func:`oracle_report` found, as lines to print.
+
+    >>> oracle_lines({"lists": 1, "words": 4, "oracle": [{"n": 1, "errors": 3, "value": 75.0}]})
+    ['1 lists, 4 words', '          1-best: WER 75.00 %  (3 errors)']
+    """
+    lines = [f"{report['lists']} lists, {report['words']} words"]
+    for row in report["oracle"]:
+        name = "1-best" if row["n"] == 1 else f"{row['n']}-best oracle"
+        lines.append(f"{name:>16}: WER {row['value']:.2f} %  ({row['errors']} errors)")
+    return lines
+
+
+def report_lists(path: Path, report: Path) -> None:
+    """Write :func:`oracle_report` of a JSONL file with references, and print it with the number of short lists."""
+    lists = read_nbest(path)
+    found = oracle_report(lists)
+    write_json(report, found)
+    texts = [len(distinct(nbest).hyps) for nbest in lists]
+    print(f"{sum(count < max(texts) for count in texts)} lists have fewer than {max(texts)} distinct texts")
+    print("\n".join(oracle_lines(found)))
+
+
+def write_choice(path: str | Path, lists: Sequence[NBest], depth: int | None = None) -> None:
+    """Write the oracle's choice among the first ``depth`` hypotheses of each list (1: the best) as Kaldi ``text``."""
+    write_table(path, {nbest.utt_id: oracle(nbest, depth).text for nbest in lists})
