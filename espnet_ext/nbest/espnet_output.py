@@ -39,11 +39,6 @@ def read_espnet_output(folder: str | Path) -> list[NBest]:
 
     Args:
         folder: holds ``{k}best_recog``; or ``output.*`` with them; or ``logdir`` or ``log`` with ``output.*``.
-
-    Raises:
-        InputError: there is no N-best output; a job left nothing, or not all of its ``keys.<job>.scp``; an utterance
-            has text without a score or the reverse, lacks the hypothesis before another one, or is in the output of two
-            jobs; a score is not finite. Names folder and utterance.
     """
     ranked: dict[str, dict[int, Hypothesis]] = {}
     for job in _jobs(Path(folder)):

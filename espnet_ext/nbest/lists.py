@@ -74,12 +74,7 @@ class NBest:
 
 
 def read_nbest(path: str | Path) -> list[NBest]:
-    """Read lists from JSONL, plain or gzipped, in the file's order; blank lines are skipped.
-
-    Raises:
-        InputError: the file is missing or empty, a line is not as described in :mod:`espnet_ext.nbest.lists`, or an id
-            comes twice; names file, line and utterance.
-    """
+    """Read lists from JSONL, plain or gzipped, in the file's order; blank lines are skipped."""
     lists: dict[str, NBest] = {}
     for number, line in enumerate(unpacked_lines(Path(path)), start=1):
         if not line.strip():
@@ -103,9 +98,6 @@ def write_nbest(path: str | Path, lists: Iterable[NBest]) -> None:
     """Write lists as JSONL, gzipped if its name ends with .gz, in the order given.
 
     ``path`` is written whole or left as it was.
-
-    Raises:
-        InputError: there are no lists, or an id comes twice.
     """
     seen: set[str] = set()
     with atomic_write_text(path) as file:
@@ -123,9 +115,6 @@ def word_errors(nbest: NBest) -> list[int]:
 
     >>> word_errors(NBest("u", (Hypothesis("A CAT", -1.0), Hypothesis("", -2.0)), ref="THE CAT"))
     [1, 2]
-
-    Raises:
-        InputError: the list has no reference.
     """
     reference = words_of_reference(nbest)
     return [Levenshtein.distance(reference, hyp.text.split()) for hyp in nbest.hyps]

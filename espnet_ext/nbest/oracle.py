@@ -25,9 +25,6 @@ def oracle_errors(lists: Sequence[NBest], depth: int | None = None) -> list[int]
     """Return the word errors of the oracle among the first n hypotheses of each list, for n = 1, 2 ... ``depth``.
 
     The first number counts the errors of the best hypotheses. A shorter list takes part with all its hypotheses.
-
-    Raises:
-        InputError: there are no lists, or one has no reference.
     """
     if not lists:
         raise InputError("there are no N-best lists")
@@ -37,11 +34,7 @@ def oracle_errors(lists: Sequence[NBest], depth: int | None = None) -> list[int]
 
 
 def oracle_report(lists: Sequence[NBest], depth: int | None = None) -> dict[str, Any]:
-    """Return the oracle's errors as JSON: ``value`` is the error rate in percent among the first ``n`` hypotheses.
-
-    Raises:
-        InputError: as :func:`oracle_errors`.
-    """
+    """Return the oracle's errors as JSON: ``value`` is the error rate in percent among the first ``n`` hypotheses."""
     errors = oracle_errors(lists, depth)
     words = sum(len(words_of_reference(nbest)) for nbest in lists)
     if not words:

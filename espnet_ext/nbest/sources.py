@@ -83,9 +83,6 @@ def read_lists(path: str | Path, reference: str | Path | None = None, form: str 
         path: the lists.
         reference: Kaldi ``text`` with their references, which replace those in the lists.
         form: a key of ``FORMATS``; "auto" takes the first that fits.
-
-    Raises:
-        InputError: what the readers refuse; or lists and references are not of the same utterances.
     """
     path = Path(path)
     if form == AUTO:
@@ -120,9 +117,6 @@ def convert_lists(
 
     Returns:
         The lists as written.
-
-    Raises:
-        InputError: as :func:`read_lists`.
     """
     refuse_input(output, (path, reference))
     lists = read_lists(path, reference, form)
@@ -148,11 +142,7 @@ def normalised(nbest: NBest, rules: Callable[[str], str]) -> NBest:
 def with_references(
     lists: Iterable[NBest], references: Mapping[str, str], name: str = "lists", reference_name: str = "references"
 ) -> list[NBest]:
-    """Give each list its reference; messages name where both come from.
-
-    Raises:
-        InputError: a list has no reference, or a reference has no list (its utterance would be dropped in silence).
-    """
+    """Give each list its reference; messages name where both come from."""
     lists, number = list(lists), re.compile(r"-\d+$")
     if missing := [nbest.utt_id for nbest in lists if nbest.utt_id not in references]:
         cuts = {number.sub("", utterance) for utterance in missing} <= references.keys()

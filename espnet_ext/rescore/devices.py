@@ -25,11 +25,7 @@ def main_prints(say: Callable[[str], None]) -> Callable[[str], None]:
 
 
 def device_for(ngpu: int) -> "torch.device":
-    """Return the device of this process: the CPU for 0, and for 1 a GPU, its own one if there are several processes.
-
-    Raises:
-        InputError: another number, or there is no GPU that torch can use.
-    """
+    """Return the device of this process: the CPU for 0, and for 1 a GPU, its own one if there are several processes."""
     import torch
     from accelerate import PartialState
 
@@ -70,9 +66,6 @@ def launch(function: Callable[..., Any], number: int, *arguments: Any, ngpu: int
         number: how many.
         arguments, named: what can be pickled.
         ngpu: 0 for processes on the CPU.
-
-    Raises:
-        InputError: there are not as many GPUs, the function raised it, or a process died.
     """
     import torch
     from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException, spawn

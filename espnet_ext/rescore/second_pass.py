@@ -130,9 +130,6 @@ def rescore(
         models: the language models.
         ngpu: GPUs to score on, with a process for each.
         say: prints warnings and results.
-
-    Raises:
-        InputError: as :func:`second_pass`; there is no such model, or there are not as many GPUs.
     """
     if ngpu > 1:
         return launch(rescore, ngpu, job, models, ngpu=1, say=say)
@@ -159,10 +156,6 @@ def second_pass(
         job: what to rescore.
         models: by name of their scores, what loads them.
         say: prints warnings.
-
-    Raises:
-        InputError: what the readers, the scorers and the tuning refuse; the lists already have scores of that name; not
-            exactly one source of the weights is given.
     """
     if (bool(job.tune_on), bool(job.weights), job.weight_file is not None).count(True) != 1:
         raise InputError(

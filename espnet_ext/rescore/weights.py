@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -123,15 +124,9 @@ def combined(nbest: NBest, weights: Weights) -> np.ndarray:
     return total
 
 
-def choosable(nbest: NBest) -> np.ndarray:
-    """Return the numbers of the hypotheses that may be chosen: those with words, or all if none has any."""
-    with_words = [number for number, hyp in enumerate(nbest.hyps) if hyp.text]
-    return np.array(with_words or range(len(nbest.hyps)))
-
-
 def with_words(nbest: NBest) -> NBest:
-    """Return the list without the hypotheses that may not be chosen, see :func:`choosable`."""
-    return replace(nbest, hyps=tuple(nbest.hyps[number] for number in choosable(nbest)))
+    """Return the list without the hypotheses that may not be chosen: those without words, if others have some."""
+    return replace(nbest, hyps=tuple(hyp for hyp in nbest.hyps if hyp.text) or nbest.hyps)
 
 
 def rerank(nbest: NBest, weights: Weights) -> NBest:
@@ -140,39 +135,21 @@ def rerank(nbest: NBest, weights: Weights) -> NBest:
     Hypotheses without words are last.
     """
     check_weights(weights)
-    totals, chosen = combined(nbest, weights), set(choosable(nbest).tolist())
-    order = sorted(range(len(totals)), key=lambda index: (index not in chosen, -totals[index]))
+    totals = combined(nbest, weights)
+    order = sorted(range(len(totals)), key=lambda index: (not nbest.hyps[index].text, -totals[index]))
     return replace(nbest, hyps=tuple(nbest.hyps[index] for index in order))
 
 
-@dataclass(frozen=True)
-class _List:
+class _List(NamedTuple):
     """A list's hypotheses that may be chosen: scores by name, (n,), and word errors, (n,)."""
 
     scores: Mapping[str, np.ndarray]
     errors: np.ndarray
 
-    def rest(self, weights: Weights, name: str) -> np.ndarray:
-        total = np.zeros(len(self.errors))
-        for other, weight in weights.items():
-            if other != name and weight:
-                total += weight * self.scores[other]
-        return total
-
 
 def _table(nbest: NBest, names: Iterable[str]) -> _List:
-    chosen = choosable(nbest)
-    return _List({name: scores_of(nbest, name)[chosen] for name in names}, np.array(word_errors(nbest))[chosen])
-
-
-def error_curve(lists: Sequence[NBest], weights: Weights, name: str = FIRST_PASS) -> ErrorCurve:
-    """Return the word errors of all the lists together for every weight of one score, the others as they are.
-
-    Raises:
-        InputError: there are no words in their references; a list has no reference, or lacks a score.
-    """
-    words = sum(len(words_of_reference(nbest)) for nbest in lists)
-    return _curve([_table(nbest, {*weights, name}) for nbest in lists], weights, name, words)
+    chosen = with_words(nbest)
+    return _List({name: scores_of(chosen, name) for name in names}, np.array(word_errors(chosen)))
 
 
 def _curve(tables: Sequence[_List], weights: Weights, name: str, words: int) -> ErrorCurve:
@@ -181,7 +158,11 @@ def _curve(tables: Sequence[_List], weights: Weights, name: str, words: int) -> 
     start = 0
     corners, steps = [], []
     for table in tables:
-        pieces = envelope(table.rest(weights, name), table.scores[name])
+        rest = np.zeros(len(table.errors))
+        for other, weight in weights.items():
+            if other != name and weight:
+                rest += weight * table.scores[other]
+        pieces = envelope(rest, table.scores[name])
         start += int(table.errors[pieces[0][1]])
         for (_, before), (corner, after) in pairwise(pieces):
             corners.append(round(corner, _DECIMALS))
@@ -246,9 +227,6 @@ def tune(
 
     Returns:
         The weights, and through them the curve of each weight that was tuned.
-
-    Raises:
-        InputError: as :func:`error_curve`.
     """
     words = sum(len(words_of_reference(nbest)) for nbest in lists)
     weights = dict.fromkeys([*models, FIRST_PASS], 1.0)
@@ -296,11 +274,7 @@ def write_tuned(path: str | Path, tuned: Tuned) -> None:
 
 
 def read_weights(path: str | Path) -> dict[str, float]:
-    """Read the weights that :func:`write_tuned` wrote.
-
-    Raises:
-        InputError: the file is missing or has no weights.
-    """
+    """Read the weights that :func:`write_tuned` wrote."""
     try:
         record = parse_json(Path(path).read_text(encoding="utf-8"))["weights"]
         weights = {str(name): float(value) for name, value in record.items()}

@@ -99,9 +99,6 @@ def make_lists(
         first_pass: the model and its search.
         device: ``cpu``, or ``cuda`` for all GPUs of the machine.
         nj, parallel: processes, or the YAML of a cluster. All jobs share the workers.
-
-    Raises:
-        InputError: a missing or bad file, audio file or model, by name.
     """
     if device != "cpu" and parallel is None:
         nj = 1  # a process has a copy of the model on each GPU

@@ -36,9 +36,6 @@ def load_whisper(
             ``float16`` on a GPU. The rounding of ``int8`` depends on the CPU's instruction set.
         threads: on a CPU; 0 for the library's default.
         every_gpu: load a copy on each GPU of the machine, so that several batches are decoded at the same time.
-
-    Raises:
-        InputError: the extra ``whisper`` is not installed, or the folder cannot be read.
     """
     try:
         from ctranslate2 import set_random_seed
@@ -78,11 +75,7 @@ def is_converted(model: str | Path) -> bool:
 
 
 def converted(model: str, folder: Path) -> str:
-    """Return a model that CTranslate2 reads, made once in ``folder`` of a folder or hub name of ``transformers``.
-
-    Raises:
-        InputError: CTranslate2 is not installed, or there is no such model.
-    """
+    """Return a model that CTranslate2 reads, made once in ``folder`` of a folder or hub name of ``transformers``."""
     if is_converted(model):
         return model
     try:

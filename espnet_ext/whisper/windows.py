@@ -144,9 +144,6 @@ def decode_turns(
         output: the folder.
         search: what Whisper may write.
         nj: processes.
-
-    Raises:
-        InputError: a missing or bad file, an utterance of more than 30 s, or a recording without turns.
     """
     spans, durations, turns = read_spans(data), read_table(data / "utt2dur"), by_recording(read_segments(references))
     for key, seconds in durations.items():

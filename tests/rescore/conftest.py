@@ -12,18 +12,12 @@ from transformers import (
     Gemma2ForCausalLM,
     GPT2Config,
     GPT2LMHeadModel,
-    GPTNeoConfig,
-    GPTNeoForCausalLM,
-    GPTNeoXConfig,
-    GPTNeoXForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     MambaConfig,
     MambaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
-    OPTConfig,
-    OPTForCausalLM,
     PreTrainedTokenizerFast,
     RobertaConfig,
     RobertaForMaskedLM,
@@ -38,12 +32,6 @@ ENDS = {"pad_token_id": len(VOCABULARY) - 1, "bos_token_id": 4, "eos_token_id": 
 CAUSAL = {
     "gpt2": lambda: GPT2LMHeadModel(GPT2Config(**SIZE, n_positions=64, **ENDS)),
     "llama": lambda: LlamaForCausalLM(LlamaConfig(**SIZE, intermediate_size=32, max_position_embeddings=64, **ENDS)),
-    "opt": lambda: OPTForCausalLM(
-        OPTConfig(**SIZE, ffn_dim=32, word_embed_proj_dim=16, max_position_embeddings=64, **ENDS)
-    ),
-    "gpt_neox": lambda: GPTNeoXForCausalLM(
-        GPTNeoXConfig(**SIZE, intermediate_size=32, max_position_embeddings=64, **ENDS)
-    ),
     "mistral": lambda: MistralForCausalLM(
         MistralConfig(
             **SIZE, intermediate_size=32, num_key_value_heads=2, max_position_embeddings=64, sliding_window=24, **ENDS
@@ -58,18 +46,6 @@ CAUSAL = {
             max_position_embeddings=64,
             sliding_window=64,
             final_logit_softcapping=3.0,
-            **ENDS,
-        )
-    ),
-    "gpt_neo": lambda: GPTNeoForCausalLM(
-        GPTNeoConfig(
-            vocab_size=len(VOCABULARY),
-            hidden_size=16,
-            num_layers=2,
-            num_heads=2,
-            attention_types=[[["global", "local"], 1]],
-            window_size=24,
-            max_position_embeddings=64,
             **ENDS,
         )
     ),

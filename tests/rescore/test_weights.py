@@ -31,7 +31,7 @@ def weights_of(weight: float, scores: str = "lm") -> dict[str, float]:
 
 
 def error_curve(lists: list[NBest], scores: str) -> ErrorCurve:
-    return weights_module.error_curve(lists, weights_of(1.0, scores))
+    return tune(lists, scores)[1]
 
 
 def tune(lists: list[NBest], scores: str, tuned_on: tuple[str, ...] = ()) -> tuple[Tuned, ErrorCurve]:

@@ -62,10 +62,6 @@ def load(loader: Any, name: str | Path, dtype: str = "float32") -> tuple[PreTrai
         loader: for example ``AutoModelForCausalLM``.
         name: a local folder or a name on the hub. Code that comes with a model is not run.
         dtype: a key of ``DTYPES``.
-
-    Raises:
-        InputError: neither exists, files are broken, weights are missing, or the tokenizer has no tokens or more tokens
-            than the model.
     """
     if dtype not in DTYPES:
         raise InputError(f"dtype {dtype}: choose one of {', '.join(DTYPES)}")
@@ -246,11 +242,7 @@ class LmScorer(torch.nn.Module):
         raise NotImplementedError
 
     def encode(self, lists: Sequence[Sequence[str]]) -> list[list[tuple[int, list[int]]]]:
-        """Return each list's hypotheses as the model's input, special tokens included, numbered through all lists.
-
-        Raises:
-            HypothesisError: a hypothesis has more tokens than the model takes.
-        """
+        """Return each list's hypotheses as the model's input, special tokens included, numbered through all lists."""
         write = CASINGS[self.casing]
         texts = [write(" ".join(text.split())) for own in lists for text in own]
         # no warning of the tokenizer's own about long texts, which are refused by name
@@ -280,26 +272,22 @@ class LmScorer(torch.nn.Module):
         return ids
 
     def casing_warning(self, texts: Iterable[str]) -> str | None:
-        """Return what to print if the vocabulary has no words as the texts are written.
+        """Return what to print if the vocabulary has no words as the first 1,000 texts are written.
 
         Capitals cost GPT-2 half as many tokens again, and it has rarely seen them; a vocabulary without capitals knows
         none of these words.
-
-        Args:
-            texts: hypotheses; the first 1,000 are looked at.
         """
         words = " ".join(islice(texts, CASING_SAMPLE)).split()
+        if not words:
+            return None
 
         def counted(write: Callable[[str], str]) -> tuple[float, float]:
             """Tokens a word, and the share of the tokens that the vocabulary does not know."""
             # no warning that the model takes fewer: it does not read them
             tokens = self.tokenizer(write(" ".join(words)), add_special_tokens=False, verbose=False)["input_ids"]
-            unknown = sum(token == self.tokenizer.unk_token_id for token in tokens)
             # GPT-2 has one token for all purposes, which no text gives
-            return len(tokens) / len(words), unknown / max(1, len(tokens))
+            return len(tokens) / len(words), tokens.count(self.tokenizer.unk_token_id) / max(1, len(tokens))
 
-        if not words:
-            return None
         (here, unknown), (lower, still) = counted(CASINGS[self.casing]), counted(str.lower)
         if unknown > UNKNOWN:
             hint = "consider casing lower" if still < unknown / 2 else "is it of this language?"

@@ -60,11 +60,7 @@ def computes_again(model: PreTrainedModel) -> bool:
 
 
 def _after_last_attention(model: PreTrainedModel) -> torch.nn.Module:
-    """The module after the attention of the last layer.
-
-    Raises:
-        AttributeError, LookupError, TypeError: the model has another structure.
-    """
+    """The module after the attention of the last layer."""
     base: Any = model.base_model
     module: torch.nn.Module = base.encoder.layer[-1].attention.output
     return module

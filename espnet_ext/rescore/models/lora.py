@@ -48,10 +48,6 @@ def prepare(scorer: LmScorer, lora: Lora | None, gradient_checkpointing: bool, a
         gradient_checkpointing: keep no activations inside of layers, and compute them again: less memory, a third more
             time.
         amp: compute in bfloat16, with parameters and their updates in float32.
-
-    Raises:
-        InputError: all parameters would be trained in half precision, peft is not installed, no layer has the name of
-            a target, or the model has matrices of LoRA with other options, or while ``lora`` is None.
     """
     model = scorer.model
     has_matrices = getattr(model, "_hf_peft_config_loaded", False)
@@ -91,9 +87,7 @@ def _train_lora(model: Any, lora: Lora) -> None:
     """Let the matrices learn that a model was loaded with."""
     (own,) = model.peft_config.values()
     has = {"r": own.r, "alpha": own.lora_alpha, "dropout": own.lora_dropout, "targets": _names(own.target_modules)}
-    wanted: dict[str, object] = {"r": lora.r, "alpha": lora.alpha, "dropout": lora.dropout}
-    if lora.targets:
-        wanted["targets"] = _names(lora.targets)
+    wanted = {**lora.model_dump(), "targets": _names(lora.targets) or has["targets"]}
     for name, value in wanted.items():
         if has[name] != value:
             raise InputError(

