@@ -1,9 +1,4 @@
-"""Reading N-best lists and their oracle error rate: processor time of 10,000 lists of 30 hypotheses.
-
-``--output`` keeps the times as facts, from which the README of librispeech_rescore is rendered:
-
-  python tests/benchmarks/bench_nbest.py --output egs/librispeech_rescore/results/nbest_speed.json
-"""
+"""Reading N-best lists and their oracle error rate: processor time of 10,000 lists of 30 hypotheses."""
 
 import argparse
 import random
@@ -14,7 +9,6 @@ from pathlib import Path
 from espnet_ext.nbest.lists import Hypothesis, NBest, write_nbest
 from espnet_ext.nbest.oracle import oracle_report
 from espnet_ext.nbest.sources import read_lists
-from espnet_ext.tables.kept.facts import write_facts
 
 
 def main() -> None:
@@ -22,7 +16,6 @@ def main() -> None:
     parser.add_argument("--lists", type=int, default=10_000)
     parser.add_argument("--nbest", type=int, default=30)
     parser.add_argument("--words", type=int, default=18, help="words of a reference, as in LibriSpeech")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="keep the times as facts")
     args = parser.parse_args()
     source = random.Random(0)
     with tempfile.TemporaryDirectory() as folder:
@@ -37,12 +30,6 @@ def main() -> None:
         f"{args.lists} lists of {args.nbest}: read in {read - start:.1f} s, oracle in {done - read:.1f} s of one core"
     )
     print(f"oracle {report['oracle'][-1]['value']} %, 1-best {report['oracle'][0]['value']} %")
-    if args.output:
-        about = "Processor time of one core, in seconds: reading N-best lists (JSONL) and their oracle error rates"
-        size = {name: getattr(args, name) for name in ("lists", "nbest", "words")}
-        given = [f"--{name} {value}" for name, value in size.items()]
-        times = {"read_seconds": read - start, "oracle_seconds": done - read}
-        write_facts(args.output, about, " ".join(["tests/benchmarks/bench_nbest.py", *given]), size | times)
 
 
 def make_list(source: random.Random, name: str, nbest: int, words: int) -> NBest:

@@ -1,20 +1,13 @@
-"""Scoring of N-best lists at the size of GPT-2 and BERT: prefix trees against padded batches, PLL against naive PLL.
-
-``--output`` keeps what is printed as facts, from which the README of librispeech_rescore is rendered:
-
-  python tests/benchmarks/bench_rescoring.py --output egs/librispeech_rescore/results/scoring_speed.json
-"""
+"""Scoring of N-best lists at the size of GPT-2 and BERT: prefix trees against padded batches, PLL against naive PLL."""
 
 import argparse
 import itertools
-import math
 import random
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
@@ -22,7 +15,6 @@ from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadMode
 from espnet_ext.rescore.models.causal import CausalScorer
 from espnet_ext.rescore.models.pll import PllScorer
 from espnet_ext.rescore.models.scorers import score_lists
-from espnet_ext.tables.kept.facts import write_facts
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "egs" / "librispeech_rescore" / "local"))
 from bench_latency import BERT_CASED, word_tokenizer  # noqa: E402 -- of the recipe
@@ -42,7 +34,6 @@ def main() -> None:
     parser.add_argument("--nbest", type=int, default=10, choices=list(SITES), help="hypotheses a list")
     parser.add_argument("--layers", type=int, default=12, help="layers of both models")
     parser.add_argument("--only", choices=("gpt2", "bert"), help="one of the two models")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="keep the numbers as facts")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
@@ -55,19 +46,11 @@ def main() -> None:
         f"time.{clock.__name__}"
     )
     measure = partial(compare, clock=clock, rounds=args.rounds)
-    values: dict[str, Any] = {"threads": args.threads, "layers": args.layers, "rounds": args.rounds}
     with torch.no_grad():
         if args.only != "bert":
-            values["gpt2"] = causal(lists, args.layers, measure)
+            causal(lists, args.layers, measure)
         if args.only != "gpt2":
-            values["bert"] = masked(lists[: args.masked_lists], args.layers, measure)
-    if args.output:
-        about = (
-            f"Scoring of N-best lists: hypotheses per second by time.{clock.__name__}, the fastest of some rounds, and "
-            "how many times as fast ours is, in the fastest rounds and in each"
-        )
-        given = [f"--{name} {value}" for name, value in vars(args).items() if name != "output" and value is not None]
-        write_facts(args.output, about, " ".join(["tests/benchmarks/bench_rescoring.py", *given]), values)
+            masked(lists[: args.masked_lists], args.layers, measure)
 
 
 def make_list(source: random.Random, nbest: int, length: int) -> list[str]:
@@ -89,8 +72,8 @@ def make_list(source: random.Random, nbest: int, length: int) -> list[str]:
     return hypotheses
 
 
-def causal(lists: list[list[str]], layers: int, measure: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    """Hypotheses a second of prefix trees, of padded batches, and of batches with everything computed."""
+def causal(lists: list[list[str]], layers: int, measure: Callable[..., None]) -> None:
+    """Print the hypotheses a second of prefix trees, of padded batches, and of batches with everything computed."""
     config = GPT2Config(n_layer=layers)
     scorer = CausalScorer(GPT2LMHeadModel(config).eval(), word_tokenizer(config.vocab_size, bert=False))
     padded = CausalScorer(scorer.model, scorer.tokenizer)
@@ -105,7 +88,7 @@ def causal(lists: list[list[str]], layers: int, measure: Callable[..., dict[str,
         "one padded batch per list, logits of padding too": partial(plain_causal, scorer, lists),
     }
     print(f"\nGPT-2: {tokens / nodes:.2f} tokens a node ({len(lists)} lists, {tokens} tokens, {nodes} nodes)")
-    return {"lists": len(lists), "tokens_a_node": tokens / nodes, "rows": measure(works, lists)}
+    measure(works, lists)
 
 
 def plain_causal(scorer: CausalScorer, lists: list[list[str]]) -> list[list[float]]:
@@ -122,8 +105,8 @@ def plain_causal(scorer: CausalScorer, lists: list[list[str]]) -> list[list[floa
     return scores
 
 
-def masked(lists: list[list[str]], layers: int, measure: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    """Hypotheses a second of PLL, ours and naive."""
+def masked(lists: list[list[str]], layers: int, measure: Callable[..., None]) -> None:
+    """Print the hypotheses a second of PLL, ours and naive."""
     config = BertConfig(**BERT_CASED, num_hidden_layers=layers)
     tokenizer = word_tokenizer(config.vocab_size, bert=True)
     scorer = PllScorer(BertForMaskedLM(config).eval(), tokenizer)
@@ -133,40 +116,8 @@ def masked(lists: list[list[str]], layers: int, measure: Callable[..., dict[str,
         "shared copies once, logits of masked tokens only": partial(score_lists, scorer, lists),
         "naive: one batch per hypothesis, logits everywhere": partial(plain_pll, scorer, lists),
     }
-    naive = math.fsum(
-        (len(ids) - 2) * (layer_products(config, len(ids)) + len(ids) * vocabulary_products(config))
-        for texts in scorer.encode(lists)
-        for _, ids in texts
-    )
-    ours = math.fsum(
-        len(chunk.ids) * (layer_products(config, len(chunk.ids[0])) - spared_products(config, len(chunk.ids[0])))
-        + len(chunk.hyps) * vocabulary_products(config)
-        for chunk in scorer.chunks(lists)
-    )
-    print(
-        f"\nBERT, PLL: {terms / copies:.2f} tokens a masked copy ({len(lists)} lists, {copies} copies), "
-        f"{naive / ours:.2f} times as many multiplications in the naive way"
-    )
-    counted = {"tokens_a_copy": terms / copies, "multiplications": naive / ours}
-    return {"lists": len(lists), **counted, "rows": measure(works, lists)}
-
-
-def layer_products(config: BertConfig, length: int) -> int:
-    """Multiplications of a text of ``length`` tokens in all layers: weights, and attention twice."""
-    weights = 4 * config.hidden_size**2 + 2 * config.hidden_size * config.intermediate_size
-    layers: int = config.num_hidden_layers
-    return layers * length * (weights + 2 * length * config.hidden_size)
-
-
-def spared_products(config: BertConfig, length: int) -> int:
-    """Multiplications after the attention of the last layer, of the tokens that are not masked."""
-    after = config.hidden_size**2 + 2 * config.hidden_size * config.intermediate_size
-    return (length - 1) * after
-
-
-def vocabulary_products(config: BertConfig) -> int:
-    """Multiplications of a token's logits."""
-    return int(config.hidden_size * (config.hidden_size + config.vocab_size))
+    print(f"\nBERT, PLL: {terms / copies:.2f} tokens a masked copy ({len(lists)} lists, {copies} copies)")
+    measure(works, lists)
 
 
 def plain_pll(scorer: PllScorer, lists: list[list[str]]) -> list[list[float]]:
@@ -189,11 +140,8 @@ def compare(
     lists: list[list[str]],
     clock: Callable[[], float],
     rounds: int,
-) -> dict[str, Any]:
-    """What each work does in a second, how many times as fast the first is, and how far its scores are from others'.
-
-    Printed as a table, and returned by work. ``ratios``: of each round.
-    """
+) -> None:
+    """Print what each work does in a second, how many times as fast the first is, and how far the scores are apart."""
     times: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(rounds):  # in turns, so that the machine's other work falls on all
         results = {}
@@ -204,18 +152,12 @@ def compare(
     ours = next(iter(works))
     hypotheses = sum(map(len, lists))
     print(f"{'':58}{'hypotheses/s':>13}{'ours is faster':>16}{'in each round':>20}{'differs by':>12}")
-    rows = {}
     for name, seconds in times.items():
-        row = rows[name] = {
-            "hypotheses_a_second": hypotheses / min(seconds),
-            "ratio": min(seconds) / min(times[ours]),
-            "ratios": [other / own for other, own in zip(seconds, times[ours], strict=True)],
-            "differs_by": (torch.tensor(results[name]) - torch.tensor(results[ours])).abs().max().item(),
-        }
-        low, high = min(row["ratios"]), max(row["ratios"])
-        between = f"{low:.2f} to {high:.2f}"
-        print(f"{name:58}{row['hypotheses_a_second']:13.2f}{row['ratio']:16.2f}{between:>20}{row['differs_by']:12.0e}")
-    return rows
+        ratio = min(seconds) / min(times[ours])
+        ratios = [other / own for other, own in zip(seconds, times[ours], strict=True)]
+        between = f"{min(ratios):.2f} to {max(ratios):.2f}"
+        apart = (torch.tensor(results[name]) - torch.tensor(results[ours])).abs().max().item()
+        print(f"{name:58}{hypotheses / min(seconds):13.2f}{ratio:16.2f}{between:>20}{apart:12.0e}")
 
 
 if __name__ == "__main__":
