@@ -160,5 +160,5 @@ def rescore(
         second_pass.LanguageModel(path, f"{NAME}{number if number > 1 else ''}", **of_models)
         for number, path in enumerate(lm, start=1)
     ]
-    second_pass.rescore(job, models, ngpu=ngpu, say=click.echo)
+    second_pass.rescore(job, models, ngpu=ngpu, log=click.echo)
     click.echo(f"written to {output}")

@@ -19,9 +19,9 @@ def is_main() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def main_prints(say: Callable[[str], None]) -> Callable[[str], None]:
-    """Return ``say`` in the first process, and what prints nothing in the others."""
-    return say if is_main() else lambda _line: None
+def main_prints(log: Callable[[str], None]) -> Callable[[str], None]:
+    """Return ``log`` in the first process, and what prints nothing in the others."""
+    return log if is_main() else lambda _line: None
 
 
 def device_for(ngpu: int) -> "torch.device":

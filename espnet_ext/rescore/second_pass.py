@@ -74,7 +74,7 @@ class LanguageModel:
     dtype: str | None = None
     positions: int | None = None
 
-    def load(self, ngpu: int = 0, say: Callable[[str], None] = print) -> ListScorer:
+    def load(self, ngpu: int = 0, log: Callable[[str], None] = print) -> ListScorer:
         """Load the model, and return a function that scores lists with it; 1 as ``ngpu`` takes a GPU."""
         # torch and transformers take seconds to import: bad lists are refused without them
         from espnet_ext.rescore.models.scorers import load_lm, score_nbest
@@ -85,7 +85,7 @@ class LanguageModel:
 
         def score(lists: Sequence[NBest]) -> list[list[float]]:
             if warning := model.casing_warning(hyp.text for nbest in lists for hyp in nbest.hyps):
-                say(warning)
+                log(warning)
             return map_shared(lambda own: score_nbest(model, own), lists)
 
         return score
@@ -121,7 +121,7 @@ class Outcome:
 
 
 def rescore(
-    job: SecondPass, models: Sequence[LanguageModel], *, ngpu: int = 0, say: Callable[[str], None] = print
+    job: SecondPass, models: Sequence[LanguageModel], *, ngpu: int = 0, log: Callable[[str], None] = print
 ) -> None:
     """Rescore lists with language models, and print what has changed.
 
@@ -129,20 +129,20 @@ def rescore(
         job: what to rescore.
         models: the language models.
         ngpu: GPUs to score on, with a process for each.
-        say: prints warnings and results.
+        log: prints warnings and results.
     """
     if ngpu > 1:
-        return launch(rescore, ngpu, job, models, ngpu=1, say=say)
-    say = main_prints(say)
+        return launch(rescore, ngpu, job, models, ngpu=1, log=log)
+    log = main_prints(log)
     for model in models:  # the last one too, before the first has scored all lists
         check_model_path(model.path)
-    outcome = second_pass(job, {model.label: lambda model=model: model.load(ngpu, say) for model in models}, say)
+    outcome = second_pass(job, {model.label: lambda model=model: model.load(ngpu, log) for model in models}, log)
     for line in outcome_lines(outcome):
-        say(line)
+        log(line)
 
 
 def second_pass(
-    job: SecondPass, models: Mapping[str, Callable[[], ListScorer]], say: Callable[[str], None] = print
+    job: SecondPass, models: Mapping[str, Callable[[], ListScorer]], log: Callable[[str], None] = print
 ) -> Outcome:
     """Rescore lists, and write into ``job.output``:
 
@@ -155,7 +155,7 @@ def second_pass(
     Args:
         job: what to rescore.
         models: by name of their scores, what loads them.
-        say: prints warnings.
+        log: prints warnings.
     """
     if (bool(job.tune_on), bool(job.weights), job.weight_file is not None).count(True) != 1:
         raise InputError(
@@ -164,12 +164,12 @@ def second_pass(
     check_output(job.output, (job.nbest, *job.tune_on, job.reference, *job.tune_references, job.weight_file))
     lists = _without_scores(job.nbest, read_lists(job.nbest, job.reference, job.form), models)
     for warning in warnings_of(lists):
-        say(warning)
-    development = _read_development(job, models, say)
+        log(warning)
+    development = _read_development(job, models, log)
     if len({hyp.score for nbest in lists for hyp in nbest.hyps}) == 1 < max(len(nbest.hyps) for nbest in lists):
-        say("warning: the first pass gives all hypotheses the same score: the language models decide alone")
+        log("warning: the first pass gives all hypotheses the same score: the language models decide alone")
     if job.nbest in job.tune_on:
-        say("warning: the weights are tuned on the lists that are rescored: their error rate is too low")
+        log("warning: the weights are tuned on the lists that are rescored: their error rate is too low")
     weights = _given_weights(job, models)
     same = development == lists
     scored, tuned_on = lists, [] if same else development
@@ -279,7 +279,7 @@ def write_tuning(folder: Path, tuned: Tuned, curves: Mapping[str, ErrorCurve]) -
     save_png(draw_curves(curves, tuned, ", ".join(Path(path).stem for path in tuned.tuned_on)), folder / "curve.png")
 
 
-def _read_development(job: SecondPass, models: Collection[str], say: Callable[[str], None]) -> list[NBest]:
+def _read_development(job: SecondPass, models: Collection[str], log: Callable[[str], None]) -> list[NBest]:
     if job.tune_references and len(job.tune_references) != len(job.tune_on):
         raise InputError(
             f"{len(job.tune_references)} references for {len(job.tune_on)} development sets: give one for each, or none"
@@ -293,7 +293,7 @@ def _read_development(job: SecondPass, models: Collection[str], say: Callable[[s
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
         for warning in warnings_of(own, path) if path != job.nbest else ():
-            say(warning)
+            log(warning)
         lists += own
     return lists
 

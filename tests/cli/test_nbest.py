@@ -59,7 +59,7 @@ def test_oracle_needs_references(folder):
 def test_rescore_reports_what_it_did(folder, capsys, monkeypatch):
     asked = []
 
-    def load(self, ngpu, say):
+    def load(self, ngpu, log):
         asked.append((self.path, self.scorer, self.casing))
         return lambda lists: [[-1.0 if "TWO" in hyp.text else -3.0 for hyp in nbest.hyps] for nbest in lists]
 

@@ -33,8 +33,8 @@ class Scorer:
         return [[-2.0 * len(hyp.text.split()) if hyp.text else -20.0 for hyp in nbest.hyps] for nbest in given]
 
 
-def run(job: SecondPass, load, name: str = "toy", say=print) -> Outcome:
-    return second_pass.second_pass(job, {name: load}, say)
+def run(job: SecondPass, load, name: str = "toy", log=print) -> Outcome:
+    return second_pass.second_pass(job, {name: load}, log)
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_lists_without_scores_and_weights_tuned_on_the_lists_themselves_are_said
     said = []
     hyps = (Hypothesis("THE CAT IS SAD", 0.0), Hypothesis("THE CAT SAT", 0.0))
     write_nbest(job["nbest"], [NBest("a", hyps, "THE CAT SAT")])
-    run(SecondPass(**job, tune_on=(job["nbest"],)), Scorer().load, say=said.append)
+    run(SecondPass(**job, tune_on=(job["nbest"],)), Scorer().load, log=said.append)
     assert any("gives all hypotheses the same score" in line for line in said)
     assert any("tuned on the lists that are rescored" in line for line in said)
 
@@ -195,10 +195,10 @@ def test_scores_of_a_name_that_lists_have_already(job):
 def test_unlike_case_is_warned_of(job, tmp_path):
     dev, said = tmp_path / "dev.jsonl", []
     write_nbest(dev, [NBest(nbest.utt_id, nbest.hyps, "the cat sat") for nbest in lists("dev")])
-    run(SecondPass(**job, tune_on=(dev, tmp_path / "other.jsonl")), Scorer().load, say=said.append)
+    run(SecondPass(**job, tune_on=(dev, tmp_path / "other.jsonl")), Scorer().load, log=said.append)
     assert [line.split(" the ")[0] for line in said if "lower case" in line] == [f"warning: {dev}:"]
     said.clear()
-    run(SecondPass(**{**job, "nbest": dev}, tune_on=(dev,)), Scorer().load, say=said.append)
+    run(SecondPass(**{**job, "nbest": dev}, tune_on=(dev,)), Scorer().load, log=said.append)
     assert sum("lower case" in line for line in said) == 1  # the same lists
 
 
@@ -221,7 +221,7 @@ def test_several_models_are_tuned_together(tmp_path):
 @pytest.mark.parametrize(("process", "lines"), [("0", 3), ("1", 0)])
 def test_only_the_first_of_several_processes_prints(job, monkeypatch, process, lines):
     monkeypatch.setenv("RANK", process)
-    monkeypatch.setattr(LanguageModel, "load", lambda self, ngpu, say: Scorer())
+    monkeypatch.setattr(LanguageModel, "load", lambda self, ngpu, log: Scorer())
     said = []
-    second_pass.rescore(SecondPass(**job, weights={FIRST_PASS: 1.0}), [LanguageModel("x", "toy")], say=said.append)
+    second_pass.rescore(SecondPass(**job, weights={FIRST_PASS: 1.0}), [LanguageModel("x", "toy")], log=said.append)
     assert len(said) == lines

@@ -17,17 +17,17 @@ PROBE_TOKENS, PROBE_IDS = 5, 4
 
 
 @contextmanager
-def only_at(model: PreTrainedModel, places: torch.Tensor) -> Iterator[None]:
+def only_at(model: PreTrainedModel, indices: torch.Tensor) -> Iterator[None]:
     """Compute the end of a model's last layer, and its logits, at one position a row in this block.
 
     Args:
         model: a model that :func:`takes_one_position` accepts.
-        places: the position of each row, (rows,); logits are (rows, 1, vocabulary) then.
+        indices: the position of each row, (rows,); logits are (rows, 1, vocabulary) then.
     """
-    rows = torch.arange(len(places), device=places.device)
+    rows = torch.arange(len(indices), device=indices.device)
 
     def keep(_module: torch.nn.Module, args: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        return tuple(states[rows, places].unsqueeze(1) for states in args)
+        return tuple(states[rows, indices].unsqueeze(1) for states in args)
 
     handle = _after_last_attention(model).register_forward_pre_hook(keep)
     try:
@@ -43,11 +43,11 @@ def takes_one_position(model: PreTrainedModel) -> bool:
     except (AttributeError, LookupError, TypeError):
         return False
     ids = torch.arange(2 * PROBE_TOKENS, device=model.device).view(2, -1) % PROBE_IDS
-    places = torch.tensor([1, PROBE_TOKENS - 1], device=model.device)
+    indices = torch.tensor([1, PROBE_TOKENS - 1], device=model.device)
     with torch.no_grad():
-        whole = model(input_ids=ids).logits[torch.arange(2), places]
+        whole = model(input_ids=ids).logits[torch.arange(2), indices]
         try:
-            with only_at(model, places):
+            with only_at(model, indices):
                 found = model(input_ids=ids).logits.squeeze(1)
         except (RuntimeError, ValueError, IndexError, TypeError):  # what comes after it needs all positions
             return False

@@ -86,7 +86,7 @@ class PllScorer(LmScorer):
         ids, masked = chunk.ids.to(device), chunk.masked.to(device)
         real = ids >= 0
         inputs = {"input_ids": ids.masked_fill(~real, self.padding), "attention_mask": real.long()}
-        places, targets = chunk.copies.to(device), chunk.targets.to(device)
+        indices, targets = chunk.copies.to(device), chunk.targets.to(device)
         narrow = self.narrow and not computes_again(self.model)
         if narrow:
             chosen = torch.ones_like(masked, dtype=torch.bool).unsqueeze(1)
@@ -94,7 +94,7 @@ class PllScorer(LmScorer):
             chosen = torch.zeros_like(ids, dtype=torch.bool)
             chosen[torch.arange(len(ids), device=device), masked] = True
         with only_at(self.model, masked) if narrow else nullcontext():
-            terms = log_probs(self.model, chosen, places, targets, self.plain, **inputs)
+            terms = log_probs(self.model, chosen, indices, targets, self.plain, **inputs)
         return terms, chunk.hyps.to(device)
 
 

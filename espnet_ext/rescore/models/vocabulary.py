@@ -57,7 +57,7 @@ def is_plain(model: PreTrainedModel) -> bool:
 def log_probs(
     model: PreTrainedModel,
     chosen: torch.Tensor,
-    places: torch.Tensor,
+    indices: torch.Tensor,
     targets: torch.Tensor,
     plain: bool,
     **inputs: torch.Tensor,
@@ -67,7 +67,7 @@ def log_probs(
     Args:
         model: the model.
         chosen: positions that are needed, (rows, positions), bool.
-        places: for each token the chosen position that predicts it, counted row by row, (n,).
+        indices: for each token the chosen position that predicts it, counted row by row, (n,).
         targets: the tokens' ids, (n,).
         plain: what ``is_plain`` returned for the model.
         inputs: the model's other inputs.
@@ -79,12 +79,12 @@ def log_probs(
     exact = torch.promote_types(hidden.dtype, torch.float32)
     if not plain:
         logits = logits.to(exact)
-        return logits[places, targets] - logits.logsumexp(dim=1)[places]
+        return logits[indices, targets] - logits.logsumexp(dim=1)[indices]
     layer = model.get_output_embeddings()
     weights = layer.weight.split(BLOCK)
     biases = [None] * len(weights) if layer.bias is None else layer.bias.split(BLOCK)
     sums = [linear(hidden, *block).to(exact).logsumexp(dim=1) for block in zip(weights, biases, strict=True)]
-    found = (hidden[places].to(exact) * layer.weight[targets].to(exact)).sum(dim=1)
+    found = (hidden[indices].to(exact) * layer.weight[targets].to(exact)).sum(dim=1)
     if layer.bias is not None:
         found = found + layer.bias[targets]
-    return found - torch.stack(sums).logsumexp(dim=0)[places]
+    return found - torch.stack(sums).logsumexp(dim=0)[indices]

@@ -66,7 +66,7 @@ def adapt_language_model(
     output: Path,
     *,
     ngpu: int = 0,
-    say: Callable[[str], None] = print,
+    log: Callable[[str], None] = print,
 ) -> None:
     """Load a language model and train it on text files, as a config says.
 
@@ -75,20 +75,20 @@ def adapt_language_model(
         texts, dev_texts: what to train on, and what to choose the best model by.
         output: see :func:`espnet_ext.rescore.training.trainer.train`.
         ngpu: GPUs to train on, with a process for each.
-        say: prints progress and the result.
+        log: prints progress and the result.
     """
     config = checked(LmSettings, values, "training on text")
     if ngpu > 1:
-        return launch(adapt_language_model, ngpu, values, texts, dev_texts, output, ngpu=1, say=say)
-    say = main_prints(say)
+        return launch(adapt_language_model, ngpu, values, texts, dev_texts, output, ngpu=1, log=log)
+    log = main_prints(log)
     refuse_foreign(output, config.lm)
     device = device_for(ngpu)
     lines = sample(sentences(texts.text, texts.transcripts), config.sentences, config.seed)
     dev_lines = list(sentences(dev_texts.text, dev_texts.transcripts))
     scorer = load_lm(config.lm, config.scorer, None, config.casing, config.dtype).to(device)
     prepare(scorer, config.lora, config.gradient_checkpointing, config.amp)
-    report = train_lm(scorer, lines, dev_lines, config.training(), output, say, config.mask_probability)
-    say(summary(output, report))
+    report = train_lm(scorer, lines, dev_lines, config.training(), output, log, config.mask_probability)
+    log(summary(output, report))
 
 
 def train_lm(
@@ -97,7 +97,7 @@ def train_lm(
     dev_texts: Sequence[str],
     settings: TrainingSettings,
     output: Path,
-    say: Callable[[str], None] = print,
+    log: Callable[[str], None] = print,
     mask_probability: float = MASK_PROBABILITY,
 ) -> dict[str, Any]:
     """Train the model of a scorer on sentences; the model with the lowest loss on ``dev_texts`` is kept.
@@ -109,7 +109,7 @@ def train_lm(
         texts, dev_texts: sentences.
         settings: the hyperparameters.
         output: see :func:`espnet_ext.rescore.training.trainer.train`.
-        say: prints progress.
+        log: prints progress.
         mask_probability: probability that a masked model has to predict a token. A small model from scratch learns
             faster with more than BERT's 0.15; the loss on ``dev_texts`` always masks 0.15.
     """
@@ -118,7 +118,7 @@ def train_lm(
     if not texts or not dev_texts:
         raise InputError(f"there is no text to {'evaluate on' if texts else 'train on'}: give more sentences")
     if warning := scorer.casing_warning(dev_texts):
-        say(warning)
+        log(warning)
     task = LmTask(scorer, mask_probability)
     examples = [task.encode(text) for text in texts]
     dev = [task.encode(text) for text in dev_texts]
@@ -132,7 +132,7 @@ def train_lm(
         **adaptation(scorer),
     }
     training = TrainingTask(scorer, examples, task.backward, lambda: task.evaluate(dev), ("loss",), scorer.save)
-    return train(training, settings, output, key, say)
+    return train(training, settings, output, key, log)
 
 
 class LmTask:

@@ -56,7 +56,7 @@ def train_rescorer(
     output: Path,
     *,
     ngpu: int = 0,
-    say: Callable[[str], None] = print,
+    log: Callable[[str], None] = print,
 ) -> None:
     """Load a language model and train it by MWER on files of N-best lists, as a config says.
 
@@ -65,17 +65,17 @@ def train_rescorer(
         lists, dev_lists: as :func:`espnet_ext.nbest.sources.read_lists` takes them, with references.
         output: see :func:`espnet_ext.rescore.training.trainer.train`.
         ngpu: GPUs to train on, with a process for each.
-        say: prints progress and the result.
+        log: prints progress and the result.
     """
     config = checked(MwerSettings, values, "MWER training")
     if ngpu > 1:
-        return launch(train_rescorer, ngpu, values, lists, dev_lists, output, ngpu=1, say=say)
-    say = main_prints(say)
+        return launch(train_rescorer, ngpu, values, lists, dev_lists, output, ngpu=1, log=log)
+    log = main_prints(log)
     refuse_foreign(output, config.lm)
     if set(lists) & set(dev_lists):
-        say("warning: lists that are trained on are development lists too, which then choose the model that is kept")
+        log("warning: lists that are trained on are development lists too, which then choose the model that is kept")
     device = device_for(ngpu)
-    train_on, dev = (_read(paths, say) for paths in (lists, dev_lists))
+    train_on, dev = (_read(paths, log) for paths in (lists, dev_lists))
     torch.manual_seed(config.seed)  # for a new pooling layer
     how = config.scorer, config.pooling, config.casing, config.dtype
     scorer = load_lm(config.lm, *how, new_layer=True).to(device)
@@ -83,8 +83,8 @@ def train_rescorer(
     weight = tuned_weight(scorer, dev) if config.first_pass_weight is None else config.first_pass_weight
     loss = MwerLoss(weight, config.posterior_scale or scale_of(weight), config.ce_weight)
     prepare(scorer, config.lora, config.gradient_checkpointing, config.amp)
-    report = train_mwer(scorer, train_on, dev, loss, config.training(), output, say)
-    say(summary(output, report))
+    report = train_mwer(scorer, train_on, dev, loss, config.training(), output, log)
+    log(summary(output, report))
 
 
 def train_mwer(
@@ -94,7 +94,7 @@ def train_mwer(
     loss: MwerLoss,
     settings: TrainingSettings,
     output: Path,
-    say: Callable[[str], None] = print,
+    log: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Train on N-best lists; keep the model that rescores the development lists best, which may be the initial one.
 
@@ -108,7 +108,7 @@ def train_mwer(
         loss: the loss and its weights.
         settings: the hyperparameters.
         output: see :func:`espnet_ext.rescore.training.trainer.train`.
-        say: prints progress.
+        log: prints progress.
     """
     if loss.ce_weight and scorer.name == "pooled":
         raise InputError(
@@ -122,9 +122,9 @@ def train_mwer(
     check_lengths(scorer, dev, MwerLoss())
     idle = sum(len(set(item.errors)) == 1 for item in examples)
     if warning := scorer.casing_warning(text for item in dev for text in item.texts):
-        say(warning)
-    say(f"{len(examples)} lists to train on; {idle} of them teach MWER nothing: their hypotheses are equally good")
-    say(f"lambda {loss.first_pass_weight:.4g}, posterior scale {loss.posterior_scale:.4g}, alpha {loss.ce_weight:g}")
+        log(warning)
+    log(f"{len(examples)} lists to train on; {idle} of them teach MWER nothing: their hypotheses are equally good")
+    log(f"lambda {loss.first_pass_weight:.4g}, posterior scale {loss.posterior_scale:.4g}, alpha {loss.ce_weight:g}")
     key = {
         "scorer": scorer.settings(),
         "lists": digest(map(repr, examples)),
@@ -142,7 +142,7 @@ def train_mwer(
         best_by=("wer", "mwer"),
         save=scorer.save,
     )
-    return train(task, settings, output, key, say)
+    return train(task, settings, output, key, log)
 
 
 def check_lengths(scorer: LmScorer, items: Sequence[Example], loss: MwerLoss) -> None:
@@ -156,13 +156,13 @@ def check_lengths(scorer: LmScorer, items: Sequence[Example], loss: MwerLoss) ->
             raise InputError(f"{items[start + error.list_of(block)].utt_id}: {error}") from None
 
 
-def _read(paths: Sequence[Path], say: Callable[[str], None]) -> list[NBest]:
+def _read(paths: Sequence[Path], log: Callable[[str], None]) -> list[NBest]:
     """The lists of several files; prints what must be wrong with those of a file."""
     found = []
     for path in paths:
         own = read_lists(path)
         for warning in warnings_of(own[:LOOKED_AT], path):
-            say(warning)
+            log(warning)
         found += own
     return found
 

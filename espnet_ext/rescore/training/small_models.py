@@ -108,7 +108,7 @@ def make_language_model(
     text: Sequence[Path],
     output: Path,
     seed: int = 0,
-    say: Callable[[str], None] = print,
+    log: Callable[[str], None] = print,
 ) -> LmScorer:
     """Make a small model as a config says, with a tokenizer trained on text files, and save it.
 
@@ -117,10 +117,10 @@ def make_language_model(
         text: files with a sentence per line, plain or ``.gz``.
         output: the folder that is written; ``transformers`` loads it, too.
         seed: for the weights.
-        say: prints what was made.
+        log: prints what was made.
     """
     scorer = make_small_model(checked(SmallModel, values, "small model"), list(sentences(text)), seed)
     scorer.save(output)
     parameters = sum(parameter.numel() for parameter in scorer.parameters())
-    say(f"{output}: {values['kind']} with {parameters:,} parameters and {len(scorer.tokenizer)} tokens")
+    log(f"{output}: {values['kind']} with {parameters:,} parameters and {len(scorer.tokenizer)} tokens")
     return scorer

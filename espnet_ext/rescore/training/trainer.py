@@ -69,7 +69,7 @@ def train(
     settings: TrainingSettings,
     output: Path,
     key: Mapping[str, Any],
-    say: Callable[[str], None] = print,
+    log: Callable[[str], None] = print,
 ) -> dict[str, Any]:
     """Train, or resume a killed training, or return the report of a finished one.
 
@@ -78,7 +78,7 @@ def train(
         settings: its hyperparameters.
         output: the training's folder; at the end ``output/model`` is the best model, which may be the initial one.
         key: everything besides the settings that the result depends on; a training resumes only with the same key.
-        say: prints progress.
+        log: prints progress.
 
     Returns:
         The contents of ``training.json``.
@@ -95,17 +95,17 @@ def train(
         report = json.loads((output / REPORT).read_text(encoding="utf-8"))
         _check_same(output, report["key"], begun)
         _remove_marks(output)
-        say(f"{output / MODEL}: trained already")
+        log(f"{output / MODEL}: trained already")
         return report
     refuse_foreign(output)
     output.mkdir(parents=True, exist_ok=True)
     (output / BEGUN).touch()
-    run = _Run(task, settings, output, begun, main_prints(say), accelerator)
+    run = _Run(task, settings, output, begun, main_prints(log), accelerator)
     if run.total <= settings.warmup_steps:
-        run.say(f"warning: all {run.total} updates are in the warm-up of {settings.warmup_steps}: lower warmup_steps")
+        run.log(f"warning: all {run.total} updates are in the warm-up of {settings.warmup_steps}: lower warmup_steps")
     shared = min(settings.batch_size, len(task.examples))
     if (idle := accelerator.num_processes - shared) > 0:
-        run.say(
+        run.log(
             f"warning: {accelerator.num_processes} processes share the {shared} examples of an update, so that "
             f"{idle} of them have nothing to do: raise batch_size, or train on fewer GPUs"
         )
@@ -151,12 +151,12 @@ class _Run:
         settings: TrainingSettings,
         output: Path,
         key: dict,
-        say: Callable[[str], None],
+        log: Callable[[str], None],
         accelerator: Accelerator,
     ):
         from transformers import get_scheduler
 
-        self.task, self.settings, self.output, self.key, self.say = task, settings, output, key, say
+        self.task, self.settings, self.output, self.key, self.log = task, settings, output, key, log
         self.accelerator = accelerator
         self.total = settings.steps(len(task.examples))
         self.parameters = [parameter for parameter in task.module.parameters() if parameter.requires_grad]
@@ -168,24 +168,24 @@ class _Run:
         self.step = 0
         self.history: list[dict[str, float]] = []
         self.seconds = 0.0
-        self.numbers: list[dict[str, float]] = []  # of the updates since the last evaluation
+        self.logged: list[dict[str, float]] = []  # of the updates since the last evaluation
         self._order: tuple[int, torch.Tensor] = (-1, torch.empty(0))
 
     def to_the_end(self) -> dict[str, Any]:
         if found := checkpoints(self.output):
             self._resume(found[-1])
-            self.say(f"resumes after {self.step} of {self.total} updates")
+            self.log(f"resumes after {self.step} of {self.total} updates")
         else:
             torch.manual_seed(self.settings.seed + RANK_SEED * self.accelerator.process_index)
             self._evaluate()
         every = self.settings.evaluate_every or max(1, self.total // 10)
         began = said = saved = time.monotonic()
         while self.step < self.total:
-            self.numbers.append(self._update())
+            self.logged.append(self._update())
             now = time.monotonic()
             if now - said >= PROGRESS_SECONDS:
                 said = now
-                self.say(f"{self.step:6d}/{self.total}")
+                self.log(f"{self.step:6d}/{self.total}")
             evaluates = self.step % every == 0 or self.step == self.total
             # process 0 decides for all: their clocks differ
             late = gather_object([now - saved >= 60 * self.settings.checkpoint_minutes])[0]
@@ -242,12 +242,12 @@ class _Run:
         began = time.monotonic()
         with torch.no_grad():
             values = {f"dev_{name}": value for name, value in self.task.evaluate().items()}
-        count = len(self.numbers)
-        numbers = {name: sum(each[name] for each in self.numbers) / count for name in (self.numbers or [{}])[0]}
-        self.numbers = []
+        count = len(self.logged)
+        numbers = {name: sum(each[name] for each in self.logged) / count for name in (self.logged or [{}])[0]}
+        self.logged = []
         self.history.append({"step": self.step, **numbers, **values})
         shown = "  ".join(f"{name} {value:.5g}" for name, value in {**numbers, **values}.items())
-        self.say(f"{self.step:6d}/{self.total}  {shown}")
+        self.log(f"{self.step:6d}/{self.total}  {shown}")
         best = self._best()
         if best == self.step and is_main():
             self._save_model()
@@ -283,7 +283,7 @@ class _Run:
         if not is_main():
             return
         torch.save(_trained_state(self.task.module), partial / WEIGHTS)
-        progress = {name: getattr(self, name) for name in ("key", "step", "history", "seconds", "numbers")}
+        progress = {name: getattr(self, name) for name in ("key", "step", "history", "seconds", "logged")}
         write_json(partial / PROGRESS, progress)
         older = checkpoints(self.output)
         partial.rename(final)

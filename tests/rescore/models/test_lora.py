@@ -49,8 +49,8 @@ def config(llama: Path, **more: object) -> dict:
     return {"lm": str(llama), "scorer": "causal", "batch_size": 2, "lr": 0.05, "epochs": 8, "evaluate_every": 4, **more}
 
 
-def trained(values: dict, lists: list[Path], dev: list[Path], output: Path, say=print) -> dict:
-    train_rescorer(values, lists, dev, output, say=say)
+def trained(values: dict, lists: list[Path], dev: list[Path], output: Path, log=print) -> dict:
+    train_rescorer(values, lists, dev, output, log=log)
     return json.loads((output / "training.json").read_text())
 
 
@@ -59,7 +59,7 @@ def test_mwer_with_lora_learns_and_is_loaded_by_its_folder(llama, tmp_path, dtyp
     write_nbest(tmp_path / "lists.jsonl", LISTS)
     path, said = tmp_path / "lists.jsonl", []
     values = config(llama, dtype=dtype, lora={"r": 4}, gradient_checkpointing=True, first_pass_weight=1.0)
-    report = trained(values, [path], [path], tmp_path / "out", say=said.append)
+    report = trained(values, [path], [path], tmp_path / "out", log=said.append)
     first, best = (
         next(each for each in report["history"] if each["step"] == step) for step in (0, report["best_step"])
     )
