@@ -15,9 +15,16 @@ from pathlib import Path
 from espnet_ext.audio.files import save_audio
 from espnet_ext.synthetic.acoustics import CLEAN, SAMPLE_RATE, draw_scene, record
 from espnet_ext.synthetic.librispeech import Chapter, write_chapter, write_speakers
-from espnet_ext.synthetic.mandarin_english import ENGLISH, MANDARIN, Fragment
-from espnet_ext.synthetic.mandarin_english_rules import bilingual_grammar
-from espnet_ext.synthetic.parameters import ASRU2019_SIZES, WHAT, BilingualSize, generator, seed_of, size_called
+from espnet_ext.synthetic.mandarin_english import ENGLISH, MANDARIN, Fragment, bilingual_grammar
+from espnet_ext.synthetic.parameters import (
+    ASRU2019_SIZES,
+    WHAT,
+    BilingualSize,
+    generator,
+    resource,
+    seed_of,
+    size_called,
+)
 from espnet_ext.synthetic.voices import BRITISH, Speaker, draw_speakers
 from espnet_ext.work.once import fingerprint, make_folder
 from espnet_ext.work.parallel import map_shards
@@ -34,11 +41,6 @@ LANGUAGES = {"train-zh": MANDARIN, LIBRISPEECH: ENGLISH, "dev": MIXED, "test": M
 _TASKS = {"train-cs": "T0001", "train-zh": "T0002", "dev": "T0003", "test": "T0004"}
 _EVERY = 4  # of four speakers, the first reads in train-clean-100 and three in train-clean-360, near the real ratio
 
-_README = """\
-Synthetic speech in the layout of the ASRU 2019 Mandarin-English code-switching corpus (and LibriSpeech), made by
-espnet_ext with espeak-ng. No person speaks here; results on it say that a pipeline works and how systems
-compare on this corpus, not how well they do on the challenge's.
-"""
 
 Sentence = tuple[Fragment, ...]
 
@@ -89,7 +91,7 @@ def _write_corpus(folder: Path, size: BilingualSize, seed: int, nj: int) -> None
     for chapter in chapters:
         members[Path(chapter.folder).parts[-3]].append(chapter.speaker)
     write_speakers(folder / LIBRISPEECH / "SPEAKERS.TXT", members, minutes)
-    (folder / "README.TXT").write_text(_README, encoding="utf-8")
+    (folder / "README.TXT").write_text(resource("asru2019_readme.txt"), encoding="utf-8")
 
 
 def shards_of(folder: Path, size: BilingualSize, seed: int) -> tuple[list[Reading], list[Chapter]]:

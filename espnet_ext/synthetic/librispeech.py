@@ -11,7 +11,16 @@ import numpy as np
 from espnet_ext.audio.files import save_audio
 from espnet_ext.synthetic.acoustics import SAMPLE_RATE, Condition, draw_scene, record
 from espnet_ext.synthetic.english import Grammar, english_grammar, phrase_grammar, text_grammar
-from espnet_ext.synthetic.parameters import LIBRISPEECH_SIZES, WHAT, PartSize, Size, generator, seed_of, size_called
+from espnet_ext.synthetic.parameters import (
+    LIBRISPEECH_SIZES,
+    WHAT,
+    PartSize,
+    Size,
+    generator,
+    resource,
+    seed_of,
+    size_called,
+)
 from espnet_ext.synthetic.voices import Speaker, draw_speakers
 from espnet_ext.work.once import fingerprint, make_folder
 from espnet_ext.work.parallel import map_shards
@@ -20,23 +29,6 @@ LANGUAGE = "en"
 LM_TEXT = "librispeech-lm-norm.txt.gz"
 FORMAT = 1  # increase it when the same parameters no longer give the same bytes (voices, grammar ...)
 _TALKERS, _TALKER_SENTENCES = 5, 4  # in the babble of one chapter
-
-_SPEAKERS_HEADER = """\
-; Synthetic speakers in the format of LibriSpeech's SPEAKERS.TXT.
-;
-; Fields
-; ID: the speaker's id, the first part of an utterance's id
-; SEX: F or M
-; SUBSET: the part that the speaker reads in
-; MINUTES: speech of this speaker in the corpus
-; NAME: the voice of espeak-ng
-;
-;ID  |SEX| SUBSET           |MINUTES| NAME
-"""
-_README = """\
-Synthetic speech in the layout of LibriSpeech, made by espnet_ext with espeak-ng. No person speaks here;
-results on it say that a pipeline works and how systems compare on this corpus, not how well they do on LibriSpeech.
-"""
 
 
 @dataclass(frozen=True)
@@ -98,7 +90,7 @@ def write_corpus(folder: Path, size: Size, seed: int, nj: int) -> None:
     write_speakers(folder / "SPEAKERS.TXT", speakers, minutes)
     grammar = text_grammar() if size.other_text else spoken_grammar(size)
     _write_lm_text(folder / LM_TEXT, grammar, size.lm_sentences, held_out, seed)
-    (folder / "README.TXT").write_text(_README, encoding="utf-8")
+    (folder / "README.TXT").write_text(resource("librispeech_readme.txt"), encoding="utf-8")
 
 
 def spoken_grammar(size: Size) -> Grammar:
@@ -201,7 +193,7 @@ def write_speakers(path: Path, speakers: dict[str, list[Speaker]], minutes: dict
         for part, members in speakers.items()
         for speaker in members
     ]
-    path.write_text(_SPEAKERS_HEADER + "".join(lines), encoding="utf-8")
+    path.write_text(resource("speakers_header.txt") + "".join(lines), encoding="utf-8")
 
 
 def _write_lm_text(path: Path, grammar: Grammar, count: int, held_out: frozenset[str], seed: int) -> None:
@@ -213,8 +205,6 @@ def _write_lm_text(path: Path, grammar: Grammar, count: int, held_out: frozenset
         if sentence not in held_out:
             lines.append(sentence + "\n")
     packed = io.BytesIO()
-    with gzip.GzipFile(
-        filename="", fileobj=packed, mode="wb", mtime=0
-    ) as file:  # no name and no time, so the same bytes
+    with gzip.GzipFile("", "wb", fileobj=packed, mtime=0) as file:  # no name and no time, so the same bytes
         file.write("".join(lines).encode())
     path.write_bytes(packed.getvalue())

@@ -8,17 +8,16 @@ The Equivalence Constraint (P1, section 1, and its reference 16) lets a speaker 
 of both languages agrees, so that each fragment in one language also occurs, whole, in a sentence of that language.
 Here, a phrase may change its language unless it is part of a phrase that has another order in English. All that
 precedes such a phrase precedes it in both languages, and a fragment of a mixed sentence (the words of one language
-between two changes) is a piece of that derivation's sentence in that language. The rules are those of
-:mod:`espnet_ext.synthetic.mandarin_english_rules`.
+between two changes) is a piece of that derivation's sentence in that language. The rules are in
+``resources/mandarin_english.yaml``.
 """
 
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-# (weight, line) or (weight, line, order): order holds the line's positions in the order of English.
-Expansion = tuple[float, str] | tuple[float, str, tuple[int, ...]]
-Rules = dict[str, tuple[Expansion, ...]]
+from espnet_ext.synthetic.english import Expansion, read_grammar, rules_of, table_rows
+
 MANDARIN, ENGLISH = "zh", "en"
 
 
@@ -38,18 +37,18 @@ class Phrase:
 
     @property
     def monotone(self) -> bool:
-        """Do its parts come in the same order in both languages?"""
+        """Tell whether its parts come in the same order in both languages."""
         return self.order == tuple(range(len(self.parts)))
 
     def say(self, language: str) -> list[str]:
-        """The words of one language: Mandarin's are as the grammar groups them, English ones in upper case."""
+        """Return the words of one language: Mandarin's are as the grammar groups them, English ones in upper case."""
         if not self.parts:
             return [self.words[0]] if language == MANDARIN else self.words[1].upper().split("_")
         order = range(len(self.parts)) if language == MANDARIN else self.order
         return [word for index in order for word in self.parts[index].say(language)]
 
     def switchable(self) -> Iterator["Phrase"]:
-        """The phrases below this one that may change their language by themselves, each before its parts."""
+        """Yield the phrases below this one that may change their language by themselves, each before its parts."""
         if self.monotone:
             for part in self.parts:
                 yield part
@@ -65,7 +64,7 @@ class Fragment:
 
     @property
     def text(self) -> str:
-        """Mandarin without spaces, English with single ones."""
+        """Join Mandarin without spaces, English with single ones."""
         return ("" if self.language == MANDARIN else " ").join(self.words)
 
 
@@ -139,6 +138,23 @@ class BilingualGrammar:
             for rule, (subject, language) in self.agreements.items()
             if said.get(rule) == language and said[subject] != language
         }
+
+
+def bilingual_grammar() -> BilingualGrammar:
+    """Return the grammar of ``resources/mandarin_english.yaml``."""
+    grammar = read_grammar("mandarin_english")
+    return BilingualGrammar(
+        rules=rules_of(grammar["sentences"]),
+        switches=grammar["switches"],
+        second_switch=grammar["second_switch"],
+        lengths=tuple(grammar["lengths"]),
+        agreements={f"word.{row['word']}": (f"who.{row['subject']}", row["language"]) for row in homophones()},
+    )
+
+
+def homophones() -> list[dict[str, str]]:
+    """Return the homophones of the grammar, the two of a pair after each other; the file says what a row has."""
+    return table_rows(read_grammar("mandarin_english")["sentences"]["tables"]["homophones"])
 
 
 def pair_of(item: str) -> tuple[str, str]:

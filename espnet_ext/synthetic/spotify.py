@@ -37,7 +37,7 @@ from espnet_ext.synthetic.long_recordings import (
     draw_recording,
     render,
 )
-from espnet_ext.synthetic.parameters import LONGFORM_SIZES, WHAT, LongformSize, generator, size_called
+from espnet_ext.synthetic.parameters import LONGFORM_SIZES, WHAT, LongformSize, generator, resource, size_called
 from espnet_ext.synthetic.voices import Speaker, draw_speakers
 from espnet_ext.work.once import fingerprint, make_folder
 from espnet_ext.work.parallel import map_shards
@@ -56,12 +56,6 @@ IGNORED = "ignore_time_segment_in_scoring"
 _SENTENCES_OF_A_RESULT = 4  # in a Google transcript, which has a result every half minute or so
 _OGG_PAGE = 27  # bytes of a page's header before its table of segments
 _REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
-
-_README = """\
-Synthetic speech in the layouts of the Spotify podcasts, TED-LIUM, Earnings-22 and Rev16, made by
-espnet_ext with espeak-ng. No person speaks here; results on it say that a pipeline works and how systems
-compare on this corpus, not how well they do on those corpora.
-"""
 
 
 @dataclass(frozen=True)
@@ -109,7 +103,7 @@ def _write_corpora(folder: Path, size: LongformSize, seed: int, nj: int) -> None
             if file.part == part
         }
         write_table(folder / "kinds" / f"{part.removesuffix('-test')}.txt", kinds)
-    (folder / "README.TXT").write_text(_README, encoding="utf-8")
+    (folder / "README.TXT").write_text(resource("spotify_readme.txt"), encoding="utf-8")
 
 
 def shards_of(folder: Path, size: LongformSize, seed: int) -> list[RecordingFiles]:

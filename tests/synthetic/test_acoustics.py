@@ -5,13 +5,11 @@ import pytest
 
 from espnet_ext.synthetic.acoustics import (
     CLEAN,
-    OTHER,
     SAMPLE_RATE,
     Condition,
     Scene,
     _coloured_noise,
     _impulse_response,
-    draw_scene,
     record,
 )
 
@@ -40,14 +38,6 @@ def test_ratio_of_speech_to_noise(snr: float, babble: bool) -> None:
         both.append(np.mean(samples[int(0.5 * SAMPLE_RATE) : int(1.5 * SAMPLE_RATE)] ** 2))
     ratio = (np.mean(both) - np.mean(noise)) / np.mean(noise)
     assert decibel(ratio) == pytest.approx(snr, abs=1.0)
-
-
-def test_level() -> None:
-    scene = Scene(DRY, colour=1.0, level=-26, snr=40, babble=None)
-    samples = [record(speech(), scene, CLEAN, np.random.default_rng(seed)) / 32768 for seed in range(20)]
-    levels = [decibel(np.mean(one[8000:24000] ** 2)) for one in samples]
-    assert np.mean(levels) == pytest.approx(-26, abs=0.7)
-    assert min(levels) > -28.2 and max(levels) < -23.8
 
 
 def test_never_clipped() -> None:
@@ -90,13 +80,3 @@ def test_room(t60: float, direct: float) -> None:
     early = (energy < energy[0] - 5) & (energy > energy[0] - 35)
     slope = np.polyfit(time[early], energy[early], 1)[0]
     assert -60 / slope == pytest.approx(t60, rel=0.1)
-
-
-def test_scenes_keep_to_their_conditions() -> None:
-    for condition in (CLEAN, OTHER):
-        scenes = [draw_scene(condition, [], np.random.default_rng(seed)) for seed in range(200)]
-        ratios = [scene.snr for scene in scenes]
-        assert min(ratios) >= condition.snr[0] and max(ratios) <= condition.snr[1]
-        assert max(ratios) - min(ratios) > 0.9 * (condition.snr[1] - condition.snr[0])
-        assert all(scene.babble is None for scene in scenes)
-    assert OTHER.snr[1] <= CLEAN.snr[0] and OTHER.direct[1] <= CLEAN.direct[0]

@@ -32,8 +32,8 @@ from espnet_ext.text.transcripts import read_segments
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The smallest size with eight speakers. Tests leave it as it is."""
     output = tmp_path_factory.mktemp("mini") / "corpus"
-    part = parameters.PartSize(1, 1, 1)
-    size = parameters._libricss_size(part, part, parameters.PartSize(8, 1, 4))
+    parts = {"train-clean-100": (1, 1, 1), "dev-clean": (1, 1, 1), "test-clean": (8, 1, 4)}
+    size = parameters.librispeech_size(parts, lm_sentences=400)
     tiny = parameters.LibriCssSize(size, sessions=1, utterances=2, group=4)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(parameters.LIBRICSS_SIZES, "tiny", tiny)
