@@ -125,11 +125,7 @@ def find_folders(
     librispeech_dir: str | Path | None = None,
     layout: str = "asru2019",
 ) -> dict[str, Path]:
-    """Find the folder of each part: of the given ones, or of all that exist or are named.
-
-    Raises:
-        InputError: An unknown layout or part; a folder is missing. The message names it, and the parts that exist.
-    """
+    """Find the folder of each part: of the given ones, or of all that exist or are named."""
     if layout not in LAYOUTS:
         raise InputError(f"there is no layout '{layout}': the layouts are {', '.join(LAYOUTS)}")
     folders = folders or {}
@@ -175,10 +171,6 @@ def scan_asru2019(
 
     Returns:
         Part -> its recordings, speakers, texts and languages; those without a fault.
-
-    Raises:
-        InputError: A data dir whose tables do not fit each other, or with commands in ``wav.scp``; no transcript of a
-            part contains a word.
     """
     scanned = {}
     for part, folder in folders.items():

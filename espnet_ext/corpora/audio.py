@@ -69,12 +69,6 @@ def prepare_audio(
             aligned is not aligned again by a later run.
         part: The part's name.
         ngpu: GPUs that align.
-
-    Raises:
-        InputError: Neither or both of ``words`` and ``text``, or no ``aligner`` for ``text``. More recordings than
-            ``skip_faulty`` allows have no words, impossible times, corrupt audio or less than half a second of it, or a
-            transcript that cannot be read, comes twice, ends after the audio, or does not agree with what is heard.
-            More of the ctm's words are unknown, or have times that overlap or go back, than may be left out.
     """
     if bool(words) == bool(text) or bool(text) != bool(aligner):
         raise InputError("recordings need --words CTM, or --text FILE and --aligner DIR (a model with CTC)")
@@ -162,9 +156,6 @@ def word_times(path: Path) -> dict[str, list[Word]]:
     """The words of each recording of a CTM, each channel's in the order of the file, merged by their starts.
 
     Marks of silence and noise are left out; words that are not known are called ``<dropped>``.
-
-    Raises:
-        InputError: no such file, or a line that is not of the format.
     """
     recordings: dict[str, dict[str, list[Word]]] = defaultdict(lambda: defaultdict(list))
     for word in read_ctm(path):

@@ -26,9 +26,6 @@ def skip_share(value: str) -> float:
 
     >>> skip_share("false"), skip_share("true"), skip_share("5")
     (0.0, 0.02, 0.05)
-
-    Raises:
-        InputError: something else, or more than 50 %.
     """
     if value in ("", "false", "true"):
         return SHARE if value == "true" else 0.0
@@ -75,10 +72,6 @@ class Faults:
 
         Args:
             sound: Part -> how many of its items have no fault.
-
-        Raises:
-            InputError: There are faults, and either none may be left out, or there are too many in a part, or nothing
-                else is in it. One line names the first few.
         """
         for what, places in self.harmless.items():
             print(
@@ -220,9 +213,6 @@ def write_parts(parts: Mapping[str, DataDir], output_dir: str | Path, names: Map
         parts: Part -> its tables, whose audio has been checked.
         output_dir: The folder of the data dirs.
         names: Part -> the name of its data dir (default: the part's).
-
-    Raises:
-        InputError: The tables do not fit each other, or an id or a text cannot stand in a table.
     """
     for part, data in parts.items():
         folder = Path(output_dir) / (names or {}).get(part, part)

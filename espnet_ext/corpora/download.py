@@ -30,9 +30,6 @@ def download(url: str, path: str | Path, md5: str, pause: float = 2.0) -> Path:
         path: Where it goes. If the file exists already, only its sum is checked.
         md5: The published sum, in hexadecimal.
         pause: Seconds before the second attempt; each later one waits twice as long.
-
-    Raises:
-        InputError: The server cannot be reached or refuses, or the file's sum is wrong.
     """
     path = Path(path)
     if path.is_file():
@@ -97,12 +94,7 @@ def md5_of(path: str | Path) -> str:
 
 
 def unpack(archive: str | Path, folder: str | Path) -> None:
-    """Unpack a tar archive into ``folder``, which must not exist: it appears when it is complete.
-
-    Raises:
-        InputError: The archive cannot be read, or a member of it would be outside ``folder``, or is not a plain file,
-            folder or link inside it.
-    """
+    """Unpack a tar archive into ``folder``, which must not exist: it appears when it is complete."""
     folder = Path(folder)
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)

@@ -37,10 +37,6 @@ def prepare_earnings22(
     Args (others: see :func:`espnet_ext.corpora.librispeech.prepare_librispeech`):
         corpus_dir: The folder described above.
         complete: Warn if metadata.csv lists fewer calls than the corpus has; False for synthetic corpora.
-
-    Raises:
-        InputError: More calls than ``skip_faulty`` allows have no audio or no transcript, a faulty one, or no line in
-            metadata.csv.
     """
     corpus = require_corpus(corpus_dir, "metadata.csv, media and transcripts/nlp_references")
     calls = _calls(corpus / "metadata.csv")

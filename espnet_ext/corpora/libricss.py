@@ -62,11 +62,6 @@ def prepare_libricss(
 
     Returns:
         Recording (``OV10_session0`` and so on) -> its utterances.
-
-    Raises:
-        InputError: a condition's folder is missing; more sessions than ``skip_faulty`` allows have a wrong name, no
-            audio, audio of another rate or number of channels, a malformed ``meeting_info.txt``, or not eight speakers;
-            the enrolment list is faulty.
     """
     root = find_release(corpus_dir)
     faults = Faults(root, Path(output_dir) / "libricss_faults.txt", skip_faulty)
@@ -115,9 +110,6 @@ def recording_of(session: str) -> str:
 
     >>> recording_of("overlap_ratio_0.0_sil2.9_3.0_session4_actual0.0")
     '0L_session4'
-
-    Raises:
-        InputError: not the name of a session.
     """
     match = _SESSION.fullmatch(session)
     if not match:
@@ -172,11 +164,7 @@ def _span(turn: Segment) -> tuple[float, float]:
 
 
 def read_meeting_info(path: Path) -> list[Segment]:
-    """Read the utterances of a session and the persons who speak them. The recording has the session's name.
-
-    Raises:
-        InputError: no such file, or a line that is not ``start end speaker utterance text``, with tabs between.
-    """
+    """Read the utterances of a session and the persons who speak them. The recording has the session's name."""
     try:
         header, *lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, ValueError):
@@ -278,12 +266,7 @@ def write_enrolment(folder: str | Path, enrolment: Mapping[str, Mapping[str, Seq
 def read_enrolment(
     path: str | Path, recordings: Iterable[str], utterances: int = ENROLMENT_UTTERANCES
 ) -> dict[str, dict[str, Sequence[str]]]:
-    """Read the first utterances of the enrolment list: recording -> speaker -> ids of LibriSpeech utterances.
-
-    Raises:
-        InputError: no such file, a malformed line, a recording that is not in the list, or a speaker with fewer
-            utterances that are not played in the session.
-    """
+    """Read the first utterances of the enrolment list: recording -> speaker -> ids of LibriSpeech utterances."""
     try:
         lines = Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, ValueError):

@@ -55,10 +55,6 @@ def download_librispeech(
 
     Returns:
         The corpus folder, ``<target>/LibriSpeech``.
-
-    Raises:
-        InputError: Unknown part, no connection, a wrong sum, or an archive that reaches outside its folder. Nothing of
-            such an archive is unpacked.
     """
     _require_known(parts)
     target = Path(target)
@@ -140,11 +136,7 @@ def check_parts(
 
 
 def find_parts(corpus_dir: str | Path, parts: Sequence[str] | None = None) -> tuple[Path, list[str]]:
-    """Find the folder that holds the parts, and which parts to use: the given ones, or all that exist.
-
-    Raises:
-        InputError: The folder is missing or empty, holds no part, or lacks a given one.
-    """
+    """Find the folder that holds the parts, and which parts to use: the given ones, or all that exist."""
     corpus = require_corpus(corpus_dir, ", ".join(PARTS))
     if not any(corpus.iterdir()):
         raise InputError(f"{corpus}: the corpus folder is empty: give the folder that holds {', '.join(PARTS)}")

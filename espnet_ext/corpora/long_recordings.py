@@ -48,9 +48,6 @@ def checked_parts(
             Then it is settled.
         check_audio: ``full`` decodes all audio, ``header`` reads headers only, ``auto`` chooses by the number of files.
         num_jobs: Threads.
-
-    Raises:
-        InputError: More faults than may be left out (:meth:`espnet_ext.corpora.checks.Faults.settle`).
     """
     items = {part: {item.id: item for item in recordings} for part, recordings in parts.items()}
     for part, recordings in items.items():
@@ -165,9 +162,6 @@ def supervision_texts(path: Path) -> dict[str, str]:
     """The transcript of each recording in a manifest of Lhotse's supervisions, in the order of their times.
 
     Marks such as GigaSpeech's ``<COMMA>`` and ``<MUSIC>`` are left out.
-
-    Raises:
-        InputError: no such file, or a line that is no supervision with a text.
     """
     from lhotse import SupervisionSet  # Lhotse imports torch
 
@@ -186,9 +180,6 @@ def nlp_text(path: Path) -> str:
 
     Fields are found by the names in the file's first line (``token|speaker|ts|endTs|punctuation|case|tags``), because
     their number and order differ between Rev's corpora. Tokens such as ``<laugh>`` are left out.
-
-    Raises:
-        InputError: no such file, not UTF-8, no header with ``token``, or a line with fewer fields than that.
     """
     lines = iter([line.rstrip("\r") for line in transcript_text(path).split("\n") if line.strip()])
     fields = next(lines, "").split("|")
@@ -218,11 +209,7 @@ def transcript_text(path: Path) -> str:
 
 
 def listed(path: Path, column: str, corpus: str, delimiter: str = ",") -> list[str]:
-    """The values in one column of a corpus's list, in its order; rows that end before it are left out.
-
-    Raises:
-        InputError: The file is no table, or has no such column.
-    """
+    """The values in one column of a corpus's list, in its order; rows that end before it are left out."""
     csv.field_size_limit(1 << 24)  # some lists have long descriptions
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:

@@ -41,10 +41,6 @@ def prepare_rev16(
     Args (others: see :func:`espnet_ext.corpora.librispeech.prepare_librispeech`):
         corpus_dir: The folder described above.
         complete: Warn of episodes that the list lacks; False for synthetic corpora, which have fewer.
-
-    Raises:
-        InputError: A folder is missing; the list has none of the 16 episodes; or the audio or transcript of more
-            episodes than ``skip_faulty`` allows is missing or faulty.
     """
     corpus = require_corpus(corpus_dir, "verbatim_transcripts and media")
     transcripts = next((corpus / name for name in _TRANSCRIPTS if (corpus / name).is_dir()), None)

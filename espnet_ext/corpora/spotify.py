@@ -57,11 +57,6 @@ def prepare_spotify(
         part: The part's name.
         skip_faulty: The share of the episodes that may be faulty, and is then left out. As large a share of what is
             spoken, but at least 2 %, may lie in regions of overlapping word times.
-
-    Raises:
-        InputError: A folder is missing. More episodes than ``skip_faulty`` allows have no audio or transcript, a
-            transcript without times or with impossible ones, corrupt audio, or less than half a second of it, or are
-            there twice and not the same. More of the word times overlap or go back than may be left out.
     """
     corpus, output = require_corpus(corpus_dir, f"{TRANSCRIPTS}, {AUDIO} and {METADATA}"), Path(output_dir)
     faults = Faults(corpus, output / f"spotify_{part}_faults.txt", skip_faulty)
@@ -117,11 +112,7 @@ def _find(corpus: Path, name: str) -> list[Path]:
 
 
 def read_metadata(path: Path) -> set[str]:
-    """The episodes that metadata.tsv lists, by the names of their files.
-
-    Raises:
-        InputError: It is no table with a column ``episode_filename_prefix``.
-    """
+    """The episodes that metadata.tsv lists, by the names of their files."""
     return set(long_recordings.listed(path, "episode_filename_prefix", "the podcasts' metadata", "\t"))
 
 
@@ -134,11 +125,7 @@ def _read(transcript: Path) -> list[Word] | str:
 
 
 def read_transcript(path: Path) -> list[Word]:
-    """The words of a transcript with their times, in the order of the file; the last result is left out.
-
-    Raises:
-        InputError: Not a transcript in JSON, no word in it, or words without times.
-    """
+    """The words of a transcript with their times, in the order of the file; the last result is left out."""
     try:
         results = parse_json(path.read_text(encoding="utf-8-sig"))["results"]
         entries = _entries(results)

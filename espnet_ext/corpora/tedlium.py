@@ -41,10 +41,6 @@ def prepare_tedlium(
         corpus_dir: The folder described above, or the one above it.
         output_dir: Also gets ``tedlium_ignored_<part>.txt``, lines ``talk start end``.
         parts: Some of ``train``, ``dev``, ``test``.
-
-    Raises:
-        InputError: A folder is missing; or more talks than ``skip_faulty`` allows have audio but no transcript, the
-            reverse, a transcript that goes on after the audio, or one of these is faulty.
     """
     corpus = require_corpus(corpus_dir, "legacy/dev and legacy/test")
     faults = Faults(corpus, Path(output_dir) / "tedlium_faults.txt", skip_faulty)
@@ -96,10 +92,6 @@ def read_stm(path: Path) -> Stm:
     The label of a line, such as ``<o,f0,male>``, may be left out. As in Kaldi's recipe of TED-LIUM, suffixes are joined
     to their words ("we 're"), and the numbers of pronunciations ("the(2)"), an utterance's name in brackets at the end,
     and marks such as ``<unk>`` and ``{NOISE}`` are left out.
-
-    Raises:
-        InputError: Not UTF-8; a line that is no ``talk channel speaker start end label text``, is of another talk, or
-            runs backwards.
     """
     segments: list[tuple[float, float, str]] = []
     ignored: list[tuple[float, float]] = []

@@ -59,11 +59,7 @@ class Problem:
 
 
 def scan_data_dir(path: str | Path) -> tuple[DataDir, dict[str, TableScan]]:
-    """Read a data dir that may be faulty: the readable data, and the scan of each file.
-
-    Raises:
-        InputError: no such folder; ``wav.scp`` or ``utt2spk`` is missing; a file is empty or not UTF-8.
-    """
+    """Read a data dir that may be faulty: the readable data, and the scan of each file."""
     path = require_folder(path)
     needed = {"wav.scp", "utt2spk"}
     scans = {name: scan_table(path / name) for name in FILES.values() if name in needed or (path / name).exists()}
@@ -385,9 +381,6 @@ def fix(data: DataDir) -> Fixed:
 
     Recordings and speakers without utterances are dropped too, and so are files of durations that have gaps or values
     that are not positive numbers. Audio files are not checked: a disk that is not mounted must not empty a data dir.
-
-    Raises:
-        InputError: no utterance would be left.
     """
     dropped: dict[str, list[str]] = {}
     gone: set[str] = set()
@@ -412,9 +405,6 @@ def fix_data_dir(path: str | Path) -> Fixed:
 
     Equal lines with the same id become one. Where they differ, nobody can know which is right, and the utterance is
     dropped. Files are replaced atomically, so a repair that was killed can be run again.
-
-    Raises:
-        InputError: as :func:`scan_data_dir` and :func:`fix`. Nothing has been changed.
     """
     path = Path(path)
     data, scans = scan_data_dir(path)

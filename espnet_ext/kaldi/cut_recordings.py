@@ -28,9 +28,6 @@ def run_commands(data: DataDir, folder: Path, where: str | Path, allow: bool, nu
 
     Returns:
         The data dir with files in place of commands.
-
-    Raises:
-        InputError: commands are not allowed, a program is not installed, or a command fails; one recording is named.
     """
     commands = {key: value for key, value in data.wav_scp.items() if is_command(value)}
     for key, value in commands.items():
@@ -88,9 +85,6 @@ def cut_segments(data: DataDir, folder: Path, num_jobs: int = 1) -> DataDir:
 
     Returns:
         A data dir of these files, with their durations.
-
-    Raises:
-        InputError: an id cannot name a file.
     """
     files = {utterance: _file(folder, utterance, ".flac") for utterance in data.utt2spk}
     wanted: dict[str, dict[str, KaldiSegment]] = {}

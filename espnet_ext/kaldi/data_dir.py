@@ -115,12 +115,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def read_data_dir(path: str | Path) -> DataDir:
-    """Read a data dir. ``spk2utt`` is not read: it is derived.
-
-    Raises:
-        InputError: no such folder; ``wav.scp`` or ``utt2spk`` is missing; or a table cannot be read
-            (see :func:`espnet_ext.kaldi.tables.read_table`). It is not checked that the tables fit each other.
-    """
+    """Read a data dir. ``spk2utt`` is not read: it is derived."""
     path = require_folder(path)
     fields = {
         field: read_table(path / name)
@@ -149,12 +144,7 @@ def require_folder(path: str | Path) -> Path:
 
 
 def write_data_dir(data: DataDir, path: str | Path) -> None:
-    """Write a data dir, with ``spk2utt``. An existing one is replaced, but only once the new one is complete.
-
-    Raises:
-        InputError: ``data`` has no utterances; an id is not valid in a table; or ``path`` is a file, or a folder that
-            holds something which does not belong to a data dir.
-    """
+    """Write a data dir, with ``spk2utt``. An existing one is replaced, but only once the new one is complete."""
     with replace_folder(path) as folder:
         write_tables(data, folder)
 
@@ -171,9 +161,6 @@ def replace_folder(path: str | Path) -> Iterator[Path]:
 
     Two renames make the change. Of several processes that write one folder at once, each has its own temporary folder,
     and the last to finish wins.
-
-    Raises:
-        InputError: ``path`` is a file, or a folder with something in it that is not part of a data dir.
     """
     target = Path(path).resolve()
     target.parent.mkdir(parents=True, exist_ok=True)

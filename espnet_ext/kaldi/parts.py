@@ -28,11 +28,7 @@ from espnet_ext.kaldi.data_dir import (
 
 
 def subset(data: DataDir, utterances: Sequence[str]) -> DataDir:
-    """Keep these utterances, and the recordings and speakers that they need.
-
-    Raises:
-        InputError: an utterance is not in ``utt2spk``, or none is asked for.
-    """
+    """Keep these utterances, and the recordings and speakers that they need."""
     for utterance in utterances:
         if utterance not in data.utt2spk:
             raise InputError(f"utt2spk: there is no utterance {utterance}: check the list of utterances")
@@ -86,11 +82,7 @@ def after_first_per_speaker(data: DataDir, count: int) -> list[str]:
 
 
 def durations(data: DataDir) -> dict[str, float]:
-    """Map utterances to seconds, of ``utt2dur``, otherwise of ``segments``, otherwise of the audio files' headers.
-
-    Raises:
-        InputError: an utterance has no length there, or its audio cannot be opened.
-    """
+    """Map utterances to seconds, of ``utt2dur``, otherwise of ``segments``, otherwise of the audio files' headers."""
     return {utterance: _duration(data, utterance) for utterance in data.utterances}
 
 
@@ -122,10 +114,6 @@ def combine(parts: Sequence[DataDir]) -> DataDir:
 
     An optional table that not all parts have is left out. Exceptions are ``text``, which must be in all or in none, and
     ``spk2gender``, which keeps what there is.
-
-    Raises:
-        InputError: an utterance is in two parts, or a recording or speaker with two different entries; only some parts
-            have a ``text``; or there are no parts.
     """
     if not parts:
         raise InputError("nothing to combine: name at least one data dir")
@@ -190,9 +178,6 @@ def subset_data_dir(source: str | Path, destination: str | Path, count: int, how
         source, destination: data dirs, not the same one.
         count: how many utterances; of each speaker if ``how`` says so.
         how: a key of ``CHOICES``.
-
-    Raises:
-        InputError: a ``count`` that ``source`` does not have, or ``destination`` is no data dir.
     """
     _require_other(destination, [source])
     data = read_data_dir(source)
@@ -210,9 +195,6 @@ def combine_data_dirs(
         destination: the new data dir.
         sources: the data dirs.
         suffix_source: append each source's name to its ids (:func:`with_suffix`).
-
-    Raises:
-        InputError: the data dirs cannot be combined, or ``destination`` is one of them or no data dir.
     """
     parts = [read_data_dir(source) for source in sources]
     _require_other(destination, sources)

@@ -42,10 +42,6 @@ def read_table(path: str | Path) -> dict[str, str]:
     """Read a table such as ``text`` or ``utt2spk`` into ``{id: rest of the line}``, in the file's order.
 
     A line that holds nothing but an id gives ``""``. White space around the value is dropped.
-
-    Raises:
-        InputError: the file is missing, empty or not UTF-8; a line has no id; or an id comes twice. The
-            message names the file and the line or id.
     """
     scan = scan_table(path)
     if scan.lines_without_id:
@@ -61,11 +57,7 @@ def read_table(path: str | Path) -> dict[str, str]:
 
 
 def scan_table(path: str | Path) -> TableScan:
-    """Read a table and say what is wrong with it, for checks and repairs; see :func:`read_table` for plain reading.
-
-    Raises:
-        InputError: the file is missing, empty, or not UTF-8.
-    """
+    """Read a table and say what is wrong with it, for checks and repairs; see :func:`read_table` for plain reading."""
     table: dict[str, str] = {}
     duplicates: dict[str, None] = {}
     conflicts: dict[str, None] = {}
@@ -90,11 +82,7 @@ def scan_table(path: str | Path) -> TableScan:
 
 
 def table_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """The ids and values of a table, one line in memory at a time, whatever the order of the ids.
-
-    Raises:
-        InputError: the file is missing, empty or not UTF-8, or a line has no id.
-    """
+    """The ids and values of a table, one line in memory at a time, whatever the order of the ids."""
     for number, line in enumerate(text_lines(path), start=1):
         if line[:1] in _BLANKS:
             raise InputError(f"{path}: line {number} has no id; each line must be `id value`: delete or fix it")
@@ -103,12 +91,7 @@ def table_lines(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def text_lines(path: str | Path) -> Iterator[str]:
-    """The lines of a text file that must hold something, one in memory at a time.
-
-    Raises:
-        InputError: the file is missing, empty, not UTF-8, begins with a byte-order mark, or has a carriage return in a
-            line (at a line's end it is dropped).
-    """
+    """The lines of a text file that must hold something, one in memory at a time."""
     yield from _lines(path, _plain)
 
 
@@ -158,11 +141,7 @@ def _decoded(path: str | Path, file: Iterable[bytes]) -> Iterator[str]:
 
 
 def write_table(path: str | Path, table: Mapping[str, str]) -> None:
-    """Write ``{id: value}`` as a table sorted by id; ``path`` appears whole or is left as it was.
-
-    Raises:
-        InputError: there is nothing to write, or an id or value does not fit into one line of a table.
-    """
+    """Write ``{id: value}`` as a table sorted by id; ``path`` appears whole or is left as it was."""
     if not table:
         raise InputError(f"{path}: there is nothing to write: the table would be empty")
     for key, value in table.items():

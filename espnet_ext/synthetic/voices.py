@@ -64,9 +64,6 @@ def speak(text: str, voice: str, rate: int, pitch: int, pitch_range: int, seed: 
 
     Returns:
         The speech. The same arguments give the same samples, whatever was said before.
-
-    Raises:
-        InputError: espeakng-loader is not installed, it has no such voice, or it produced no speech.
     """
     library_path, data_path = _paths()
     # espeak-ng keeps the state of its oscillators and filters from one utterance to the next, even when initialised
@@ -189,9 +186,6 @@ def draw_speakers(
     ``voices`` says how many voice variants each use of the corpus has: the name of a part up to the first ``-``, such
     as ``train``. Speakers of one use then share them, each with a pitch, a rate and an accent of its own; no variant
     is shared between two uses. ``variants`` are those to draw from; all if there are none.
-
-    Raises:
-        InputError: More speakers or variants are asked for than there are voices.
     """
     total = sum((voices or counts).values())
     allowed = {
