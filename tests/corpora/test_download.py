@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from espnet_ext.corpora import librispeech
-from espnet_ext.corpora.download import download, md5_of, unpack
+from espnet_ext.corpora.download import download, unpack
 from espnet_ext.errors import InputError
 
 
@@ -115,11 +115,16 @@ def test_a_later_call_resumes(server: Server, tmp_path: Path) -> None:
     assert server.asked[-1] == "bytes=50-"
 
 
-def test_a_complete_part_is_only_checked(server: Server, tmp_path: Path) -> None:
+def test_what_is_complete_is_only_checked(server: Server, tmp_path: Path) -> None:
     server.files["/file"] = DATA
     (tmp_path / "file.part").write_bytes(DATA)
-    assert download(f"{server.url}/file", tmp_path / "file", md5(DATA)).read_bytes() == DATA
+    for _ in range(2):
+        assert download(f"{server.url}/file", tmp_path / "file", md5(DATA)).read_bytes() == DATA
     assert server.asked == []
+    (tmp_path / "mine").write_bytes(b"mine")
+    with pytest.raises(InputError, match="mine: its md5 is not the published"):
+        download(f"{server.url}/file", tmp_path / "mine", md5(DATA))
+    assert (tmp_path / "mine").read_bytes() == b"mine"
 
 
 def test_a_server_without_ranges(server: Server, tmp_path: Path) -> None:
@@ -132,42 +137,18 @@ def test_a_server_without_ranges(server: Server, tmp_path: Path) -> None:
     assert download(f"{server.url}/file", tmp_path / "two", md5(DATA)).read_bytes() == DATA
 
 
-def test_a_finished_file_is_not_asked_for_again(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(DATA)
-    download(f"{server.url}/file", tmp_path / "file", md5(DATA))
-    assert server.asked == []
-
-
-def test_wrong_sum(server: Server, tmp_path: Path) -> None:
+def test_what_cannot_be_downloaded(server: Server, tmp_path: Path) -> None:
     server.files["/file"] = DATA
-    with pytest.raises(InputError, match=f"/file: the md5 of the download is {md5(DATA)}, not the published 0123"):
-        download(f"{server.url}/file", tmp_path / "file", "0123")
+    with Server() as other:
+        gone = other.url
+    for url, message in (
+        (f"{server.url}/file", f"/file: the md5 of the download is {md5(DATA)}, not the published 0123"),
+        (f"{server.url}/none", "/none: the server answers 404"),
+        (f"{gone}/file", "refused"),
+    ):
+        with pytest.raises(InputError, match=message):
+            download(url, tmp_path / "file", "0123", pause=0)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_of_the_users_with_a_wrong_sum_is_kept(server: Server, tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"mine")
-    with pytest.raises(InputError, match="file: its md5 is not the published"):
-        download(f"{server.url}/file", tmp_path / "file", md5(DATA))
-    assert (tmp_path / "file").read_bytes() == b"mine"
-
-
-def test_no_such_file(server: Server, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="/none: the server answers 404"):
-        download(f"{server.url}/none", tmp_path / "file", md5(DATA))
-    assert server.asked == []
-
-
-def test_no_server(tmp_path: Path) -> None:
-    with Server() as server:
-        url = server.url
-    with pytest.raises(InputError, match="refused"):
-        download(f"{url}/file", tmp_path / "file", md5(DATA), pause=0)
-
-
-def test_md5_of(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(DATA)
-    assert md5_of(tmp_path / "file") == md5(DATA)
 
 
 # --- unpack ---
@@ -223,23 +204,16 @@ def test_download_librispeech(toy: Server, tmp_path: Path) -> None:
     assert toy.asked == []
 
 
-def test_download_librispeech_refuses_a_wrong_sum(toy: Server, tmp_path: Path) -> None:
-    toy.files["/12/dev-clean.tar.gz"] += b"x"
-    with pytest.raises(InputError, match="dev-clean.tar.gz: the md5"):
-        librispeech.download_librispeech(tmp_path, ["dev-clean"], base_url=toy.url)
-    assert not (tmp_path / "LibriSpeech").exists()
-
-
-def test_download_librispeech_refuses_another_archive(
-    toy: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    toy.files["/12/dev-clean.tar.gz"] = archive("music/a")
-    monkeypatch.setitem(librispeech.PARTS, "dev-clean", md5(toy.files["/12/dev-clean.tar.gz"]))
-    with pytest.raises(InputError, match="there is no LibriSpeech/dev-clean in it"):
-        librispeech.download_librispeech(tmp_path, ["dev-clean"], base_url=toy.url)
-    assert [path.name for path in tmp_path.iterdir()] == ["dev-clean.tar.gz"]
-
-
-def test_download_librispeech_unknown_part(tmp_path: Path) -> None:
+def test_wrong_archives_and_unknown_parts(toy: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = toy.files["/12/dev-clean.tar.gz"]
+    for data, published, message in (
+        (right + b"x", right, "dev-clean.tar.gz: the md5"),
+        (archive("music/a"), archive("music/a"), "there is no LibriSpeech/dev-clean in it"),
+    ):
+        toy.files["/12/dev-clean.tar.gz"] = data
+        monkeypatch.setitem(librispeech.PARTS, "dev-clean", md5(published))
+        with pytest.raises(InputError, match=message):
+            librispeech.download_librispeech(tmp_path, ["dev-clean"], base_url=toy.url)
+        assert not (tmp_path / "LibriSpeech").exists()
     with pytest.raises(InputError, match="no part 'dev'"):
         librispeech.download_librispeech(tmp_path, ["dev"])

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.arks import write_arrays
 from espnet_ext.kaldi.checks import (
-    Problem,
     check_audio,
     check_features,
     check_files,
@@ -32,7 +31,6 @@ SOUND = DataDir(
     utt2lang={"a-1": "en", "a-2": "en", "b-1": "zh"},
     reco2dur={"r1": "2.005", "r2": "9"},
 )
-LONG = {f"u{number:02}": "x" for number in range(15)}
 
 
 def changed(field: str, **entries: str | None) -> DataDir:
@@ -96,6 +94,8 @@ def test_audio_and_text_that_lack_each_other():
     no_text = dataclasses.replace(SOUND, text=None)
     assert messages(validate(no_text)) == ["text: no such file: add it, or check with --no-text"]
     assert validate(no_text, require_text=False) == []
+    with pytest.raises(InputError, match=r"^data/x/segments: no audio for z-1: .* \(and 2 more kinds of fault"):
+        raise_problems("data/x", validate(data))
 
 
 def test_durations_that_are_none():
@@ -105,13 +105,6 @@ def test_durations_that_are_none():
     fixed = fix(data)
     assert fixed.data == SOUND
     assert fixed.dropped_files == ("utt2dur",)
-
-
-def test_many_faults_make_one_short_line():
-    (problem,) = validate(DataDir(wav_scp=LONG, utt2spk=LONG, text=dict.fromkeys(LONG, "")))
-    assert str(problem).startswith("text: empty transcript of u00, u01, u02 ... and 12 more: ")
-    with pytest.raises(InputError, match=r"^data/x/text: empty transcript of u00.* \(and 1 more kinds of fault"):
-        raise_problems("data/x", [problem, Problem("segments", "bad", ("u",), "fix it")])
 
 
 def test_warnings():
@@ -176,11 +169,18 @@ def test_files_that_cannot_be_read(path, name, content):
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
 
 
-def test_repair_keeps_a_backup_and_drops_what_nobody_can_know(path):
+def test_repair_keeps_a_backup_and_drops_what_nobody_can_know(path, capsys):
     (path / "text").write_text("b-2 Y\na-2 SAME\na-1 ONE\na-1 OTHER\na-2 SAME\n")
     (path / "utt2dur").write_text("a-1 1\n")
     before = {file.name: file.read_bytes() for file in path.iterdir()}
+    capsys.readouterr()
     fixed = fix_data_dir(path)
+    assert capsys.readouterr().out.splitlines() == [
+        f"{path}: kept 2 utterances, dropped 2",
+        "  dropped 2: text: no transcript for a-1, b-1",
+        "  removed utt2dur: it had gaps, or values that are not positive numbers",
+        f"  the files as they were: {path}/.backup",
+    ]
     assert fixed.dropped == {"text: no transcript for": ("a-1", "b-1")}
     assert fixed.dropped_files == ("utt2dur",)
     assert (path / "text").read_text() == "a-2 SAME\nb-2 Y\n"
@@ -257,18 +257,6 @@ def test_validation_prints_warnings_and_faults(path, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_repair_says_what_it_dropped(path, capsys):
-    (path / "text").write_text("b-2 Y\na-2 X\n")
-    (path / "utt2dur").write_text("a-1 1\n")
-    fix_data_dir(path)
-    assert capsys.readouterr().out.splitlines() == [
-        f"{path}: kept 2 utterances, dropped 2",
-        "  dropped 2: text: no transcript for a-1, b-1",
-        "  removed utt2dur: it had gaps, or values that are not positive numbers",
-        f"  the files as they were: {path}/.backup",
-    ]
-
-
 # --- audio and features ---
 
 
@@ -303,26 +291,13 @@ def with_nan():
         (noise(), 8000, "sampling rate 8000 Hz, not 16000 Hz, of"),
     ],
 )
-@pytest.mark.parametrize("expected", [16000, None])
-def test_bad_audio_is_named(audio_dir, tmp_path, samples, rate, message, expected):
-    assert check_audio(audio_dir, rate=expected) == []
+def test_bad_audio_is_named(audio_dir, tmp_path, samples, rate, message):
+    assert check_audio(audio_dir, rate=16000) == []
     soundfile.write(tmp_path / "bad.wav", samples, rate, subtype="FLOAT")
     data = dataclasses.replace(audio_dir, wav_scp={**audio_dir.wav_scp, "a-2": str(tmp_path / "bad.wav")})
-    (problem,) = check_audio(data, rate=expected)
-    assert (problem.file, problem.what, problem.ids) == ("wav.scp", message, ("a-2",))
-
-
-@pytest.mark.parametrize("suffix", ["flac", "wav"])
-@pytest.mark.parametrize("part", [0.0, 0.5])
-def test_corrupt_and_broken_off_audio(audio_dir, tmp_path, suffix, part):
-    path = tmp_path / f"whole.{suffix}"
-    soundfile.write(path, noise(32000), 16000)
-    whole = path.read_bytes()
-    path.write_bytes(whole[: int(len(whole) * part)] or b"this is no audio at all")
-    data = dataclasses.replace(audio_dir, wav_scp={**audio_dir.wav_scp, "a-2": str(path)})
-    (problem,) = check_audio(data, rate=16000)
-    assert problem.ids == ("a-2",)
-    assert problem.what.startswith(("corrupt", "the audio breaks off"))
+    for expected in (16000, None):
+        (problem,) = check_audio(data, rate=expected)
+        assert (problem.file, problem.what, problem.ids) == ("wav.scp", message, ("a-2",))
 
 
 def test_a_header_written_to_a_pipe_promises_nothing(audio_dir, tmp_path):
