@@ -116,14 +116,14 @@ def prepare_audio(
 
 
 def _named(files: Mapping[str, Path], spoken: Mapping[str, object], faults: Faults) -> dict[str, Path]:
-    """The files of recordings that are spoken of; a manifest may be that of a part of a corpus."""
+    """Keep the files of recordings that are spoken of; a manifest may be that of a part of a corpus."""
     for key in files.keys() - spoken.keys():
         faults.ignore("recordings that the manifest does not name", key)
     return {key: path for key, path in files.items() if key in spoken}
 
 
 def _transcripts(path: Path, part: str, faults: Faults) -> tuple[dict[str, list[Word]], dict[str, float]]:
-    """The words of each recording, without times; and when the last of them end, where files of segments say that."""
+    """Read the words of each recording, without times; and when the last of them end, where files of segments say."""
     ends: dict[str, float] = {}
     if path.name.endswith(SUPERVISIONS):
         texts = long_recordings.supervision_texts(path)
@@ -135,7 +135,7 @@ def _transcripts(path: Path, part: str, faults: Faults) -> tuple[dict[str, list[
 
 
 def _texts_of_files(folder: Path, part: str, faults: Faults) -> tuple[dict[str, str], dict[str, float]]:
-    """The transcripts that can be read, and the ends of those in stm; the others are faults of their recordings."""
+    """Read transcripts, and the ends of those in stm; those that cannot be read are faults of their recordings."""
     every = (file for file in sorted(own_files(folder, faults)) if file.suffix in (".txt", ".stm"))
     files = long_recordings.by_id(every, part, faults)
     if not files:
@@ -153,7 +153,7 @@ def _texts_of_files(folder: Path, part: str, faults: Faults) -> tuple[dict[str, 
 
 
 def word_times(path: Path) -> dict[str, list[Word]]:
-    """The words of each recording of a CTM, each channel's in the order of the file, merged by their starts.
+    """Read the words of each recording of a CTM, each channel's in the order of the file, merged by their starts.
 
     Marks of silence and noise are left out; words that are not known are called ``<dropped>``.
     """
@@ -181,7 +181,7 @@ def _aligned(
     num_jobs: int,
     ngpu: int,
 ) -> Iterator[tuple[str, list[Word] | str]]:
-    """The words of each recording with the times that a model finds; or why it cannot align them."""
+    """Yield the words of each recording with the times that a model finds; or why it cannot align them."""
     texts = {key: [word.text for word in words] for key, words in spoken.items()}
     for key, own in align_recordings(texts, files, aligner, work, num_jobs, ngpu):
         yield key, own if isinstance(own, str) else [Word(word.text, word.start, word.end) for word in own]

@@ -22,7 +22,7 @@ ADVICE = "fix or remove them"
 
 
 def skip_share(value: str) -> float:
-    """The value of ``--skip-faulty``: ``false``, ``true``, or a percentage of a part's utterances.
+    """Read the value of ``--skip-faulty``: ``false``, ``true``, or a percentage of a part's utterances.
 
     >>> skip_share("false"), skip_share("true"), skip_share("5")
     (0.0, 0.02, 0.05)

@@ -88,7 +88,7 @@ def _timeout(seconds: float) -> Iterator[None]:
 
 
 def md5_of(path: str | Path) -> str:
-    """The MD5 sum of a file, in hexadecimal."""
+    """Return the MD5 sum of a file, in hexadecimal."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 

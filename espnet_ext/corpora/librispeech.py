@@ -233,7 +233,7 @@ def _lines(path: Path, part: str, faults: Faults) -> list[str]:
 
 
 def _line_fault(key: str, text: str, chapter: str, seen: Container[str]) -> str | None:
-    """The fault of a line ``<speaker>-<chapter>-<number> <text>`` of a chapter's transcript file, if it has one."""
+    """Return the fault of a line ``<speaker>-<chapter>-<number> <text>`` of a chapter's transcripts, if it has one."""
     if not key.startswith(f"{chapter}-") or not key.removeprefix(f"{chapter}-").isalnum():
         return f"malformed line {f'{key} {text}'.strip()[:60]!r}, not '{chapter}-<number> <text>'"
     if key in seen:

@@ -68,7 +68,7 @@ def checked_parts(
 def long_enough(
     faults: Faults, part: str, sounds: Mapping[str, Inspected], files: Mapping[str, Path]
 ) -> dict[str, Inspected]:
-    """The recordings that training can take a sequence from; shorter ones become faults."""
+    """Keep the recordings that training can take a sequence from; shorter ones become faults."""
     for key, sound in sounds.items():
         if sound.seconds < SHORTEST:
             faults.add(part, key, f"{key} lasts {sound.seconds:g} s, less than {SHORTEST:g} s ({files[key]})")
@@ -78,7 +78,7 @@ def long_enough(
 def long_as_transcribed(
     faults: Faults, part: str, sounds: Mapping[str, Inspected], ends: Mapping[str, float]
 ) -> dict[str, Inspected]:
-    """The recordings that last until their last words end, which may be half a second late; others become faults."""
+    """Keep the recordings that last until their words end, which may be half a second late; others become faults."""
     for key, sound in sounds.items():
         if ends.get(key, 0.0) > sound.seconds + _LATE:
             faults.add(
@@ -159,7 +159,7 @@ def spoken_text(words: Sequence[Word]) -> str:
 
 
 def supervision_texts(path: Path) -> dict[str, str]:
-    """The transcript of each recording in a manifest of Lhotse's supervisions, in the order of their times.
+    """Read the transcript of each recording in a manifest of Lhotse's supervisions, in the order of their times.
 
     Marks such as GigaSpeech's ``<COMMA>`` and ``<MUSIC>`` are left out.
     """
@@ -176,7 +176,7 @@ def supervision_texts(path: Path) -> dict[str, str]:
 
 
 def nlp_text(path: Path) -> str:
-    """The words of a file in Rev's nlp format, with the punctuation around them.
+    """Read the words of a file in Rev's nlp format, with the punctuation around them.
 
     Fields are found by the names in the file's first line (``token|speaker|ts|endTs|punctuation|case|tags``), because
     their number and order differ between Rev's corpora. Tokens such as ``<laugh>`` are left out.
@@ -199,7 +199,7 @@ def nlp_text(path: Path) -> str:
 
 
 def transcript_text(path: Path) -> str:
-    """The text of a transcript file. Raises InputError if there is no such file, or it is not UTF-8."""
+    """Read a transcript file."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -209,7 +209,7 @@ def transcript_text(path: Path) -> str:
 
 
 def listed(path: Path, column: str, corpus: str, delimiter: str = ",") -> list[str]:
-    """The values in one column of a corpus's list, in its order; rows that end before it are left out."""
+    """Read the values in one column of a corpus's list, in its order; rows that end before it are left out."""
     csv.field_size_limit(1 << 24)  # some lists have long descriptions
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
@@ -222,13 +222,13 @@ def listed(path: Path, column: str, corpus: str, delimiter: str = ",") -> list[s
 
 
 def files_by_id(folders: Iterable[Path], pattern: str, part: str, faults: Faults) -> dict[str, Path]:
-    """The files of a pattern below folders, as of :func:`by_id`; ``._*``, which macOS leaves, are ignored."""
+    """Find the files of a pattern below folders, as of :func:`by_id`; ``._*``, which macOS leaves, are ignored."""
     every = (path for folder in folders for path in sorted(own_files(folder, faults)))
     return by_id((path for path in every if path.match(pattern)), part, faults)
 
 
 def by_id(files: Iterable[Path], part: str, faults: Faults) -> dict[str, Path]:
-    """Files by the names before their endings. Two of one name are a fault, unless one is a copy of the other."""
+    """Map files by the names before their endings. Two of one name are a fault, unless one is a copy of the other."""
     found: dict[str, Path] = {}
     for path in files:
         first = found.setdefault(path.stem, path)

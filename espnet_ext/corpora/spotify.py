@@ -102,7 +102,7 @@ def prepare_spotify(
 
 
 def _find(corpus: Path, name: str) -> list[Path]:
-    """All files or folders of a name, in the corpus folder or up to three folders below it."""
+    """Find all files or folders of a name, in the corpus folder or up to three folders below it."""
     found = [path for depth in range(_DEPTH + 1) for path in sorted(corpus.glob("/".join(["*"] * depth + [name])))]
     if not found:
         raise InputError(
@@ -112,12 +112,12 @@ def _find(corpus: Path, name: str) -> list[Path]:
 
 
 def read_metadata(path: Path) -> set[str]:
-    """The episodes that metadata.tsv lists, by the names of their files."""
+    """Read the episodes that metadata.tsv lists, by the names of their files."""
     return set(long_recordings.listed(path, "episode_filename_prefix", "the podcasts' metadata", "\t"))
 
 
 def _read(transcript: Path) -> list[Word] | str:
-    """The words of an episode, or its fault."""
+    """Read the words of an episode; or return its fault."""
     try:
         return read_transcript(transcript)
     except InputError as error:
@@ -125,7 +125,7 @@ def _read(transcript: Path) -> list[Word] | str:
 
 
 def read_transcript(path: Path) -> list[Word]:
-    """The words of a transcript with their times, in the order of the file; the last result is left out."""
+    """Read the words of a transcript with their times, in the order of the file; the last result is left out."""
     try:
         results = parse_json(path.read_text(encoding="utf-8-sig"))["results"]
         entries = _entries(results)
@@ -154,7 +154,7 @@ def _entries(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _words(entry: Mapping[str, str]) -> Iterator[Word]:
-    """The word of an entry; where it holds blanks, its words, which share its time by their letters."""
+    """Yield the word of an entry; where it holds blanks, its words, which share its time by their letters."""
     words, span = tuple(entry["word"].split()), (_seconds(entry["startTime"]), _seconds(entry["endTime"]))
     spans = [span] if len(words) == 1 else word_spans(Segment("", "", words, *span))
     for word, (start, end) in zip(words, spans, strict=True):

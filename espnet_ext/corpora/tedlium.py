@@ -57,7 +57,7 @@ def prepare_tedlium(
 
 
 def _read_part(folder: Path, part: str, faults: Faults) -> tuple[list[long_recordings.Transcribed], dict[str, "Stm"]]:
-    """The talks of a part, and what the stm of each holds."""
+    """Read the talks of a part, and what the stm of each holds."""
     audio = long_recordings.files_by_id([folder / "sph"], "*.sph", part, faults)
     files = long_recordings.files_by_id([folder / "stm"], "*.stm", part, faults)
     read: dict[str, Stm] = {}

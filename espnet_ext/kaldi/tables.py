@@ -4,11 +4,9 @@ Python sorts ``str`` by code point, which is the byte order of UTF-8, and so the
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from espnet_ext.errors import InputError
 from espnet_ext.work.files import atomic_write, unpacked
@@ -82,7 +80,7 @@ def scan_table(path: str | Path) -> TableScan:
 
 
 def table_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """The ids and values of a table, one line in memory at a time, whatever the order of the ids."""
+    """Yield the ids and values of a table, one line in memory at a time, whatever the order of the ids."""
     for number, line in enumerate(text_lines(path), start=1):
         if line[:1] in _BLANKS:
             raise InputError(f"{path}: line {number} has no id; each line must be `id value`: delete or fix it")
@@ -91,22 +89,9 @@ def table_lines(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def text_lines(path: str | Path) -> Iterator[str]:
-    """The lines of a text file that must hold something, one in memory at a time."""
-    yield from _lines(path, _plain)
-
-
-def _plain(path: str | Path) -> IO[bytes]:
-    return open(path, "rb")
-
-
-def unpacked_lines(path: str | Path) -> Iterator[str]:
-    """As :func:`text_lines`, of a file that may be gzipped."""
-    yield from _lines(path, unpacked)
-
-
-def _lines(path: str | Path, opened: Callable[[str | Path], AbstractContextManager[IO[bytes]]]) -> Iterator[str]:
+    """Yield the lines of a text file that must hold something, one in memory at a time. It may be gzipped."""
     try:
-        with opened(path) as file:
+        with unpacked(path) as file:
             yield from _decoded(path, file)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file: check the path, or run the stage that writes it") from None

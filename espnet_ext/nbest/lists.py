@@ -25,7 +25,7 @@ from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cpdist
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.tables import unpacked_lines
+from espnet_ext.kaldi.tables import text_lines
 from espnet_ext.work.files import atomic_write_text
 from espnet_ext.work.json_text import parse_json, refuse_twins
 
@@ -76,7 +76,7 @@ class NBest:
 def read_nbest(path: str | Path) -> list[NBest]:
     """Read lists from JSONL, plain or gzipped, in the file's order; blank lines are skipped."""
     lists: dict[str, NBest] = {}
-    for number, line in enumerate(unpacked_lines(Path(path)), start=1):
+    for number, line in enumerate(text_lines(Path(path)), start=1):
         if not line.strip():
             continue
         try:

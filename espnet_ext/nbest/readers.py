@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.tables import read_table, text_lines, unpacked_lines
+from espnet_ext.kaldi.tables import read_table, text_lines, text_lines
 from espnet_ext.nbest.lists import Hypothesis, NBest, hypothesis_of, make_list, one_line, ranked_lists
 from espnet_ext.work.json_text import parse_json, refuse_twins
 
@@ -69,7 +69,7 @@ def read_srilm(path: Path) -> list[NBest]:
     """
     lists: dict[str, list[Hypothesis]] = {}
     for file in [path] if path.is_file() else _plain_files(path):
-        lines = list(unpacked_lines(file))
+        lines = list(text_lines(file))
         kind = lines[0].strip() if lines[0].startswith("NBestList") else ""
         if kind and kind not in ("NBestList1.0", "NBestList2.0"):
             raise InputError(f"{file}: {kind}: only NBestList1.0, NBestList2.0 and SRILM's own format are read")
@@ -87,7 +87,7 @@ def is_srilm(path: Path) -> bool:
     if not files:
         return False
     try:
-        first = next(unpacked_lines(files[0]))
+        first = next(text_lines(files[0]))
         return first.startswith("NBestList") or bool(_srilm_hypothesis(first, "", files[0], 1))
     except InputError:
         return False
@@ -176,7 +176,7 @@ def read_wenet(path: Path) -> list[NBest]:
     """
     lists: dict[str, list[Hypothesis]] = {}
     current = ""
-    for number, line in enumerate(unpacked_lines(path), start=1):
+    for number, line in enumerate(text_lines(path), start=1):
         word, _, rest = line.partition(" ")
         if not line.strip():
             continue
@@ -226,7 +226,7 @@ def read_icefall(path: Path) -> list[NBest]:
 
 def _recogs(file: Path) -> Iterator[tuple[int, str, str, str]]:
     """Number of the line, cut, ref or hyp, and words."""
-    for number, line in enumerate(unpacked_lines(file), start=1):
+    for number, line in enumerate(text_lines(file), start=1):
         if _TIMESTAMPS.match(line):
             continue
         match = _RECOGS.fullmatch(line)
@@ -346,7 +346,7 @@ def _whisper_hypothesis(path: Path) -> Hypothesis:
 def _read_json(path: Path) -> Any:
     """A JSON file; a key that comes twice in an object is refused, since Python would take the last in silence."""
     try:
-        return parse_json("\n".join(unpacked_lines(path)), refuse_twins)
+        return parse_json("\n".join(text_lines(path)), refuse_twins)
     except ValueError as error:
         raise InputError(f"{path}: not JSON ({error}); name a file with one N-best list per line .jsonl") from None
     except InputError as error:

@@ -64,7 +64,7 @@ def record(speech: np.ndarray, scene: Scene, condition: Condition, rng: np.rando
 def record_shifted(
     speech: np.ndarray, scene: Scene, condition: Condition, rng: np.random.Generator
 ) -> tuple[np.ndarray, float]:
-    """As :func:`record`, with the seconds to add to a time in ``speech`` to get the time in the recording."""
+    """Record as :func:`record`; also return the seconds from a time in ``speech`` to that in the recording."""
     dry, trimmed = _trim(soxr.resample(speech, VOICE_RATE, SAMPLE_RATE))
     before, after = (int(SAMPLE_RATE * rng.uniform(0.1, 0.4)) for _ in range(2))
     silent = np.concatenate([np.zeros(before), dry, np.zeros(after)])
@@ -88,7 +88,7 @@ def _noise(length: int, scene: Scene, rng: np.random.Generator) -> np.ndarray:
 
 
 def _coloured_noise(length: int, colour: float, rng: np.random.Generator) -> np.ndarray:
-    """Noise of unit power whose power density falls as 1 / frequency ** colour above 50 Hz (pink: 1)."""
+    """Make noise of unit power whose power density falls as 1 / frequency ** colour above 50 Hz (pink: 1)."""
     fast = next_fast_len(length, real=True)
     spectrum = rfft(rng.standard_normal(fast))
     frequency = rfftfreq(fast, 1 / SAMPLE_RATE)
@@ -99,7 +99,7 @@ def _coloured_noise(length: int, colour: float, rng: np.random.Generator) -> np.
 
 
 def _impulse_response(t60: float, direct: float, rng: np.random.Generator) -> np.ndarray:
-    """The direct sound, ``direct`` dB above the noise after it, which decays by 60 dB in ``t60`` seconds."""
+    """Make the direct sound, ``direct`` dB above the noise after it, which decays by 60 dB in ``t60`` seconds."""
     time = np.arange(int(SAMPLE_RATE * t60)) / SAMPLE_RATE
     tail = rng.standard_normal(len(time)) * 10 ** (-3 * time / t60)
     tail[: int(0.002 * SAMPLE_RATE)] = 0  # the first reflection comes later than the direct sound
@@ -109,7 +109,7 @@ def _impulse_response(t60: float, direct: float, rng: np.random.Generator) -> np
 
 
 def _babble(talkers: list[np.ndarray], rng: np.random.Generator) -> np.ndarray:
-    """All talkers at once, each from a random place of its speech and repeated; as long as the longest of them."""
+    """Mix all talkers, each from a random place of its speech and repeated; as long as the longest of them."""
     speech = [soxr.resample(talker, VOICE_RATE, SAMPLE_RATE) for talker in talkers]
     length = max(len(samples) for samples in speech)
     shifted = [np.roll(np.resize(samples / _rms(samples), length), int(rng.integers(length))) for samples in speech]
@@ -117,7 +117,7 @@ def _babble(talkers: list[np.ndarray], rng: np.random.Generator) -> np.ndarray:
 
 
 def _trim(samples: np.ndarray) -> tuple[np.ndarray, int]:
-    """The samples from the first to the last sound (above 50 dB below the peak), and where the first is."""
+    """Keep the samples from the first to the last sound (above 50 dB below the peak), and where the first is."""
     loud = np.flatnonzero(np.abs(samples) > np.abs(samples).max() * 10 ** (-50 / 20))
     return samples[loud[0] : loud[-1] + 1], int(loud[0])
 

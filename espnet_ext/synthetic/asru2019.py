@@ -95,7 +95,7 @@ def _write_corpus(folder: Path, size: BilingualSize, seed: int, nj: int) -> None
 
 
 def shards_of(folder: Path, size: BilingualSize, seed: int) -> tuple[list[Reading], list[Chapter]]:
-    """The work: readings of the challenge's parts and chapters of LibriSpeech, one for each speaker and part."""
+    """List the work: readings of the challenge's parts and chapters of LibriSpeech, one for each speaker and part."""
     readers = _readers(size, seed)
     counts, later = (
         {part: number * len(readers[part]) for part, number in each.items()} for each in (size.utterances, size.later)
@@ -111,7 +111,7 @@ def shards_of(folder: Path, size: BilingualSize, seed: int) -> tuple[list[Readin
 
 
 def _shares(sentences: list[Sentence], size: BilingualSize, part: str) -> Iterator[tuple[Sentence, ...]]:
-    """What each speaker of a part reads: a share of the first sentences, then one of those that were drawn later."""
+    """Yield what each speaker of a part reads: a share of the first sentences, then one of those drawn later."""
     first, later = size.utterances[part], size.later.get(part, 0)
     border = first * len(sentences) // (first + later)
     shares = batched(sentences[:border], first)
@@ -147,7 +147,7 @@ def _chapter(folder: Path, speaker: Speaker, sentences: tuple[Sentence, ...], se
 
 
 def _readers(size: BilingualSize, seed: int) -> dict[str, list[Speaker]]:
-    """The speakers of each part. Their English is British in English sentences, as in mixed ones."""
+    """Draw the speakers of each part. Their English is British in English sentences, as in mixed ones."""
     named = {f"all-{group}": count for group, count in size.speakers.items()}  # all groups share the variants
     everybody = draw_speakers(named, seed, {"all": size.voices})
     drawn = {group: everybody[f"all-{group}"] for group in size.speakers}
@@ -197,7 +197,7 @@ def _joined(sentences: dict[str, list[Sentence]], part: str) -> str:
 
 
 def _bounded(fragment: Fragment) -> str:
-    """The text with a space on each side of each word, so that part of a word is not taken for a word."""
+    """Join the words with a space on each side of each word, so that part of a word is not taken for a word."""
     return "".join(f" {word} " for word in fragment.words)
 
 

@@ -111,7 +111,7 @@ def _write_sessions(folder: Path, size: LibriCssSize, seed: int, nj: int) -> Non
 
 
 def read_part(corpus: Path) -> list[SourceUtterance]:
-    """The utterances that sessions are made of, by id."""
+    """Read the utterances that sessions are made of, by id."""
     scanned = scan_librispeech(corpus, [PART], Faults(corpus, corpus / "faults.txt"))[PART]
     return [
         SourceUtterance(
@@ -205,7 +205,7 @@ def _enrolment(session: Session) -> dict:
 
 
 def _stm(session: Session, number: int, span: tuple[float, float]) -> str:
-    """The reference of a segment: each utterance on the first track that is free, whoever speaks it."""
+    """Write the reference of a segment: each utterance on the first track that is free, whoever speaks it."""
     free_at: list[float] = []
     lines = []
     for part in session.parts:

@@ -94,7 +94,7 @@ def write_corpus(folder: Path, size: Size, seed: int, nj: int) -> None:
 
 
 def spoken_grammar(size: Size) -> Grammar:
-    """What is spoken in a corpus: sentences, or phrases of a few words."""
+    """Return what is spoken in a corpus: sentences, or phrases of a few words."""
     return phrase_grammar() if size.phrases else english_grammar()
 
 
@@ -125,7 +125,7 @@ def draw_sentences(
 
 
 def condition_of(part: str, size: Size) -> Condition:
-    """How a part such as ``dev-clean`` or ``train-other-500`` sounds."""
+    """Return how a part such as ``dev-clean`` or ``train-other-500`` sounds."""
     return size.other if "other" in part.split("-") else size.clean
 
 
@@ -197,7 +197,7 @@ def write_speakers(path: Path, speakers: dict[str, list[Speaker]], minutes: dict
 
 
 def _write_lm_text(path: Path, grammar: Grammar, count: int, held_out: frozenset[str], seed: int) -> None:
-    """Sentences of a grammar, without the held-out ones. Some occur more than once, as in any text."""
+    """Write sentences of a grammar, without the held-out ones. Some occur more than once, as in any text."""
     rng = random.Random(seed_of(seed, "lm"))
     lines: list[str] = []
     while len(lines) < count:

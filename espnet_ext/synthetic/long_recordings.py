@@ -178,7 +178,7 @@ def drown(samples: np.ndarray, starts: Sequence[float], rng: np.random.Generator
 
 
 def word_times(sentence: str, speech: Speech, offset: int) -> list[SentenceWord]:
-    """The words of a sentence with their times: a word ends where the next begins, the last with the speech.
+    """Time the words of a sentence: a word ends where the next begins, the last with the speech.
 
     Words whose beginning the synthesiser does not tell share the time of the word before, by their numbers of letters.
 

@@ -131,7 +131,7 @@ class BilingualGrammar:
         return tuple(fragments) if len(fragments) > 1 else None
 
     def _alone(self, phrase: Phrase, english: list[Phrase]) -> set[str]:
-        """The subjects of homophones (``agreements``) that are not said in the same language as the homophone."""
+        """Find the subjects of homophones (``agreements``) that are not said in the same language as the homophone."""
         said = dict(_said(phrase, english))
         return {
             subject
@@ -167,7 +167,7 @@ def _kind(phrase: Phrase) -> str:
 
 
 def _said(phrase: Phrase, english: list[Phrase], language: str = MANDARIN) -> Iterator[tuple[str, str]]:
-    """The rules of a sentence's words, and the language in which each is said."""
+    """Yield the rules of a sentence's words, and the language in which each is said."""
     if any(phrase is one for one in english):
         language = ENGLISH
     if not phrase.parts:

@@ -107,7 +107,7 @@ def _write_corpora(folder: Path, size: LongformSize, seed: int, nj: int) -> None
 
 
 def shards_of(folder: Path, size: LongformSize, seed: int) -> list[RecordingFiles]:
-    """The recordings of all parts. All parts share the voices; each recording has its own pitch and rate."""
+    """Draw the recordings of all parts. All parts share the voices; each recording has its own pitch and rate."""
     speakers = draw_speakers({"every part": size.voices}, seed)["every part"]
     return [
         _file(folder, part, index, _draw(part, index, speakers[index % len(speakers)], size, seed), size.voices)
@@ -218,7 +218,7 @@ def _write_table(path: Path, fields: Sequence[str], rows: Sequence[Sequence[str]
 
 
 def sentences_of(words: Sequence[SentenceWord]) -> Iterator[list[SentenceWord]]:
-    """The words, sentence by sentence."""
+    """Yield the words, sentence by sentence."""
     sentence: list[SentenceWord] = []
     for word in words:
         sentence.append(word)
@@ -230,7 +230,7 @@ def sentences_of(words: Sequence[SentenceWord]) -> Iterator[list[SentenceWord]]:
 
 
 def written(sentence: Sequence[SentenceWord]) -> list[tuple[str, str]]:
-    """Words as in print, with the punctuation after each: a capital at the beginning, a full stop at the end."""
+    """Write words as in print, with the punctuation after each: a capital at the beginning, a full stop at the end."""
     last = len(sentence) - 1
     return [
         (word.text.capitalize() if index == 0 else word.text, "." if index == last else "")
@@ -239,7 +239,7 @@ def written(sentence: Sequence[SentenceWord]) -> list[tuple[str, str]]:
 
 
 def google_json(words: Sequence[SentenceWord]) -> str:
-    """A podcast's transcript as Google's recogniser gives it: results, and a last one with all words and speakers.
+    """Write a podcast's transcript as Google's recogniser gives it; the last result has all words and speakers.
 
     It is without capitals and punctuation, so that a small corpus has few tokens.
     """
@@ -265,7 +265,7 @@ def _google_time(seconds: float) -> str:
 
 
 def nlp_table(words: Sequence[SentenceWord]) -> str:
-    """A transcript in Rev's nlp format: one token per line, without times, below a header."""
+    """Write a transcript in Rev's nlp format: one token per line, without times, below a header."""
     lines = [NLP_HEADER]
     for sentence in sentences_of(words):
         for text, mark in written(sentence):
@@ -274,8 +274,8 @@ def nlp_table(words: Sequence[SentenceWord]) -> str:
 
 
 def stm(talk: str, words: Sequence[SentenceWord], seconds: float, untranscribed: int) -> str:
-    """A talk in TED-LIUM's stm format, one sentence per line. Scoring ignores the first ``untranscribed`` sentences and
-    the gaps between the others."""
+    """Write a talk in TED-LIUM's stm format, a sentence per line. Scoring ignores the first ``untranscribed`` sentences
+    and the gaps between the others."""
     lines = []
     before = 0.0
     for index, sentence in enumerate(sentences_of(words)):
@@ -308,7 +308,7 @@ def write_audio(path: Path, samples: np.ndarray) -> None:
 
 
 def without_serial(ogg: bytes) -> bytes:
-    """An Ogg file with the serial number 0 instead of a random one, and with the checksums that this needs.
+    """Return an Ogg file with the serial number 0 instead of a random one, and with the checksums that this needs.
 
     RFC 3533, section 6: the number is at byte 14 of each page, the checksum at byte 22.
     """
@@ -326,6 +326,6 @@ def without_serial(ogg: bytes) -> bytes:
 
 
 def _ogg_checksum(page: bytes) -> int:
-    """CRC-32 with the bits in the reverse order of zlib's, and without its inversions."""
+    """Compute CRC-32 with the bits in the reverse order of zlib's, and without its inversions."""
     reflected = zlib.crc32(page.translate(_REVERSED), 0xFFFFFFFF) ^ 0xFFFFFFFF
     return int(f"{reflected:032b}"[::-1], 2)

@@ -166,7 +166,7 @@ class Speaker:
         return self.speak(text, language, rng).samples
 
     def speak(self, text: str, language: str, rng: np.random.Generator) -> Speech:
-        """As :meth:`say`, with the positions where words begin; characters count from the start of ``text``."""
+        """Speak as :meth:`say`; also return where words begin, in characters from the start of ``text``."""
         accents = ACCENTS[language]
         return speak(
             text.lower() + ".",

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.tables import unpacked_lines
+from espnet_ext.kaldi.tables import text_lines
 from espnet_ext.nbest.lists import Hypothesis, NBest, write_nbest
 from espnet_ext.nbest.readers import read_mlm_scoring
 from espnet_ext.nbest.sources import FORMATS, convert_lists, read_lists, warnings_of, with_references
@@ -73,7 +73,7 @@ def test_references_of_other_utterances(source, tmp_path, text, message):
 def test_faults_of_gzipped_lists(tmp_path, data, message):
     (tmp_path / "lists.jsonl.gz").write_bytes(data)
     with pytest.raises(InputError, match=message):
-        list(unpacked_lines(tmp_path / "lists.jsonl.gz"))
+        list(text_lines(tmp_path / "lists.jsonl.gz"))
 
 
 def test_a_missing_source(tmp_path):

@@ -15,10 +15,6 @@ def sentences() -> list[str]:
     return [english_grammar().sentence(rng) for _ in range(5000)]
 
 
-def test_form(sentences: list[str]) -> None:
-    assert all(re.fullmatch(r"[A-Z']+( [A-Z']+){3,9}", sentence) for sentence in sentences)
-
-
 def test_every_rule_is_there_and_used() -> None:
     rules = english_grammar().rules
     named = {"sentence"} | {name for rule in rules.values() for _, text in rule for name in re.findall("<(.+?)>", text)}
@@ -30,6 +26,7 @@ def test_every_word_comes_up(sentences: list[str]) -> None:
     lines = (text for rule in english_grammar().rules.values() for _, text in rule)
     assert words == {word.upper() for text in lines for word in text.split() if not word.startswith("<")}
     assert 120 <= len(words) <= 250
+    assert all(re.fullmatch(r"[A-Z']+( [A-Z']+){3,9}", sentence) for sentence in sentences)
 
 
 def test_subject_and_verb_agree(sentences: list[str]) -> None:
@@ -41,18 +38,6 @@ def test_subject_and_verb_agree(sentences: list[str]) -> None:
                 verbs[pronoun in ("HE", "SHE"), verb.endswith("S") or verb == "DOESN'T"] += 1
     assert verbs[True, True] > 100 and verbs[False, False] > 100
     assert verbs[True, False] == verbs[False, True] == 0
-
-
-def test_unseen_sentences_are_predictable(sentences: list[str]) -> None:
-    """Most sentences are new, and nearly all of their word pairs are known."""
-    seen, unseen = (
-        sentences[:4000],
-        [sentence for sentence in sentences[4000:] if sentence not in set(sentences[:4000])],
-    )
-    assert len(unseen) > 500
-    pairs = {pair for sentence in seen for pair in zip(sentence.split(), sentence.split()[1:], strict=False)}
-    new = [pair for sentence in unseen for pair in zip(sentence.split(), sentence.split()[1:], strict=False)]
-    assert sum(pair in pairs for pair in new) / len(new) > 0.97
 
 
 def test_weights_and_length() -> None:

@@ -22,7 +22,6 @@ from espnet_ext.synthetic.librispeech import (
     spoken_grammar,
 )
 from espnet_ext.synthetic.parameters import LIBRISPEECH_SIZES
-from espnet_ext.synthetic.voices import draw_speakers
 
 PARTS = ["dev-clean", "dev-other", "test-clean", "test-other", "train-clean-100"]
 
@@ -40,10 +39,12 @@ def lm_text(corpus: Path) -> list[str]:
     return gzip.decompress((corpus / LM_TEXT).read_bytes()).decode().splitlines()
 
 
-def test_layout(mini_corpus: Path) -> None:
+def test_layout(mini_corpus: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in mini_corpus.iterdir() if path.is_dir()) == PARTS
+    data = prepare_librispeech(mini_corpus, tmp_path)
     for part in PARTS:
         texts = transcripts(mini_corpus, part)
+        assert data[part].text == texts
         assert len(texts) == (4 if part == "train-clean-100" else 2)
         for path in (mini_corpus / part).rglob("*.flac"):
             speaker, chapter, number = path.stem.split("-")
@@ -75,12 +76,6 @@ def test_speakers_are_of_one_part_each(mini_corpus: Path) -> None:
         assert float(minutes) == pytest.approx(sum(soundfile.info(path).duration for path in audio) / 60, abs=0.006)
         assert [path.name for path in mini_corpus.glob(f"*/{speaker}")] == [speaker]
     assert len({row[0] for row in rows}) == len({row[4] for row in rows}) == len(rows)
-
-
-def test_recipe_reads_it(mini_corpus: Path, tmp_path: Path) -> None:
-    data = prepare_librispeech(mini_corpus, tmp_path)
-    assert sorted(data) == PARTS
-    assert data["test-other"].text == transcripts(mini_corpus, "test-other")
 
 
 def test_same_seed_same_bytes(mini_corpus: Path, tmp_path: Path, tiny: str) -> None:
@@ -128,15 +123,6 @@ def test_noisy_parts_are_as_noisy_as_the_size_says() -> None:
         **dict.fromkeys(("train-other-500", "dev-other", "test-other"), size.other),
     }
     assert condition_of("test-other", LIBRISPEECH_SIZES["mini"]) == OTHER != size.other
-
-
-@pytest.mark.parametrize("size", LIBRISPEECH_SIZES)
-def test_every_size_has_voices_for_its_speakers(size: str) -> None:
-    wanted = LIBRISPEECH_SIZES[size]
-    counts = {part: part_size.speakers for part, part_size in wanted.parts.items()}
-    assert {
-        part: len(speakers) for part, speakers in draw_speakers(counts, 0, wanted.voices, wanted.variants).items()
-    } == counts
 
 
 def test_the_text_for_language_models_may_be_of_another_grammar() -> None:
