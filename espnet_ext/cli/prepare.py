@@ -137,14 +137,6 @@ _corpus(
         "--enrolment-list",
         "The file libricss_speaker_info.jsonl: write each session's enrolment utterances and inventory too.",
     ),
-    click.option(
-        "--utterances",
-        type=common.COUNT,
-        default=2,
-        show_default=True,
-        metavar="N",
-        help="Enrolment utterances per speaker.",
-    ),
     check_audio=False,
 )
 _corpus(
@@ -162,13 +154,11 @@ _corpus("rev16", "Prepare Rev16.")
 @common.output("Folder for the archives, and for the corpus in LibriSpeech/.")
 @_parts(",".join(LIBRISPEECH_PARTS))
 @click.option("--lm-text/--no-lm-text", default=True, help="Download the text for language models too (1.5 GB).")
-@click.option("--base-url", metavar="URL", help="Address of a mirror.")
-def download(corpus: str, output: Path, parts: list[str], lm_text: bool, base_url: str | None) -> None:
+def download(corpus: str, output: Path, parts: list[str], lm_text: bool) -> None:
     """Download a corpus, or resume a download.
 
     Archives are checked against their published checksums.
     """
-    from espnet_ext.corpora.librispeech import BASE_URL, download_librispeech
+    from espnet_ext.corpora.librispeech import download_librispeech
 
-    folder = download_librispeech(output, parts, lm_text=lm_text, base_url=base_url or BASE_URL)
-    click.echo(f"corpus in {folder}")
+    click.echo(f"corpus in {download_librispeech(output, parts, lm_text=lm_text)}")

@@ -46,7 +46,6 @@ def prepare_libricss(
     output_dir: str | Path,
     *,
     enrolment_list: str | Path | None = None,
-    utterances: int = ENROLMENT_UTTERANCES,
     skip_faulty: float = 0.0,
 ) -> dict[str, list[Segment]]:
     """Check LibriCSS, and write the first channel of its sessions, cut at silences; speakers are LibriSpeech's.
@@ -57,7 +56,6 @@ def prepare_libricss(
             with all of them.
         enrolment_list: ``libricss_speaker_info.jsonl``; with it, ``segments/`` also gets each session's enrolment
             utterances and inventory (:func:`write_enrolment`).
-        utterances: enrolment utterances of each speaker.
         skip_faulty: The share of each condition's sessions that may be faulty, and is then left out.
 
     Returns:
@@ -65,19 +63,28 @@ def prepare_libricss(
     """
     root = find_release(corpus_dir)
     faults = Faults(root, Path(output_dir) / "libricss_faults.txt", skip_faulty)
-    good: dict[str, dict[Path, list[Segment]]] = {condition: {} for condition in CONDITIONS}
-    for session in find_sessions(root):
+    audio: dict[str, Path] = {}
+    turns: dict[str, list[Segment]] = {}
+    good = dict.fromkeys(CONDITIONS, 0)
+    for session in sorted(root.glob("*/*/")):
+        condition = session.parent.name
+        if condition not in CONDITIONS:
+            continue
         found = _read_session(session)
         if isinstance(found, str):
-            faults.add(session.parent.name, session.name, found)
+            faults.add(condition, session.name, found)
         else:
-            good[session.parent.name][session] = found
-    faults.settle({condition: len(sessions) for condition, sessions in good.items()})
-    sessions = {recording_of(session.name): session for own in good.values() for session in own}
-    turns = {recording: good[session.parent.name][session] for recording, session in sorted(sessions.items())}
-    enrolment = enrolment_list and read_enrolment(enrolment_list, turns, utterances)
+            recording = recording_of(session.name)
+            audio[recording], turns[recording] = _audio(session), found
+            good[condition] += 1
+    for condition in CONDITIONS:
+        if not any((root / condition).glob("*/")):
+            faults.add(condition, condition, f"there is no session in {root / condition}: unpack LibriCSS again")
+    faults.settle(good)
+    turns = dict(sorted(turns.items()))
+    enrolment = enrolment_list and read_enrolment(enrolment_list, turns)
     segments = Path(output_dir) / "segments"
-    write_segments({key: _audio(sessions[key]) for key in turns}, turns, segments)
+    write_segments(audio, turns, segments)
     if enrolment:
         write_enrolment(segments, enrolment)
     return turns
@@ -92,17 +99,6 @@ def find_release(corpus_dir: str | Path) -> Path:
     if missing:
         raise InputError(f"{root}: no folder {', '.join(missing)}: give the folder that holds LibriCSS's {FOLDER}")
     return root
-
-
-def find_sessions(root: Path) -> list[Path]:
-    """List the sessions' folders, by condition and name; InputError if there is none in a condition."""
-    sessions = []
-    for name in CONDITIONS:
-        found = sorted(path for path in (root / name).iterdir() if path.is_dir())
-        if not found:
-            raise InputError(f"{root / name}: there is no session in it: unpack LibriCSS again")
-        sessions += found
-    return sessions
 
 
 def recording_of(session: str) -> str:
@@ -263,9 +259,7 @@ def write_enrolment(folder: str | Path, enrolment: Mapping[str, Mapping[str, Seq
     write_table(folder / "inventory", {segment: entries[recording] for segment, recording in segments.items()})
 
 
-def read_enrolment(
-    path: str | Path, recordings: Iterable[str], utterances: int = ENROLMENT_UTTERANCES
-) -> dict[str, dict[str, Sequence[str]]]:
+def read_enrolment(path: str | Path, recordings: Iterable[str]) -> dict[str, dict[str, Sequence[str]]]:
     """Read the first utterances of the enrolment list: recording -> speaker -> ids of LibriSpeech utterances."""
     try:
         lines = Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
@@ -281,16 +275,18 @@ def read_enrolment(
         whole = all(isinstance(ids, list) and all(isinstance(key, str) for key in ids) for ids in unused.values())
         if not isinstance(session, str) or not whole:
             raise InputError(f"{path}: line {number} has no dataid and unused_uttid: download the list again")
-        enrolment[recording_of(session)] = {speaker: tuple(ids[:utterances]) for speaker, ids in unused.items()}
+        enrolment[recording_of(session)] = {
+            speaker: tuple(ids[:ENROLMENT_UTTERANCES]) for speaker, ids in unused.items()
+        }
     chosen = {}
     for recording in recordings:
         if recording not in enrolment:
             raise InputError(f"{path}: session {recording} is not in it: download the complete list")
         for speaker, ids in enrolment[recording].items():
-            if len(ids) < utterances:
+            if len(ids) < ENROLMENT_UTTERANCES:
                 raise InputError(
-                    f"{path}: {recording}: {len(ids)} unused utterances of speaker {speaker}, but {utterances} are "
-                    "needed: use fewer"
+                    f"{path}: {recording}: {len(ids)} unused utterances of speaker {speaker}, but "
+                    f"{ENROLMENT_UTTERANCES} are needed: download the list again"
                 )
         chosen[recording] = enrolment[recording]
     return chosen

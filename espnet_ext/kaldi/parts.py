@@ -18,8 +18,6 @@ from espnet_ext.kaldi.data_dir import (
     UTTERANCE_FILES,
     DataDir,
     Table,
-    format_seconds,
-    parse_segment,
     read_data_dir,
     require_folder,
     segment_recording,
@@ -81,46 +79,20 @@ def after_first_per_speaker(data: DataDir, count: int) -> list[str]:
     return left
 
 
-def durations(data: DataDir) -> dict[str, float]:
-    """Map utterances to seconds, of ``utt2dur``, otherwise of ``segments``, otherwise of the audio files' headers."""
-    return {utterance: _duration(data, utterance) for utterance in data.utterances}
-
-
-def _duration(data: DataDir, utterance: str) -> float:
-    recording, start = utterance, 0.0
-    try:
-        if data.utt2dur is not None and utterance in data.utt2dur:
-            return float(data.utt2dur[utterance])
-        if data.segments is not None:
-            recording, start, end = parse_segment(data.segments[utterance])
-            if end >= 0:
-                return end - start
-        if data.reco2dur is not None and recording in data.reco2dur:
-            return float(data.reco2dur[recording]) - start
-        import soundfile  # only here: nothing else in this module needs an audio library
-
-        return soundfile.info(data.wav_scp[recording]).duration - start
-    except (KeyError, ValueError, RuntimeError) as error:
-        raise InputError(
-            f"the duration of utterance {utterance} cannot be found ({error}): validate the data dir"
-        ) from None
-
-
 # --- combine ---
 
 
 def combine(parts: Sequence[DataDir]) -> DataDir:
-    """Combine data dirs. Where only some have ``segments``, the others get them, from 0 to the recording's end.
+    """Combine data dirs.
 
-    An optional table that not all parts have is left out. Exceptions are ``text``, which must be in all or in none, and
-    ``spk2gender``, which keeps what there is.
+    An optional table that not all parts have is left out. Exceptions are ``text`` and ``segments``, which must be in
+    all or in none, and ``spk2gender``, which keeps what there is.
     """
     if not parts:
         raise InputError("nothing to combine: name at least one data dir")
-    if any(part.segments is not None for part in parts):
-        parts = [_with_segments(part) for part in parts]
-    if any(part.text is None for part in parts) and any(part.text is not None for part in parts):
-        raise InputError("text: some of the data dirs have one and others do not: add it, or remove it")
+    for name in ("text", "segments"):
+        if len({name in part.tables for part in parts}) > 1:
+            raise InputError(f"{name}: some of the data dirs have one and others do not: add it, or remove it")
     fields: dict[str, Any] = {}
     for field, name in FILES.items():
         fields[field] = _merged([getattr(part, field) for part in parts], name)
@@ -157,13 +129,6 @@ def _merged(tables: Sequence[Table | None], name: str) -> dict[str, str] | None:
                 raise InputError(f"{name}: {key} has two different entries in the data dirs: rename it in one of them")
         merged.update(table)
     return merged
-
-
-def _with_segments(data: DataDir) -> DataDir:
-    if data.segments is not None:
-        return data
-    segments = {utterance: f"{utterance} 0 {format_seconds(value)}" for utterance, value in durations(data).items()}
-    return dataclasses.replace(data, segments=segments)
 
 
 # --- the same on folders ---

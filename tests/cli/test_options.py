@@ -35,13 +35,11 @@ def default(command: click.Command, name: str) -> object:
 
 def test_defaults_are_those_of_the_rooms():
     from espnet_ext.codeswitch.mixed_units import MORE_THAN
-    from espnet_ext.corpora.libricss import ENROLMENT_UTTERANCES
     from espnet_ext.multitalker.windows import WINDOW_SECONDS, Windowing
     from espnet_ext.scoring.assignments import COLLAR
 
     assert default(score.sa, "collar") == default(score.compare, "collar") == COLLAR
     assert default(data.tokens, "more_than") == MORE_THAN
-    assert default(prepare.prepare.commands["libricss"], "utterances") == ENROLMENT_UTTERANCES
     assert default(stitch.windows, "window") == WINDOW_SECONDS
     assert default(stitch.windows, "window_overlap") == Windowing().overlap
 

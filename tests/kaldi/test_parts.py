@@ -37,17 +37,6 @@ def test_impossible_choices_are_refused():
         parts_of.after_first_per_speaker(SIX, 4)
 
 
-def test_durations_come_from_what_there_is(audio_dir):
-    assert parts_of.durations(audio_dir) == {"a-1": 0.5, "a-2": 0.6, "b-1": 0.7, "b-2": 0.8}
-    cut = dataclasses.replace(audio_dir, segments={key: f"{key} 0.25 -1" for key in audio_dir.utt2spk})
-    assert parts_of.durations(cut) == pytest.approx({"a-1": 0.25, "a-2": 0.35, "b-1": 0.45, "b-2": 0.55})
-    cut = dataclasses.replace(audio_dir, segments={key: f"{key} 0.25 0.5" for key in audio_dir.utt2spk})
-    assert set(parts_of.durations(cut).values()) == {0.25}
-    broken = dataclasses.replace(audio_dir, wav_scp={**audio_dir.wav_scp, "b-1": "/nowhere.wav"})
-    with pytest.raises(InputError, match="duration of utterance b-1"):
-        parts_of.durations(broken)
-
-
 @given(st.data())
 def test_a_subset_holds_what_was_asked_for_and_is_sound(data_dirs, data):
     whole = data.draw(data_dirs)
@@ -77,17 +66,11 @@ def test_combining_refuses_what_clashes():
         parts_of.combine([one, DataDir({"a-1": "other.wav"}, {"a-2": "a"}, text={"a-2": "X"})])
     with pytest.raises(InputError, match="text: some of the data dirs"):
         parts_of.combine([one, DataDir({"a-2": "b.wav"}, {"a-2": "a"})])
+    long = DataDir({"r": "r.wav"}, {"c-1": "c"}, text={"c-1": "X"}, segments={"c-1": "r 0 1"})
+    with pytest.raises(InputError, match="segments: some of the data dirs"):
+        parts_of.combine([one, long])
     with pytest.raises(InputError, match="nothing to combine"):
         parts_of.combine([])
-
-
-def test_combining_adds_segments_to_those_without(audio_dir):
-    long = DataDir({"r": "r.wav"}, {"c-1": "c", "c-2": "c"}, segments={"c-1": "r 0 1", "c-2": "r 1 2.5"})
-    both = parts_of.combine([dataclasses.replace(audio_dir, text=None), long])
-    assert both.segments == {
-        "a-1": "a-1 0 0.5", "a-2": "a-2 0 0.6", "b-1": "b-1 0 0.7", "b-2": "b-2 0 0.8", "c-1": "r 0 1", "c-2": "r 1 2.5"
-    }  # fmt: skip
-    assert validate(both, require_text=False) == []
 
 
 def test_suffix_lets_parts_with_the_same_ids_be_combined():

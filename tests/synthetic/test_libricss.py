@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from espnet_ext.corpora import libricss
 from espnet_ext.corpora.libricss import (
     CONDITIONS,
     MEETING_INFO,
@@ -109,7 +110,7 @@ def test_segments_between_silences(corpus, spoken, tmp_path):
     np.testing.assert_array_equal(samples, whole[begin : begin + len(samples), 0])
 
 
-def test_enrolment(corpus, spoken):
+def test_enrolment(corpus, spoken, monkeypatch):
     path = corpus / "LibriCSS" / "speaker_enrollment" / "libricss_speaker_info.jsonl"
     enrolment = read_enrolment(path, spoken)
     played = {}
@@ -122,8 +123,9 @@ def test_enrolment(corpus, spoken):
             assert len(utterances) == 2
             assert all(key.startswith(f"{speaker}-") for key in utterances)
             assert not played[recording] & set(utterances), "what is played in a session enrols nobody"
+    monkeypatch.setattr(libricss, "ENROLMENT_UTTERANCES", 3)
     with pytest.raises(InputError, match="2 unused utterances of speaker .*, but 3 are needed"):
-        read_enrolment(path, spoken, utterances=3)
+        read_enrolment(path, spoken)
     with pytest.raises(InputError, match="session OV10_session9 is not in it"):
         read_enrolment(path, ["OV10_session9"])
     with pytest.raises(InputError, match="no readable enrolment list"):
