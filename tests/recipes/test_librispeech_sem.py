@@ -175,9 +175,9 @@ def test_a_system_of_the_users_own_beside_the_table(smoke, tmp_path):
     options = ("--asr_config", str(tmp_path / "mine.yaml"), "--name", "narrow")
     done = run(*options, folder=folder)
     assert done.returncode == 0, done.stdout + done.stderr
-    (line,) = re.findall(r"train narrow/seed1: (python -m espnet_ext\.bin\.asr_train .*)", done.stdout)
+    (line,) = re.findall(r"train narrow/seed1: (python -m espnet_ext\.bin\.growing_asr_train .*)", done.stdout)
     words = shlex.split(line)
-    assert words[words.index("--config") + 1].endswith("pretrain/configs/final.yaml") and "--token_list" in words
+    assert words[words.index("--config") + 1].endswith("configs/narrow_growing.yaml") and "--token_list" in words
     table = rows(folder)
     assert (
         table["narrow"]["cells"]["test-clean"]["here"]["words"]
