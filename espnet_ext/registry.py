@@ -37,7 +37,7 @@ PLUGINS = {
     "encoder.blstm_maxpool": "espnet_ext.encoder.blstm_maxpool:BLSTMMaxPoolEncoder",
     "encoder.aligned_pairs": "espnet_ext.encoder.aligned_pairs:AlignedPairsEncoder",
     "encoder.d_vectors": "espnet_ext.encoder.d_vectors:DVectorEncoder",
-    "encoder.kept_encodings": "espnet_ext.encoder.kept_encodings:KeptEncodings",
+    "encoder.stored_encodings": "espnet_ext.encoder.stored_encodings:StoredEncodings",
     "encoder.long_fastconformer": "espnet_ext.encoder.long_fastconformer:LongFastConformerEncoder",
     "decoder.language_transformer": "espnet_ext.decoder.language_transformer:LanguageTransformerDecoder",
     "decoder.weight_feedback_rnn": "espnet_ext.decoder.weight_feedback_rnn:WeightFeedbackRNNDecoder",

@@ -201,7 +201,7 @@ def language_options(run: Run) -> list[str]:
 
 def train_decoder_step(run: Run, system: System, seed: int) -> Step:
     """Train a decoder on the kept outputs of the encoder, whose CTC layer it takes over."""
-    config = deep_merge(system_config(run.sections, system), run.sections["kept"])
+    config = deep_merge(system_config(run.sections, system), run.sections["stored"])
     path = run.write_config(system.name, config, f"system {system.name} on the outputs of one encoder")
     words = ["--seed", str(seed), *token_options(asr.tokens_dir(run), run.sections["settings"]["token_type"])]
     words += [*language_options(run), "--init_param", f"{encoder_model(run)}:ctc:ctc"]

@@ -9,7 +9,7 @@ from espnet_ext.nbest.card import CARD, write_card
 from espnet_ext.recipe import asr, systems
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run, load_script
-from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
+from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
 from espnet_ext.recipe.training import average_step, averaged
 from espnet_ext.rescore import ADAPTER, ScorerKind
 from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, rescore
@@ -203,7 +203,7 @@ def report_steps(run: Run) -> Iterator[Step]:
             outputs=[report],
         )
         lines = oracle_lines(parse_json(report.read_text(encoding="utf-8")))
-        say(f"{part}: {' '.join(lines[1].split())}; {' '.join(lines[-1].split())}")
+        show(f"{part}: {' '.join(lines[1].split())}; {' '.join(lines[-1].split())}")
 
 
 def language_model(run: Run) -> None:

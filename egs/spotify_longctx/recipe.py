@@ -14,7 +14,7 @@ from espnet_ext.longform.noise import find_noise
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run, load_script
-from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
+from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
 from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
 from espnet_ext.sharing.model_files import CONFIG, LATEST, MODEL
 from espnet_ext.tables.plans.plan import load_scale, system_config
@@ -126,7 +126,7 @@ def with_shared_gpus(run: Run, system: System) -> Run:
     sequences = math.ceil(chunks["batch_seconds"] / chunks["max_seconds"])
     if run.ngpu <= sequences:
         return run
-    say(
+    show(
         f"train {system.name}: on {sequences} of {run.ngpu} GPUs, since a batch has so many sequences of "
         f"{chunks['max_seconds']:g} s to share"
     )

@@ -81,7 +81,7 @@ class LongFastConformerEncoder(AbsEncoder):
         ):
             if value not in known:
                 raise InputError(f"long_fastconformer: {option} is {value!r}, it must be one of {', '.join(known)}")
-        _check_numbers(output_size, attention_heads, num_blocks, cnn_module_kernel, rotary_base)
+        _check_sizes(output_size, attention_heads, num_blocks, cnn_module_kernel, rotary_base)
         self._output_size, self.head_size = output_size, output_size // attention_heads
         if positions == "rotary" and self.head_size % 2:
             raise InputError(f"long_fastconformer: rotary positions need heads of an even size, not {self.head_size}")
@@ -162,7 +162,7 @@ class LongFastConformerEncoder(AbsEncoder):
         return x if padding is None else x.masked_fill(~padding.valid.unsqueeze(-1), 0.0), lengths, None
 
 
-def _check_numbers(size: int, heads: int, blocks: int, kernel: int, base: float) -> None:
+def _check_sizes(size: int, heads: int, blocks: int, kernel: int, base: float) -> None:
     if heads < 1 or size % heads:
         raise InputError(f"long_fastconformer: {heads} attention_heads do not divide an output_size of {size}")
     if blocks < 1:

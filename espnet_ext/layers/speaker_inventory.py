@@ -89,7 +89,7 @@ def inventory_attention(
     return log_posteriors, log_posteriors.exp() @ profiles
 
 
-def segment_numbers(tokens: torch.Tensor, change: int) -> torch.Tensor:
+def segment_indices(tokens: torch.Tensor, change: int) -> torch.Tensor:
     """Return the segment of each token, counted from 0; the symbol of a speaker change ends its segment.
 
     Args:
@@ -114,7 +114,7 @@ def segment_posteriors(posteriors: torch.Tensor, tokens: torch.Tensor, change: i
     Returns:
         (segments, K).
     """
-    numbers = segment_numbers(tokens.unsqueeze(0), change)[0]
+    numbers = segment_indices(tokens.unsqueeze(0), change)[0]
     count = int(numbers[-1]) + 1
     sums = posteriors.new_zeros(count, posteriors.size(1)).index_add(0, numbers, posteriors)
     return sums / numbers.bincount(minlength=count).unsqueeze(1)

@@ -12,7 +12,7 @@ from espnet2.torch_utils.device_funcs import force_gatherable
 from espnet_ext.errors import InputError
 from espnet_ext.layers.padding import valid_frames
 from espnet_ext.layers.speaker_attributed_decoder import SpeakerAttributedDecoder
-from espnet_ext.layers.speaker_inventory import segment_numbers
+from espnet_ext.layers.speaker_inventory import segment_indices
 from espnet_ext.upstream.decoder_readouts import readout
 
 
@@ -109,7 +109,7 @@ class SAASRModel(ESPnetASRModel):
         scores, log_posteriors = self.decoder(
             encodings, lengths, speaker_encodings, ys_in, text_lengths + 1, profiles, present
         )
-        labels = speakers.gather(1, segment_numbers(ys_out, self.change).clamp(max=speakers.size(1) - 1))
+        labels = speakers.gather(1, segment_indices(ys_out, self.change).clamp(max=speakers.size(1) - 1))
         labels = labels.masked_fill(ys_out == self.ignore_id, -1)
         loss_att = self.criterion_att(scores, ys_out)
         loss_speaker = torch.nn.functional.nll_loss(

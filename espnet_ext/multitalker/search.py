@@ -13,7 +13,7 @@ from espnet2.legacy.nets.scorers.length_bonus import LengthBonus
 from espnet_ext.errors import InputError
 from espnet_ext.layers.padding import valid_frames
 from espnet_ext.layers.speaker_attributed_decoder import SpeakerAttributedDecoder, State
-from espnet_ext.layers.speaker_inventory import segment_numbers, segment_posteriors
+from espnet_ext.layers.speaker_inventory import segment_indices, segment_posteriors
 from espnet_ext.model.sa_asr import SAASRModel
 from espnet_ext.multitalker.search_settings import SearchOptions
 from espnet_ext.upstream.ctc_prefix import ScanCTCPrefixScorer
@@ -166,7 +166,7 @@ def _hypothesis(
     # a search that has reached its maximum length appends an end that was not scored
     tokens = found.yseq[1 : 1 + len(posteriors)].to(posteriors.device)
     means = segment_posteriors(posteriors, tokens, model.change)
-    numbers = segment_numbers(tokens.unsqueeze(0), model.change)[0]
+    numbers = segment_indices(tokens.unsqueeze(0), model.change)[0]
     segments = []
     for number, mean in enumerate(means):
         kept = (numbers == number) & (tokens != model.change) & (tokens != model.eos)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from espnet_ext.recipe.run import Run
-from espnet_ext.recipe.steps import Step, say
+from espnet_ext.recipe.steps import Step, show
 from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
 from espnet_ext.text.lm_text import write_lengths, write_split_lengths, write_splits
 from espnet_ext.work.once import NOTE
@@ -18,7 +18,7 @@ def train_language_model(run: Run, text: Path, valid: str, tokens: Path, token_t
     perplexity use the transcripts of ``valid``. Nothing is trained if no decoding of the run uses a language model.
     """
     if not any(run.decoding(name).get("lm_weight") for names in run.decodings.values() for name in names):
-        say("no decoding of these rows uses a language model")
+        show("no decoding of these rows uses a language model")
         return
     folder, dev = run.lm, run.datadir / valid / "text"
     large = [run.sections["lm_large"]] if run.setting("lm_size") == "large" else []
@@ -73,7 +73,7 @@ def train_language_model(run: Run, text: Path, valid: str, tokens: Path, token_t
         preload=["espnet2.bin.lm_calc_perplexity"],
     )
     perplexity = (folder / "perplexity" / "ppl").read_text(encoding="utf-8").strip()
-    say(f"language model: perplexity per token of {valid}/text: {perplexity}")
+    show(f"language model: perplexity per token of {valid}/text: {perplexity}")
 
 
 def measure_perplexity(folder: str, text: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from espnet_ext.corpora.checks import skip_share
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.own_system import OwnSystem, Trained, add_own_system
-from espnet_ext.recipe.steps import Step, run_jobs, say
+from espnet_ext.recipe.steps import Step, run_jobs, show
 from espnet_ext.tables.plans.plan import decode_config, load_scale, select, sets_needed, system_config, systems_needed
 from espnet_ext.tables.plans.reading import load_tables
 from espnet_ext.tables.plans.tables import System, Table, Tables
@@ -254,7 +254,7 @@ def idle_if(idle: Callable[[Run], bool], why: str) -> Callable[[Callable[[Run], 
         @wraps(stage)
         def work(run: Run) -> None:
             if idle(run):
-                say(f"nothing to do: {why}")
+                show(f"nothing to do: {why}")
             else:
                 stage(run)
 

@@ -30,7 +30,7 @@ from espnet_ext.work import once
 
 FAILED, DONE_BY_ANOTHER, NOT_BEGUN = 1, 75, 76  # exit statuses of a step's process
 BEGUN = ".begun.json"  # in a folder whose work is resumed: the key under which it was started
-SAY_SECONDS = 10.0
+SHOW_SECONDS = 10.0
 POLL_SECONDS = 0.2
 
 
@@ -140,7 +140,7 @@ def run_jobs(jobs: Iterable[Iterable[Step]], side_by_side: int = 1) -> None:
                     failure = failure or error
             check_parent()
             for started in running.values():
-                started.say_progress()
+                started.show_progress()
     finally:
         for started in running.values():
             kill_group(started.process.pid)
@@ -155,7 +155,7 @@ def _advance(chain: Iterator[Step], running: "dict[Any, _Started]") -> None:
                 raise InputError(f"{step.name}: {path} is missing: run the earlier stages first")
         key = step.key()
         if step.is_done(key):
-            say(f"{step.name}: done before")
+            show(f"{step.name}: done before")
             _show_warnings(step)
             continue
         if step.resumes is not None:
@@ -163,7 +163,7 @@ def _advance(chain: Iterator[Step], running: "dict[Any, _Started]") -> None:
         _preload(step.preload)
         check_parent()
         if step.command:
-            say(f"{step.name}: {step.command}")
+            show(f"{step.name}: {step.command}")
         sys.stdout.flush()
         sys.stderr.flush()
         process = get_context("fork").Process(target=_child, args=(step, key, os.getpid()))
@@ -185,15 +185,15 @@ class _Started:
 
     def __init__(self, step: Step, process: Any, chain: Iterator[Step]):
         self.step, self.process, self.chain = step, process, chain
-        self.began = self.said = time.monotonic()
+        self.began = self.shown = time.monotonic()
 
-    def say_progress(self) -> None:
+    def show_progress(self) -> None:
         now = time.monotonic()
-        if now - self.said < SAY_SECONDS or not self.step.log.exists():
+        if now - self.shown < SHOW_SECONDS or not self.step.log.exists():
             return
-        self.said = now
+        self.shown = now
         text = self.step.progress(self.step.log)
-        say(f"{self.step.name}: {now - self.began:.0f} s{', ' + text if text else ''}")
+        show(f"{self.step.name}: {now - self.began:.0f} s{', ' + text if text else ''}")
 
     def finish(self) -> None:
         """Report how the step ended.
@@ -205,10 +205,10 @@ class _Started:
         status = self.process.exitcode
         kill_group(self.process.pid)  # processes that it left running
         if status == 0:
-            say(f"{self.step.name}: done in {time.monotonic() - self.began:.0f} s")
+            show(f"{self.step.name}: done in {time.monotonic() - self.began:.0f} s")
             _show_warnings(self.step)
         elif status == DONE_BY_ANOTHER:
-            say(f"{self.step.name}: done by another run")
+            show(f"{self.step.name}: done by another run")
         else:
             if status != NOT_BEGUN:
                 print(failure_text(self.step.name, self.step.log, status), file=sys.stderr, flush=True)
@@ -217,7 +217,7 @@ class _Started:
 
 def _show_warnings(step: Step) -> None:
     for warning in warnings_in(step.log):
-        say(f"{step.name}: {warning}")
+        show(f"{step.name}: {warning}")
 
 
 def _child(step: Step, key: str, parent: int) -> None:
@@ -239,11 +239,11 @@ def _child(step: Step, key: str, parent: int) -> None:
 def _do(step: Step, key: str) -> int:
     def on_wait(seconds: float) -> None:
         if math.isnan(seconds):
-            say(f"{step.name}: this file system has no locks: make sure that no other run uses this folder")
+            show(f"{step.name}: this file system has no locks: make sure that no other run uses this folder")
         elif seconds:
-            say(f"{step.name}: still waiting ({seconds:.0f} s)")
+            show(f"{step.name}: still waiting ({seconds:.0f} s)")
         else:
-            say(f"{step.name}: another process is running it, waiting for it to end")
+            show(f"{step.name}: another process is running it, waiting for it to end")
 
     try:
         step.log.parent.mkdir(parents=True, exist_ok=True)
@@ -342,6 +342,6 @@ def check_parent() -> None:
         raise InputError("the command that started this stage was killed")
 
 
-def say(text: str) -> None:
+def show(text: str) -> None:
     """Print one line about progress or a result, indented under its stage."""
     print(f"   {text}", flush=True)

@@ -138,7 +138,7 @@ def _choice(value: Any, names: Collection[str]) -> str:
     return value
 
 
-def _numbers(kind: Any, fits: Callable[[float], bool], what: str) -> BeforeValidator:
+def _number_of(kind: Any, fits: Callable[[float], bool], what: str) -> BeforeValidator:
     return BeforeValidator(partial(_number, kind=kind, fits=fits, what=what))
 
 
@@ -148,10 +148,10 @@ def one_of(names: Collection[str]) -> BeforeValidator:
 
 
 Text = Annotated[str, BeforeValidator(one_line)]
-Count = Annotated[int, _numbers(int, lambda value: value >= 1, "a whole number of at least 1")]
-Whole = Annotated[int, _numbers(int, lambda value: value >= 0, "a whole number of at least 0")]
-Positive = Annotated[float, _numbers(int | float, lambda value: value > 0, "a number above 0")]
-Weight = Annotated[float, _numbers(int | float, lambda value: value >= 0, "a number of at least 0")]
-Share = Annotated[float, _numbers(int | float, lambda value: 0 <= value < 1, "a number from 0 to below 1")]
-Between = Annotated[float, _numbers(int | float, lambda value: 0 < value < 1, "a number between 0 and 1")]
+Count = Annotated[int, _number_of(int, lambda value: value >= 1, "a whole number of at least 1")]
+Whole = Annotated[int, _number_of(int, lambda value: value >= 0, "a whole number of at least 0")]
+Positive = Annotated[float, _number_of(int | float, lambda value: value > 0, "a number above 0")]
+Weight = Annotated[float, _number_of(int | float, lambda value: value >= 0, "a number of at least 0")]
+Share = Annotated[float, _number_of(int | float, lambda value: 0 <= value < 1, "a number from 0 to below 1")]
+Between = Annotated[float, _number_of(int | float, lambda value: 0 < value < 1, "a number between 0 and 1")]
 Flag = Annotated[bool, BeforeValidator(_flag)]

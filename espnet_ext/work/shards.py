@@ -153,13 +153,13 @@ def run_shards[AnyShard: Shard](
     every = [shard for _, shards in planned for shard in shards]
     todo = [shard for shard in every if not shard.is_done()]
     if len(todo) < len(every):
-        say(f"{describe}: {len(every) - len(todo)} of {len(every)} shards are done already")
+        _show(f"{describe}: {len(every) - len(todo)} of {len(every)} shards are done already")
     logs = planned[0][0] / "log" / "jobs"
     map_shards(run, todo, nj=nj, config=parallel, describe=describe, log_dir=logs)
     for output, shards in planned:
         clean(output / "log", shards)  # of workers that died
 
 
-def say(text: str) -> None:
+def _show(text: str) -> None:
     """Print one line for the user, on stderr."""
     print(text, file=sys.stderr, flush=True)

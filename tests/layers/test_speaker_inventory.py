@@ -7,7 +7,7 @@ import torch
 from espnet_ext.layers.speaker_inventory import (
     SpeakerQuery,
     inventory_attention,
-    segment_numbers,
+    segment_indices,
     segment_posteriors,
 )
 
@@ -69,7 +69,7 @@ def test_speaker_query_is_equation_8():
 
 def test_the_change_symbol_ends_its_segment():
     tokens = torch.tensor([[5, 6, CHANGE, 5, CHANGE, CHANGE, 9], [9, 9, 9, 9, 9, 9, 9]])
-    assert segment_numbers(tokens, CHANGE).tolist() == [[0, 0, 0, 1, 1, 2, 3], [0] * 7]
+    assert segment_indices(tokens, CHANGE).tolist() == [[0, 0, 0, 1, 1, 2, 3], [0] * 7]
 
 
 def test_segment_posteriors_are_means_with_the_closing_symbol():

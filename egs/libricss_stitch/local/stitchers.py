@@ -9,7 +9,7 @@ from typing import Any
 
 from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Run, load_script
-from espnet_ext.recipe.steps import Step, run_jobs, run_steps, say
+from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
 from espnet_ext.recipe.training import data_options, run_command, train_step
 from espnet_ext.scoring.speaker_attributed import evaluate_speakers
 from espnet_ext.stitcher.error_statistics import fit_errors
@@ -29,7 +29,7 @@ sets = load_script(Path(__file__).with_name("sets.py"))
 def training(run: Run) -> None:
     trained = {shared_folder(run, "first", system): system for system in run.systems if system.kind == TRAIN}
     if not trained:
-        say("no stitcher is trained for these rows")
+        show("no stitcher is trained for these rows")
         return
     run_steps(stitcher_tokens(run))
     if simulates(run):
@@ -277,7 +277,7 @@ def score(run: Run, system: System, seed: int, decoding: str) -> Iterator[Step]:
             preload=["espnet_ext.scoring.speaker_attributed"],
         )
         found = json.loads((output / "score.json").read_text(encoding="utf-8"))
-        say(f"SA-WER {found['value']:.2f} %  (95% interval {found['ci95'][0]:.2f} to {found['ci95'][1]:.2f})")
+        show(f"SA-WER {found['value']:.2f} %  (95% interval {found['ci95'][0]:.2f} to {found['ci95'][1]:.2f})")
 
 
 def transcripts_of(folder: Path, decoding: str, name: str) -> Path:

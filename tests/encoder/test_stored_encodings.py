@@ -89,7 +89,7 @@ def test_kept_are_the_encoders_outputs(data, model, kept):
 def test_a_decoder_trains_on_them_and_decodes_them_as_the_whole_model_decodes_audio(data, model, kept, tmp_path):
     """Only the decoder learns; put into the whole model it says of the audio what it says of the kept outputs."""
     given = {key: value for key, value in CONFIG.items() if not key.startswith(("frontend", "encoder"))}
-    given |= {"frontend": None, "encoder": "kept_encodings", "input_size": SIZE, "freeze_param": ["ctc"]}
+    given |= {"frontend": None, "encoder": "stored_encodings", "input_size": SIZE, "freeze_param": ["ctc"]}
     given |= {"max_epoch": 2, "num_workers": 0, "batch_type": "sorted", "batch_size": 2, "optim": "adam"}
     given |= {"use_tensorboard": False, "use_matplotlib": False, "num_att_plot": 0}
     config = write(tmp_path / "train.yaml", given)

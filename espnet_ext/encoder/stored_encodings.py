@@ -1,10 +1,10 @@
-"""``encoder: kept_encodings``: reads the outputs of an encoder that was run before, and changes nothing."""
+"""``encoder: stored_encodings``: reads the outputs of an encoder that was run before, and changes nothing."""
 
 import torch
 from espnet2.asr.encoder.abs_encoder import AbsEncoder
 
 
-class KeptEncodings(AbsEncoder):
+class StoredEncodings(AbsEncoder):
     """For decoders that are trained on the kept outputs of one encoder (:mod:`espnet_ext.upstream.encodings`).
 
     It has no parameters. Give ``frontend: null``, ``normalize: null`` and ``input_size``, the size of the encodings,
