@@ -1,6 +1,6 @@
 """Time of a step of the search with ESPnet's code and with the patched code, in turns in one process.
 
-python contrib/espnet-202611/benchmark.py [--output docs/results/contrib.json]
+python contrib/espnet-202611/benchmark.py [--output contrib.json]
 """
 
 import argparse
@@ -17,7 +17,7 @@ from espnet2.asr.decoder.transformer_decoder import TransformerDecoder
 from espnet2.legacy.nets.ctc_prefix_score import CTCPrefixScoreTH
 from patched import CTC, RNN, TRANSFORMER, apply
 
-from espnet_ext.tables.kept.facts import write_facts
+from espnet_ext.work.provenance import write_record
 
 BEAM, REPEATS = 10, 7
 
@@ -121,8 +121,8 @@ def main() -> None:
         )
     if args.output:
         about = "How many times as fast a step of the search is with each patch, one thread: by frames, cells and size"
-        command = "python contrib/espnet-202611/benchmark.py --output docs/results/contrib.json"
-        write_facts(args.output, about, command, {"hypotheses": BEAM, "ratio": found})
+        command = "python contrib/espnet-202611/benchmark.py --output contrib.json"
+        write_record(args.output, about, command, {"hypotheses": BEAM, "ratio": found})
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
 from espnet_ext.recipe.training import average_step, averaged, data_options, free_of, token_options, train_step
-from espnet_ext.tables.plans.plan import system_config
-from espnet_ext.tables.plans.tables import System
+from espnet_ext.tables.plan import system_config
+from espnet_ext.tables.schema import System
 from espnet_ext.upstream.encodings import SHAPES, write_encodings
 from espnet_ext.work.yaml_files import deep_merge
 

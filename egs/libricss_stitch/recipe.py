@@ -26,7 +26,7 @@ from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run, idle_if, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
 from espnet_ext.recipe.training import data_options, free_of
-from espnet_ext.tables.plans.schema import TRAIN
+from espnet_ext.tables.schema import TRAIN
 from espnet_ext.whisper.windows import WhisperSearch, decode_turns
 from espnet_ext.work.files import write_json
 from espnet_ext.work.settings import checked

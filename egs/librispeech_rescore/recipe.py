@@ -14,9 +14,8 @@ from espnet_ext.recipe.training import average_step, averaged
 from espnet_ext.rescore import ADAPTER, ScorerKind
 from espnet_ext.rescore.second_pass import LanguageModel, SecondPass, rescore
 from espnet_ext.rescore.training import write_quantities
-from espnet_ext.tables.plans.plan import system_config
-from espnet_ext.tables.plans.schema import TRAIN
-from espnet_ext.tables.plans.tables import System
+from espnet_ext.tables.plan import system_config
+from espnet_ext.tables.schema import TRAIN, System
 from espnet_ext.work.once import stamps
 from espnet_ext.work.settings import checked
 from espnet_ext.work.yaml_files import read_yaml

@@ -13,7 +13,7 @@ from espnet_ext.recipe.steps import Step, run_jobs, run_steps
 from espnet_ext.recipe.training import average_step
 from espnet_ext.sem import pretraining
 from espnet_ext.sem.curriculum import Selection, audio_share, write_selection
-from espnet_ext.tables.plans.tables import System
+from espnet_ext.tables.schema import System
 from espnet_ext.work.settings import checked
 from espnet_ext.work.yaml_files import read_yaml
 

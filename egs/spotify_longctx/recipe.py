@@ -17,8 +17,8 @@ from espnet_ext.recipe.run import Recipe, Run, load_script
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps, show
 from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
 from espnet_ext.sharing.model_files import CONFIG, LATEST, MODEL
-from espnet_ext.tables.plans.plan import load_scale, system_config
-from espnet_ext.tables.plans.tables import System
+from espnet_ext.tables.plan import load_scale, system_config
+from espnet_ext.tables.schema import System
 from espnet_ext.work.yaml_files import read_yaml
 
 corpora = load_script(Path(__file__).parent / "local" / "corpora.py")

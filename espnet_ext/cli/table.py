@@ -11,8 +11,8 @@ from espnet_ext.cli.lazy import OrderedGroup
 from espnet_ext.errors import InputError
 
 if TYPE_CHECKING:
-    from espnet_ext.tables.pages.paste import Style
-    from espnet_ext.tables.plans.tables import Table, Tables
+    from espnet_ext.tables.reading import Tables
+    from espnet_ext.tables.schema import Table
 
 
 @click.group(cls=OrderedGroup)
@@ -50,8 +50,8 @@ def _selection(function: Callable[..., Any]) -> Callable[..., Any]:
 def _selected(
     recipe: Path, scale: str | None, tables: str, rows: str | None
 ) -> "tuple[Tables, list[Table], list[str] | None]":
-    from espnet_ext.tables.plans.plan import select
-    from espnet_ext.tables.plans.reading import load_tables
+    from espnet_ext.tables.plan import select
+    from espnet_ext.tables.reading import load_tables
 
     every = load_tables(recipe / "conf" / "tables.yaml", scale)
     wanted_rows = common.names(rows) if rows else None
@@ -67,10 +67,10 @@ def plan(recipe: Path, scale: str | None, tables: str, rows: str | None) -> None
 
     Each is printed with its config section, its training data and its decodings.
     """
-    from espnet_ext.tables.plans.plan import decodings_needed, systems_needed
+    from espnet_ext.tables.plan import sets_needed, systems_needed
 
     every, selected, _ = _selected(recipe, scale, tables, rows)
-    decodings = decodings_needed(selected)
+    decodings = sets_needed(every, selected)
     for system in systems_needed(every, selected):
         made = f"section {system.config}" if system.config else system.kind
         data = f", data {' '.join(system.data)}" if system.data else ""
@@ -91,8 +91,8 @@ def config(recipe: Path, scale: str, system: str | None, decoding: str | None) -
     """
     import yaml
 
-    from espnet_ext.tables.plans.plan import decode_config, load_scale, system_config
-    from espnet_ext.tables.plans.reading import load_tables
+    from espnet_ext.tables.plan import decode_config, load_scale, system_config
+    from espnet_ext.tables.reading import load_tables
     from espnet_ext.work.settings import known
 
     if bool(system) == bool(decoding):
@@ -109,58 +109,22 @@ def config(recipe: Path, scale: str, system: str | None, decoding: str | None) -
 
 
 @table.command()
-@_recipe
-@_scale("mini")
-@_selection
-@common.path("--expdir", "Folder of the run, such as exp/mini.", metavar="DIR", required=True)
-@click.option("--corpus-name", required=True, metavar="NAME", help="What the results call the corpus.")
-@common.path("--lm-perplexity", "File with the language model's perplexity per token, for tables that use one.")
-def write(
-    recipe: Path,
-    scale: str,
-    tables: str,
-    rows: str | None,
-    expdir: Path,
-    corpus_name: str,
-    lm_perplexity: Path | None,
-) -> None:
-    """Write and print tables: the paper's numbers and those of a run.
-
-    They go into <expdir>/results, as the last stage of a recipe writes them.
-    """
-    from espnet_ext.tables.table_results import write_tables
-
-    every, selected, wanted_rows = _selected(recipe, scale, tables, rows)
-    write_tables(every, selected, wanted_rows, expdir, scale=scale, corpus=corpus_name, lm_perplexity=lm_perplexity)
-
-
-@table.command()
 @_recipes
-@common.path(
-    "--results", "Folder with table*.json of a run, to be kept; repeat it for several.", metavar="DIR", several=True
-)
-@click.option("--by", default="", metavar="NAME", help="Keep them as the results of NAME, beside those of the recipe.")
-@click.option("--address", default="", metavar="TEXT", help="With --by: a page or e-mail address for questions.")
-@click.option(
-    "--add", is_flag=True, help="Add their seeds and rows to those that are kept, instead of replacing tables."
-)
-def results(recipe: tuple[Path, ...], results: tuple[Path, ...], by: str, address: str, add: bool) -> None:
-    """Keep the results of runs, and write the pages that show them.
+@common.path("--results", "Folder with a run's scores, exp/<run>/results, to be kept.", metavar="DIR")
+def results(recipe: tuple[Path, ...], results: Path | None) -> None:
+    """Keep the results of a run, and write the pages that show what is kept.
 
-    RESULTS.md holds all results that are kept, below the text of conf/results_notes.md. Sections of README.md and of
-    the repository's own pages that are rendered from templates are written again. CONTRIBUTING.md says how templates
-    name numbers.
+    They replace those that the recipe keeps of the same scale and corpus. RESULTS.md holds the claims, the main tables
+    and conf/notes.md; results/<scale>-<corpus>/tables.md holds all.
     """
-    from espnet_ext.tables.pages.results_md import recipes_with_results, write_recipe_report
+    from espnet_ext.tables.publish import keep_results, recipes_with_results, write_pages
 
-    if by and not results:
-        raise InputError("--by: give the run's folder with --results")
     if results and len(recipe) != 1:
         raise InputError("--results: give the one --recipe that these results are of")
-    if add and (by or not results):
-        raise InputError("--add: give the run's folder with --results, and no --by")
+    if results:
+        click.echo(f"kept: {keep_results(results, recipe[0])}")
     for folder in recipe or recipes_with_results():
-        changed = write_recipe_report(folder, results, by, address, add=add)
+        changed = write_pages(folder)
         for path in changed:
             click.echo(f"written: {path}")
         if not changed:
@@ -168,50 +132,17 @@ def results(recipe: tuple[Path, ...], results: tuple[Path, ...], by: str, addres
 
 
 @table.command()
-@_recipe
-@click.option("--table", "number", required=True, metavar="N", help="Number of the table.")
-@click.option("--rows", metavar="A,B", help="Rows with commas between them.  [default: all]")
-@click.option("--columns", metavar="A,B", help="Columns with commas between them.  [default: all]")
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["markdown", "latex"]),
-    default="markdown",
-    show_default=True,
-    help="LaTeX is that of booktabs.",
-)
-@click.option(
-    "--kept", default="mini-synthetic", show_default=True, metavar="NAME", help="Folder of results/ with the table."
-)
-def show(recipe: Path, number: str, rows: str | None, columns: str | None, style: "Style", kept: str) -> None:
-    """Print rows of a kept table, to paste.
-
-    The paper's numbers, ours with their spread between trainings, 95% intervals, and seeds.
-    """
-    from espnet_ext.tables.pages.numbers import KeptNumbers
-    from espnet_ext.tables.pages.paste import paste_table
-
-    result = KeptNumbers(recipe / "results" / kept).table(f"table{number}")
-    names = (common.names(each) if each else None for each in (rows, columns))
-    click.echo(paste_table(result, style, *names))
-
-
-@table.command()
 @_recipes
 def verify(recipe: tuple[Path, ...]) -> None:
-    """Recompute the tables and claims that a recipe keeps.
+    """Compute the pages that a recipe keeps again from its scores, and compare.
 
-    They are recomputed from the scores by utterance that are kept beside them, and compared digit by digit; so are
-    RESULTS.md and the rendered sections of other pages. Pictures must be drawn from the data beside them, and all files
-    be as they were kept. A difference ends the command with status 1.
+    A difference ends the command with status 1.
     """
-    from espnet_ext.tables.pages.results_md import recipes_with_results
-    from espnet_ext.tables.verify import verify_recipe
+    from espnet_ext.tables.publish import recipes_with_results, verify_pages
 
     for folder in recipe or recipes_with_results():
-        for each in verify_recipe(folder):
-            how = "recomputed, all digits agree" if each.recomputed else "as it was kept; its scores are not kept"
-            click.echo(f"{each.path}: {each.name}: {how}")
+        for path in verify_pages(folder):
+            click.echo(f"{path}: as the scores give it")
 
 
 @click.command()

@@ -19,8 +19,8 @@ from espnet_ext.pages.runs import ScoredDecoding, ShownRecipe, ShownRun, decodin
 from espnet_ext.scoring.alignment_file import Aligned, read_alignment
 from espnet_ext.scoring.error_rate import ErrorRate, Pair, count_pairs, mark
 from espnet_ext.scoring.mixed import split_at_switches
-from espnet_ext.tables.plans.schema import DEFAULT_DECODING
-from espnet_ext.tables.scores import read_score, read_utterances
+from espnet_ext.tables.run_scores import read_score, read_utterances
+from espnet_ext.tables.schema import DEFAULT_DECODING
 
 # reference, hypothesis: tokens separated by blanks; of the hypothesis only those that differ from the reference.
 # marks: one letter per column of the alignment: C (correct), S, D or I. switches: columns where the language changes.

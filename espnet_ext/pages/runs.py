@@ -2,7 +2,7 @@
 
 A *run* is what ``run.sh`` calls ``--expdir``, such as ``exp/mini``:
 
-    results/table<T>.json, figure<F>.json and figure<F>.png
+    results/meta.json, scores.csv.gz and figure<F>.png
     <system>/seed<N>/log/train.log, or training.json of a training by this package
     <system>/seed<N>/decode_<decoding>/<test set>/score.json, alignment.txt
     lm/log/train.log, lm/seed<N>/<name>/training.json
@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from espnet_ext.errors import InputError
-from espnet_ext.tables.kept.result_files import result_files
-from espnet_ext.tables.plans.reading import load_tables
-from espnet_ext.tables.plans.tables import Tables
+from espnet_ext.tables.publish import kept_folders
+from espnet_ext.tables.reading import Tables, load_tables
+from espnet_ext.tables.score_table import META
 
 TABLES = "conf/tables.yaml"
 # Pictures that are not results: ESPnet's own curves and attention plots of every epoch, and those beside logs. Pictures
@@ -99,7 +99,7 @@ def find_recipes(folders: Sequence[str | Path], data: str | Path | None = None) 
         home, runs = _runs(folder)
         key = (home.name if home else folder.absolute().name, home)
         found = recipes.setdefault(key, {})
-        kept[key] = tuple(sorted(path for path in (home / "results").glob("*") if path.is_dir())) if home else ()
+        kept[key] = tuple(kept_folders(home)) if home else ()
         if not home and not runs:
             raise InputError(f"{folder}: no results and no recipe: {_ADVICE}")
         for run in runs:
@@ -128,7 +128,7 @@ def _runs(folder: Path) -> tuple[Path | None, list[Path]]:
 
 
 def _is_run(folder: Path) -> bool:
-    return bool(result_files(folder / "results")) or any(folder.glob("*/seed*"))
+    return (folder / "results" / META).is_file() or any(folder.glob("*/seed*"))
 
 
 def decodings(run: ShownRun) -> Iterator[ScoredDecoding]:

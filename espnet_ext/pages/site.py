@@ -3,7 +3,7 @@
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,27 +17,25 @@ from espnet_ext import __version__
 from espnet_ext.errors import InputError
 from espnet_ext.pages.error_browser import ErrorPages, Limits, write_errors
 from espnet_ext.pages.runs import ShownRecipe, ShownRun, figures, trainings
-from espnet_ext.pages.table_view import ClaimView, TableView, table_view
+from espnet_ext.pages.table_view import TableView, table_view
 from espnet_ext.pages.training_curves import NAMES, Curve, draw_curves, read_curves, shared_range
-from espnet_ext.tables.claims.counts import Counts
-from espnet_ext.tables.kept.result_files import read_results, result_files
-from espnet_ext.tables.pages.alike import HEADS as SPREAD_HEADS
-from espnet_ext.tables.pages.alike import Spread, introduction, spread_of
-from espnet_ext.tables.pages.render import called, count_of, has_run, meta_line
-from espnet_ext.tables.pages.summary import HEADS, MARKED, claim_cells
+from espnet_ext.scoring.formatting import count_of
+from espnet_ext.tables.publish import read_results
+from espnet_ext.tables.render import counts_text, run_text
+from espnet_ext.tables.result import ClaimResult, TableResult
+from espnet_ext.tables.score_table import META
 
 GENERATOR = "espnet-ext report"
-ASSETS = ("report.css", "theme.js", "copy.js", "aligned.js", "errors.js")
+ASSETS = ("report.css", "theme.js", "aligned.js", "errors.js")
 _MARK = f'<meta name="generator" content="{GENERATOR}">'
 
 
 @dataclass(frozen=True)
 class ShownTable:
-    """A table or figure on the page; ``name`` is ``table 1``, ``meta`` says how its results were made."""
+    """A table or figure on the page; ``name`` is ``Table 1``."""
 
     name: str
     view: TableView
-    meta: str
     picture: "Picture | None"
 
 
@@ -46,39 +44,30 @@ class Section:
     """The tables of one corpus and scale.
 
     Attributes:
-        number: of the section on its page.
+        corpus, scale: of the results.
         run: folder of the run, or None for results that the recipe keeps.
         source: where the files lie, in the recipe's folder.
+        tables: those with results.
         not_run: tables without any result.
-        spread: of trainings that differ by chance alone.
+        made: how the results were made, by each run.
     """
 
-    number: int
     corpus: str
     scale: str
     run: Path | None
     source: str
     tables: tuple[ShownTable, ...]
     not_run: tuple[str, ...]
-    spread: Spread | None = None
+    made: tuple[str, ...]
 
     @property
     def kept(self) -> bool:
         """Whether the recipe keeps these results; otherwise they are a run's."""
         return self.run is None
 
-    def claims(self, own: bool) -> list[ClaimView]:
-        """The claims of the paper, or our own."""
-        return [claim for table in self.tables for claim in table.view.claims if claim.own == own]
-
-    def counts(self, own: bool) -> Counts:
-        """The claims of the paper, or our own, by verdict."""
-        return Counts.of((claim.verdict, claim.mark) for claim in self.claims(own))
-
-    def claim_cells(self, own: bool) -> list[str]:
-        """A row of the table of claims: all, those of each verdict, and the seeds of their tests."""
-        tests = [test for claim in self.claims(own) for test in claim.tests]
-        return claim_cells(self.counts(own), [len(test.seeds.split()) for test in tests if test.bar])
+    def claims(self, own: bool) -> list[ClaimResult]:
+        """Return the claims of the paper, or our own."""
+        return [claim.claim for table in self.tables for claim in table.view.claims if claim.own == own]
 
 
 @dataclass(frozen=True)
@@ -186,11 +175,11 @@ def _slug(text: str) -> str:
 
 
 def _recipe_page(recipe: ShownRecipe, slug: str, site: Path, limits: Limits) -> RecipePage:
-    paper = recipe.tables.paper if recipe.tables else None
+    paper = recipe.tables.file.paper if recipe.tables else None
     return RecipePage(
         name=recipe.name,
         slug=slug,
-        paper=f"{paper.authors}. {paper.title}, {paper.year}. ({paper.id})" if paper else "",
+        paper=paper.citation if paper else "",
         sections=tuple(_sections(recipe, site, slug)),
         plots=tuple(group for number, run in enumerate(recipe.runs) for group in _plots(run, f"{slug}-{number}")),
         figures=tuple(_pictures(recipe, site, slug)),
@@ -199,39 +188,29 @@ def _recipe_page(recipe: ShownRecipe, slug: str, site: Path, limits: Limits) -> 
 
 
 def _sections(recipe: ShownRecipe, site: Path, slug: str) -> list[Section]:
-    """The tables of the runs, then those that the recipe keeps; a result that is in both comes once."""
+    """The tables of the runs, then those that the recipe keeps; results that are in both come once."""
+    if recipe.folder is None:
+        return []
     sources = [(run.folder, run.folder / "results") for run in recipe.runs] + [(None, folder) for folder in recipe.kept]
-    sections: list[Section] = []
-    seen: list[Mapping[str, Any]] = []
+    seen: list[Sequence[TableResult]] = []
+    sections = []
     for run, folder in sources:
-        groups: dict[tuple[str, str], dict[str, ShownTable | None]] = {}
-        shown: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-        for path in result_files(folder):
-            result = read_results(path)
-            if result not in seen:
-                seen.append(result)
-                shown.setdefault((result["meta"]["corpus"], result["scale"]), []).append(result)
-                corpus, table = _table(result, path, recipe, site / "figures" / slug)
-                groups.setdefault((corpus, result["scale"]), {})[called(result)] = table
-        source = folder.absolute().relative_to(recipe.folder) if recipe.folder else folder
-        for (corpus, scale), found in groups.items():
-            tables = tuple(table for table in found.values() if table)
-            missing = tuple(name for name, table in found.items() if not table)
-            spread = spread_of(recipe.tables.alike if recipe.tables else None, shown[corpus, scale])
-            sections.append(Section(len(sections), corpus, scale, run, str(source), tables, missing, spread))
+        if not (folder / META).is_file() or (results := read_results(folder, recipe.folder)) in seen:
+            continue
+        seen.append(results)
+        meta = results[0].meta
+        tables = tuple(_table(result, folder, site / "figures" / slug) for result in results if result.has_run)
+        missing = tuple(result.table.title for result in results if not result.has_run)
+        source = str(folder.absolute().relative_to(recipe.folder))
+        sections.append(Section(meta.corpus, meta.scale, run, source, tables, missing, tuple(map(run_text, meta.runs))))
     return sections
 
 
-def _table(result: Mapping[str, Any], path: Path, recipe: ShownRecipe, pictures: Path) -> tuple[str, ShownTable | None]:
-    """The corpus of a table, and the table if it has any result; a figure with its picture."""
-    corpus = result["meta"]["corpus"]
-    if not has_run(result):
-        return corpus, None
-    units = recipe.tables.quantities if recipe.tables else {}
-    view, meta = table_view(result, units), meta_line(result["meta"])
-    drawn = path.with_suffix(".png")
-    picture = _picture(drawn, pictures, view.title, called(result)) if view.grid and drawn.is_file() else None
-    return corpus, ShownTable(called(result), view, meta, picture)
+def _table(result: TableResult, folder: Path, pictures: Path) -> ShownTable:
+    """A table; a figure with its picture."""
+    view, drawn = table_view(result), folder / f"{result.table.id}.png"
+    picture = _picture(drawn, pictures, view.title, result.table.title) if result.figure and drawn.is_file() else None
+    return ShownTable(result.table.title, view, picture)
 
 
 def _plots(run: ShownRun, key: str) -> list[Plots]:
@@ -256,7 +235,7 @@ def _plots(run: ShownRun, key: str) -> list[Plots]:
 
 
 def _pictures(recipe: ShownRecipe, site: Path, slug: str) -> list[Picture]:
-    captions = recipe.tables.pictures if recipe.tables else {}
+    captions = recipe.tables.file.pictures if recipe.tables else {}
     folder = site / "figures" / slug
     return [_picture(path, folder, captions.get(path.stem, path.stem), name) for name, path in figures(recipe)]
 
@@ -286,7 +265,7 @@ def _render(pages: Sequence[RecipePage], site: Path) -> None:
     filters: dict[str, Callable[..., Any]] = {
         "slug": lambda text: text.replace(" ", "-"),
         "code": _code,
-        "introduction": introduction,
+        "counts": counts_text,
     }
     environment.filters |= filters
     common = {
@@ -304,22 +283,11 @@ def _render(pages: Sequence[RecipePage], site: Path) -> None:
     for name in ASSETS:
         source, _, _ = loader.get_source(environment, name)
         (site / "assets" / name).write_text(source, encoding="utf-8")
-    write("index.html", "index.html.j2", page="index", recipes=pages, heads=HEADS, counted=_counted(pages))
+    write("index.html", "index.html.j2", page="index", recipes=pages)
     for page in pages:
-        write(f"{page.slug}.html", "recipe.html.j2", page=page.slug, recipe=page, spread_heads=SPREAD_HEADS)
+        write(f"{page.slug}.html", "recipe.html.j2", page=page.slug, recipe=page)
         if page.errors.decodings:
             write(f"{page.slug}-errors.html", "errors.html.j2", page="", recipe=page)
-
-
-def _counted(pages: Sequence[RecipePage]) -> list[tuple[bool, str, str]]:
-    """The tables of claims on the index: whether they are our own, the heading, and what a dagger in it means."""
-    sections = [section for page in pages for section in page.sections]
-    found = []
-    for own, heading in ((False, "What the papers claim"), (True, "What we claim ourselves")):
-        if any(section.claims(own) for section in sections):
-            marked = any(section.counts(own).has_marks for section in sections)
-            found.append((own, heading, MARKED if marked else ""))
-    return found
 
 
 def _code(text: str) -> markupsafe.Markup:

@@ -1,28 +1,14 @@
 """A table's results as the page shows them: the text of the cells, and where each number is on its column's axis."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from espnet_ext.tables.claims.counts import is_own, mark_of
-from espnet_ext.tables.pages.figures import curve_rows
-from espnet_ext.tables.pages.paste import Style, paste_row, paste_table
-from espnet_ext.tables.pages.render import (
-    called,
-    cells_of_test,
-    column_groups,
-    has_intervals,
-    legend,
-    looked_note,
-    reduction_columns,
-    shown_cell,
-    shown_claim,
-    shown_p,
-    shown_seeds,
-)
-
-PASTED: dict[str, Style] = {"LaTeX": "latex", "Markdown": "markdown"}
+from espnet_ext.scoring.formatting import NOTHING, format_interval, format_p, format_value
+from espnet_ext.tables.render import Grid, curve_grid, legend, looked_note, percent_text, shown_seeds, test_cells
+from espnet_ext.tables.result import Cell as ResultCell
+from espnet_ext.tables.result import ClaimResult, ClaimTest, TableResult
+from espnet_ext.tables.schema import Change, Column
 
 
 @dataclass(frozen=True)
@@ -58,17 +44,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class RowView:
-    """A row of a group; ``system`` with its ``decoding`` is what was trained for it.
-
-    ``paste`` is the row in LaTeX and Markdown.
-    """
+    """A row of a group; ``system`` with its ``decoding`` is what was trained for it."""
 
     name: str
     system: str
     decoding: str
     cells: tuple[Cell, ...]
     seeds: str
-    paste: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -100,30 +82,13 @@ class TestView:
 
 @dataclass(frozen=True)
 class ClaimView:
-    """A claim with its tests.
+    """A claim with its tests; ``changes`` says that changes of rates are compared, not rates."""
 
-    Attributes:
-        mark: a dagger if seeds were added after a look; otherwise empty.
-        reason: why it is undecided.
-        own: it is ours, and not the paper's.
-    """
-
-    text: str
-    verdict: str
-    mark: str
-    reason: str
-    compares: str
+    claim: ClaimResult
+    changes: bool
     corrected: str
     own: bool
     tests: tuple[TestView, ...]
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A figure's numbers: the column headings, and the rows."""
-
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -132,7 +97,6 @@ class TableView:
 
     Attributes:
         looked: what the claims' daggers mean; empty if none has one.
-        paste: it in LaTeX and Markdown.
     """
 
     title: str
@@ -142,59 +106,65 @@ class TableView:
     legend: str
     claims: tuple[ClaimView, ...]
     looked: str
-    paste: Mapping[str, str]
 
 
-def table_view(result: Mapping[str, Any], units: Mapping[str, str] | None = None) -> TableView:
-    """Lay out a ``table<T>.json`` or ``figure<F>.json``. All bars of a column share one axis, which begins at 0.
-
-    ``units`` holds the units of columns that are not error rates.
-    """
-    is_figure = "figure" in result
+def table_view(result: TableResult) -> TableView:
+    """Lay out a table or figure. All bars of a column share one axis, which begins at 0."""
     return TableView(
-        title=f"{called(result).capitalize()}. {result['caption']}",
-        metric=result["metric"],
-        groups=() if is_figure else tuple(_group(result, columns, units or {}) for columns in column_groups(result)),
-        grid=_grid(result) if is_figure else None,
+        title=f"{result.table.title}. {result.table.caption}",
+        metric=result.metric,
+        groups=() if result.figure else tuple(_group(result, columns) for columns in result.groups),
+        grid=curve_grid(result) if result.figure else None,
         legend=legend(result),
-        claims=tuple(_claim(claim) for claim in result["claims"]),
-        looked=looked_note(result["claims"]),
-        paste={} if is_figure else {name: paste_table(result, style) for name, style in PASTED.items()},
+        claims=tuple(map(_claim, result.claims)),
+        looked=looked_note(result.claims),
     )
 
 
-def _grid(result: Mapping[str, Any]) -> Grid:
-    head, rows = curve_rows(result)
-    return Grid(tuple(head), tuple(map(tuple, rows)))
+def _group(result: TableResult, columns: Sequence[Column]) -> GroupView:
+    heads, intervals, axes = [], [], []
+    cells: list[list[Cell]] = [[] for _ in result.rows]
+    for column in columns:
+        top = _top(result, column)
+        heads.append(column.heading)
+        axes.append(f"{top:,g}" if top else "")
+        here = [row.cells[column].here for row in result.rows]
+        intervals.append(any(each and each.interval for each in here))
+        for row, own in zip(result.rows, cells, strict=True):
+            own.append(_cell(row.cells[column], top, intervals[-1]))
+        if result.reference and column in result.reductions:
+            heads.append(f"{column.name} against {result.reference.name}")
+            axes.append("")
+            intervals.append(False)
+            for row, own in zip(result.rows, cells, strict=True):
+                paper, ours = map(percent_text, result.reduction_of(row, column))
+                own.append(Cell(paper, ours, None, None))
+    rows = tuple(
+        RowView(row.name, row.system, row.decoding, tuple(own), shown_seeds(row))
+        for row, own in zip(result.rows, cells, strict=True)
+    )
+    return GroupView(tuple(heads), tuple(intervals), tuple(axes), rows)
 
 
-def _group(result: Mapping[str, Any], columns: Sequence[str], units: Mapping[str, str]) -> GroupView:
-    reduced = reduction_columns(result) if result["reference"] else {}
-    tops = {column: 0.0 if column in reduced else _top(result, column) for column in columns}
-    intervals = {column: column not in reduced and has_intervals(result, column) for column in columns}
-    rows = []
-    for row in result["rows"]:
-        cells = []
-        for column in columns:
-            shown = shown_cell(result, row, column)
-            bar = _bar(row["cells"][column], tops[column]) if tops[column] else None
-            cells.append(Cell(shown.paper, shown.here, shown.interval if intervals[column] else None, bar))
-        paste = {name: paste_row(result, row, columns, style) for name, style in PASTED.items()}
-        rows.append(RowView(row["name"], row["system"], row["decoding"], tuple(cells), shown_seeds(row), paste))
-    heads = tuple(f"{column} ({units[column]})" if column in units else column for column in columns)
-    axes = tuple(f"{top:,g}" if top else "" for top in tops.values())
-    return GroupView(heads, tuple(intervals.values()), axes, tuple(rows))
+def _cell(cell: ResultCell, top: float, interval: bool) -> Cell:
+    here = cell.here
+    shown = NOTHING if here is None else format_value(here.value, here.spread)
+    return Cell(
+        format_value(cell.paper),
+        shown,
+        format_interval(here.interval if here else None) if interval else None,
+        _bar(cell, top) if top else None,
+    )
 
 
-def _top(result: Mapping[str, Any], column: str) -> float:
+def _top(result: TableResult, column: Column) -> float:
     """A round number at or above all values of a column; 0 if it has none."""
-    highest = 0.0
-    for row in result["rows"]:
-        cell = row["cells"][column]
-        here = cell["here"] or {}
-        values = [cell["paper"], here.get("value"), *(here.get("ci95") or []), *here.get("values", {}).values()]
-        highest = max([highest, *(value for value in values if value is not None)])
-    return round_up(highest)
+    values = [0.0]
+    for row in result.rows:
+        cell = row.cells[column]
+        values += [] if cell.paper is None else [cell.paper]
+        values += [cell.here.value, *(cell.here.interval or ()), *cell.here.by_seed.values()] if cell.here else []
+    return round_up(max(values))
 
 
 def round_up(value: float) -> float:
@@ -210,17 +180,16 @@ def round_up(value: float) -> float:
     return next((round(step * power, 10) for step in steps if step * power >= value * (1 - 1e-9)), value)
 
 
-def _bar(cell: Mapping[str, Any], top: float) -> Bar | None:
-    here = cell["here"] or {}
-    if cell["paper"] is None and not here:
+def _bar(cell: ResultCell, top: float) -> Bar | None:
+    here = cell.here
+    if cell.paper is None and here is None:
         return None
-    values = [cell["paper"], here.get("value")]
-    paper, ours = (None if value is None else _place(value, 0.0, top) for value in values)
-    seeds = tuple(_place(value, 0.0, top) for value in here.get("values", {}).values())
-    interval = None
-    if ends := here.get("ci95"):
-        interval = (_place(ends[0], 0.0, top), _place(ends[1], 0.0, top))
-    return Bar(paper, ours, interval, seeds)
+    paper = None if cell.paper is None else _place(cell.paper, 0.0, top)
+    if here is None:
+        return Bar(paper, None, None)
+    seeds = tuple(_place(value, 0.0, top) for value in here.by_seed.values()) if len(here.by_seed) > 1 else ()
+    interval = (_place(here.interval[0], 0.0, top), _place(here.interval[1], 0.0, top)) if here.interval else None
+    return Bar(paper, _place(here.value, 0.0, top), interval, seeds)
 
 
 def _place(value: float, low: float, high: float) -> float:
@@ -228,29 +197,24 @@ def _place(value: float, low: float, high: float) -> float:
     return round(100 * (value - low) / (high - low), 2)
 
 
-def _claim(claim: Mapping[str, Any]) -> ClaimView:
-    found = [test for test in claim["tests"].values() if test]
-    ends = [abs(end) for test in found for end in (test["lower_by"], *(test["ci95"] or []))]
-    reach = round_up(max(ends, default=1.0)) or 1.0
+def _claim(claim: ClaimResult) -> ClaimView:
+    effects = [test.here for test in claim.tests if test.here]
+    reach = round_up(max((abs(end) for e in effects for end in (e.points, *(e.interval or ()))), default=1.0)) or 1.0
     return ClaimView(
-        shown_claim(claim),
-        claim["verdict"],
-        mark_of(claim),
-        claim["reason"] or "",
-        claim["compares"],
-        shown_p(claim["p_corrected"]),
-        is_own(claim),
-        tuple(_test(name, test, reach) for name, test in claim["tests"].items()),
+        claim,
+        isinstance(claim.claim.better, Change),
+        format_p(claim.p_corrected),
+        claim.claim.own,
+        tuple(_test(test, reach) for test in claim.tests),
     )
 
 
-def _test(column: str, test: Mapping[str, Any] | None, reach: float) -> TestView:
-    texts = cells_of_test(test)
-    if test is None:
-        return TestView(column, *texts, None)
+def _test(test: ClaimTest, reach: float) -> TestView:
+    texts = test_cells(test)
+    if test.here is None:
+        return TestView(*texts, None)
     # A lower error rate, as the claim says, is to the right.
-    interval = None
-    if test["ci95"]:
-        interval = _place(test["ci95"][0], -reach, reach), _place(test["ci95"][1], -reach, reach)
-    bar = Bar(None, _place(test["lower_by"], -reach, reach), interval, zero=_place(0.0, -reach, reach))
-    return TestView(column, *texts, bar)
+    ends = test.here.interval
+    interval = (_place(ends[0], -reach, reach), _place(ends[1], -reach, reach)) if ends else None
+    bar = Bar(None, _place(test.here.points, -reach, reach), interval, zero=_place(0.0, -reach, reach))
+    return TestView(*texts, bar)

@@ -10,7 +10,7 @@ from espnet_ext.kaldi.parts import combine_data_dirs, subset_data_dir
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
 from espnet_ext.recipe.training import data_options, free_of, token_options, train_step
-from espnet_ext.tables.plans.tables import Table
+from espnet_ext.tables.schema import Table
 from espnet_ext.upstream.decode import Decoding, decode_all
 from espnet_ext.upstream.stats import Statistics, collect_stats
 from espnet_ext.work.once import stamps
@@ -314,7 +314,7 @@ def tables(run: Run, selected: Sequence[Table] | None = None, *, corpus: str | N
     Args:
         corpus: its name in the tables; the name of its folder by default.
     """
-    from espnet_ext.tables.table_results import write_tables
+    from espnet_ext.tables.publish import write_tables
 
     rows = [name.strip() for name in run.options["rows"].split(",")] if run.options["rows"] else None
     write_tables(

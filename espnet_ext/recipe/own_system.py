@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from espnet_ext.errors import InputError
-from espnet_ext.tables.plans.schema import TRAIN
-from espnet_ext.tables.plans.tables import Row, System, Table, Tables
+from espnet_ext.tables.reading import Tables
+from espnet_ext.tables.schema import TRAIN, Choice, Point, System, Table
 from espnet_ext.work.settings import known
 from espnet_ext.work.yaml_files import deep_merge, read_yaml
 
@@ -97,7 +97,7 @@ def _system_like(tables: Tables, chosen: Sequence[Table], trained: Trained, base
         if base not in there:
             raise InputError(f"{place}: no system {base!r}; {known(list(there))}")
         return there[base]
-    baselines = [tables.row(table.baseline) for table in chosen if table.baseline]
+    baselines = [tables.rows[table.baseline] for table in chosen if table.baseline]
     for row in (*baselines, *(row for table in chosen for row in table.rows)):
         if row.system in there:
             return there[row.system]
@@ -107,7 +107,7 @@ def _system_like(tables: Tables, chosen: Sequence[Table], trained: Trained, base
 
 def _config_below(sections: Sections, like: System, trained: Trained, base: str | None, place: str) -> dict[str, Any]:
     """Return the config that the changes go over: of a system, or the section that ``base`` names."""
-    from espnet_ext.tables.plans.plan import system_config
+    from espnet_ext.tables.plan import system_config
 
     if not trained.section:
         return system_config(sections, like)
@@ -120,8 +120,9 @@ def _config_below(sections: Sections, like: System, trained: Trained, base: str 
 def _with_row(tables: Tables, table: Table, system: System, like: System) -> Table:
     """Return a table with a row of the system in it, decoded and measured as the one that it is like."""
     rows = [row for row in table.rows if tables.systems[row.system].kind == like.kind]
-    if not rows or not any(column.test_set for column in table.columns):
+    if not rows or not any(column.test_set for column in tables.columns_of(table)):
         return table
     pattern = next((row for row in rows if row.system == like.name), rows[0])
-    row = Row(system.name, system.name, pattern.decoding, dict.fromkeys(column.name for column in table.columns))
-    return replace(table, rows=(*table.rows, row))
+    changes = {"name": system.name, "chosen_system": Choice(system.name), "paper": (None,) * len(pattern.paper)}
+    row = pattern.model_copy(update=changes | ({"curve": system.name} if isinstance(pattern, Point) else {}))
+    return table.model_copy(update={"rows": (*table.rows, row)})

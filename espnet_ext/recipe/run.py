@@ -14,9 +14,10 @@ from espnet_ext.corpora.checks import skip_share
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.own_system import OwnSystem, Trained, add_own_system
 from espnet_ext.recipe.steps import Step, run_jobs, show
-from espnet_ext.tables.plans.plan import decode_config, load_scale, select, sets_needed, system_config, systems_needed
-from espnet_ext.tables.plans.reading import load_tables
-from espnet_ext.tables.plans.tables import System, Table, Tables
+from espnet_ext.tables.plan import decode_config, load_scale, select, sets_needed, system_config, systems_needed
+from espnet_ext.tables.reading import load_tables
+from espnet_ext.tables.reading import Tables
+from espnet_ext.tables.schema import System, Table
 from espnet_ext.work.yaml_files import deep_merge, write_yaml
 
 ROOT = Path(__file__).resolve().parents[2]

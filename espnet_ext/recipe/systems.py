@@ -8,7 +8,7 @@ from espnet_ext.recipe import asr
 from espnet_ext.recipe.run import Run
 from espnet_ext.recipe.steps import Step
 from espnet_ext.recipe.training import average_step, averaged
-from espnet_ext.tables.plans.tables import System
+from espnet_ext.tables.schema import System
 
 
 def train_and_average(

@@ -141,8 +141,8 @@ def of_recipe(folder: Path, decoding: str = "default") -> Packing:
     Raises:
         InputError: the recipe has no such system or decoding, or its language model is not trained.
     """
-    from espnet_ext.tables.plans.plan import decode_config, load_scale
-    from espnet_ext.tables.plans.reading import load_tables
+    from espnet_ext.tables.plan import decode_config, load_scale
+    from espnet_ext.tables.reading import load_tables
 
     folder = folder.resolve()
     recipe = recipe_of(folder)
@@ -161,7 +161,7 @@ def of_recipe(folder: Path, decoding: str = "default") -> Packing:
         prior=next(iter(sorted((recipe / "data" / expdir.name).glob("**/prior.txt"))), None) if fused else None,
         card=Card(
             corpus=f"the corpus of {expdir.name}",
-            paper=f'{tables.paper.authors}, "{tables.paper.title}", {tables.paper.year}.',
+            paper=tables.file.paper.citation,
             how=f"System `{system}`, seed {folder.name[4:]}, of the recipe `{recipe.name}`; decoding `{decoding}`.",
             results=results_of(folder / f"decode_{decoding}"),
         ),

@@ -112,17 +112,17 @@ def _read_scored(path: Path, measure: str | None) -> _Scored | None:
         )
     alone = len(sums) == len(counts)
     score = Score(str(utterances), errors, words, tuple(sums))
-    return _Scored(score, summary.token, summary.normaliser, "recording" if alone else "speaker")
+    return _Scored(score, summary.unit, summary.normaliser, "recording" if alone else "speaker")
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One measure of a ``score.json``: the rate in percent, its counts, what a token is, and the normalisation."""
+    """One measure of a ``score.json``: rate in percent, counts, what is counted (``word``), and normalisation."""
 
     value: float
     errors: int
     words: int
-    token: str
+    unit: str
     normaliser: str
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from espnet_ext.scoring.significance import EXACT_BELOW, LEAST_SEEDS, crossed_test, holm
 from espnet_ext.tables.reading import Tables
-from espnet_ext.tables.result import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED, ClaimResult, ClaimTest, Effect
+from espnet_ext.tables.result import CONTRADICTED, HOLDS, NOT_RUN, UNDECIDED, ClaimResult, ClaimTest, Effect, Verdict
 from espnet_ext.tables.schema import Claim, Column, Row, Table, rows_of
 from espnet_ext.tables.score_table import Scores, errors_and_words
 
@@ -63,7 +63,7 @@ def _comparison(tables: Tables, claim: ClaimResult) -> object:
 
 
 def _decided(claim: ClaimResult, p_value: float) -> ClaimResult:
-    verdict = UNDECIDED
+    verdict: Verdict = UNDECIDED
     if p_value < SIGNIFICANCE:
         wrong = any(test.here and test.here.points < -claim.claim.margin for test in claim.tests)
         verdict = CONTRADICTED if wrong else HOLDS

@@ -25,7 +25,7 @@ QUIET = 25.0  # dB below the loudest frame of a word: a pause that the recognise
 FRAME = 0.02  # seconds
 SHORTEST = 1.0  # seconds; what is shorter has the voice of the phrase next to it
 # Cosine of d-vectors above which two voices are one. As many pairs of one real speaker lie below it as pairs of two lie
-# above it (egs/libricss_stitch/local/same_voice.py, results/same_voice-LibriSpeech-digits.json).
+# above it (measured at commit b054ad1 by egs/libricss_stitch/local/same_voice.py).
 SAME_VOICE = 0.67
 _BLOCK = 60 * RATE  # samples that are copied at a time
 

@@ -6,7 +6,6 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from espnet_ext.tables.kept.pictures import STAMP, digest
 from espnet_ext.work.files import atomic_write
 
 # Colours by Okabe and Ito, which readers with any colour vision can tell apart.
@@ -28,8 +27,7 @@ STYLE: dict[Any, Any] = {
 DOTS_PER_INCH = 300
 
 
-def save_png(figure: Figure, path: str | Path, dots_per_inch: int = DOTS_PER_INCH, data: Any = None) -> None:
-    """Write a figure as PNG, whole or not at all; with ``data``, it carries the digest of what it was drawn from."""
-    stamp = {} if data is None else {STAMP: digest(data)}
+def save_png(figure: Figure, path: str | Path, dots_per_inch: int = DOTS_PER_INCH) -> None:
+    """Write a figure as PNG, whole or not at all."""
     with matplotlib.rc_context(STYLE), atomic_write(path, "wb") as file:
-        figure.savefig(file, format="png", dpi=dots_per_inch, metadata=stamp)
+        figure.savefig(file, format="png", dpi=dots_per_inch)

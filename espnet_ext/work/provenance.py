@@ -1,5 +1,6 @@
 """How results were made: command, commit, versions, hardware and date. Imports no torch."""
 
+import json
 import os
 import platform
 import shutil
@@ -10,10 +11,22 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from espnet_ext.work.files import write_json
+
 PACKAGES = (
     *("espnet_ext", "espnet", "torch", "torchaudio", "lhotse", "kaldialign", "numpy", "sentencepiece"),
     *("transformers", "ctranslate2"),
 )
+
+
+def write_record(path: str | Path, about: str, command: str, values: dict[str, Any]) -> None:
+    """Write measured values as JSON, with what they are (``about``, a sentence) and how they were made."""
+    write_json(path, {"about": about, **collect_meta(command, Path(__file__).parent), "values": values})
+
+
+def read_record(path: str | Path) -> dict[str, Any]:
+    """Read what :func:`write_record` has written."""
+    return json.loads(Path(path).read_text(encoding="utf-8"))
 
 
 def collect_meta(command: str, repository: str | Path) -> dict[str, Any]:

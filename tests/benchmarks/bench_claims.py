@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tabulate import tabulate
 
 from espnet_ext.scoring.significance import crossed_test
-from espnet_ext.tables.kept.facts import write_facts
+from espnet_ext.work.provenance import write_record
 
 LEVEL = 0.05
 Counts = NDArray[np.int64]
@@ -125,15 +125,15 @@ def main() -> None:
     """Print the table, or keep it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1200, help="simulated experiments for each number")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="keep them as facts: docs/results/claims.json")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write them as JSON too")
     args = parser.parse_args()
     values = simulate(args.rounds)
     print(tabulate([{**row, "found": " ".join(map(str, row["found"]))} for row in values["designs"]], headers="keys"))
     print({key: value for key, value in values.items() if key != "designs"})
     if args.output:
         about = "Simulated experiments of 100 that the test for claims calls at level 0.05; found: by effect"
-        command = f"python tests/benchmarks/bench_claims.py --rounds {args.rounds} --output docs/results/claims.json"
-        write_facts(args.output, about, command, values)
+        command = f"python tests/benchmarks/bench_claims.py --rounds {args.rounds} --output claims.json"
+        write_record(args.output, about, command, values)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Recognition by ESPnet's ``Speech2Text`` with and without ``fast_decoder``, from samples to text, one thread.
 
-    python tests/benchmarks/bench_fast_decoder.py [--output docs/results/fast_decoder.json]
+    python tests/benchmarks/bench_fast_decoder.py [--output fast_decoder.json]
 
 Two models of the size of ESPnet's own LibriSpeech recipes, with random parameters: a conformer of 12 layers of 512 with
 a ``transformer`` decoder of 6 layers, and the same encoder with an ``rnn`` decoder of one layer of 1,024. Each
@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from espnet2.tasks.asr import ASRTask
 
-from espnet_ext.tables.kept.facts import write_facts
 from espnet_ext.upstream.inference import build_speech2text
+from espnet_ext.work.provenance import write_record
 from espnet_ext.work.yaml_files import write_yaml
 
 RATE, SECONDS, VOCABULARY, TOKENS, ROUNDS = 16000, 10, 5000, 40, 3
@@ -64,9 +64,9 @@ def main() -> None:
                     found.append(case | compare(paths | search, speech, args.rounds))
                     print(found[-1], flush=True)
     if args.output:
-        command = "python tests/benchmarks/bench_fast_decoder.py --output docs/results/fast_decoder.json"
+        command = "python tests/benchmarks/bench_fast_decoder.py --output fast_decoder.json"
         values = {"seconds": SECONDS, "tokens": TOKENS, "vocabulary": VOCABULARY, "rounds": args.rounds, "cases": found}
-        write_facts(args.output, ABOUT, command, values)
+        write_record(args.output, ABOUT, command, values)
 
 
 def write_model(folder: Path, decoder: str, options: dict[str, Any]) -> dict[str, Any]:

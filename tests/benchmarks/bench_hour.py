@@ -1,6 +1,6 @@
 """What an hour of audio to subtitles costs: ``espnet-ext transcribe``, with P5's model of 6 layers of 768.
 
-    python tests/benchmarks/bench_hour.py [--audio DIR] [--threads N] [--output docs/results/hour.json]
+    python tests/benchmarks/bench_hour.py [--audio DIR] [--threads N] [--output hour.json]
 
 The recordings of a folder (noise, if none is given) are joined until they fill an hour. The model is that of
 egs/spotify_longctx/conf/full.yaml with random parameters: its words mean nothing, its time and memory are those of a
@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import soundfile
 
-from espnet_ext.tables.kept.facts import read_facts, write_facts
-from espnet_ext.tables.plans.plan import load_scale
+from espnet_ext.tables.plan import load_scale
+from espnet_ext.work.provenance import read_record, write_record
 from espnet_ext.work.yaml_files import write_yaml
 
 RATE, TOKENS = 16000, 4096
@@ -52,10 +52,10 @@ def main() -> None:
     found["real_time_factor"] = found["wall_s"] / seconds
     print(f"{args.threads} threads: {found}")
     if args.output:
-        runs = read_facts(args.output)["values"]["runs"] if args.output.is_file() else {}
-        command = "python tests/benchmarks/bench_hour.py --audio DIR --threads N --output docs/results/hour.json"
+        runs = read_record(args.output)["values"]["runs"] if args.output.is_file() else {}
+        command = "python tests/benchmarks/bench_hour.py --audio DIR --threads N --output hour.json"
         runs = dict(sorted((runs | {str(args.threads): found}).items()))
-        write_facts(args.output, ABOUT, command, {"window_s": WINDOW, "runs": runs})
+        write_record(args.output, ABOUT, command, {"window_s": WINDOW, "runs": runs})
 
 
 def join(folder: Path | None, target: Path, seconds: float) -> float:

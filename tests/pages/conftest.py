@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+from espnet_ext.tables.table_results import collect, write_results
 from matplotlib.figure import Figure
 
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.score import score_texts
 from espnet_ext.scoring.score_files import summarise, write_reports
-from espnet_ext.tables.plans.reading import load_tables
-from espnet_ext.tables.table_results import collect, write_results
+from espnet_ext.tables.reading import load_tables
 from espnet_ext.work.plot_style import save_png
 from espnet_ext.work.provenance import collect_meta
 

@@ -7,6 +7,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from espnet_ext.tables.kept.keeping import keep_results
+from espnet_ext.tables.pages.paste import paste_row, paste_table, shown_columns
+from espnet_ext.tables.pages.summary import MARKED
 
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
@@ -14,9 +17,6 @@ from espnet_ext.pages.error_browser import Limits
 from espnet_ext.pages.runs import find_recipes
 from espnet_ext.pages.site import write_site
 from espnet_ext.pages.table_view import PASTED
-from espnet_ext.tables.kept.keeping import keep_results
-from espnet_ext.tables.pages.paste import paste_row, paste_table, shown_columns
-from espnet_ext.tables.pages.summary import MARKED
 
 
 class Page(HTMLParser):

@@ -7,7 +7,7 @@ import yaml
 
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.run import load_script, prepare
-from espnet_ext.tables.plans.plan import system_config
+from espnet_ext.tables.plan import system_config
 from espnet_ext.work.yaml_files import deep_merge
 
 EGS = Path(__file__).parents[2] / "egs"

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import espnet_ext
-from espnet_ext.tables.plans.plan import load_scale, system_config
-from espnet_ext.tables.plans.reading import load_tables
+from espnet_ext.tables.plan import load_scale, system_config
+from espnet_ext.tables.reading import load_tables
 
 RECIPE = Path(__file__).parents[2] / "egs" / "asru2019_cs"
 TABLES = load_tables(RECIPE / "conf" / "tables.yaml")

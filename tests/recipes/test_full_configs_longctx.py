@@ -7,7 +7,7 @@ import torch
 import yaml
 
 import espnet_ext
-from espnet_ext.tables.plans.plan import load_scale
+from espnet_ext.tables.plan import load_scale
 from espnet_ext.work.yaml_files import deep_merge
 
 SECTIONS = load_scale(Path(__file__).parents[2] / "egs" / "spotify_longctx", "full")

@@ -10,8 +10,8 @@ from espnet_ext.rescore.training.lm_training import LmSettings
 from espnet_ext.rescore.training.mwer import Example, MwerLoss, backward
 from espnet_ext.rescore.training.mwer_training import MwerSettings
 from espnet_ext.rescore.training.small_models import SmallModel
-from espnet_ext.tables.plans.plan import load_scale, system_config
-from espnet_ext.tables.plans.reading import load_tables
+from espnet_ext.tables.plan import load_scale, system_config
+from espnet_ext.tables.reading import load_tables
 from espnet_ext.whisper.lists import FirstPass
 from espnet_ext.work.settings import checked
 

@@ -11,7 +11,7 @@ import yaml
 import espnet_ext
 from espnet_ext.multitalker.mixture_plan import MixtureSettings
 from espnet_ext.multitalker.search_settings import SearchOptions
-from espnet_ext.tables.plans.plan import load_scale
+from espnet_ext.tables.plan import load_scale
 from espnet_ext.work.settings import checked
 from espnet_ext.work.yaml_files import deep_merge
 

@@ -8,8 +8,8 @@ import torch
 import yaml
 
 import espnet_ext
-from espnet_ext.tables.plans.plan import load_scale, system_config
-from espnet_ext.tables.plans.reading import load_tables
+from espnet_ext.tables.plan import load_scale, system_config
+from espnet_ext.tables.reading import load_tables
 from espnet_ext.work.yaml_files import deep_merge
 
 RECIPE = Path(__file__).parents[2] / "egs" / "libricss_stitch"

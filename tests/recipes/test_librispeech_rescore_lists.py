@@ -9,7 +9,7 @@ import pytest
 
 from espnet_ext.nbest.lists import read_nbest
 from espnet_ext.nbest.oracle import oracle_errors
-from espnet_ext.tables.kept.result_files import read_results
+from espnet_ext.tables.publish import read_results
 
 RECIPE = Path(__file__).parents[2] / "egs" / "librispeech_rescore"
 FOLDERS = sorted(path.parent for path in RECIPE.glob("lists/*/README.md"))
@@ -33,9 +33,10 @@ def test_the_card_fits_the_lists(folder):
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 @pytest.mark.parametrize("part", ["test-clean", "test-other"])
 def test_the_kept_table_was_made_of_these_lists(folder, part):
-    table = read_results(RECIPE / "results" / f"{folder.name}-synthetic" / "table1.json")
+    (table,) = read_results(RECIPE / "results" / f"{folder.name}-synthetic", RECIPE)
     lists = read_nbest(folder / f"{part}.jsonl.gz")
     first, *_, best = oracle_errors(lists)
     for row, errors in (("first pass", first), ("10-best oracle", best)):
-        kept = next(each for each in table["rows"] if each["name"] == row)
-        assert errors * len(kept["seeds"]) == kept["cells"][part]["here"]["errors"]
+        shown = next(each for each in table.rows if each.name == row)
+        here = next(cell.here for column, cell in shown.cells.items() if column.name == part)
+        assert errors * len(shown.seeds) == here.errors

@@ -10,7 +10,7 @@ import soundfile
 from plot_energy import main
 
 from espnet_ext.errors import InputError
-from espnet_ext.tables.kept.facts import read_facts
+from espnet_ext.work.provenance import read_record
 
 SCRIPT = Path(__file__).parents[2] / "egs" / "librispeech_sem" / "local" / "plot_energy.py"
 RATE = 16000
@@ -38,7 +38,7 @@ def test_writes_figures_and_numbers(data, tmp_path, capsys):
     output = tmp_path / "new" / "out"
     main(["--data", str(data), "--output", str(output)])
     assert sorted(path.name for path in output.iterdir()) == OUTPUTS
-    numbers = read_facts(output / "energy.json")["values"]
+    numbers = read_record(output / "energy.json")["values"]
     assert numbers["utterances"] == 3
     assert numbers["bins"] == 40 * (98 + 198 + 298)
     # The first second of u3 is silent: its 98 whole frames, and those that reach into speech by less than a sample.
@@ -54,7 +54,7 @@ def test_same_seed_same_numbers(data, tmp_path):
     for name in "ab":
         options = ["--max-utterances", "2", "--seed", "3", "--utterance", "u1"]
         main(["--data", str(data), "--output", str(tmp_path / name), *options])
-    numbers, again = (read_facts(tmp_path / name / "energy.json")["values"] for name in "ab")
+    numbers, again = (read_record(tmp_path / name / "energy.json")["values"] for name in "ab")
     assert numbers == again
     assert numbers["utterances"] == 2
     assert numbers["example"] == {**numbers["example"], "utterance": "u1", "frames": 98}

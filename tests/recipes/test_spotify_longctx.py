@@ -16,8 +16,8 @@ from runs import EGS, fail_in_each_stage, smoke_run
 
 from espnet_ext.corpora.spotify import read_transcript
 from espnet_ext.kaldi.tables import read_table
-from espnet_ext.tables.plans.plan import load_scale, system_config
-from espnet_ext.tables.plans.reading import load_tables
+from espnet_ext.tables.plan import load_scale, system_config
+from espnet_ext.tables.reading import load_tables
 from espnet_ext.work.yaml_files import read_yaml
 
 RECIPE = EGS / "spotify_longctx"

@@ -8,8 +8,8 @@ from runs import EGS
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir, write_data_dir
 from espnet_ext.recipe.run import Run, load_script, prepare
-from espnet_ext.tables.plans.plan import load_scale, system_config
-from espnet_ext.tables.plans.reading import load_tables
+from espnet_ext.tables.plan import load_scale, system_config
+from espnet_ext.tables.reading import load_tables
 from espnet_ext.work.yaml_files import deep_merge, write_yaml
 
 RECIPE = EGS / "spotify_longctx"

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.score import score_texts
 from espnet_ext.scoring.score_files import summarise, write_reports
-from espnet_ext.tables.plans.reading import load_tables
-from espnet_ext.tables.plans.tables import Tables
+from espnet_ext.tables.collect import collect
+from espnet_ext.tables.reading import Tables, load_tables
+from espnet_ext.tables.result import TableResult
+from espnet_ext.tables.run_scores import gather
+from espnet_ext.tables.score_table import Meta
 from espnet_ext.work.yaml_files import read_yaml
 
 EGS = Path(__file__).parents[2] / "egs"
@@ -152,22 +154,27 @@ def scored(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def meta() -> dict:
-    return {
-        "command": "./run.sh --table 1",
-        "git": {"commit": "0123456789abcdef", "dirty": True},
-        "versions": {"python": "3.12.0", "torch": None},
-        "date": "2026-01-02 03:04 UTC",
-        "hardware": {"cpu": "A processor", "cores": 2, "memory_gib": 8.0, "gpu": []},
-    }
-
-
-@pytest.fixture
-def exp(tmp_path: Path, scored: Callable[..., Path]) -> SimpleNamespace:
+def exp(tmp_path: Path, scored: Callable[..., Path]) -> Path:
     """Base has one error in each utterance of clean, new one in every other; 'other' has run only with new's seed 1."""
     scored("base", 1, "clean", [1] * 60)
     scored("base", 2, "clean", [1] * 60)
     scored("new", 1, "clean", [0, 1] * 30)
     scored("new", 2, "clean", [0, 0, 1] * 20)
     scored("new", 1, "other", [2] * 40)
-    return SimpleNamespace(folder=tmp_path / "exp")
+    return tmp_path / "exp"
+
+
+@pytest.fixture
+def computed(tmp_path: Path) -> Callable[..., list[TableResult]]:
+    """Compute tables of a run in ``exp``."""
+
+    def compute(path: Path, *names: str, scale: str = "mini") -> list[TableResult]:
+        tables = load_tables(path, scale)
+        scores = gather(tables, names, tmp_path / "exp")
+        meta = Meta(
+            recipe="toy", corpus="c", scale=scale, tables=names, units=dict(scores.units),
+            normaliser=scores.normaliser, runs=(),
+        )  # fmt: skip
+        return collect(tables, names, scores, meta)
+
+    return compute

@@ -18,8 +18,7 @@ from espnet_ext.stitcher.inference import MODEL_FILE, StitcherOptions, merge_win
 from espnet_ext.stitcher.pairs import SYMBOLS, join_pairs, make_pairs
 from espnet_ext.stitcher.simulated_errors import simulate_hypotheses
 from espnet_ext.stitcher.trained_on import ALIGNMENT, TRAINED_ON
-from espnet_ext.tables.plans.schema import DEFAULT_DECODING, TRAIN
-from espnet_ext.tables.plans.tables import System
+from espnet_ext.tables.schema import DEFAULT_DECODING, TRAIN, System
 
 SIMULATED = ("train_simulated", "dev_simulated")
 DEV = ("dev-short", "dev-long")

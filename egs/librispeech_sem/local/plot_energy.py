@@ -21,8 +21,8 @@ from espnet_ext.errors import InputError
 from espnet_ext.frontend.power_mel import PowerMelFrontend
 from espnet_ext.kaldi.utterance_audio import read_spans
 from espnet_ext.sem import energy_statistics as statistics
-from espnet_ext.tables.kept.facts import write_facts
 from espnet_ext.work.plot_style import save_png
+from espnet_ext.work.provenance import write_record
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         save_png(figure, path)
     about = f"Energy of time-frequency bins relative to the peak ({name}); shares from 0 to 1"
     command = shlex.join(["local/plot_energy.py", *(argv or sys.argv[1:])])
-    write_facts(args.output / "energy.json", about, command, statistics.as_values(survey.histogram, example))
+    write_record(args.output / "energy.json", about, command, statistics.as_values(survey.histogram, example))
     print_summary(survey.histogram)
     print("written:", *figures, args.output / "energy.json")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
-from espnet_ext.tables.plans.plan import load_scale
+from espnet_ext.tables.plan import load_scale
 from espnet_ext.upstream.logs import without_warnings
 from espnet_ext.work.files import write_json
 from espnet_ext.work.yaml_files import read_yaml

@@ -6,7 +6,7 @@ from espnet_ext.recipe import asr, systems
 from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe, Run
 from espnet_ext.recipe.steps import Step, run_jobs, run_steps
-from espnet_ext.tables.plans.tables import System
+from espnet_ext.tables.schema import System
 
 TEST_SETS = ("test-clean", "test-other")
 DEV_SETS = ("dev-clean", "dev-other")

@@ -1,0 +1,95 @@
+"""A figure of a paper as a picture: curves of error rates over a setting, or of their reductions."""
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure as Picture
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from espnet_ext.tables.result import ResultCurve, TableResult
+from espnet_ext.tables.schema import RATE, Figure
+from espnet_ext.work.plot_style import COLOURS, STYLE, save_png
+
+_MARKERS = "osD^vPX*"
+
+
+def write_picture(result: TableResult, folder: str | Path) -> Path:
+    """Draw a figure into ``<name>.png``."""
+    path = Path(folder) / f"{result.table.id}.png"
+    save_png(draw(result), path)
+    return path
+
+
+def draw(result: TableResult) -> Picture:
+    """Draw a result that has curves.
+
+    The x axis is logarithmic, with a tick at each value. Bars are the standard deviation over seeds. In the colour of a
+    curve, a dotted line marks the largest reduction that the paper names, and a cross the paper's own rate. If
+    reductions are drawn, the legend has the rates at the baseline.
+    """
+    figure = result.figure
+    assert figure is not None
+    with matplotlib.rc_context(STYLE):
+        picture = Picture(figsize=(7.4, 5.0), layout="constrained")
+        axes = picture.subplots()
+        axes.set_xscale("log")
+        for number, curve in enumerate(result.curves):
+            colour, marker = COLOURS[number % len(COLOURS)], _MARKERS[number % len(_MARKERS)]
+            drawn = [(point.x, point.cell.here if figure.y == RATE else point.reduction) for point in curve.points]
+            there = [(x, value.value, value.spread or 0.0) for x, value in drawn if value]
+            if there:
+                xs, ys, spreads = zip(*there, strict=True)
+                style: dict[str, Any] = {"marker": marker, "markersize": 4, "linewidth": 1.2, "capsize": 2.5}
+                axes.errorbar(xs, ys, spreads, color=colour, label=_label(figure, curve), **style)
+            _draw_paper(axes, figure, curve, colour)
+        places = sorted({point.x for curve in result.curves for point in curve.points})
+        axes.xaxis.set_major_locator(FixedLocator(places))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xticks(places, [f"{place:g}" for place in places])
+        axes.grid(color="0.9", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_xlabel(figure.axis)
+        axes.set_ylabel(y_label(figure, result.metric))
+        handles, labels = axes.get_legend_handles_labels()
+        order = sorted(range(len(labels)), key=lambda place: "paper's" in labels[place])  # the curves first
+        ordered = ([each[place] for place in order] for each in (handles, labels))
+        picture.legend(*ordered, loc="outside lower center", ncols=2, frameon=False)
+        picture.suptitle(f"{result.title}\n{_made_on(result)}", parse_math=False)
+        return picture
+
+
+def y_label(figure: Figure, metric: str) -> str:
+    """Return the label of the y axis, with its unit: the metric, or ``Reduction of the WER from that at 10 s (%)``."""
+    if figure.y == RATE:
+        return metric
+    return f"Reduction of the {metric.partition(' ')[0]} from that at {figure.start:g} {figure.unit} (%)"
+
+
+def _label(figure: Figure, curve: ResultCurve) -> str:
+    """The curve's name; with reductions, also the rates at the baseline, here and in the paper."""
+    start = next((point.cell for point in curve.points if point.x == figure.start), None)
+    if figure.y == RATE or start is None or start.here is None:
+        return curve.name
+    paper = "" if start.paper is None else f", paper {start.paper:g} %"
+    return f"{curve.name} (at {figure.start:g} {figure.unit}: {start.here.value:.1f} %{paper})"
+
+
+def _draw_paper(axes: Any, figure: Figure, curve: ResultCurve, colour: str) -> None:
+    """Draw the paper's numbers of a curve, if the y axis shows them."""
+    if figure.y != RATE and curve.largest is not None:
+        label = f"{curve.name}, the paper's largest: {curve.largest:g} %"
+        axes.axhline(curve.largest, color=colour, linestyle=":", linewidth=1.0, label=label)
+    rates = [(point.x, point.cell.paper) for point in curve.points if point.cell.paper is not None]
+    if figure.y == RATE and rates:
+        axes.plot(*zip(*rates, strict=True), "x", color=colour, label=f"{curve.name}, the paper's")
+
+
+def _made_on(result: TableResult) -> str:
+    counts = sorted({len(row.seeds) for row in result.rows if row.seeds}) or [0]
+    repeats = f"{counts[0]} seed" if counts == [1] else f"{counts[-1]} seeds"
+    if len(counts) > 1:
+        repeats = f"{counts[0]} to {repeats}"
+    bars = "; bars: standard deviation" if counts[-1] > 1 else ""
+    return f"{result.meta.corpus} corpus, scale {result.meta.scale}, {repeats}{bars}"

@@ -1,0 +1,140 @@
+"""What a table needs: which rows, which systems to train, which decodings of them, and their merged configs."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from espnet_ext.errors import InputError
+from espnet_ext.tables.reading import Tables
+from espnet_ext.tables.schema import MEASURE, OVER, System, Table
+from espnet_ext.work.settings import known
+from espnet_ext.work.yaml_files import deep_merge, read_yaml
+
+FULL = "full"  # the scale of the paper
+SETTINGS, SIZES, DECODE = "settings", "sizes", "decode"
+
+
+def select(tables: Tables, table_ids: Sequence[str] | None, row_names: Sequence[str] | None = None) -> list[Table]:
+    """Return the tables asked for (None: all), in the order of the file, with the rows asked for (None: all).
+
+    With several tables, a row must be in at least one of them. A table without a selected row is not returned.
+
+    Raises:
+        InputError: a table or row that is not there; the message lists those that are.
+    """
+    for table_id in table_ids or []:
+        if table_id not in tables.tables:
+            raise InputError(f"{tables.path}: no table {table_id!r}; {known(tables.tables)}")
+    chosen = [table for name, table in tables.tables.items() if table_ids is None or name in table_ids]
+    if row_names is None:
+        return chosen
+    there = list(dict.fromkeys(row.name for table in chosen for row in table.rows))
+    for name in row_names:
+        if name not in there:
+            in_tables = " ".join(table.id for table in chosen)
+            raise InputError(f"{tables.path}: no row {name!r} in table {in_tables}; {known(there)}")
+    cut = [t.model_copy(update={"rows": tuple(row for row in t.rows if row.name in row_names)}) for t in chosen]
+    return [table for table in cut if table.rows]
+
+
+def systems_needed(tables: Tables, selected: Sequence[Table]) -> list[System]:
+    """Return the systems that the selected rows need, each once, in the order of the rows.
+
+    Systems that are only measured are left out, and those of tables that hold only quantities.
+    """
+    names = dict.fromkeys(row.system for table in _decoded(tables, selected) for row in table.rows)
+    return [tables.systems[name] for name in names if tables.systems[name].kind != MEASURE]
+
+
+def _decoded(tables: Tables, selected: Sequence[Table]) -> list[Table]:
+    return [table for table in selected if any(column.test_set for column in tables.columns_of(table))]
+
+
+def sets_needed(tables: Tables, selected: Sequence[Table]) -> dict[tuple[str, str], list[str]]:
+    """Return the test sets that the selected rows need of each (system, decoding), in the order of the file."""
+    needed: dict[tuple[str, str], set[str]] = {}
+    for table in _decoded(tables, selected):
+        for row in table.rows:
+            names = {name for column in table.paper_of(row) for name in tables.sets_of(tables.columns[column])}
+            needed.setdefault((row.system, row.decoding), set()).update(names)
+    return {key: [name for name in tables.file.test_sets if name in names] for key, names in needed.items()}
+
+
+def load_scale(recipe_dir: str | Path, scale: str) -> dict[str, dict[str, Any]]:
+    """Read the sections of a scale: those of ``conf/full.yaml``, with those of ``conf/<scale>.yaml`` merged into them.
+
+    A file with ``over: SCALE`` is merged into that scale instead.
+
+    A section is an ESPnet-style config (``train``, ``decode`` ...), the recipe's own ``settings``, or ``sizes``, which
+    holds configs by name. ``full`` holds the paper's values and has every section, every setting and every size.
+
+    Raises:
+        InputError: no such scale, a file that is not YAML, or a section, setting or size that ``full.yaml`` lacks.
+    """
+    conf = Path(recipe_dir) / "conf"
+    path = conf / f"{scale}.yaml"
+    if not path.is_file():
+        there = sorted(file.stem for file in conf.glob("*.yaml") if file.stem != "tables")
+        raise InputError(f"{conf}: no scale {scale!r}; {known(there)}")
+    values = read_yaml(path)
+    below = values.pop(OVER, FULL)
+    over = _sections(path, values)
+    if scale == FULL:
+        return over
+    full = load_scale(recipe_dir, below)
+    _check_known(over, full, str(path), "section")
+    for section, what in ((SETTINGS, "setting"), (SIZES, "size")):
+        _check_known(over.get(section, {}), full.get(section, {}), f"{path}: {section}", what)
+    return deep_merge(full, over)
+
+
+def _sections(path: Path, sections: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    for name, section in sections.items():
+        if not isinstance(section, dict):
+            raise InputError(f"{path}: {name}: a section must be a mapping (key: value), is {section!r}")
+    return sections
+
+
+def _check_known(names: Mapping[str, Any], there: Mapping[str, Any], place: str, what: str) -> None:
+    for name in names:
+        if name not in there:
+            raise InputError(f"{place}: unknown {what} {name!r}: {FULL}.yaml has none of that name; {known(there)}")
+
+
+def system_config(sections: Mapping[str, Mapping[str, Any]], system: System) -> dict[str, Any]:
+    """Return a system's training config: its section, with its size and then its overrides merged into that.
+
+    Args:
+        sections: as :func:`load_scale` returns them.
+        system: one with a ``config``.
+
+    Raises:
+        InputError: the system has no config, or names a section or size that is not there.
+    """
+    if system.config is None:
+        raise InputError(f"system {system.name!r} has no config: it is of kind {system.kind}")
+    config = section_of(sections, system.config, f"system {system.name!r}")
+    if system.size is not None:
+        sizes = sections.get(SIZES, {})
+        if system.size not in sizes:
+            raise InputError(f"system {system.name!r}: unknown size {system.size!r}; {known(sizes)}")
+        config = deep_merge(config, sizes[system.size])
+    return deep_merge(config, system.overrides)
+
+
+def decode_config(sections: Mapping[str, Mapping[str, Any]], tables: Tables, decoding: str) -> dict[str, Any]:
+    """Return a decoding's config: the section ``decode`` with the decoding's overrides merged into it.
+
+    Raises:
+        InputError: an unknown decoding, or no section ``decode``.
+    """
+    if decoding not in tables.decodings:
+        raise InputError(f"{tables.path}: no decoding {decoding!r}; {known(tables.decodings)}")
+    return deep_merge(section_of(sections, DECODE, f"decoding {decoding!r}"), tables.decodings[decoding])
+
+
+def section_of(sections: Mapping[str, Mapping[str, Any]], name: str, user: str) -> Mapping[str, Any]:
+    """Return a section by name; ``user`` says in the message who needs it."""
+    if name not in sections:
+        raise InputError(f"{user}: unknown section {name!r}; {known(sections)}")
+    return sections[name]

@@ -1,0 +1,274 @@
+"""Write tables: those of a run into ``<expdir>/results``, and those that a recipe keeps into ``RESULTS.md``."""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+
+from espnet_ext.errors import InputError
+from espnet_ext.tables.collect import collect
+from espnet_ext.tables.reading import Tables, load_tables
+from espnet_ext.tables.render import (
+    EFFECT,
+    OURS,
+    claims_grid,
+    counts_text,
+    looked_note,
+    markdown_meta,
+    markdown_table,
+    markdown_tests,
+    plain_table,
+)
+from espnet_ext.tables.result import TableResult
+from espnet_ext.tables.run_scores import gather
+from espnet_ext.tables.schema import Table
+from espnet_ext.tables.score_table import (
+    META,
+    QUANTITIES,
+    SCORES,
+    Meta,
+    RunRecord,
+    read_meta,
+    read_scores,
+    write_scores,
+)
+from espnet_ext.work.files import atomic_write
+from espnet_ext.work.provenance import collect_meta
+
+TABLES = Path("conf") / "tables.yaml"
+NOTES = Path("conf") / "notes.md"
+REPORT, PAGE = "RESULTS.md", "tables.md"
+MAIN = "mini-synthetic"  # whose tables RESULTS.md shows
+LINES = 120  # of RESULTS.md
+
+
+def write_tables(
+    tables: Tables,
+    selected: Sequence[Table],
+    rows: Sequence[str] | None,
+    expdir: str | Path,
+    *,
+    scale: str,
+    corpus: str,
+    command: str = "",
+    lm_perplexity: str | Path | None = None,
+) -> Path:
+    """Write a run's scores and tables into ``<expdir>/results``, and print the tables.
+
+    The files hold every row, so that a run of two rows does not hide what earlier runs have filled in. Tables that an
+    earlier run has written are brought up to date too, since claims are corrected for their number over all of them.
+
+    Args:
+        tables: the recipe's.
+        selected: those to write.
+        rows: those to print (None: all).
+        expdir: holds ``<system>/seed<N>/...``.
+        scale: and ``corpus``, ``command``: said beside the numbers.
+        lm_perplexity: a file with the perplexity of a token under the language model.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: no such folder, or scores that cannot be compared.
+    """
+    if not Path(expdir).is_dir():
+        raise InputError(f"{expdir}: no such folder, so nothing has run there; give the run's --expdir")
+    folder = Path(expdir) / "results"
+    earlier = read_meta(folder) if (folder / META).is_file() else None
+    names = [table.id for table in selected]
+    asked = {*names, *(earlier.tables if earlier else ())}
+    names = [name for name in tables.tables if name in asked]
+    scores = gather(tables, names, expdir)
+    perplexity = Path(lm_perplexity) if lm_perplexity else None
+    run = RunRecord.model_validate(collect_meta(command, tables.recipe_dir))
+    same = [each for each in (earlier.runs if earlier else ()) if (each.command, each.git) != (run.command, run.git)]
+    meta = Meta(
+        recipe=tables.file.recipe,
+        corpus=corpus,
+        scale=scale,
+        tables=tuple(names),
+        units=dict(scores.units),
+        normaliser=scores.normaliser,
+        lm_perplexity=float(perplexity.read_text(encoding="utf-8")) if perplexity and perplexity.is_file() else None,
+        runs=(run, *same),
+    )
+    write_scores(folder, scores, meta)
+    results = collect(tables, names, scores, meta)
+    wanted = {table.id for table in selected}
+    for result in results:
+        if result.table.id in wanted:
+            print(plain_table(result, rows))
+    written = [_write(folder / PAGE, folder_page(results)), *_draw_figures(results, folder)]
+    print("written: " + " ".join(map(str, [folder / SCORES, *written])))
+    return folder
+
+
+def read_results(folder: str | Path, recipe_dir: str | Path) -> list[TableResult]:
+    """Compute the results in a folder with ``scores.csv.gz``, of a run or kept.
+
+    Raises:
+        InputError: files that are missing or damaged, or a table that ``tables.yaml`` has not.
+    """
+    scores, meta = read_scores(folder)
+    tables = load_tables(Path(recipe_dir) / TABLES, meta.scale)
+    for name in meta.tables:
+        if name not in tables.tables:
+            raise InputError(f"{Path(folder) / META}: table {name} is not in {tables.path}; write the tables again")
+    if meta.recipe != tables.file.recipe:
+        raise InputError(f"{Path(folder) / META}: of the recipe {meta.recipe}, but {tables.path} is of another")
+    return collect(tables, meta.tables, scores, meta)
+
+
+def kept_folders(recipe_dir: str | Path) -> list[Path]:
+    """Return the folders of results that a recipe keeps, one for each scale and corpus; the main one first."""
+    found = Path(recipe_dir).glob(f"results/*/{META}")
+    return sorted((path.parent for path in found), key=lambda path: (path.name != MAIN, path.name))
+
+
+def keep_results(folder: str | Path, recipe_dir: str | Path) -> Path:
+    """Keep a run's scores in ``results/<scale>-<corpus>`` of its recipe, in place of earlier ones, and draw figures.
+
+    Raises:
+        InputError: as :func:`read_results`.
+    """
+    results = read_results(folder, recipe_dir)
+    meta = results[0].meta
+    target = Path(recipe_dir) / "results" / f"{meta.scale}-{meta.corpus}"
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    for name in (SCORES, QUANTITIES, META):
+        if (Path(folder) / name).is_file():
+            shutil.copyfile(Path(folder) / name, target / name)
+    _draw_figures(results, target)
+    return target
+
+
+def recipe_pages(recipe_dir: str | Path) -> dict[Path, str]:
+    """Return the pages that show what a recipe keeps: ``RESULTS.md``, and ``tables.md`` of each folder of results.
+
+    Raises:
+        InputError: nothing is kept, or as :func:`read_results`.
+    """
+    recipe_dir = Path(recipe_dir)
+    folders = kept_folders(recipe_dir)
+    if not folders:
+        raise InputError(f"{recipe_dir / 'results'}: nothing is kept there yet: give a run's folder with --results")
+    kept = {folder: read_results(folder, recipe_dir) for folder in folders}
+    notes = recipe_dir / NOTES
+    report = report_page(kept, notes.read_text(encoding="utf-8") if notes.is_file() else "")
+    return {recipe_dir / REPORT: report} | {folder / PAGE: folder_page(results) for folder, results in kept.items()}
+
+
+def write_pages(recipe_dir: str | Path) -> list[Path]:
+    """Write the pages of a recipe; return those whose text has changed."""
+    pages = recipe_pages(recipe_dir)
+    changed = [path for path, text in pages.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    return [_write(path, pages[path]) for path in changed]
+
+
+def verify_pages(recipe_dir: str | Path) -> list[Path]:
+    """Render the pages of a recipe again from its scores, and compare; return the pages.
+
+    Raises:
+        InputError: a page is another than the scores give; names the first line that differs.
+    """
+    pages = recipe_pages(recipe_dir)
+    for path, text in pages.items():
+        there = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+        for number, (old, new) in enumerate(zip_longest(there, text.splitlines()), start=1):
+            if old != new:
+                raise InputError(f"{path}: line {number}: not what the scores give: run espnet-ext table results")
+        if folder := path.parent if path.name == PAGE else None:
+            for picture in _figures(read_results(folder, recipe_dir)):
+                if not (folder / picture).is_file():
+                    raise InputError(f"{folder / picture}: no such picture: run espnet-ext table results")
+    return list(pages)
+
+
+def folder_page(results: Sequence[TableResult]) -> str:
+    """Return the page of one folder of results: all its tables and figures, and all tests of their claims."""
+    meta = results[0].meta
+    lines = [f"# {meta.recipe}: {meta.corpus}, scale {meta.scale}", "", f"{OURS}. {EFFECT}", ""]
+    for result in results:
+        if result.has_run:
+            lines += [*markdown_table(result, "##"), *markdown_tests(result)]
+    if missing := [result.table.title for result in results if not result.has_run]:
+        lines += [f"Not run: {', '.join(missing)}.", ""]
+    return "\n".join([*lines, *markdown_meta(meta)]).rstrip("\n") + "\n"
+
+
+def report_page(kept: Mapping[Path, Sequence[TableResult]], notes: str) -> str:
+    """Return ``RESULTS.md``: all claims, of the first folder's tables those that fit on the page, and the notes."""
+    first, text = next(iter(kept.values())), notes.strip().splitlines()
+    head = [
+        f"# Results of {first[0].meta.recipe}",
+        "",
+        f"Paper: {first[0].paper.citation}",
+        "",
+        f"Written by `espnet-ext table results` from `results/` and `{NOTES}`; `table verify` renders it again. "
+        "[docs/statistics.md](../../docs/statistics.md) says how claims are tested, "
+        "[docs/reproducibility.md](../../docs/reproducibility.md) how far another machine gives the same numbers.",
+        "",
+    ]
+    claims = {folder: _claims_section(folder, results) for folder, results in kept.items()}
+    room = LINES - len(head) - len(text) - sum(map(len, claims.values()))
+    main, *others = claims
+    shown: list[str] = []
+    for result in first:
+        table = markdown_table(result, "###", f"results/{main.name}/") if result.has_run else []
+        shown += table if len(shown) + len(table) <= room else []
+    lines = [*head, *claims[main], *shown, *(line for folder in others for line in claims[folder]), *text]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _claims_section(folder: Path, results: Sequence[TableResult]) -> list[str]:
+    """The claims on one corpus and scale, with a line for each that was tested, and where all its tables are."""
+    claims = [(result.table.title, claim) for result in results for claim in result.claims]
+    meta, page = results[0].meta, f"results/{folder.name}/{PAGE}"
+    lines = [f"## {meta.corpus}, scale {meta.scale}", ""]
+    for whose, own in (("The paper's", False), ("Our own", True)):
+        if of_them := [claim for _, claim in claims if claim.claim.own == own]:
+            lines.append(f"{whose} {counts_text(of_them)}.")
+    if note := looked_note(claim for _, claim in claims):
+        lines.append(note)
+    if others := [f"{claim.text} ({title})" for title, claim in claims if not claim.has_run]:
+        lines.append(f"Not tested, since a row was not run: {'; '.join(others)}.")
+    ran = ", ".join(result.table.title for result in results if result.has_run)
+    lines += [f"All numbers, and how they were made: [{folder.name}/{PAGE}]({page}) ({ran}).", ""]
+    tested = [(f"{title}: ", claim) for title, claim in claims if claim.has_run]
+    return [*lines, *claims_grid(tested).text("pipe").splitlines(), ""] if tested else lines
+
+
+def recipes_with_results() -> list[Path]:
+    """Return the recipes with kept results in the ``egs`` of the current folder, or of the nearest one above it.
+
+    Raises:
+        InputError: there are none.
+    """
+    here = Path.cwd()
+    for root in (here, *here.parents):
+        if found := sorted({path.parents[2] for path in root.glob(f"egs/*/results/*/{META}")}):
+            return [Path(os.path.relpath(path, here)) for path in found]
+    raise InputError(f"{here}: no egs/*/results here or above: name a recipe with --recipe")
+
+
+def _figures(results: Sequence[TableResult]) -> list[str]:
+    """The names of the pictures that results have."""
+    return [f"{result.table.id}.png" for result in results if result.figure and result.has_run]
+
+
+def _draw_figures(results: Sequence[TableResult], folder: Path) -> list[Path]:
+    drawn = [result for result in results if result.figure and result.has_run]
+    if not drawn:
+        return []
+    from espnet_ext.tables.figures import write_picture  # matplotlib takes a second to import
+
+    return [write_picture(result, folder) for result in drawn]
+
+
+def _write(path: Path, text: str) -> Path:
+    with atomic_write(path) as file:
+        file.write(text)
+    return path

@@ -1,0 +1,283 @@
+"""A table's results as text: plain for the terminal, Markdown for files, and the parts that pages share."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tabulate import tabulate
+
+from espnet_ext.scoring.formatting import NOTHING, count_of, format_interval, format_p, format_value
+from espnet_ext.tables.result import (
+    DAGGER,
+    VERDICTS,
+    ClaimResult,
+    ClaimTest,
+    CurvePoint,
+    Effect,
+    Result,
+    ResultRow,
+    TableResult,
+    count_verdicts,
+)
+from espnet_ext.tables.schema import Column
+from espnet_ext.tables.score_table import Hardware, Meta, RunRecord
+
+OURS = (
+    "ours: mean over seeds ± standard deviation between trainings, [95% interval of the mean with other speakers or "
+    f"recordings, for these trainings]; {NOTHING}: not run"
+)
+EFFECT = (
+    "effect: how much lower (as claimed) or higher the error rate is, in points, mean over seeds, with its 95% interval"
+    " for other trainings and other units (below zero: the other way); p: two-sided, corrected over the claims of this"
+    " corpus and scale (Holm). A verdict needs three seeds on each side."
+)
+_PIPES = str.maketrans({"|": r"\|", "\n": " "})
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Text in rows and columns: the headings, and the rows."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def text(self, style: str) -> str:
+        """Lay it out in one of tabulate's styles; in Markdown (``pipe``), pipes in cells are escaped."""
+        lines = [self.head, *self.rows]
+        if style == "pipe":
+            lines = [tuple(cell.translate(_PIPES) for cell in line) for line in lines]
+        return tabulate(lines[1:], lines[0], tablefmt=style, disable_numparse=True)
+
+
+def grid_of(result: TableResult, columns: Sequence[Column], row_names: Sequence[str] | None = None) -> Grid:
+    """Lay out columns of a table: for each the paper's number and ours, then relative reductions, then seeds.
+
+    The paper's column is left out where the paper has no number. ``row_names`` are the rows (None: all).
+    """
+    rows = [row for row in result.rows if row_names is None or row.name in row_names]
+    head, body = ["row"], [[row.name] for row in rows]
+    for column in columns:
+        pairs = [(format_value(row.cells[column].paper), shown_result(row.cells[column].here)) for row in rows]
+        _add(head, body, column.heading, pairs)
+        if result.reference and column in result.reductions:
+            reduced = [tuple(map(percent_text, result.reduction_of(row, column))) for row in rows]
+            _add(head, body, f"{column.name} against {result.reference.name}", reduced)
+    return Grid((*head, "seeds"), tuple((*cells, shown_seeds(row)) for cells, row in zip(body, rows, strict=True)))
+
+
+def _add(head: list[str], body: list[list[str]], heading: str, pairs: Sequence[tuple[str, ...]]) -> None:
+    """Add a column of the paper's numbers, if it has any, and one of ours."""
+    of_paper = any(paper != NOTHING for paper, _ in pairs)
+    head += [f"{heading}, paper", "ours"] if of_paper else [heading]
+    for cells, pair in zip(body, pairs, strict=True):
+        cells += pair if of_paper else pair[1:]
+
+
+def curve_grid(result: TableResult) -> Grid:
+    """Lay out a figure: a row for each x value, a column for each curve; reductions in brackets after the rates."""
+    assert result.figure is not None
+    places = sorted({point.x for curve in result.curves for point in curve.points})
+    points = [{point.x: _point(point) for point in curve.points} for curve in result.curves]
+    rows = tuple((f"{x:g}", *(curve.get(x, NOTHING) for curve in points)) for x in places)
+    return Grid((result.figure.axis, *(curve.name for curve in result.curves)), rows)
+
+
+def _point(point: CurvePoint) -> str:
+    here, reduced = point.cell.here, ""
+    if point.reduction:
+        spread = "" if point.reduction.spread is None else f" ± {point.reduction.spread:.1f}"
+        reduced = f" ({point.reduction.value:.1f}{spread}%)"
+    text = NOTHING if here is None else f"{format_value(here.value, here.spread)}{reduced}"
+    return text if point.cell.paper is None else f"{text}; paper {point.cell.paper:g}"
+
+
+def shown_result(here: Result | None) -> str:
+    """Write a result with its spread over seeds and its interval.
+
+    >>> shown_result(Result(6.1, {1: 6.0, 2: 6.2}, 0.2, (5.8, 6.4)))
+    '6.10 ± 0.20 [5.80, 6.40]'
+    """
+    return (
+        NOTHING if here is None else f"{format_value(here.value, here.spread)} {format_interval(here.interval)}".strip()
+    )
+
+
+def shown_seeds(row: ResultRow) -> str:
+    """Write the seeds of a row."""
+    return _seeds(row.seeds)
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    """Seeds, those that follow each other as a range.
+
+    >>> _seeds((1, 2, 3, 4)), _seeds((1, 2, 11)), _seeds(())
+    ('1-4', '1 2 11', '-')
+    """
+    if len(seeds) > 2 and seeds[-1] - seeds[0] == len(seeds) - 1:
+        return f"{seeds[0]}-{seeds[-1]}"
+    return " ".join(map(str, seeds)) or NOTHING
+
+
+def percent_text(value: float | None) -> str:
+    """Write a share in percent, with one digit."""
+    return NOTHING if value is None else f"{round(value, 1) + 0.0:.1f}%"  # never -0.0
+
+
+def legend(result: TableResult) -> str:
+    """Say what the signs in the cells mean."""
+    if result.figure:
+        note = _unequal_seeds(result)
+        return (
+            f"{result.metric}, in brackets the reduction from the value at {result.figure.start:g} on the same curve, "
+            f"over the seeds that both have; ± standard deviation over seeds; {NOTHING}: not run.{note}"
+        )
+    return f"{OURS}."
+
+
+def _unequal_seeds(result: TableResult) -> str:
+    rows: dict[str, list[str]] = {}
+    for row in result.rows:
+        if row.seeds:
+            rows.setdefault(shown_seeds(row), []).append(row.name)
+    most = max(rows, key=lambda seeds: len(rows[seeds]), default="")
+    named = [f"seeds {seeds}: {', '.join(names)}" for seeds, names in rows.items() if seeds != most]
+    return f" Rows with different seeds: {'; '.join([*named, f'seeds {most}: the others'])}." if named else ""
+
+
+def effect_text(points: float) -> str:
+    """Write by how much an error rate is lower, as a claim says, or higher.
+
+    >>> effect_text(-1.5)
+    '1.50 higher'
+    """
+    return f"{abs(points):.2f} {'higher' if points < 0 else 'lower'}"
+
+
+def effect_interval(effect: Effect) -> str:
+    """Write the interval of an effect, in the direction that :func:`effect_text` names."""
+    if effect.interval is None or effect.points >= 0:
+        return format_interval(effect.interval, "+")
+    return format_interval((-effect.interval[1], -effect.interval[0]), "+")
+
+
+def test_cells(test: ClaimTest) -> tuple[str, str, str, str, str, str]:
+    """Write a test: test set, effect, interval, seeds, units and p-value."""
+    if test.here is None:
+        return (test.column.name, "not run", NOTHING, NOTHING, NOTHING, NOTHING)
+    units = count_of(test.here.units, test.here.unit)
+    interval = effect_interval(test.here) or NOTHING
+    p_value = format_p(test.here.p_value)
+    return test.column.name, effect_text(test.here.points), interval, _seeds(test.here.seeds), units, p_value
+
+
+def claims_grid(claims: Iterable[tuple[str, ClaimResult]]) -> Grid:
+    """Lay out claims, a line each: the paper's effect, ours with its interval, the verdict, p-value and seeds.
+
+    Each comes with what stands before its text, such as the name of its table.
+    """
+    rows = []
+    for place, claim in claims:
+        paper = [f"{test.column.name} {effect_text(test.paper)}" for test in claim.tests if test.paper is not None]
+        ours = [
+            f"{test.column.name} {effect_text(test.here.points)} {effect_interval(test.here)}".rstrip()
+            for test in claim.tests
+            if test.here
+        ]
+        own = " (our own claim)" if claim.claim.own else ""
+        rows.append(
+            (
+                *(f"{place}{claim.text}{own}", "; ".join(paper) or NOTHING, "; ".join(ours)),
+                *(f"**{claim.verdict_text}**", format_p(claim.p_corrected), _seeds(claim.seeds)),
+            )
+        )
+    return Grid(("claim", "paper's effect", "ours", "verdict", "corrected p", "seeds"), tuple(rows))
+
+
+def looked_note(claims: Iterable[ClaimResult]) -> str:
+    """Say what a dagger means; nothing if no claim has one."""
+    looked = sorted({claim.looked for claim in claims if claim.mark and claim.looked})
+    if not looked:
+        return ""
+    numbers = " or ".join(map(str, looked))
+    return (
+        f"{DAGGER}: seeds were added after a look at {numbers}, with which the claim read undecided; "
+        "p is not corrected for that."
+    )
+
+
+def counts_text(claims: Sequence[ClaimResult]) -> str:
+    """Say how many claims have which verdict.
+
+    >>> counts_text([])
+    '0 claims'
+    """
+    counts = count_verdicts(claims)
+    parts = []
+    for verdict in VERDICTS:
+        marked = sum(claim.verdict == verdict and bool(claim.mark) for claim in claims)
+        note = f" ({marked} with {DAGGER})" if marked else ""
+        parts += [f"{counts[verdict]} {verdict}{note}"] if counts[verdict] else []
+    total = count_of(len(claims), "claim")
+    return f"{total}: {', '.join(parts)}" if parts else total
+
+
+def plain_table(result: TableResult, row_names: Sequence[str] | None = None) -> str:
+    """Write a table for the terminal, with the rows named (None: all) and a line for each claim that was tested."""
+    if result.figure:
+        body = curve_grid(result).text("simple")
+    else:
+        body = "\n\n".join(grid_of(result, columns, row_names).text("simple") for columns in result.groups)
+    lines = [f"{result.title}, {result.meta.corpus}, scale {result.meta.scale}", "", body, "", legend(result)]
+    if tested := [claim for claim in result.claims if claim.has_run]:
+        lines += ["", "Claims, tested on these results:", *map(_claim_line, tested)]
+    if note := looked_note(result.claims):
+        lines += ["", note]
+    return "\n".join(lines) + "\n"
+
+
+def _claim_line(claim: ClaimResult) -> str:
+    cells = [test_cells(test) for test in claim.tests if test.here]
+    effects = "; ".join(f"{column} {effect}, p = {p_value}" for column, effect, _, _, _, p_value in cells)
+    return f"  {claim.text}: {claim.verdict_text} ({effects}; corrected p = {format_p(claim.p_corrected)})"
+
+
+def markdown_table(result: TableResult, heading: str, pictures: str = "") -> list[str]:
+    """Write a table as lines of Markdown under a heading; a figure with its picture, ``<pictures><name>.png``."""
+    grid = curve_grid(result) if result.figure else grid_of(result, result.columns)
+    picture = [f"![{result.table.title}]({pictures}{result.table.id}.png)", ""] if result.figure else []
+    return [f"{heading} {result.title}", "", *picture, *grid.text("pipe").splitlines(), ""]
+
+
+def markdown_tests(result: TableResult) -> list[str]:
+    """Write all tests of a table's claims as lines of Markdown, one for each test set."""
+    rows = []
+    for claim in (claim for claim in result.claims if claim.has_run):
+        for number, test in enumerate(claim.tests):
+            first = number == 0
+            verdict = f"**{claim.verdict_text}**" if first else ""
+            corrected = format_p(claim.p_corrected) if first else ""
+            rows.append((claim.text if first else "", verdict, *test_cells(test), corrected))
+    head = ("claim", "verdict", "test set", "effect", "95% interval", "seeds", "units", "p", "corrected p")
+    return [*Grid(head, tuple(rows)).text("pipe").splitlines(), ""] if rows else []
+
+
+def run_text(run: RunRecord) -> str:
+    """Say how results were made: command, commit, date, machine and versions."""
+    git, machine = run.git, run.hardware
+    commit = "not in git" if git is None else git.commit[:12] + (" with uncommitted changes" if git.dirty else "")
+    versions = ", ".join(f"{name} {version}" for name, version in run.versions.items() if version)
+    parts = [f"`{run.command}`", f"commit {commit}", run.date, machine_text(machine), *([versions] if versions else [])]
+    return "; ".join(parts)
+
+
+def machine_text(machine: Hardware) -> str:
+    """Name a machine: processor, cores, graphics processors and memory."""
+    gpus = [f"{machine.gpu.count(name)} x {name}" for name in dict.fromkeys(machine.gpu)]
+    cores = [] if machine.cores is None else [count_of(machine.cores, "core")]
+    return ", ".join([machine.cpu, *cores, *gpus, f"{machine.memory_gib} GiB"])
+
+
+def markdown_meta(meta: Meta) -> list[str]:
+    """Say how the results of one corpus and scale were made, as lines of Markdown."""
+    perplexity = "" if meta.lm_perplexity is None else f"; perplexity of the language model {meta.lm_perplexity:.2f}"
+    lines = [f"Text normalisation: {meta.normaliser or 'none'}{perplexity}. Made by:", ""]
+    return [*lines, *(f"- {run_text(run)}" for run in meta.runs), ""]
