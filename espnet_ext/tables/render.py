@@ -30,6 +30,7 @@ EFFECT = (
     " for other trainings and other units (below zero: the other way); p: two-sided, corrected over the claims of this"
     " corpus and scale (Holm). A verdict needs three seeds on each side."
 )
+PAPER = ", paper"  # ends the heading of a column of the paper's numbers
 _PIPES = str.maketrans({"|": r"\|", "\n": " "})
 
 
@@ -41,10 +42,12 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]
 
     def text(self, style: str) -> str:
-        """Lay it out in one of tabulate's styles; in Markdown (``pipe``), pipes in cells are escaped."""
+        """Lay it out in one of tabulate's styles; ``pipe`` is Markdown."""
         lines = [self.head, *self.rows]
         if style == "pipe":
             lines = [tuple(cell.translate(_PIPES) for cell in line) for line in lines]
+        else:  # a terminal is narrow
+            lines[0] = tuple(cell.replace(PAPER, "\npaper") for cell in self.head)
         return tabulate(lines[1:], lines[0], tablefmt=style, disable_numparse=True)
 
 
@@ -67,7 +70,7 @@ def grid_of(result: TableResult, columns: Sequence[Column], row_names: Sequence[
 def _add(head: list[str], body: list[list[str]], heading: str, pairs: Sequence[tuple[str, ...]]) -> None:
     """Add a column of the paper's numbers, if it has any, and one of ours."""
     of_paper = any(paper != NOTHING for paper, _ in pairs)
-    head += [f"{heading}, paper", "ours"] if of_paper else [heading]
+    head += [f"{heading}{PAPER}", "ours"] if of_paper else [heading]
     for cells, pair in zip(body, pairs, strict=True):
         cells += pair if of_paper else pair[1:]
 

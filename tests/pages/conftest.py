@@ -11,16 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-from espnet_ext.tables.table_results import collect, write_results
 from matplotlib.figure import Figure
 
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.score import score_texts
 from espnet_ext.scoring.score_files import summarise, write_reports
+from espnet_ext.tables.publish import write_tables
 from espnet_ext.tables.reading import load_tables
 from espnet_ext.work.plot_style import save_png
-from espnet_ext.work.provenance import collect_meta
 
 TABLES = """
 recipe: toy
@@ -138,9 +137,7 @@ def _write_recipe(recipe: Path, texts: dict[str, str], mixed: bool, audio: bool)
     figure.subplots().plot([0, 1])
     save_png(figure, run / "energy" / "energy.png", 50)
     tables = load_tables(recipe / "conf" / "tables.yaml")
-    for table in tables.tables.values():
-        result = collect(tables, table, run, "mini", "synthetic", collect_meta("./run.sh", recipe))
-        write_results(result, run / "results")
+    write_tables(tables, list(tables.tables.values()), None, run, scale="mini", corpus="synthetic", command="./run.sh")
 
 
 def _epochs(seed: int) -> list[str]:

@@ -12,7 +12,7 @@ def test_a_recipe_its_experiments_and_a_run_show_the_same(toy_recipe, place):
     (recipe,) = find_recipes([folder / place])
     (run,) = recipe.runs
     assert (recipe.name, recipe.folder, recipe.kept) == ("toy", folder, ())
-    assert recipe.tables.paper.id == "P0"
+    assert recipe.tables.file.paper.id == "P0"
     assert (run.name, run.folder, run.data) == ("mini", folder / "exp" / "mini", folder / "data" / "mini")
     assert [(each.system, each.seed, each.decoding, each.test_set) for each in decodings(run)] == [
         ("base", 1, "default", "clean"), ("base", 2, "default", "clean"), ("new", 1, "default", "clean"),

@@ -1,22 +1,18 @@
 """The site as a whole: what stands on it, and what is refused."""
 
-import html
 import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from espnet_ext.tables.kept.keeping import keep_results
-from espnet_ext.tables.pages.paste import paste_row, paste_table, shown_columns
-from espnet_ext.tables.pages.summary import MARKED
 
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
 from espnet_ext.pages.error_browser import Limits
 from espnet_ext.pages.runs import find_recipes
 from espnet_ext.pages.site import write_site
-from espnet_ext.pages.table_view import PASTED
+from espnet_ext.tables.publish import keep_results, read_results
 
 
 class Page(HTMLParser):
@@ -93,11 +89,12 @@ def test_every_link_leads_somewhere_on_the_disk(build):
 def test_a_recipes_page(build):
     site = build()
     page = Page(site / "toy.html")
-    result = json.loads((site.parent / "egs/toy/exp/mini/results/table1.json").read_text(encoding="utf-8"))
-    here = result["rows"][1]["cells"]["clean"]["here"]
+    recipe = site.parent / "egs/toy"
+    (cell,) = read_results(recipe / "exp/mini/results", recipe)[0].rows[1].cells.values()
     for text in (
         "A. Author & B. Author. On <toys>, 2020. (P0)", "synthetic, scale mini", "Table 1. New against base", "new <b>",
-        f"{here['value']:.2f}", f"[{here['ci95'][0]:.2f}, {here['ci95'][1]:.2f}]", "new is better", "Not run: table 2.",
+        f"{cell.here.value:.2f}", f"[{cell.here.interval[0]:.2f}, {cell.here.interval[1]:.2f}]",
+        "new is better", "Not run: Table 2.",
         "Claims of the paper (1)", "corrected p", "1 seed", "7 speakers",
         "Fig. 1: energy", "mini: Loss", "training, seed 2", "./run.sh",
     ):  # fmt: skip
@@ -153,47 +150,15 @@ def test_audio_of_a_corpus_that_is_prepared_in_steps(build):
     assert pages[0].errors.clips > 0 and not pages[0].errors.notes
 
 
-def test_the_first_page_counts_claims_and_rows_can_be_copied(build):
-    site = build()
-    result = json.loads((site.parent / "egs/toy/exp/mini/results/table1.json").read_text(encoding="utf-8"))
-    lines = (site / "index.html").read_text(encoding="utf-8").splitlines()
-    row = next(line for line in lines if "toy.html" in line and "<td>" in line)
-    cells = re.findall(r"<td>(.*?)</td>", row)
-    assert cells[1] == str(len(result["claims"])) and sum(map(int, cells[2:6])) == len(result["claims"])
-    text = (site / "toy.html").read_text(encoding="utf-8")
-    assert "Claims of the paper (1)" in text and "own claims" not in text
-    copied = [html.unescape(each) for each in re.findall(r'data-copy="([^"]*)"', text)]
-    wanted = [
-        paste_row(result, row, shown_columns(result), style) for row in result["rows"] for style in PASTED.values()
-    ]
-    assert copied == [*wanted, *(paste_table(result, style) for style in PASTED.values())]
-
-
-def test_our_own_claims_have_tables_of_their_own_and_daggers_a_note(toy_recipe, tmp_path):
-    recipe = toy_recipe()
-    path = recipe / "exp/mini/results/table1.json"
-    result = json.loads(path.read_text(encoding="utf-8"))
-    (claim,) = result["claims"]
-    ours = {**claim, "text": "ours", "own": True, "verdict": "holds", "reason": None, "extended": 3}
-    path.write_text(json.dumps(result | {"claims": [claim, ours]}), encoding="utf-8")
-    write_site(find_recipes([recipe]), tmp_path / "site", Limits(audio=0), lambda line: None)
-    index, page = ((tmp_path / "site" / name).read_text(encoding="utf-8") for name in ("index.html", "toy.html"))
-    papers, _, own = index.partition("What we claim ourselves")
-    assert "What the papers claim" in papers and "<td>0 + 1†</td>" in own.split("<ul")[0] and MARKED in own
-    assert "Claims of the paper (1)" in page and "Our own claims (1)" in page and "1 holds†" in page
-    assert page.count("seeds were added after a look at 3") == 1
-
-
 def test_kept_results_come_after_the_runs_and_not_twice(build):
     site = build()
     recipe = site.parent / "egs" / "toy"
-    keep_results(recipe / "exp" / "mini" / "results", recipe / "results")
+    meta = keep_results(recipe / "exp" / "mini" / "results", recipe) / "meta.json"
     (page,) = write_site(find_recipes([recipe]), site, Limits(), lambda line: None)
     assert [section.kept for section in page.sections] == [False]
-    path = recipe / "results" / "mini-synthetic" / "table1.json"
-    older = json.loads(path.read_text(encoding="utf-8"))
-    older["meta"]["date"] = "2020"
-    path.write_text(json.dumps(older), encoding="utf-8")
+    older = json.loads(meta.read_text(encoding="utf-8"))
+    older["runs"][0]["date"] = "2020"
+    meta.write_text(json.dumps(older), encoding="utf-8")
     (page,) = write_site(find_recipes([recipe]), site, Limits(), lambda line: None)
     assert [section.kept for section in page.sections] == [False, True]
     assert "Kept in the repository" in Page(site / "toy.html").text
@@ -225,7 +190,7 @@ def test_what_is_no_report_is_not_replaced(build, toy_recipe, tmp_path, what):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("results/table1.json", "table1.json: not a table's results"),
+        ("results/meta.json", "meta.json: not about scores"),
         ("new/seed1/decode_default/clean/score.json", "score.json: not a score file"),
         ("new/seed1/decode_default/clean/alignment.txt", "alignment.txt: breaks off"),
         ("new/seed1/decode_default/clean/per_utterance.tsv", "per_utterance.tsv: the header lacks"),
@@ -241,44 +206,6 @@ def test_a_broken_file_is_named_and_the_old_report_stays(build, name, message):
         write_site(find_recipes([recipe]), site, Limits(), lambda line: None)
     assert (site / "index.html").read_bytes() == before
     assert sorted(path.name for path in site.parent.iterdir()) == ["egs", "report"]
-
-
-def test_a_figure_of_the_paper_stands_with_its_numbers(build):
-    site = build()
-    results = site.parent / "egs" / "toy" / "exp" / "mini" / "results"
-    table = json.loads((results / "table1.json").read_text(encoding="utf-8"))
-    none = dict.fromkeys(("ci95", "errors", "words"))
-    points = [
-        {"x": x, "rate": {"value": rate, **none}, "reduction": {"value": 100 - 10 * rate}, "paper": paper}
-        for x, rate, paper in ((2.5, 12.0, None), (10, 10.0, 27.7))
-    ]
-    curve = {"name": "Calls", "column": "calls", "paper_largest_reduction": 12.2, "points": points}
-    figure = {"axis": "Length (s)", "y": "reduction", "baseline": 10, "curves": [curve]}
-    name, caption = "figure3", "How much context"
-    (results / "figure3.json").write_text(json.dumps(table | {"table": name, "caption": caption, "figure": figure}))
-    (results / "figure3.png").write_bytes((results.parent / "energy" / "energy.png").read_bytes())
-    (shown,) = write_site(find_recipes([results.parent]), site, Limits(), lambda line: None)
-    assert [table.name for table in shown.sections[0].tables] == ["figure 3", "table 1"]
-    page = Page(site / "toy.html")
-    for text in ("Figure 3. How much context", "Length (s)", "12.00 (-20.0%)", "10.00 (0.0%); paper 27.7"):
-        assert text in page.text, text
-    assert [image["alt"] for image in page.images] == ["Figure 3. How much context", "Fig. 1: energy"]
-    assert all((site / image["src"]).is_file() for image in page.images)
-
-
-def test_a_table_that_lacks_something_is_named(build):
-    site = build()
-    path = site.parent / "egs" / "toy" / "exp" / "mini" / "results" / "table1.json"
-    result = json.loads(path.read_text(encoding="utf-8"))
-    for broken in (
-        result | {"rows": [{"name": "base"}]},
-        result | {"meta": {}},
-        result | {"claims": [{"text": "x"}]},
-        result | {"columns": ["gone"], "groups": [["gone"]]},
-    ):
-        path.write_text(json.dumps(broken), encoding="utf-8")
-        with pytest.raises(InputError, match="table1.json: not a table's results"):
-            write_site(find_recipes([site.parent / "egs" / "toy"]), site, Limits(), lambda line: None)
 
 
 def test_the_command(toy_recipe, tmp_path, capsys):
