@@ -73,9 +73,9 @@ def add_own_system(
     like = _system_like(tables, list(chosen.values()), trained, None if trained.section else base, f"{path}: {BASE}")
     below = _config_below(sections, like, trained, base, f"{path}: {BASE}")
     config = changes if base is None else deep_merge(below, changes)
-    system = replace(like, name=name)
+    system = like.model_copy(update={"name": name})
     if not trained.section:
-        system = replace(system, config=name, overrides={}, size=None)
+        system = system.model_copy(update={"config": name, "overrides": {}, "size": None})
     added = {each: _with_row(tables, table, system, like) for each, table in chosen.items()}
     tables = replace(tables, systems={**tables.systems, name: system}, tables={**tables.tables, **added})
     described = OwnSystem(name, option, config, like.config or "", bool(trained.section))
