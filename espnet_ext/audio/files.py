@@ -1,11 +1,12 @@
 """Audio files: written so that a full disk is named, and checked before anything is made from them."""
 
 import errno
+import mmap
 import os
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import batched
+from itertools import batched, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +27,13 @@ _OGG_MARK = b"OggS\0"  # each page begins with it
 _OGG_HEADER = 27  # bytes, the last of which says how many sizes follow; their sum is what the page holds
 _OGG_PAGE = _OGG_HEADER + 255 + 255 * 255  # bytes of the largest page
 _READ_BLOCK = 1 << 20  # samples read at once
+_MOST_FRAMES = 1 << 60  # a file of more is one of unknown length
+# What begins a stream of a format; libsndfile stops where a second one begins. (In MP3 a frame with Xing's header.)
+_STREAMS = {
+    "FLAC": re.compile(rb"fLaC[\x00\x80]\x00\x00\x22"),
+    "OGG": re.compile(rb"OggS\x00\x02"),
+    "MP3": re.compile(rb"\xff[\xe0-\xff][\x00-\xff]{11,34}(?:Xing|Info)"),
+}
 _LEAST_ROOM = 1 << 20  # bytes; by the time that we look, other processes may have freed some
 
 
@@ -140,6 +148,8 @@ def _fault(file: soundfile.SoundFile, decode: bool, rate: int | None, mono: bool
             return "NaN or infinite samples in the audio of"
     if decode and frames != file.frames:
         return "the audio breaks off before its end, of"
+    if decode and is_chained(file.name, file.format):
+        return "a second stream, which libsndfile does not read, follows in the audio of"
     return None
 
 
@@ -149,6 +159,28 @@ def _why_closed(path: Path, decode: bool) -> str:
     if not path.stat().st_size:
         return "an empty audio file (0 bytes) for"
     return f"corrupt audio ({'it cannot be decoded' if decode else 'its header cannot be read'}) of"
+
+
+def reads_all(path: str | Path) -> bool:
+    """Return whether soundfile can read a file, seek in it, and knows its end; False if another reader is needed."""
+    try:
+        with soundfile.SoundFile(path) as file:
+            if not 0 < file.frames < _MOST_FRAMES:
+                return False
+            if file.frames > 1:
+                file.seek(file.frames - 1)
+            return not is_chained(path, file.format)
+    except (soundfile.SoundFileError, OSError):
+        return False
+
+
+def is_chained(path: str | Path, form: str) -> bool:
+    """Return whether a second stream follows the first one in a file, as in files that were put together."""
+    pattern = _STREAMS.get(form)
+    if pattern is None or not Path(path).stat().st_size:
+        return False
+    with Path(path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return len(list(islice(pattern.finditer(content), 2))) > 1
 
 
 def is_cut(file: soundfile.SoundFile) -> bool:

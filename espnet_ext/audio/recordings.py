@@ -8,7 +8,6 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from math import gcd
 from pathlib import Path
 from typing import Protocol, Self
@@ -17,13 +16,14 @@ import numpy as np
 import soundfile
 import soxr
 
-from espnet_ext.audio.files import is_cut
+from espnet_ext.audio.decoding import decode_to_wav
+from espnet_ext.audio.files import is_cut, reads_all
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import format_seconds, parse_segment
 from espnet_ext.work.files import atomic_write
 
 _BLOCK_SECONDS = 30
-_CONVERTED_RATE = 16000  # Hz
+_WHOLE_SECONDS = 120  # a longer part is resampled in several, so that memory stays small
 # Audio on either side of a part, so that the resampling filter sees what it would see in the whole file.
 _MARGIN_SECONDS = 0.05
 _LOUDEST = 2.0**32  # no audio has larger samples, integers of 32 bits as numbers included; powers of 1e20 are infinite
@@ -105,8 +105,10 @@ class RecordingAudio:
         """Samples ``start`` to ``start + count``, float32 in about -1 .. 1, (count,); zeros beyond the end."""
         within = max(0, min(count, self.length - start))
         samples = np.zeros(count, dtype=np.float32)
-        if within:
-            samples[:within] = self._resampled(start, within)
+        size = _WHOLE_SECONDS * self.rate
+        for first in range(0, within, size):
+            part = min(size, within - first)
+            samples[first : first + part] = self._resampled(start + first, part)
         return samples
 
     def _resampled(self, start: int, count: int) -> np.ndarray:
@@ -170,43 +172,21 @@ def opened(path: Path, rate: int) -> Iterator[RecordingAudio]:
 
 @contextmanager
 def readable(path: Path) -> Iterator[Path]:
-    """Give the file, or if soundfile cannot read its format (m4a, video ...), a converted copy, which is temporary.
+    """Give the file, or if soundfile cannot read all of it, what PyAV makes of it, in a temporary file.
 
     Raises:
-        InputError: PyAV is needed but not installed, or cannot read the file either.
+        InputError: PyAV is needed but not installed, cannot read the file either, or the file breaks off.
     """
-    try:
-        soundfile.info(path)
-    except soundfile.SoundFileError:
-        is_other = path.is_file()
-    else:
-        is_other = False
-    if not is_other:
+    if not path.is_file() or reads_all(path):
         yield path  # one that is missing is refused when it is opened
         return
     if not path.stat().st_size:
         raise InputError(f"{path}: is empty (0 bytes)")
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / f"{path.stem}.wav"
-        _convert(path, target)
+        decode_to_wav(path, target)
         copy_times(path, target)
         yield target
-
-
-def _convert(path: Path, target: Path) -> None:
-    """Write the first audio stream of a file as WAV with one channel."""
-    try:
-        import av
-    except ModuleNotFoundError:
-        raise InputError(f"{path}: libsndfile cannot read this file; PyAV may: pip install av") from None
-    try:
-        with av.open(str(path)) as container, soundfile.SoundFile(target, "w", _CONVERTED_RATE, 1, "PCM_16") as file:
-            mono = av.AudioResampler(format="s16", layout="mono", rate=_CONVERTED_RATE)
-            for frame in chain(container.decode(audio=0), [None]):  # None: what the resampler still holds
-                for part in mono.resample(frame):
-                    file.write(part.to_ndarray()[0])
-    except (av.FFmpegError, IndexError) as error:  # IndexError: there is no audio stream
-        raise InputError(f"{path}: cannot be read ({error or 'no audio in it'}): replace the file") from None
 
 
 def copy_times(source: str | Path, copy: str | Path) -> None:

@@ -133,7 +133,7 @@ def test_a_file_is_converted_once(audio, tmp_path, monkeypatch):
         converted.append(path)
         shutil.copy(audio, target)
 
-    monkeypatch.setattr("espnet_ext.audio.recordings._convert", convert)
+    monkeypatch.setattr("espnet_ext.audio.recordings.decode_to_wav", convert)
 
     def engine(path):
         with opened(path, 16000) as recording:
