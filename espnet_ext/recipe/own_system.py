@@ -12,7 +12,7 @@ from typing import Any
 
 from espnet_ext.errors import InputError
 from espnet_ext.tables.reading import Tables
-from espnet_ext.tables.schema import TRAIN, Choice, Point, System, Table
+from espnet_ext.tables.schema import TRAIN, Choice, Point, Row, System, Table
 from espnet_ext.work.settings import known
 from espnet_ext.work.yaml_files import deep_merge, read_yaml
 
@@ -76,7 +76,7 @@ def add_own_system(
     system = like.model_copy(update={"name": name})
     if not trained.section:
         system = system.model_copy(update={"config": name, "overrides": {}, "size": None})
-    added = {each: _with_row(tables, table, system, like) for each, table in chosen.items()}
+    added = {each: _with_rows(tables, table, system, like) for each, table in chosen.items()}
     tables = replace(tables, systems={**tables.systems, name: system}, tables={**tables.tables, **added})
     described = OwnSystem(name, option, config, like.config or "", bool(trained.section))
     return tables, {**sections, name: config}, described
@@ -117,12 +117,22 @@ def _config_below(sections: Sections, like: System, trained: Trained, base: str 
     return dict(sections[names[base]]) if base is not None else {}
 
 
-def _with_row(tables: Tables, table: Table, system: System, like: System) -> Table:
-    """Return a table with a row of the system in it, decoded and measured as the one that it is like."""
+def _with_rows(tables: Tables, table: Table, system: System, like: System) -> Table:
+    """Return a table with rows of the system in it, decoded and measured as those of the one that it is like.
+
+    It has one row in a table, and in a figure one point for each curve of the other.
+    """
     rows = [row for row in table.rows if tables.systems[row.system].kind == like.kind]
     if not rows or not any(column.test_set for column in tables.columns_of(table)):
         return table
-    pattern = next((row for row in rows if row.system == like.name), rows[0])
-    changes = {"name": system.name, "chosen_system": Choice(system.name), "paper": (None,) * len(pattern.paper)}
-    row = pattern.model_copy(update=changes | ({"curve": system.name} if isinstance(pattern, Point) else {}))
-    return table.model_copy(update={"rows": (*table.rows, row)})
+    same = [row for row in rows if row.system == like.name] or [row for row in rows if row.system == rows[0].system]
+    return table.model_copy(update={"rows": (*table.rows, *_rows_of(system.name, same))})
+
+
+def _rows_of(name: str, same: Sequence[Row]) -> list[Row]:
+    added = []
+    for row in same if isinstance(same[0], Point) else same[:1]:
+        called = {"name": f"{row.curve} by {name}", "curve": f"{row.curve} by {name}"} if isinstance(row, Point) else {}
+        changes = {"name": name, "chosen_system": Choice(name), "paper": (None,) * len(row.paper), **called}
+        added.append(row.model_copy(update=changes))
+    return added

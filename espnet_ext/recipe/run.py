@@ -312,7 +312,10 @@ def prepare(folder: Path, given: Mapping[str, str], environment: Mapping[str, st
         tables, sections, own = add_own_system(
             tables, chosen, sections, option, recipe.trained[option], Path(options[option]), options["name"]
         )
-        rows = [*(rows or ()), own.name]
+        rows = [
+            *(rows or ()),
+            *(row.name for name in chosen for row in tables.tables[name].rows if row.system == own.name),
+        ]
     selected = select(tables, tables_wanted, rows)
     tag = "-".join(part for part in (options["scale"], recipe.variant(options)) if part)
     corpus = options[recipe.corpus_given(options)]

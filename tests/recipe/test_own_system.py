@@ -34,7 +34,7 @@ def prepared(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("recipe", "option", "table", "key"), OPTIONS, ids=[each[0] for each in OPTIONS])
-def test_one_system_is_run_with_its_config_on_the_recipes_data(prepared, tmp_path, recipe, option, table, key):
+def test_one_system_is_run_with_its_config_on_the_recipes_data(prepared, capsys, recipe, option, table, key):
     plain = prepare(EGS / recipe, {"scale": "smoke", **table}, {})
     like = next(system for system in plain.systems if system.kind == "train")
     changed = {key: {"lr": 0.5}} if key.endswith("_conf") else {key: 7}
@@ -49,11 +49,18 @@ def test_one_system_is_run_with_its_config_on_the_recipes_data(prepared, tmp_pat
     assert system_config(run.sections, system) == deep_merge(below, changed)
     assert run.seeds_of(system) == [1] and run.stats.name == "stats"
     (chosen,) = run.selected
-    (row,) = chosen.rows
-    assert row.name == "mine" and run.decodings["mine"]
-    assert {"mine", *(each.name for each in plain.tables.tables[chosen.id].rows)} == {
-        each.name for each in run.tables.tables[chosen.id].rows
-    }
+    names = [row.name for row in chosen.rows]
+    curves = [
+        f"{row.curve} by mine"
+        for row in plain.tables.tables[chosen.id].rows
+        if row.system == like.name and table.get("figure")
+    ]
+    assert names == (curves or ["mine"]) and {row.system for row in chosen.rows} == {"mine"} and run.decodings["mine"]
+    before, after = ([row.name for row in each.tables.tables[chosen.id].rows] for each in (plain, run))
+    assert after == before + names
+    run.expdir.mkdir(exist_ok=True)
+    run.recipe.stages["tables"](run)
+    assert all(name in capsys.readouterr().out for name in names[:1])
     whole = prepared(recipe, option, {"base": like.name, **below}, **table)
     assert system_config(whole.sections, whole.systems[0]) == below
 
