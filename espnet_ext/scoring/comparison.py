@@ -7,7 +7,7 @@ trainings and other units. With fewer it covers other units only, for the output
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -28,8 +28,9 @@ from espnet_ext.scoring.alignments import (
     split_channels,
 )
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, Pair, count_pairs
-from espnet_ext.scoring.mixed import MANDARIN_ENGLISH, count_by_language
+from espnet_ext.scoring.mixed import count_by_language
 from espnet_ext.scoring.normalise import normaliser_called
+from espnet_ext.scoring.score import refuse
 from espnet_ext.scoring.score_files import percent
 from espnet_ext.scoring.significance import (
     EXACT_BELOW,
@@ -48,7 +49,7 @@ MUCH_CASE = 0.05  # share of words that differ in case only, from which on a war
 MUCH_OVERLAP = 0.01
 
 Errors = NDArray[np.int64]
-Counter = Callable[[Sequence[Pair]], ErrorRate]
+Count = Callable[[Sequence[Pair]], ErrorRate]
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Compared:
 
 
 def parse_system(text: str) -> System:
-    """A system as the command line has it.
+    """Parse a system as the command line has it.
 
     >>> parse_system("base=a.txt,b.txt")
     System(name='base', files=(PosixPath('a.txt'), PosixPath('b.txt')))
@@ -116,10 +117,13 @@ def compare_systems(
         files = split_channels(files)
     real, heard = files[0], iter(files[1:])
     rows = reference_rows(real, measure)
-    aligned = {
-        system.name: [align_to(real, rows, next(heard), measure) for _ in system.files] for system in systems
-    }  # fmt: skip
-    units = _Units.of(rows, real, utt2spk)
+    aligned = {system.name: [align_to(real, rows, next(heard), measure) for _ in system.files] for system in systems}
+    kind, unit_of = _units(rows, real, utt2spk)
+    judged = partial(_judged, systems, aligned, rows, kind, unit_of)
+    said = [token for row in rows for token in row.tokens]
+    languages = [
+        name for name, counts in count_by_language(_said(said)).items() if measure.rate == "mer" and counts.correct
+    ]
     result = {
         "version": VERSION,
         "rate": measure.rate,
@@ -128,20 +132,16 @@ def compare_systems(
         "reference": {
             "path": str(reference),
             "format": real.format,
-            "holds": units.whole,
-            "number": len(units.of_whole),
+            "holds": f"{_whole(real)}s",
+            "number": len(unit_of),
             "empty": len(_empty(rows)),
-            "tokens": sum(len(row.tokens) for row in rows),
+            "tokens": len(said),
         },
-        "unit": {"kind": units.kind, "names": units.names},
-        **_judged(systems, aligned, units, rows, count_pairs),
-        "measures": {
-            name: _judged(systems, aligned, units, rows, partial(_of_language, name=name))
-            for name in MANDARIN_ENGLISH.names
-            if measure.rate == "mer" and any(_of_language(_said(row), name=name).correct for row in rows)
-        },
+        "unit": {"kind": kind, "names": list(dict.fromkeys(unit_of.values()))},
+        **judged(count_pairs),
+        "measures": {name: judged(partial(_of_language, name=name)) for name in languages},
     }
-    result["warnings"] = _warnings(real, files[1:], rows, systems, aligned, measure)
+    result["warnings"] = _warnings(real, files[1:], rows, aligned, measure)
     return Compared(result, rows, aligned)
 
 
@@ -158,58 +158,41 @@ def _check_systems(systems: Sequence[System]) -> None:
         raise InputError(f"{given} files: give each system one file per seed, in the same order, or a single file")
 
 
+def _whole(transcripts: Transcripts) -> str:
+    """What a file names."""
+    return "utterance" if transcripts.of_utterances else "recording"
+
+
 def _empty(rows: Sequence[Row]) -> list[str]:
     """Utterances or recordings in which nothing is said."""
     spoken = {row.whole for row in rows if row.tokens}
     return [whole for whole in dict.fromkeys(row.whole for row in rows) if whole not in spoken]
 
 
-@dataclass(frozen=True)
-class _Units:
-    """The units of the test.
+def _units(rows: Sequence[Row], reference: Transcripts, utt2spk: Path | None) -> tuple[str, dict[str, str]]:
+    """What the units of the test are (speakers, recordings or utterances), and that of each utterance or recording.
 
-    Attributes:
-        kind: ``speaker``, ``recording`` or ``utterance``.
-        whole: what a file names, ``utterances`` or ``recordings``.
-        of_whole: number of the unit, by utterance or recording.
-        names: of the units.
+    It is the speaker if that is known: if a table names them, or there is one in each recording and one has several.
     """
-
-    kind: str
-    whole: str
-    of_whole: Mapping[str, int]
-    names: list[str]
-
-    @classmethod
-    def of(cls, rows: Sequence[Row], reference: Transcripts, utt2spk: Path | None) -> "_Units":
-        wholes = list(dict.fromkeys(row.whole for row in rows))
-        whole = "utterance" if reference.of_utterances else "recording"
-        if utt2spk is not None:
-            table = read_table(utt2spk)
-            lost = [key for key in wholes if not table.get(key)]
-            if lost:
-                raise InputError(f"{utt2spk}: {whole} {lost[0]} of {reference.path} has no speaker: add it")
-            kind, unit_of = "speaker", {key: table[key] for key in wholes}
-        else:
-            speakers: dict[str, set[str]] = {}
-            for row in rows:
-                speakers.setdefault(row.whole, set()).add(row.speaker)
-            one_each = all(len(names) == 1 and "" not in names for names in speakers.values())
-            unit_of = {key: next(iter(speakers[key])) if one_each else key for key in wholes}
-            kind = "speaker" if one_each and len(set(unit_of.values())) < len(wholes) else whole
-            unit_of = unit_of if kind == "speaker" else dict(zip(wholes, wholes, strict=True))
-        names = list(dict.fromkeys(unit_of.values()))
-        place = {name: number for number, name in enumerate(names)}
-        return cls(kind, f"{whole}s", {key: place[name] for key, name in unit_of.items()}, names)
-
-    def unit_of_row(self, rows: Sequence[Row]) -> dict[str, int]:
-        """The number of the unit by key of a row."""
-        return {row.key: self.of_whole[row.whole] for row in rows}
+    wholes = list(dict.fromkeys(row.whole for row in rows))
+    if utt2spk is not None:
+        table = read_table(utt2spk)
+        lost = [key for key in wholes if not table.get(key)]
+        refuse(lost, str(utt2spk), f"of {reference.path} has no speaker: add it", _whole(reference))
+        return "speaker", {key: table[key] for key in wholes}
+    speakers: dict[str, set[str]] = {}
+    for row in rows:
+        speakers.setdefault(row.whole, set()).add(row.speaker)
+    if all(len(names) == 1 and "" not in names for names in speakers.values()):
+        unit_of = {key: next(iter(names)) for key, names in speakers.items()}
+        if len(set(unit_of.values())) < len(wholes):
+            return "speaker", unit_of
+    return _whole(reference), dict(zip(wholes, wholes, strict=True))
 
 
-def _said(row: Row) -> list[Pair]:
-    """A row aligned to itself."""
-    return [(token, token) for token in row.tokens]
+def _said(tokens: Sequence[str]) -> list[Pair]:
+    """Tokens aligned to themselves."""
+    return [(token, token) for token in tokens]
 
 
 def _of_language(pairs: Sequence[Pair], name: str) -> ErrorRate:
@@ -220,29 +203,22 @@ def _of_language(pairs: Sequence[Pair], name: str) -> ErrorRate:
 def _judged(
     systems: Sequence[System],
     aligned: Mapping[str, Sequence[Aligned]],
-    units: _Units,
     rows: Sequence[Row],
-    count: Counter,
+    kind: str,
+    unit_of: Mapping[str, str],
+    count: Count,
 ) -> dict[str, Any]:
     """Rates and tests of what ``count`` counts of aligned tokens."""
-    unit_of = units.unit_of_row(rows)
-    length = len(units.names)
-    words = np.zeros(length, dtype=np.int64)
-    for row in rows:
-        words[unit_of[row.key]] += count(_said(row)).correct
+    place = {name: number for number, name in enumerate(dict.fromkeys(unit_of.values()))}
+    units = np.array([place[unit_of[row.whole]] for row in rows])
+    words = _by_unit(units, [count(_said(row.tokens)).correct for row in rows])
     errors: dict[str, Errors] = {}
     totals: dict[str, list[ErrorRate]] = {}
-    for system in systems:
-        errors[system.name] = np.zeros((len(system.files), length), dtype=np.int64)
-        totals[system.name] = []
-        for by_unit, rows_of in zip(errors[system.name], aligned[system.name], strict=True):
-            total = ZERO
-            for key, pairs in rows_of.items():
-                found = count(pairs)
-                by_unit[unit_of[key]] += found.errors
-                total += found
-            totals[system.name].append(total)
-    tests = [_pair(a.name, b.name, errors, words, units.kind) for a, b in combinations(systems, 2)]
+    for name, files in aligned.items():
+        counts = [[count(found[row.key]) for row in rows] for found in files]
+        errors[name] = np.stack([_by_unit(units, [each.errors for each in own]) for own in counts])
+        totals[name] = [sum(own, start=ZERO) for own in counts]
+    tests = [_pair(a.name, b.name, errors, words, kind) for a, b in combinations(systems, 2)]
     tested = [pair for pair in tests if pair["p_value"] is not None]
     for pair, corrected in zip(tested, holm([pair["p_value"] for pair in tested]), strict=True):
         better = pair["b"] if pair["difference"] > 0 else pair["a"]
@@ -252,6 +228,13 @@ def _judged(
         "systems": [_system(system, totals[system.name], errors[system.name], words) for system in systems],
         "pairs": tests,
     }
+
+
+def _by_unit(units: NDArray[np.int64], numbers: Sequence[int]) -> Errors:
+    """Sums by unit of a number for each row."""
+    sums = np.zeros(units.max() + 1, dtype=np.int64)
+    np.add.at(sums, units, numbers)
+    return sums
 
 
 def _system(system: System, totals: Sequence[ErrorRate], errors: Errors, words: Errors) -> dict[str, Any]:
@@ -297,30 +280,25 @@ def _warnings(
     reference: Transcripts,
     hypotheses: Sequence[Transcripts],
     rows: Sequence[Row],
-    systems: Sequence[System],
     aligned: Mapping[str, Sequence[Aligned]],
     measure: Measure,
 ) -> list[str]:
     """What people should know before they believe the numbers."""
     warnings = []
-    empty = _empty(rows)
-    if empty:
-        what = "utterances" if reference.of_utterances else "recordings"
-        warnings.append(
-            f"{reference.path}: nothing is said in {len(empty)} {what} ({empty[0]}): what is heard there is inserted"
-        )
+    if empty := _empty(rows):
+        what = f"{len(empty)} {_whole(reference)}s ({empty[0]})"
+        warnings.append(f"{reference.path}: nothing is said in {what}: what is heard there is inserted")
     known = {row.whole for row in rows}
     for each in hypotheses:
         silent = known - {turn.recording for turn in each.segments}
         if silent and not each.of_utterances:
             names = f"{len(silent)} recordings ({min(silent)})"
             warnings.append(f"{each.path}: has no word of {names}: counted as silence")
-    for system in systems:
-        for path, rows_of in zip(system.files, aligned[system.name], strict=True):
-            pairs = [pair for found in rows_of.values() for pair in found]
-            cased = sum(a != b and a is not None and b is not None and a.lower() == b.lower() for a, b in pairs)
-            if cased >= MUCH_CASE * max(1, sum(a is not None for a, _ in pairs)):
-                warnings.append(f"{path}: {cased} substitutions differ only in case: try --normaliser lower")
+    for each, found in zip(hypotheses, chain(*aligned.values()), strict=True):
+        pairs = [pair for own in found.values() for pair in own]
+        cased = sum(a != b and a is not None and b is not None and a.lower() == b.lower() for a, b in pairs)
+        if cased >= MUCH_CASE * max(1, sum(a is not None for a, _ in pairs)):
+            warnings.append(f"{each.path}: {cased} substitutions differ only in case: try --normaliser lower")
     overlap = overlapped_share(reference.segments)
     if measure.rate not in BY_SPEAKER and overlap > MUCH_OVERLAP:
         warnings.append(

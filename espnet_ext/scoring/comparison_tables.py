@@ -5,25 +5,25 @@ from typing import Any
 
 from tabulate import tabulate
 
-from espnet_ext.scoring.formatting import count_of, format_interval, format_p, format_value
+from espnet_ext.scoring.formatting import NOTHING, count_of, format_interval, format_p, format_value
 
 NAMES = {"wer": "WER", "cer": "CER", "mer": "MER", "sawer": "SA-WER", "cpwer": "cpWER", "tcpwer": "tcpWER"}
 
 
 def plain_text(result: Mapping[str, Any]) -> str:
-    """Everything about a comparison, for the terminal; ``result`` is the content of ``compare.json``."""
-    parts = [_heading(result)]
-    parts.append(tabulate(_system_rows(result), _system_header(result), disable_numparse=True))
-    parts.append(tabulate(_pair_rows(result), _pair_header(), disable_numparse=True))
-    parts += [
-        f"{name}\n{tabulate(_pair_rows(measure), _pair_header(), disable_numparse=True)}"
-        for name, measure in result["measures"].items()
-    ]
+    """Write everything about a comparison for the terminal; ``result`` is the content of ``compare.json``."""
+    parts = [heading(result), _table(system_rows(result)), _table(pair_rows(result))]
+    parts += [f"{name}\n{_table(pair_rows(measure))}" for name, measure in result["measures"].items()]
     parts.append("\n".join([what_is_covered(result), *(f"warning: {warning}" for warning in result["warnings"])]))
     return "\n\n".join(parts)
 
 
-def _heading(result: Mapping[str, Any]) -> str:
+def _table(rows: Sequence[Sequence[str]], style: str = "simple") -> str:
+    return tabulate(rows[1:], rows[0], tablefmt=style, disable_numparse=True)
+
+
+def heading(result: Mapping[str, Any]) -> str:
+    """Say what was compared on what, in one line."""
     reference = result["reference"]
     normaliser = "" if result["normaliser"] == "none" else f", normaliser {result['normaliser']}"
     collar = f", collar {result['collar']:g} s" if result["collar"] else ""
@@ -34,47 +34,37 @@ def _heading(result: Mapping[str, Any]) -> str:
     )
 
 
-def _system_header(result: Mapping[str, Any]) -> list[str]:
-    return ["system", f"{NAMES[result['rate']]} %", "95% interval", "seeds", "sub", "del", "ins"]
-
-
-def _system_rows(result: Mapping[str, Any]) -> list[list[str]]:
-    rows = []
+def system_rows(result: Mapping[str, Any]) -> list[list[str]]:
+    """Lay out the systems with their rates and errors, a row each below the headings."""
+    rows = [["system", f"{NAMES[result['rate']]} %", "95% interval", "seeds", "sub", "del", "ins"]]
     for system in result["systems"]:
-        sums = [
-            f"{sum(counts[kind] for counts in system['counts']) / len(system['counts']):.1f}".removesuffix(".0")
+        means = (
+            sum(counts[kind] for counts in system["counts"]) / len(system["counts"])
             for kind in ("substitutions", "deletions", "insertions")
-        ]
-        rows.append(
-            [system["name"], shown_value(system), format_interval(system["ci95"]), str(len(system["values"])), *sums]
         )
+        numbers = (f"{mean:.1f}".removesuffix(".0") for mean in means)
+        rows.append([system["name"], *_rate_cells(system), *numbers])
     return rows
 
 
 def _rate_cells(system: Mapping[str, Any]) -> list[str]:
-    return [system["name"], shown_value(system), format_interval(system["ci95"]), str(len(system["values"]))]
+    """The error rate in percent, with the standard deviation between seeds; its interval; the number of seeds."""
+    value = format_value(system["value"], system["spread"])
+    return [value, format_interval(system["ci95"]), str(len(system["values"]))]
 
 
-def shown_value(system: Mapping[str, Any]) -> str:
-    """The error rate of a system in percent, with the standard deviation between its seeds, if there are several."""
-    return format_value(system["value"], system["spread"])
-
-
-def _pair_header() -> list[str]:
-    return ["a minus b", "points", "95% interval", "seeds", "p", "corrected p", "verdict"]
-
-
-def _pair_rows(result: Mapping[str, Any]) -> list[list[str]]:
-    rows = []
+def pair_rows(result: Mapping[str, Any]) -> list[list[str]]:
+    """Lay out the tests of two systems, a row each below the headings."""
+    rows = [["a minus b", "points", "95% interval", "seeds", "p", "corrected p", "verdict"]]
     for pair in result["pairs"]:
-        interval = "-" if pair["ci95"] is None else f"[{pair['ci95'][0]:+.2f}, {pair['ci95'][1]:+.2f}]"
+        interval = format_interval(pair["ci95"], "+") or NOTHING
         p_values = [format_p(pair["p_value"]), format_p(pair["p_corrected"])]
         names = f"{pair['a']} - {pair['b']}"
-        rows.append([names, f"{pair['difference']:+.2f}", interval, str(pair["seeds"]), *p_values, verdict(pair)])
+        rows.append([names, f"{pair['difference']:+.2f}", interval, str(pair["seeds"]), *p_values, _verdict(pair)])
     return rows
 
 
-def verdict(pair: Mapping[str, Any]) -> str:
+def _verdict(pair: Mapping[str, Any]) -> str:
     """Which of two systems is better, if the test can tell."""
     if pair["p_value"] is None:
         return f"no test: {count_of(pair['units'], pair['unit'])}"
@@ -82,7 +72,7 @@ def verdict(pair: Mapping[str, Any]) -> str:
 
 
 def what_is_covered(result: Mapping[str, Any]) -> str:
-    """What the verdicts are about, and what they are not."""
+    """Say what the verdicts are about, and what they are not."""
     unit, pairs = result["unit"]["kind"], result["pairs"]
     trained = list(dict.fromkeys(name for pair in pairs for name in pair["trainings"]))
     fixed = [system["name"] for system in result["systems"] if system["name"] not in trained]
@@ -111,15 +101,12 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def paper_rows(result: Mapping[str, Any], style: str) -> str:
-    """A table to paste: one row per system, compared with the first; ``style`` is ``pipe`` or ``latex_booktabs``."""
+    """Write a table to paste, each system compared with the first; ``style`` is ``pipe`` or ``latex_booktabs``."""
     first = result["systems"][0]["name"]
     against = {pair["b"]: pair for pair in result["pairs"] if pair["a"] == first}
-    rows = []
+    rows = [["system", f"{NAMES[result['rate']]} %", "95% interval", "seeds", f"minus {first}", "corrected p"]]
     for system in result["systems"]:
         pair = against.get(system["name"])
         test = ["", ""] if pair is None else [f"{-pair['difference']:+.2f}", format_p(pair["p_corrected"])]
-        rows.append(
-            [system["name"], shown_value(system), format_interval(system["ci95"]), str(len(system["values"])), *test]
-        )
-    header = ["system", f"{NAMES[result['rate']]} %", "95% interval", "seeds", f"minus {first}", "corrected p"]
-    return tabulate(rows, header, tablefmt=style, disable_numparse=True)
+        rows.append([system["name"], *_rate_cells(system), *test])
+    return _table(rows, style)
