@@ -148,35 +148,15 @@ def verify(recipe: tuple[Path, ...]) -> None:
 @click.command()
 @click.argument("folders", nargs=-1, required=True, type=common.PATH, metavar="DIR...")
 @common.output("Folder of the pages; an older report in it is replaced.")
-@click.option(
-    "--utterances",
-    type=click.IntRange(min=0),
-    default=10_000,
-    show_default=True,
-    metavar="N",
-    help="Utterances of each test set that can be browsed, those with most errors first.",
-)
-@click.option(
-    "--audio",
-    type=click.IntRange(min=0),
-    default=50,
-    show_default=True,
-    metavar="N",
-    help="Utterances of each test set whose audio is copied, as MP3.",
-)
-@common.path("--datadir", "Data dirs, if a single run is given.  [default: data/<run> of the recipe]", metavar="DIR")
-def report(folders: tuple[Path, ...], output: Path, utterances: int, audio: int, datadir: Path | None) -> None:
-    """Write results, figures and errors as web pages.
+def report(folders: tuple[Path, ...], output: Path) -> None:
+    """Write results and errors as web pages, one per recipe.
 
     DIR is the folder of a recipe, of its experiments (egs/<recipe>/exp), or of a run (egs/<recipe>/exp/mini). The pages
-    show tables with the paper's numbers beside the run's, training curves, figures, and the errors of each utterance.
-    Open index.html in a browser; no network or server is needed.
+    show tables with the paper's numbers beside the run's, verdicts on claims, and the worst utterances with their audio
+    and the aligned output of all systems. Open index.html in a browser; no network or server is needed.
     """
-    from espnet_ext.pages.error_browser import Limits
-    from espnet_ext.pages.runs import find_recipes
-    from espnet_ext.pages.site import write_site
+    from espnet_ext.pages.report import write_report
 
-    for page in write_site(find_recipes(folders, datadir), output, Limits(utterances, audio)):
-        for note in page.errors.notes:
-            click.echo(f"note: {page.name}: {note}")
+    for note in write_report(folders, output):
+        click.echo(f"note: {note}")
     click.echo(f"written: {output / 'index.html'}")

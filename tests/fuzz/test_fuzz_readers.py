@@ -13,16 +13,15 @@ from damage import FUZZ, NAMES, SECONDS, TEXTS, WORDS, damaged, read_or_refuse, 
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from espnet_ext.audio.recordings import read_regions, write_regions
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, write_table
 from espnet_ext.longform.alignment.word_times import RecordingWords, read_word_times, word_faults, write_word_times
+from espnet_ext.longform.recording_audio import read_regions, write_regions
 from espnet_ext.multitalker.hypotheses import group_by_speaker, read_grouped
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.nbest.espnet_output import parse_score, parse_scores, read_espnet_output
-from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest
 from espnet_ext.nbest.readers import read_mlm_scoring
-from espnet_ext.pages.training_curves import Curve, read_curves
+from espnet_ext.nbest.lists import Hypothesis, NBest, read_nbest, write_nbest
 from espnet_ext.scoring.alignment_file import Aligned, alignment_blocks, read_alignment
 from espnet_ext.scoring.error_rate import align, count_pairs
 from espnet_ext.scoring.score import score_texts
@@ -159,12 +158,6 @@ def as_alignment(texts: dict[str, tuple[str, str]]) -> tuple[str, list[Aligned]]
     return "".join(alignment_blocks(score_texts(said, heard))), blocks
 
 
-def as_training(losses: list[float]) -> tuple[str, list[Curve]]:
-    history = [{"step": step, "dev_loss": loss} for step, loss in enumerate(losses)]
-    points = tuple((float(step), loss) for step, loss in enumerate(losses))
-    return json.dumps({"history": history}), [Curve("loss", "update", (), points)]
-
-
 @dataclass(frozen=True)
 class Kind:
     """A kind of file: whole ones with what stands in them, its reader, and what must work with all that it reads."""
@@ -196,7 +189,6 @@ KINDS = {
         st.dictionaries(NAMES, st.tuples(TEXTS, TEXTS | st.just("")), min_size=1, max_size=3).map(as_alignment),
         lambda path: list(read_alignment(path)),
     ),
-    "training.json": Kind(st.lists(SCORES, min_size=1, max_size=3).map(as_training), read_curves),
     "prior": Kind(
         st.dictionaries(WORDS, SCORES, min_size=1, max_size=4).map(lambda table: (lines_of(table), table)), read_prior
     ),

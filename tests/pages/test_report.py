@@ -9,8 +9,8 @@ import pytest
 import soundfile
 
 from espnet_ext.errors import InputError
-from espnet_ext.pages.clips import write_clips
 from espnet_ext.kaldi.utterance_audio import AudioSpan
+from espnet_ext.pages.clips import write_clips
 from espnet_ext.pages.report import CLIPS, ROWS, read_aligned, write_report
 from espnet_ext.scoring.error_rate import count_pairs
 
