@@ -1,8 +1,6 @@
 """Tokenisers on any text: the tokens are those of a walk over its characters, and nothing of it is lost."""
 
 import unicodedata
-from itertools import product
-from pathlib import Path
 
 import pytest
 import sentencepiece
@@ -10,7 +8,7 @@ from damage import FUZZ, INPUTS, WORDS, read_or_refuse, several
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.codeswitch.mixed_text import has_han, language_of, mixed_tokens
+from espnet_ext.codeswitch.mixed_text import has_han, mixed_tokens
 from espnet_ext.codeswitch.mixed_units import train_mixed_pieces
 from espnet_ext.codeswitch.text_rules import LIBRISPEECH, MANDARIN_ENGLISH
 from espnet_ext.errors import InputError
@@ -19,6 +17,8 @@ from espnet_ext.text.tokens import read_prior, write_tokens
 
 ANY = st.text(max_size=24)
 MIXED = st.text(alphabet="我你𠀀々〇葛ABZ9'，é\u0301\u2047▁ \t\u3000\u2028\U000e0100", max_size=20)
+
+KNOWN = "我你葛ABCDEHINRSTW9' \t"
 
 
 @pytest.fixture(scope="session")
@@ -31,69 +31,45 @@ def pieces() -> sentencepiece.SentencePieceProcessor:
 @given(several(MIXED | ANY))
 def test_mixed_tokens_lose_nothing_and_part_han(texts):
     for text in texts:
-        check_mixed_tokens(text)
-
-
-def check_mixed_tokens(text: str) -> None:
-    tokens = mixed_tokens(text)
-    assert "".join(tokens) == "".join(text.split())
-    assert all(token and not any(map(str.isspace, token)) for token in tokens)
-    for token in tokens:
-        if has_han(token):
+        tokens = mixed_tokens(text)
+        assert "".join(tokens) == "".join(text.split())
+        assert all(token and not any(map(str.isspace, token)) for token in tokens)
+        for token in filter(has_han, tokens):
             assert has_han(token[0]) and all(unicodedata.category(other)[0] == "M" for other in token[1:])
-    assert mixed_tokens(" ".join(tokens)) == tokens
-    assert language_of(text, "other") in ("zh", "en", "cs", "other")
+        assert mixed_tokens(" ".join(tokens)) == tokens
+        for rules in (MANDARIN_ENGLISH, LIBRISPEECH):
+            once = rules(text)
+            assert rules(once) == once == " ".join(once.split())
 
 
 @FUZZ
-@given(several(MIXED | ANY))
-def test_rules_for_text_end_where_they_are_applied_again(texts):
-    for rules, text in product((MANDARIN_ENGLISH, LIBRISPEECH), texts):
-        once = rules(text)
-        assert once == " ".join(once.split())
-        assert rules(once) == once
-
-
-@FUZZ
-@given(several(st.text(alphabet="我你葛ABCDEHINRSTW9' \t", max_size=20)))
+@given(several(st.text(alphabet=KNOWN, max_size=20) | ANY))
 def test_mixed_units_decode_to_what_was_encoded(pieces, texts):
     for text in texts:
         encoded = pieces.encode(text, out_type=str)
         assert sum(map(has_han, encoded)) == sum(map(has_han, text))
-        assert not any(len(piece) > 2 for piece in encoded if has_han(piece))
-        assert mixed_tokens(pieces.decode(encoded)) == mixed_tokens(text)
-
-
-@FUZZ
-@given(several(ANY))
-def test_mixed_units_of_any_text(pieces, texts):
-    for text in texts:
-        encoded = pieces.encode(text, out_type=str)
-        assert sum(map(has_han, encoded)) == sum(map(has_han, text))
-        assert isinstance(pieces.decode(encoded), str)
+        decoded = pieces.decode(encoded)
+        if set(text) <= set(KNOWN):
+            assert not any(len(piece) > 2 for piece in encoded if has_han(piece))
+            assert mixed_tokens(decoded) == mixed_tokens(text)
 
 
 @FUZZ
 @given(several(st.lists(st.lists(WORDS, max_size=4).map(" ".join), max_size=4)), st.sampled_from(["char", "word"]))
 def test_token_lists_are_read_back_and_know_all_text(scratch, inputs, token_type):
     for texts in inputs:
-        check_token_list(scratch, texts, token_type)
-
-
-def check_token_list(scratch: Path, texts: list[str], token_type: str) -> None:
-    try:
-        tokens = write_tokens(texts, scratch, token_type)
-    except InputError:
-        return
-    assert len(set(tokens)) == len(tokens)
-    wanted = {w for text in texts for w in (text.split() if token_type == "word" else text.replace(" ", ""))}
-    assert wanted <= set(tokens)
-    assert (scratch / "tokens.txt").read_text().split("\n")[:-1] == tokens
-    prior = read_or_refuse(read_prior, scratch / "prior.txt")
-    assert list(prior) == tokens
-    write_languages(scratch / "languages.txt", tokens)
-    languages = read_or_refuse(read_languages, scratch / "languages.txt")
-    assert list(languages.items()) == list(zip(tokens, token_languages(tokens), strict=True))
+        try:
+            tokens = write_tokens(texts, scratch, token_type)
+        except InputError:
+            continue
+        assert len(set(tokens)) == len(tokens)
+        wanted = {w for text in texts for w in (text.split() if token_type == "word" else text.replace(" ", ""))}
+        assert wanted <= set(tokens)
+        assert (scratch / "tokens.txt").read_text().split("\n")[:-1] == tokens
+        assert list(read_or_refuse(read_prior, scratch / "prior.txt")) == tokens
+        write_languages(scratch / "languages.txt", tokens)
+        languages = read_or_refuse(read_languages, scratch / "languages.txt")
+        assert list(languages.items()) == list(zip(tokens, token_languages(tokens), strict=True))
 
 
 @settings(FUZZ, max_examples=INPUTS)  # one at once: most of the time is the training of the model
