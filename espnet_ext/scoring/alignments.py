@@ -4,26 +4,23 @@ Errors are counted over whole utterances and recordings. The alignment of a reco
 reference, so that people can read it. An inserted word belongs to the turn of the word before it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 from espnet_ext.errors import InputError
-from espnet_ext.scoring.assignments import COLLAR, Said, cp_pairs, streams, tcp_pairs
+from espnet_ext.scoring.assignments import COLLAR, Pairs, cp_pairs, streams, tcp_pairs
 from espnet_ext.scoring.error_rate import Pair, align, check_alignable
 from espnet_ext.scoring.normalise import FOR_MIXED_TEXT, NONE, normaliser_called
 from espnet_ext.scoring.recordings import recorded_turns, with_silence, without_ignored
-from espnet_ext.scoring.score import split_units
+from espnet_ext.scoring.score import refuse, split_units
 from espnet_ext.text.transcripts import Transcripts
 from espnet_ext.text.words import Segment, by_recording, in_order, words_by_speaker
 
 UNITS = {"wer": "word", "cer": "char", "mer": "mixed"}  # rates of plain text, and what they count
 BY_SPEAKER = ("sawer", "cpwer", "tcpwer")
 RATES = (*UNITS, *BY_SPEAKER)
-NAMED = 3  # ids that a message names
-
-Pairs = Mapping[tuple[str | None, str | None], Sequence[Pair]]  # by speaker of reference and hypothesis
 
 
 @dataclass(frozen=True)
@@ -62,40 +59,36 @@ Aligned = dict[str, tuple[Pair, ...]]  # by key of a row
 
 
 def reference_rows(reference: Transcripts, measure: Measure) -> list[Row]:
-    """The rows of a reference, in the order of utterances, or of recordings and time.
+    """Make the rows of a reference, in the order of utterances, or of recordings and time.
 
     Raises:
         InputError: nothing in it, or a rate that needs speakers where there are none.
     """
     if measure.rate in BY_SPEAKER:
         real, _ = recorded_turns(reference, reference, measure.normaliser)
-        rows = []
-        for recording, turns in by_recording(in_order(real)).items():
-            rows += [*_rows_of_turns(turns, str.split), Row(_nobody(recording), recording, "", ())]
+        recordings, split = by_recording(in_order(real)), str.split
     else:
-        unit, apply = _text_rules(measure)
-        split = partial(split_units, unit=unit)
-        if reference.of_utterances:
-            rows = [Row(key, key, "", tuple(split(apply(text)))) for key, text in reference.texts.items()]
-        else:
-            recordings = by_recording(in_order(reference.segments))
-            rows = [row for own in recordings.values() for row in _rows_of_turns(own, lambda text: split(apply(text)))]
+        split = _splitter(measure)
+        recordings = by_recording(in_order(reference.segments))
+    rows = [Row(key, key, "", tuple(split(text))) for key, text in reference.texts.items()]
+    for recording, turns in recordings.items():
+        for number, turn in enumerate(turns, start=1):
+            time = f"{turn.start:.2f}-{turn.end:.2f}" if turn.has_span else f"#{number}"
+            key = f"{recording} {time} {turn.speaker}".rstrip()
+            rows.append(Row(key, recording, turn.speaker, tuple(split(turn.text))))
+        if measure.rate in BY_SPEAKER:
+            rows.append(Row(_nobody(recording), recording, "", ()))
     if not any(row.tokens for row in rows):
         raise InputError(f"{reference.path}: nothing is said in it: there is nothing to score")
     return rows
 
 
-def _rows_of_turns(turns: Sequence[Segment], split: Callable[[str], list[str]]) -> Iterator[Row]:
-    for number, turn in enumerate(turns, start=1):
-        time = f"#{number}" if not turn.has_span else f"{turn.start:.2f}-{turn.end:.2f}"
-        key = f"{turn.recording} {time} {turn.speaker}".rstrip()
-        yield Row(key, turn.recording, turn.speaker, tuple(split(" ".join(turn.words))))
-
-
-def _text_rules(measure: Measure) -> tuple[str, Callable[[str], str]]:
+def _splitter(measure: Measure) -> Callable[[str], list[str]]:
+    """Normalises a text and splits it into what is counted."""
     if measure.rate == "mer" and measure.normaliser not in FOR_MIXED_TEXT:
         raise InputError(f"{measure.normaliser} is for English text only: use one of {', '.join(FOR_MIXED_TEXT)}")
-    return UNITS[measure.rate], normaliser_called(measure.normaliser)[0]
+    apply, _ = normaliser_called(measure.normaliser)
+    return lambda text: split_units(apply(text), UNITS[measure.rate])
 
 
 def align_to(reference: Transcripts, rows: Sequence[Row], hypothesis: Transcripts, measure: Measure) -> Aligned:
@@ -115,25 +108,17 @@ def align_to(reference: Transcripts, rows: Sequence[Row], hypothesis: Transcript
         wholes.setdefault(row.whole, []).append(row)
     if measure.rate in BY_SPEAKER:
         return _by_speaker(reference, wholes, hypothesis, measure)
-    unit, apply = _text_rules(measure)
-    texts = _texts(reference, hypothesis, list(wholes))
-    _check_ids(reference, list(wholes), hypothesis, list(texts))
+    split, texts = _splitter(measure), hypothesis.texts
+    if not hypothesis.of_utterances:
+        turns = with_silence(hypothesis, without_ignored(hypothesis.segments, reference), wholes)
+        texts = replace(hypothesis, segments=tuple(turns)).plain
+    _check_ids(reference, wholes, hypothesis.path, texts)
     found: Aligned = {}
     for whole, own in wholes.items():
-        spoken = [token for row in own for token in row.tokens]
-        heard = split_units(apply(texts[whole]), unit)
+        spoken, heard = [token for row in own for token in row.tokens], split(texts[whole])
         check_alignable(len(spoken), len(heard), f"{hypothesis.path}: {whole}")
         found |= _cut(own, align(spoken, heard))
     return found
-
-
-def _texts(reference: Transcripts, hypothesis: Transcripts, wholes: Sequence[str]) -> dict[str, str]:
-    """What was recognised, by utterance or recording."""
-    if hypothesis.of_utterances:
-        return hypothesis.texts
-    turns = without_ignored(hypothesis.segments, reference)
-    recordings = by_recording(in_order(with_silence(hypothesis, turns, wholes)))
-    return {name: " ".join(word for turn in own for word in turn.words) for name, own in recordings.items()}
 
 
 def _by_speaker(
@@ -141,7 +126,7 @@ def _by_speaker(
 ) -> Aligned:
     real, heard = recorded_turns(reference, hypothesis, measure.normaliser)
     spoken, recognised = by_recording(in_order(real)), by_recording(in_order(heard))
-    _check_ids(reference, list(spoken), hypothesis, list(recognised))
+    _check_ids(reference, spoken, hypothesis.path, recognised)
     if measure.rate == "tcpwer":
         for path, turns in ((reference.path, real), (hypothesis.path, heard)):
             timeless = next((turn for turn in turns if turn.words and not turn.has_span), None)
@@ -149,15 +134,14 @@ def _by_speaker(
                 raise InputError(f"{path}: words of {timeless.recording} have no times, which tcpWER needs: use cpwer")
     found: Aligned = {}
     for whole, rows in wholes.items():
-        pairs = _speaker_pairs(spoken[whole], recognised[whole], measure)
+        found |= {row.key: () for row in rows}
         nobody: list[Pair] = []
-        for (speaker, _), aligned in pairs.items():
+        for (speaker, _), aligned in _speaker_pairs(spoken[whole], recognised[whole], measure).items():
             own = [row for row in rows if row.speaker == speaker and row.tokens]
             if own:
                 found |= _cut(own, aligned)
             else:
                 nobody += aligned
-        found |= {row.key: () for row in rows if not row.tokens}
         found[_nobody(whole)] = tuple(nobody)
     return found
 
@@ -171,46 +155,36 @@ def _speaker_pairs(spoken: Sequence[Segment], recognised: Sequence[Segment], mea
     if measure.rate == "tcpwer":
         return tcp_pairs(streams(spoken), streams(recognised), measure.collar)
     real, heard = (next(iter(words_by_speaker(turns).values())) for turns in (spoken, recognised))
-    return cp_pairs(real, heard) if measure.rate == "cpwer" else _named_pairs(real, heard)
-
-
-def _named_pairs(real: Said, heard: Said) -> Pairs:
-    speakers = dict.fromkeys([*real, *heard])
-    return {(name if name in real else None, name): align(real.get(name, ()), heard.get(name, ())) for name in speakers}
+    if measure.rate == "cpwer":
+        return cp_pairs(real, heard)
+    names = dict.fromkeys([*real, *heard])
+    return {(name if name in real else None, name): align(real.get(name, ()), heard.get(name, ())) for name in names}
 
 
 def _cut(rows: Sequence[Row], pairs: Sequence[Pair]) -> Aligned:
     """Cut an alignment at the rows of the reference."""
     parts: list[list[Pair]] = [[] for _ in rows]
-    ends = [0]
-    for row in rows:
-        ends.append(ends[-1] + len(row.tokens))
-    place, number = 0, next((number for number, row in enumerate(rows) if row.tokens), 0)
+    left = iter([number for number, row in enumerate(rows) for _ in row.tokens])
+    number = next((number for number, row in enumerate(rows) if row.tokens), 0)
     for pair in pairs:
         if pair[0] is not None:
-            while place >= ends[number + 1]:
-                number += 1
-            place += 1
+            number = next(left)
         parts[number].append(pair)
     return {row.key: tuple(part) for row, part in zip(rows, parts, strict=True)}
 
 
-def _check_ids(reference: Transcripts, real: Sequence[str], hypothesis: Transcripts, heard: Sequence[str]) -> None:
+def _check_ids(reference: Transcripts, real: Iterable[str], path: Path, heard: Iterable[str]) -> None:
     """Refuse ids that are only in one of two files."""
     what = "utterance" if reference.of_utterances else "recording"
-    for ids, other, path, advice in (
-        (real, set(heard), hypothesis.path, f"of {reference.path} missing: recognise them, or write them without text"),
-        (heard, set(real), hypothesis.path, f"not in {reference.path}: is this another test set?"),
-    ):
-        lost = [key for key in ids if key not in other]
-        if lost:
-            more = ", ..." if len(lost) > NAMED else ""
-            plural = "" if len(lost) == 1 else "s"
-            raise InputError(f"{path}: {len(lost)} {what}{plural} ({', '.join(lost[:NAMED])}{more}) {advice}")
+    real, heard = dict.fromkeys(real), dict.fromkeys(heard)
+    missing = f"of {reference.path} is missing: recognise it, or write it without text"
+    refuse([key for key in real if key not in heard], str(path), missing, what)
+    other = f"is not in {reference.path}: is this another test set?"
+    refuse([key for key in heard if key not in real], str(path), other, what)
 
 
 def split_channels(files: Sequence[Transcripts]) -> list[Transcripts]:
-    """Files whose recordings are split by channel, where the first (the reference) has several in one recording.
+    """Split the recordings of files by channel, where the first (the reference) has several in one recording.
 
     All files must know channels; otherwise they are returned as they are.
     """
@@ -231,7 +205,7 @@ def _by_channel(turn: Segment) -> Segment:
 
 
 def overlapped_share(turns: Sequence[Segment]) -> float:
-    """The share of speech that begins before another turn of the recording has ended, where times are known.
+    """Return the share of speech that begins before another turn of the recording has ended, where times are known.
 
     >>> overlapped_share([Segment("r", "a", ("x",), 0.0, 4.0), Segment("r", "b", ("y",), 3.0, 7.0)])
     0.125

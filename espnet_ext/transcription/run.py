@@ -7,7 +7,7 @@ from pathlib import Path
 
 from espnet_ext.audio.recordings import opened, readable
 from espnet_ext.errors import InputError
-from espnet_ext.pages.transcript import RATE, write_page
+from espnet_ext.pages.transcript import RATE, write_transcript_page
 from espnet_ext.text.words import Segment
 from espnet_ext.text.writing import show_line, write_transcript
 from espnet_ext.transcription.engines import seconds_of
@@ -140,4 +140,4 @@ def _write(target: Path, recording: Recording, audio: Path, lines: Sequence[Segm
         write_transcript(target, {recording.name.replace("/", "_"): list(lines)}, kind)
         return
     with opened(audio, RATE) as samples:
-        write_page(target, recording.path.name, lines, samples)
+        write_transcript_page(target, recording.path.name, lines, samples)

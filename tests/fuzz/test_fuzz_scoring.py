@@ -1,7 +1,6 @@
 """Counts of errors against the definition, on inputs without limits: lists of words, mixed text, files."""
 
 import unicodedata
-from functools import partial
 
 from damage import FUZZ, NAMES, WORDS, damaged, read_or_refuse, several
 from hypothesis import given, note

@@ -39,7 +39,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attributes):
         found = dict(attributes)
         self.loaded += [found[name] for name in ("src", "href") if name in found]
-        self._inside = found if tag == "span" else None
+        self._inside = found if "data-start" in found else None
 
     def handle_data(self, data):
         if self._inside is not None:
@@ -63,8 +63,13 @@ def test_all_formats_and_the_page(audio, tmp_path):
     assert json.loads(text["json"])["segments"][1]["speaker"] == "Ada & Bo"
     assert len(text["ctm"].splitlines()) == 3 and "00:00:02,000 --> 00:00:03,000\nAda & Bo: there" in text["srt"]
     page = Page(text["html"])
-    assert page.words == [("<so>", 0.1, 0.4, None), ("hello", 0.5, 0.9, "unsure"), ("there", 2.0, 2.4, None)]
-    (source,) = page.loaded  # nothing else is loaded, from a network or a file
+    assert page.words == [
+        ("<so>", 0.1, 0.4, "spoken"),
+        ("hello", 0.5, 0.9, "spoken unsure"),
+        ("there", 2.0, 2.4, "spoken"),
+    ]
+    assert all(address.startswith(("data:", "#")) for address in page.loaded), "nothing from a network or a file"
+    source = page.loaded[-1]
     kind, _, data = source.partition(",")
     assert kind == "data:audio/mpeg;base64" and "Ada &amp; Bo" in text["html"]
     heard, rate = soundfile.read(io.BytesIO(base64.b64decode(data)))
@@ -218,7 +223,7 @@ def test_a_run_that_was_killed_between_two_formats_is_finished(again, tmp_path, 
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("espnet_ext.transcription.run.write_page", killed)
+        patch.setattr("espnet_ext.transcription.run.write_transcript_page", killed)
         with pytest.raises(KeyboardInterrupt):
             again(("txt", "html"))
     assert again(("txt", "html")) == 0 and len(again.heard) == 2 and not again.done
