@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from damage import FUZZ, NAMES, WORDS, damaged, read_or_refuse, several
-from espnet_ext.longform.recording_audio import read_regions, write_regions
 from hypothesis import given, note
 from hypothesis import strategies as st
 
+from espnet_ext.audio.recordings import read_regions, write_regions
 from espnet_ext.codeswitch.mixed_text import mixed_tokens
 from espnet_ext.corpora import asru2019, earnings22, libricss, long_recordings, rev16, spotify, tedlium
 from espnet_ext.corpora.checks import Faults

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-from espnet_ext.tables.publish import write_tables
 
 from espnet_ext.kaldi.tables import write_table
 from espnet_ext.scoring.mixed import score_mixed_texts
 from espnet_ext.scoring.score import score_texts
 from espnet_ext.scoring.score_files import summarise, write_reports
+from espnet_ext.tables.publish import write_tables
 from espnet_ext.tables.reading import load_tables
 
 TABLES = """
