@@ -101,8 +101,8 @@ def mer(ref: Path, hyp: Path, output: Path | None, scripts: str, **options: Any)
     the language switches and elsewhere. Other languages are told apart by their --scripts: characters count where
     words are not spaced (Thai, kana), words elsewhere. --output writes what `score wer` does, measures.txt and parts/.
     """
-    from espnet_ext.codeswitch.mixed_text import script_pair
     from espnet_ext.scoring.score_files import evaluate, measures_table
+    from espnet_ext.text.mixed_text import script_pair
 
     result, summary = evaluate(ref, hyp, output, unit="mixed", languages=script_pair(scripts), **options)
     _print_score(result, summary, output)

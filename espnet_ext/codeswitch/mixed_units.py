@@ -27,9 +27,9 @@ from pathlib import Path
 import sentencepiece
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
-from espnet_ext.codeswitch.mixed_text import UNKNOWN_MARK, han_characters, has_han
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table
+from espnet_ext.text.mixed_text import UNKNOWN_MARK, han_characters, has_han
 from espnet_ext.text.token_languages import write_languages
 from espnet_ext.text.tokens import PieceModel, say_if_fewer, token_list, train_pieces, write_token_files
 

@@ -32,8 +32,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from espnet_ext.audio.files import Inspected
-from espnet_ext.codeswitch.mixed_text import language_of
-from espnet_ext.codeswitch.text_rules import MANDARIN_ENGLISH
 from espnet_ext.corpora import librispeech
 from espnet_ext.corpora.checks import ADVICE, SHOWN, Faults, check_audio_files, require_corpus, write_parts
 from espnet_ext.corpora.code_switching import LAYOUTS, MANDARIN, part_folder, scan_part
@@ -42,6 +40,8 @@ from espnet_ext.kaldi.checks import raise_problems, validate
 from espnet_ext.kaldi.cut_recordings import cut_segments, run_commands, segment_faults
 from espnet_ext.kaldi.data_dir import DataDir, format_seconds, read_data_dir, segment_recording
 from espnet_ext.kaldi.parts import restrict
+from espnet_ext.text.mixed_text import language_of
+from espnet_ext.text.rules import MANDARIN_ENGLISH
 from espnet_ext.work.files import write_json
 
 SAMPLING_RATE = 16000

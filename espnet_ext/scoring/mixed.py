@@ -28,9 +28,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from espnet_ext.codeswitch.mixed_text import ScriptPair
 from espnet_ext.scoring.error_rate import ErrorRate, Pair, align, check_alignable, count_errors, count_pairs
 from espnet_ext.scoring.score import NAMES, Score, score_texts
+from espnet_ext.text.mixed_text import ScriptPair
 
 MANDARIN_ENGLISH = ScriptPair()
 FILTERED = "-filtered"

@@ -35,9 +35,9 @@ def normaliser_called(name: str) -> tuple[Callable[[str], str], str]:
     if name == LOWER:
         return str.lower, LOWER
     if name in (LIBRISPEECH, MANDARIN_ENGLISH):
-        from espnet_ext.codeswitch import text_rules
+        from espnet_ext.text import rules
 
-        return (text_rules.LIBRISPEECH if name == LIBRISPEECH else text_rules.MANDARIN_ENGLISH), name
+        return (rules.LIBRISPEECH if name == LIBRISPEECH else rules.MANDARIN_ENGLISH), name
     if name != WHISPER_ENGLISH:
         raise InputError(f"there is no normaliser {name!r}: choose one of {', '.join(NORMALISERS)}")
     try:

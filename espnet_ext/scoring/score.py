@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from espnet_ext.codeswitch.mixed_text import mixed_tokens
 from espnet_ext.errors import InputError
 from espnet_ext.scoring.error_rate import ZERO, ErrorRate, Pair, align, bootstrap_interval, count_errors, count_pairs
+from espnet_ext.text.mixed_text import mixed_tokens
 
 UNITS = ("word", "char", "mixed")
 MUCH_WRITING = 0.2  # share of the errors that are only case or punctuation, from which on it is worth a warning

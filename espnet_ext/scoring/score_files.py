@@ -7,13 +7,13 @@ from typing import Any
 
 from tabulate import tabulate
 
-from espnet_ext.codeswitch.mixed_text import ScriptPair
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.scoring.alignment_file import alignment_blocks
 from espnet_ext.scoring.error_rate import REPLICAS, ErrorRate
 from espnet_ext.scoring.mixed import MANDARIN_ENGLISH, WITHIN, count_switches, score_mixed_texts
 from espnet_ext.scoring.normalise import NONE, normaliser_called
 from espnet_ext.scoring.score import WHOLE, Score, score_by_kind, score_texts
+from espnet_ext.text.mixed_text import ScriptPair
 from espnet_ext.work.files import atomic_write, write_json
 
 PARTS = "parts"  # the folder of a score's parts

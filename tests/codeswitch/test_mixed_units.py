@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from espnet_ext.cli.program import call
-from espnet_ext.codeswitch.mixed_text import UNKNOWN_MARK, han_characters, has_han, mixed_tokens
 from espnet_ext.codeswitch.mixed_units import han_units, train_mixed_pieces, write_mixed_tokens
-from espnet_ext.codeswitch.text_rules import no_blank_beside_han
 from espnet_ext.errors import InputError
+from espnet_ext.text.mixed_text import UNKNOWN_MARK, han_characters, has_han, mixed_tokens
+from espnet_ext.text.rules import no_blank_beside_han
 from espnet_ext.text.tokens import train_pieces
 
 ENGLISH = [

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from bad_corpora import write_noise
 
-from espnet_ext.codeswitch.mixed_text import mixed_tokens
 from espnet_ext.corpora.asru2019 import prepare_asru2019
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
+from espnet_ext.text.mixed_text import mixed_tokens
 
 
 def write(path: Path, *lines: str) -> None:

@@ -14,7 +14,6 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from espnet_ext.audio.recordings import read_regions, write_regions
-from espnet_ext.codeswitch.mixed_text import mixed_tokens
 from espnet_ext.corpora import asru2019, earnings22, libricss, long_recordings, rev16, spotify, tedlium
 from espnet_ext.corpora.checks import Faults
 from espnet_ext.corpora.code_switching import scan_audio_folder
@@ -29,6 +28,7 @@ from espnet_ext.nbest.readers import read_mlm_scoring
 from espnet_ext.scoring.alignment_file import alignment_blocks, read_alignment
 from espnet_ext.scoring.score import score_texts
 from espnet_ext.text.formats import read_hypotheses
+from espnet_ext.text.mixed_text import mixed_tokens
 from espnet_ext.text.token_languages import read_languages
 from espnet_ext.text.tokens import read_prior
 from espnet_ext.text.transcripts import read_segments, read_transcripts

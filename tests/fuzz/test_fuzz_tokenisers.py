@@ -8,10 +8,10 @@ from damage import FUZZ, INPUTS, WORDS, read_or_refuse, several
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.codeswitch.mixed_text import has_han, mixed_tokens
 from espnet_ext.codeswitch.mixed_units import train_mixed_pieces
-from espnet_ext.codeswitch.text_rules import LIBRISPEECH, MANDARIN_ENGLISH
 from espnet_ext.errors import InputError
+from espnet_ext.text.mixed_text import has_han, mixed_tokens
+from espnet_ext.text.rules import LIBRISPEECH, MANDARIN_ENGLISH
 from espnet_ext.text.token_languages import read_languages, token_languages, write_languages
 from espnet_ext.text.tokens import read_prior, write_tokens
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.codeswitch.mixed_text import has_han, script_pair
 from espnet_ext.errors import InputError
 from espnet_ext.scoring import error_rate
 from espnet_ext.scoring.error_rate import ErrorRate, align, count_errors, count_pairs
@@ -20,6 +19,7 @@ from espnet_ext.scoring.mixed import (
     split_at_switches,
 )
 from espnet_ext.scoring.score_files import evaluate
+from espnet_ext.text.mixed_text import has_han, script_pair
 
 TOKENS = st.sampled_from(["我", "你", "去", "𠀀", "go", "to", "don't", "9"])
 REFERENCES = st.lists(TOKENS, min_size=1, max_size=12)

@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from espnet_ext.codeswitch.mixed_text import has_han
 from espnet_ext.command import run_main
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.arks import read_array
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.kaldi.utterance_audio import read_samples, read_spans
+from espnet_ext.text.mixed_text import has_han
 from espnet_ext.work.files import write_json
 from espnet_ext.work.plot_style import save_png
 from espnet_ext.work.yaml_files import read_yaml

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.codeswitch.mixed_text import han_characters, has_han, language_of, mixed_tokens
+from espnet_ext.text.mixed_text import han_characters, has_han, language_of, mixed_tokens
 
 # By Scripts.txt of Unicode: the basic block, extensions A to H, a compatibility form, 々 and 〇.
 HAN = "一龥㐀豈𠀀𪜀𫝀𫠠𬺰\U00030000\U00031350々〇"

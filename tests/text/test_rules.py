@@ -8,9 +8,9 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from espnet_ext.codeswitch import text_rules as rules
-from espnet_ext.codeswitch.mixed_text import mixed_tokens
-from espnet_ext.codeswitch.text_rules import LIBRISPEECH, MANDARIN_ENGLISH, TextRules
+from espnet_ext.text import rules
+from espnet_ext.text.mixed_text import mixed_tokens
+from espnet_ext.text.rules import LIBRISPEECH, MANDARIN_ENGLISH, TextRules
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Mandarin-English text: which characters are Han, and how a transcript splits into Han characters and words.
 
 In data dirs such text has no space beside a Han character and single spaces between words
-(:func:`espnet_ext.codeswitch.text_rules.no_blank_beside_han`); :func:`mixed_tokens` accepts any spacing.
+(:func:`espnet_ext.text.rules.no_blank_beside_han`); :func:`mixed_tokens` accepts any spacing.
 """
 
 import functools
