@@ -1,5 +1,6 @@
 """Runs of the recipes at scale smoke, some of them stopped in the middle, and what they end with."""
 
+import gzip
 import json
 import os
 import re
@@ -9,6 +10,10 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from espnet_ext.tables.publish import read_results
+from espnet_ext.tables.result import Cell, TableResult
+from espnet_ext.tables.score_table import SCORES
 
 EGS = Path(__file__).parents[2] / "egs"
 # For each recipe, few rows that go through all its stages. Without an entry here: all rows of the first table.
@@ -37,6 +42,19 @@ def smoke_run(recipe: str, *options: str, folder: Path, datadir: Path | None = N
         timeout=PATIENCE,
         check=False,
     )
+
+
+def table_of(recipe: str, folder: Path, table: str = "1") -> TableResult:
+    """Return a table or figure of the run below ``folder``."""
+    return next(each for each in read_results(folder / "exp" / "results", EGS / recipe) if each.table.id == table)
+
+
+def cells_of(recipe: str, folder: Path, table: str = "1") -> dict[str, dict[str, Cell]]:
+    """Return the cells of a table by row and by the name of their column."""
+    return {
+        row.name: {column.name: cell for column, cell in row.cells.items()}
+        for row in table_of(recipe, folder, table).rows
+    }
 
 
 def stages(recipe: str) -> list[int]:
@@ -145,16 +163,10 @@ class Run:
         return subprocess.run(["pgrep", "-af", str(self.folder)], capture_output=True, text=True, check=False).stdout
 
     def results(self) -> dict[str, object]:
-        """Its tables and figures, without dates and times, and its hypotheses with their scores."""
-        found: dict[str, object] = {}
-        for path in sorted((self.folder / "exp" / "results").glob("*.json")):
-            content = json.loads(path.read_text())
-            content.pop("meta")
-            for row in content.get("rows", []):
-                row["cells"].pop("latency", None)
-            found[path.name] = content
+        """Its scores, and its hypotheses with their scores."""
+        scores = self.folder / "exp" / "results" / SCORES
+        found: dict[str, object] = {SCORES: gzip.decompress(scores.read_bytes())}
         for path in sorted((self.folder / "exp").rglob("decode_*/**/*")):
             if path.name in HYPOTHESES and "log" not in path.parts:
                 found[os.path.relpath(path, self.folder)] = path.read_text()
-        assert found
         return found

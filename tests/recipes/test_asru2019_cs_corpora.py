@@ -1,13 +1,12 @@
 """egs/asru2019_cs/run.sh on replicas of the challenge's corpus and of public ones, from their files to a table."""
 
-import json
 import re
 import shutil
 from functools import partial
 from pathlib import Path
 
 import pytest
-from runs import smoke_run
+from runs import smoke_run, table_of
 
 from espnet_ext.corpora.asru2019 import prepare_asru2019
 from espnet_ext.synthetic.asru2019 import LIBRISPEECH, make_asru2019
@@ -127,13 +126,13 @@ def test_a_corpus_goes_from_its_files_to_a_table(corpus, parts, synthetic, tmp_p
     result = run(*options, "--table", "1", "--rows", "baseline", "--nj", "1", folder=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
 
-    table = json.loads((tmp_path / "exp" / "results" / "table1.json").read_text())
-    assert table["meta"]["corpus"] == f"corpus{SAID.get(corpus, '')}"
-    cells = {column: cell["here"] for column, cell in table["rows"][0]["cells"].items()}
+    table = table_of("asru2019_cs", tmp_path)
+    assert table.meta.corpus == f"corpus{SAID.get(corpus, '')}"
+    cells = {column.name: cell.here for column, cell in table.rows[0].cells.items()}
     for part in ("dev", "test"):
         text = " ".join(text for _, _, text, _, _ in parts[part])
-        assert cells[f"{part} CH"]["words"] == len(re.findall(r"[\u4e00-\u9fff]", text))
-        assert cells[f"{part} EN"]["words"] == len(re.findall(r"[A-Za-z']+", text))
+        assert cells[f"{part} CH"].words == len(re.findall(r"[\u4e00-\u9fff]", text))
+        assert cells[f"{part} EN"].words == len(re.findall(r"[A-Za-z']+", text))
     heard = (tmp_path / "data" / "train-zh" / "text").read_text().splitlines()
     assert heard == sorted(f"{key} {text}" for key, _, text, _, _ in parts["train-zh"])
     if corpus == "seame":

@@ -1,12 +1,11 @@
 """egs/libricss_stitch/run.sh at scale smoke: from audio to the tables, and mistakes."""
 
-import json
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from runs import fail_in_each_stage, smoke_run
+from runs import cells_of, fail_in_each_stage, smoke_run
 
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.multitalker.hypotheses import group_by_speaker
@@ -34,8 +33,8 @@ def smoke(tmp_path_factory) -> tuple[Path, str]:
 
 
 def table(folder: Path, number: int) -> dict[str, dict]:
-    result = json.loads((folder / "exp" / "results" / f"table{number}.json").read_text())
-    return {row["name"]: {name: cell["here"] for name, cell in row["cells"].items()} for row in result["rows"]}
+    found = cells_of("libricss_stitch", folder, str(number))
+    return {name: {column: cell.here for column, cell in cells.items()} for name, cells in found.items()}
 
 
 def test_the_tables_have_the_rows_that_were_asked_for(smoke):
@@ -49,8 +48,8 @@ def test_the_tables_have_the_rows_that_were_asked_for(smoke):
             continue
         conditions = [cell for name, cell in cells.items() if name != "libricss"]
         assert len(conditions) == 6
-        assert sum(cell["words"] for cell in conditions) == cells["libricss"]["words"]
-        assert sum(cell["errors"] for cell in conditions) == cells["libricss"]["errors"]
+        assert sum(cell.words for cell in conditions) == cells["libricss"].words
+        assert sum(cell.errors for cell in conditions) == cells["libricss"].errors
 
 
 def test_every_word_of_the_reference_is_counted_once(smoke):
@@ -58,7 +57,7 @@ def test_every_word_of_the_reference_is_counted_once(smoke):
     for name, cells in table(folder, 2).items():
         for test_set in MIXTURES if name in ROWS else ():
             references = read_segments(folder / "data" / test_set / "references.json")
-            assert cells[test_set]["words"] == sum(len(turn.words) for turn in references)
+            assert cells[test_set].words == sum(len(turn.words) for turn in references)
 
 
 def test_block_wise_transcripts_are_the_windows_joined(smoke):
@@ -80,7 +79,7 @@ def test_table_1_and_the_inventories(smoke):
     folder, output = smoke
     counts = table(folder, 1)
     assert list(counts) == ["train", "dev short", "dev long", "test short", "test long"]
-    assert [cells["samples"]["value"] for cells in counts.values()] == [8, 3, 2, 3, 2]
+    assert [cells["samples"].value for cells in counts.values()] == [8, 3, 2, 3, 2]
     assert "Table 1. Simulated mixtures" in output and "50083.00" in output
     profiles = read_table(folder / "data" / "profiles" / "test" / "profiles.scp")
     enrolled = {key for row in read_table(folder / "data/profiles/test/enrolment").values() for key in row.split()}

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from runs import fail_in_each_stage, smoke_run
+from runs import cells_of, fail_in_each_stage, smoke_run
 
 from espnet_ext.nbest.lists import read_nbest
 
@@ -24,8 +24,8 @@ def smoke(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def here(smoke) -> dict[str, dict]:
-    table = json.loads((smoke / "exp" / "results" / "table1.json").read_text())
-    return {row["name"]: {name: cell["here"] for name, cell in row["cells"].items()} for row in table["rows"]}
+    table = cells_of("librispeech_rescore", smoke)
+    return {name: {column: cell.here for column, cell in cells.items()} for name, cells in table.items()}
 
 
 def test_the_table_has_the_rows_that_were_asked_for(here):
@@ -36,8 +36,8 @@ def test_the_table_has_the_rows_that_were_asked_for(here):
 
 def test_no_choice_is_better_than_the_oracle(here):
     for test_set in ("test-clean", "test-other"):
-        words = {here[name][test_set]["words"] for name in ROWS}
-        errors = [here[name][test_set]["errors"] for name in ROWS]
+        words = {here[name][test_set].words for name in ROWS}
+        errors = [here[name][test_set].errors for name in ROWS]
         assert len(words) == 1 and min(errors) == errors[-1]
 
 

@@ -11,15 +11,13 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from runs import EGS, Run, fail_in_each_stage, smoke_run
+from runs import EGS, Run, cells_of, fail_in_each_stage, smoke_run, table_of
 
 RECIPE = EGS / "librispeech_sem"
 run = partial(smoke_run, RECIPE.name, "--table", "1")
 
 
-def rows(folder: Path) -> dict[str, dict]:
-    table = json.loads((folder / "exp" / "results" / "table1.json").read_text())
-    return {row["name"]: row for row in table["rows"]}
+rows = partial(cells_of, RECIPE.name)
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +34,12 @@ def test_run_fills_the_rows_that_were_asked_for(smoke):
     table = rows(folder)
     for name in ("baseline", "0dB"):
         for test_set in ("test-clean", "test-other"):
-            here = table[name]["cells"][test_set]["here"]
-            assert here["words"] > 0 and here["errors"] >= 0
-            assert here["value"] == pytest.approx(100 * here["errors"] / here["words"], abs=0.01)
-    assert table["-60dB"]["cells"]["test-clean"]["here"] is None
-    assert table["baseline"]["cells"]["test-clean"]["paper"] == 4.19
-    assert "table1.json" in result.stdout and "4.19" in result.stdout
+            here = table[name][test_set].here
+            assert here.words > 0 and here.errors >= 0
+            assert here.value == pytest.approx(100 * here.errors / here.words, abs=0.01)
+    assert table["-60dB"]["test-clean"].here is None
+    assert table["baseline"]["test-clean"].paper == 4.19
+    assert "tables.md" in result.stdout and "4.19" in result.stdout
 
 
 def test_systems_differ_only_in_what_the_table_says(smoke):
@@ -50,21 +48,19 @@ def test_systems_differ_only_in_what_the_table_says(smoke):
         yaml.safe_load((folder / "exp" / system / "seed1" / "config.yaml").read_text())
         for system in ("baseline", "sem_m80_0")
     )
-    for system, config in (("baseline", base), ("sem_m80_0", sem)):  # each goes on from its own pre-training
-        assert system in Path(config["optim_conf"].pop("moments")).parts
     different = {key for key in base if base[key] != sem[key]}
-    assert different <= {"config", "init_param", "normalize", "normalize_conf", "output_dir"}
+    assert different <= {"config", "normalize", "normalize_conf", "output_dir"}
     assert sem["normalize_conf"] == base["normalize_conf"] | {"eta_min": -80.0, "eta_max": 0.0}
 
 
 def test_a_second_run_repeats_nothing(smoke):
     folder, _ = smoke
-    before = json.loads((folder / "exp" / "results" / "table1.json").read_text())["rows"]
+    before = rows(folder)
     again = run("--rows", "baseline,0dB", folder=folder)
     assert again.returncode == 0
     steps = [line for line in again.stdout.splitlines() if re.search(r": done (before|in)", line)]
     assert len(steps) >= 12 and all(line.endswith("done before") for line in steps)
-    assert json.loads((folder / "exp" / "results" / "table1.json").read_text())["rows"] == before
+    assert rows(folder) == before
 
 
 def test_language_model_grid_and_pretraining(smoke, tmp_path):
@@ -84,10 +80,9 @@ def test_language_model_grid_and_pretraining(smoke, tmp_path):
     assert len(masked) == 1 and 0.05 < float(masked[0]) < 0.95
     # one step for both weights, and both hypotheses scored
     assert len(re.findall(r"decode sem_m80_0/seed1 \(lm_0.36 lm_0.44\): done in", result.stdout)) == 1
-    table = json.loads((tmp_path / "exp" / "results" / "table5.json").read_text())
-    here = {row["name"]: row["cells"]["test-clean"]["here"] for row in table["rows"]}
-    assert here["lm=0.36"]["words"] == here["lm=0.44"]["words"] > 0 and here["lm=0.40"] is None
-    assert 1.0 < table["meta"]["lm_perplexity"] < 1000.0
+    here = {name: cells["test-clean"].here for name, cells in rows(tmp_path, "5").items()}
+    assert here["lm=0.36"].words == here["lm=0.44"].words > 0 and here["lm=0.40"] is None
+    assert 1.0 < table_of(RECIPE.name, tmp_path, "5").meta.lm_perplexity < 1000.0
 
 
 def test_a_failing_step_of_each_stage_ends_the_run(smoke):
@@ -99,10 +94,10 @@ def test_a_run_killed_in_each_stage_ends_with_the_same_table(smoke, tmp_path):
     """SIGKILL a moment after each stage has started: the next run resumes; the last ends like one without kills."""
     folder, _ = smoke
     killed = Run("librispeech_sem", tmp_path)
-    for stage, delay in ((1, 3.0), (2, 3.0), (3, 0.3), (4, 9.0), (6, 12.0), (7, 12.0), (8, 0.5), (9, 0.3)):
+    for stage, delay in ((1, 3.0), (2, 0.3), (3, 9.0), (5, 12.0), (6, 12.0), (7, 0.5), (8, 0.3)):
         killed.kill_in(stage, delay)
         over = (tmp_path / "exp" / "baseline" / "seed1" / "log" / "train.done").exists()
-        assert stage != 6 or not over, "the training was over before it could be killed"
+        assert stage != 5 or not over, "the training was over before it could be killed"
     killed.finish()
     assert rows(tmp_path)["baseline"] == rows(folder)["baseline"]
     # a model of this size gets little right, so the table alone would hide a difference
@@ -178,13 +173,10 @@ def test_a_system_of_the_users_own_beside_the_table(smoke, tmp_path):
     (line,) = re.findall(r"train narrow/seed1: (python -m espnet_ext\.bin\.growing_asr_train .*)", done.stdout)
     words = shlex.split(line)
     assert words[words.index("--config") + 1].endswith("configs/narrow_growing.yaml") and "--token_list" in words
-    table = rows(folder)
-    assert (
-        table["narrow"]["cells"]["test-clean"]["here"]["words"]
-        == table["baseline"]["cells"]["test-clean"]["here"]["words"]
-    )
+    page = (folder / "exp" / "results" / "tables.md").read_text()
+    assert re.search(r"^\| *narrow *\|.*[0-9]", page, re.M)
     assert re.search(r"^ *narrow .*[0-9]", done.stdout, re.M) and re.search(r"^ *baseline .*[0-9]", done.stdout, re.M)
     config = yaml.safe_load((folder / "exp" / "narrow" / "seed1" / "config.yaml").read_text())
     assert config["encoder_conf"]["hidden_size"] == 6
     again = run("--rows", "baseline,0dB", folder=folder)
-    assert again.returncode == 0 and "narrow" not in rows(folder)
+    assert again.returncode == 0 and "narrow" not in (folder / "exp" / "results" / "tables.md").read_text()

@@ -1,6 +1,5 @@
 """A sixth recipe by the steps of CONTRIBUTING.md: written by `espnet-ext new-recipe`, changed, and run to its table."""
 
-import json
 import subprocess
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 from espnet_ext.cli.program import call
 from espnet_ext.errors import InputError
 from espnet_ext.recipe.new import new_recipe
+from espnet_ext.tables.publish import read_results
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,9 +42,10 @@ def test_a_new_recipe_runs_and_makes_its_table(egs, capsys):
         ["./run.sh", "--scale", "smoke", "--rows", "proposed"], cwd=folder, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    table = json.loads((folder / "exp" / "smoke" / "results" / "table1.json").read_text())
-    row = {row["name"]: row for row in table["rows"]}["proposed"]
-    assert row["cells"]["test-clean"]["paper"] == 2.1 and row["cells"]["test-clean"]["here"]["words"] > 0
+    (table,) = read_results(folder / "exp" / "smoke" / "results", folder)
+    cells = next(row.cells for row in table.rows if row.name == "proposed")
+    cell = next(cell for column, cell in cells.items() if column.name == "test-clean")
+    assert cell.paper == 2.1 and cell.here.words > 0
     config = (folder / "exp" / "smoke" / "proposed" / "seed1" / "config.yaml").read_text()
     assert "encoder: long_fastconformer" in config
 

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs import EGS, fail_in_each_stage, smoke_run
+from runs import EGS, fail_in_each_stage, smoke_run, table_of
 
 from espnet_ext.corpora.spotify import read_transcript
 from espnet_ext.kaldi.tables import read_table
 from espnet_ext.tables.plan import load_scale, system_config
 from espnet_ext.tables.reading import load_tables
+from espnet_ext.tables.result import Cell
 from espnet_ext.work.yaml_files import read_yaml
 
 RECIPE = EGS / "spotify_longctx"
@@ -26,13 +27,12 @@ POINTS = ("--figure", "1,2", "--rows", "Rev16 at 10 s,TED-LIUM at 10 s,0 dB at 1
 SYSTEM = Path("exp", "base_10", "seed1")
 
 
-def result(folder: Path, name: str) -> dict:
-    return json.loads((folder / "exp" / "results" / f"{name}.json").read_text())
+result = partial(table_of, RECIPE.name)
 
 
-def point(folder: Path, figure: str, curve: str, x: float) -> dict:
-    curves = {item["name"]: item for item in result(folder, figure)["figure"]["curves"]}
-    return next(item for item in curves[curve]["points"] if item["x"] == x)
+def point(folder: Path, figure: str, curve: str, x: float) -> Cell:
+    curves = {item.name: item for item in result(folder, figure).curves}
+    return next(item.cell for item in curves[curve].points if item.x == x)
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +47,12 @@ def smoke(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess]:
 def test_run_fills_the_points_that_were_asked_for(smoke):
     folder, done = smoke
     for figure, curve in (("figure1", "Rev16"), ("figure1", "TED-LIUM"), ("figure2", "0 dB")):
-        here = point(folder, figure, curve, 10)["rate"]
-        assert here["words"] > 0 and here["value"] == pytest.approx(100 * here["errors"] / here["words"], abs=0.01)
-        assert point(folder, figure, curve, 2.5)["rate"] is None
+        here = point(folder, figure, curve, 10).here
+        assert here.words > 0 and here.value == pytest.approx(100 * here.errors / here.words, abs=0.01)
+        assert point(folder, figure, curve, 2.5).here is None
         assert (folder / "exp" / "results" / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
-    assert point(folder, "figure1", "Rev16", 10)["paper"] == 14.97
-    assert result(folder, "figure1")["meta"]["normaliser"].startswith("whisper_english (whisper-normalizer ")
+    assert point(folder, "figure1", "Rev16", 10).paper == 14.97
+    assert result(folder, "figure1").meta.normaliser.startswith("whisper_english (whisper-normalizer ")
     assert "figure1.png" in done.stdout and "paper 14.97" in done.stdout
 
 
@@ -77,12 +77,12 @@ def test_the_loss_falls(smoke):
 
 def test_a_second_run_repeats_nothing(smoke):
     folder, _ = smoke
-    before = {name: result(folder, name)["rows"] for name in ("figure1", "figure2")}
+    before = {name: result(folder, name).rows for name in ("figure1", "figure2")}
     again = run(*POINTS, folder=folder)
     assert again.returncode == 0
     steps = [line for line in again.stdout.splitlines() if re.search(r": done (before|in)", line)]
     assert len(steps) >= 13 and all(line.endswith("done before") for line in steps)
-    assert {name: result(folder, name)["rows"] for name in before} == before
+    assert {name: result(folder, name).rows for name in before} == before
 
 
 def test_a_failing_step_of_each_stage_ends_the_run(smoke):
@@ -326,8 +326,8 @@ def test_published_models_take_the_place_of_trainings(smoke, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("the models of --published are trained") == 3
     assert not (tmp_path / SYSTEM / "config.yaml").exists() and not (tmp_path / "data" / "corpus").exists()
-    assert point(tmp_path, "figure1", "Rev16", 10)["rate"] == point(folder, "figure1", "Rev16", 10)["rate"]
-    assert result(tmp_path, "figure1")["meta"]["corpus"] == "published models"
+    assert point(tmp_path, "figure1", "Rev16", 10).here == point(folder, "figure1", "Rev16", 10).here
+    assert result(tmp_path, "figure1").meta.corpus == "published models"
 
 
 def test_help_and_run_from_any_directory(tmp_path):

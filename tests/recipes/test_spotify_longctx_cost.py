@@ -1,17 +1,14 @@
 """egs/spotify_longctx/run.sh at scale smoke: Table 1. In a file of its own, since it shares no run with other tests."""
 
-import json
-
-from runs import smoke_run
+from runs import cells_of, smoke_run
 
 
 def test_table_1_measures_and_trains_nothing(tmp_path):
     done = smoke_run("spotify_longctx", "--table", "1", folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    table = json.loads((tmp_path / "exp" / "results" / "table1.json").read_text())
-    rows = {row["name"]: row["cells"] for row in table["rows"]}
+    rows = cells_of("spotify_longctx", tmp_path)
     assert not list((tmp_path / "exp").rglob("config.yaml")) and not list((tmp_path / "data").glob("*/text"))
-    minutes = {name: cells["minutes"]["here"]["value"] for name, cells in rows.items()}
+    minutes = {name: cells["minutes"].here.value for name, cells in rows.items()}
     assert minutes["Conformer"] < minutes["Conformer with flash"] < minutes["FastConformer with flash"]
-    assert rows["FastConformer with flash"]["minutes"]["paper"] == 70
-    assert all(cells["frames_per_second"]["here"]["value"] > 0 for cells in rows.values())
+    assert rows["FastConformer with flash"]["minutes"].paper == 70
+    assert all(cells["frames_per_second"].here.value > 0 for cells in rows.values())
