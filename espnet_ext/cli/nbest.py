@@ -27,7 +27,7 @@ def nbest() -> None:
 
 @nbest.command()
 @common.nbest()
-@common.references("Kaldi text with the references of the lists.", required=False)
+@common.references("References of the lists, in any format.", required=False)
 @common.nbest_format()
 @click.option("--distinct", is_flag=True, help="Drop a hypothesis whose text came before in its list.")
 @click.option(
@@ -52,7 +52,7 @@ def convert(nbest: Path, ref: Path | None, form: str, distinct: bool, normaliser
 
 @nbest.command()
 @common.nbest()
-@common.references("Kaldi text with the references of the lists.", required=False)
+@common.references("References of the lists, in any format.", required=False)
 @common.nbest_format()
 @click.option("--depth", type=common.COUNT, metavar="N", help="Look at the first N hypotheses only.  [default: all]")
 @common.path("--best-text", "Write the oracle's choices as Kaldi text.")
@@ -99,7 +99,7 @@ def _weights(_context: click.Context, _option: click.Parameter, values: tuple[st
 
 @click.command()
 @common.nbest()
-@common.references("Kaldi text with the references of the lists, to print error rates.", required=False)
+@common.references("References of the lists, in any format, to print error rates.", required=False)
 @common.nbest_format()
 @click.option(
     "--lm",
@@ -114,7 +114,7 @@ def _weights(_context: click.Context, _option: click.Parameter, values: tuple[st
 @common.path(
     "--tune-on", "Development lists to tune the weights on; repeat it for several.", metavar="LISTS", several=True
 )
-@common.path("--tune-ref", "Kaldi text with the references of each --tune-on.", several=True)
+@common.path("--tune-ref", "References of each --tune-on, in any format.", several=True)
 @click.option(
     "--weight",
     "weights",

@@ -14,6 +14,7 @@ from typing import Any
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.tables import read_table, text_lines
 from espnet_ext.nbest.lists import Hypothesis, NBest, hypothesis_of, make_list, one_line, ranked_lists
+from espnet_ext.text import formats
 from espnet_ext.work.json_text import parse_json, refuse_twins
 
 # Kaldi's lattices have acoustic log-likelihoods ten times as large as they should be beside a language model.
@@ -125,8 +126,7 @@ def read_nemo(path: Path) -> list[NBest]:
     """
     beams = path if path.is_file() else _only(path, "preds_out_width*.tsv", "beams, one file per folder")
     manifest = _only(beams.parent, "*.json", "manifest beside the beams")
-    lines = list(text_lines(beams))
-    records = [_manifest_line(manifest, number, line) for number, line in enumerate(text_lines(manifest), start=1)]
+    lines, records = list(text_lines(beams)), formats.read_nemo(manifest)
     match = _WIDTH.match(beams.name)
     width = int(match[1]) if match else len(lines) // len(records)
     if len(lines) != width * len(records):
@@ -136,28 +136,15 @@ def read_nemo(path: Path) -> list[NBest]:
             "decode with a smaller beam_width, or write the lists as JSONL"
         )
     lists = []
-    for index, (name, ref) in enumerate(records):
+    for index, (name, ref) in enumerate(records.items()):
         hyps = []
         for number in range(index * width + 1, (index + 1) * width + 1):
             text, tab, score = lines[number - 1].rpartition("\t")
             if not tab:
                 raise InputError(f"{beams}: line {number} is not text and score with a tab between them")
             hyps.append(Hypothesis(one_line(text), _number(score, beams, f"line {number}")))
-        lists.append(make_list(beams, name, hyps, ref))
-    if len({nbest.utt_id for nbest in lists}) < len(lists):
-        raise InputError(f"{manifest}: two audio files have the same name, which is the utterance's id: rename one")
+        lists.append(make_list(beams, name.replace(" ", "_"), hyps, ref))
     return lists
-
-
-def _manifest_line(manifest: Path, number: int, line: str) -> tuple[str, str | None]:
-    try:
-        record: Any = parse_json(line)
-        text = record.get("text")
-        if not isinstance(text, str | None):
-            raise InputError(f"{manifest}: line {number}: text is {text!r}, and must be a string")
-        return Path(record["audio_filepath"]).stem.replace(" ", "_"), text
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{manifest}: line {number} has no audio_filepath ({error!r}): give NeMo's manifest") from None
 
 
 def _only(folder: Path, pattern: str, what: str) -> Path:

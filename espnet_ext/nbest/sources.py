@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from espnet_ext.errors import InputError
-from espnet_ext.kaldi.tables import read_table
 from espnet_ext.nbest import readers
 from espnet_ext.nbest.espnet_output import is_espnet_output, read_espnet_output
 from espnet_ext.nbest.lists import NBest, distinct, read_nbest, word_errors, words_of_reference, write_nbest
 from espnet_ext.scoring.score import MUCH_WRITING, score_texts
+from espnet_ext.text.transcripts import read_transcripts
 from espnet_ext.work.files import refuse_input, unpacked
 
 AUTO = "auto"
@@ -81,7 +81,7 @@ def read_lists(path: str | Path, reference: str | Path | None = None, form: str 
 
     Args:
         path: the lists.
-        reference: Kaldi ``text`` with their references, which replace those in the lists.
+        reference: any transcripts with their references, which replace those in the lists.
         form: a key of ``FORMATS``; "auto" takes the first that fits.
     """
     path = Path(path)
@@ -95,7 +95,9 @@ def read_lists(path: str | Path, reference: str | Path | None = None, form: str 
     elif form not in FORMATS:
         raise InputError(f"no format {form} of N-best lists: choose one of {', '.join(FORMATS)}")
     lists = FORMATS[form].read(path)
-    return with_references(lists, read_table(reference), str(path), str(reference)) if reference else lists
+    if not reference:
+        return lists
+    return with_references(lists, read_transcripts(reference).plain, str(path), str(reference))
 
 
 def convert_lists(
