@@ -1,6 +1,7 @@
 """``espnet-ext data``: corpora, Kaldi data dirs, tokens."""
 
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,17 @@ from espnet_ext.cli import options as common
 from espnet_ext.cli.lazy import Entry, LazyGroup
 from espnet_ext.errors import InputError
 
-CORPORA = ("asru2019", "libricss", "librispeech", "spotify")
+CORPORA = ("librispeech", "asru2019", "libricss", "spotify", "tedlium", "earnings22", "rev16")
+SYNTHETIC = ("asru2019", "libricss", "librispeech", "spotify")
+LIBRISPEECH_PARTS = (
+    "train-clean-100", "train-clean-360", "train-other-500", "dev-clean", "dev-other", "test-clean", "test-other",
+)  # fmt: skip
 TOKEN_TYPES = ("bpe", "unigram", "char", "word", "mixed")
 NORMALISATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 HERE = "espnet_ext.cli.data"
 ENTRIES = {
-    "prepare": Entry("espnet_ext.cli.prepare", "prepare", "Check a corpus and write its data dirs."),
-    "download": Entry("espnet_ext.cli.prepare", "download", "Download a corpus, or resume a download."),
+    "prepare": Entry(HERE, "prepare", "Check a corpus and write its data dirs."),
+    "download": Entry(HERE, "download", "Download a corpus, or resume a download."),
     "synthesise": Entry(HERE, "synthesise", "Make a small synthetic corpus."),
     "validate": Entry(HERE, "validate", "Find faults in a data dir."),
     "fix": Entry(HERE, "fix", "Drop incomplete utterances, and sort."),
@@ -30,8 +35,56 @@ def data() -> None:
     """Prepare corpora; check, fix and combine Kaldi data dirs; learn tokens."""
 
 
+def _parts(default: str = "") -> common.Decorator:
+    return click.option(
+        "--parts",
+        default=default,
+        metavar="A,B",
+        callback=lambda context, option, value: common.names(value),
+        help=f"Parts of the corpus.  [default: {default or 'those that are there'}]",
+    )
+
+
 @click.command()
 @click.argument("corpus", type=click.Choice(CORPORA))
+@click.option("--corpus", "corpus_dir", type=common.PATH, required=True, metavar="DIR", help="Folder of the corpus.")
+@click.option("--output", "output_dir", type=common.PATH, required=True, metavar="DIR", help="Folder of the data dirs.")
+@_parts()
+@common.skip_faulty()
+@common.check_audio()
+@common.nj("num_jobs")
+def prepare(corpus: str, parts: list[str], **options: Any) -> None:
+    """Check a corpus and write a Kaldi data dir of each part.
+
+    If there is a fault in the corpus, all faults are written to a file in --output, and nothing else. With
+    --skip-faulty the data dirs are made without the faulty utterances. The page of the corpus's recipe, and the
+    docstring of its module in espnet_ext/corpora, describe the layout.
+    """
+    function = getattr(import_module(f"espnet_ext.corpora.{corpus}"), f"prepare_{corpus}")
+    takes = signature(function).parameters
+    if parts and "parts" not in takes:
+        raise InputError(f"--parts: {corpus} has one part")
+    if parts:
+        options["parts"] = parts
+    function(**{name: value for name, value in options.items() if name in takes})
+
+
+@click.command()
+@click.argument("corpus", type=click.Choice(["librispeech"]))
+@common.output("Folder for the archives, and for the corpus in LibriSpeech/.")
+@_parts(",".join(LIBRISPEECH_PARTS))
+def download(corpus: str, output: Path, parts: list[str]) -> None:
+    """Download a corpus and its text for language models, or resume a download.
+
+    Archives are checked against their published checksums.
+    """
+    from espnet_ext.corpora.librispeech import download_librispeech
+
+    click.echo(f"corpus in {download_librispeech(output, parts)}")
+
+
+@click.command()
+@click.argument("corpus", type=click.Choice(SYNTHETIC))
 @common.output("Folder of the corpus, which must be absent or empty.")
 @click.option(
     "--size",
@@ -61,15 +114,9 @@ def synthesise(corpus: str, output: Path, size: str, seed: int, nj: int) -> None
     "--no-wav", "files", flag_value=False, default=True, help="Do not look whether the audio files are there."
 )
 @click.option(
-    "--no-spk-sort",
-    "speaker_order",
-    flag_value=False,
-    default=True,
-    help="Do not warn where a speaker is not a prefix of its utterances.",
+    "--no-spk-sort", "speaker_order", flag_value=False, default=True, help="Accept utterances that begin otherwise."
 )
-@click.option(
-    "--no-feats", "--non-print", is_flag=True, expose_value=False, help="Accepted for Kaldi's scripts; no effect."
-)
+@click.option("--no-feats", "--non-print", is_flag=True, expose_value=False, help="Accepted as Kaldi's; no effect.")
 @click.argument("folder", type=common.PATH, metavar="DIR")
 def validate(folder: Path, **checks: Any) -> None:
     """Find faults in a data dir, by file and utterance.

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from espnet_ext.cli import data, decode, options, prepare, score, stitch, transcribe
+from espnet_ext.cli import data, decode, options, score, stitch, transcribe
 from espnet_ext.errors import InputError
 
 
@@ -23,7 +23,7 @@ def test_choices_are_those_of_the_rooms():
     assert score.NORMALISERS == NORMALISERS
     assert (AUTO, *FORMATS) == score.FORMATS
     assert score.COMPARED == RATES
-    assert tuple(PARTS) == prepare.LIBRISPEECH_PARTS
+    assert tuple(PARTS) == data.LIBRISPEECH_PARTS
     assert decode.NOISES == MUSAN
     assert tuple(OVERLAPS) == transcribe.METHODS
     assert tuple(MERGES) == stitch.METHODS and stitch.METHODS[-1] == BY_TIME
@@ -47,9 +47,9 @@ def test_defaults_are_those_of_the_rooms():
 def test_corpora_and_scorers_are_there():
     from importlib import import_module
 
-    for corpus in data.CORPORA:
+    for corpus in data.SYNTHETIC:
         assert callable(getattr(import_module(f"espnet_ext.synthetic.{corpus}"), f"make_{corpus}"))
-    for corpus in prepare.prepare.commands:
+    for corpus in data.CORPORA:
         assert callable(getattr(import_module(f"espnet_ext.corpora.{corpus}"), f"prepare_{corpus}"))
 
 

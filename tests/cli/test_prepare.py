@@ -72,6 +72,6 @@ def test_number_of_jobs(corpus: Path, tmp_path: Path, nj: str) -> None:
         call(["data", "prepare", "librispeech", "--corpus", str(corpus), "--output", str(tmp_path / "m"), "--nj", nj])
 
 
-def test_folder_of_a_part(corpus: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="dev is not PART=DIR"):
-        call(["data", "prepare", "asru2019", "--corpus", str(corpus), "--output", str(tmp_path), "--folder", "dev"])
+def test_corpora_of_one_part(corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--parts: rev16 has one part"):
+        call(["data", "prepare", "rev16", "--corpus", str(corpus), "--output", str(tmp_path), "--parts", "test"])

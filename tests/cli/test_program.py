@@ -134,7 +134,7 @@ def test_a_wrong_command_line_is_one_line(words, message, capsys):
     assert capsys.readouterr() == ("", f"error: {message}\n")
 
 
-@pytest.mark.parametrize("words", [[], ["score"], ["data", "prepare"]])
+@pytest.mark.parametrize("words", [[], ["score"], ["data"]])
 def test_a_group_alone_shows_its_help(words, capsys):
     assert call(words) == 1
     out, err = capsys.readouterr()
