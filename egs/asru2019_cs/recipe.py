@@ -18,6 +18,7 @@ from espnet_ext.work.yaml_files import deep_merge
 
 TEST_SETS = ("dev", "test")
 SPOKEN = "train-cs"
+WHOLE = f"{SPOKEN}-whole"  # with the utterances that are held out of it, where the corpus has no dev set
 # Keys of a training config that say what all decoders share in a run with one encoder.
 SHARED = {f"{part}{conf}" for part in ("frontend", "specaug", "normalize", "encoder") for conf in ("", "_conf")}
 
@@ -53,7 +54,7 @@ def data(run: Run) -> None:
     if run.synthetic:
         run_steps(asr.synthetic_corpus(run, "asru2019"))
     if without_dev(run):
-        names[SPOKEN] = f"{SPOKEN}-whole"
+        names[SPOKEN] = WHOLE
     run_steps(
         asr.data_step(
             run,
@@ -68,18 +69,18 @@ def data(run: Run) -> None:
             librispeech_dir=librispeech and str(librispeech),
             parts=list(names),
         ),
-        *held_out_steps(run, names[SPOKEN]),
+        *held_out_steps(run),
         *(asr.combine_step(run, name, name.split("+")) for name in combined_sets(run)),
     )
 
 
-def held_out_steps(run: Run, spoken: str) -> Iterator[Step]:
+def held_out_steps(run: Run) -> Iterator[Step]:
     """The set on which trainings are watched, if it is not the whole of dev."""
     settings = run.sections["settings"]
     if without_dev(run):
         count = settings["held_out_utterances"]
-        yield asr.subset_step(run, valid_set(run), spoken, count, "first_per_speaker")
-        yield asr.subset_step(run, SPOKEN, spoken, count, "after_first_per_speaker")
+        yield asr.subset_step(run, valid_set(run), WHOLE, count, "first_per_speaker")
+        yield asr.subset_step(run, SPOKEN, WHOLE, count, "after_first_per_speaker")
     elif count := settings["valid_utterances"]:
         yield asr.subset_step(run, valid_set(run), "dev", count, "first_per_speaker")
 
