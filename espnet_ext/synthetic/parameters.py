@@ -122,13 +122,13 @@ class LongformSize:
 
 def librispeech_size(parts: Mapping[str, Sequence[int]], **settings: Any) -> Size:
     """Make a size of LibriSpeech's layout as sizes.yaml has it."""
-    settings |= {name: _condition(settings[name]) for name in ("clean", "other") if name in settings}
+    settings |= {name: Condition(**_tuples(settings[name])) for name in ("clean", "other") if name in settings}
     settings["variants"] = tuple(settings.get("variants", ()))
     return Size({part: PartSize(*numbers) for part, numbers in parts.items()}, **settings)
 
 
-def _condition(settings: Mapping[str, Any]) -> Condition:
-    return Condition(**{name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()})
+def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
 
 
 _SIZES = read_yaml(RESOURCES / "sizes.yaml")
@@ -138,10 +138,7 @@ LIBRICSS_SIZES = {
     name: LibriCssSize(librispeech_size(**size.pop("librispeech")), **size)
     for name, size in deepcopy(_SIZES["libricss"]).items()
 }
-LONGFORM_SIZES = {
-    name: LongformSize(**{key: tuple(value) if isinstance(value, list) else value for key, value in size.items()})
-    for name, size in _SIZES["spotify"].items()
-}
+LONGFORM_SIZES = {name: LongformSize(**_tuples(size)) for name, size in _SIZES["spotify"].items()}
 
 
 def size_called[AnySize](name: str, sizes: Mapping[str, AnySize]) -> AnySize:
