@@ -89,45 +89,36 @@ def window_of(utterance: str) -> tuple[str, int]:
     return (match[1], int(match[2])) if match else (utterance, 0)
 
 
-def window_data_dir(data: DataDir, windowing: Windowing) -> tuple[DataDir, list[RecordingWindow]]:
+def window_data_dir(data: DataDir, windowing: Windowing) -> DataDir:
     """Cut every recording of a data dir into windows.
 
     Args:
         data: its ``wav_scp`` and ``reco2dur`` (or, where recordings are the utterances, ``utt2dur``) are used.
 
     Returns:
-        A data dir whose utterances are the windows (``segments``; the speaker is the recording), without text, and
-        the windows in the same order.
+        A data dir whose utterances are the windows (``segments``; the speaker is the recording), without text.
 
     Raises:
         InputError: a recording of unknown duration.
     """
     durations = data.reco2dur or (data.utt2dur if data.segments is None else None) or {}
-    windows = []
-    for recording in sorted(data.wav_scp):
-        if recording not in durations:
-            raise InputError(f"recording {recording} has no duration: write reco2dur (or utt2dur)")
-        windows += windowing.cut(recording, float(durations[recording]))
-    named = {window_id(window.recording, window.index): window for window in windows}
-    cut = DataDir(
+    unknown = next((recording for recording in data.wav_scp if recording not in durations), None)
+    if unknown is not None:
+        raise InputError(f"recording {unknown} has no duration: write reco2dur (or utt2dur)")
+    cut = [windowing.cut(recording, float(durations[recording])) for recording in sorted(data.wav_scp)]
+    named = {window_id(item.recording, item.index): item for windows in cut for item in windows}
+    spans = {key: (format_seconds(item.start), format_seconds(item.end)) for key, item in named.items()}
+    return DataDir(
         wav_scp=data.wav_scp,
-        utt2spk={key: window.recording for key, window in named.items()},
-        segments={
-            key: f"{window.recording} {format_seconds(window.start)} {format_seconds(window.end)}"
-            for key, window in named.items()
-        },
-        utt2dur={key: format_seconds(window.end - window.start) for key, window in named.items()},
+        utt2spk={key: item.recording for key, item in named.items()},
+        segments={key: f"{named[key].recording} {start} {end}" for key, (start, end) in spans.items()},
+        utt2dur={key: format_seconds(item.end - item.start) for key, item in named.items()},
         reco2dur={recording: durations[recording] for recording in data.wav_scp},
     )
-    return cut, windows
 
 
 def write_windows(data: Path, output: Path, windowing: Windowing) -> None:
-    """Write the data dir of windows of another's recordings, for the recogniser to decode.
-
-    Raises:
-        InputError: as :func:`window_data_dir`.
-    """
-    cut, windows = window_data_dir(read_data_dir(data), windowing)
+    """Write the data dir of windows of another's recordings, see :func:`window_data_dir`."""
+    cut = window_data_dir(read_data_dir(data), windowing)
     write_data_dir(cut, output)
-    print(f"{len(windows)} windows of {len(cut.wav_scp)} recordings, written to {output}")
+    print(f"{len(cut.utt2spk)} windows of {len(cut.wav_scp)} recordings, written to {output}")

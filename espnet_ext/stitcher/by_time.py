@@ -10,66 +10,45 @@ word that one window has and the other leaves out stays, unless it lies at the e
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
 
-from espnet_ext.text.words import Segment, Word, word_times
+from espnet_ext.multitalker.hypotheses import is_timed
+from espnet_ext.text.words import Segment, Word
 
 WITHIN = 1.0  # seconds between two windows' times of the same word, at most
 EDGE = 1.0  # seconds from a window's edge in which a word does not count if the other window does not have it
 _NEVER = -(1 << 30)
 
 
-@dataclass(frozen=True)
-class Passage:
-    """What was heard of a speaker from ``start`` to ``end`` (seconds); ``timed``: a recogniser has given the times."""
-
-    words: tuple[Word, ...]
-    start: float
-    end: float
-    timed: bool
-
-
-def passage(window: Segment) -> Passage:
-    """Give the words of a window their times, or, without these, spread them evenly over the window."""
-    confidences = window.confidences or (1.0,) * len(window.words)
-    words = (
-        Word(word, *span, confidence)
-        for word, span, confidence in zip(window.words, word_times(window), confidences, strict=True)
-    )
-    return Passage(tuple(words), window.start, window.end, window.times is not None or not window.words)
-
-
-def merge_by_time(windows: Iterable[Segment]) -> tuple[Word, ...]:
+def merge_by_time(windows: Iterable[Segment], timed: bool = True) -> tuple[Word, ...]:
     """Merge what was heard of one speaker in all windows of a recording into one transcript.
 
     Args:
         windows: in the order of their starts. What lies within others is left out.
+        timed: a recogniser has given those times that the windows have. Where times are not known, any words that two
+            windows share may be paired.
 
     Returns:
         The words, in the order of their starts.
     """
-    return merge_passages(passage(window) for window in windows)
-
-
-def merge_passages(passages: Iterable[Passage]) -> tuple[Word, ...]:
-    """Merge passages in the order of their starts."""
     merged: list[Word] = []
-    before: Passage | None = None
-    for item in passages:
+    before: Segment | None = None
+    for item in windows:
+        words = item.timed_words
         if before is None or item.start >= before.end - 1e-3:
-            merged += item.words
+            merged += words
         elif item.end > before.end:
-            slack = WITHIN if before.timed and item.timed else before.end - before.start
+            slack = WITHIN if timed and is_timed((before, item)) else before.end - before.start
             first, last = len(merged), 0  # of the words that both may have
             while first and merged[first - 1].middle >= item.start - slack:
                 first -= 1
-            while last < len(item.words) and item.words[last].middle <= before.end + slack:
+            while last < len(words) and words[last].middle <= before.end + slack:
                 last += 1
-            merged[first:] = join(merged[first:], item.words[:last], (item.start, before.end), slack)
-            merged += item.words[last:]
+            merged[first:] = join(merged[first:], words[:last], (item.start, before.end), slack)
+            merged += words[last:]
         else:
             continue
         before = item

@@ -94,7 +94,7 @@ def count_errors_of_windows(grouped: Grouped, turns: Iterable[Segment]) -> Count
         outcomes: dict[Place, list[Outcome]] = {}
         windows = next(iter(speakers.values()), ())
         for number, window in enumerate(windows):
-            inside = [word for word in words if window.start <= word.middle < window.end]
+            inside = [word for word in words if word.inside(window.start, window.end)]
             heard = {speaker: own[number].words for speaker, own in speakers.items()}
             edges = (window.start if number else None, window.end if number + 1 < len(windows) else None)
             for place, outcome in _window(counts, inside, heard, edges).items():

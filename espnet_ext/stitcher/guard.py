@@ -8,7 +8,6 @@ same windows, is replaced by that merge. The limit is tuned on development sets.
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from espnet_ext.errors import InputError
@@ -22,24 +21,6 @@ from espnet_ext.text.writing import write_segments
 from espnet_ext.work.files import write_json
 
 GUARD = "guard.json"
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A transcript of one speaker in one recording: stitched, merged by time, and what was said."""
-
-    stitched: tuple[str, ...]
-    merged: tuple[str, ...]
-    said: tuple[str, ...]
-
-    @property
-    def distance(self) -> float:
-        return edits_per_word(self.stitched, self.merged)
-
-    @property
-    def gain(self) -> int:
-        """Errors fewer in the stitched transcript than in the merged one."""
-        return count_errors(self.said, self.merged).errors - count_errors(self.said, self.stitched).errors
 
 
 def edits_per_word(stitched: Sequence[str], merged: Sequence[str]) -> float:
@@ -61,16 +42,18 @@ def _texts(words: Iterable[Word]) -> tuple[str, ...]:
     return tuple(word.text for word in words)
 
 
-def best_limit(candidates: Iterable[Candidate]) -> float:
-    """Return the limit with the fewest errors on these transcripts; of several, the lowest.
+def best_limit(candidates: Iterable[tuple[float, int]]) -> float:
+    """Return the limit with the fewest errors; of several, the lowest.
 
-    >>> near, far = Candidate(("A", "B"), ("A", "C"), ("A", "B")), Candidate((), ("A", "B"), ("A", "B"))
-    >>> best_limit([near, far]), best_limit([far])
+    Args:
+        candidates: of each stitched transcript its edits per word, and by how many errors it is better than the merge.
+
+    >>> best_limit([(0.5, 1), (1.0, -2)]), best_limit([(1.0, -2)])
     (0.5, 0.0)
     """
     best = total = 0
     limit = 0.0
-    ordered = sorted((item.distance, item.gain) for item in candidates)
+    ordered = sorted(candidates)
     for place, (distance, gain) in enumerate(ordered):
         total += gain
         last = place + 1 == len(ordered) or ordered[place + 1][0] > distance
@@ -89,19 +72,17 @@ def tune_guard(
         transcripts: of each set by the stitcher, without a guard (SegLST).
         references: of each set (SegLST).
     """
-    candidates = [
-        Candidate(
-            stitched.get(recording, {}).get(speaker, ()),
-            _texts(merge_by_time(windows)),
-            said.get(recording, {}).get(speaker, ()),
-        )
-        for heard, made, reference in zip(hypotheses, transcripts, references, strict=True)
-        for stitched, said in [(words_by_speaker(read_segments(made)), words_by_speaker(read_segments(reference)))]
-        for recording, speakers in read_grouped(heard).items()
-        for speaker, windows in speakers.items()
-    ]
+    candidates = []
+    for heard, made, reference in zip(hypotheses, transcripts, references, strict=True):
+        stitched, said = words_by_speaker(read_segments(made)), words_by_speaker(read_segments(reference))
+        for recording, speakers in read_grouped(heard).items():
+            for speaker, windows in speakers.items():
+                text, merged = stitched.get(recording, {}).get(speaker, ()), _texts(merge_by_time(windows))
+                spoken = said.get(recording, {}).get(speaker, ())
+                gain = count_errors(spoken, merged).errors - count_errors(spoken, text).errors
+                candidates.append((edits_per_word(text, merged), gain))
     limit = best_limit(candidates)
-    below = sum(item.distance <= limit for item in candidates)
+    below = sum(distance <= limit for distance, _ in candidates)
     write_json(output, {"edits_per_word": limit, "transcripts": len(candidates), "stitched": below})
     print(f"at most {limit:.3f} edits a word: {below} of {len(candidates)} transcripts are the stitcher's")
 

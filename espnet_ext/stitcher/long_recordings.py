@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from espnet_ext.multitalker.hypotheses import is_timed
 from espnet_ext.scoring.error_rate import align
-from espnet_ext.stitcher.by_time import Passage, merge_passages, monotonic
+from espnet_ext.stitcher.by_time import merge_by_time, monotonic
 from espnet_ext.text.words import Segment, Word, word_times
 
 Windows = tuple[Segment, ...]
@@ -98,15 +98,12 @@ def merge_parts(parts: Sequence[tuple[Windows, tuple[str, ...]]]) -> tuple[Word,
     Args:
         parts: each with its windows and its words.
     """
-    return merge_passages(
-        Passage(
-            stitched_times(words, windows),
-            windows[0].start,
-            windows[-1].end,
-            is_timed(windows),
-        )
-        for windows, words in parts
-    )
+    merged = []
+    for windows, words in parts:
+        times = tuple((word.start, word.end) for word in stitched_times(words, windows))
+        first, last = windows[0], windows[-1]
+        merged.append(Segment(first.recording, first.speaker, words, first.start, last.end, times))
+    return merge_by_time(merged, timed=all(is_timed(windows) for windows, _ in parts))
 
 
 def stitched_times(words: Sequence[str], windows: Sequence[Segment]) -> tuple[Word, ...]:

@@ -23,7 +23,7 @@ import numpy as np
 
 from espnet_ext.errors import InputError
 from espnet_ext.stitcher.by_time import monotonic
-from espnet_ext.text.words import Segment, Word, word_times
+from espnet_ext.text.words import Segment, Word
 
 _TOLERANCE = 1e-3  # seconds
 EDGE = -0.5  # the confidence at a window's edge, the lowest there is
@@ -121,9 +121,9 @@ def align_windows(windows: Sequence[Segment], within: float = math.inf) -> list[
 
 def _words(windows: Sequence[Segment]) -> Iterator[WindowWord]:
     for item in windows:
-        for place, (text, (start, end)) in enumerate(zip(item.words, word_times(item), strict=True)):
-            position = ((start + end) / 2 - item.start) / (item.end - item.start)
-            yield WindowWord(item.window, place, Word(text, start, end), min(max(position, 0.0), 1.0))
+        for place, word in enumerate(item.timed_words):
+            position = (word.middle - item.start) / (item.end - item.start)
+            yield WindowWord(item.window, place, word, min(max(position, 0.0), 1.0))
 
 
 class _Table:

@@ -149,7 +149,7 @@ def stitch_examples(
                         f"{recording} with speaker {speaker} and {other.recording} with speaker {other.speaker} have "
                         f"the same id {name}: rename a recording or a speaker"
                     )
-                target = tuple(word.text for word in own if start <= word.middle < end)
+                target = tuple(word.text for word in own if word.inside(start, end))
                 examples[name] = StitchExample(name, part, serialise_windows(renumbered(part), style), target)
     return list(examples.values())
 

@@ -7,8 +7,8 @@ there are more errors near edges; and now and then an utterance is given to anot
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import NOBODY
 from espnet_ext.multitalker.windows import Windowing
 from espnet_ext.text.transcripts import read_segments
-from espnet_ext.text.words import Segment, by_recording, in_order
+from espnet_ext.text.words import Segment, Word, by_recording, in_order
 from espnet_ext.text.writing import write_hypotheses
 from espnet_ext.work.settings import StrictMapping, checked
 
@@ -25,31 +25,32 @@ Edges = tuple[float | None, float | None]  # of a window, in seconds; None: an e
 DISTANCES = (0.25, 0.5, 1.0, 2.0, math.inf)  # seconds from a window's edge, up to which errors are counted together
 
 
-@dataclass(frozen=True)
-class SpokenWord:
+class SpokenWord(NamedTuple):
     """A word of a recording's reference.
 
     Attributes:
         turn, place: number of its turn, in the order of starts, and its number in it.
-        start, end: seconds; the words of a turn are spread evenly over it.
+        word: the words of a turn are spread evenly over it.
         overlapped: another speaker talks at its middle.
     """
 
     turn: int
     place: int
     speaker: str
-    text: str
-    start: float
-    end: float
+    word: Word
     overlapped: bool
 
     @property
-    def middle(self) -> float:
-        return (self.start + self.end) / 2
+    def text(self) -> str:
+        return self.word.text
+
+    def inside(self, start: float, end: float) -> bool:
+        """Return whether the word's middle lies between two times, in seconds."""
+        return start <= self.word.middle < end
 
     def distance(self, edges: Edges) -> float:
         """Return the first of ``DISTANCES`` that the distance from the nearest edge does not exceed."""
-        away = min((abs(self.middle - edge) for edge in edges if edge is not None), default=math.inf)
+        away = min((abs(self.word.middle - edge) for edge in edges if edge is not None), default=math.inf)
         return next(distance for distance in DISTANCES if away <= distance)
 
 
@@ -69,7 +70,7 @@ def spoken_words(turns: Iterable[Segment]) -> list[SpokenWord]:
             start = begin + place * step
             middle = start + step / 2
             overlapped = any(first <= middle < last for first, last in others)
-            words.append(SpokenWord(number, place, turn.speaker, text, start, start + step, overlapped))
+            words.append(SpokenWord(number, place, turn.speaker, Word(text, start, start + step), overlapped))
     return words
 
 
@@ -172,7 +173,7 @@ def simulate_windows(
         # the recording's own start and end cut no word
         edges = (window.start if window.start > 0 else None, window.end if window.end < seconds else None)
         for number, word in enumerate(words):
-            if not window.start <= word.middle < window.end:
+            if not word.inside(window.start, window.end):
                 continue
             if word.turn not in given:
                 moved = rng.random() < errors.speaker
@@ -184,7 +185,7 @@ def simulate_windows(
                 if rng.random() < same:
                     wrong = mistaken.setdefault(number, wrong)
                 texts = _wrong(word.text, wrong, errors, rng)
-            span = (round(word.start, 3), round(word.end, 3))
+            span = (round(word.word.start, 3), round(word.word.end, 3))
             heard.setdefault(given[word.turn], []).extend((text, span) for text in texts)
         for speaker, found in ({who: found for who, found in heard.items() if found} or {NOBODY: []}).items():
             times = tuple(span for _, span in found) or None

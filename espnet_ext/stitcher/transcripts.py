@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from espnet_ext.errors import InputError
 from espnet_ext.multitalker.hypotheses import NOBODY, Grouped
-from espnet_ext.stitcher.by_time import merge_by_time, monotonic, passage
+from espnet_ext.stitcher.by_time import merge_by_time, monotonic
 from espnet_ext.stitcher.overlapping import overlapping_inference
 from espnet_ext.text.words import Segment, Word
 
@@ -30,7 +30,7 @@ def join_blocks(windows: Sequence[Segment]) -> tuple[Word, ...]:
                 f"{left.recording}: windows {left.window} and {right.window} overlap: their common words would come "
                 "twice; merge them by time (--method time_aware), or cut and decode windows without overlap"
             )
-    return monotonic(word for item in windows for word in passage(item).words)
+    return monotonic(word for item in windows for word in item.timed_words)
 
 
 def only_window(windows: Sequence[Segment]) -> tuple[Word, ...]:

@@ -65,7 +65,7 @@ def speakers_by_model(request: Request, model: ModelFiles) -> Engine:
         data, decoded = copy_audio({name: path}, work / "recording"), work / "recording" / "data"
         if windowing is not None:
             decoded = work / "windows"
-            write_data_dir(window_data_dir(data, windowing)[0], decoded)
+            write_data_dir(window_data_dir(data, windowing), decoded)
         job = SpeakerDecoding(model.config, model.model, decoded, (scp,), work / "heard", search, ngpu)
         decode_speakers([job], nj=request.nj or 1)
         grouped = group_by_speaker(read_hypotheses(work / "heard" / "hypotheses.jsonl"))

@@ -34,11 +34,6 @@ def test_training_draws_enrolment_utterances_anew_and_test_takes_all(inventories
     np.testing.assert_allclose(inventories.of(["c"], "mix"), [np.full(3, 3**-0.5)], rtol=1e-6)
 
 
-def test_more_speakers_than_the_size_are_all_there(inventories):
-    names, _ = inventories.draw(["a", "b", "c", "d"], "mix", np.random.default_rng(0))
-    assert sorted(names) == ["a", "b", "c", "d"]
-
-
 @pytest.mark.parametrize(
     "names, message",
     [

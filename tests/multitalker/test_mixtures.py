@@ -43,10 +43,10 @@ def sources(corpus) -> list[SourceUtterance]:
 
 def test_sources(corpus):
     found = sources(corpus)
-    assert [(source.id, source.speaker, source.seconds) for source in found] == [
-        ("a-1", "a", 0.5), ("a-2", "a", 0.6), ("b-1", "b", 0.7), ("b-2", "b", 0.8),
+    assert [(source.id, source.seconds) for source in found] == [
+        ("a-1", 0.5), ("a-2", 0.6), ("b-1", 0.7), ("b-2", 0.8),
     ]  # fmt: skip
-    assert found[0].words == ("WORDS", "OF", "A-1")
+    assert (found[0].speaker, found[0].words) == ("a", ("WORDS", "OF", "A-1"))
 
 
 def test_samples_are_added_at_their_starts(corpus):

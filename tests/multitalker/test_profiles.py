@@ -43,18 +43,15 @@ def test_a_profile_is_the_mean_direction():
     np.testing.assert_allclose(profile(rows), [0.5**0.5, 0.5**0.5])
 
 
-@pytest.mark.parametrize("value", [np.array([[np.nan, 1.0]]), np.zeros((1, 2)), np.zeros((0, 2))])
+@pytest.mark.parametrize("value", [np.array([[np.nan, 1.0]]), np.zeros((1, 2)), np.zeros((0, 2)), np.ones((1, 5))])
 def test_bad_profiles_are_refused(value, tmp_path):
     scp = write_profiles(tmp_path, {"x": np.ones((1, 2)), "y": value})
-    with pytest.raises(InputError, match=rf"^{scp}: y: .*make (it|them) again"):
+    with pytest.raises(InputError, match=rf"^{scp}: y: .*make (it|them|all)"):
         read_profiles([scp])
 
 
 def test_bad_files_are_refused(tmp_path):
     first = write_profiles(tmp_path / "1", {"x": np.ones((1, 2))})
-    second = write_profiles(tmp_path / "2", {"y": np.ones((1, 5))})
-    with pytest.raises(InputError, match="y: a profile of 5 dimensions, but that of x has 2"):
-        read_profiles([first, second])
     with pytest.raises(InputError, match="x has a profile in another file too"):
         read_profiles([first, first])
     (tmp_path / "1" / "profiles.ark").unlink()
@@ -64,8 +61,6 @@ def test_bad_files_are_refused(tmp_path):
     with pytest.raises(InputError, match="1/profiles.scp: x: .*commands are not run"):
         read_profiles([first])
     assert not (tmp_path / "run").exists()
-    with pytest.raises(InputError, match="no profiles to write"):
-        write_profiles(tmp_path, {})
 
 
 @pytest.fixture
@@ -92,20 +87,15 @@ def test_enrolment_is_seeded_and_of_each_speaker_alone():
     assert len({tuple(choose_enrolment(SPEAKERS, 2, seed)["a"]) for seed in range(20)}) == 3
 
 
-def test_rows_are_the_embeddings_of_the_chosen_utterances(data):
-    profiles, chosen = make_profiles([data], pitch)
+def test_rows_are_the_embeddings_of_the_chosen_utterances(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "resemblyzer", lambda: pitch)
+    enrol([data], tmp_path / "out", utterances=2)
+    profiles, chosen = read_profiles([tmp_path / "out" / "profiles.scp"]), read_table(tmp_path / "out" / "enrolment")
+    assert chosen.keys() == profiles.keys() == {"a", "b"}
     for speaker, utterances in chosen.items():
-        expected = [np.array([int(key[2:]), 1.0]) for key in utterances]
+        expected = [np.array([int(key[2:]), 1.0]) for key in utterances.split()]
         expected = [row / np.linalg.norm(row) for row in expected]
         np.testing.assert_allclose(profiles[speaker], expected, rtol=1e-6)
-
-
-def test_enrolling_writes_profiles_and_who_enrolled_with_what(data, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "resemblyzer", lambda: pitch)
-    enrol([data], tmp_path / "out", utterances=1)
-    profiles = read_profiles([tmp_path / "out" / "profiles.scp"])
-    assert {name: rows.shape for name, rows in profiles.items()} == {"a": (1, 2), "b": (1, 2)}
-    assert set(read_table(tmp_path / "out" / "enrolment").values()) <= set(SPEAKERS)
 
 
 def test_bad_input_is_refused(data, tmp_path):
