@@ -26,7 +26,6 @@ from espnet_ext.nbest.readers import read_mlm_scoring
 from espnet_ext.scoring.alignment_file import alignment_blocks, read_alignment
 from espnet_ext.scoring.score import score_texts
 from espnet_ext.text.formats import read_hypotheses
-from espnet_ext.text.mixed_text import mixed_tokens
 from espnet_ext.text.token_languages import read_languages
 from espnet_ext.text.tokens import read_prior
 from espnet_ext.text.transcripts import read_segments, read_transcripts

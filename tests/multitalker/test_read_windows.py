@@ -123,19 +123,21 @@ def test_ours(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.ctm", "r 1 x 0.5 A\n", "a.ctm: line 1 is not `recording channel start duration word"),
+        ("a.ctm", "r 1 x 0.5 A\n", "line 1 is not"),
         ("a.ctm", "talk-w00000 1 1 0.5\n", "line 1 is not"),
         ("a.ctm", "talk-w00000 1 nan 0.5 A\n", "line 1 is not"),
         ("a.ctm", "talk-w00000 1 1 0.5 A high\n", "line 1 is not"),
         ("a.ctm", "other 1 1 0.5 A\n", "other is not in --segments"),
-        ("a.ctm", "talk-w00000 1 20 0.5 A\n", "A at 20.0 s lies outside its window, 0.0 to 16.0 s"),
-        ("a.ctm", "\n", "it holds no word: decode again"),
+        ("a.ctm", "\n", "holds no word"),
         ("a.ctm", ";; nothing\n", "holds no word"),
-        ("a.txt", "A", "a.txt: kaldi has no windows"),
+        ("a.txt", "A", "kaldi has no windows"),
+        ("a.json", "", "empty"),
         ("a.json", "{", "not JSON"),
         ("a.json", "[1]", "entry 1: not an object"),
         ("a.json", '{"text": "A"}', "neither Whisper's JSON nor SegLST"),
         ("a.json", '{"segments": [{"words": [{"start": 0}]}]}', "neither Whisper's JSON nor SegLST"),
+        ("a.json", '{"segments": [{"start": 0, "end": 1}]}', "no 'text'"),
+        ("a.json", '[{"offset": 3, "segments": []}]', "an offset without a duration"),
         ("a.rttm", "LEXEME talk-w00000 1 x 1 A lex a\n", "line 1 is not `LEXEME"),
         ("missing.ctm", None, "no such file"),
         ("missing.json", None, "no such file"),
@@ -144,21 +146,23 @@ def test_ours(tmp_path):
 def test_what_does_not_fit_is_refused(tmp_path, segments, name, content, message):
     if content is not None:
         (tmp_path / name).write_text(content)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=f"{name}: .*{message}"):
         read_grouped(tmp_path / name, segments)
 
 
-def test_a_window_without_times_or_span_is_refused(tmp_path):
-    (tmp_path / "a.json").write_text('{"segments": [{"text": "A B"}]}')
-    with pytest.raises(InputError, match="a: no times: give --segments"):
-        read_grouped(tmp_path / "a.json")
-
-
-def test_segments_that_are_none(tmp_path):
-    (tmp_path / "segments").write_text("w talk 8 x\n")
-    (tmp_path / "a.ctm").write_text("w 1 0 1 A\n")
-    with pytest.raises(InputError, match="w: `talk 8 x` is not `recording start end`"):
-        read_grouped(tmp_path / "a.ctm", tmp_path / "segments")
+@pytest.mark.parametrize(
+    ("segments", "content", "message"),
+    [
+        (None, '{"segments": [{"text": "A B"}]}', "a: no times: give --segments"),
+        ("a talk 8 x\n", '{"segments": []}', "segments: a: `talk 8 x` is not `recording start end`"),
+        ("a talk 0 16\n", '{"segments": [{"start": 20, "end": 21, "text": "A"}]}', "talk: A at 20.0 s lies outside"),
+    ],
+)
+def test_windows_without_a_place_are_refused(tmp_path, segments, content, message):
+    (tmp_path / "a.json").write_text(content)
+    (tmp_path / "segments").write_text(segments or "")
+    with pytest.raises(InputError, match=message):
+        read_grouped(tmp_path / "a.json", tmp_path / "segments" if segments else None)
 
 
 def test_a_window_that_is_given_twice_is_refused(tmp_path, segments):
@@ -236,15 +240,10 @@ def test_what_is_probably_wrong_is_said(tmp_path, capsys, name, content, warning
     ],
 )
 def test_windows_that_overlap_touch_or_were_cut_at_pauses_are_no_doubt(tmp_path, capsys, places):
-    words = [{"word": "w", "start": 0.5, "end": 1.0}, {"word": "end", "start": 0.0, "end": 0.0}]
-    items = [
-        {
-            "offset": at,
-            "duration": for_,
-            "segments": [{"words": [words[0], {**words[1], "start": for_ - 1, "end": for_}]}],
-        }
-        for at, for_ in places
-    ]
+    items = []
+    for start, length in places:
+        words = [{"word": "w", "start": at, "end": at + 0.5} for at in (0.5, length - 1)]
+        items.append({"offset": start, "duration": length, "segments": [{"words": words}]})
     (tmp_path / "talk.json").write_text(json.dumps(items))
     read_grouped(tmp_path / "talk.json")
     assert capsys.readouterr().err == ""
@@ -257,19 +256,3 @@ def test_several_files_of_one_window_each_may_be_windows_of_one_recording(tmp_pa
     assert (
         "2 utterances are taken as 2 recordings: if they are windows of one, give --segments" in capsys.readouterr().err
     )
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", "it is empty: write Whisper's JSON or SegLST"),
-        ('[{"offset": 3, "segments": []}]', "an offset without a duration: give both"),
-        ('{"segments": [{"start": 0, "end": 1}]}', "it has no 'text'"),
-        ('{"start": 0.1, "end": 16.1, "segments": [{"words": [{"word": "a", "start": 30.2, "end": 30.3}]}]}',
-         r"a at 30.2 s lies outside its window, 0.1 to 16.1 s: fix the hypotheses; times are in seconds, and"),
-    ],
-)  # fmt: skip
-def test_messages_say_what_is_missing(tmp_path, content, message):
-    (tmp_path / "talk.json").write_text(content)
-    with pytest.raises(InputError, match=message):
-        read_grouped(tmp_path / "talk.json")

@@ -233,15 +233,3 @@ def test_a_guarded_stitcher(overfitted):
     merge_windows([folder / "few.jsonl"], [folder / "by_time.json"], "time_aware")
     assert guarded == read_segments(folder / "by_time.json")
     assert merge(folder, "wc", "few", model, guard=9.0) == merge(folder, "wc", "few", model)
-
-
-def test_pairs_as_pieces(overfitted):
-    """The interleaved source holds both sequences: every other piece, without gaps, spells the odd windows' words."""
-    folder, _, _ = overfitted("alignment")
-    table = read_table(folder / "few_alignment" / "src_text")
-    (speaker,) = {item.speaker for item in read_hypotheses(folder / "few.jsonl") if item.speaker == "ann"}
-    windows = group_by_speaker(read_hypotheses(folder / "few.jsonl"))["r000"][speaker]
-    pieces = table["r000--ann"].split()
-    for side in (0, 1):
-        spelled = "".join(piece for piece in pieces[side::2] if piece != "▁<gap>").replace("▁", " ").split()
-        assert [word for word in spelled if word != "<wc>"] == [w for item in windows[side::2] for w in item.words]
