@@ -150,7 +150,9 @@ def model() -> Decorator:
     return decorate
 
 
-def references(what: str = "Kaldi text with the references.", *, required: bool = True) -> Decorator:
+def references(
+    what: str = "References: Kaldi text, trn, STM, SegLST, NeMo ... (detected).", *, required: bool = True
+) -> Decorator:
     return path("--ref", what, required=required)
 
 

@@ -17,7 +17,9 @@ LONG_COLLAR = 60.0  # seconds; collars of 1 to 10 are usual
 NO_TIMES = "no tcpWER: some words have no times"
 
 _reports = common.output("Write the reports into this folder.", required=False)
-_hypotheses = common.path("--hyp", "Kaldi text with the hypotheses; an id alone is an empty one.", required=True)
+_hypotheses = common.path(
+    "--hyp", "Hypotheses, in any of these formats; in Kaldi text an id alone is an empty one.", required=True
+)
 _speakers = common.path("--utt2spk", "Score each speaker too.")
 
 

@@ -5,7 +5,6 @@ The layout is that of the release's archive, ``legacy/<part>/sph/<talk>.sph`` an
 ignores. Here an utterance is a whole talk, and those segments go to a file, so that decoding can silence them.
 """
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,10 +16,9 @@ from espnet_ext.corpora import long_recordings
 from espnet_ext.corpora.checks import Faults, require_corpus, write_parts
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
+from espnet_ext.text import formats
 
 PARTS = ("dev", "test")
-IGNORED = "ignore_time_segment_in_scoring"
-_LABEL = re.compile(r"^<[^<>]*>\s*")  # or a mark such as <unk>, which is no word either
 _PRONUNCIATION = re.compile(r"\([0-9]\)")
 _UTTERANCE = re.compile(r"(^|\s)\(\S*\)$")
 
@@ -93,27 +91,12 @@ def read_stm(path: Path) -> Stm:
     to their words ("we 're"), and the numbers of pronunciations ("the(2)"), an utterance's name in brackets at the end,
     and marks such as ``<unk>`` and ``{NOISE}`` are left out.
     """
-    segments: list[tuple[float, float, str]] = []
-    ignored: list[tuple[float, float]] = []
-    for number, line in enumerate(long_recordings.transcript_text(path).split("\n"), 1):
-        if not line.strip() or line.startswith(";;"):
-            continue
-        where = f"{path}: line {number}"
-        try:
-            talk, _, _, begins, ends, rest = line.split(maxsplit=5)
-            start, end = float(begins), float(ends)
-        except ValueError:
-            raise InputError(f"{where} is no `talk channel speaker start end label text`: fix it") from None
-        if talk != path.stem:
-            raise InputError(f"{where} is of the talk {talk}, and the file is named {path.stem}: fix one of them")
-        if not 0 <= start <= end < math.inf:
-            raise InputError(f"{where} ends before it begins, or has an impossible time: fix it")
-        text = _LABEL.sub("", rest.strip())
-        if text == IGNORED:
-            ignored.append((start, end))
-        else:
-            segments.append((start, end, _words(text)))
-    spoken = [(start, end, text) for start, end, text in sorted(segments) if text]
+    turns = list(formats.read_stm(path, alternatives=True))
+    if other := next((turn.recording for turn in turns if turn.recording != path.stem), None):
+        raise InputError(f"{path}: it has a line of the talk {other}, and is named {path.stem}: fix one of them")
+    ignored = [turn.span for turn in turns if turn.words == (formats.IGNORED,)]
+    segments = sorted((*turn.span, _words(turn.text)) for turn in turns if turn.words != (formats.IGNORED,))
+    spoken = [(start, end, text) for start, end, text in segments if text]
     return Stm(" ".join(text for *_, text in spoken), ignored, max((end for _, end, _ in spoken), default=0.0))
 
 

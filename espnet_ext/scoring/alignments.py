@@ -13,7 +13,7 @@ from espnet_ext.errors import InputError
 from espnet_ext.scoring.assignments import COLLAR, Pairs, cp_pairs, streams, tcp_pairs
 from espnet_ext.scoring.error_rate import Pair, align, check_alignable
 from espnet_ext.scoring.normalise import FOR_MIXED_TEXT, NONE, normaliser_called
-from espnet_ext.scoring.recordings import recorded_turns, with_silence, without_ignored
+from espnet_ext.scoring.recordings import recognised_texts, recorded_turns
 from espnet_ext.scoring.score import refuse, split_units
 from espnet_ext.text.transcripts import Transcripts
 from espnet_ext.text.words import Segment, by_recording, in_order, words_by_speaker
@@ -108,10 +108,7 @@ def align_to(reference: Transcripts, rows: Sequence[Row], hypothesis: Transcript
         wholes.setdefault(row.whole, []).append(row)
     if measure.rate in BY_SPEAKER:
         return _by_speaker(reference, wholes, hypothesis, measure)
-    split, texts = _splitter(measure), hypothesis.texts
-    if not hypothesis.of_utterances:
-        turns = with_silence(hypothesis, without_ignored(hypothesis.segments, reference), wholes)
-        texts = replace(hypothesis, segments=tuple(turns)).plain
+    split, texts = _splitter(measure), recognised_texts(reference, hypothesis, wholes)
     _check_ids(reference, wholes, hypothesis.path, texts)
     found: Aligned = {}
     for whole, own in wholes.items():

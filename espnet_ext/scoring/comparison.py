@@ -112,7 +112,8 @@ def compare_systems(
     """
     _check_systems(systems)
     paths = [path for system in systems for path in system.files]
-    files = [read_transcripts(reference, reference_form), *(read_transcripts(path, form) for path in paths)]
+    recognised = [read_transcripts(path, form, recognised=True) for path in paths]
+    files = [read_transcripts(reference, reference_form), *recognised]
     if measure.rate not in BY_SPEAKER:
         files = split_channels(files)
     real, heard = files[0], iter(files[1:])

@@ -53,6 +53,19 @@ def with_silence(transcripts: Transcripts, turns: Sequence[Segment], recordings:
     return [*turns, *(Segment(recording, "", ()) for recording in recordings if recording not in known)]
 
 
+def recognised_texts(reference: Transcripts, hypothesis: Transcripts, wholes: Iterable[str]) -> dict[str, str]:
+    """Return what was recognised, by utterance or recording, without what the reference excludes from scoring.
+
+    Args:
+        reference, hypothesis: the two files.
+        wholes: the utterances or recordings of the reference.
+    """
+    if hypothesis.of_utterances:
+        return hypothesis.texts
+    turns = with_silence(hypothesis, without_ignored(hypothesis.segments, reference), wholes)
+    return replace(hypothesis, segments=tuple(turns)).plain
+
+
 def recorded_turns(
     reference: Transcripts, hypothesis: Transcripts, normaliser: str = NONE
 ) -> tuple[list[Segment], list[Segment]]:

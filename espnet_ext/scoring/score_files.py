@@ -12,8 +12,10 @@ from espnet_ext.scoring.alignment_file import alignment_blocks
 from espnet_ext.scoring.error_rate import REPLICAS, ErrorRate
 from espnet_ext.scoring.mixed import MANDARIN_ENGLISH, WITHIN, count_switches, score_mixed_texts
 from espnet_ext.scoring.normalise import NONE, normaliser_called
+from espnet_ext.scoring.recordings import recognised_texts
 from espnet_ext.scoring.score import WHOLE, Score, score_by_kind, score_texts
 from espnet_ext.text.mixed_text import ScriptPair
+from espnet_ext.text.transcripts import read_transcripts
 from espnet_ext.work.files import atomic_write, write_json
 
 PARTS = "parts"  # the folder of a score's parts
@@ -30,7 +32,7 @@ def evaluate(
     kinds: Path | None = None,
     languages: ScriptPair = MANDARIN_ENGLISH,
 ) -> tuple[Score, dict[str, Any]]:
-    """Score a Kaldi ``text`` file; with ``output``, write the reports into that folder.
+    """Score texts of any format, by utterance or recording; with ``output``, write the reports into that folder.
 
     Args:
         reference, hypothesis: need not be in the same order; an id alone in ``hypothesis`` was recognised as silence.
@@ -47,7 +49,9 @@ def evaluate(
             :mod:`espnet_ext.scoring.score` and :mod:`espnet_ext.scoring.mixed` refuse.
     """
     apply, name = normaliser_called(normaliser)
-    real, heard = ({key: apply(text) for key, text in read_table(path).items()} for path in (reference, hypothesis))
+    spoken = read_transcripts(reference)
+    texts = recognised_texts(spoken, read_transcripts(hypothesis, recognised=True), spoken.plain)
+    real, heard = ({key: apply(text) for key, text in table.items()} for table in (spoken.plain, texts))
     speakers = None if utt2spk is None else read_table(utt2spk)
     names = str(reference), str(hypothesis), str(utt2spk)
     more: dict[str, Any] = {}

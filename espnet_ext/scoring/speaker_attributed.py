@@ -74,7 +74,7 @@ def evaluate_speakers(
     Raises:
         InputError: what the readers, the normaliser and :func:`score_speakers` refuse.
     """
-    real, heard = recorded_turns(read_transcripts(reference), read_transcripts(hypothesis), normaliser)
+    real, heard = recorded_turns(read_transcripts(reference), read_transcripts(hypothesis, recognised=True), normaliser)
     names = str(reference), str(hypothesis)
     result = score_speakers(real, heard, groups=read_table(groups) if groups else None, collar=collar, names=names)
     summary = summarise_speakers(result, normaliser=normaliser_called(normaliser)[1])

@@ -39,7 +39,7 @@ NO_SPEAKER = ("NA", "<NA>")
 _LEAST, _MOST = 5, 8  # fields of a CTM
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 TRN_LINE = re.compile(r"(.*?)\s*\(([^()\s]+)\)\s*")
-_STM_LABEL = re.compile(r"\A<[^<>\s]*>(\s+|$)")  # such as <o,f0,male>, at the beginning of the text
+_STM_LABEL = re.compile(r"\A<[^<>]*>(\s+|$)")  # such as <o,f0,male>, at the beginning of the text
 _ALTERNATIVES = re.compile(r"(^|\s)[{}](\s|$)")
 _CUE = re.compile(r"((?:\d+:)?\d+:\d+[.,]\d+)\s+-->\s+((?:\d+:)?\d+:\d+[.,]\d+)")
 _VOICE = re.compile(r"<v(?:\.\S*)?\s+([^>]*)>")
@@ -83,14 +83,18 @@ def is_stm(line: str) -> bool:
     return len(fields) >= 5 and all(map(is_number, fields[3:5]))
 
 
-def read_stm(path: Path) -> Iterator[Segment]:
-    """Read STM; a stretch that scoring leaves out has the one word :data:`IGNORED`."""
+def read_stm(path: Path, *, alternatives: bool = False) -> Iterator[Segment]:
+    """Read STM; a stretch that scoring leaves out has the one word :data:`IGNORED`.
+
+    With ``alternatives`` braces are words; otherwise they are refused.
+    """
     for where, line in nist_lines(path):
         if not is_stm(line):
             raise InputError(f"{where} is not `file channel speaker start end words`: fix it, or force another format")
         name, channel, speaker, start, end, *text = line.split(maxsplit=5)
         span = checked_span(float(start), float(end), where)
-        words = _plain(_STM_LABEL.sub("", "".join(text).strip() + " ", count=1).strip(), where)
+        words = _STM_LABEL.sub("", "".join(text).strip() + " ", count=1).strip()
+        words = words if alternatives else _plain(words, where)
         if words.upper() == IGNORED:
             words = IGNORED
         yield Segment(name, speaker, tuple(words.split()), *span, channel=channel)

@@ -280,7 +280,7 @@ def test_tedlium(tmp_path):
     assert regions == {"Talk_2012": [(0.0, 0.5), (2.1, 3.0)]}
     stm = corpus / "legacy" / "dev" / "stm" / "Talk_2012.stm"
     stm.write_text("Talk_2012 1 Talk 2.0 1.0 <o,f0,male> backwards\n")
-    with pytest.raises(InputError, match="line 1 ends before"):
+    with pytest.raises(InputError, match="line 1: from 2.0 to 1.0 s is not a time span"):
         tedlium.prepare_tedlium(corpus, tmp_path / "out")
     stm.unlink()
     with pytest.raises(InputError, match="no transcript of Talk_2012"):
@@ -318,7 +318,7 @@ def test_an_stm_of_another_talk_is_refused(tmp_path):
     (part / "stm").mkdir()
     stm = part / "stm" / "Talk.stm"
     stm.write_text("Talk 1 Talk 0 1 <o,f0,male> hello\nOther 1 Other 1 2 <o,f0,male> world\n")
-    with pytest.raises(InputError, match="Talk.stm: line 2 is of the talk Other, and the file is named Talk"):
+    with pytest.raises(InputError, match="Talk.stm: it has a line of the talk Other, and is named Talk"):
         tedlium.prepare_tedlium(tmp_path, tmp_path / "out", parts=["dev"])
     stm.write_text("Talk 1 Talk 0 1 <o,f0,male> hello\nTalk 1 Talk 2.9 3.6 <o,f0,male> world\n")
     with pytest.raises(InputError, match=r"Talk: its transcript ends at 3.6 s, its audio at 3.00 s"):
