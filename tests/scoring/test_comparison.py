@@ -87,17 +87,6 @@ def test_three_seeds_cover_trainings(made_up):
     assert pair["trainings"] == [] and pair["different_seeds"] == 1, "the same file three times is one training"
 
 
-def test_characters_and_utterances_as_units(made_up):
-    data = made_up()
-    systems = [System(name, (data.hypothesis(name, share, 0),)) for name, share in (("a", 0.3), ("b", 0.2))]
-    found = compare_systems(data.folder / "ref.txt", systems, Measure("cer")).result
-    for system in found["systems"]:
-        heard = read_table(system["files"][0])
-        rate = jiwer.cer(list(data.reference.values()), [heard[key] for key in data.reference])
-        assert system["value"] == pytest.approx(100 * rate, abs=1e-4)
-    assert found["unit"] == {"kind": "utterance", "names": list(data.reference)}
-
-
 STM = """\
 m1 1 ann 0.0 2.0 one two three
 m1 1 bob 2.5 4.0 four five
@@ -200,13 +189,6 @@ def test_what_people_are_warned_of(tmp_path):
     assert "43 % of its speech is overlapped" in warning
 
 
-def test_a_single_unit_allows_no_test(tmp_path):
-    (tmp_path / "ref").write_text("u1 one two\n")
-    systems = [System(name, (tmp_path / "ref",)) for name in "ab"]
-    [pair] = compare_systems(tmp_path / "ref", systems, Measure()).result["pairs"]
-    assert (pair["p_value"], pair["ci95"], pair["better"]) == (None, None, None)
-
-
 @pytest.mark.parametrize(
     ("files", "rate", "message"),
     [
@@ -237,13 +219,6 @@ def test_times_are_needed_for_tcpwer(tmp_path):
         compare_systems(tmp_path / "ref.stm", systems, Measure("tcpwer"))
 
 
-def test_english_normalisers_are_not_for_mixed_text(tmp_path):
-    (tmp_path / "ref").write_text("u1 我 go\n", encoding="utf-8")
-    systems = [System(name, (tmp_path / "ref",)) for name in "ab"]
-    with pytest.raises(InputError, match="whisper_english is for English text only"):
-        compare_systems(tmp_path / "ref", systems, Measure("mer", "whisper_english"))
-
-
 def test_systems_are_checked(tmp_path):
     a, b = System("a", (tmp_path / "x",) * 3), System("b", (tmp_path / "y",) * 2)
     for systems, message in (
@@ -253,6 +228,12 @@ def test_systems_are_checked(tmp_path):
     ):
         with pytest.raises(InputError, match=message):
             compare_systems(tmp_path / "ref", systems, Measure())
+    (tmp_path / "one").write_text("u1 我 go\n", encoding="utf-8")
+    same = [System(name, (tmp_path / "one",)) for name in "ab"]
+    [pair] = compare_systems(tmp_path / "one", same, Measure("cer")).result["pairs"]
+    assert (pair["p_value"], pair["ci95"], pair["better"]) == (None, None, None), "a single unit"
+    with pytest.raises(InputError, match="whisper_english is for English text only"):
+        compare_systems(tmp_path / "one", same, Measure("mer", "whisper_english"))
     assert parse_system("a=x=1.txt,y.txt") == System("a", (Path("x=1.txt"), Path("y.txt")))
     for text in ("a.txt", "a=", "=a.txt"):
         with pytest.raises(InputError, match="write NAME=FILE"):
