@@ -14,10 +14,12 @@ from espnet_ext.recipe.run import COMMON, Run, prepare
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted(path.parent for path in (ROOT / "egs").glob("*/run.sh"))
 RECIPE = """
+from espnet_ext.recipe.own_system import Trained
 from espnet_ext.recipe.run import Recipe
 
 
 def show(run):
+    print("named", run.options["name"])
     print("corpus", run.corpus, "seeds", run.seeds, "command", run.command, "launch", run.launch, run.train_options)
 
 
@@ -27,6 +29,7 @@ def fail(run):
 
 RECIPE = Recipe(
     corpus="librispeech",
+    trained={"asr_config": Trained()},
     options={"lm_text": "", "kind": "", "music": ""},
     paths=("lm_text", "music"),
     choices={"kind": ("b", "c")},
@@ -61,6 +64,7 @@ def toy(tmp_path, monkeypatch) -> Path:
         shutil.copy(ROOT / "egs" / "librispeech_sem" / name, folder)
     options = "".join(f"{name}={value} # what {name} is\n" for name, value in COMMON.items())
     own = "librispeech= # the corpus\nlm_text= # a text\nkind= # of recipe\nmusic=\nstage=1\nstop_stage=9 # last\n"
+    own += "asr_config= # a config\nname=mine # of its row\n"
     sources = "".join(f'. "$(dirname "$0")/{name}"\n' for name in ("path.sh", "cmd.sh", "../../utils/parse_options.sh"))
     stages = "run 1 data # the corpus\nrun 2 training # of nothing\necho reached\n"
     head = "#!/usr/bin/env bash\n# A toy.\nset -euo pipefail\n\n"
@@ -181,6 +185,11 @@ def test_values_are_taken_as_they_are(toy):
         assert done.returncode == 0, done.stderr
         assert f"corpus {toy}/a b/$HOME* seeds [1, 2]" in done.stdout
         assert f"command ./run.sh {' '.join(rows)} --seed 1,2" in done.stdout
+
+
+@pytest.mark.parametrize(("options", "name"), [((), "mine"), (("--name", "other"), "other")])
+def test_an_option_may_have_any_name(toy, options, name):
+    assert f"named {name}\n" in run(toy, *options, "--stop_stage", "1").stdout
 
 
 def test_the_command_that_is_kept_names_no_folders(toy, tmp_path):
