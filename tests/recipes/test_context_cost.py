@@ -4,7 +4,6 @@ import json
 
 import bench_context
 import context_cost
-import context_table
 import pytest
 import torch
 import yaml
@@ -89,7 +88,7 @@ def test_speed_is_positive_and_trains():
 
 
 def test_the_recipes_script_writes_the_table(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(context_table, "longest_context", lambda fits: 120 if fits(120) else 60)
+    monkeypatch.setattr(bench_context, "longest_context", lambda fits: 120 if fits(120) else 60)
     config = tmp_path / "tiny.yaml"
     config.write_text(yaml.safe_dump({"encoder_conf": SMALL}))
     options = ["--config", str(config), "--device", "cpu", "--memory-gb", "0.25", "--seconds", "1"]
@@ -105,9 +104,7 @@ def test_the_recipes_script_writes_the_table(tmp_path, capsys, monkeypatch):
     }
     assert all(row["frames_per_second"]["here"] > 0 for row in result["rows"])
     assert [row["minutes"]["paper"] for row in result["rows"]] == [9, 23, 18, 70]
-    told = capsys.readouterr().out
-    assert "80900" in told
-    assert "\n4 of 4 systems: fastconformer with flash 1.0 min, " in told
+    assert "80900" in capsys.readouterr().out
     with pytest.raises(InputError, match="must be above 0"):
         bench_context.main(["--seconds", "0"])
 
@@ -115,4 +112,4 @@ def test_the_recipes_script_writes_the_table(tmp_path, capsys, monkeypatch):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is an accelerator")
 def test_an_accelerator_that_is_not_there_is_refused():
     with pytest.raises(InputError, match="torch finds no accelerator"):
-        context_table.measure(SMALL, "cuda", 1.0, 1.0)
+        bench_context.measure(SMALL, "cuda", 1.0, 1.0)

@@ -12,15 +12,12 @@ from espnet_ext.frontend.power_mel import PowerMelFrontend
 from espnet_ext.kaldi.utterance_audio import AudioSpan
 from espnet_ext.sem.energy_statistics import (
     EDGES_DB,
-    STEP_DB,
     EnergyHistogram,
     as_values,
     choose,
     edge_index,
     histogram_of,
     mask_example,
-    peak_energy,
-    relative_db,
     survey,
 )
 
@@ -41,12 +38,6 @@ def eta_of(energies: np.ndarray) -> np.ndarray:
 
 def accumulated(arrays: list[np.ndarray]) -> EnergyHistogram:
     return sum((histogram_of(torch.from_numpy(array)) for array in arrays), EnergyHistogram.empty())
-
-
-def test_eta_is_eq_3():
-    energies = random_energies(0)
-    tensor = torch.from_numpy(energies)
-    np.testing.assert_allclose(relative_db(tensor, peak_energy(tensor)), eta_of(energies), rtol=1e-12)
 
 
 def test_shares_over_several_utterances_are_those_of_all_bins_together():
@@ -75,18 +66,6 @@ def test_density_is_numpys_histogram():
     np.testing.assert_allclose(density, expected * inside.mean(), atol=1e-12)
 
 
-def test_density_and_zeros_and_the_bins_out_of_range_make_one():
-    energies = random_energies(6)
-    energies[0] = 0.0
-    energies[1, :30] = 1e-30
-    energies[2, 0] = 1e12
-    histogram = accumulated([energies])
-    assert histogram.counts[0] >= 30
-    assert histogram.counts[-1] >= 1
-    rest = (histogram.zeros + histogram.counts[0] + histogram.counts[-1]) / histogram.total
-    assert histogram.density().sum() * STEP_DB + rest == pytest.approx(1.0)
-
-
 def test_a_bin_on_the_threshold_is_not_below_it():
     # 100 bins: the 95th is the peak. Eq. 8 keeps e >= e_th, and eta of the peak itself is exactly 0.
     energies = torch.cat([torch.full((94,), 1e-6), torch.full((6,), 3.0)]).reshape(10, 10)
@@ -112,11 +91,6 @@ def test_silent_utterance_is_left_out_and_counted():
     histogram = accumulated([np.zeros((10, 40), dtype=np.float32), energies])
     assert (histogram.utterances, histogram.silent) == (1, 1)
     assert histogram.total == energies.size
-
-
-def test_edge_index_refuses_what_is_no_edge():
-    with pytest.raises(ValueError, match="0.3"):
-        edge_index(0.3)
 
 
 def test_choice_is_seeded_and_sorted_and_without_repetition():
@@ -147,21 +121,13 @@ def test_example_is_the_longest_below_ten_seconds_that_is_not_silent(tmp_path):
     assert survey(spans, PowerMelFrontend()).example == "good"
 
 
-def test_example_is_the_shortest_where_all_are_long(tmp_path):
-    spans = {name: audio(tmp_path, name, length) for name, length in {"a": 12.0, "b": 11.0}.items()}
-    assert survey(spans, PowerMelFrontend()).example == "b"
-
-
-def test_survey_adds_up_utterances_and_reports_progress_on_stderr(tmp_path, capsys):
+def test_survey_adds_up_utterances(tmp_path):
     spans = {name: audio(tmp_path, name, length) for name, length in {"a": 1.0, "bb": 2.0}.items()}
     frontend = PowerMelFrontend()
     both = survey(spans, frontend).histogram
     parts = [survey({name: span}, frontend).histogram for name, span in spans.items()]
     np.testing.assert_array_equal(both.counts, parts[0].counts + parts[1].counts)
     assert both.total == 40 * (98 + 198)
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "2/2" in captured.err
 
 
 def test_only_silence_is_refused(tmp_path):
@@ -172,23 +138,15 @@ def test_only_silence_is_refused(tmp_path):
         mask_example("silent", span, PowerMelFrontend())
 
 
-def test_json_holds_finite_plain_numbers(tmp_path):
+def test_values_are_plain_and_the_mean_share_is_that_of_random_thresholds(tmp_path):
     span = audio(tmp_path, "a", 2.0)
     frontend = PowerMelFrontend()
     histogram = survey({"a": span}, frontend).histogram
-    numbers = json.loads(json.dumps(as_values(histogram, mask_example("a", span, frontend)), allow_nan=False))
-    assert list(numbers["example"]["masked"]) == ["-40", "-20", "0"]
-    assert numbers["bins_below"]["-20"] == histogram.share_below()[edge_index(-20.0)]
-    assert sum(numbers["histogram"]["counts"]) + numbers["zero_energy_bins"] == numbers["bins"] == 198 * 40
-
-
-def test_the_mean_share_is_that_of_random_thresholds(tmp_path):
-    span = audio(tmp_path, "a", 2.0)
-    frontend = PowerMelFrontend()
-    example = mask_example("a", span, frontend)
-    numbers = as_values(survey({"a": span}, frontend).histogram, example)
-    assert len(numbers["bins_below_mean"]) == 9 * 8 / 2
-    drawn = tuple(np.random.default_rng(0).uniform(-80.0, 0.0, 2000))
+    values = json.loads(json.dumps(as_values(histogram, mask_example("a", span, frontend)), allow_nan=False))
+    assert list(values["example"]["masked"]) == ["-40", "-20", "0"]
+    assert values["bins_below"]["-20"] == histogram.share_below()[edge_index(-20.0)]
+    assert sum(values["histogram"]["counts"]) + values["zero_energy_bins"] == values["bins"] == 198 * 40
+    drawn = tuple(np.random.default_rng(0).uniform(-80.0, 0.0, 500))
     kept = mask_example("a", span, frontend, drawn)
     expected = np.mean([kept.masked_share(eta) for eta in drawn])
-    assert numbers["bins_below_mean"]["-80 to 0"] == pytest.approx(expected, abs=0.02)
+    assert values["bins_below_mean"]["-80 to 0"] == pytest.approx(expected, abs=0.03)

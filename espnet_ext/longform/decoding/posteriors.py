@@ -13,11 +13,12 @@ from espnet_ext.audio.recordings import Audio
 from espnet_ext.errors import InputError
 from espnet_ext.longform.decoding.prompted import PromptedModel, padded_seconds, special_tokens, takes_prompt
 from espnet_ext.longform.recording_features import ChannelStatistics, RecordingFeatures
+from espnet_ext.upstream.options import sampling_rate
 from espnet_ext.work.yaml_files import read_yaml
 
 # Length of the inputs that measure an encoder's frame rate: a multiple of every usual subsampling.
 _PROBE = 480
-PRECISIONS = ("float32", "bfloat16")
+_RATE = 16000  # Hz, of frontends that do not say theirs
 _SHORTEST_FRAMES = 8  # shorter inputs are less than half a window of most frontends
 _AHEAD_FRAMES = 3000
 _SOFTMAX_FRAMES = 2048  # at a time: the logits of a long window never fill memory
@@ -305,8 +306,6 @@ def load(
         InputError: The checkpoint does not fit, the model has no CTC or does not know the language, or the duration of
             its input steps is unknown: there is neither ``features_conf`` in its config nor a frontend with a hop.
     """
-    if precision not in PRECISIONS:
-        raise InputError(f"there is no precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
     config = read_yaml(config_file)
     if takes_prompt(config):
         from espnet2.tasks.s2t_ctc import S2TTask as Task
@@ -316,46 +315,24 @@ def load(
     model.eval()
     if model.ctc is None:
         raise InputError(f"{config_file}: the model has no CTC (ctc_weight 0): it cannot be decoded by windows")
+    known: dict[str, Any] = {"tokens": args.token_list, "device": device, "precision": precision, "name": model_file}
     if model.frontend is None:
         if not hasattr(args, "features_conf"):
             raise InputError(f"{config_file}: the model takes features, but its config has no features_conf")
         features = RecordingFeatures(**args.features_conf)
-        unit = frame_unit(model, 1, features.n_mels, device)
-        return LongModel(model, features, features.rate, unit, args.token_list, device, precision, name=model_file)
-    hop = getattr(model.frontend, "hop_length", None)
+        return LongModel(model, features, features.rate, frame_unit(model, 1, features.n_mels, device), **known)
+    hop, rate = getattr(model.frontend, "hop_length", None), sampling_rate(vars(args)) or _RATE
     if hop is None:
         raise InputError(f"{config_file}: the frontend {args.frontend} has no hop_length")
-    rate = _rate(args)
-    if not takes_prompt(config):
-        unit = frame_unit(model, hop, None, device)
-        return LongModel(model, None, rate, unit, args.token_list, device, precision, name=model_file)
-    prompted = PromptedModel(model, args.token_list, language)
-    return LongModel(
-        prompted,
-        None,
-        rate,
-        frame_unit(prompted, hop, None, device),
-        args.token_list,
-        device,
-        precision,
-        shortest=round(padded_seconds(config) * rate),
-        silent=special_tokens(args.token_list),
-        name=model_file,
-    )
-
-
-def _rate(args: Any) -> int:
-    rate = (args.frontend_conf or {}).get("fs", 16000)
-    if isinstance(rate, str):
-        import humanfriendly
-
-        return humanfriendly.parse_size(rate)
-    return int(rate)
+    if takes_prompt(config):
+        model = PromptedModel(model, args.token_list, language)
+        known |= {"shortest": round(padded_seconds(config) * rate), "silent": special_tokens(args.token_list)}
+    return LongModel(model, None, rate, frame_unit(model, hop, None, device), **known)
 
 
 @torch.inference_mode()
 def frame_unit(model: Any, hop: int, n_mels: int | None, device: str) -> int:
-    """Input steps per encoder frame, measured with inputs of two lengths."""
+    """Measure the input steps per encoder frame, with inputs of two lengths."""
     frames = []
     for length in (_PROBE * hop, 2 * _PROBE * hop):
         probe = torch.zeros(1, length) if n_mels is None else torch.zeros(1, length, n_mels)
