@@ -64,19 +64,15 @@ def reference_rows(reference: Transcripts, measure: Measure) -> list[Row]:
     Raises:
         InputError: nothing in it, or a rate that needs speakers where there are none.
     """
-    if measure.rate in BY_SPEAKER:
-        real, _ = recorded_turns(reference, reference, measure.normaliser)
-        recordings, split = by_recording(in_order(real)), str.split
-    else:
-        split = _splitter(measure)
-        recordings = by_recording(in_order(reference.segments))
+    by_speaker, split = measure.rate in BY_SPEAKER, _splitter(measure)
+    said = recorded_turns(reference, reference, measure.normaliser)[0] if by_speaker else reference.segments
     rows = [Row(key, key, "", tuple(split(text))) for key, text in reference.texts.items()]
-    for recording, turns in recordings.items():
+    for recording, turns in by_recording(in_order(said)).items():
         for number, turn in enumerate(turns, start=1):
             time = f"{turn.start:.2f}-{turn.end:.2f}" if turn.has_span else f"#{number}"
             key = f"{recording} {time} {turn.speaker}".rstrip()
             rows.append(Row(key, recording, turn.speaker, tuple(split(turn.text))))
-        if measure.rate in BY_SPEAKER:
+        if by_speaker:
             rows.append(Row(_nobody(recording), recording, "", ()))
     if not any(row.tokens for row in rows):
         raise InputError(f"{reference.path}: nothing is said in it: there is nothing to score")
@@ -84,7 +80,9 @@ def reference_rows(reference: Transcripts, measure: Measure) -> list[Row]:
 
 
 def _splitter(measure: Measure) -> Callable[[str], list[str]]:
-    """Normalises a text and splits it into what is counted."""
+    """Normalises a text and splits it into what is counted; the turns of speakers are normalised before."""
+    if measure.rate in BY_SPEAKER:
+        return str.split
     if measure.rate == "mer" and measure.normaliser not in FOR_MIXED_TEXT:
         raise InputError(f"{measure.normaliser} is for English text only: use one of {', '.join(FOR_MIXED_TEXT)}")
     apply, _ = normaliser_called(measure.normaliser)

@@ -3,13 +3,12 @@
 Words, speakers and trainings vary as they do in the results that the recipes keep: an error rate of 30%, trainings with
 a standard deviation of 2, 4.5 or 6 points, speakers of 10, what a speaker does to one system rather than the other of
 2, and to one training of it of 3 points; some hundred words a speaker, unevenly spread. "uneven" trainings are of two
-kinds, of which one in four fails. docs/statistics.md is rendered from what this keeps.
+kinds, of which one in four fails. docs/statistics.md has the table that this prints.
 """
 
 import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from numpy.typing import NDArray
 from tabulate import tabulate
 
 from espnet_ext.scoring.significance import crossed_test
-from espnet_ext.work.provenance import write_record
 
 LEVEL = 0.05
 Counts = NDArray[np.int64]
@@ -122,18 +120,12 @@ def simulate(rounds: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print the table, or keep it."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=1200, help="simulated experiments for each number")
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write them as JSON too")
-    args = parser.parse_args()
-    values = simulate(args.rounds)
+    values = simulate(parser.parse_args().rounds)
     print(tabulate([{**row, "found": " ".join(map(str, row["found"]))} for row in values["designs"]], headers="keys"))
     print({key: value for key, value in values.items() if key != "designs"})
-    if args.output:
-        about = "Simulated experiments of 100 that the test for claims calls at level 0.05; found: by effect"
-        command = f"python tests/benchmarks/bench_claims.py --rounds {args.rounds} --output claims.json"
-        write_record(args.output, about, command, values)
 
 
 if __name__ == "__main__":
