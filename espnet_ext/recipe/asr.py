@@ -244,17 +244,18 @@ def decode_steps(
         lm: folder of a language model, if the decodings use one.
         configs: the configs of the decodings (default: those in tables.yaml, by name).
     """
-    source, tokens = data or run.datadir, tuple(options)
-    lm_files = (lm / "config.yaml", lm / "valid.loss.ave.pth") if lm else (None, None)
+    source = data or run.datadir
+    lm_config, lm_file = (lm / "config.yaml", lm / "valid.loss.ave.pth") if lm else (None, None)
     jobs = [
         Decoding(
-            folder / "config.yaml",
-            model,
-            source / part,
-            folder / f"decode_{name}" / part,
-            config,
-            *lm_files,
-            options=tokens,
+            model_config=folder / "config.yaml",
+            model_file=model,
+            data=source / part,
+            output=folder / f"decode_{name}" / part,
+            config=config,
+            lm_config=lm_config,
+            lm_file=lm_file,
+            options=tuple(options),
         )
         for name, config in zip(decodings, configs or map(run.decode_config, decodings), strict=True)
         for part in sets
