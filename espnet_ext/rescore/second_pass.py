@@ -122,64 +122,53 @@ class Outcome:
 
 def rescore(
     job: SecondPass, models: Sequence[LanguageModel], *, ngpu: int = 0, log: Callable[[str], None] = print
-) -> None:
-    """Rescore lists with language models, and print what has changed.
+) -> Outcome | None:
+    """Rescore lists with language models, print what has changed, and write into ``job.output``:
+
+    - ``nbest.jsonl``: the re-ranked lists, each hypothesis with the first pass's score and the added ones;
+    - ``text``: the best hypotheses as a Kaldi table, and ``ref`` if all lists have references;
+    - after tuning, ``interpolation.json`` (the weights) and ``curve.png`` (the errors at every weight).
+
+    All lists are read and checked before a model is loaded. Models are loaded one after the other.
 
     Args:
         job: what to rescore.
         models: the language models.
         ngpu: GPUs to score on, with a process for each.
         log: prints warnings and results.
+
+    Returns:
+        The result; None of several processes.
     """
     if ngpu > 1:
         return launch(rescore, ngpu, job, models, ngpu=1, log=log)
-    log = main_prints(log)
+    log, names = main_prints(log), [model.label for model in models]
     for model in models:  # the last one too, before the first has scored all lists
         check_model_path(model.path)
-    outcome = second_pass(job, {model.label: lambda model=model: model.load(ngpu, log) for model in models}, log)
-    for line in outcome_lines(outcome):
-        log(line)
-
-
-def second_pass(
-    job: SecondPass, models: Mapping[str, Callable[[], ListScorer]], log: Callable[[str], None] = print
-) -> Outcome:
-    """Rescore lists, and write into ``job.output``:
-
-    - ``nbest.jsonl``: the re-ranked lists, each hypothesis with the first pass's score and the added ones;
-    - ``text``: the best hypotheses as a Kaldi table, and ``ref`` if all lists have references;
-    - after tuning, ``interpolation.json`` (the weights) and ``curve.png`` (the errors at every weight).
-
-    All lists are read and checked before a scorer is loaded. Models are loaded one after the other.
-
-    Args:
-        job: what to rescore.
-        models: by name of their scores, what loads them.
-        log: prints warnings.
-    """
     if (bool(job.tune_on), bool(job.weights), job.weight_file is not None).count(True) != 1:
         raise InputError(
             "the weight of the first pass: give exactly one of --tune-on LISTS, --weight X and --weight-file FILE"
         )
     check_output(job.output, (job.nbest, *job.tune_on, job.reference, *job.tune_references, job.weight_file))
-    lists = _without_scores(job.nbest, read_lists(job.nbest, job.reference, job.form), models)
+    lists = _without_scores(job.nbest, read_lists(job.nbest, job.reference, job.form), names)
     for warning in warnings_of(lists):
         log(warning)
-    development = _read_development(job, models, log)
+    development = _read_development(job, names, log)
     if len({hyp.score for nbest in lists for hyp in nbest.hyps}) == 1 < max(len(nbest.hyps) for nbest in lists):
         log("warning: the first pass gives all hypotheses the same score: the language models decide alone")
     if job.nbest in job.tune_on:
         log("warning: the weights are tuned on the lists that are rescored: their error rate is too low")
-    weights = _given_weights(job, models)
+    weights = _given_weights(job, names)
     same = development == lists
     scored, tuned_on = lists, [] if same else development
-    for name, load in models.items():
-        score = load()
-        tuned_on = add_scores(tuned_on, score, name) if tuned_on else []
-        scored = add_scores(scored, score, name)
-    tuned, curves = None, {}
+    for model in models:
+        score = model.load(ngpu, log)
+        tuned_on = add_scores(tuned_on, score, model.label) if tuned_on else []
+        scored = add_scores(scored, score, model.label)
+    tuned: Tuned | None = None
+    curves: dict[str, ErrorCurve] = {}
     if job.tune_on:
-        tuned, curves = tune(scored if same else tuned_on, list(models), [str(path) for path in job.tune_on])
+        tuned, curves = tune(scored if same else tuned_on, names, [str(path) for path in job.tune_on])
         weights = tuned.weights
     after = [rerank(nbest, weights) for nbest in scored]
     if is_main():
@@ -187,16 +176,19 @@ def second_pass(
         if tuned:
             write_tuning(job.output, tuned, curves)
         write_lists(job.output, after)
-    return Outcome(weights, tuned, curves, lists, after)
+    outcome = Outcome(weights, tuned, curves, lists, after)
+    for line in outcome_lines(outcome):
+        log(line)
+    return outcome
 
 
-def _given_weights(job: SecondPass, models: Collection[str]) -> Weights:
+def _given_weights(job: SecondPass, names: Collection[str]) -> Weights:
     """The weights that need no tuning, 1 for scores that are not named."""
     given = read_weights(job.weight_file) if job.weight_file else job.weights
     check_weights(given)
-    if unknown := sorted(given.keys() - {FIRST_PASS, *models}):
-        raise InputError(f"a weight for {unknown[0]!r}: the scores are {', '.join([FIRST_PASS, *models])}")
-    return {**dict.fromkeys([*models, FIRST_PASS], 1.0), **given}
+    if unknown := sorted(given.keys() - {FIRST_PASS, *names}):
+        raise InputError(f"a weight for {unknown[0]!r}: the scores are {', '.join([FIRST_PASS, *names])}")
+    return {**dict.fromkeys([*names, FIRST_PASS], 1.0), **given}
 
 
 def outcome_lines(outcome: Outcome) -> list[str]:
@@ -279,7 +271,7 @@ def write_tuning(folder: Path, tuned: Tuned, curves: Mapping[str, ErrorCurve]) -
     save_png(draw_curves(curves, tuned, ", ".join(Path(path).stem for path in tuned.tuned_on)), folder / "curve.png")
 
 
-def _read_development(job: SecondPass, models: Collection[str], log: Callable[[str], None]) -> list[NBest]:
+def _read_development(job: SecondPass, names: Collection[str], log: Callable[[str], None]) -> list[NBest]:
     if job.tune_references and len(job.tune_references) != len(job.tune_on):
         raise InputError(
             f"{len(job.tune_references)} references for {len(job.tune_on)} development sets: give one for each, or none"
@@ -287,7 +279,7 @@ def _read_development(job: SecondPass, models: Collection[str], log: Callable[[s
     references = job.tune_references or (None,) * len(job.tune_on)
     lists = []
     for path, reference in zip(job.tune_on, references, strict=True):
-        own = _without_scores(path, read_lists(path, reference, job.form), models)
+        own = _without_scores(path, read_lists(path, reference, job.form), names)
         try:
             best_errors(own)
         except InputError as error:
@@ -298,11 +290,11 @@ def _read_development(job: SecondPass, models: Collection[str], log: Callable[[s
     return lists
 
 
-def _without_scores(path: Path, lists: list[NBest], models: Collection[str]) -> list[NBest]:
+def _without_scores(path: Path, lists: list[NBest], names: Collection[str]) -> list[NBest]:
     """Refuse lists that already have scores of these names, from the first pass or another model."""
     for nbest in lists:
         for hyp in nbest.hyps:
-            if twice := sorted({*models} & {FIRST_PASS, *hyp.scores}):
+            if twice := sorted({*names} & {FIRST_PASS, *hyp.scores}):
                 raise InputError(
                     f"{path}: {nbest.utt_id} has scores named {twice[0]} already: rescore the lists of the first pass, "
                     "with a --lm for each language model"

@@ -1,8 +1,10 @@
 """The second pass from lists on disk to lists on disk, with a scorer whose scores are known."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -33,8 +35,19 @@ class Scorer:
         return [[-2.0 * len(hyp.text.split()) if hyp.text else -20.0 for hyp in nbest.hyps] for nbest in given]
 
 
+class Model(NamedTuple):
+    """In the place of a LanguageModel."""
+
+    label: str
+    make: Callable
+    path: str = "toy"
+
+    def load(self, ngpu, log):
+        return self.make()
+
+
 def run(job: SecondPass, load, name: str = "toy", log=print) -> Outcome:
-    return second_pass.second_pass(job, {name: load}, log)
+    return second_pass.rescore(job, [Model(name, load)], log=log)
 
 
 @pytest.fixture
@@ -209,13 +222,13 @@ def test_several_models_are_tuned_together(tmp_path):
     for name in ("dev", "test"):
         hyps = tuple(Hypothesis(text, score) for text, score in zip(texts, (-1.0, -0.9, -0.9), strict=True))
         write_nbest(tmp_path / f"{name}.jsonl", [NBest("u", hyps, "A")])
-    models = {name: lambda own=own: lambda given: [list(own) for _ in given] for name, own in scores.items()}
+    models = [Model(name, lambda own=own: lambda given: [list(own) for _ in given]) for name, own in scores.items()]
     job = SecondPass(tmp_path / "test.jsonl", tmp_path / "out", tune_on=(tmp_path / "dev.jsonl",))
-    outcome = second_pass.second_pass(job, models)
+    outcome = second_pass.rescore(job, models)
     assert outcome.tuned.errors == 0 and set(outcome.curves) == {FIRST_PASS, "two"}
     assert outcome.after[0].hyps[0] == Hypothesis("A", -1.0, {"one": -1.0, "two": -1.0})
     given = replace(job, tune_on=(), weights={"two": 0.0}, output=tmp_path / "given")
-    assert second_pass.second_pass(given, models).weights == {"one": 1.0, FIRST_PASS: 1.0, "two": 0.0}
+    assert second_pass.rescore(given, models).weights == {"one": 1.0, FIRST_PASS: 1.0, "two": 0.0}
 
 
 @pytest.mark.parametrize(("process", "lines"), [("0", 3), ("1", 0)])
