@@ -17,7 +17,7 @@ from transformers import DataCollatorForLanguageModeling
 from espnet_ext.errors import InputError
 from espnet_ext.rescore.devices import device_for, launch, main_prints
 from espnet_ext.rescore.models.causal import CausalScorer
-from espnet_ext.rescore.models.language_model import CASINGS
+from espnet_ext.rescore.models.language_model import CASINGS, LmScorer
 from espnet_ext.rescore.models.lora import adaptation, prepare
 from espnet_ext.rescore.models.pll import PllScorer
 from espnet_ext.rescore.models.prefix_trees import padded
@@ -92,7 +92,7 @@ def adapt_language_model(
 
 
 def train_lm(
-    scorer: CausalScorer | PllScorer,
+    scorer: LmScorer,
     texts: Sequence[str],
     dev_texts: Sequence[str],
     settings: TrainingSettings,
