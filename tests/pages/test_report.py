@@ -1,8 +1,8 @@
 """The results page: tables as they are, verdicts, the errors with audio; what is refused and what is left alone."""
 
+import html
 import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -15,35 +15,22 @@ from espnet_ext.pages.report import CLIPS, ROWS, read_aligned, write_report
 from espnet_ext.scoring.error_rate import count_pairs
 
 
-class Text(HTMLParser):
+class Page:
     """The cells of the tables of a page, the addresses in it, and the data of its script."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.rows: list[list[str]] = []
-        self.addresses: list[str] = []
-        self._in_cell = False
         text = path.read_text(encoding="utf-8")
+        rows = re.findall(r"<tr>(.*?)</tr>", text, re.DOTALL)
+        cells = [re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
+        self.rows = [[html.unescape(re.sub("<.*?>", "", cell)).strip() for cell in row] for row in cells]
+        self.addresses = re.findall(r'(?:src|href)="(.*?)"', text)
         self.data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.addresses += [value for name, value in attrs if name in ("src", "href")]
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("th", "td"):
-            self.rows[-1].append("")
-        self._in_cell = tag in ("th", "td") or (self._in_cell and tag == "span")
-
-    def handle_data(self, data):
-        if self._in_cell:
-            self.rows[-1][-1] += data.strip()
 
 
 def test_a_recipe(toy_recipe, tmp_path):
     recipe = toy_recipe(count=ROWS + 20)
     assert write_report([recipe], tmp_path / "report") == []
-    page = Text(tmp_path / "report" / "toy.html")
+    page = Page(tmp_path / "report" / "toy.html")
     cells = {row[0]: row for row in page.rows}
     score = json.loads((recipe / "exp/mini/new/seed1/decode_default/clean/score.json").read_text())
     assert cells["new <b>"][1] == "15.00" and cells["new <b>"][2].startswith(f"{score['value']:.2f} [")
@@ -79,7 +66,7 @@ def test_a_run_or_the_folder_of_runs_will_do_and_an_older_report_gives_way(toy_r
     exp = toy_recipe() / "exp"
     for folder in (exp, exp / "mini"):
         write_report([folder], tmp_path / "report")
-        assert Text(tmp_path / "report" / "toy.html").data[0]["name"] == "clean"
+        assert Page(tmp_path / "report" / "toy.html").data[0]["name"] == "clean"
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
