@@ -94,7 +94,7 @@ def _gather(output: Path, folders: Sequence[Path]) -> None:
     for name in ("text", "speakers"):
         write_table(output / name, {key: row for each in folders for key, row in read_table(each / name).items()})
     write_hypotheses(
-        output / "hypotheses.jsonl", [item for each in folders for item in read_hypotheses(each / "heard.jsonl")]
+        output / "hypotheses.jsonl", [item for each in folders for item in read_hypotheses(each / "hypotheses.jsonl")]
     )
 
 
@@ -206,7 +206,7 @@ def decode_shard(shard: Shard) -> None:
             segments = best.segments if best else ()
             texts[key] = f" {SPEAKER_CHANGE} ".join(" ".join(each.words) for each in segments)
             speakers[key] = " ".join(names[each.speaker] for each in segments)
-        write_hypotheses(folder / "heard.jsonl", heard)
+        write_hypotheses(folder / "hypotheses.jsonl", heard)
         write_table(folder / "text", texts)
         write_table(folder / "speakers", speakers)
 

@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
 
     kind: Class
     wrong: bool
-    heard: str | None
+    instead: str | None
 
 
 @dataclass
@@ -109,9 +109,9 @@ def _count_shared(counts: Counts, one: Outcome, other: Outcome) -> None:
     classes = (one.kind, other.kind)
     counts.shared[classes] += 1
     counts.both[classes] += one.wrong and other.wrong
-    if one.heard and other.heard:
+    if one.instead and other.instead:
         counts.wrong_twice += 1
-        counts.same += one.heard == other.heard
+        counts.same += one.instead == other.instead
 
 
 def _window(

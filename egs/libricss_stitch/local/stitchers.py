@@ -98,7 +98,7 @@ def prepare_stitchers(run: Run, system: System) -> Iterator[Step]:
         train, valid = (folder / name for name in SIMULATED)
         yield from train_steps(run, system, shared_folder(run, "first", system), config, train, valid, 1)
     for name in ("train_stitch", *DEV):
-        yield pairs_step(run, system, name, heard_of(run, system, name))
+        yield pairs_step(run, system, name, hypotheses_of(run, system, name))
     both, folders = folder / "dev", [folder / name for name in DEV]
     yield Step(
         name=f"pairs {both.relative_to(run.expdir / 'pairs')}",
@@ -218,7 +218,7 @@ def guard_step(
     outputs: Sequence[Path],
 ) -> Step:
     """The guard of a stitcher is tuned on its transcripts of some sets, or used on them."""
-    heard = [heard_of(run, system, name) for name in names]
+    heard = [hypotheses_of(run, system, name) for name in names]
     made = [transcripts_of(folder, DEFAULT_DECODING, name) for name in names]
     return Step(
         name=f"guard {log.parent.relative_to(run.expdir)}",
@@ -233,7 +233,7 @@ def guard_step(
 def transcribe(run: Run, system: System, seed: int, decoding: str) -> Step:
     """Transcripts of all test sets by a system in one decoding."""
     names, folder = sets.test_sets(run), run.expdir / system.name / f"seed{seed}"
-    heard = [heard_of(run, system, name) for name in names]
+    heard = [hypotheses_of(run, system, name) for name in names]
     outputs = [transcripts_of(folder, decoding, name) for name in names]
     trained = [folder / "config.yaml", folder / MODEL_FILE, folder / TRAINED_ON] if system.kind == TRAIN else []
     return Step(
@@ -283,5 +283,5 @@ def transcripts_of(folder: Path, decoding: str, name: str) -> Path:
     return folder / f"decode_{decoding}" / name / "transcripts.json"
 
 
-def heard_of(run: Run, system: System, name: str) -> Path:
+def hypotheses_of(run: Run, system: System, name: str) -> Path:
     return sets.below(run, "heard") / str(system.windows) / name / "hypotheses.jsonl"
