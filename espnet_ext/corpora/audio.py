@@ -23,6 +23,7 @@ from espnet_ext.corpora.checks import (
     audio_files,
     check_audio_files,
     own_files,
+    read_lines,
     require_corpus,
     unread_files,
     write_parts,
@@ -146,7 +147,7 @@ def _texts_of_files(folder: Path, part: str, faults: Faults) -> tuple[dict[str, 
             if file.suffix == ".stm":
                 texts[key], _, ends[key] = tedlium.read_stm(file)
             else:
-                texts[key] = long_recordings.transcript_text(file)
+                texts[key] = "\n".join(read_lines(file))
         except InputError as error:
             faults.add(part, key, str(error))
     return texts, ends

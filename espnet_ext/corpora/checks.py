@@ -127,6 +127,17 @@ def own_files(folder: Path, faults: Faults) -> Iterator[Path]:
             yield path
 
 
+def read_lines(path: Path) -> list[str]:
+    """Read the lines of a transcript or a list of a corpus."""
+    try:  # not splitlines(), which also breaks at U+2028, which may occur in a text
+        return path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such transcript, but there is audio or an entry in the list for it") from None
+    except UnicodeDecodeError:
+        advice = "convert it (iconv -f GB18030 -t UTF-8 converts most Chinese files)"
+        raise InputError(f"{path} is not UTF-8 text: {advice}") from None
+
+
 def audio_files(files: Iterable[Path], part: str, faults: Faults) -> dict[str, Path]:
     """Find audio among files, by name without ending, sorted; a name that comes twice or holds a space is a fault."""
     found: dict[str, Path] = {}

@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from espnet_ext.corpora.checks import Faults, audio_files, own_files
+from espnet_ext.corpora.checks import Faults, audio_files, own_files, read_lines
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
 from espnet_ext.kaldi.tables import read_table
@@ -118,7 +118,7 @@ def _transcripts(files: Sequence[Path], part: str, faults: Faults) -> Iterator[t
     singles = [path for path in files if path.suffix == ".txt" and not path.name.upper().startswith("README")]
     for path in lists or singles:
         try:
-            lines = [line.strip() for line in _lines(path) if line.strip()]
+            lines = [line.strip() for line in read_lines(path) if line.strip()]
         except InputError as error:
             faults.add(part, str(path), str(error))
             continue
@@ -152,7 +152,7 @@ def _scan_listed(
     """
     files = audio_files(list(own_files(audio, faults)), part, faults) if audio.is_dir() else {}
     texts: dict[str, tuple[str, Path]] = {}
-    for number, line in enumerate(_lines(transcript), start=1):
+    for number, line in enumerate(read_lines(transcript), start=1):
         key, _, text = line.replace("\t", " ").strip().partition(" ")
         if not key:
             faults.ignore("blank lines", f"{transcript}:{number}")
@@ -168,7 +168,7 @@ def _scan_listed(
 
 def _scan_metadata(table: Path, part: str, faults: Faults) -> DataDir:
     """ASCEND: rows with ``path`` (or ``file_name``), ``transcription`` and ``original_speaker_id``."""
-    with io.StringIO("\n".join(_lines(table)), newline="") as file:
+    with io.StringIO("\n".join(read_lines(table)), newline="") as file:
         rows = csv.DictReader(file)
         columns = set(rows.fieldnames or ())
         name = next((column for column in ("path", "file_name") if column in columns), None)
@@ -216,10 +216,3 @@ def _joined(
         utt2spk={key: speakers[key] for key in good},
         text={key: texts[key][0] for key in good},
     )
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8-sig").split("\n")  # not at U+2028, which may occur in a text
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8 text (iconv -f GB18030 -t UTF-8 converts most Chinese files)") from None

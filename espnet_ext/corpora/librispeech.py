@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from espnet_ext.audio.files import Inspected
-from espnet_ext.corpora.checks import Faults, check_audio_files, own_files, require_corpus, whole_files, write_parts
+from espnet_ext.corpora.checks import (
+    Faults,
+    check_audio_files,
+    own_files,
+    read_lines,
+    require_corpus,
+    whole_files,
+    write_parts,
+)
 from espnet_ext.corpora.download import download, unpack
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
@@ -39,10 +47,8 @@ class Utterance:
     text: str
 
 
-def download_librispeech(
-    target: str | Path, parts: Sequence[str] = tuple(PARTS), *, lm_text: bool = True, base_url: str = BASE_URL
-) -> Path:
-    """Download parts of LibriSpeech and unpack them to ``<target>/LibriSpeech``. An interrupted download resumes.
+def download_librispeech(target: str | Path, parts: Sequence[str] = tuple(PARTS), *, base_url: str = BASE_URL) -> Path:
+    """Download parts of LibriSpeech and its language-model text to ``<target>/LibriSpeech``; a later call resumes.
 
     A part whose folder exists is left as it is. The archives stay in ``target``. Lhotse's ``download_librispeech`` is
     not used, because it checks no sums and unpacks straight into the corpus.
@@ -50,7 +56,6 @@ def download_librispeech(
     Args:
         target: Folder for the archives and the corpus.
         parts: Keys of ``PARTS``.
-        lm_text: Also get the language-model text, 1.5 GB, into the corpus folder.
         base_url: A mirror of https://www.openslr.org/resources.
 
     Returns:
@@ -63,8 +68,7 @@ def download_librispeech(
         if not (corpus / part).is_dir():
             name = f"{part}.tar.gz"
             _unpack_part(download(f"{base_url}/12/{name}", target / name, PARTS[part]), part, corpus)
-    if lm_text:
-        download(f"{base_url}/11/{LM_TEXT}", corpus / LM_TEXT, LM_TEXT_MD5)
+    download(f"{base_url}/11/{LM_TEXT}", corpus / LM_TEXT, LM_TEXT_MD5)
     return corpus
 
 
@@ -201,10 +205,15 @@ def _read_chapter(
     transcripts: Path, folder: Path, audio: Container[str], utterances: dict[str, Utterance], faults: Faults
 ) -> set[str]:
     """Add the utterances of a chapter's transcripts. Returns the paths of audio that the lines name."""
-    listed = set()
+    listed: set[str] = set()
     part, chapter = folder.name, transcripts.name.removesuffix(".trans.txt")
     in_place = transcripts.parent == folder / chapter.replace("-", "/")
-    for number, line in enumerate(_lines(transcripts, part, faults), 1):
+    try:
+        lines = read_lines(transcripts)
+    except InputError as error:
+        faults.add(part, str(transcripts), str(error))
+        return listed
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             faults.ignore("blank lines", transcripts)
             continue
@@ -222,14 +231,6 @@ def _read_chapter(
         elif not in_place:
             faults.add(part, key, f"utterance {key} is in the wrong folder ({path})")
     return listed
-
-
-def _lines(path: Path, part: str, faults: Faults) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    except UnicodeDecodeError:
-        faults.add(part, str(path), f"{path} is not UTF-8 text")
-        return []
 
 
 def _line_fault(key: str, text: str, chapter: str, seen: Container[str]) -> str | None:

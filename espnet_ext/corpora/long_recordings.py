@@ -11,7 +11,7 @@ from pathlib import Path
 
 from espnet_ext.audio.files import Inspected
 from espnet_ext.audio.recordings import write_regions
-from espnet_ext.corpora.checks import SHARE, SHOWN, Faults, check_audio_files, own_files, whole_files
+from espnet_ext.corpora.checks import SHARE, SHOWN, Faults, check_audio_files, own_files, read_lines, whole_files
 from espnet_ext.errors import InputError
 from espnet_ext.kaldi.data_dir import DataDir
 from espnet_ext.longform.alignment.word_times import DROPPED, drop_overlaps, word_faults
@@ -181,7 +181,7 @@ def nlp_text(path: Path) -> str:
     Fields are found by the names in the file's first line (``token|speaker|ts|endTs|punctuation|case|tags``), because
     their number and order differ between Rev's corpora. Tokens such as ``<laugh>`` are left out.
     """
-    lines = iter([line.rstrip("\r") for line in transcript_text(path).split("\n") if line.strip()])
+    lines = iter([line.rstrip("\r") for line in read_lines(path) if line.strip()])
     fields = next(lines, "").split("|")
     if "token" not in fields:
         raise InputError(f"{path}: its first line has no field 'token': is this an nlp file?")
@@ -196,16 +196,6 @@ def nlp_text(path: Path) -> str:
             marks = [values[places[name]] if name in places else "" for name in ("prepunctuation", "punctuation")]
             words.append(f"{marks[0]}{token}{marks[1]}")
     return " ".join(words)
-
-
-def transcript_text(path: Path) -> str:
-    """Read a transcript file."""
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such transcript, but there is audio or an entry in the list for it") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: is not UTF-8 text: convert it") from None
 
 
 def listed(path: Path, column: str, corpus: str, delimiter: str = ",") -> list[str]:

@@ -191,7 +191,7 @@ def command_in_wav_scp(corpus: Path) -> None:
             r"empty transcript of T9G1S0 \(.*/T9G1S0.txt\)",
         ),
         (listed(*LINES, "G2-1 好", "transcripts of 2019"), r"no audio file for utterance transcripts \("),
-        (other_encoding, "transcript.txt is not UTF-8 text .iconv -f GB18030"),
+        (other_encoding, "transcript.txt is not UTF-8 text: .*iconv -f GB18030"),
         (
             listed(*(f"G{speaker}-{number} [NOISE]" for speaker in (1, 2) for number in range(2))),
             "train-cs: no transcript contains a word",
